@@ -1,0 +1,1 @@
+"""Arithmetic on grouped outcomes; numpy and scipy only, inputs are trusted."""

@@ -1,0 +1,248 @@
+"""The border: everything a user passes is checked here, once, before any work is done.
+
+Every failure is a ``ValueError`` (or ``TypeError`` for a wrong kind of object) that names the argument,
+says what was found, and what to do. Nothing is silently repaired.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "BinarySample",
+    "check_binary",
+    "check_fraction",
+    "check_integer",
+    "check_labels",
+    "check_option",
+    "check_positive",
+    "check_probabilities",
+    "check_weights",
+]
+
+Array = NDArray[np.float64]
+
+# bits of 1.0: read as unsigned integers, exactly the floats in [0, 1] do not exceed it
+# (negative numbers, infinities and NaN all lie above)
+_ONE_BITS = np.float64(1.0).view(np.uint64)
+_ROW_SUM_TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class BinarySample:
+    """Checked binary data: outcomes 0/1 (int64), predictions (float64), weights (float64) or None.
+
+    Rows of zero weight have been dropped; weights are therefore positive.
+    """
+
+    y: NDArray[np.int64]
+    p: Array
+    w: Array | None
+
+    @property
+    def total(self) -> float:
+        """Total weight n."""
+        return float(self.y.shape[0]) if self.w is None else float(self.w.sum())
+
+
+def check_binary(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    sample_weight: ArrayLike | None = None,
+    pos_label: Any = None,
+) -> BinarySample:
+    """Check outcomes, predicted probabilities of the positive class, and weights of a binary problem."""
+    p = check_probabilities(y_proba)
+    y = check_labels(y_true, pos_label)
+    _check_length("y_true", y.shape[0], "y_proba", p.shape[0])
+    if sample_weight is None:
+        return BinarySample(y, p, None)
+    w = check_weights(sample_weight, p.shape[0])
+    keep = w > 0
+    if not keep.all():
+        y, p, w = y[keep], p[keep], w[keep]
+    return BinarySample(y, p, w)
+
+
+def check_probabilities(y_proba: ArrayLike, name: str = "y_proba") -> Array:
+    """Return the probability of the positive class as float64 of shape (n,).
+
+    Accepts shapes (n,), (n, 1) and (n, 2); of two columns the last is the positive class.
+    """
+    p = _as_float(y_proba, name)
+    if p.ndim == 2 and p.shape[1] == 2:
+        # each column is checked first, so that the sum below cannot be blamed for a NaN
+        negative = _check_unit_interval(np.ascontiguousarray(p[:, 0]), name)
+        p = _check_unit_interval(np.ascontiguousarray(p[:, 1]), name)
+        gap = np.abs(negative + p - 1.0)
+        if gap.size and gap.max() > _ROW_SUM_TOLERANCE:
+            row = int(gap.argmax())
+            raise ValueError(
+                f"{name} has two columns but row {row} sums to {negative[row] + p[row]:.6g}, not 1. "
+                "Pass the probabilities of both classes, or only those of the positive class."
+            )
+        return p
+    if p.ndim == 2 and p.shape[1] == 1:
+        p = p[:, 0]
+    if p.ndim != 1:
+        raise ValueError(
+            f"{name} must have shape (n,), (n, 1) or (n, 2) for a binary problem, got shape {p.shape}. "
+            "Pass the predicted probability of the positive class."
+        )
+    return _check_unit_interval(np.ascontiguousarray(p), name)
+
+
+def check_labels(y_true: ArrayLike, pos_label: Any = None, name: str = "y_true") -> NDArray[np.int64]:
+    """Return outcomes as 0/1 int64 of shape (n,), 1 where the label is the positive one.
+
+    Without ``pos_label``, labels among {0, 1} or {-1, 1} (booleans too) have positive label 1; of any other two
+    labels the greater one in sorted order is positive, as in ``classes_[1]`` of scikit-learn. A single label
+    that is none of these is ambiguous and needs ``pos_label``.
+    """
+    y = np.asarray(y_true)
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.ndim != 1:
+        raise ValueError(f"{name} must have shape (n,), got shape {y.shape}. Pass one label per row.")
+    if y.shape[0] == 0:
+        raise ValueError(f"{name} is empty. Pass at least one row.")
+    if pos_label is None or (isinstance(pos_label, Integral) and pos_label == 1):
+        if y.dtype == np.int64 and np.bitwise_or.reduce(y) in (0, 1):
+            return y
+        if y.dtype == bool:
+            return y.astype(np.int64)
+    return _binarize(y, pos_label, name)
+
+
+def _binarize(y: NDArray[Any], pos_label: Any, name: str) -> NDArray[np.int64]:
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        row = int(np.flatnonzero(~np.isfinite(y))[0])
+        raise ValueError(f"{name} contains {y[row]} at row {row}. Remove or impute missing labels first.")
+    if y.dtype.kind == "O" and any(label is None or label != label for label in y):
+        raise ValueError(f"{name} contains missing values. Remove or impute missing labels first.")
+    try:
+        labels = np.unique(y)
+    except TypeError as error:
+        raise ValueError(
+            f"{name} mixes labels of types that cannot be ordered ({error}). Use labels of one type."
+        ) from None
+    shown = labels[:5].tolist()
+    if labels.shape[0] > 2:
+        raise ValueError(
+            f"{name} has {labels.shape[0]} distinct values ({shown}{'...' if labels.shape[0] > 5 else ''}) but a "
+            "binary metric needs two. Reduce the problem to one class against the rest first."
+        )
+    known = labels.tolist()
+    if pos_label is not None:
+        if pos_label not in known and len(known) == 2:
+            raise ValueError(
+                f"pos_label={pos_label!r} is not a label of {name}, whose labels are {shown}. "
+                "Pass one of them."
+            )
+        positive = y == pos_label
+    elif labels.dtype.kind in "biuf" and set(known) <= {-1, 0, 1} and set(known) != {-1, 0}:
+        positive = y == 1
+    elif len(known) == 2:
+        positive = y == labels[1]
+    else:
+        raise ValueError(
+            f"{name} contains the single label {known[0]!r}, so the positive class cannot be told. "
+            "Pass pos_label."
+        )
+    return np.asarray(positive, dtype=bool).astype(np.int64)
+
+
+def check_weights(sample_weight: ArrayLike, n_rows: int, name: str = "sample_weight") -> Array:
+    """Return finite non-negative weights with a positive sum, float64 of shape (n_rows,)."""
+    w = _as_float(sample_weight, name)
+    if w.ndim != 1:
+        raise ValueError(f"{name} must have shape (n,), got shape {w.shape}. Pass one weight per row.")
+    _check_length(name, w.shape[0], "the data", n_rows)
+    if not np.isfinite(w).all():
+        row = int(np.flatnonzero(~np.isfinite(w))[0])
+        raise ValueError(f"{name} contains {w[row]} at row {row}. Weights must be finite.")
+    if w.min() < 0:
+        row = int(w.argmin())
+        raise ValueError(f"{name} contains {w[row]:.6g} at row {row}. Weights must not be negative.")
+    total = w.sum()
+    if total == 0:
+        raise ValueError(f"{name} is zero everywhere. At least one weight must be positive.")
+    if not np.isfinite(total):
+        raise ValueError(f"The sum of {name} overflows. Divide the weights by a constant.")
+    return w
+
+
+def check_option(value: Any, name: str, options: Collection[str]) -> str:
+    """Return ``value`` if it is one of the options."""
+    if not isinstance(value, str) or value not in options:
+        listed = ", ".join(repr(option) for option in options)
+        raise ValueError(f"{name} must be one of {listed}, got {value!r}.")
+    return value
+
+
+def check_positive(value: Any, name: str) -> float:
+    """Return ``value`` as a finite float greater than zero."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, got {value!r}.")
+    if not 0 < float(value) < float("inf"):
+        raise ValueError(f"{name} must be positive and finite, got {value!r}.")
+    return float(value)
+
+
+def check_fraction(value: Any, name: str) -> float:
+    """Return ``value`` as a float strictly between 0 and 1."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, got {value!r}.")
+    if not 0 < float(value) < 1:
+        raise ValueError(f"{name} must lie strictly between 0 and 1, got {value!r}.")
+    return float(value)
+
+
+def check_integer(value: Any, name: str, minimum: int = 1) -> int:
+    """Return ``value`` as an int not below ``minimum``."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be an integer, got {value!r}.")
+    if int(value) < minimum:
+        raise ValueError(f"{name} must be at least {minimum}, got {value!r}.")
+    return int(value)
+
+
+def _as_float(values: ArrayLike, name: str) -> Array:
+    array = np.asarray(values)
+    if array.dtype == np.float64:
+        return array
+    if array.dtype.kind in "biuf":
+        return array.astype(np.float64)
+    try:
+        # object columns of numbers (a nullable pandas column) are fine; text and missing values are not
+        if array.dtype.kind == "O" and not any(isinstance(v, str) for v in array.ravel()):
+            return array.astype(np.float64)
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(f"{name} must contain numbers only, got dtype {array.dtype} (missing values or text?).")
+
+
+def _check_unit_interval(p: Array, name: str) -> Array:
+    """Return contiguous ``p`` if every value lies in [0, 1]."""
+    if p.shape[0] == 0:
+        raise ValueError(f"{name} is empty. Pass at least one row.")
+    if p.view(np.uint64).max() <= _ONE_BITS:
+        return p
+    if np.isfinite(p).all() and p.min() >= 0 and p.max() <= 1:
+        return p + 0.0  # -0.0, whose sign bit is set, becomes 0.0
+    row = int(np.flatnonzero(~((p >= 0) & (p <= 1)))[0])
+    if not np.isfinite(p[row]):
+        raise ValueError(f"{name} contains {p[row]} at row {row}. Remove or impute missing predictions first.")
+    raise ValueError(
+        f"{name} contains {p[row]!r} at row {row}, outside [0, 1]. Pass probabilities; turn decision scores "
+        "or logits into probabilities first (a calibrator with link='identity' or 'logit' does this)."
+    )
+
+
+def _check_length(name: str, found: int, other: str, expected: int) -> None:
+    if found != expected:
+        raise ValueError(f"{name} has {found} rows but {other} has {expected}. Pass arrays of the same length.")
