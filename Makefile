@@ -1,0 +1,35 @@
+# Short names for the commands of the README and of CONTRIBUTING.md.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: install quickstart test lint format bench ci clean
+
+install: $(BIN)/python
+	$(BIN)/python -m pip install -e ".[dev]"
+
+$(BIN)/python:
+	$(PYTHON) -m venv .venv
+
+quickstart: install
+	$(BIN)/python examples/quickstart.py
+
+test: install
+	$(BIN)/python -m pytest
+
+lint: install
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m mypy
+
+format: install
+	$(BIN)/python -m ruff check --fix .
+	$(BIN)/python -m ruff format .
+
+bench: install
+	$(BIN)/python benchmarks/speed.py
+
+ci:
+	.ci/run
+
+clean:
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache examples/*.png
