@@ -1,0 +1,169 @@
+"""The import table of docs/architecture.md, read from there and enforced.
+
+Numpy, scipy and the standard library may be used in every room; of everything else a room may import only what
+its row names, at any depth of the code. A library of which the row says "inside functions" must not load with
+the package.
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "sklearn_calib"
+EVERYWHERE = {"numpy", "scipy"}
+TERMINAL = {"plot", "scorers"}
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported module, absolute, and whether it is imported as soon as the file is."""
+
+    module: str
+    line: int
+    at_load: bool
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a room may import, and of that, what only inside functions."""
+
+    allowed: frozenset[str]
+    lazy: frozenset[str]
+
+
+def read_table(text: str) -> dict[str, Rule]:
+    """Parse the rows ``| `room` | `other`, library, library inside functions |``."""
+    rules = {}
+    section = text.split("## Who may import whom")[1].split("\n## ")[0]
+    for room, cell in re.findall(r"^\| `(\w+)` \| (.+?) \|$", section, flags=re.MULTILINE):
+        allowed, lazy = set(), set()
+        for item in re.split(r"[,;]", cell):
+            name = item.replace("inside functions", "").strip().strip("`")
+            (lazy if "inside functions" in item else allowed).add(name)
+        rules[room] = Rule(frozenset(allowed), frozenset(lazy))
+    return rules
+
+
+def imports_of(tree: ast.Module, package: str) -> Iterator[Import]:
+    """Yield every import of a module that lives in ``package``; relative ones are made absolute."""
+
+    def visit(node: ast.AST, at_load: bool) -> Iterator[Import]:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(alias.name, node.lineno, at_load)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = package.split(".")
+                base = ".".join(parts[: len(parts) - node.level + 1] + ([base] if base else []))
+            # `from package import name` may import the module package.name: both names are checked
+            for alias in node.names:
+                yield Import(f"{base}.{alias.name}", node.lineno, at_load)
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            for child in node.body:
+                yield from visit(child, False)
+            for child in node.orelse:
+                yield from visit(child, at_load)
+        else:
+            inner = at_load and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            for child in ast.iter_child_nodes(node):
+                yield from visit(child, inner)
+
+    yield from visit(tree, True)
+
+
+def room_of(module: str) -> str:
+    """Return the room of an absolute module name of the package ('' for the package itself)."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else ""
+
+
+def covers(allowed: frozenset[str] | set[str], module: str) -> bool:
+    """Tell whether a listed library is the module or one of its parents."""
+    return any(module == name or module.startswith(name + ".") for name in allowed)
+
+
+def violations(tree: ast.Module, package: str, room: str, rule: Rule) -> list[str]:
+    """Return what a module of a room imports against its rule."""
+    found = []
+    for item in imports_of(tree, package):
+        top = item.module.split(".")[0]
+        if top == "sklearn_calib":
+            target = room_of(item.module)
+            if target != room and target not in rule.allowed:
+                found.append(f"line {item.line}: {room} imports {item.module}")
+        elif top in sys.stdlib_module_names or top in EVERYWHERE or covers(rule.allowed, item.module):
+            continue
+        elif not covers(rule.lazy, item.module):
+            found.append(f"line {item.line}: {room} imports {item.module}")
+        elif item.at_load:
+            found.append(f"line {item.line}: {item.module} must be imported inside a function")
+    return found
+
+
+RULES = read_table((ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"))
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+def place(path: Path) -> tuple[str, str]:
+    """Return the package that holds a file (for relative imports) and the file's room."""
+    relative = path.relative_to(ROOT).with_suffix("")
+    room = relative.parts[1] if len(relative.parts) > 1 else ""
+    return ".".join(relative.parts[:-1]), room
+
+
+def test_the_table_names_the_rooms_that_exist():
+    rooms = {place(path)[1] for path in FILES} - {"__init__"}
+    assert rooms, "no module found"
+    assert rooms <= set(RULES), f"docs/architecture.md has no import row for {sorted(rooms - set(RULES))}"
+    for rule in RULES.values():
+        inner = {
+            name for name in rule.allowed if (PACKAGE / name).exists() or (PACKAGE / f"{name}.py").exists()
+        }
+        assert not inner & TERMINAL, "nothing but the top-level __init__ imports plot or scorers"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_follow_the_table(path):
+    package, room = place(path)
+    rule = Rule(frozenset(RULES), frozenset()) if room == "__init__" else RULES[room]
+    assert not violations(ast.parse(path.read_text(encoding="utf-8")), package, room, rule)
+
+
+@pytest.mark.parametrize(
+    ("room", "code", "n_violations"),
+    [
+        (
+            "metrics",
+            "import numpy as np\nfrom math import pi\nfrom sklearn_calib._core._walk import walk_range",
+            0,
+        ),
+        ("metrics", "from ._cutoff import x\nfrom . import _smooth", 0),
+        ("metrics", "from ..plot import ReliabilityDisplay", 1),
+        ("metrics", "from .. import inference", 1),
+        ("metrics", "from sklearn_calib import calibrators", 1),
+        ("metrics", "from sklearn.metrics import log_loss", 1),
+        ("metrics", "def f():\n    import sklearn_calib.scorers", 1),
+        ("_core", "from sklearn_calib._validation import check_binary", 1),
+        ("_core", "import joblib", 1),
+        ("_validation", "from sklearn.utils import check_array", 0),
+        ("_validation", "from sklearn.base import clone", 1),
+        ("plot", "import matplotlib.pyplot as plt", 1),
+        ("plot", "class A:\n    import matplotlib", 1),
+        ("plot", "def f():\n    from matplotlib import pyplot", 0),
+        (
+            "plot",
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from matplotlib.axes import Axes",
+            0,
+        ),
+        ("plot", "def f():\n    import pandas", 1),
+    ],
+)
+def test_the_checker_sees_what_it_should(room, code, n_violations):
+    assert len(violations(ast.parse(code), f"sklearn_calib.{room}", room, RULES[room])) == n_violations

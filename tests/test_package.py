@@ -1,0 +1,167 @@
+"""The package as a whole: light import, typing marker, documented public names, a truthful README."""
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+import sklearn_calib
+
+ROOT = Path(__file__).resolve().parents[1]
+HEAVY = ("matplotlib", "pandas", "polars", "dask", "pyarrow", "pyspark")
+LONGEST = 400
+SECTIONS = ("Parameters", "Examples")
+
+
+def public_modules():
+    """Return every module of the package without a leading underscore in its path."""
+    names = [
+        info.name
+        for info in pkgutil.walk_packages(sklearn_calib.__path__, "sklearn_calib.")
+        if not any(part.startswith("_") for part in info.name.split("."))
+    ]
+    return ["sklearn_calib", *sorted(names)]
+
+
+def public_objects():
+    """Return (id, object) of every public class and function, once each."""
+    seen = {}
+    for module_name in public_modules():
+        module = importlib.import_module(module_name)
+        for name in getattr(module, "__all__", []):
+            value = getattr(module, name, None)
+            if inspect.isclass(value) or inspect.isfunction(value):
+                seen.setdefault(value, f"{module_name}.{name}")
+    return [pytest.param(value, id=name) for value, name in seen.items()]
+
+
+def readme_blocks(language):
+    """Return the fenced code blocks of the README in one language."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def test_import_is_light():
+    code = (
+        "import sys; import sklearn_calib; import sklearn_calib.plot; "
+        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    # scikit-learn itself may load pandas-like libraries in the future: only what we add counts
+    baseline = (
+        "import sys; import sklearn.metrics, sklearn.model_selection, sklearn.calibration, sklearn.pipeline; "
+        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    ours, theirs = (
+        ast.literal_eval(
+            subprocess.run(
+                [sys.executable, "-c", text], check=True, capture_output=True, text=True, cwd=ROOT
+            ).stdout
+        )
+        for text in (code, baseline)
+    )
+    assert set(ours) <= set(theirs)
+
+
+def test_typing_marker_is_shipped():
+    assert files("sklearn_calib").joinpath("py.typed").is_file()
+
+
+def test_version_is_said_once_and_everywhere_the_same():
+    assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+|a\d+|b\d+|rc\d+)?", sklearn_calib.__version__)
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"version: {sklearn_calib.__version__}\n" in citation
+    try:
+        installed = version("sklearn-calib")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("the package runs from its source tree without being installed")
+    assert installed == sklearn_calib.__version__
+
+
+@pytest.mark.parametrize("module_name", public_modules())
+def test_all_lists_what_exists(module_name):
+    module = importlib.import_module(module_name)
+    names = module.__all__
+    assert len(set(names)) == len(names)
+    missing = [name for name in names if not hasattr(module, name)]
+    assert not missing
+    assert module.__doc__
+
+
+@pytest.mark.parametrize("value", public_objects())
+def test_public_objects_are_documented(value):
+    documentation = inspect.getdoc(value) or ""
+    assert documentation.splitlines()[:1] not in ([], [""]), "no docstring"
+    wanted = list(SECTIONS)
+    signature = inspect.signature(value)
+    if not signature.parameters:
+        wanted.remove("Parameters")
+    # a result object is returned, not built by the user: its fields stand under Attributes or Parameters
+    if inspect.isclass(value) and hasattr(value, "__dataclass_fields__"):
+        assert re.search(r"^(Attributes|Parameters)\n-+$", documentation, flags=re.MULTILINE)
+        return
+    for section in wanted:
+        assert re.search(rf"^{section}\n-+$", documentation, flags=re.MULTILINE), f"no section {section}"
+    for parameter in signature.parameters.values():
+        shown = parameter.name
+        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            assert re.search(rf"^(\w+, )*{shown}(, \w+)*( :|$)", documentation, flags=re.MULTILINE), shown
+
+
+def test_readme_has_two_set_up_commands_and_they_can_run():
+    blocks = readme_blocks("bash")
+    assert [block.count("\n") for block in blocks] == [1, 1]
+    with (ROOT / "pyproject.toml").open("rb") as stream:
+        extras = tomllib.load(stream)["project"]["optional-dependencies"]
+    for block in blocks:
+        (extra,) = re.findall(r'pip install "\.\[(\w+)\]"', block)
+        assert extra in extras
+    assert "examples/quickstart.py" in blocks[0]
+    assert (ROOT / "examples" / "quickstart.py").is_file()
+    assert blocks[1].rstrip().endswith("-m pytest")
+
+
+def test_readme_links_exist():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    targets = [target for target in re.findall(r"\]\(([^)]+)\)", text) if "://" not in target]
+    assert targets
+    assert [target for target in targets if not (ROOT / target).exists()] == []
+
+
+def test_readme_names_the_rooms():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    rooms = {name.split(".")[1] for name in public_modules() if name.count(".") == 1}
+    assert rooms == set(re.findall(r"^\| `sklearn_calib\.(\w+)` \|", text, flags=re.MULTILINE))
+
+
+def test_readme_example_runs_and_says_what_it_should(capsys):
+    (block,) = readme_blocks("python")
+    exec(compile(block, "README.md", "exec"), {"__name__": "readme"})
+    (error_before, pvalue_before), (error_after, pvalue_after) = (
+        [float(number) for number in line.split()] for line in capsys.readouterr().out.splitlines()
+    )
+    assert error_after < error_before
+    assert pvalue_before < 0.05 <= pvalue_after
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted(
+        path
+        for room in ("sklearn_calib", "tests", "benchmarks", "examples")
+        for path in ROOT.glob(f"{room}/**/*.py")
+    ),
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_long_files_give_a_reason(path):
+    lines = path.read_text(encoding="utf-8").splitlines()
+    if len(lines) > LONGEST:
+        assert any("Long because" in line for line in lines[:30]), f"{len(lines)} lines"
