@@ -99,9 +99,9 @@ def check_probabilities(y_proba: ArrayLike, name: str = "y_proba") -> Array:
 def check_labels(y_true: ArrayLike, pos_label: Any = None, name: str = "y_true") -> NDArray[np.int64]:
     """Return outcomes as 0/1 int64 of shape (n,), 1 where the label is the positive one.
 
-    Without ``pos_label``, labels among {0, 1} or {-1, 1} (booleans too) have positive label 1; of any other two
-    labels the greater one in sorted order is positive, as in ``classes_[1]`` of scikit-learn. A single label
-    that is none of these is ambiguous and needs ``pos_label``.
+    Without ``pos_label``, labels among {0, 1} or {-1, 1} (booleans too) have positive label 1; of any other
+    two labels the greater one in sorted order is positive, as in ``classes_[1]`` of scikit-learn. A single
+    label that is none of these is ambiguous and needs ``pos_label``.
     """
     y = np.asarray(y_true)
     if y.ndim == 2 and y.shape[1] == 1:
@@ -133,8 +133,8 @@ def _binarize(y: NDArray[Any], pos_label: Any, name: str) -> NDArray[np.int64]:
     shown = labels[:5].tolist()
     if labels.shape[0] > 2:
         raise ValueError(
-            f"{name} has {labels.shape[0]} distinct values ({shown}{'...' if labels.shape[0] > 5 else ''}) but a "
-            "binary metric needs two. Reduce the problem to one class against the rest first."
+            f"{name} has {labels.shape[0]} distinct values, among them {shown}, but a binary metric "
+            "needs two. Reduce the problem to one class against the rest first."
         )
     known = labels.tolist()
     if pos_label is not None:
@@ -236,7 +236,9 @@ def _check_unit_interval(p: Array, name: str) -> Array:
         return p + 0.0  # -0.0, whose sign bit is set, becomes 0.0
     row = int(np.flatnonzero(~((p >= 0) & (p <= 1)))[0])
     if not np.isfinite(p[row]):
-        raise ValueError(f"{name} contains {p[row]} at row {row}. Remove or impute missing predictions first.")
+        raise ValueError(
+            f"{name} contains {p[row]} at row {row}. Remove or impute missing predictions first."
+        )
     raise ValueError(
         f"{name} contains {p[row]!r} at row {row}, outside [0, 1]. Pass probabilities; turn decision scores "
         "or logits into probabilities first (a calibrator with link='identity' or 'logit' does this)."
@@ -245,4 +247,6 @@ def _check_unit_interval(p: Array, name: str) -> Array:
 
 def _check_length(name: str, found: int, other: str, expected: int) -> None:
     if found != expected:
-        raise ValueError(f"{name} has {found} rows but {other} has {expected}. Pass arrays of the same length.")
+        raise ValueError(
+            f"{name} has {found} rows but {other} has {expected}. Pass arrays of the same length."
+        )

@@ -38,7 +38,9 @@ def walk_extremes(walk: Array) -> WalkExtremes:
     high, low = int(walk.argmax()), int(walk.argmin())
     if high == low:
         return WalkExtremes(0, 0, 0.0)
-    return WalkExtremes(min(high, low), max(high, low) - 1, float(walk[max(high, low)] - walk[min(high, low)]))
+    return WalkExtremes(
+        min(high, low), max(high, low) - 1, float(walk[max(high, low)] - walk[min(high, low)])
+    )
 
 
 def walk_range(y: NDArray[np.int64], p: Array) -> float:

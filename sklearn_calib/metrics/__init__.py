@@ -1,0 +1,23 @@
+"""Measures of calibration error: functions of labels and predicted probabilities."""
+
+from sklearn_calib.metrics._binned import expected_calibration_error
+from sklearn_calib.metrics._cutoff import CutoffResult, cutoff_calibration_error, cutoff_result
+from sklearn_calib.metrics._decision import DecisionRiskResult, decision_risk_gap, decision_risk_result
+from sklearn_calib.metrics._distance import smooth_calibration_error
+from sklearn_calib.metrics._logit_smoothed import logit_smoothed_ece
+from sklearn_calib.metrics._smooth import SmoothECEResult, smooth_ece, smooth_ece_result
+
+__all__ = [
+    "CutoffResult",
+    "DecisionRiskResult",
+    "SmoothECEResult",
+    "cutoff_calibration_error",
+    "cutoff_result",
+    "decision_risk_gap",
+    "decision_risk_result",
+    "expected_calibration_error",
+    "logit_smoothed_ece",
+    "smooth_calibration_error",
+    "smooth_ece",
+    "smooth_ece_result",
+]

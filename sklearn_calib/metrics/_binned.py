@@ -1,0 +1,142 @@
+"""Binned expected calibration error."""
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_calib._core._binning import quantile_bins, uniform_bins
+from sklearn_calib._core._grouping import group_outcomes
+from sklearn_calib._validation import BinarySample, check_binary, check_integer, check_option
+
+__all__ = ["expected_calibration_error"]
+
+Array = NDArray[np.float64]
+
+
+def _bin_sums(sample: BinarySample, n_bins: int, strategy: str) -> tuple[Array, Array, Array]:
+    """Return weight, weight of positives, and residual sum of each non-empty bin."""
+    if strategy == "quantile":
+        grouped = group_outcomes(sample.y, sample.p, sample.w)
+        index = quantile_bins(grouped, n_bins)
+        mass, event, residual = grouped.weight, grouped.positives, grouped.residual
+    else:
+        index = uniform_bins(sample.p, n_bins)
+        mass = np.ones_like(sample.p) if sample.w is None else sample.w
+        event = mass * sample.y
+        residual = mass * (sample.y - sample.p)
+    sums = [np.bincount(index, weights=term, minlength=n_bins) for term in (mass, event, residual)]
+    weight, positives, residuals = (total.astype(np.float64)[sums[0] > 0] for total in sums)
+    return weight, positives, residuals
+
+
+def expected_calibration_error(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    pos_label: Any = None,
+    n_bins: int = 15,
+    strategy: Literal["uniform", "quantile"] = "uniform",
+    norm: Literal["l1", "l2", "max"] = "l1",
+    debias: bool = False,
+) -> float:
+    r"""Compute the binned expected calibration error (ECE) of binary predictions.
+
+    The average gap between event frequency and mean prediction over bins of the prediction. Known to
+    everyone and comparable with published numbers, but it depends on the bins and jumps when a prediction
+    crosses an edge: prefer :func:`smooth_ece` or :func:`cutoff_calibration_error` for decisions.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Labels of two classes.
+    y_proba : array-like of shape (n,), (n, 1) or (n, 2)
+        Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
+    sample_weight : array-like of shape (n,), default=None
+        Non-negative weights; weight k counts as k repetitions of the row.
+    pos_label : label, default=None
+        The positive class. By default 1 for labels in {0, 1} or {-1, 1}, else the greater of the two labels.
+    n_bins : int, default=15
+        Number of bins; empty ones do not count.
+    strategy : {"uniform", "quantile"}, default="uniform"
+        Bins of equal width, [j/n_bins, (j+1)/n_bins) with the last one closed, or of equal weight. Equal
+        predictions always share a bin, so bins of equal weight are only as equal as ties allow.
+    norm : {"l1", "l2", "max"}, default="l1"
+        Mean gap, root mean squared gap, or largest gap.
+    debias : bool, default=False
+        Subtract from each squared gap the sampling variance of the event frequency. Only for ``norm="l2"``.
+
+    Returns
+    -------
+    float
+        Error in [0, 1]; 0 is best.
+
+    Raises
+    ------
+    ValueError
+        If an argument is malformed (the message names it); if ``debias`` is combined with another norm than
+        l2, or with weights that are not whole numbers, for which the number of observations in a bin is
+        unknown.
+
+    See Also
+    --------
+    smooth_ece : Calibration error without bins.
+
+    Notes
+    -----
+    With n_b the weight, :math:`\bar y_b` the event frequency and :math:`\bar p_b` the mean prediction of
+    bin b,
+
+    .. math:: \mathrm{ECE}_{1} = \sum_b \frac{n_b}{n} |\bar y_b - \bar p_b|, \quad
+              \mathrm{ECE}_{2}^2 = \sum_b \frac{n_b}{n} (\bar y_b - \bar p_b)^2, \quad
+              \mathrm{ECE}_{\max} = \max_b |\bar y_b - \bar p_b| .
+
+    The debiased version [2]_ replaces each squared gap by :math:`(\bar y_b - \bar p_b)^2 - \bar y_b (1 -
+    \bar y_b)/(n_b - 1)`, leaves out bins with a single observation, and returns the root of the sum or 0 if
+    that is negative. Complexity O(n) for uniform bins, O(n log n) for quantile bins.
+
+    Like every calibration error it is not a proper score: a constant prediction of the event frequency has
+    none.
+
+    References
+    ----------
+    .. [1] M. P. Naeini, G. Cooper and M. Hauskrecht (2015). Obtaining Well Calibrated Probabilities Using
+       Bayesian Binning. AAAI.
+    .. [2] A. Kumar, P. Liang and T. Ma (2019). Verified Uncertainty Calibration. NeurIPS. arXiv:1909.10155
+
+    Examples
+    --------
+    >>> from sklearn_calib.metrics import expected_calibration_error
+    >>> y_true, y_proba = [0, 0, 1, 1], [0.2, 0.2, 0.7, 0.7]
+    >>> print(f"{expected_calibration_error(y_true, y_proba):.2f}")
+    0.25
+    >>> print(f"{expected_calibration_error(y_true, y_proba, norm='max'):.2f}")
+    0.30
+    """
+    n_bins = check_integer(n_bins, "n_bins")
+    check_option(strategy, "strategy", ("uniform", "quantile"))
+    check_option(norm, "norm", ("l1", "l2", "max"))
+    if debias and norm != "l2":
+        raise ValueError(f"debias=True is only defined for norm='l2', got norm={norm!r}.")
+    sample = check_binary(y_true, y_proba, sample_weight, pos_label)
+    if debias and sample.w is not None and (sample.w != np.rint(sample.w)).any():
+        raise ValueError(
+            "sample_weight must hold whole numbers (repetitions) when debias=True: the correction needs the "
+            "number of observations in each bin."
+        )
+    weight, positives, residual = _bin_sums(sample, n_bins, strategy)
+    gap = residual / weight
+    if norm == "max":
+        return float(np.abs(gap).max())
+    share = weight / weight.sum()
+    if norm == "l1":
+        return float(share @ np.abs(gap))
+    squared = gap**2
+    if debias:
+        many = weight > 1
+        frequency = positives[many] / weight[many]
+        squared[many] -= frequency * (1 - frequency) / (weight[many] - 1)
+        squared[~many] = 0.0
+    return math.sqrt(max(float(share @ squared), 0.0))
