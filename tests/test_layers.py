@@ -1,8 +1,8 @@
 """The import table of docs/architecture.md, read from there and enforced.
 
-Numpy, scipy and the standard library may be used in every room; of everything else a room may import only what
-its row names, at any depth of the code. A library of which the row says "inside functions" must not load with
-the package.
+Numpy, scipy and the standard library may be used in every room; of everything else a room may import only
+what its row names, at any depth of the code. A library of which the row says "inside functions" must not load
+with the package.
 """
 
 import ast

@@ -1,0 +1,6 @@
+"""Displays: pictures of calibration, with matplotlib imported only when one is drawn."""
+
+from sklearn_calib.plot._curve import ReliabilityCurve
+from sklearn_calib.plot._reliability import ReliabilityDisplay
+
+__all__ = ["ReliabilityCurve", "ReliabilityDisplay"]

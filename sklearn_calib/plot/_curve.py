@@ -1,0 +1,181 @@
+"""What a reliability diagram shows, computed before anything is drawn."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from sklearn_calib._core._binning import quantile_bins, uniform_bins
+from sklearn_calib._core._grouping import group_outcomes
+from sklearn_calib._core._smoothing import TAIL
+from sklearn_calib._validation import BinarySample
+from sklearn_calib.metrics import expected_calibration_error, smooth_ece_result
+
+__all__ = ["ReliabilityCurve", "binned_curve", "smooth_curve", "wilson_interval"]
+
+Array = NDArray[np.float64]
+
+# A picture cannot show more nodes than this; the cells are half as wide as their distance.
+_NODES = 512
+_CELLS = 1024
+# The curve is drawn where the predictions nearby are worth at least this many at the very spot.
+_NEARBY = 5.0
+
+
+@dataclass(frozen=True, eq=False)
+class ReliabilityCurve:
+    """Observed frequency against predicted probability, with its uncertainty.
+
+    Attributes
+    ----------
+    method : {"smooth", "binned"}
+        How observations are gathered.
+    predicted : ndarray of shape (m,)
+        Predicted probabilities, increasing.
+    observed : ndarray of shape (m,)
+        Event frequency there; NaN where there are too few predictions to show one.
+    lower, upper : ndarray of shape (m,)
+        Pointwise confidence limits of ``observed``.
+    density : ndarray of shape (m,)
+        Density of the predictions at ``predicted``, per unit of probability.
+    edges : ndarray of shape (m, 2) or None
+        Ends of the bins over which ``density`` is constant; None for a continuous density.
+    error_name : str
+        Short name of the calibration error of this curve.
+    error : float
+        Its value.
+    confidence : float
+        Confidence level of the limits.
+    n_samples : float
+        Total weight.
+    """
+
+    method: str
+    predicted: Array = field(repr=False)
+    observed: Array = field(repr=False)
+    lower: Array = field(repr=False)
+    upper: Array = field(repr=False)
+    density: Array = field(repr=False)
+    edges: Array | None = field(repr=False)
+    error_name: str
+    error: float
+    confidence: float
+    n_samples: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.method} reliability curve: {self.error_name} = {self.error:.4f} (n = {self.n_samples:g})"
+        )
+
+
+def wilson_interval(frequency: Array, size: Array, confidence: float) -> tuple[Array, Array]:
+    """Return Wilson's score interval of a proportion observed in (effectively) ``size`` trials.
+
+    It solves ``(f - q)^2 = z^2 q (1 - q) / size`` for q, so unlike a bootstrap it keeps its width where no
+    event, or nothing but events, was seen.
+    """
+    z2 = float(ndtri(0.5 + confidence / 2)) ** 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shrunk = 1.0 / (1.0 + z2 / size)
+        centre = shrunk * (frequency + z2 / (2.0 * size))
+        half = shrunk * np.sqrt(z2 * (frequency * (1.0 - frequency) / size + z2 / (4.0 * size**2)))
+    return np.clip(centre - half, 0.0, 1.0), np.clip(centre + half, 0.0, 1.0)
+
+
+def _squared_weights(w: Array | None) -> Array | None:
+    """Return the weights whose sum plays the part of sum w^2 in the variance of a weighted mean.
+
+    Whole numbers count repetitions, each an observation of its own; other weights are sampling weights, for
+    which Kish's effective sample size (sum w)^2 / sum w^2 applies.
+    """
+    return w if w is None or bool((w == np.rint(w)).all()) else w**2
+
+
+def _effective_size(t: Array, p: Array, w: Array | None, s: float) -> Array:
+    """Return (sum w K)^2 / sum w^2 K^2 at each t, for the reflected Gaussian K of scale s about t.
+
+    Predictions are first gathered at the means of 1024 cells. A kernel narrower than the cells is widened to
+    them, and the size, which is proportional to s as s vanishes, scaled back.
+    """
+    cell = np.minimum((p * _CELLS).astype(np.int64), _CELLS - 1)
+    mass = np.bincount(cell, weights=w, minlength=_CELLS)
+    squares = np.bincount(cell, weights=_squared_weights(w), minlength=_CELLS)
+    moment = np.bincount(cell, weights=p if w is None else w * p, minlength=_CELLS)
+    used = mass > 0
+    x = moment[used] / mass[used]
+    scale = max(s, 2.0 / _CELLS)
+    kernel = np.zeros((t.shape[0], x.shape[0]))
+    reach = math.ceil((TAIL * scale + 1.0) / 2.0)
+    for period in range(-reach, reach + 1):
+        for image in (2.0 * period + x, 2.0 * period - x):
+            if image.max() > -TAIL * scale and image.min() < 1.0 + TAIL * scale:
+                kernel += np.exp(-0.5 * ((t[:, None] - image) / scale) ** 2)
+    spread = kernel**2 @ squares[used]
+    size = np.zeros_like(t)
+    np.divide((kernel @ mass[used]) ** 2, spread, out=size, where=spread > 0)
+    return size * (s / scale)
+
+
+def smooth_curve(
+    sample: BinarySample, bandwidth: float | Literal["auto"], confidence: float
+) -> ReliabilityCurve:
+    """Return the kernel regression at the bandwidth of smooth ECE, with a band for the smoothed frequency."""
+    result = smooth_ece_result(sample.y, sample.p, sample_weight=sample.w, pos_label=1, bandwidth=bandwidth)
+    stride = max(1, (result.grid.shape[0] - 1) // _NODES)
+    t, observed, density = result.grid[::stride], result.curve[::stride].copy(), result.density[::stride]
+    squares = _squared_weights(sample.w)
+    unit = 1.0 if sample.w is None or squares is None else float(squares.sum()) / sample.total
+    # sum of exp(-(t - p)^2 / 2s^2): predictions count by their nearness, one at t counts 1
+    nearby = density * (sample.total / unit * result.bandwidth * math.sqrt(2.0 * math.pi))
+    shown = nearby >= min(_NEARBY, 0.5 * float(nearby.max()))
+    observed[~shown] = np.nan
+    size = _effective_size(t, sample.p, sample.w, result.bandwidth)
+    lower, upper = wilson_interval(observed, size, confidence)
+    return ReliabilityCurve(
+        "smooth", t, observed, lower, upper, density, None, "smECE", result.value, confidence, sample.total
+    )
+
+
+def binned_curve(
+    sample: BinarySample, n_bins: int, strategy: Literal["uniform", "quantile"], confidence: float
+) -> ReliabilityCurve:
+    """Return event frequency against mean prediction in each occupied bin, with Wilson's intervals."""
+    grouped = group_outcomes(sample.y, sample.p, sample.w)
+    uniform = strategy == "uniform"
+    index = uniform_bins(grouped.prob, n_bins) if uniform else quantile_bins(grouped, n_bins)
+    kept, index = np.unique(index, return_inverse=True)
+    mass = np.bincount(index, weights=grouped.weight)
+    predicted = np.bincount(index, weights=grouped.weight * grouped.prob) / mass
+    observed = np.bincount(index, weights=grouped.positives) / mass
+    squares = mass
+    if sample.w is not None:
+        row = index[np.searchsorted(grouped.prob, sample.p)]
+        squares = np.bincount(row, weights=_squared_weights(sample.w))
+    lower, upper = wilson_interval(observed, mass**2 / squares, confidence)
+    if uniform:
+        left, right = kept / n_bins, (kept + 1) / n_bins
+    else:
+        # adjacent bins meet midway between the predictions on either side
+        first = np.flatnonzero(np.diff(index)) + 1
+        middle = 0.5 * (grouped.prob[first - 1] + grouped.prob[first])
+        left, right = np.append(grouped.prob[0], middle), np.append(middle, grouped.prob[-1])
+    width = np.maximum(right - left, 1.0 / _NODES)
+    error = expected_calibration_error(
+        sample.y, sample.p, sample_weight=sample.w, pos_label=1, n_bins=n_bins, strategy=strategy
+    )
+    return ReliabilityCurve(
+        "binned",
+        predicted,
+        observed,
+        lower,
+        upper,
+        mass / (sample.total * width),
+        np.column_stack((left, left + width)),
+        "ECE",
+        error,
+        confidence,
+        sample.total,
+    )

@@ -1,0 +1,260 @@
+"""ReliabilityDisplay: what is drawn is what was computed, and nothing of the caller's is touched."""
+
+import builtins
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
+from sklearn.naive_bayes import GaussianNB
+
+from sklearn_calib.metrics import expected_calibration_error, smooth_ece, smooth_ece_result
+from sklearn_calib.plot import ReliabilityDisplay
+
+mpl.use("Agg")
+plt = pytest.importorskip("matplotlib.pyplot")
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture
+def forecast():
+    rng = np.random.default_rng(0)
+    p = rng.beta(0.7, 0.9, 500)
+    return (rng.random(500) < p**1.5).astype(int), p
+
+
+def band_limits(display):
+    """Return the x, lower and upper of the drawn band."""
+    (path,) = display.band_.get_paths()
+    vertices = np.unique(path.vertices, axis=0)
+    x = np.unique(vertices[:, 0])
+    lower = [vertices[vertices[:, 0] == u, 1].min() for u in x]
+    upper = [vertices[vertices[:, 0] == u, 1].max() for u in x]
+    return x, np.array(lower), np.array(upper)
+
+
+def test_drawn_equals_computed(forecast):
+    display = ReliabilityDisplay.from_predictions(*forecast, name="model")
+    result = smooth_ece_result(*forecast)
+    x, y = display.line_.get_data()
+    np.testing.assert_array_equal(x, display.curve.predicted)
+    np.testing.assert_array_equal(y, display.curve.observed)
+    np.testing.assert_allclose(
+        y[np.isfinite(y)], np.interp(x[np.isfinite(y)], result.grid, result.curve), rtol=1e-12
+    )
+    shown = np.isfinite(display.curve.observed)
+    at, lower, upper = band_limits(display)
+    np.testing.assert_array_equal(at, display.curve.predicted[shown])
+    np.testing.assert_array_equal(lower, display.curve.lower[shown])
+    np.testing.assert_array_equal(upper, display.curve.upper[shown])
+    np.testing.assert_array_equal(np.asarray(display.diagonal_.get_data()), [[0, 1], [0, 1]])
+    assert display.line_.get_label() == f"model: smECE = {smooth_ece(*forecast):.3f}"
+    texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert texts == ["perfect", display.line_.get_label()]
+    assert display.figure_ is display.ax_.figure
+
+
+def test_strip_shows_the_density_below_the_diagram(forecast):
+    display = ReliabilityDisplay.from_predictions(*forecast)
+    (path,) = display.density_.get_paths()
+    height = path.vertices[:, 1]
+    floor, top = height.min(), height.max()
+    assert display.ax_.get_ylim()[0] <= floor < top < 0
+    at = np.argmax(display.curve.density)
+    highest = path.vertices[height == top, 0]
+    assert display.curve.predicted[at] in highest
+    middle = len(display.curve.predicted) // 2
+    drawn = path.vertices[path.vertices[:, 0] == display.curve.predicted[middle], 1].max()
+    relative = display.curve.density[middle] / display.curve.density.max()
+    assert (drawn - floor) / (top - floor) == pytest.approx(relative)
+
+
+def test_binned(forecast):
+    display = ReliabilityDisplay.from_predictions(*forecast, method="binned", n_bins=8, strategy="quantile")
+    expected = expected_calibration_error(*forecast, n_bins=8, strategy="quantile")
+    assert display.line_.get_label() == f"ECE = {expected:.3f}"
+    assert display.line_.get_xdata().shape == (8,)
+    segments = np.array(display.band_.get_segments())
+    np.testing.assert_array_equal(segments[:, 0, 1], display.curve.lower)
+    np.testing.assert_array_equal(segments[:, 1, 1], display.curve.upper)
+
+
+@pytest.mark.parametrize("method", ["smooth", "binned"])
+def test_the_callers_axes_and_style_are_left_alone(forecast, method):
+    figure, (ax, other) = plt.subplots(1, 2, figsize=(9, 3))
+    before = (
+        dict(mpl.rcParams),
+        figure.get_size_inches().tolist(),
+        ax.get_position().bounds,
+        ax.get_aspect(),
+    )
+    display = ReliabilityDisplay.from_predictions(*forecast, method=method, ax=ax)
+    figure.canvas.draw()
+    after = (dict(mpl.rcParams), figure.get_size_inches().tolist(), ax.get_position().bounds, ax.get_aspect())
+    assert before == after
+    assert display.ax_ is ax
+    assert display.figure_ is figure
+    assert not other.has_data()
+    assert plt.get_fignums() == [figure.number]
+
+
+def test_style_in_force_reaches_new_figures(forecast):
+    with mpl.rc_context({"font.size": 7.0, "axes.facecolor": "yellow"}):
+        display = ReliabilityDisplay.from_predictions(*forecast)
+        assert display.ax_.xaxis.label.get_fontsize() == 7.0
+        assert mpl.colors.to_hex(display.ax_.get_facecolor()) == "#ffff00"
+
+
+def test_two_models_share_axes(forecast):
+    y, p = forecast
+    first = ReliabilityDisplay.from_predictions(y, p, name="before")
+    second = ReliabilityDisplay.from_predictions(y, p**1.5, name="after", ax=first.ax_)
+    assert first.line_.get_color() != second.line_.get_color()
+    assert first.line_.get_linestyle() != second.line_.get_linestyle()
+    assert second.diagonal_ is None
+    labels = [text.get_text() for text in first.ax_.get_legend().get_texts()]
+    assert labels == ["perfect", first.line_.get_label(), second.line_.get_label()]
+
+
+def test_colours_differ_in_grey():
+    from sklearn_calib.plot._matplotlib import _STYLES
+
+    assert len({color for color, _ in _STYLES}) == len({str(dashes) for _, dashes in _STYLES}) == len(_STYLES)
+
+
+def test_parts_can_be_left_out(forecast):
+    display = ReliabilityDisplay.from_predictions(
+        *forecast, show_band=False, show_density=False, show_diagonal=False, show_legend=False
+    )
+    assert display.band_ is display.density_ is display.diagonal_ is None
+    assert display.ax_.get_legend() is None
+    assert len(display.ax_.lines) == 1
+    assert not display.ax_.collections
+    assert display.ax_.get_ylim()[0] > -0.1
+
+
+def test_line_properties_are_passed_on_and_colour_shared(forecast):
+    display = ReliabilityDisplay.from_predictions(*forecast, color="red", linewidth=0.5, label="mine")
+    assert display.line_.get_linewidth() == 0.5
+    assert display.line_.get_label() == "mine"
+    for artist in (display.band_, display.density_):
+        assert mpl.colors.to_hex(artist.get_facecolor()[0]) == "#ff0000"
+
+
+def test_replot_with_another_name(forecast):
+    display = ReliabilityDisplay.from_predictions(*forecast, name="a")
+    axes = display.ax_
+    again = display.plot(name="b")
+    assert again is display
+    assert display.ax_ is not axes
+    assert display.line_.get_label().startswith("b: ")
+
+
+def test_pandas_and_polars_give_the_numbers_of_their_values(forecast):
+    y, p = forecast
+    expected = ReliabilityDisplay.from_predictions(y, p).curve
+    index = np.random.default_rng(0).permutation(y.shape[0])
+    for labels, proba in (
+        (pd.Series(y, index=index), pd.Series(p)),
+        (pl.Series(y), pl.Series(p)),
+        (y.tolist(), np.column_stack((1 - p, p))),
+    ):
+        curve = ReliabilityDisplay.from_predictions(labels, proba).curve
+        np.testing.assert_array_equal(curve.observed, expected.observed)
+
+
+def test_string_labels_and_pos_label(forecast):
+    y, p = forecast
+    words = np.array(["no", "yes"])[y]
+    plain = ReliabilityDisplay.from_predictions(y, p)
+    named = ReliabilityDisplay.from_predictions(words, p, pos_label="yes")
+    np.testing.assert_array_equal(named.curve.observed, plain.curve.observed)
+    assert named.ax_.get_xlabel() == "Predicted probability of 'yes'"
+    flipped = ReliabilityDisplay.from_predictions(words, 1 - p, pos_label="no").curve
+    np.testing.assert_allclose(flipped.observed[::-1], 1 - plain.curve.observed, atol=1e-6)
+    np.testing.assert_allclose(flipped.lower[::-1], 1 - plain.curve.upper, atol=1e-6)
+
+
+def test_from_estimator_is_from_predictions():
+    X, y = load_breast_cancer(return_X_y=True)
+    words = np.array(["bad", "good"])[y]
+    model = GaussianNB().fit(X[::2], words[::2])
+    X, words = X[1::2], words[1::2]
+    weight = np.random.default_rng(0).integers(1, 4, words.shape[0])
+    display = ReliabilityDisplay.from_estimator(model, X, words, sample_weight=weight)
+    expected = ReliabilityDisplay.from_predictions(words, model.predict_proba(X), sample_weight=weight)
+    np.testing.assert_array_equal(display.curve.observed, expected.curve.observed)
+    assert display.line_.get_label().startswith("GaussianNB: smECE = ")
+    other = ReliabilityDisplay.from_estimator(model, X, words, pos_label="bad", name="bad ones")
+    expected = ReliabilityDisplay.from_predictions(words == "bad", model.predict_proba(X)[:, 0])
+    np.testing.assert_array_equal(other.curve.observed, expected.curve.observed)
+    # a test set with one class only is no riddle: the estimator knows its classes
+    good = words == "good"
+    ReliabilityDisplay.from_estimator(model, X[good], words[good])
+
+
+def test_from_estimator_refuses_what_it_cannot_draw():
+    X, y = load_iris(return_X_y=True)
+    for model in (LinearRegression(), RidgeClassifier()):
+        with pytest.raises(TypeError, match="estimator must have predict_proba"):
+            ReliabilityDisplay.from_estimator(model.fit(X, y), X, y)
+    with pytest.raises(ValueError, match="estimator must have two classes, got 3"):
+        ReliabilityDisplay.from_estimator(LogisticRegression(max_iter=500).fit(X, y), X, y)
+    binary = LogisticRegression().fit(X[:100], y[:100])
+    with pytest.raises(ValueError, match="pos_label=7 is not among the classes"):
+        ReliabilityDisplay.from_estimator(binary, X[:100], y[:100], pos_label=7)
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "message"),
+    [
+        ({"method": "corps"}, ValueError, "method must be one of"),
+        ({"strategy": "kmeans"}, ValueError, "strategy must be one of"),
+        ({"n_bins": 0}, ValueError, "n_bins must be at least 1"),
+        ({"n_bins": 2.5}, TypeError, "n_bins must be an integer"),
+        ({"confidence": 1.0}, ValueError, "confidence must lie strictly between"),
+        ({"bandwidth": -1.0}, ValueError, "bandwidth must be positive"),
+        ({"bandwidth": "silverman"}, ValueError, "bandwidth must be one of"),
+        ({"y_proba": [0.1, np.nan, 0.3]}, ValueError, "y_proba contains nan"),
+        ({"y_proba": [0.1, 1.0000001, 0.3]}, ValueError, "y_proba contains"),
+        ({"y_true": [0, 1, 2]}, ValueError, "y_true has 3 distinct values"),
+        ({"y_true": [0, 1]}, ValueError, "y_true has 2 rows"),
+        ({"sample_weight": [1, -1, 1]}, ValueError, "sample_weight contains"),
+        ({"pos_label": "no"}, ValueError, "pos_label='no' is not a label"),
+    ],
+)
+def test_bad_input_is_named_before_anything_is_drawn(params, error, message):
+    arguments = {"y_true": [0, 1, 1], "y_proba": [0.1, 0.4, 0.8]} | params
+    with pytest.raises(error, match=message):
+        ReliabilityDisplay.from_predictions(**arguments)
+    assert plt.get_fignums() == []
+
+
+def test_without_matplotlib_the_extra_is_named(forecast, monkeypatch):
+    real_import = builtins.__import__
+
+    def no_matplotlib(name, *args, **kwargs):
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return real_import(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", no_matplotlib)
+    with pytest.raises(ImportError, match=r"sklearn-calib\[plot\]"):
+        ReliabilityDisplay.from_predictions(*forecast)
+
+
+@pytest.mark.parametrize("method", ["smooth", "binned"])
+@pytest.mark.parametrize("p", [[0.4], [0.0] * 6, [1.0] * 5, [0.5, 0.5, 0.5]])
+def test_a_handful_of_predictions_can_be_drawn(method, p):
+    y = [1] * len(p)
+    display = ReliabilityDisplay.from_predictions(y, p, method=method)
+    display.figure_.canvas.draw()
+    assert np.isfinite(display.line_.get_ydata()).any()
