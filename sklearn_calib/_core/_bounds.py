@@ -2,8 +2,8 @@
 
 For a fixed score f and every monotone map h at once, the two differ by at most V_1 + V_0, where V_y is the
 largest deviation of the empirical probability of {Y = y, f in J} over intervals J. Placed side by side on
-[0, 1], the events of the two classes turn this into the range of a uniform empirical process on [0, pi] plus its
-range on [pi, 1], pi = P(Y = 1). The proofs stand in docs/certificates.md.
+[0, 1], the events of the two classes turn this into the range of a uniform empirical process on [0, pi] plus
+its range on [pi, 1], pi = P(Y = 1). The proofs stand in docs/certificates.md.
 """
 
 import math
@@ -25,9 +25,9 @@ Array = NDArray[np.float64]
 _SMALLEST_RANGE = 0.45
 # Terms j = -_TERMS.._TERMS of the image series; at the smallest range the first one left out is exp(-32).
 _TERMS = 8
-# A range exceeds its end point by more than this multiple with probability exp(-72).
-_REACH = 6.0
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
+# A range exceeds its end point by more than this multiple with probability exp(-128).
+_REACH = 8.0
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
 
 
 def effective_size(w: Array) -> float:
@@ -60,8 +60,8 @@ def cutoff_bound(
         Probability 1 - d with which the margin holds, in (0, 1).
     method : {"asymptotic", "dkw", "paper"}
         "asymptotic": quantile of the limit law over sqrt(n), see :func:`bridge_ranges_quantile`. "dkw":
-        4 sqrt(log(4 / d) / (2 n)), for every n. "paper": (20 + sqrt(2 log(1 / d))) / sqrt(n), Proposition 4.1 of
-        Rossellini et al. (2025). The first two hold for all monotone maps of a fixed score at once.
+        4 sqrt(log(4 / d) / (2 n)), for every n. "paper": (20 + sqrt(2 log(1 / d))) / sqrt(n), Proposition 4.1
+        of Rossellini et al. (2025). The first two hold for all monotone maps of a fixed score at once.
     base_rate : float or None
         Probability of an event, for "asymptotic"; None takes the worst case 1/2.
     refitted : bool
@@ -101,10 +101,9 @@ def bridge_ranges_quantile(confidence: float, base_rate: float = 0.5) -> float:
 def bridge_ranges_sf(x: float, base_rate: float = 0.5) -> float:
     """Return P(range of a Brownian bridge on [0, pi] + its range on [pi, 1] > x).
 
-    Given the value z of the bridge at pi, a normal with variance pi (1 - pi), the two stretches are independent
-    bridges from 0 to z. So the tail is the average over z of
-    P(R_1 > x - z) + int_z^(x-z) P(R_0 > x - r) dP(R_1 <= r), z >= 0, with the closed form of
-    :func:`_range_sf`; both integrals are done by Gauss-Legendre quadrature.
+    Given the value z of the bridge at pi, a normal with variance pi (1 - pi), the two stretches are
+    independent bridges from 0 to z. So the tail is the average over z >= 0 of
+    P(R_1 > x - z) + int_z^(x-z) P(R_0 > x - r) dP(R_1 <= r), with the closed form of :func:`_range_sf`; both integrals are done by Gauss-Legendre quadrature.
     """
     short = min(base_rate, 1.0 - base_rate)
     if short <= 0.0:
@@ -139,9 +138,8 @@ def _range_sf(r: Array, z: Array, t: float) -> Array:
     whose term j = 0 is 1. For z = 0, t = 1 it is Kuiper's law.
     """
     j = _images(r)
-    terms = (1.0 + 2.0 * j - 2.0 * j / t * (r - z) * (z + 2.0 * j * r)) * np.exp(
-        -2.0 * j / t * r * (z + j * r)
-    )
+    factor = 1.0 + 2.0 * j - 2.0 * j / t * (r - z) * (z + 2.0 * j * r)
+    terms = factor * np.exp(-2.0 * j / t * r * (z + j * r))
     certain = (r <= z) | (r < _SMALLEST_RANGE * math.sqrt(t))
     return np.where(certain, 1.0, np.clip(-terms.sum(axis=0), 0.0, 1.0))
 
