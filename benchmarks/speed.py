@@ -1,0 +1,307 @@
+"""Speed of the package as ratios measured in one run.
+
+    python benchmarks/speed.py
+
+Times depend on the machine, so each is divided by the time of np.sort on the same predictions. The two are
+measured in turns, one after the other, in the same repetition; the table shows the median of the ratios and
+their quartiles. numpy sorts about eight times faster on processors whose vector instructions it knows how
+to use, so the ratio is also given to its plain sort, measured at the same time in a second process that has
+those instructions switched off. Everything runs on one thread.
+
+    --sizes 1e3 1e4 1e5 1e6    number of predictions in the rows that scale (1e7 works too)
+    --only WORD ...            rows whose name contains one of the words
+    --seconds 3                time for each row
+    --peers                    also time other packages, in a virtual environment made for it
+    --smoke                    one small size, to see that everything runs
+"""
+
+# ruff: noqa: E402 (the number of threads must be set before numpy is imported)
+import os
+
+for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
+    os.environ[_variable] = "1"
+
+import argparse
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+Task = Callable[[], object]
+Build = Callable[[np.ndarray, np.ndarray], Task]
+
+SIZES = (10**3, 10**4, 10**5, 10**6)
+PEER_PACKAGES = ("relplot", "probcal")
+SHORTEST = 2e-3  # seconds; quicker calls are repeated to fill it
+
+
+@dataclass(frozen=True)
+class Row:
+    """One thing to time: how to make it from (y, p), at which sizes, and against what."""
+
+    name: str
+    build: Build
+    sizes: tuple[int, ...] | None = None
+    reference: str = "np.sort"
+    target: str = ""
+
+
+def metric(name: str, **params: Any) -> Build:
+    def build(y: np.ndarray, p: np.ndarray) -> Task:
+        from sklearn_calib import metrics
+
+        function = getattr(metrics, name)
+        return lambda: function(y, p, **params)
+
+    return build
+
+
+def tcal(**params: Any) -> Build:
+    def build(y: np.ndarray, p: np.ndarray) -> Task:
+        from sklearn_calib.inference import TCal
+
+        test = TCal(**params)
+        return lambda: test.test(y, p)
+
+    return build
+
+
+def band(y: np.ndarray, p: np.ndarray) -> Task:
+    from sklearn_calib._validation import check_binary
+    from sklearn_calib.plot._curve import smooth_curve
+
+    sample = check_binary(y, p)
+    return lambda: smooth_curve(sample, "auto", 0.95)
+
+
+def features(p: np.ndarray) -> np.ndarray:
+    return np.column_stack((p, np.sqrt(p), np.sin(20 * p), p**2))
+
+
+def calibrated_classifier(y: np.ndarray, p: np.ndarray) -> Task:
+    from sklearn.naive_bayes import GaussianNB
+
+    from sklearn_calib import CalibratedClassifier
+    from sklearn_calib.calibrators import IsotonicCalibrator
+
+    X = features(p)
+    return lambda: CalibratedClassifier(GaussianNB(), IsotonicCalibrator(), cv=5, ensemble=True).fit(X, y)
+
+
+def calibrated_classifier_cv(y: np.ndarray, p: np.ndarray) -> Task:
+    from sklearn.calibration import CalibratedClassifierCV
+    from sklearn.naive_bayes import GaussianNB
+
+    X = features(p)
+    return lambda: CalibratedClassifierCV(GaussianNB(), method="isotonic", cv=5, ensemble=True).fit(X, y)
+
+
+def relplot_smece(y: np.ndarray, p: np.ndarray) -> Task:
+    import relplot
+
+    return lambda: relplot.smECE(p, y)
+
+
+def probcal_metric(name: str) -> Build:
+    def build(y: np.ndarray, p: np.ndarray) -> Task:
+        from probcal import metrics
+
+        function = getattr(metrics, name)
+        return lambda: function(y, p)
+
+    return build
+
+
+def np_sort(y: np.ndarray, p: np.ndarray) -> Task:
+    return lambda: np.sort(p)
+
+
+REFERENCES = {"np.sort": np_sort, "CalibratedClassifierCV": calibrated_classifier_cv}
+
+ROWS = [
+    Row("smooth_ece", metric("smooth_ece"), target="<= 0.25x at 1e6, < 0.5 ms at 1e3"),
+    Row("smooth_ece, logit scale", metric("smooth_ece", scale="logit")),
+    Row("logit_smoothed_ece", metric("logit_smoothed_ece"), target="<= 0.5x at 1e6"),
+    Row("cutoff_calibration_error", metric("cutoff_calibration_error"), target="<= 1.5x at 1e6"),
+    Row("smooth_calibration_error", metric("smooth_calibration_error")),
+    Row("expected_calibration_error", metric("expected_calibration_error")),
+    Row("expected_calibration_error, quantile", metric("expected_calibration_error", strategy="quantile")),
+    Row("TCal, asymptotic", tcal(method="asymptotic"), target="<= 5x at 1e6"),
+    Row("TCal, 999 draws", tcal(n_resamples=999, random_state=0), (10**4,), target="< 0.4 s at 1e4"),
+    Row("smooth reliability curve with band", band),
+    Row(
+        "CalibratedClassifier.fit, isotonic",
+        calibrated_classifier,
+        (10**4, 10**5),
+        "CalibratedClassifierCV",
+        target="<= 1.05x",
+    ),
+]
+
+PEERS = [
+    Row("relplot.smECE", relplot_smece),
+    Row("probcal smooth_ece (logit scale)", probcal_metric("smooth_ece")),
+    Row("probcal ecce", probcal_metric("ecce")),
+    Row("probcal ece", probcal_metric("ece")),
+]
+
+BUILDS = {row.name: row.build for row in (*ROWS, *PEERS)} | REFERENCES
+
+
+@cache
+def sample(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return outcomes and slightly wrong predictions, spread over [0, 1] with more of them near the ends."""
+    rng = np.random.default_rng(0)
+    p = rng.beta(0.7, 0.9, n)
+    return (rng.random(n) < p**1.1).astype(np.int64), p
+
+
+@cache
+def task(name: str, n: int) -> tuple[Task, int]:
+    """Return what to time, warmed up, and how often to repeat it in one measurement."""
+    call = BUILDS[name](*sample(n))
+    call()
+    start = time.perf_counter()
+    call()
+    return call, max(1, round(SHORTEST / max(time.perf_counter() - start, 1e-9)))
+
+
+def measure(name: str, n: int) -> float:
+    """Return seconds for one call."""
+    call, repeats = task(name, n)
+    start = time.perf_counter()
+    for _ in range(repeats):
+        call()
+    return (time.perf_counter() - start) / repeats
+
+
+class Helper:
+    """The same measurements in another process: another environment, or other processor features."""
+
+    def __init__(self, python: str, environment: dict[str, str]) -> None:
+        self._process = subprocess.Popen(
+            [python, "-W", "ignore", __file__, "--helper"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | environment,
+        )
+
+    def measure(self, name: str, n: int) -> float:
+        """Have a call timed there."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(name, n, sep="\t", file=self._process.stdin, flush=True)
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise RuntimeError(f"the process that measures {name!r} ended; its message stands above")
+        return float(answer)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+    @staticmethod
+    def serve() -> None:
+        """Answer requests from standard input until it ends."""
+        for line in sys.stdin:
+            name, n = line.rstrip("\n").split("\t")
+            print(measure(name, int(n)), flush=True)
+
+
+def vector_features() -> list[str]:
+    """Return the processor features beyond its baseline that numpy can dispatch to and finds here."""
+    core = np._core if hasattr(np, "_core") else np.core
+    found = core._multiarray_umath.__cpu_features__
+    return [name for name in core._multiarray_umath.__cpu_dispatch__ if found.get(name)]
+
+
+def summary(ratios: Sequence[float]) -> str:
+    low, middle, high = np.quantile(ratios, [0.25, 0.5, 0.75])
+    return f"{middle:8.3g} [{low:.3g}, {high:.3g}]"
+
+
+def run_row(row: Row, n: int, own: Callable[[str, int], float], plain: Helper, budget: float) -> str:
+    """Measure one row in turns with its references and return its line of the table."""
+    seconds: list[tuple[float, float, float]] = []
+    sorts = row.reference == "np.sort"
+    # the first round warms up
+    for measured in (own, measure):
+        measured(row.name if measured is own else row.reference, n)
+    start = time.perf_counter()
+    while len(seconds) < 5 or (time.perf_counter() - start < budget and len(seconds) < 101):
+        seconds.append(
+            (own(row.name, n), measure(row.reference, n), plain.measure("np.sort", n) if sorts else np.nan)
+        )
+    ours, reference, slow = np.array(seconds).T
+    columns = [
+        f"{row.name:<38}",
+        f"{n:>9,}",
+        f"{np.median(ours) * 1e3:10.3f}",
+        f"{np.median(reference) * 1e3:10.3f}",
+        f"{summary(ours / reference):<22}",
+        f"{summary(ours / slow) if sorts else f'{row.reference:>9}':<22}",
+        row.target,
+    ]
+    return "| " + " | ".join(columns) + " |"
+
+
+def make_peer_environment(folder: Path) -> str:
+    """Create a virtual environment with the other packages and return its interpreter."""
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
+    subprocess.run([python, "-m", "pip", "install", "--quiet", *PEER_PACKAGES], check=True)
+    return str(python)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--sizes", nargs="+", type=lambda text: int(float(text)), default=SIZES)
+    parser.add_argument("--only", nargs="+", metavar="WORD")
+    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--peers", action="store_true")
+    parser.add_argument("--smoke", action="store_true")
+    parser.add_argument("--helper", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.helper:
+        Helper.serve()
+        return
+    sizes, budget = ((1000,), 0.0) if options.smoke else (options.sizes, options.seconds)
+
+    print(f"Python {platform.python_version()}, numpy {np.__version__}, {platform.machine()}, one thread")
+    print(f"numpy's vector code uses: {', '.join(vector_features()) or 'nothing beyond its baseline'}")
+    print("ratio: to np.sort of the same predictions, median [quartiles]; plain: without its vector code\n")
+    print(f"| {'':<38} | {'n':>9} | {'ms':>10} | {'sort ms':>10} | {'ratio':<22} | {'plain':<22} | target |")
+    print("|---|---|---|---|---|---|---|")
+    with ExitStack() as stack:
+        without = {"NPY_DISABLE_CPU_FEATURES": " ".join(vector_features())}
+        plain = stack.enter_context(Helper(sys.executable, without))
+        plans = [(row, measure) for row in ROWS]
+        if options.peers:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            peers = stack.enter_context(Helper(make_peer_environment(Path(folder)), {}))
+            plans += [(row, peers.measure) for row in PEERS]
+        for row, own in plans:
+            if options.only and not any(word in row.name for word in options.only):
+                continue
+            for n in sizes if row.sizes is None or options.smoke else row.sizes:
+                print(run_row(row, n, own, plain, budget), flush=True)
+
+
+if __name__ == "__main__":
+    main()
