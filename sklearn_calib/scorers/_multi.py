@@ -1,0 +1,176 @@
+"""Several scorers at the price of one prediction."""
+
+from collections.abc import Callable, Collection, Mapping
+from functools import wraps
+from typing import Any
+
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_calib.scorers._names import get_scorer
+from sklearn_calib.scorers._routing import WeightedScorer
+from sklearn_calib.scorers._scorer import accepts_sample_weight
+
+__all__ = ["MultiScorer"]
+
+_RESPONSES = ("decision_function", "predict", "predict_log_proba", "predict_proba")
+
+
+class MultiScorer(WeightedScorer, BaseEstimator):
+    """Several scorers as one callable that predicts once.
+
+    Use it as ``scoring`` of ``cross_validate`` or of a search, where it gives one column for each name.
+    Unlike a list of names it needs nothing to be registered, and the estimator predicts a fold once, whatever
+    the number of scorers.
+
+    Parameters
+    ----------
+    scoring : list of str, or mapping of str to str or callable
+        Names that :func:`get_scorer` knows; or, of a mapping, the names of the columns and for each a name or
+        a scorer ``scorer(estimator, X, y)``.
+
+    Raises
+    ------
+    ValueError
+        If there is no scorer, a name appears twice or is unknown, or sample weights are given and a scorer
+        does not take them: either all scores are weighted or none.
+    TypeError
+        If ``scoring`` is of another kind.
+
+    Notes
+    -----
+    Calibration errors are not proper scores; put "neg_log_loss" or "neg_brier_score" beside them and choose
+    by ``refit=BestCalibrated()``.
+
+    With metadata routing enabled, ``set_score_request(sample_weight=True)`` of this object decides for all
+    its scorers.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.model_selection import cross_validate
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from sklearn_calib.scorers import MultiScorer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> scoring = MultiScorer(["neg_smooth_ece", "neg_log_loss"])
+    >>> scores = cross_validate(GaussianNB(), X, y, scoring=scoring, cv=3)
+    >>> scores["test_neg_smooth_ece"].round(3)
+    array([-0.078, -0.049, -0.047])
+    >>> scores["test_neg_log_loss"].round(3)
+    array([-1.045, -0.543, -0.414])
+    """
+
+    def __init__(self, scoring: Collection[str] | Mapping[str, str | Callable[..., float]]) -> None:
+        _resolve(scoring)
+        self.scoring = scoring
+
+    def _accept_sample_weight(self) -> bool:
+        return all(accepts_sample_weight(scorer) for scorer in _resolve(self.scoring).values())
+
+    def __call__(
+        self, estimator: Any, X: Any, y_true: ArrayLike, *, sample_weight: ArrayLike | None = None
+    ) -> dict[str, float]:
+        """Score a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : object
+            Fitted.
+        X : array-like or sparse matrix with n rows
+            What the estimator predicts from.
+        y_true : array-like of shape (n,)
+            Labels.
+        sample_weight : array-like of shape (n,), default=None
+            Weights, for every scorer.
+
+        Returns
+        -------
+        dict of str to float
+            One score for each name.
+        """
+        scorers = _resolve(self.scoring)
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        if weights:
+            deaf = [name for name, scorer in scorers.items() if not accepts_sample_weight(scorer)]
+            if deaf:
+                raise ValueError(
+                    f"sample_weight was given but the scorers {deaf} do not take it. Leave them out, or "
+                    "score without weights."
+                )
+        once = _PredictsOnce(estimator, X)
+        return _Scores({name: scorer(once, X, y_true, **weights) for name, scorer in scorers.items()})
+
+
+class _Scores(dict[str, float]):
+    """Scores that can also be asked for by the refit rule that chose among them.
+
+    ``score`` of a fitted search looks its own ``refit`` up among the scores, also where it is no name.
+    """
+
+    def __missing__(self, key: Any) -> float:
+        proper = getattr(key, "proper", None)
+        if isinstance(proper, str) and proper in self:
+            return self[proper]
+        raise KeyError(key)
+
+
+class _PredictsOnce:
+    """Stands for a fitted estimator, and keeps what it predicts for one X."""
+
+    def __init__(self, estimator: Any, X: Any) -> None:
+        self._estimator = estimator
+        self._X = X
+        self._kept: dict[str, Any] = {}
+
+    # isinstance, and error messages, see the estimator
+    __class__ = property(lambda self: type(self._estimator))
+
+    def __sklearn_tags__(self) -> Any:
+        return get_tags(self._estimator)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        try:
+            check_is_fitted(self._estimator)
+        except NotFittedError:
+            return False
+        return True
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("_estimator", "_X", "_kept"):  # not there yet: a copy in the making
+            raise AttributeError(name)
+        value = getattr(self._estimator, name)
+        return self._keep(name, value) if name in _RESPONSES else value
+
+    def _keep(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(method)
+        def response(X: Any, *args: Any, **kwargs: Any) -> Any:
+            if X is not self._X or args or kwargs:
+                return method(X, *args, **kwargs)
+            if name not in self._kept:
+                self._kept[name] = method(X)
+            return self._kept[name]
+
+        return response
+
+
+def _resolve(scoring: Any) -> dict[str, Callable[..., float]]:
+    if isinstance(scoring, Mapping):
+        pairs = list(scoring.items())
+    elif isinstance(scoring, Collection) and not isinstance(scoring, str):
+        pairs = [(name, name) for name in scoring]
+    else:
+        raise TypeError(
+            f"scoring must be a list of names or a dictionary of scorers, got {scoring!r}. "
+            "Write [name] for a single one."
+        )
+    names = [name for name, _ in pairs]
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError(
+            f"The names of scoring must be strings, got {names}. Use a dictionary to name scorers."
+        )
+    if not names or len(set(names)) < len(names):
+        raise ValueError(f"scoring must hold at least one name and none twice, got {names}.")
+    return {name: get_scorer(scorer) for name, scorer in pairs}

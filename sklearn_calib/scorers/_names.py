@@ -1,0 +1,131 @@
+"""The scorers that have a name."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+from sklearn.metrics import get_scorer as _sklearn_get_scorer
+from sklearn.metrics import get_scorer_names as _sklearn_get_scorer_names
+
+from sklearn_calib._compat import register_scorers
+from sklearn_calib.metrics import (
+    cutoff_calibration_error,
+    decision_risk_gap,
+    expected_calibration_error,
+    logit_smoothed_ece,
+    smooth_calibration_error,
+    smooth_ece,
+)
+from sklearn_calib.scorers._proper import brier_loss, log_loss
+from sklearn_calib.scorers._scorer import CalibrationScorer
+
+__all__ = ["CALIBRATION_SCORERS", "OWN_SCORERS", "get_scorer", "get_scorer_names"]
+
+#: Errors of calibration, negated.
+CALIBRATION_SCORERS = {
+    "neg_cutoff_calibration_error": CalibrationScorer(cutoff_calibration_error),
+    "neg_decision_risk_gap": CalibrationScorer(decision_risk_gap),
+    "neg_expected_calibration_error": CalibrationScorer(expected_calibration_error),
+    "neg_logit_smoothed_ece": CalibrationScorer(logit_smoothed_ece),
+    "neg_maximum_calibration_error": CalibrationScorer(expected_calibration_error, norm="max"),
+    "neg_quantile_calibration_error": CalibrationScorer(expected_calibration_error, strategy="quantile"),
+    "neg_smooth_calibration_error": CalibrationScorer(smooth_calibration_error),
+    "neg_smooth_ece": CalibrationScorer(smooth_ece),
+}
+
+#: Proper scores that are also defined on a fold without one of the classes. Their names are scikit-learn's.
+_PROPER_SCORERS = {
+    "neg_brier_score": CalibrationScorer(brier_loss, reduction=None),
+    "neg_log_loss": CalibrationScorer(log_loss, reduction=None),
+}
+
+#: All names of this package.
+OWN_SCORERS = {**CALIBRATION_SCORERS, **_PROPER_SCORERS}
+
+register_scorers(CALIBRATION_SCORERS)
+
+
+def get_scorer(scoring: str | Callable[..., Any]) -> Callable[..., Any]:
+    """Return a scorer by name.
+
+    Parameters
+    ----------
+    scoring : str or callable
+        A name of :func:`get_scorer_names`, any name that :func:`sklearn.metrics.get_scorer` knows, or a
+        scorer, which is returned as it is.
+
+    Returns
+    -------
+    callable
+        ``scorer(estimator, X, y, sample_weight=None) -> float``, greater is better. Of a name, a new object
+        each time: changing it, for example by ``set_score_request``, changes nothing else.
+
+    Raises
+    ------
+    ValueError
+        If no scorer has this name.
+    TypeError
+        If ``scoring`` is neither a string nor callable.
+
+    Notes
+    -----
+    Calibration errors are not proper scores: a constant prediction of the base rate has none. Do not select a
+    model by one of them alone, see :class:`BestCalibrated`.
+
+    "neg_log_loss" and "neg_brier_score" are those of this package. They equal scikit-learn's, and are also
+    defined on a fold that lacks a class and, for the Brier score, for any number of classes under every
+    scikit-learn release. All other names of scikit-learn give scikit-learn's scorers.
+
+    Importing this package adds its calibration errors to the names that :func:`sklearn.metrics.get_scorer`
+    knows. So they work as strings where scikit-learn looks a name up when it is used: in a list or dictionary
+    for ``cross_validate``, in ``permutation_importance``, in ``HistGradientBoostingClassifier``. They do not
+    work as strings where scikit-learn compares with a list of names that it made when it was itself
+    imported: in ``cross_val_score``, ``learning_curve``, and in ``GridSearchCV`` and its relatives, alone or
+    in a list. A scorer object works in every place and in every worker process: an attribute of
+    :mod:`sklearn_calib.scorers` or, for several scores, :class:`MultiScorer`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from sklearn_calib.scorers import get_scorer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> scorer = get_scorer("neg_expected_calibration_error")
+    >>> scorer
+    CalibrationScorer(expected_calibration_error)
+    >>> round(scorer(GaussianNB().fit(X, y), X, y), 3)
+    -0.056
+    """
+    if isinstance(scoring, str):
+        if scoring in OWN_SCORERS:
+            return deepcopy(OWN_SCORERS[scoring])
+        if scoring in _sklearn_get_scorer_names():
+            found: Callable[..., Any] = _sklearn_get_scorer(scoring)
+            return found
+        raise ValueError(
+            f"There is no scorer named {scoring!r}. Those of this package are {get_scorer_names()}; "
+            "sklearn.metrics.get_scorer_names() lists scikit-learn's."
+        )
+    if callable(scoring):
+        return scoring
+    raise TypeError(f"scoring must be a name or a callable, got {scoring!r}.")
+
+
+def get_scorer_names() -> list[str]:
+    """Return the names of the scorers of this package.
+
+    All but "neg_brier_score" and "neg_log_loss" are calibration errors, hence not proper scores: select
+    models by :class:`BestCalibrated`, never by one of them alone.
+
+    Returns
+    -------
+    list of str
+        Sorted.
+
+    Examples
+    --------
+    >>> from sklearn_calib.scorers import get_scorer_names
+    >>> "neg_smooth_ece" in get_scorer_names()
+    True
+    """
+    return sorted(OWN_SCORERS)

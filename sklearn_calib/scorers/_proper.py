@@ -1,0 +1,55 @@
+"""Log loss and Brier score of a probability matrix, for folds on which scikit-learn's own are not defined.
+
+scikit-learn's scorers of these names read the classes from the labels of the fold and fail where one is
+missing. These two are given column numbers by ``CalibrationScorer(..., reduction=None)``, which reads them
+from the estimator; wherever scikit-learn's are defined the values agree.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_calib._validation import check_weights
+
+__all__ = ["brier_loss", "log_loss"]
+
+Array = NDArray[Any]
+
+
+def log_loss(codes: NDArray[np.int64], proba: Array, *, sample_weight: ArrayLike | None = None) -> float:
+    """Return the mean of -log(probability of what happened).
+
+    As in scikit-learn, probabilities are clipped at the machine epsilon of their type.
+    """
+    _check_rows(proba)
+    happened = np.take_along_axis(proba, codes[:, None], axis=1)[:, 0]
+    eps = np.finfo(proba.dtype if proba.dtype.kind == "f" else np.float64).eps
+    return _mean(-np.log(np.clip(happened, eps, 1 - eps)), sample_weight)
+
+
+def brier_loss(codes: NDArray[np.int64], proba: Array, *, sample_weight: ArrayLike | None = None) -> float:
+    """Return the mean squared distance of forecast and outcome vectors; for two classes, half of it.
+
+    Halved, two classes give the usual (probability of the positive class - outcome)^2.
+    """
+    _check_rows(proba)
+    gap = np.array(proba, dtype=np.float64)
+    gap[np.arange(codes.shape[0]), codes] -= 1.0
+    distance = np.einsum("ij,ij->i", gap, gap)
+    return _mean(distance / 2 if proba.shape[1] == 2 else distance, sample_weight)
+
+
+def _check_rows(proba: Array) -> None:
+    wrong = ~((proba >= 0) & (proba <= 1)).all(axis=1)
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise ValueError(
+            f"The prediction of row {row} is {proba[row].tolist()}, not probabilities in [0, 1]. Use a "
+            "response_method that gives probabilities."
+        )
+
+
+def _mean(values: Array, sample_weight: ArrayLike | None) -> float:
+    weights = None if sample_weight is None else check_weights(sample_weight, values.shape[0])
+    return float(np.average(values, weights=weights))

@@ -1,0 +1,156 @@
+"""A refit rule for searches: among the good models the best calibrated one."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+__all__ = ["BestCalibrated"]
+
+Array = NDArray[np.float64]
+
+
+class BestCalibrated(BaseEstimator):
+    r"""Choose the best calibrated of the candidates whose proper score is as good as the best.
+
+    Give it as ``refit`` to a search. A calibration error alone cannot select a model, because a constant
+    prediction of the base rate has none. A proper score alone judges calibration and discrimination together,
+    and cannot tell apart candidates that differ by less than its noise. So: all candidates
+    whose mean proper score is within one standard error of the best are held equally good, and of these the
+    best calibrated is taken. Ties go to the better proper score, then to the first.
+
+    Parameters
+    ----------
+    calibration : str, default="neg_smooth_ece"
+        Name of the calibration score in the search's ``scoring``; greater is better.
+    proper : str, default="neg_log_loss"
+        Name of the proper score in the search's ``scoring``; greater is better.
+    n_standard_errors : float, default=1.0
+        How far below the best a proper score may lie. 0 leaves the best candidates only.
+
+    Raises
+    ------
+    TypeError
+        On construction, if a name is not a string or ``n_standard_errors`` is not a number.
+    ValueError
+        On construction, if both names are equal or ``n_standard_errors`` is negative; when called, if the
+        search did not compute one of the scores or no candidate has both.
+
+    Notes
+    -----
+    With candidate :math:`j`, its scores :math:`S_{jk}` on the splits :math:`k = 1, \dots, K`, mean
+    :math:`\bar S_j`, and :math:`b` the best mean, the candidates kept are those with
+
+    .. math:: \bar S_j \ge \bar S_b - c \, s_b / \sqrt{K},
+              \quad s_b^2 = \frac{1}{K - 1} \sum_k (S_{bk} - \bar S_b)^2,
+
+    where :math:`c` is ``n_standard_errors`` (Breiman et al. 1984, Section 3.4.3, who take the simplest tree
+    of those; here it is the best calibrated). With one split the standard error is unknown and taken as 0.
+    Candidates with a mean score that is not finite, for example after a failed fit, are never chosen.
+
+    A search with a callable ``refit`` has no ``best_score_``, and its ``score`` method fails after
+    ``scoring=[...]``; with ``scoring=MultiScorer([...])`` it returns the proper score.
+
+    References
+    ----------
+    L. Breiman, J. Friedman, R. Olshen, C. Stone (1984). *Classification and Regression Trees*. Wadsworth.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from sklearn_calib.scorers import BestCalibrated, MultiScorer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> search = GridSearchCV(
+    ...     make_pipeline(StandardScaler(), LogisticRegression()),
+    ...     {"logisticregression__C": [1e-6, 0.1, 1.0]},
+    ...     scoring=MultiScorer(["neg_smooth_ece", "neg_log_loss"]),
+    ...     refit=BestCalibrated(),
+    ... ).fit(X, y)
+    >>> search.best_params_
+    {'logisticregression__C': 1.0}
+
+    The calibration error alone would take the strongest penalty, which predicts the base rate:
+
+    >>> search.cv_results_["mean_test_neg_smooth_ece"].round(3)
+    array([-0.013, -0.047, -0.034])
+    """
+
+    def __init__(
+        self,
+        calibration: str = "neg_smooth_ece",
+        proper: str = "neg_log_loss",
+        *,
+        n_standard_errors: float = 1.0,
+    ) -> None:
+        _check(calibration, proper, n_standard_errors)
+        self.calibration = calibration
+        self.proper = proper
+        self.n_standard_errors = n_standard_errors
+
+    def __call__(self, cv_results: Mapping[str, Any]) -> int:
+        """Choose a candidate.
+
+        Parameters
+        ----------
+        cv_results : mapping
+            ``cv_results_`` of a search.
+
+        Returns
+        -------
+        int
+            Index of the chosen candidate, the search's ``best_index_``.
+        """
+        _check(self.calibration, self.proper, self.n_standard_errors)
+        error = -_mean_score(cv_results, self.calibration)
+        score = _mean_score(cv_results, self.proper)
+        usable = np.isfinite(error) & np.isfinite(score)
+        if not usable.any():
+            raise ValueError(
+                f"No candidate has a finite mean of both {self.calibration!r} and {self.proper!r}. Run the "
+                "search with error_score='raise' to see why. Folds that lack a class are one cause: stratify."
+            )
+        best = int(np.where(usable, score, -np.inf).argmax())
+        slack = self.n_standard_errors * _standard_error(cv_results, self.proper, best)
+        kept = np.flatnonzero(usable & (score >= score[best] - slack))
+        # lexsort is stable: of full ties the first index remains first
+        return int(kept[np.lexsort((-score[kept], error[kept]))[0]])
+
+
+def _check(calibration: str, proper: str, n_standard_errors: float) -> None:
+    for name, value in (("calibration", calibration), ("proper", proper)):
+        if not isinstance(value, str):
+            raise TypeError(f"{name} must be the name of a score, got {value!r}.")
+    if calibration == proper:
+        raise ValueError(
+            f"calibration and proper are both {proper!r}. A calibration error alone cannot select a model: "
+            "name a proper score, such as 'neg_log_loss', as proper."
+        )
+    if isinstance(n_standard_errors, bool) or not isinstance(n_standard_errors, int | float | np.number):
+        raise TypeError(f"n_standard_errors must be a number, got {n_standard_errors!r}.")
+    if not n_standard_errors >= 0:
+        raise ValueError(f"n_standard_errors must not be negative, got {n_standard_errors!r}.")
+
+
+def _mean_score(cv_results: Mapping[str, Any], name: str) -> Array:
+    key = f"mean_test_{name}"
+    if key not in cv_results:
+        prefix = "mean_test_"
+        found = sorted(other.removeprefix(prefix) for other in cv_results if other.startswith(prefix))
+        raise ValueError(
+            f"The search did not compute {name!r}, only {found}. Pass both scores to it, for example "
+            "scoring=MultiScorer(['neg_smooth_ece', 'neg_log_loss'])."
+        )
+    return np.asarray(cv_results[key], dtype=np.float64)
+
+
+def _standard_error(cv_results: Mapping[str, Any], name: str, candidate: int) -> float:
+    pattern = re.compile(rf"split\d+_test_{re.escape(name)}")
+    splits = [float(cv_results[key][candidate]) for key in cv_results if pattern.fullmatch(key)]
+    return float(np.std(splits, ddof=1) / np.sqrt(len(splits))) if len(splits) > 1 else 0.0

@@ -1,0 +1,363 @@
+"""A scorer that turns a metric of (labels, probabilities) into scikit-learn's score(estimator, X, y)."""
+
+from collections.abc import Callable, Sequence
+from inspect import Parameter, signature
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_calib._validation import check_labels, check_option
+from sklearn_calib.scorers._routing import WeightedScorer
+
+__all__ = ["CalibrationScorer", "accepts_sample_weight"]
+
+Array = NDArray[Any]
+Reduction = Literal["classwise", "confidence"] | None
+
+
+class Forecast(NamedTuple):
+    """What an estimator said of the rows of X, and what happened.
+
+    ``codes`` (n,) holds for each row the column of ``probabilities`` (n, K) that belongs to its label.
+    """
+
+    codes: NDArray[np.int64]
+    probabilities: Array
+    classes: Array
+
+
+class CalibrationScorer(WeightedScorer):
+    """Score a fitted classifier by a metric of labels and predicted probabilities.
+
+    Unlike a scorer of :func:`sklearn.metrics.make_scorer`, it takes the classes and their order from the
+    fitted estimator and not from the labels of the fold at hand. It is therefore right on a fold that lacks a
+    class, as happens with rare events, and for labels such as ``{1, 2}`` or strings.
+
+    .. warning::
+        A calibration error is not a proper score: a model that always predicts the base rate has none, so a
+        search that looks at nothing else selects a useless model. Score it next to the log loss or the Brier
+        score (:class:`MultiScorer`) and let :class:`BestCalibrated` choose.
+
+    Parameters
+    ----------
+    metric : callable
+        ``metric(y, proba, **metric_params) -> float``; with sample weights it is also given
+        ``sample_weight``. For a binary problem, and for the reductions of a multiclass one, ``y`` (n,) holds
+        0 and 1 and ``proba`` (n,) the probability of 1. With ``reduction=None`` it is given all classes at
+        once: ``y`` holds column numbers, and ``proba`` has shape (n, n_classes).
+    greater_is_better : bool, default=False
+        If False, the score is the negated metric, so that greater scores are better.
+    pos_label : label, default=None
+        The class whose probability is judged, against all others. None means ``estimator.classes_[1]`` for
+        two classes, and the reduction for more.
+    response_method : str or sequence of str, default="predict_proba"
+        Method of the estimator that returns probabilities; of a sequence, the first that it has. Use
+        ``"predict"`` for a regressor of 0/1 outcomes whose prediction is a probability.
+    reduction : {"classwise", "confidence"} or None, default="classwise"
+        How more than two classes are judged. "classwise": the mean over classes, equally weighted, of the
+        metric of that class against the rest. "confidence": the largest probability of each row against
+        whether its class (of several largest, the first) is the right one; this also applies to two classes.
+        None: the metric is called once, with the whole matrix, even for two classes.
+    **metric_params
+        Further keyword arguments of the metric. A metric that draws random numbers takes an int seed here.
+
+    Raises
+    ------
+    TypeError
+        On construction, if ``metric`` is not callable or does not know one of ``metric_params``; when called,
+        if the estimator has no such method, or the metric does not return a number.
+    ValueError
+        If the options contradict each other, a label is unknown to the estimator, or the metric rejects
+        its input, as it does decision scores outside [0, 1].
+
+    Notes
+    -----
+    Sample weights given to ``fit`` of a search reach the scorer; with metadata routing enabled, after
+    ``scorer.set_score_request(sample_weight=True)``. An estimator that saw a single class in training is
+    taken to give probability 0 to every other one.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from sklearn_calib.metrics import smooth_ece
+    >>> from sklearn_calib.scorers import CalibrationScorer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> scorer = CalibrationScorer(smooth_ece, bandwidth=0.05)
+    >>> scorer
+    CalibrationScorer(smooth_ece, bandwidth=0.05)
+    >>> cross_val_score(GaussianNB(), X, y, scoring=scorer, cv=3).round(3)
+    array([-0.082, -0.049, -0.047])
+    """
+
+    def __init__(
+        self,
+        metric: Callable[..., float],
+        *,
+        greater_is_better: bool = False,
+        pos_label: Any = None,
+        response_method: str | Sequence[str] = "predict_proba",
+        reduction: Reduction = "classwise",
+        **metric_params: Any,
+    ) -> None:
+        _check_metric(metric, metric_params)
+        self.metric = metric
+        self.greater_is_better = greater_is_better
+        self.pos_label = pos_label
+        self.response_method = response_method
+        self.reduction = reduction
+        self.metric_params = metric_params
+
+    # By hand and not from BaseEstimator, whose printing knows no parameters without a name and would show the
+    # metric by its address in memory; clone, searches and routing need no more than this.
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters, those of the metric among them.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Without effect; scikit-learn passes it.
+
+        Returns
+        -------
+        dict
+        """
+        return {**{name: getattr(self, name) for name in _OWN}, **self.metric_params}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters of the scorer or of its metric.
+
+        Parameters
+        ----------
+        **params
+            Names and new values; a name that the scorer does not have goes to the metric.
+
+        Returns
+        -------
+        CalibrationScorer
+            This object, changed.
+
+        Raises
+        ------
+        TypeError
+            As on construction.
+        """
+        metric_params = {**self.metric_params, **{k: v for k, v in params.items() if k not in _OWN}}
+        _check_metric(params.get("metric", self.metric), metric_params)
+        for name, value in params.items():
+            if name in _OWN:
+                setattr(self, name, value)
+        self.metric_params = metric_params
+        return self
+
+    def __repr__(self) -> str:
+        shown = [_name(self.metric)]
+        for name, parameter in _PARAMETERS.items():
+            if parameter.kind is Parameter.KEYWORD_ONLY and getattr(self, name) != parameter.default:
+                shown.append(f"{name}={getattr(self, name)!r}")
+        shown += [f"{name}={value!r}" for name, value in self.metric_params.items()]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def _accept_sample_weight(self) -> bool:
+        return _knows(self.metric, "sample_weight")
+
+    def __call__(
+        self, estimator: Any, X: Any, y_true: ArrayLike, *, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Score a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : object
+            Fitted, with the method ``response_method`` and, unless it is a regressor, ``classes_``.
+        X : array-like or sparse matrix with n rows
+            What the estimator predicts from.
+        y_true : array-like of shape (n,)
+            Labels.
+        sample_weight : array-like of shape (n,), default=None
+            Weights.
+
+        Returns
+        -------
+        float
+            The metric, negated unless ``greater_is_better``.
+        """
+        params = dict(self.metric_params)
+        if sample_weight is not None:
+            if not self._accept_sample_weight():
+                raise TypeError(
+                    f"sample_weight was given but the metric {_name(self.metric)} does not take it. Score "
+                    "without weights, or use a metric with a parameter sample_weight."
+                )
+            params["sample_weight"] = sample_weight
+        if self.reduction is not None:
+            check_option(self.reduction, "reduction", ("classwise", "confidence"))
+        if self.pos_label is not None and self.reduction != "classwise":
+            raise ValueError(
+                f"pos_label={self.pos_label!r} asks for one class and reduction={self.reduction!r} for all "
+                "of them. Leave one of the two at its default."
+            )
+        forecast = _forecast(estimator, X, y_true, self.response_method, self.pos_label)
+        value = self._reduce(forecast, params)
+        return value if self.greater_is_better else -value
+
+    def _reduce(self, forecast: Forecast, params: dict[str, Any]) -> float:
+        codes, proba, classes = forecast
+        if self.reduction is None:
+            return self._evaluate(codes, proba, params)
+        if self.reduction == "confidence":
+            top = proba.argmax(axis=1)
+            best = np.take_along_axis(proba, top[:, None], axis=1)[:, 0]
+            return self._evaluate((codes == top).astype(np.int64), best, params)
+        if self.pos_label is not None:
+            columns = np.flatnonzero(classes == self.pos_label).tolist()
+        else:
+            columns = [1] if classes.shape[0] == 2 else list(range(classes.shape[0]))
+        values = [self._evaluate((codes == k).astype(np.int64), proba[:, k], params) for k in columns]
+        return float(np.mean(values))
+
+    def _evaluate(self, y: NDArray[np.int64], proba: Array, params: dict[str, Any]) -> float:
+        value = self.metric(y, np.ascontiguousarray(proba), **params)
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"The metric {_name(self.metric)} returned {type(value).__name__}, not a number. "
+                "Use a metric that returns a float."
+            ) from None
+
+
+_PARAMETERS = signature(CalibrationScorer).parameters
+_OWN = [name for name, parameter in _PARAMETERS.items() if parameter.kind is not Parameter.VAR_KEYWORD]
+
+
+def _forecast(
+    estimator: Any, X: Any, y_true: ArrayLike, response_method: str | Sequence[str], pos_label: Any
+) -> Forecast:
+    method = _find_method(estimator, response_method)
+    y = np.asarray(y_true)
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.ndim != 1:
+        raise ValueError(f"y_true must have shape (n,), got shape {y.shape}. Pass one label per row.")
+    classes = getattr(estimator, "classes_", None)
+    if isinstance(classes, list) and classes and np.ndim(classes[0]) == 1:
+        raise ValueError("The estimator has several outputs. Score one output at a time.")
+    response = np.asarray(method(X))
+    if response.shape[:1] != y.shape:
+        raise ValueError(
+            f"y_true has {y.shape[0]} rows but the prediction of X has shape {response.shape}. "
+            "Pass X and y_true of the same length."
+        )
+    if response.ndim == 1:
+        response = response[:, None]
+    if classes is None:
+        # a regressor of two outcomes
+        if response.shape[1] > 2:
+            raise ValueError(
+                f"The estimator has no classes_ and predicts {response.shape[1]} columns, so they cannot be "
+                "told apart. Score a classifier, or a regressor that predicts one probability per row."
+            )
+        codes = check_labels(y, pos_label)
+        labels = np.array([0, 1] if pos_label is None else [None, pos_label], dtype=object)
+        return Forecast(codes, _two_columns(response), labels)
+    return _by_classes(y, response, np.asarray(classes), pos_label)
+
+
+def _by_classes(y: Array, response: Array, classes: Array, pos_label: Any) -> Forecast:
+    n_classes = classes.shape[0]
+    if n_classes == 2:
+        response = _two_columns(response)
+    if response.shape[1] != n_classes:
+        raise ValueError(
+            f"The estimator has {n_classes} classes but predicts {response.shape[1]} columns. "
+            "Use a response_method that gives one probability per class."
+        )
+    if n_classes == 1:
+        classes, response = _add_unseen(y, response, classes, pos_label)
+    codes = np.full(y.shape[0], -1, dtype=np.int64)
+    for k, label in enumerate(classes):
+        codes[y == label] = k
+    unknown = codes < 0
+    shown = classes[:5].tolist()
+    if unknown.any():
+        raise ValueError(
+            f"y_true contains the label {y[unknown][0]!r}, unknown to the estimator, whose classes_ are "
+            f"{shown}{'...' if n_classes > 5 else ''}. Encode the labels as in training; if a training fold "
+            "lacked the class, use stratified folds."
+        )
+    if pos_label is not None and not np.any(classes == pos_label):
+        raise ValueError(
+            f"pos_label={pos_label!r} is not among the estimator's classes_ {shown}. Pass one of them."
+        )
+    return Forecast(codes, response, classes)
+
+
+def _two_columns(response: Array) -> Array:
+    return np.hstack([1 - response, response]) if response.shape[1] == 1 else response
+
+
+def _add_unseen(y: Array, response: Array, classes: Array, pos_label: Any) -> tuple[Array, Array]:
+    """Give probability 0 to the classes that a training set of one class did not contain."""
+    labels = {*classes.tolist(), *np.unique(y).tolist()}
+    if pos_label is not None:
+        labels.add(pos_label)
+    if len(labels) == 1:
+        # certain of the only label there is, and right: whatever else could have happened, had probability 0
+        return np.array([None, *labels], dtype=object), _two_columns(response)
+    try:
+        columns = sorted(labels)
+    except TypeError:
+        raise ValueError(
+            f"y_true has labels of another type than the estimator's only class {classes[0]!r}. "
+            "Encode the labels as in training."
+        ) from None
+    expanded = np.zeros((y.shape[0], len(columns)), dtype=response.dtype)
+    expanded[:, columns.index(classes.tolist()[0])] = response[:, 0]
+    return np.array(columns, dtype=object), expanded
+
+
+def _find_method(estimator: Any, response_method: str | Sequence[str]) -> Callable[[Any], Any]:
+    names = [response_method] if isinstance(response_method, str) else list(response_method)
+    for name in names:
+        method = getattr(estimator, name, None)
+        if callable(method):
+            found: Callable[[Any], Any] = method
+            return found
+    raise TypeError(
+        f"{estimator.__class__.__name__} has no method {' or '.join(names)}. Use a classifier that predicts "
+        "probabilities, or turn its scores into probabilities with a calibrator first."
+    )
+
+
+def accepts_sample_weight(scorer: Callable[..., float]) -> bool:
+    """Tell whether a scorer of any kind takes ``sample_weight``."""
+    if hasattr(scorer, "_accept_sample_weight"):
+        return bool(scorer._accept_sample_weight())
+    # scorers of scikit-learn before 1.7 take the weights in any case, and hand them on
+    return _knows(getattr(scorer, "_score_func", scorer), "sample_weight")
+
+
+def _check_metric(metric: Any, metric_params: dict[str, Any]) -> None:
+    if not callable(metric):
+        raise TypeError(f"metric must be callable as metric(y_true, y_proba), got {metric!r}.")
+    for name in metric_params:
+        if not _knows(metric, name):
+            raise TypeError(
+                f"{name!r} is neither a parameter of CalibrationScorer nor of the metric {_name(metric)}. "
+                "Check its spelling."
+            )
+
+
+def _knows(function: Callable[..., Any], name: str) -> bool:
+    try:
+        parameters = signature(function).parameters
+    except (TypeError, ValueError):  # builtins without a signature
+        return False
+    return name in parameters or any(p.kind is Parameter.VAR_KEYWORD for p in parameters.values())
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", None) or repr(function)

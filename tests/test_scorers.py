@@ -1,0 +1,418 @@
+"""Scorers one at a time: which column they judge, on which labels, and what they say of bad input."""
+
+import pickle
+from functools import partial
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.base import BaseEstimator, clone
+from sklearn.datasets import make_classification
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics import get_scorer as sklearn_get_scorer
+from sklearn.metrics import get_scorer_names as sklearn_get_scorer_names
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+
+import sklearn_calib.scorers as scorers
+from sklearn_calib import metrics
+from sklearn_calib.scorers import CalibrationScorer, get_scorer, get_scorer_names
+
+LABELS = {
+    "01": [0, 1],
+    "12": [1, 2],
+    "signs": [-1, 1],
+    "strings": ["no", "yes"],
+    "objects": np.array(["b", "a"], dtype=object),
+    "booleans": [False, True],
+    "floats": [0.0, 2.0],
+}
+
+ROW = [[0.5, 0.5]]
+
+
+def bias(y_true, y_proba, *, sample_weight=None, factor=1.0):
+    """Change sign with the positive class: unlike an error, it shows which column was judged."""
+    return factor * np.average(np.asarray(y_proba) - y_true, weights=sample_weight)
+
+
+def unweighted(y_true, y_proba):
+    return float(np.mean(y_proba))
+
+
+class Fixed(BaseEstimator):
+    """A fitted classifier that predicts X itself."""
+
+    def __init__(self, classes):
+        self.classes = classes
+
+    @property
+    def classes_(self):
+        return np.asarray(self.classes)
+
+    def predict_proba(self, X):
+        return np.asarray(X, dtype=float)
+
+
+@pytest.fixture(scope="module")
+def binary():
+    X, y = make_classification(200, 5, flip_y=0.3, weights=[0.7], random_state=0)
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def three():
+    X, y = make_classification(200, 6, n_informative=4, n_classes=3, flip_y=0.2, random_state=0)
+    return X, y
+
+
+@pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS.keys())
+def test_labels_of_any_kind_give_the_same_score(binary, labels):
+    X, codes = binary
+    y = np.asarray(labels)[codes]
+    model = GaussianNB().fit(X, y)
+    positive = model.classes_[1]
+    expected = np.mean(model.predict_proba(X)[:, 1] - (y == positive))
+    assert abs(expected) > 1e-3
+    scorer = CalibrationScorer(bias)
+    assert scorer(model, X, y) == pytest.approx(-expected)
+    assert scorer(model, X, y[:, None]) == pytest.approx(-expected)
+    # the other class has the opposite bias
+    other = CalibrationScorer(bias, pos_label=model.classes_[0])
+    assert other(model, X, y) == pytest.approx(expected)
+    assert CalibrationScorer(bias, greater_is_better=True, factor=3)(model, X, y) == pytest.approx(
+        3 * expected
+    )
+
+
+@pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS.keys())
+@pytest.mark.parametrize("only", [0, 1])
+def test_a_fold_with_one_class_is_judged_as_part_of_the_whole(binary, labels, only):
+    X, codes = binary
+    y = np.asarray(labels)[codes]
+    model = GaussianNB().fit(X, y)
+    rows = y == model.classes_[only]
+    expected = np.mean(model.predict_proba(X[rows])[:, 1] - only)
+    assert CalibrationScorer(bias)(model, X[rows], y[rows]) == pytest.approx(-expected)
+    for name in get_scorer_names():
+        assert np.isfinite(get_scorer(name)(model, X[rows], y[rows])), name
+
+
+@pytest.mark.parametrize("name", sorted(set(get_scorer_names()) - {"neg_log_loss", "neg_brier_score"}))
+def test_names_are_the_negated_metrics(binary, name):
+    X, y = binary
+    model = GaussianNB().fit(X, y)
+    scorer = get_scorer(name)
+    assert scorer.metric.__name__ in metrics.__all__
+    expected = scorer.metric(y, model.predict_proba(X)[:, 1], **scorer.metric_params)
+    assert expected > 0
+    assert scorer(model, X, y) == -expected
+    weights = np.random.default_rng(0).integers(0, 4, y.shape[0])
+    again = np.repeat(np.arange(y.shape[0]), weights)
+    assert scorer(model, X, y, sample_weight=weights) == pytest.approx(scorer(model, X[again], y[again]))
+
+
+def test_named_metrics_differ_where_their_parameters_do(binary):
+    X, y = binary
+    model = GaussianNB().fit(X, y)
+    p = model.predict_proba(X)[:, 1]
+    ece = metrics.expected_calibration_error
+    assert get_scorer("neg_maximum_calibration_error")(model, X, y) == -ece(y, p, norm="max")
+    assert get_scorer("neg_quantile_calibration_error")(model, X, y) == -ece(y, p, strategy="quantile")
+
+
+def test_classwise_is_the_mean_over_classes(three):
+    X, y = three
+    model = GaussianNB().fit(X, y)
+    proba = model.predict_proba(X)
+    expected = np.mean([metrics.smooth_ece((y == k).astype(int), proba[:, k]) for k in range(3)])
+    assert scorers.neg_smooth_ece(model, X, y) == pytest.approx(-expected)
+    # a class missing from the fold has outcome 0 throughout
+    rows = y != 1
+    expected = np.mean(
+        [metrics.smooth_ece((y[rows] == k).astype(int), proba[rows, k], pos_label=1) for k in range(3)]
+    )
+    assert scorers.neg_smooth_ece(model, X[rows], y[rows]) == pytest.approx(-expected)
+    one = CalibrationScorer(bias, pos_label=2)
+    assert one(model, X, y) == pytest.approx(-np.mean(proba[:, 2] - (y == 2)))
+
+
+@pytest.mark.parametrize("data", ["binary", "three"])
+def test_confidence_judges_the_largest_probability(data, request):
+    X, y = request.getfixturevalue(data)
+    model = GaussianNB().fit(X, y)
+    proba = model.predict_proba(X)
+    expected = 0.0
+    for row, label in zip(proba, y, strict=True):
+        best = max(range(len(row)), key=lambda k: row[k])
+        expected += (row[best] - (model.classes_[best] == label)) / len(y)
+    assert CalibrationScorer(bias, reduction="confidence")(model, X, y) == pytest.approx(-expected)
+
+
+def test_without_reduction_the_metric_sees_the_matrix(three):
+    X, codes = three
+    y = np.array(["x", "y", "z"])[codes]
+    model = GaussianNB().fit(X, y)
+    seen = {}
+
+    def metric(y_true, y_proba):
+        seen.update(y=y_true, p=y_proba)
+        return 0.25
+
+    assert CalibrationScorer(metric, reduction=None, greater_is_better=True)(model, X, y) == 0.25
+    np.testing.assert_array_equal(seen["y"], codes)
+    np.testing.assert_array_equal(seen["p"], model.predict_proba(X))
+
+
+@pytest.mark.parametrize("data", ["binary", "three"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_proper_scores_equal_the_definition_and_scikit_learn(data, weighted, request):
+    X, y = request.getfixturevalue(data)
+    model = GaussianNB().fit(X, y)
+    proba = model.predict_proba(X)
+    weights = np.random.default_rng(0).uniform(size=y.shape[0]) if weighted else np.ones(y.shape[0])
+    kwargs = {"sample_weight": weights} if weighted else {}
+    log_loss = brier = 0.0
+    for row, label, weight in zip(proba, y, weights, strict=True):
+        log_loss -= weight * np.log(row[label])
+        if len(row) == 2:
+            brier += weight * (row[1] - label) ** 2
+        else:
+            brier += weight * sum((row[k] - (k == label)) ** 2 for k in range(len(row)))
+    assert get_scorer("neg_log_loss")(model, X, y, **kwargs) == pytest.approx(-log_loss / weights.sum())
+    assert get_scorer("neg_brier_score")(model, X, y, **kwargs) == pytest.approx(-brier / weights.sum())
+    theirs = sklearn_get_scorer("neg_log_loss")(model, X, y, **kwargs)
+    assert get_scorer("neg_log_loss")(model, X, y, **kwargs) == pytest.approx(theirs, rel=1e-12)
+    if data == "binary" or sklearn.__version__ >= "1.7":
+        theirs = sklearn_get_scorer("neg_brier_score")(model, X, y, **kwargs)
+        assert get_scorer("neg_brier_score")(model, X, y, **kwargs) == pytest.approx(theirs, rel=1e-12)
+
+
+def test_certain_and_wrong_has_a_finite_log_loss():
+    proba = np.array([[1.0, 0.0], [0.0, 1.0]])
+    score = get_scorer("neg_log_loss")(Fixed([0, 1]), proba, [1, 1])
+    assert score == pytest.approx(np.log(np.finfo(float).eps) / 2)
+    theirs = sklearn_get_scorer("neg_log_loss")(DummyClassifier().fit([[0], [0]], [0, 1]), [[0], [0]], [1, 0])
+    assert theirs == pytest.approx(-np.log(2))
+    with pytest.raises(ValueError, match=r"row 1 is \[1.5, -0.5\]"):
+        get_scorer("neg_brier_score")(Fixed([0, 1]), [[0.5, 0.5], [1.5, -0.5]], [1, 1])
+
+
+@pytest.mark.parametrize("trained_on", [0, 1])
+@pytest.mark.parametrize("labels", [[0, 1], ["no", "yes"]])
+def test_a_training_fold_with_one_class_gives_the_other_probability_zero(trained_on, labels):
+    labels = np.asarray(labels)
+    model = DummyClassifier(strategy="prior").fit(np.zeros((4, 1)), labels[[trained_on] * 4])
+    y = labels[[0, 1, 1, 1]]
+    X = np.zeros((4, 1))
+    # the forecast of labels[1] is constantly trained_on, its frequency is 3/4
+    assert CalibrationScorer(bias)(model, X, y) == pytest.approx(-(trained_on - 0.75))
+    assert CalibrationScorer(bias, pos_label=labels[0])(model, X, y) == pytest.approx(trained_on - 0.75)
+    same = labels[[trained_on] * 4]
+    assert scorers.neg_smooth_ece(model, X, same) == 0
+    assert CalibrationScorer(bias, pos_label=labels[1])(model, X, same) == 0
+    assert get_scorer("neg_brier_score")(model, X, same) == 0
+
+
+def test_regressors_of_outcomes_are_probability_forecasts():
+    X = np.linspace(0, 1, 50)[:, None]
+    y = (X[:, 0] > 0.5).astype(int)
+    model = LinearRegression().fit(X, y)
+    inside = (model.predict(X) >= 0) & (model.predict(X) <= 1)
+    scorer = CalibrationScorer(bias, response_method="predict")
+    expected = np.mean(model.predict(X[inside]) - y[inside])
+    assert scorer(model, X[inside], y[inside]) == pytest.approx(-expected)
+    assert scorer.set_params(pos_label=1)(model, X[inside], y[inside]) == pytest.approx(-expected)
+    assert CalibrationScorer(bias, response_method="predict")(model, X[:10], y[:10]) == pytest.approx(
+        -np.mean(model.predict(X[:10]))
+    )
+    smooth = CalibrationScorer(metrics.smooth_ece, response_method=["predict_proba", "predict"])
+    with pytest.raises(ValueError, match=r"outside \[0, 1\]"):
+        smooth(model, X * 3, y)
+
+
+def test_pipelines_and_reordered_classes():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 2))
+    y = (X[:, 0] + rng.normal(size=100) > 0).astype(int)
+    model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
+    expected = metrics.smooth_ece(y, model.predict_proba(X)[:, 1])
+    assert scorers.neg_smooth_ece(model, X, y) == -expected
+    # columns in the order the estimator says
+    p = model.predict_proba(X)
+    flipped = CalibrationScorer(bias, pos_label=1)(Fixed([1, 0]), p[:, ::-1], y)
+    assert flipped == pytest.approx(CalibrationScorer(bias)(model, X, y))
+
+
+@pytest.mark.parametrize(
+    ("scorer", "estimator", "X", "y", "error", "message"),
+    [
+        (
+            CalibrationScorer(bias),
+            LinearSVC(),
+            None,
+            None,
+            TypeError,
+            "LinearSVC has no method predict_proba",
+        ),
+        (
+            CalibrationScorer(metrics.smooth_ece, response_method=("predict_proba", "decision_function")),
+            LinearSVC(),
+            None,
+            None,
+            ValueError,
+            r"outside \[0, 1\]",
+        ),
+        (CalibrationScorer(bias, pos_label="x"), GaussianNB(), None, None, ValueError, "pos_label='x'"),
+        (CalibrationScorer(bias), Fixed([0, 1]), ROW, [2], ValueError, "label .*2.*classes_ are"),
+        (CalibrationScorer(bias), Fixed([0, 1]), ROW, ["0"], ValueError, "unknown to the estimator"),
+        (CalibrationScorer(bias), Fixed([0, 1]), ROW, [np.nan], ValueError, "unknown to the estimator"),
+        (CalibrationScorer(bias), Fixed([0, 1, 2]), ROW, [0], ValueError, "3 classes .* 2 columns"),
+        (CalibrationScorer(bias), Fixed([0, 1]), ROW, [0, 1], ValueError, "y_true has 2 rows"),
+        (CalibrationScorer(bias), Fixed([0, 1]), ROW, [[0, 1]], ValueError, "y_true must have shape"),
+        (CalibrationScorer(bias), Fixed([0]), [[1.0]], ["x"], ValueError, "another type"),
+        (CalibrationScorer(bias, reduction="mean"), Fixed([0, 1]), ROW, [0], ValueError, "reduction"),
+        (
+            CalibrationScorer(bias, reduction="confidence", pos_label=1),
+            Fixed([0, 1]),
+            ROW,
+            [0],
+            ValueError,
+            "Leave one of the two",
+        ),
+        (CalibrationScorer(lambda y, p: None), Fixed([0, 1]), ROW, [0], TypeError, "returned NoneType"),
+    ],
+)
+def test_bad_input_says_what_to_do(scorer, estimator, X, y, error, message, binary):
+    if X is None:
+        X, y = binary
+        estimator = clone(estimator).fit(X, y)
+    with pytest.raises(error, match=message):
+        scorer(estimator, X, y)
+
+
+def test_estimators_without_classes_or_with_several_outputs(three):
+    X, y = three
+    model = GaussianNB().fit(X, y)
+
+    class NoClasses:
+        def predict_proba(self, X):
+            return model.predict_proba(X)
+
+    with pytest.raises(ValueError, match="no classes_ and predicts 3 columns"):
+        CalibrationScorer(bias)(NoClasses(), X, y)
+    both = DummyClassifier().fit(X, np.column_stack([y, y]))
+    with pytest.raises(ValueError, match="several outputs"):
+        CalibrationScorer(bias)(both, X, y)
+
+
+def test_weights_for_a_metric_without_weights(binary):
+    X, y = binary
+    model = GaussianNB().fit(X, y)
+    scorer = CalibrationScorer(unweighted)
+    assert not scorer._accept_sample_weight()
+    assert CalibrationScorer(bias)._accept_sample_weight()
+    with pytest.raises(TypeError, match="the metric unweighted does not take it"):
+        scorer(model, X, y, sample_weight=np.ones_like(y))
+
+
+def test_construction_is_checked():
+    with pytest.raises(TypeError, match="metric must be callable"):
+        CalibrationScorer("smooth_ece")
+    with pytest.raises(TypeError, match="'n_bin' is neither"):
+        CalibrationScorer(metrics.expected_calibration_error, n_bin=10)
+    with pytest.raises(TypeError, match="'n_bins' is neither"):
+        CalibrationScorer(metrics.smooth_ece).set_params(n_bins=10)
+
+
+def test_parameters_survive_clone_pickle_and_change(binary):
+    X, y = binary
+    model = GaussianNB().fit(X, y)
+    scorer = CalibrationScorer(metrics.expected_calibration_error, pos_label=0, n_bins=7, norm="l2")
+    params = scorer.get_params()
+    assert params == {
+        "metric": metrics.expected_calibration_error,
+        "greater_is_better": False,
+        "pos_label": 0,
+        "response_method": "predict_proba",
+        "reduction": "classwise",
+        "n_bins": 7,
+        "norm": "l2",
+    }
+    for copy in (clone(scorer), pickle.loads(pickle.dumps(scorer))):
+        assert copy is not scorer
+        assert copy.get_params() == params
+        assert copy(model, X, y) == scorer(model, X, y)
+    changed = clone(scorer).set_params(n_bins=3, greater_is_better=True)
+    assert changed.get_params() == {**params, "n_bins": 3, "greater_is_better": True}
+    assert scorer.get_params() == params
+    names = {**vars(metrics), "CalibrationScorer": CalibrationScorer}
+    assert eval(repr(scorer), names).get_params() == params
+
+
+def test_repr_is_short_and_shows_what_differs():
+    assert repr(scorers.neg_smooth_ece) == "CalibrationScorer(smooth_ece)"
+    assert repr(CalibrationScorer(bias, greater_is_better=True, factor=2)) == (
+        "CalibrationScorer(bias, greater_is_better=True, factor=2)"
+    )
+    assert "partial" in repr(CalibrationScorer(partial(bias, factor=2)))
+
+
+def test_every_name_is_an_attribute_and_each_access_a_new_object():
+    assert set(get_scorer_names()) <= set(dir(scorers))
+    assert get_scorer_names() == sorted(get_scorer_names())
+    for name in get_scorer_names():
+        assert getattr(scorers, name).get_params() == get_scorer(name).get_params()
+        assert getattr(scorers, name) is not getattr(scorers, name)
+        assert get_scorer(name) is not get_scorer(name)
+    with pytest.raises(AttributeError, match="neg_nothing"):
+        _ = scorers.neg_nothing
+
+
+def test_get_scorer_knows_other_names_and_callables():
+    assert repr(get_scorer("roc_auc")) == repr(sklearn_get_scorer("roc_auc"))
+    assert get_scorer(unweighted) is unweighted
+    with pytest.raises(ValueError, match=r"no scorer named 'neg_ece'.*neg_smooth_ece"):
+        get_scorer("neg_ece")
+    with pytest.raises(TypeError, match="a name or a callable, got None"):
+        get_scorer(None)
+
+
+def test_names_are_registered_with_scikit_learn_and_none_is_overridden():
+    for name in get_scorer_names():
+        assert name in sklearn_get_scorer_names()
+        theirs = sklearn_get_scorer(name)
+        assert theirs is not sklearn_get_scorer(name)
+        # names that scikit-learn had before stay its own
+        assert isinstance(theirs, CalibrationScorer) is (name not in ("neg_log_loss", "neg_brier_score"))
+    assert not {"neg_l2_calibration_error"} & set(get_scorer_names())
+
+
+def test_registration_never_fails_and_never_overrides(monkeypatch):
+    import sklearn.metrics._scorer as table
+
+    from sklearn_calib._compat import register_scorers
+
+    register_scorers({"accuracy": unweighted})
+    assert sklearn_get_scorer("accuracy") is not unweighted
+    monkeypatch.setattr(table, "_SCORERS", ("moved",))
+    register_scorers({"neg_x": unweighted})
+    monkeypatch.delattr(table, "_SCORERS")
+    register_scorers({"neg_x": unweighted})
+
+
+def test_every_docstring_warns():
+    for value in (
+        CalibrationScorer,
+        scorers.MultiScorer,
+        scorers.BestCalibrated,
+        get_scorer,
+        get_scorer_names,
+    ):
+        text = " ".join(value.__doc__.split())
+        assert "proper score" in text
+        assert "base rate" in text or "BestCalibrated" in text
+    assert "not a proper score" in scorers.neg_smooth_ece.__doc__

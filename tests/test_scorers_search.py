@@ -1,0 +1,337 @@
+"""Scorers inside scikit-learn: cross-validation, searches, routing, workers."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.datasets import make_classification
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.inspection import permutation_importance
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import get_scorer as sklearn_get_scorer
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+
+from sklearn_calib import scorers
+from sklearn_calib.metrics import smooth_ece
+from sklearn_calib.scorers import BestCalibrated, CalibrationScorer, MultiScorer, get_scorer
+
+NAME = "neg_smooth_ece"
+
+
+class Counting(ClassifierMixin, BaseEstimator):
+    """Logistic regression that counts its predictions."""
+
+    def __init__(self, C=1.0):
+        self.C = C
+
+    def fit(self, X, y):
+        self.model_ = LogisticRegression(C=self.C).fit(X, y)
+        self.classes_ = self.model_.classes_
+        self.calls_ = []
+        return self
+
+    def predict_proba(self, X):
+        self.calls_.append("predict_proba")
+        return self.model_.predict_proba(X)
+
+    def predict(self, X):
+        self.calls_.append("predict")
+        return self.model_.predict(X)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_classification(240, 5, flip_y=0.3, random_state=0)
+
+
+@pytest.fixture
+def routing():
+    with sklearn.config_context(enable_metadata_routing=True):
+        yield
+
+
+def by_hand(model, X, y, cv):
+    scores = []
+    for train, test in cv.split(X, y):
+        p = clone(model).fit(X[train], y[train]).predict_proba(X[test])[:, 1]
+        scores.append(-smooth_ece(y[test], p, pos_label=np.unique(y)[1]))
+    return scores
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_cross_validation_by_object_and_by_name(data, n_jobs):
+    X, y = data
+    model, cv = make_pipeline(StandardScaler(), GaussianNB()), KFold(3)
+    expected = by_hand(model, X, y, cv)
+    score = cross_val_score(model, X, y, scoring=scorers.neg_smooth_ece, cv=cv, n_jobs=n_jobs)
+    np.testing.assert_allclose(score, expected, rtol=1e-12)
+    for scoring, key in (
+        ([NAME, "neg_log_loss"], NAME),
+        ({"a": NAME, "b": "accuracy"}, "a"),
+        ({"a": scorers.neg_smooth_ece}, "a"),
+        (MultiScorer([NAME, "accuracy"]), NAME),
+    ):
+        scores = cross_validate(model, X, y, scoring=scoring, cv=cv, n_jobs=n_jobs)
+        np.testing.assert_allclose(scores[f"test_{key}"], expected, rtol=1e-12)
+
+
+def test_bare_strings_do_not_pass_where_the_documentation_says_so(data):
+    X, y = data
+    with pytest.raises(ValueError, match="must be a str among"):
+        cross_val_score(GaussianNB(), X, y, scoring=NAME)
+    for scoring in (NAME, [NAME, "neg_log_loss"]):
+        with pytest.raises(ValueError, match="must be a str among"):
+            GridSearchCV(GaussianNB(), {"var_smoothing": [1e-9]}, scoring=scoring, refit=False).fit(X, y)
+
+
+def test_strings_pass_where_the_documentation_says_so(data):
+    X, y = data
+    model = GaussianNB().fit(X, y)
+    by_name, by_object = (
+        permutation_importance(model, X, y, scoring=scoring, n_repeats=2, random_state=0).importances
+        for scoring in (NAME, scorers.neg_smooth_ece)
+    )
+    np.testing.assert_array_equal(by_name, by_object)
+    trees = HistGradientBoostingClassifier(scoring=NAME, early_stopping=True, max_iter=3, random_state=0)
+    labels = np.array(["no", "yes"])[y]
+    assert np.isfinite(trees.fit(X, labels).validation_score_).all()
+
+
+def test_a_name_is_known_to_scikit_learn_in_a_fresh_process_after_the_import():
+    code = (
+        f"import sklearn_calib.scorers; from sklearn.metrics import get_scorer; print(get_scorer({NAME!r}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "CalibrationScorer(smooth_ece)"
+
+
+def test_a_pickled_scorer_needs_no_import():
+    blob = pickle.dumps(MultiScorer({"a": scorers.neg_smooth_ece, "b": NAME})).hex()
+    code = f"import pickle; print(pickle.loads(bytes.fromhex({blob!r})))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("MultiScorer(")
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_searches_by_object(data, n_jobs):
+    X, y = data
+    cv = KFold(3)
+    grid = {"var_smoothing": [1e-9, 1.0, 100.0]}
+    search = GridSearchCV(GaussianNB(), grid, scoring=scorers.neg_smooth_ece, cv=cv, n_jobs=n_jobs).fit(X, y)
+    expected = [np.mean(by_hand(GaussianNB(var_smoothing=v), X, y, cv)) for v in grid["var_smoothing"]]
+    np.testing.assert_allclose(search.cv_results_["mean_test_score"], expected)
+    assert search.best_index_ == int(np.argmax(expected))
+    assert search.score(X, y) == scorers.neg_smooth_ece(search.best_estimator_, X, y)
+    assert "scoring=CalibrationScorer(smooth_ece)" in repr(search)
+    assert "smooth_ece" in search._repr_html_()
+    assert clone(search).set_params(scoring__bandwidth=0.1).scoring.metric_params == {"bandwidth": 0.1}
+    # nested, so that the search itself is sent to the workers
+    nested = cross_val_score(clone(search).set_params(n_jobs=None), X, y, cv=cv, n_jobs=n_jobs)
+    assert np.isfinite(nested).all()
+
+
+def test_multi_scorer_predicts_once(data):
+    X, y = data
+    model = Counting().fit(X, y)
+    names = [NAME, "neg_cutoff_calibration_error", "neg_log_loss", "neg_brier_score", "roc_auc"]
+    scores = MultiScorer(names)(model, X, y)
+    assert model.calls_ == ["predict_proba"]
+    assert scores == {name: get_scorer(name)(model, X, y) for name in names}
+    model.calls_.clear()
+    mixed = MultiScorer({"ece": NAME, "accuracy": "accuracy", "f1": "f1", "self": lambda est, X, y: est.C})
+    scores = mixed(model, X, y)
+    assert sorted(model.calls_) == ["predict", "predict_proba"]
+    assert scores["accuracy"] == np.mean(model.predict(X) == y)
+    assert scores["self"] == 1.0
+    # a second call predicts anew
+    model.calls_.clear()
+    MultiScorer(names)(model, X[:50], y[:50])
+    assert model.calls_ == ["predict_proba"]
+
+
+def test_multi_scorer_only_keeps_the_prediction_of_its_own_rows(data):
+    X, y = data
+    model = Counting().fit(X, y)
+
+    def elsewhere(estimator, X, y):
+        return float(estimator.predict_proba(X[:1])[0, 0])
+
+    scores = MultiScorer({"a": NAME, "b": elsewhere})(model, X, y)
+    assert scores["b"] == model.predict_proba(X[:1])[0, 0]
+    assert scores["a"] == scorers.neg_smooth_ece(model, X, y)
+
+
+def test_multi_scorer_sees_a_fitted_estimator(data):
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils.validation import check_is_fitted
+
+    X, y = data
+
+    def fitted(estimator, X, y):
+        assert isinstance(estimator, GaussianNB)
+        check_is_fitted(estimator)
+        return 1.0
+
+    scoring = MultiScorer({"a": fitted})
+    assert scoring(GaussianNB().fit(X, y), X, y) == {"a": 1.0}
+    with pytest.raises(NotFittedError):
+        scoring(GaussianNB(), X, y)
+
+
+@pytest.mark.parametrize(
+    ("scoring", "error", "message"),
+    [
+        ([], ValueError, "at least one name"),
+        ([NAME, NAME], ValueError, "none twice"),
+        (["neg_nothing"], ValueError, "no scorer named"),
+        (NAME, TypeError, "Write \\[name\\]"),
+        (None, TypeError, "must be a list of names"),
+        ([scorers.neg_smooth_ece], TypeError, "must be strings"),
+        ({"a": 3}, TypeError, "a name or a callable"),
+    ],
+)
+def test_multi_scorer_checks_its_names(scoring, error, message):
+    with pytest.raises(error, match=message):
+        MultiScorer(scoring)
+
+
+def test_multi_scorer_weighs_all_or_none(data):
+    X, y = data
+    model = GaussianNB().fit(X, y)
+    w = np.random.default_rng(0).uniform(size=y.shape[0])
+    scoring = MultiScorer([NAME, "neg_log_loss", "accuracy"])
+    scores = scoring(model, X, y, sample_weight=w)
+    assert scores == {name: get_scorer(name)(model, X, y, sample_weight=w) for name in scoring.scoring}
+    assert scores["accuracy"] == pytest.approx(np.average(model.predict(X) == y, weights=w))
+    deaf = MultiScorer({"a": NAME, "b": lambda estimator, X, y: 0.0})
+    assert scoring._accept_sample_weight()
+    assert not deaf._accept_sample_weight()
+    with pytest.raises(ValueError, match=r"the scorers \['b'\] do not take it"):
+        deaf(model, X, y, sample_weight=w)
+
+
+def test_rare_events_have_a_score_on_every_fold():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 2))
+    y = np.zeros(90, dtype=int)
+    y[[0, 1, 40]] = 1  # the last of three folds has no event
+    scoring = MultiScorer([NAME, "neg_expected_calibration_error", "neg_log_loss", "neg_brier_score"])
+    scores = cross_validate(GaussianNB(), X, y, scoring=scoring, cv=KFold(3), error_score="raise")
+    for name in scoring.scoring:
+        assert np.isfinite(scores[f"test_{name}"]).all()
+    np.testing.assert_allclose(scores[f"test_{NAME}"], by_hand(GaussianNB(), X, y, KFold(3)))
+    # events in one fold only: the model trained without them says they are impossible
+    y[40] = 0
+    scores = cross_validate(
+        DummyClassifier(strategy="prior"), X, y, scoring=scoring, cv=KFold(3), error_score="raise"
+    )
+    np.testing.assert_allclose(scores["test_neg_brier_score"], [-2 / 30, -((2 / 60) ** 2), -((2 / 60) ** 2)])
+    np.testing.assert_allclose(scores["test_neg_expected_calibration_error"], [-2 / 30, -2 / 60, -2 / 60])
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_weights_are_routed(data, routing, n_jobs):
+    X, y = data
+    w = np.random.default_rng(0).integers(1, 4, y.shape[0])
+    model = GaussianNB().set_fit_request(sample_weight=True)
+    scorer = scorers.neg_smooth_ece.set_score_request(sample_weight=True)
+    assert clone(scorer).get_metadata_routing().score.requests == {"sample_weight": True}
+    cv = KFold(3)
+    expected = []
+    for train, test in cv.split(X, y):
+        p = GaussianNB().fit(X[train], y[train], w[train]).predict_proba(X[test])[:, 1]
+        expected.append(-smooth_ece(y[test], p, sample_weight=w[test]))
+    params = {"sample_weight": w}
+    scores = cross_validate(model, X, y, scoring=scorer, params=params, cv=cv, n_jobs=n_jobs)
+    np.testing.assert_allclose(scores["test_score"], expected)
+    several = MultiScorer([NAME, "neg_log_loss"]).set_score_request(sample_weight=True)
+    search = GridSearchCV(
+        model, {"var_smoothing": [1e-9]}, scoring=several, refit=BestCalibrated(), cv=cv, n_jobs=n_jobs
+    ).fit(X, y, sample_weight=w)
+    np.testing.assert_allclose(search.cv_results_["mean_test_neg_smooth_ece"], np.mean(expected))
+    assert search.score(X, y, sample_weight=w) == get_scorer("neg_log_loss")(search, X, y, sample_weight=w)
+    # inside scikit-learn's own list each scorer keeps its own request
+    both = {"with": scorer, "without": scorers.neg_smooth_ece.set_score_request(sample_weight=False)}
+    scores = cross_validate(model, X, y, scoring=both, params=params, cv=cv, n_jobs=n_jobs)
+    np.testing.assert_allclose(scores["test_with"], expected)
+    assert not np.allclose(scores["test_without"], expected)
+
+
+def test_an_alias_routes_another_column(data, routing):
+    X, y = data
+    w = np.random.default_rng(0).integers(1, 4, y.shape[0])
+    scorer = scorers.neg_smooth_ece.set_score_request(sample_weight="importance")
+    scores = cross_validate(GaussianNB(), X, y, scoring=scorer, params={"importance": w}, cv=KFold(3))
+    for score, (train, test) in zip(scores["test_score"], KFold(3).split(X), strict=True):
+        p = GaussianNB().fit(X[train], y[train]).predict_proba(X[test])[:, 1]
+        assert score == pytest.approx(-smooth_ece(y[test], p, sample_weight=w[test]))
+
+
+def test_an_undecided_request_is_an_error(data, routing):
+    from sklearn.exceptions import UnsetMetadataPassedError
+
+    X, y = data
+    model = GaussianNB().set_fit_request(sample_weight=True)
+    with pytest.raises(UnsetMetadataPassedError):
+        cross_validate(model, X, y, scoring=scorers.neg_smooth_ece, params={"sample_weight": np.ones_like(y)})
+    assert CalibrationScorer(lambda y, p: 0.0).get_metadata_routing().score.requests == {}
+
+
+def test_requests_need_routing():
+    with pytest.raises(RuntimeError, match="enable_metadata_routing"):
+        scorers.neg_smooth_ece.set_score_request(sample_weight=True)
+
+
+def test_weights_reach_the_scorer_of_a_search_without_routing(data):
+    X, y = data
+    w = np.random.default_rng(0).integers(1, 4, y.shape[0])
+    cv = KFold(3)
+    weighted, plain = [], []
+    for train, test in cv.split(X, y):
+        p = GaussianNB().fit(X[train], y[train], w[train]).predict_proba(X[test])[:, 1]
+        weighted.append(-smooth_ece(y[test], p, sample_weight=w[test]))
+        plain.append(-smooth_ece(y[test], p))
+    search = GridSearchCV(GaussianNB(), {"var_smoothing": [1e-9]}, scoring=scorers.neg_smooth_ece, cv=cv)
+    found = search.fit(X, y, sample_weight=w).cv_results_["mean_test_score"][0]
+    # scikit-learn hands weights to scorers since 1.7
+    version = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
+    assert found == pytest.approx(np.mean(weighted if version >= (1, 7) else plain))
+
+
+def test_a_classifier_without_probabilities_fails_clearly(data):
+    X, y = data
+    with pytest.raises(TypeError, match=r"LinearSVC has no method predict_proba.*calibrator"):
+        cross_validate(LinearSVC(), X, y, scoring=scorers.neg_smooth_ece, error_score="raise")
+    pipe = Pipeline([("scale", StandardScaler()), ("svm", LinearSVC())])
+    with pytest.raises(TypeError, match="Pipeline has no method predict_proba"):
+        cross_validate(pipe, X, y, scoring=MultiScorer([NAME]), error_score="raise")
+
+
+def test_multiclass_cross_validation():
+    X, y = make_classification(150, 6, n_informative=4, n_classes=3, random_state=0)
+    labels = np.array(["a", "b", "c"])[y]
+    scoring = MultiScorer(
+        {
+            "classwise": NAME,
+            "confidence": CalibrationScorer(smooth_ece, reduction="confidence"),
+            "brier": "neg_brier_score",
+        }
+    )
+    scores = cross_validate(GaussianNB(), X, labels, scoring=scoring, cv=3, error_score="raise")
+    for name in ("classwise", "confidence", "brier"):
+        assert (scores[f"test_{name}"] < 0).all()
+
+
+def test_other_names_stay_scikit_learns(data):
+    X, y = data
+    model = GaussianNB().fit(X, y)
+    assert MultiScorer(["roc_auc"])(model, X, y)["roc_auc"] == sklearn_get_scorer("roc_auc")(model, X, y)
