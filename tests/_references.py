@@ -1,0 +1,114 @@
+"""Slow, plain evaluations from the definitions, against which the package is tested."""
+
+import itertools
+
+import numpy as np
+from scipy.optimize import linprog
+from scipy.special import expit
+
+
+def gaussian(z):
+    """Standard normal density."""
+    return np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi)
+
+
+def absolute_integral(values, step):
+    """Integral of |f| for f linear between nodes."""
+    left, right = values[:-1], values[1:]
+    crossing = left * right < 0
+    span = np.where(crossing, np.abs(right - left), 1.0)
+    cell = np.where(crossing, (left**2 + right**2) / span, np.abs(left + right)) / 2
+    return float(cell.sum() * step)
+
+
+def folded_gaussian_sum(t, points, mass, s):
+    """Sum of mass times the density at t of points plus Gaussian noise folded into [0, 1]."""
+    total = np.zeros_like(t)
+    reach = int(np.ceil(9 * s / 2)) + 1
+    for point, m in zip(points, mass, strict=True):
+        for image in range(-reach, reach + 1):
+            for centre in (2 * image + point, 2 * image - point):
+                total += m * gaussian((t - centre) / s) / s
+    return total
+
+
+def smooth_ece_at(y, p, w, s):
+    """smECE_s by dense quadrature of its definition."""
+    t = np.linspace(0, 1, int(np.ceil(200 / s)) + 1)
+    g = folded_gaussian_sum(t, p, w * (y - p) / w.sum(), s)
+    return absolute_integral(g, t[1])
+
+
+def logit_smoothed_ece_at(y, p, w, s, eps):
+    """LS-ECE with Gaussian noise by dense quadrature around each cluster of log-odds."""
+    q = np.clip(p, eps, 1 - eps)
+    h = np.log(q / (1 - q))
+    stretches = []
+    for point in np.sort(h):
+        if stretches and point - 9 * s < stretches[-1][1]:
+            stretches[-1][1] = point + 9 * s
+        else:
+            stretches.append([point - 9 * s, point + 9 * s])
+    total = 0.0
+    for low, high in stretches:
+        t = np.linspace(low, high, int(np.ceil((high - low) / min(s, 0.5) * 200)) + 1)
+        g = sum(
+            weight * gaussian((t - point) / s) / s * (outcome - expit(t))
+            for outcome, point, weight in zip(y, h, w, strict=True)
+        )
+        total += absolute_integral(g, t[1] - t[0])
+    return total / w.sum()
+
+
+def cutoff_by_enumeration(y, p, w):
+    """Largest absolute residual sum over all intervals of predictions."""
+    values = np.unique(p)
+    best = 0.0
+    for low, high in itertools.combinations_with_replacement(values, 2):
+        inside = (p >= low) & (p <= high)
+        best = max(best, abs(float(np.sum((w * (y - p))[inside]))))
+    return best / w.sum()
+
+
+def lipschitz_program(y, p, w):
+    """wCE as the linear program of its definition."""
+    values, inverse = np.unique(p, return_inverse=True)
+    c = np.bincount(inverse, weights=w * (y - p))
+    m = values.shape[0]
+    rows, limits = [], []
+    for i in range(m - 1):
+        step = np.zeros(m)
+        step[i], step[i + 1] = -1.0, 1.0
+        rows += [step, -step]
+        limits += [values[i + 1] - values[i]] * 2
+    solution = linprog(
+        -c,
+        A_ub=np.array(rows) if rows else None,
+        b_ub=limits or None,
+        bounds=[(-1, 1)] * m,
+        method="highs",
+    )
+    return -solution.fun / w.sum()
+
+
+def binned_ece(y, p, w, edges, norm_):
+    """Binned ECE by a loop over bins given by their edges, the last one closed."""
+    gaps, shares = [], []
+    for j, (low, high) in enumerate(itertools.pairwise(edges)):
+        last = j == len(edges) - 2
+        inside = (p >= low) & ((p <= high) if last else (p < high))
+        if w[inside].sum() > 0:
+            gaps.append(np.sum((w * (y - p))[inside]) / w[inside].sum())
+            shares.append(w[inside].sum() / w.sum())
+    gaps, shares = np.abs(gaps), np.array(shares)
+    return {"l1": shares @ gaps, "l2": np.sqrt(shares @ gaps**2), "max": gaps.max()}[norm_]
+
+
+def decision_gap(y, p, w, tau):
+    """Risk at a threshold minus the least risk of any rule 'act from this prediction upwards'."""
+
+    def risk(act):
+        return np.sum(w * np.where(act, tau * (1 - y), (1 - tau) * y)) / w.sum()
+
+    rules = [p >= cut for cut in [*np.unique(p), np.inf]]
+    return risk(p >= tau) - min(risk(rule) for rule in rules)

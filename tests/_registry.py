@@ -1,0 +1,62 @@
+"""Every metric with the properties that the generated tests check.
+
+A new metric is one row here.
+"""
+
+from dataclasses import dataclass, field
+from functools import partial
+
+from sklearn_calib import metrics
+
+
+@dataclass(frozen=True)
+class MetricCase:
+    """A metric with fixed parameters and what theory promises of it."""
+
+    name: str
+    function: object
+    params: dict = field(default_factory=dict)
+    flip_symmetric: bool = True
+    zero_when_balanced: bool = True
+    scale_free: bool = True
+    any_weights: bool = True
+
+    @property
+    def call(self):
+        return partial(self.function, **self.params)
+
+
+METRICS = [
+    MetricCase("ece", metrics.expected_calibration_error),
+    MetricCase("ece_l2", metrics.expected_calibration_error, {"norm": "l2"}),
+    MetricCase("ece_max", metrics.expected_calibration_error, {"norm": "max"}),
+    MetricCase(
+        "ece_quantile", metrics.expected_calibration_error, {"strategy": "quantile"}, flip_symmetric=False
+    ),
+    MetricCase(
+        "ece_debiased",
+        metrics.expected_calibration_error,
+        {"norm": "l2", "debias": True},
+        scale_free=False,
+        any_weights=False,
+    ),
+    MetricCase("smooth_ece", metrics.smooth_ece),
+    MetricCase("smooth_ece_fixed", metrics.smooth_ece, {"bandwidth": 0.05}),
+    MetricCase("smooth_ece_logit", metrics.smooth_ece, {"scale": "logit"}),
+    MetricCase("logit_smoothed_ece", metrics.logit_smoothed_ece, zero_when_balanced=False, scale_free=False),
+    MetricCase(
+        "logit_smoothed_ece_fixed",
+        metrics.logit_smoothed_ece,
+        {"bandwidth": 0.2},
+        zero_when_balanced=False,
+    ),
+    MetricCase(
+        "logit_smoothed_ece_uniform",
+        metrics.logit_smoothed_ece,
+        {"bandwidth": 0.2, "noise": "uniform"},
+        zero_when_balanced=False,
+    ),
+    MetricCase("cutoff", metrics.cutoff_calibration_error),
+    MetricCase("smooth_calibration_error", metrics.smooth_calibration_error),
+    MetricCase("decision_risk_gap", metrics.decision_risk_gap, {"threshold": 0.3}, flip_symmetric=False),
+]

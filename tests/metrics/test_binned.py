@@ -1,0 +1,96 @@
+"""Binned ECE against a loop over bins."""
+
+import numpy as np
+import pytest
+
+from sklearn_calib.metrics import expected_calibration_error
+from tests._references import binned_ece
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2", "max"])
+@pytest.mark.parametrize("n_bins", [1, 2, 10, 15, 100])
+def test_uniform_bins(n_bins, norm):
+    rng = np.random.default_rng(n_bins)
+    # many values on the edges, where the product p * n_bins rounds either way
+    p = np.concatenate([rng.random(100), np.arange(101) / 100, np.arange(n_bins + 1) / n_bins])
+    y = (rng.random(p.shape[0]) < p**2).astype(int)
+    w = rng.integers(1, 5, p.shape[0]).astype(float)
+    expected = binned_ece(y, p, w, np.arange(n_bins + 1) / n_bins, norm)
+    value = expected_calibration_error(y, p, sample_weight=w, n_bins=n_bins, norm=norm)
+    assert value == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2", "max"])
+def test_quantile_bins(norm):
+    rng = np.random.default_rng(0)
+    p = np.sort(rng.random(60))
+    y = (rng.random(60) < p).astype(int)
+    # 60 distinct values in 12 bins of five
+    edges = np.append(p[::5], 1.0)
+    expected = binned_ece(y, p, np.ones(60), edges, norm)
+    assert expected_calibration_error(y, p, strategy="quantile", n_bins=12, norm=norm) == pytest.approx(
+        expected
+    )
+
+
+def test_quantile_bins_keep_ties_together():
+    p = np.array([0.1] * 7 + [0.9])
+    # whatever the labels' order, seven equal predictions form one bin
+    for y in ([0, 0, 0, 0, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0, 0, 1]):
+        value = expected_calibration_error(y, p, strategy="quantile", n_bins=4)
+        assert value == pytest.approx(7 / 8 * abs(3 / 7 - 0.1) + 1 / 8 * 0.1)
+
+
+def test_by_hand():
+    y, p = [0, 0, 1, 1, 1], [0.2, 0.2, 0.7, 0.7, 1.0]
+    # bins of width 1/5: {.2, .2} gap .2, {.7, .7} gap .3, {1} gap 0
+    assert expected_calibration_error(y, p, n_bins=5) == pytest.approx(0.4 * 0.2 + 0.4 * 0.3)
+    assert expected_calibration_error(y, p, n_bins=5, norm="max") == pytest.approx(0.3)
+    assert expected_calibration_error(y, p, n_bins=5, norm="l2") == pytest.approx(
+        np.sqrt(0.4 * 0.04 + 0.4 * 0.09)
+    )
+
+
+def test_one_belongs_to_the_last_bin():
+    # in a bin of its own, 1 would not average with 0.9
+    assert expected_calibration_error([0, 1], [1.0, 0.9], n_bins=2) == pytest.approx(0.45)
+
+
+def test_debiased_by_hand():
+    # one bin, 3 of 4 positive, mean prediction 1/2: (1/4)^2 - (3/4)(1/4)/3 = 0
+    assert expected_calibration_error([1, 1, 1, 0], [0.5] * 4, norm="l2", debias=True) == 0.0
+    # all positive: no sampling variance is estimated
+    assert expected_calibration_error([1] * 4, [0.5] * 4, norm="l2", debias=True) == pytest.approx(0.5)
+    # a single observation says nothing
+    assert expected_calibration_error([1], [0.5], norm="l2", debias=True) == 0.0
+
+
+def test_debiasing_removes_the_bias():
+    # calibrated data: the squared plug-in error is positive on average, the corrected one is not
+    rng = np.random.default_rng(0)
+    plain, corrected = [], []
+    for _ in range(300):
+        p = rng.random(200)
+        y = (rng.random(200) < p).astype(int)
+        plain.append(expected_calibration_error(y, p, norm="l2") ** 2)
+        corrected.append(expected_calibration_error(y, p, norm="l2", debias=True) ** 2)
+    assert np.mean(plain) > 0.008
+    # truncation at zero leaves half of the noise
+    assert np.mean(corrected) < 0.35 * np.mean(plain)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "named"),
+    [
+        ({"n_bins": 0}, ValueError, "n_bins"),
+        ({"n_bins": 2.5}, TypeError, "n_bins"),
+        ({"n_bins": True}, TypeError, "n_bins"),
+        ({"strategy": "kmeans"}, ValueError, "strategy"),
+        ({"norm": "l3"}, ValueError, "norm"),
+        ({"debias": True}, ValueError, "debias"),
+        ({"debias": True, "norm": "l2", "sample_weight": [0.5, 1]}, ValueError, "sample_weight"),
+    ],
+)
+def test_bad_parameters(parameters, error, named):
+    with pytest.raises(error, match=named):
+        expected_calibration_error([0, 1], [0.1, 0.2], **parameters)

@@ -1,0 +1,138 @@
+"""Cutoff calibration error and decision risk against enumeration, and the paper's inequalities."""
+
+import numpy as np
+import pytest
+
+from sklearn_calib.metrics import (
+    cutoff_calibration_error,
+    cutoff_result,
+    decision_risk_gap,
+    decision_risk_result,
+    smooth_calibration_error,
+)
+from tests._references import cutoff_by_enumeration, decision_gap
+
+
+def samples():
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(1, 40))
+        p = rng.random(n) if seed % 2 else rng.integers(0, 6, n) / 5
+        y = (rng.random(n) < p ** rng.uniform(0.3, 3)).astype(int)
+        yield y, p, rng.integers(1, 4, n)
+
+
+def test_is_the_largest_interval_sum():
+    for y, p, w in samples():
+        ones = np.ones(len(y))
+        assert cutoff_calibration_error(y, p) == pytest.approx(cutoff_by_enumeration(y, p, ones), abs=1e-12)
+        assert cutoff_calibration_error(y, p, sample_weight=w) == pytest.approx(
+            cutoff_by_enumeration(y, p, w), abs=1e-12
+        )
+
+
+def test_result_names_an_interval_that_attains_the_value():
+    for y, p, w in samples():
+        result = cutoff_result(y, p, sample_weight=w)
+        inside = (p >= result.lower) & (p <= result.upper)
+        attained = np.sum((w * (y - p))[inside]) / w.sum()
+        assert result.value == pytest.approx(cutoff_calibration_error(y, p, sample_weight=w), abs=1e-14)
+        if result.value > 0:
+            assert attained == pytest.approx(result.signed, abs=1e-12)
+        assert abs(result.signed) == result.value
+        assert result.base_rate == pytest.approx(np.average(y, weights=w))
+        assert result.n_samples == w.sum()
+
+
+def test_walk():
+    result = cutoff_result([0, 1, 1, 0], [0.2, 0.5, 0.5, 0.9])
+    np.testing.assert_allclose(result.probabilities, [0.2, 0.5, 0.9])
+    np.testing.assert_allclose(result.walk, [-0.05, 0.2, -0.025])
+    assert result.value == pytest.approx(0.25)
+    assert (result.lower, result.upper) == (0.5, 0.5)
+    assert "too low" in str(result)
+
+
+def test_exact_for_a_million_rows_in_fixed_point():
+    rng = np.random.default_rng(0)
+    for p in (rng.random(1_000_000), np.round(rng.random(1_000_000), 3)):
+        y = (rng.random(1_000_000) < p).astype(int)
+        walk = np.cumsum(np.bincount(np.unique(p, return_inverse=True)[1], weights=y - p))
+        expected = (max(walk.max(), 0) - min(walk.min(), 0)) / 1e6
+        assert cutoff_calibration_error(y, p) == pytest.approx(expected, abs=1e-12)
+
+
+def test_certainly_wrong():
+    # Appendix A.4: y = 0 whatever the prediction of 1
+    assert cutoff_calibration_error([0] * 5, [1.0] * 5) == 1.0
+
+
+@pytest.mark.parametrize("steps", [4, 10])
+def test_staircase(steps):
+    # Appendix A.4: predictions t in (0, 1), event frequency the midpoint of the step that t is in; within each
+    # half step the mean residual is 1/(4N), so the error is 1/(2N) * 1/(4N) = 1/(8 N^2) in the limit
+    m = 2000
+    t = (np.arange(steps * m) + 0.5) / (steps * m)
+    truth = (np.floor(t * steps) + 0.5) / steps
+    y, w = np.repeat([1, 0], t.shape[0]), np.concatenate([truth, 1 - truth])
+    value = cutoff_calibration_error(y, np.tile(t, 2), sample_weight=w)
+    assert value == pytest.approx(1 / (8 * steps**2), rel=1e-3)
+
+
+def test_between_distance_and_ece():
+    # Proposition 2.1 with dCE_lower >= wCE/2: (wCE/2)^2 / 9 <= cutoff <= ECE over distinct predictions
+    for y, p, _ in samples():
+        cutoff = cutoff_calibration_error(y, p)
+        ece = sum(abs(np.sum((y - p)[p == v])) for v in np.unique(p)) / len(p)
+        assert cutoff <= ece + 1e-12
+        assert (smooth_calibration_error(y, p) / 2) ** 2 / 9 <= cutoff + 1e-12
+
+
+@pytest.mark.parametrize("tau", [0.05, 0.2, 0.35, 0.5, 0.8])
+def test_decision_gap_is_the_definition(tau):
+    for y, p, w in samples():
+        assert decision_risk_gap(y, p, threshold=tau, sample_weight=w) == pytest.approx(
+            decision_gap(y, p, w, tau), abs=1e-12
+        )
+
+
+def test_decision_gap_is_at_most_twice_the_cutoff_error():
+    # Proposition 3.2
+    for y, p, w in samples():
+        result = decision_risk_result(y, p, sample_weight=w)
+        assert result.bound == pytest.approx(2 * cutoff_calibration_error(y, p, sample_weight=w))
+        assert (result.gap <= result.bound + 1e-12).all()
+        assert (result.gap >= 0).all()
+        np.testing.assert_allclose(result.gap, np.maximum(result.risk - result.best_risk, 0))
+        chosen = decision_risk_gap(y, p, threshold=0.3, sample_weight=w)
+        assert result.gap[29] == pytest.approx(chosen, abs=1e-12)
+        assert f"{result.gap.max():.4f}" in str(result)
+
+
+def test_decision_gap_by_hand():
+    # at 1/2, acting on .6 and .7 in vain costs 2 * .5 / 4
+    assert decision_risk_gap([0, 0, 0, 1], [0.1, 0.6, 0.7, 0.8], threshold=0.5) == 0.25
+    # a perfect separation by the threshold costs nothing
+    assert decision_risk_gap([0, 0, 1, 1], [0.1, 0.2, 0.7, 0.8], threshold=0.5) == 0.0
+
+
+@pytest.mark.parametrize("threshold", [0, 1, -0.1, np.nan])
+def test_bad_threshold(threshold):
+    with pytest.raises(ValueError, match="threshold"):
+        decision_risk_gap([0, 1], [0.1, 0.2], threshold=threshold)
+    with pytest.raises(ValueError, match="thresholds"):
+        decision_risk_result([0, 1], [0.1, 0.2], thresholds=[0.5, threshold])
+
+
+def test_margin():
+    y, p, _ = next(samples())
+    result = cutoff_result(np.tile(y, 100), np.tile(p, 100))
+    margins = [result.margin(method=m) for m in ("asymptotic", "dkw", "paper")]
+    assert 0 < margins[0] < margins[1] < margins[2]
+    n = result.n_samples
+    assert margins[1] == pytest.approx(4 * np.sqrt(np.log(4 / 0.05) / (2 * n)))
+    assert margins[2] == pytest.approx((20 + np.sqrt(2 * np.log(1 / 0.05))) / np.sqrt(n))
+    with pytest.raises(ValueError, match="confidence"):
+        result.margin(confidence=1)
+    with pytest.raises(ValueError, match="method"):
+        result.margin(method="bootstrap")

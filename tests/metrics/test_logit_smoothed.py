@@ -1,0 +1,134 @@
+"""Logit-smoothed ECE against quadrature of its definition, and the paper's theory."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from sklearn_calib._core._links import EPS
+from sklearn_calib.metrics import expected_calibration_error, logit_smoothed_ece
+from tests._references import logit_smoothed_ece_at
+
+
+def sample(seed=0, n=25):
+    rng = np.random.default_rng(seed)
+    p = np.concatenate([rng.random(n), [0.0, 0.0, 1.0, 1.0, 0.5, 0.5, 0.3, 0.3, 0.3 + 1e-6]])
+    y = (rng.random(p.shape[0]) < 0.5).astype(int)
+    return y, p, rng.integers(1, 4, p.shape[0]).astype(float)
+
+
+@pytest.mark.parametrize("eps", [EPS, 1e-3])
+@pytest.mark.parametrize("s", [1e-7, 1e-4, 1e-3, 0.01, 0.1, 0.3, 1.0, 3.0, 10.0])
+def test_gaussian_noise_is_the_definition(s, eps):
+    y, p, w = sample()
+    value = logit_smoothed_ece(y, p, sample_weight=w, bandwidth=s, eps=eps)
+    assert value == pytest.approx(logit_smoothed_ece_at(y, p, w, s, eps), abs=1e-6)
+
+
+@pytest.mark.parametrize("s", [1e-3, 0.1, 1.0, 20.0])
+def test_uniform_noise_is_the_definition(s):
+    y, p, w = sample(1)
+    h = np.log(np.clip(p, EPS, 1 - EPS) / (1 - np.clip(p, EPS, 1 - EPS)))
+    edges = np.unique(np.concatenate([h - s / 2, h + s / 2]))
+    total = 0.0
+    for low, high in pairwise(edges):
+        inside = np.abs((low + high) / 2 - h) < s / 2
+        t = np.linspace(low, high, 4001)
+        g = (w[inside] * (y[inside] - expit(t)[:, None])).sum(axis=1)
+        total += np.trapezoid(np.abs(g), t)
+    value = logit_smoothed_ece(y, p, sample_weight=w, bandwidth=s, noise="uniform")
+    assert value == pytest.approx(total / (s * w.sum()), abs=1e-6)
+
+
+def test_uniform_noise_by_hand():
+    # one row at log-odds 0, y = 1: mean of 1 - sigmoid over [-s/2, s/2] is 1/2 by symmetry
+    assert logit_smoothed_ece([1], [0.5], bandwidth=2.0, noise="uniform") == pytest.approx(0.5)
+    # half positives: mean of |1/2 - sigmoid(t)| over [-1, 1] = log(cosh(1/2))
+    value = logit_smoothed_ece([0, 1], [0.5, 0.5], bandwidth=2.0, noise="uniform")
+    assert value == pytest.approx(np.log(np.cosh(0.5)))
+
+
+def test_many_cut_stretches_agree_with_one_axis():
+    # so small a bandwidth that the axis is processed in several stretches
+    rng = np.random.default_rng(3)
+    p = rng.random(3000)
+    y = (rng.random(3000) < p).astype(int)
+    value = logit_smoothed_ece(y, p, bandwidth=1e-7)
+    assert value == pytest.approx(np.mean(np.abs(y - p)), abs=1e-5)
+    few = rng.random(200)
+    outcome = (rng.random(200) < few).astype(int)
+    assert logit_smoothed_ece(outcome, few, bandwidth=1e-4) == pytest.approx(
+        logit_smoothed_ece_at(outcome, few, np.ones(200), 1e-4, EPS), abs=1e-6
+    )
+
+
+def test_two_point_example():
+    # Section 6.1: the binned error jumps with the parity of the number of bins, this one stays near 0
+    rng = np.random.default_rng(0)
+    x = rng.choice([-0.5, 0.5], 2000)
+    y, p = (x > 0).astype(int), expit(1e-3 * x)
+    binned = [expected_calibration_error(y, p, n_bins=k) for k in range(2, 12)]
+    assert max(binned[0::2]) > 0.49
+    assert min(binned[0::2]) > 0.49
+    assert max(binned[1::2]) < 0.03
+    smoothed = [logit_smoothed_ece(y, p, bandwidth=s) for s in (0.02, 0.05, 0.1)]
+    assert max(smoothed) < 0.06
+
+
+def test_consistent_for_the_ece():
+    # Theorem 5.4 with the default bandwidth: E|E[Y|p] - p| = E|p^2 - p| = 1/6 for uniform p
+    errors = []
+    for n in (1_000, 30_000, 500_000):
+        rng = np.random.default_rng(n)
+        p = rng.random(n)
+        y = (rng.random(n) < p**2).astype(int)
+        errors.append(abs(logit_smoothed_ece(y, p) - 1 / 6))
+    assert errors[2] < 2e-3
+    assert errors[2] < errors[0]
+
+
+def test_default_bandwidth_vanishes_slowly():
+    y, p, w = sample()
+    assert logit_smoothed_ece(y, p) == logit_smoothed_ece(y, p, bandwidth=34 ** (-1 / 3))
+    assert logit_smoothed_ece(y, p, sample_weight=w) == logit_smoothed_ece(
+        y, p, sample_weight=w, bandwidth=w.sum() ** (-1 / 3)
+    )
+    fractional = w / 7
+    size = fractional.sum() ** 2 / (fractional**2).sum()
+    assert logit_smoothed_ece(y, p, sample_weight=fractional) == logit_smoothed_ece(
+        y, p, sample_weight=fractional, bandwidth=size ** (-1 / 3)
+    )
+
+
+def test_condensed_rows_give_the_same_value():
+    rng = np.random.default_rng(1)
+    for p in (rng.random(300_000), np.round(rng.random(300_000), 2)):
+        y = (rng.random(300_000) < p**1.3).astype(int)
+        assert logit_smoothed_ece(y, p, bandwidth=0.2) == pytest.approx(
+            logit_smoothed_ece(y, p, bandwidth=0.2, sample_weight=np.ones(300_000)), abs=1e-6
+        )
+
+
+def test_coarse_clipping_moves_certain_predictions():
+    y, p = [1, 1, 0], [1.0, 1.0, 0.0]
+    assert logit_smoothed_ece(y, p, bandwidth=0.1) < 1e-12
+    assert logit_smoothed_ece(y, p, bandwidth=0.1, eps=0.1) == pytest.approx(0.1, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error"),
+    [
+        ({"bandwidth": 0}, ValueError),
+        ({"bandwidth": np.inf}, ValueError),
+        ({"bandwidth": "wide"}, ValueError),
+        ({"bandwidth": [0.1]}, TypeError),
+        ({"noise": "cauchy"}, ValueError),
+        ({"eps": 0}, ValueError),
+        ({"eps": 0.5}, ValueError),
+        ({"eps": "tiny"}, TypeError),
+    ],
+)
+def test_bad_parameters(parameters, error):
+    with pytest.raises(error, match=next(iter(parameters))):
+        logit_smoothed_ece([0, 1], [0.1, 0.2], **parameters)

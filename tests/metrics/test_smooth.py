@@ -1,0 +1,209 @@
+"""Smooth ECE against quadrature of its definition and the theory of the paper."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from sklearn_calib.metrics import (
+    expected_calibration_error,
+    smooth_calibration_error,
+    smooth_ece,
+    smooth_ece_result,
+)
+from tests._references import absolute_integral, folded_gaussian_sum, smooth_ece_at
+
+
+def sample(seed=0, n=30):
+    """Random rows, ties, mass at both ends, neighbours far closer than any cell, and weights."""
+    rng = np.random.default_rng(seed)
+    p = np.concatenate([rng.random(n), [0.0, 0.0, 1.0, 1.0, 1.0, 0.5, 0.5, 0.3, 0.3 + 1e-7]])
+    y = (rng.random(p.shape[0]) < 0.4).astype(int)
+    return y, p, rng.integers(1, 4, p.shape[0]).astype(float)
+
+
+@pytest.mark.parametrize("s", [1e-3, 2e-3, 5e-3, 0.01, 0.03, 0.1, 0.2, 0.5, 1.0])
+def test_fixed_bandwidth_is_the_definition(s):
+    y, p, w = sample()
+    assert smooth_ece(y, p, sample_weight=w, bandwidth=s) == pytest.approx(
+        smooth_ece_at(y, p, w, s), abs=1e-6
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_automatic_bandwidth_is_the_fixed_point(seed):
+    y, p, w = sample(seed)
+    result = smooth_ece_result(y, p, sample_weight=w)
+    assert result.value == result.bandwidth == smooth_ece(y, p, sample_weight=w)
+    assert smooth_ece_at(y, p, w, result.value) == pytest.approx(result.value, abs=1e-6)
+
+
+def test_mass_at_the_ends_counts_in_full():
+    # a saturated network: the folded noise of a prediction of exactly 0 or 1 has all its mass inside
+    y, p = np.array([0, 1, 1, 0, 1]), np.array([0.0, 0.0, 1.0, 1.0, 1.0])
+    for s in (0.01, 0.1, 0.5):
+        expected = smooth_ece_at(y, p, np.ones(5), s)
+        assert smooth_ece(y, p, bandwidth=s) == pytest.approx(expected, abs=1e-6)
+    # far apart compared with s, the two ends do not interact: |1/2 * 2/5| + |1/3 * 3/5|
+    assert smooth_ece(y, p, bandwidth=0.01) == pytest.approx(0.4, abs=1e-9)
+
+
+@pytest.mark.parametrize("s", [0.01, 0.1, 0.5])
+@pytest.mark.parametrize("p", [0.0, 0.3, 1.0])
+def test_point_mass(s, p):
+    y = [0, 0, 0, 1]
+    assert smooth_ece(y, [p] * 4, bandwidth=s) == pytest.approx(abs(p - 0.25), abs=1e-9)
+    assert smooth_ece(y, [p] * 4) == pytest.approx(abs(p - 0.25), abs=1e-8)
+
+
+@pytest.mark.parametrize("eps", [1e-3, 0.01, 0.1])
+@pytest.mark.parametrize("s", [0.02, 0.05])
+def test_two_points(eps, s):
+    # y = 0 above and y = 1 below one half, residual -+(1/2 + eps): overlap of two Gaussians 2 eps apart
+    value = smooth_ece([1, 0], [0.5 - eps, 0.5 + eps], bandwidth=s)
+    assert value == pytest.approx((0.5 + eps) * (2 * norm.cdf(eps / s) - 1), abs=1e-6)
+
+
+@pytest.mark.parametrize(("k", "a"), [(1, 0.3), (3, 0.2), (5, 0.15)])
+@pytest.mark.parametrize("s", [0.02, 0.1, 0.3])
+def test_cosine_residual(k, a, s):
+    # a residual of a cos(pi k t) at uniform predictions is an eigenfunction: (2/pi) a exp(-(pi k s)^2 / 2)
+    m = 4000
+    p = (np.arange(m) + 0.5) / m
+    truth = p + a * np.cos(np.pi * k * p)
+    y, w = np.repeat([1, 0], m), np.concatenate([truth, 1 - truth])
+    value = smooth_ece(y, np.tile(p, 2), sample_weight=w, bandwidth=s)
+    assert value == pytest.approx(2 / np.pi * a * np.exp(-((np.pi * k * s) ** 2) / 2), abs=1e-6)
+
+
+def test_does_not_increase_with_the_bandwidth():
+    # Lemma 1
+    for seed in range(5):
+        y, p, w = sample(seed)
+        values = [smooth_ece(y, p, sample_weight=w, bandwidth=s) for s in np.geomspace(1e-3, 2, 40)]
+        assert (np.diff(values) <= 1e-7).all()
+
+
+def test_lipschitz_error_sandwich():
+    # through Theorem 6 and dCE/2 <= wCE <= 2 dCE: wCE/4 <= smECE <= 2 sqrt(2 wCE)
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        p = rng.beta(*rng.uniform(0.2, 3, 2), 50)
+        y = (rng.random(50) < p ** rng.uniform(0.3, 3)).astype(int)
+        weak, smooth = smooth_calibration_error(y, p), smooth_ece(y, p)
+        assert weak / 4 <= smooth <= 2 * np.sqrt(2 * weak)
+
+
+def test_never_exceeds_the_ungrouped_error():
+    # by the triangle inequality over distinct predictions
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        p = rng.integers(0, 11, 60) / 10
+        y = (rng.random(60) < p).astype(int)
+        values = np.unique(p)
+        ece = sum(abs(np.sum((y - p)[p == v])) for v in values) / 60
+        assert smooth_ece(y, p, bandwidth=0.004) <= ece + 1e-9
+        assert expected_calibration_error(y, p, n_bins=1000) == pytest.approx(ece)
+
+
+def test_perfect_groups_have_no_error_at_any_scale():
+    y, p = [0, 1, 1, 1, 1, 0], [0.5, 0.5, 0.75, 0.75, 0.75, 0.75]
+    assert smooth_ece(y, p) == pytest.approx(0, abs=1e-12)
+    result = smooth_ece_result(y, p)
+    assert result.value < 1e-12
+    assert result.bandwidth == pytest.approx(2**-14)
+
+
+def test_a_small_shift_changes_little():
+    # predictions that straddle one half: binned errors jump, this one does not
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 400)
+    shifts = [smooth_ece(y, 0.5 + d * (2 * y - 1)) for d in np.linspace(-1e-3, 1e-3, 21)]
+    assert np.abs(np.diff(shifts)).max() < 1e-3
+
+
+@pytest.mark.parametrize("scale", ["probability", "logit"])
+def test_curve_and_density(scale):
+    rng = np.random.default_rng(2)
+    p = rng.beta(2, 3, 500)
+    y = (rng.random(500) < p**1.4).astype(int)
+    result = smooth_ece_result(y, p, scale=scale)
+    assert result.scale == scale
+    assert (np.diff(result.grid) > 0).all()
+    axis = result.grid if scale == "probability" else np.log(result.grid / (1 - result.grid))
+    assert np.trapezoid(result.density, axis) == pytest.approx(1, abs=1e-3)
+    known = ~np.isnan(result.curve)
+    assert ((result.curve[known] >= 0) & (result.curve[known] <= 1)).all()
+    # direct kernel regression at a few points
+    x = p if scale == "probability" else np.log(p / (1 - p))
+    for j in np.flatnonzero(known)[:: max(1, known.sum() // 7)]:
+        if result.density[j] < 1e-6:
+            continue
+        point = axis[j : j + 1]
+        if scale == "probability":
+            top = folded_gaussian_sum(point, x, y.astype(float), result.bandwidth)[0]
+            bottom = folded_gaussian_sum(point, x, np.ones(500), result.bandwidth)[0]
+        else:
+            kernel = norm.pdf(point[0], x, result.bandwidth)
+            top, bottom = kernel @ y, kernel.sum()
+        assert result.curve[j] == pytest.approx(top / bottom, abs=1e-5)
+        assert result.density[j] == pytest.approx(bottom / 500, abs=1e-5)
+
+
+def test_area_in_the_picture():
+    # Lemma 10: the area between curve and diagonal, weighted by density, is smECE up to 0.8 s
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        p = rng.random(300)
+        y = (rng.random(300) < p ** rng.uniform(0.4, 2.5)).astype(int)
+        for bandwidth in ("auto", 0.02, 0.2):
+            r = smooth_ece_result(y, p, bandwidth=bandwidth)
+            gap = np.where(np.isnan(r.curve), 0, np.abs(r.curve - r.grid))
+            area = np.trapezoid(gap * r.density, r.grid)
+            assert abs(area - r.value) <= 0.8 * r.bandwidth + 1e-6
+
+
+def test_logit_scale_is_the_definition():
+    y, p, w = sample(4)
+    p = np.clip(p, 1e-4, 1 - 1e-4)
+    h = np.log(p / (1 - p))
+    for s in (0.05, 0.3, 2.0):
+        t = np.linspace(h.min() - 9 * s, h.max() + 9 * s, 40001)
+        g = sum(m * norm.pdf(t, c, s) for m, c in zip(w * (y - p) / w.sum(), h, strict=True))
+        expected = absolute_integral(g, t[1] - t[0])
+        assert smooth_ece(y, p, sample_weight=w, bandwidth=s, scale="logit") == pytest.approx(
+            expected, abs=1e-6
+        )
+    value = smooth_ece(y, p, sample_weight=w, scale="logit")
+    assert smooth_ece(y, p, sample_weight=w, bandwidth=value, scale="logit") == pytest.approx(value, abs=1e-7)
+
+
+def test_condensed_rows_give_the_same_value():
+    # unweighted large samples are condensed, weighted ones are not
+    rng = np.random.default_rng(1)
+    for p in (rng.random(200_000), np.round(rng.random(200_000), 2), rng.beta(0.1, 0.1, 200_000)):
+        for truth in (p, p**1.2):
+            y = (rng.random(200_000) < truth).astype(int)
+            assert smooth_ece(y, p) == pytest.approx(
+                smooth_ece(y, p, sample_weight=np.ones(200_000)), abs=2e-7
+            )
+
+
+@pytest.mark.parametrize("bandwidth", [0, -1, np.nan, np.inf, "silverman"])
+def test_bad_bandwidth(bandwidth):
+    with pytest.raises(ValueError, match="bandwidth"):
+        smooth_ece([0, 1], [0.1, 0.2], bandwidth=bandwidth)
+
+
+def test_other_bad_parameters():
+    with pytest.raises(TypeError, match="bandwidth"):
+        smooth_ece([0, 1], [0.1, 0.2], bandwidth=None)
+    with pytest.raises(ValueError, match="scale"):
+        smooth_ece([0, 1], [0.1, 0.2], scale="log")
+    with pytest.raises(ValueError, match=r"bandwidth=1e-07 is too small"):
+        smooth_ece([0, 1], [0.1, 0.2], bandwidth=1e-7)
+
+
+def test_result_prints_its_numbers():
+    result = smooth_ece_result([0, 1, 1], [0.2, 0.5, 0.9])
+    assert f"{result.value:.4f}" in str(result)
+    assert "grid" not in repr(result)
