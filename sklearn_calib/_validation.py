@@ -11,16 +11,21 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
+from sklearn.utils import assert_all_finite, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
 
 __all__ = [
     "BinarySample",
     "check_binary",
+    "check_classes",
     "check_fraction",
     "check_integer",
     "check_labels",
     "check_option",
     "check_positive",
     "check_probabilities",
+    "check_scores",
     "check_weights",
 ]
 
@@ -156,6 +161,92 @@ def _binarize(y: NDArray[Any], pos_label: Any, name: str) -> NDArray[np.int64]:
     return np.asarray(positive, dtype=bool).astype(np.int64)
 
 
+def check_classes(y: ArrayLike, name: str = "y") -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the sorted distinct class labels and, for each row, the index of its label among them.
+
+    There must be at least two classes; a column of labels is flattened with scikit-learn's usual warning.
+    """
+    labels = column_or_1d(y, warn=True)
+    if labels.shape[0] == 0:
+        raise ValueError(f"{name} is empty. Pass at least one row.")
+    assert_all_finite(labels, input_name=name)
+    if labels.dtype.kind == "O" and any(label is None or label != label for label in labels):
+        raise ValueError(f"{name} contains missing values. Remove or impute missing labels first.")
+    check_classification_targets(labels)
+    try:
+        classes, codes = np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        raise ValueError(
+            f"{name} mixes labels of types that cannot be ordered ({error}). Use labels of one type."
+        ) from None
+    if classes.shape[0] < 2:
+        raise ValueError(
+            f"{name} contains a single class, {classes[0]!r}, but a calibrator needs at least two classes."
+        )
+    return classes, codes.astype(np.int64, copy=False)
+
+
+def check_scores(X: Any, name: str = "X", *, kind: str) -> Array:
+    """Return scores as float64: shape (n,) for a binary problem, (n, K) with K >= 3 otherwise.
+
+    Parameters
+    ----------
+    X : array-like of shape (n,), (n, 1) or (n, K)
+        One column is the score of the positive class.
+    name : str
+        Name of the argument in messages.
+    kind : {"probability", "score", "logit"}
+        What the values are. "probability": all in [0, 1], and the rows of several columns sum to 1. "score":
+        any finite numbers; but two columns are always probabilities of both classes. "logit": any finite
+        numbers; two columns are the logits of both classes. Of two probabilities the last one is returned, of
+        two logits the last minus the first.
+    """
+    if issparse(X):
+        raise TypeError(f"{name} is a sparse matrix, but scores are dense. Pass {name}.toarray().")
+    scores = _as_float(X, name)
+    if scores.ndim not in (1, 2):
+        raise ValueError(f"{name} must have shape (n,), (n, 1) or (n, K), got shape {scores.shape}.")
+    if scores.ndim == 2 and scores.shape[1] == 0:
+        raise ValueError(
+            f"{name} has 0 feature(s) (shape={scores.shape}) while a minimum of 1 is required. "
+            "Pass one score per row or one per class."
+        )
+    if scores.shape[0] == 0:
+        raise ValueError(f"{name} is empty. Pass at least one row.")
+    columns = 1 if scores.ndim == 1 else scores.shape[1]
+    if kind == "probability":
+        return check_probabilities(scores, name) if columns <= 2 else _check_simplex(scores, name)
+    if kind == "score" and columns == 2:
+        try:
+            return check_probabilities(scores, name)
+        except ValueError as error:
+            raise ValueError(
+                f"{error} Two columns are always read as the probabilities of both classes; pass any other "
+                "score as one column."
+            ) from None
+    if not np.isfinite(scores).all():
+        row = int(np.argwhere(~np.isfinite(scores))[0, 0])
+        value = scores[row][~np.isfinite(scores[row])].flat[0] if columns > 1 else scores.flat[row]
+        raise ValueError(f"{name} contains {value} at row {row}. Remove or impute missing scores first.")
+    if columns == 1:
+        return scores.reshape(-1)
+    return scores[:, 1] - scores[:, 0] if columns == 2 else scores
+
+
+def _check_simplex(p: Array, name: str) -> Array:
+    """Return ``p`` of shape (n, K) if its rows are probability vectors."""
+    for column in range(p.shape[1]):
+        _check_unit_interval(np.ascontiguousarray(p[:, column]), name)
+    total = p.sum(axis=1)
+    row = int(np.abs(total - 1.0).argmax())
+    if abs(total[row] - 1.0) > _ROW_SUM_TOLERANCE:
+        raise ValueError(
+            f"{name} has {p.shape[1]} columns but row {row} sums to {total[row]:.6g}, not 1. "
+            "Pass the probabilities of all classes."
+        )
+    return p
+
+
 def check_weights(sample_weight: ArrayLike, n_rows: int, name: str = "sample_weight") -> Array:
     """Return finite non-negative weights with a positive sum, float64 of shape (n_rows,)."""
     w = _as_float(sample_weight, name)
@@ -217,6 +308,8 @@ def _as_float(values: ArrayLike, name: str) -> Array:
         return array
     if array.dtype.kind in "biuf":
         return array.astype(np.float64)
+    if array.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} must contain real numbers.")
     try:
         # object columns of numbers (a nullable pandas column) are fine; text and missing values are not
         if array.dtype.kind == "O" and not any(isinstance(v, str) for v in array.ravel()):

@@ -10,7 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CHUNK", "GroupedOutcomes", "group_outcomes", "group_starts", "packed_sort", "sorted_outcomes"]
+__all__ = [
+    "CHUNK",
+    "GroupedOutcomes",
+    "group_outcomes",
+    "group_scores",
+    "group_starts",
+    "packed_sort",
+    "sorted_outcomes",
+]
 
 #: Rows handled at a time, so that the temporaries of a pass over the data stay in cache.
 CHUNK = 1 << 14
@@ -105,3 +113,17 @@ def group_outcomes(y: NDArray[np.int64], p: Array, w: Array | None = None) -> Gr
     return GroupedOutcomes(
         prob[starts], np.add.reduceat(weights, starts), np.add.reduceat(weights * outcome, starts)
     )
+
+
+def group_scores(y: NDArray[np.int64], scores: Array, w: Array | None = None) -> GroupedOutcomes:
+    """Group checked outcomes by distinct score, any finite numbers, O(n log n).
+
+    As :func:`group_outcomes`, for scores that need not be probabilities; they are the ``prob`` of the result.
+    """
+    if w is not None or (scores.min() >= 0.0 and scores.max() <= 1.0):
+        return group_outcomes(y, scores, w)
+    order = np.argsort(scores)
+    value = scores[order] + 0.0
+    starts = group_starts(value)
+    weight = np.diff(starts, append=value.shape[0]).astype(np.float64)
+    return GroupedOutcomes(value[starts], weight, np.add.reduceat(y[order], starts).astype(np.float64))
