@@ -1,0 +1,223 @@
+"""Simulated forecasts: the promised truth, by formula and by frequency."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+
+from sklearn_calib.datasets import make_discrete_forecasts, make_forecasts, make_multiclass_forecasts
+from sklearn_calib.metrics import cutoff_calibration_error, expected_calibration_error
+
+DISTRIBUTIONS = ["uniform", "u_shaped", "peaked", "rare", "grid", "saturated"]
+DISTORTIONS = ["none", "slope", "shift", "sine"]
+
+
+def distorted(p, distortion, strength, periods=1):
+    """The documented g(p) for one p."""
+    if distortion == "none":
+        return p
+    if distortion == "sine":
+        return min(max(p + strength * np.sin(2 * np.pi * periods * p), 0.0), 1.0)
+    if p in (0.0, 1.0):
+        return p
+    odds = p / (1 - p)
+    odds = odds**strength if distortion == "slope" else odds * np.exp(strength)
+    return odds / (1 + odds)
+
+
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize("distortion", DISTORTIONS)
+def test_truth_is_the_documented_distortion(distribution, distortion):
+    data = make_forecasts(300, distribution=distribution, distortion=distortion, random_state=0)
+    default = {"none": 0.0, "slope": 0.5, "shift": 0.5, "sine": 0.15}[distortion]
+    expected = [distorted(p, distortion, default) for p in data.y_proba.tolist()]
+    np.testing.assert_allclose(data.true_proba, expected, rtol=1e-12, atol=1e-15)
+    assert data.y_proba.shape == data.y_true.shape == (300,)
+    assert data.y_true.dtype == np.int64
+    assert set(data.y_true.tolist()) <= {0, 1}
+    assert ((data.y_proba >= 0) & (data.y_proba <= 1)).all()
+    gap = np.mean([abs(a - b) for a, b in zip(expected, data.y_proba, strict=True)])
+    assert data.true_ece == pytest.approx(gap)
+    assert (data.true_ece == 0) is (distortion == "none")
+
+
+@pytest.mark.parametrize(
+    ("distortion", "strength", "periods"), [("slope", 2.0, 1), ("shift", -1.5, 1), ("sine", 0.4, 5)]
+)
+def test_strength_and_periods_are_used(distortion, strength, periods):
+    data = make_forecasts(
+        500, distortion=distortion, strength=strength, periods=periods, random_state=np.random.default_rng(1)
+    )
+    expected = [distorted(p, distortion, strength, periods) for p in data.y_proba.tolist()]
+    np.testing.assert_allclose(data.true_proba, expected, rtol=1e-12, atol=1e-15)
+    assert f"{distortion} {strength:g}" in str(data)
+
+
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize("distortion", DISTORTIONS)
+def test_outcomes_follow_the_truth(distribution, distortion):
+    data = make_forecasts(20_000, distribution=distribution, distortion=distortion, periods=3, random_state=0)
+    # within twenty groups of similar truth, and in all: sums of independent Bernoulli variables
+    order = np.argsort(data.true_proba, kind="stable")
+    for rows in [*np.array_split(order, 20), order]:
+        q = data.true_proba[rows]
+        spread = np.sqrt((q * (1 - q)).sum())
+        assert abs(data.y_true[rows].sum() - q.sum()) <= 4 * spread + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("distribution", "law"),
+    [
+        ("uniform", stats.uniform()),
+        ("u_shaped", stats.beta(0.5, 0.5)),
+        ("peaked", stats.beta(5, 5)),
+        ("rare", stats.beta(0.5, 24.5)),
+    ],
+)
+def test_forecasts_follow_their_law(distribution, law):
+    data = make_forecasts(2000, distribution=distribution, random_state=0)
+    assert stats.kstest(data.y_proba, law.cdf).pvalue > 0.001
+
+
+def test_tied_and_certain_forecasts():
+    grid = make_forecasts(2000, distribution="grid", random_state=0)
+    values, counts = np.unique(grid.y_proba, return_counts=True)
+    np.testing.assert_array_equal(values, np.arange(11) / 10)
+    assert stats.chisquare(counts).pvalue > 0.001
+    sure = make_forecasts(5000, distribution="saturated", random_state=0)
+    assert stats.binomtest(int((sure.y_proba == 0).sum()), 5000, 0.3).pvalue > 0.001
+    assert stats.binomtest(int((sure.y_proba == 1).sum()), 5000, 0.3).pvalue > 0.001
+    # nothing impossible happens
+    assert not sure.y_true[sure.true_proba == 0].any()
+    assert sure.y_true[sure.true_proba == 1].all()
+
+
+def test_seeds_decide_everything():
+    one, same, other = (make_forecasts(50, random_state=seed) for seed in (3, 3, 4))
+    np.testing.assert_array_equal(one.y_proba, same.y_proba)
+    np.testing.assert_array_equal(one.y_true, same.y_true)
+    assert not np.array_equal(one.y_proba, other.y_proba)
+    # distortions of one seed share their forecasts
+    np.testing.assert_array_equal(one.y_proba, make_forecasts(50, distortion="sine", random_state=3).y_proba)
+    state = np.random.get_state()[1].copy()  # noqa: NPY002
+    make_forecasts(50)
+    np.testing.assert_array_equal(np.random.get_state()[1], state)  # noqa: NPY002
+
+
+def test_results_are_frozen_and_readable():
+    data = make_forecasts(40, distortion="sine", periods=4, random_state=0)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        data.y_true = data.y_proba
+    assert str(data).startswith("40 forecasts: uniform, sine 0.15, 4 periods\nbase rate")
+    assert f"true ECE       {data.true_ece:.4f}" in str(data)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "error", "message"),
+    [
+        ({"n_samples": 0}, ValueError, "n_samples must be at least 1"),
+        ({"n_samples": 10.0}, TypeError, "n_samples must be an integer"),
+        ({"distribution": "normal"}, ValueError, "distribution must be one of 'uniform'"),
+        ({"distortion": "cosine"}, ValueError, "distortion must be one of 'none'"),
+        ({"distortion": "slope", "strength": 0}, ValueError, "strength must be positive"),
+        ({"distortion": "sine", "strength": float("inf")}, ValueError, "strength must be finite"),
+        ({"distortion": "shift", "strength": "1"}, TypeError, "strength must be a number"),
+        ({"strength": 0.5}, ValueError, "needs a distortion"),
+        ({"periods": 0}, ValueError, "periods must be at least 1"),
+    ],
+)
+def test_bad_options(kwargs, error, message):
+    with pytest.raises(error, match=message):
+        make_forecasts(**kwargs)
+
+
+def test_discrete_forecasts_have_the_given_frequencies_and_shares():
+    data = make_discrete_forecasts(6000, [0.9, 0.2, 0.0], [0.5, 0.25, 0.1], weights=[1, 2, 3], random_state=0)
+    for forecast, frequency, share in ((0.9, 0.5, 1 / 6), (0.2, 0.25, 2 / 6), (0.0, 0.1, 3 / 6)):
+        rows = data.y_proba == forecast
+        assert (data.true_proba[rows] == frequency).all()
+        assert stats.binomtest(int(rows.sum()), 6000, share).pvalue > 0.001
+        assert stats.binomtest(int(data.y_true[rows].sum()), int(rows.sum()), frequency).pvalue > 0.001
+    assert data.true_ece == pytest.approx(np.abs(data.true_proba - data.y_proba).mean())
+    one = make_discrete_forecasts(5, [0.5], [1.0])
+    assert one.y_true.tolist() == [1] * 5
+
+
+@pytest.mark.parametrize("n_bins", range(2, 21))
+def test_two_points_make_binned_error_jump_with_the_parity(n_bins):
+    data = make_discrete_forecasts(4000, expit([-5e-4, 5e-4]), [0, 1], random_state=0)
+    np.testing.assert_array_equal(data.y_true, data.y_proba > 0.5)
+    error = expected_calibration_error(data.y_true, data.y_proba, n_bins=n_bins)
+    imbalance = abs(data.y_true.mean() - 0.5)
+    if n_bins % 2:
+        assert error == pytest.approx(imbalance, abs=1e-3)
+    else:
+        assert error == pytest.approx(0.5, abs=1e-3)
+
+
+def test_no_sigmoid_calibrates_four_points():
+    points = [0, 0.25, 0.5, 1]
+    data = make_discrete_forecasts(40_000, points, points, random_state=0)
+    assert data.true_ece == 0
+    X = data.y_proba[:, None]
+    p = LogisticRegression(C=1e8).fit(X, data.y_true).predict_proba(X)[:, 1]
+    assert np.abs(p - data.true_proba).mean() > 0.04
+    # the sampling error of the cutoff calibration error is about sqrt(8 / pi) sqrt(E p (1 - p) / n) = .0026
+    assert cutoff_calibration_error(data.y_true, data.y_proba) < 0.006
+    assert cutoff_calibration_error(data.y_true, p) > 0.015
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "message"),
+    [
+        (([0.5, 0.5], [0, 1]), {}, "not distinct"),
+        (([0.5], [0, 1]), {}, "frequencies has 2 values but forecasts has 1"),
+        (([0.5, 1.5], [0, 1]), {}, r"forecasts contains .*1.5.* outside \[0, 1\]"),
+        (([0.5, 0.6], [0, -1]), {}, "frequencies contains"),
+        (([0.5, 0.6], [0, 1]), {"weights": [1, -1]}, "weights contains -1"),
+        (([0.5, 0.6], [0, 1]), {"weights": [0, 0]}, "weights is zero everywhere"),
+    ],
+)
+def test_bad_discrete_forecasts(args, kwargs, message):
+    with pytest.raises(ValueError, match=message):
+        make_discrete_forecasts(10, *args, **kwargs)
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
+@pytest.mark.parametrize("n_classes", [2, 5])
+def test_multiclass_truth_is_the_forecast_at_another_temperature(temperature, n_classes):
+    data = make_multiclass_forecasts(300, n_classes, temperature=temperature, random_state=0)
+    np.testing.assert_allclose(data.y_proba.sum(axis=1), 1)
+    np.testing.assert_allclose(data.true_proba.sum(axis=1), 1)
+    for p, q in zip(data.y_proba, data.true_proba, strict=True):
+        repaired = p ** (1 / temperature)
+        np.testing.assert_allclose(repaired / repaired.sum(), q, rtol=1e-9)
+    assert data.y_true.dtype == np.int64
+    assert set(data.y_true.tolist()) == set(range(n_classes))
+
+
+@pytest.mark.parametrize("concentration", [0.05, 1.0, 4.0])
+def test_multiclass_labels_and_probabilities_follow_their_laws(concentration):
+    data = make_multiclass_forecasts(4000, 3, concentration=concentration, random_state=0)
+    q = data.true_proba
+    for k in range(3):
+        assert stats.kstest(q[:, k], stats.beta(concentration, 2 * concentration).cdf).pvalue > 0.001
+        order = np.argsort(q[:, k], kind="stable")
+        for rows in np.array_split(order, 5):
+            spread = np.sqrt((q[rows, k] * (1 - q[rows, k])).sum())
+            assert abs((data.y_true[rows] == k).sum() - q[rows, k].sum()) <= 4 * spread + 1e-2
+
+
+def test_multiclass_text_and_bad_options():
+    text = str(make_multiclass_forecasts(100, 4, temperature=2.5, random_state=0))
+    assert text.startswith("100 forecasts of 4 classes: temperature 2.5\naccuracy")
+    for kwargs, message in (
+        ({"n_classes": 1}, "n_classes must be at least 2"),
+        ({"temperature": 0}, "temperature must be positive"),
+        ({"concentration": -1}, "concentration must be positive"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            make_multiclass_forecasts(10, **kwargs)
