@@ -2,9 +2,9 @@
 
     python benchmarks/band_coverage.py
 
-For each truth, predictions and outcomes are drawn anew many times; both bands use the bandwidth that smooth
-ECE chooses; ours is compared with a bootstrap. Shown are coverage and mean width at several predictions, at
-the nominal level of 95 %. The bootstrap (rows drawn with replacement, percentiles) loses its width at the
+For each truth, predictions and outcomes are drawn anew many times; both bands use the bandwidth
+of the diagram; ours is compared with a bootstrap. Shown are coverage and mean width at several predictions,
+at the nominal level of 95 %. The bootstrap (rows drawn with replacement, percentiles) loses its width at the
 ends, where no event or nothing but events is seen.
 
     --repetitions 400
@@ -45,7 +45,7 @@ def simulate(n: int, truth: Truth, repetitions: int) -> np.ndarray:
         p = rng.beta(0.5, 0.5, n)
         y = (rng.random(n) < truth(p)).astype(int)
         curve = smooth_curve(check_binary(y, p), "auto", 0.95)
-        kernel = weights_at(POINTS, p, curve.error)
+        kernel = weights_at(POINTS, p, curve.bandwidth)
         target = kernel @ truth(p) / kernel.sum(axis=1)
         ours = [np.interp(POINTS, curve.predicted, limit) for limit in (curve.lower, curve.upper)]
         times = rng.multinomial(n, np.full(n, 1 / n), size=N_BOOT)

@@ -21,6 +21,7 @@ Array = NDArray[np.float64]
 # A picture cannot show more nodes than this; the cells are half as wide as their distance.
 _NODES = 512
 _CELLS = 1024
+_HISTOGRAM = 50
 # The curve is drawn where the predictions nearby are worth at least this many at the very spot.
 _NEARBY = 5.0
 
@@ -39,10 +40,10 @@ class ReliabilityCurve:
         Event frequency there; NaN where there are too few predictions to show one.
     lower, upper : ndarray of shape (m,)
         Pointwise confidence limits of ``observed``.
-    density : ndarray of shape (m,)
-        Density of the predictions at ``predicted``, per unit of probability.
-    edges : ndarray of shape (m, 2) or None
-        Ends of the bins over which ``density`` is constant; None for a continuous density.
+    edges : ndarray of shape (b + 1,)
+        Edges of the bins of a histogram of the predictions.
+    density : ndarray of shape (b,)
+        Density of the predictions in each bin, per unit of probability.
     error_name : str
         Short name of the calibration error of this curve.
     error : float
@@ -51,6 +52,8 @@ class ReliabilityCurve:
         Confidence level of the limits.
     n_samples : float
         Total weight.
+    bandwidth : float or None
+        Bandwidth of a smooth curve.
     """
 
     method: str
@@ -58,12 +61,13 @@ class ReliabilityCurve:
     observed: Array = field(repr=False)
     lower: Array = field(repr=False)
     upper: Array = field(repr=False)
+    edges: Array = field(repr=False)
     density: Array = field(repr=False)
-    edges: Array | None = field(repr=False)
     error_name: str
     error: float
     confidence: float
     n_samples: float
+    bandwidth: float | None = None
 
     def __str__(self) -> str:
         return (
@@ -94,6 +98,14 @@ def _squared_weights(w: Array | None) -> Array | None:
     return w if w is None or bool((w == np.rint(w)).all()) else w**2
 
 
+def _silverman(sample: BinarySample) -> float:
+    """Return Silverman's rule of thumb for the density of the predictions, or 1 if they are all equal."""
+    spread = float(np.sqrt(np.cov(sample.p, ddof=0, aweights=sample.w)))
+    squares = _squared_weights(sample.w)
+    size = sample.total if squares is None else sample.total**2 / float(squares.sum())
+    return max(1.06 * spread * size**-0.2, 1.0 / _NODES) if spread > 0 else 1.0
+
+
 def _effective_size(t: Array, p: Array, w: Array | None, s: float) -> Array:
     """Return (sum w K)^2 / sum w^2 K^2 at each t, for the reflected Gaussian K of scale s about t.
 
@@ -120,22 +132,44 @@ def _effective_size(t: Array, p: Array, w: Array | None, s: float) -> Array:
 
 
 def smooth_curve(
-    sample: BinarySample, bandwidth: float | Literal["auto"], confidence: float
+    sample: BinarySample, bandwidth: float | Literal["auto", "smooth_ece"], confidence: float
 ) -> ReliabilityCurve:
-    """Return the kernel regression at the bandwidth of smooth ECE, with a band for the smoothed frequency."""
-    result = smooth_ece_result(sample.y, sample.p, sample_weight=sample.w, pos_label=1, bandwidth=bandwidth)
+    """Return the kernel regression with a band for the smoothed frequency.
+
+    The error is smooth ECE at its own bandwidth whatever that of the curve, so that numbers can be compared.
+    """
+    result = smooth_ece_result(sample.y, sample.p, sample_weight=sample.w, pos_label=1)
+    error, width = result.value, result.bandwidth
+    if bandwidth == "auto":
+        width = min(width, _silverman(sample))
+    elif bandwidth != "smooth_ece":
+        width = float(bandwidth)
+    if width != result.bandwidth:
+        result = smooth_ece_result(sample.y, sample.p, sample_weight=sample.w, pos_label=1, bandwidth=width)
     stride = max(1, (result.grid.shape[0] - 1) // _NODES)
-    t, observed, density = result.grid[::stride], result.curve[::stride].copy(), result.density[::stride]
+    t, observed = result.grid[::stride], result.curve[::stride].copy()
     squares = _squared_weights(sample.w)
     unit = 1.0 if sample.w is None or squares is None else float(squares.sum()) / sample.total
     # sum of exp(-(t - p)^2 / 2s^2): predictions count by their nearness, one at t counts 1
-    nearby = density * (sample.total / unit * result.bandwidth * math.sqrt(2.0 * math.pi))
+    nearby = result.density[::stride] * (sample.total / unit * result.bandwidth * math.sqrt(2.0 * math.pi))
     shown = nearby >= min(_NEARBY, 0.5 * float(nearby.max()))
+    # a wide kernel would carry the curve to where no prediction is
+    shown &= (t >= sample.p.min() - 1.0 / _HISTOGRAM) & (t <= sample.p.max() + 1.0 / _HISTOGRAM)
     observed[~shown] = np.nan
     size = _effective_size(t, sample.p, sample.w, result.bandwidth)
     lower, upper = wilson_interval(observed, size, confidence)
     return ReliabilityCurve(
-        "smooth", t, observed, lower, upper, density, None, "smECE", result.value, confidence, sample.total
+        "smooth",
+        t,
+        observed,
+        lower,
+        upper,
+        *_histogram(sample),
+        "smECE",
+        error,
+        confidence,
+        sample.total,
+        width,
     )
 
 
@@ -145,8 +179,8 @@ def binned_curve(
     """Return event frequency against mean prediction in each occupied bin, with Wilson's intervals."""
     grouped = group_outcomes(sample.y, sample.p, sample.w)
     uniform = strategy == "uniform"
-    index = uniform_bins(grouped.prob, n_bins) if uniform else quantile_bins(grouped, n_bins)
-    kept, index = np.unique(index, return_inverse=True)
+    found = uniform_bins(grouped.prob, n_bins) if uniform else quantile_bins(grouped, n_bins)
+    index = np.unique(found, return_inverse=True)[1]
     mass = np.bincount(index, weights=grouped.weight)
     predicted = np.bincount(index, weights=grouped.weight * grouped.prob) / mass
     observed = np.bincount(index, weights=grouped.positives) / mass
@@ -155,14 +189,6 @@ def binned_curve(
         row = index[np.searchsorted(grouped.prob, sample.p)]
         squares = np.bincount(row, weights=_squared_weights(sample.w))
     lower, upper = wilson_interval(observed, mass**2 / squares, confidence)
-    if uniform:
-        left, right = kept / n_bins, (kept + 1) / n_bins
-    else:
-        # adjacent bins meet midway between the predictions on either side
-        first = np.flatnonzero(np.diff(index)) + 1
-        middle = 0.5 * (grouped.prob[first - 1] + grouped.prob[first])
-        left, right = np.append(grouped.prob[0], middle), np.append(middle, grouped.prob[-1])
-    width = np.maximum(right - left, 1.0 / _NODES)
     error = expected_calibration_error(
         sample.y, sample.p, sample_weight=sample.w, pos_label=1, n_bins=n_bins, strategy=strategy
     )
@@ -172,10 +198,19 @@ def binned_curve(
         observed,
         lower,
         upper,
-        mass / (sample.total * width),
-        np.column_stack((left, left + width)),
+        *_histogram(sample),
         "ECE",
         error,
         confidence,
         sample.total,
     )
+
+
+def _histogram(sample: BinarySample) -> tuple[Array, Array]:
+    """Return edges and density of a fine histogram of the predictions.
+
+    A kernel density at the bandwidth of the curve would hide where the predictions of a bad model lie.
+    """
+    mass = np.bincount(uniform_bins(sample.p, _HISTOGRAM), weights=sample.w, minlength=_HISTOGRAM)
+    density = np.asarray(mass, dtype=np.float64) * (_HISTOGRAM / sample.total)
+    return np.linspace(0.0, 1.0, _HISTOGRAM + 1), density

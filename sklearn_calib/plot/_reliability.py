@@ -26,7 +26,7 @@ __all__ = ["ReliabilityDisplay"]
 _CURVE = "sklearn_calib.reliability"
 _DIAGONAL = "sklearn_calib.diagonal"
 _STRIP = "sklearn_calib.density"
-# The strip with the density of the predictions lies below the diagram, between these heights.
+# The strip with the histogram of the predictions lies below the diagram, between these heights.
 _STRIP_FLOOR, _STRIP_TOP = -0.17, -0.03
 
 
@@ -59,7 +59,7 @@ class ReliabilityDisplay:
     band_ : matplotlib Collection or None
         Confidence band of the curve.
     density_ : matplotlib Collection or None
-        Strip with the density of the predictions.
+        Strip with a histogram of the predictions.
     diagonal_ : matplotlib Line2D or None
         Line of perfect calibration; None if it was not asked for or the axes had one.
 
@@ -69,19 +69,26 @@ class ReliabilityDisplay:
 
     Notes
     -----
-    The smooth curve is the kernel regression of the outcome on the prediction, with a Gaussian reflected at 0
-    and 1 whose bandwidth s is the smooth ECE itself ([1]_, eq. 1 and Definition 2). It is drawn where at
-    least five predictions, counted by nearness exp(-d^2 / 2s^2), support it. The band is pointwise: Wilson's
-    score interval [2]_ of the observed frequency, with the effective size (sum w K)^2 / sum w^2 K^2 of the
-    kernel's window as the number of trials. It is meant for the smoothed frequency; where the true one bends
-    within a bandwidth, the two differ. Whole numbers as weights are repetitions; other weights are taken as
-    sampling weights (Kish's effective size).
+    The smooth curve is the kernel regression of the outcome on the prediction with a Gaussian reflected at 0
+    and 1 ([1]_, eq. 1). The authors take smooth ECE itself as its bandwidth, ``bandwidth="smooth_ece"``. The
+    area between curve and diagonal, weighted by the density of the predictions, then differs from the error
+    by up to 0.8 times the bandwidth (Lemma 10): a badly calibrated model looks better than it is. Therefore
+    "auto" goes no further than Silverman's rule for the predictions, 1.06 sd(p) n^(-1/5) [2]_. The number in
+    the legend is always smooth ECE.
+
+    The curve is drawn within the range of the predictions, where at least five of them, counted by nearness
+    exp(-d^2 / 2s^2), support it. The band is pointwise: Wilson's score interval [3]_ of the observed
+    frequency, with the effective size (sum w K)^2 / sum w^2 K^2 of the kernel's window as the number of
+    trials. It is meant for the smoothed frequency; where the true one bends within a bandwidth, the two
+    differ. Whole numbers as weights are repetitions; other weights are taken as sampling weights (Kish's
+    effective size).
 
     References
     ----------
     .. [1] J. Blasiok and P. Nakkiran (2024). Smooth ECE: Principled Reliability Diagrams via Kernel
        Smoothing. ICLR. arXiv:2309.12236
-    .. [2] E. B. Wilson (1927). Probable inference, the law of succession, and statistical inference. JASA 22.
+    .. [2] B. W. Silverman (1986). Density Estimation for Statistics and Data Analysis. Chapman and Hall.
+    .. [3] E. B. Wilson (1927). Probable inference, the law of succession, and statistical inference. JASA 22.
 
     Examples
     --------
@@ -115,7 +122,7 @@ class ReliabilityDisplay:
         sample_weight: ArrayLike | None = None,
         pos_label: Any = None,
         method: Literal["smooth", "binned"] = "smooth",
-        bandwidth: float | Literal["auto"] = "auto",
+        bandwidth: float | Literal["auto", "smooth_ece"] = "auto",
         n_bins: int = 15,
         strategy: Literal["uniform", "quantile"] = "uniform",
         confidence: float = 0.95,
@@ -137,9 +144,10 @@ class ReliabilityDisplay:
             The positive class. By default 1 for labels in {0, 1} or {-1, 1}, else the greater of the two
             labels.
         method : {"smooth", "binned"}, default="smooth"
-            Kernel regression at the bandwidth of smooth ECE, or frequencies in bins.
-        bandwidth : float or "auto", default="auto"
-            Bandwidth of ``method="smooth"``.
+            Kernel regression, or frequencies in bins.
+        bandwidth : float or {"auto", "smooth_ece"}, default="auto"
+            Bandwidth of ``method="smooth"``: that of smooth ECE, or with "auto" Silverman's rule if that is
+            smaller.
         n_bins : int, default=15
             Number of bins of ``method="binned"``.
         strategy : {"uniform", "quantile"}, default="uniform"
@@ -169,7 +177,7 @@ class ReliabilityDisplay:
         check_integer(n_bins, "n_bins")
         check_fraction(confidence, "confidence")
         if isinstance(bandwidth, str):
-            check_option(bandwidth, "bandwidth", ("auto",))
+            check_option(bandwidth, "bandwidth", ("auto", "smooth_ece"))
         else:
             check_positive(bandwidth, "bandwidth")
         sample = check_binary(y_true, y_proba, sample_weight, pos_label)
@@ -262,7 +270,7 @@ class ReliabilityDisplay:
         show_band : bool, default=True
             Whether to draw the confidence band.
         show_density : bool, default=True
-            Whether to draw the density of the predictions, in a strip below zero.
+            Whether to draw a histogram of the predictions, in a strip below zero.
         show_diagonal : bool, default=True
             Whether to draw the line of perfect calibration (once on the same axes).
         show_legend : bool, default=True
@@ -311,10 +319,9 @@ class ReliabilityDisplay:
 
     def _draw_density(self, ax: "Axes", color: Any) -> "Collection":
         curve = self.curve
-        x, height = curve.predicted, curve.density
-        if curve.edges is not None:
-            x, height = curve.edges.ravel(), np.repeat(height, 2)
-        top = _STRIP_FLOOR + (_STRIP_TOP - _STRIP_FLOOR) * height / height.max()
+        x = np.repeat(curve.edges, 2)[1:-1]
+        height = np.repeat(curve.density / curve.density.max(), 2)
+        top = _STRIP_FLOOR + (_STRIP_TOP - _STRIP_FLOOR) * height
         return ax.fill_between(
             x, _STRIP_FLOOR, top, color=color, alpha=0.45, linewidth=0, zorder=2, gid=_STRIP
         )

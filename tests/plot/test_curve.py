@@ -95,16 +95,44 @@ def test_the_scale_of_sampling_weights_does_not_matter():
         np.testing.assert_allclose(one.upper - one.lower, other.upper - other.lower, rtol=1e-5)
 
 
-def test_smooth_curve_is_that_of_smooth_ece():
+@pytest.mark.parametrize("bandwidth", ["smooth_ece", 0.03, "auto"])
+def test_smooth_curve_is_the_kernel_regression_of_smooth_ece(bandwidth):
     sample = sample_of()
-    curve, result = smooth_curve(sample, "auto", 0.95), smooth_ece_result(sample.y, sample.p)
-    assert curve.error == result.value
+    curve, own = smooth_curve(sample, bandwidth, 0.95), smooth_ece_result(sample.y, sample.p)
+    width = {"smooth_ece": own.bandwidth, "auto": min(own.bandwidth, 1.06 * sample.p.std() * 300**-0.2)}.get(
+        bandwidth, bandwidth
+    )
+    result = smooth_ece_result(sample.y, sample.p, bandwidth=width)
+    # the number is always smooth ECE, whatever the bandwidth of the curve
+    assert curve.error == own.value
+    assert curve.bandwidth == pytest.approx(width)
     shown = np.isfinite(curve.observed)
-    at = np.searchsorted(result.grid, curve.predicted)
-    np.testing.assert_array_equal(curve.predicted, result.grid[at])
-    np.testing.assert_array_equal(curve.observed[shown], result.curve[at][shown])
-    np.testing.assert_array_equal(curve.density, result.density[at])
+    assert shown.sum() > 50
+    expected = np.interp(curve.predicted, result.grid, result.curve)
+    np.testing.assert_allclose(curve.observed[shown], expected[shown], atol=1e-7)
     assert ((curve.lower <= curve.observed) & (curve.observed <= curve.upper))[shown].all()
+
+
+def test_the_bandwidth_of_a_bad_model_does_not_hide_what_is_wrong():
+    """Predictions that never leave [.35, .65] though the outcome is certain: the curve must be steep."""
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.35, 0.65, 1000)
+    sample = check_binary((p > 0.5).astype(int), p)
+    auto, wide = (smooth_curve(sample, bandwidth, 0.95) for bandwidth in ("auto", "smooth_ece"))
+    at = [0.4, 0.6]
+    np.testing.assert_allclose(np.interp(at, auto.predicted, auto.observed), [0, 1], atol=0.02)
+    low, high = np.interp(at, wide.predicted, wide.observed)
+    assert low > 0.2
+    assert high < 0.8
+
+
+def test_the_curve_ends_with_the_predictions():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.3, 0.6, 500)
+    curve = smooth_curve(check_binary((rng.random(500) < p).astype(int), p), 0.2, 0.95)
+    drawn = curve.predicted[np.isfinite(curve.observed)]
+    assert 0.27 < drawn.min() < 0.31
+    assert 0.59 < drawn.max() < 0.63
 
 
 def test_smooth_curve_is_drawn_only_near_predictions():
@@ -160,27 +188,29 @@ def test_uniform_bins_against_a_loop(n_bins):
         if w.size:
             mean = [float((w * v[member]).sum() / w.sum()) for v in (sample.p, sample.y)]
             size = w.sum() ** 2 / (w**2).sum()
-            density = w.sum() / sample.total * n_bins
-            rows.append([*mean, *wilson_interval(np.array(mean[1]), np.array(size), 0.8), density])
-    found = np.column_stack([curve.predicted, curve.observed, curve.lower, curve.upper, curve.density])
+            rows.append([*mean, *wilson_interval(np.array(mean[1]), np.array(size), 0.8)])
+    found = np.column_stack([curve.predicted, curve.observed, curve.lower, curve.upper])
     np.testing.assert_allclose(found, np.array(rows, dtype=float), rtol=1e-9)
     assert curve.error == pytest.approx(
         expected_calibration_error(sample.y, sample.p, sample_weight=sample.w, n_bins=n_bins)
     )
 
 
-def test_quantile_bins_share_the_mass_and_meet_between_predictions():
+def test_quantile_bins_share_the_mass():
     p = np.array([0.1, 0.1, 0.2, 0.3, 0.6, 0.7, 0.9, 1.0])
     curve = binned_curve(check_binary([0, 0, 1, 0, 1, 1, 0, 1], p), 2, "quantile", 0.95)
     np.testing.assert_allclose(curve.predicted, [0.175, 0.8])
     np.testing.assert_allclose(curve.observed, [0.25, 0.75])
-    np.testing.assert_allclose(curve.edges, [[0.1, 0.45], [0.45, 1.0]])
 
 
-@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
-def test_binned_density_integrates_to_one(strategy):
-    curve = binned_curve(sample_of(), 9, strategy, 0.95)
-    assert float(curve.density @ np.diff(curve.edges, axis=1)[:, 0]) == pytest.approx(1.0)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_density_is_a_histogram_of_the_predictions(weighted):
+    sample = sample_of(weights=(lambda rng, n: rng.exponential(size=n)) if weighted else None)
+    for curve in (smooth_curve(sample, "auto", 0.95), binned_curve(sample, 4, "uniform", 0.95)):
+        # the predictions are multiples of 0.01, so the edges 0.00, 0.02, ... are safe from rounding
+        expected = np.histogram(sample.p + 1e-9, curve.edges + 2e-9 * (curve.edges == 1), weights=sample.w)[0]
+        np.testing.assert_allclose(curve.density / 50, expected / sample.total, rtol=1e-9)
+        assert float(curve.density @ np.diff(curve.edges)) == pytest.approx(1.0)
 
 
 def test_a_curve_prints_its_number():

@@ -42,7 +42,7 @@ def band_limits(display):
 
 
 def test_drawn_equals_computed(forecast):
-    display = ReliabilityDisplay.from_predictions(*forecast, name="model")
+    display = ReliabilityDisplay.from_predictions(*forecast, name="model", bandwidth="smooth_ece")
     result = smooth_ece_result(*forecast)
     x, y = display.line_.get_data()
     np.testing.assert_array_equal(x, display.curve.predicted)
@@ -62,19 +62,18 @@ def test_drawn_equals_computed(forecast):
     assert display.figure_ is display.ax_.figure
 
 
-def test_strip_shows_the_density_below_the_diagram(forecast):
-    display = ReliabilityDisplay.from_predictions(*forecast)
+@pytest.mark.parametrize("method", ["smooth", "binned"])
+def test_strip_shows_the_histogram_below_the_diagram(forecast, method):
+    display = ReliabilityDisplay.from_predictions(*forecast, method=method)
     (path,) = display.density_.get_paths()
-    height = path.vertices[:, 1]
+    x, height = path.vertices.T
     floor, top = height.min(), height.max()
     assert display.ax_.get_ylim()[0] <= floor < top < 0
-    at = np.argmax(display.curve.density)
-    highest = path.vertices[height == top, 0]
-    assert display.curve.predicted[at] in highest
-    middle = len(display.curve.predicted) // 2
-    drawn = path.vertices[path.vertices[:, 0] == display.curve.predicted[middle], 1].max()
-    relative = display.curve.density[middle] / display.curve.density.max()
-    assert (drawn - floor) / (top - floor) == pytest.approx(relative)
+    edges, density = display.curve.edges, display.curve.density
+    for j in (0, 17, int(density.argmax()), 49):
+        corners = height[(x == edges[j]) | (x == edges[j + 1])]
+        drawn = floor + (top - floor) * density[j] / density.max()
+        assert np.isclose(corners, drawn).sum() >= 2
 
 
 def test_binned(forecast):
