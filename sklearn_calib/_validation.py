@@ -20,6 +20,7 @@ __all__ = [
     "check_binary",
     "check_classes",
     "check_fraction",
+    "check_frequency_weights",
     "check_integer",
     "check_labels",
     "check_option",
@@ -265,6 +266,18 @@ def check_weights(sample_weight: ArrayLike, n_rows: int, name: str = "sample_wei
     if not np.isfinite(total):
         raise ValueError(f"The sum of {name} overflows. Divide the weights by a constant.")
     return w
+
+
+def check_frequency_weights(w: Array, name: str = "sample_weight") -> NDArray[np.int64]:
+    """Return checked weights as int64 if they are whole numbers, which tests and intervals need."""
+    times = np.rint(w)
+    if not np.array_equal(times, w):
+        row = int(np.flatnonzero(times != w)[0])
+        raise ValueError(
+            f"{name} must hold whole numbers (how often each row was observed), got {w[row]!r} at row "
+            f"{row}. Tests and intervals depend on the number of observations; leave {name} out, or round it."
+        )
+    return times.astype(np.int64)
 
 
 def check_option(value: Any, name: str, options: Collection[str]) -> str:

@@ -6,10 +6,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_calib._core._bounds import cutoff_bound, effective_size
+from sklearn_calib._core._bounds import BOUND_METHODS, cutoff_bound, effective_size
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._core._walk import residual_walk, walk_extremes, walk_range
-from sklearn_calib._validation import check_binary, check_fraction
+from sklearn_calib._validation import check_binary, check_fraction, check_option
 
 __all__ = ["CutoffResult", "cutoff_calibration_error", "cutoff_result"]
 
@@ -68,6 +68,7 @@ class CutoffResult:
             The margin; ``value + margin`` is an upper bound on the true error.
         """
         check_fraction(confidence, "confidence")
+        check_option(method, "method", BOUND_METHODS)
         return cutoff_bound(self.n_samples, confidence, method, base_rate=self.base_rate)
 
     def __str__(self) -> str:

@@ -114,7 +114,8 @@ class _ErrorAtScale:
             self.resolved = min(s, _FIRST_SCALE)
             self.coefficients = self.axis.coefficients(self.resolved, "residual")
         nodes = node_count(s)
-        return integrate_absolute(smooth_at_nodes(self.coefficients, s, nodes), 1.0 / nodes)
+        error = integrate_absolute(smooth_at_nodes(self.coefficients, s, nodes), 1.0 / nodes)
+        return min(error, 1.0)  # rounding can pass the bound by an ulp
 
 
 def _solve(
@@ -126,7 +127,7 @@ def _solve(
     error = _ErrorAtScale(axis)
     if automatic:
         smallest = SMALLEST_SCALE * axis.length
-        value, width = fixed_point(lambda s: min(error(s / axis.length), 1.0), smallest=smallest)
+        value, width = fixed_point(lambda s: error(s / axis.length), smallest=smallest)
         return value, width, axis
     s = float(bandwidth) / axis.length
     if s < _SMALLEST_BANDWIDTH:

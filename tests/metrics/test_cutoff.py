@@ -69,7 +69,7 @@ def test_certainly_wrong():
 
 @pytest.mark.parametrize("steps", [4, 10])
 def test_staircase(steps):
-    # Appendix A.4: predictions t in (0, 1), event frequency the midpoint of the step that t is in; within each
+    # Appendix A.4: predictions t in (0, 1), event frequency the midpoint of the step of t; within each
     # half step the mean residual is 1/(4N), so the error is 1/(2N) * 1/(4N) = 1/(8 N^2) in the limit
     m = 2000
     t = (np.arange(steps * m) + 0.5) / (steps * m)
