@@ -2,10 +2,16 @@
 
 from sklearn_calib.calibrators._base import BaseCalibrator
 from sklearn_calib.calibrators._isotonic import IsotonicCalibrator
+from sklearn_calib.calibrators._modified_platt import ModifiedPlattCalibrator
+from sklearn_calib.calibrators._multiclass import OneVsRestCalibrator
 from sklearn_calib.calibrators._platt import PlattCalibrator
+from sklearn_calib.calibrators._temperature import TemperatureCalibrator
 
 __all__ = [
     "BaseCalibrator",
     "IsotonicCalibrator",
+    "ModifiedPlattCalibrator",
+    "OneVsRestCalibrator",
     "PlattCalibrator",
+    "TemperatureCalibrator",
 ]

@@ -86,22 +86,33 @@ class IsotonicCalibrator(MonotoneCalibrator):
         return "score"
 
     def _fit_monotone(self, grouped: GroupedOutcomes) -> None:
-        blocks = fit_isotonic(grouped)
-        thresholds = np.column_stack([blocks.lower, blocks.upper]).ravel()
-        values = np.repeat(blocks.value, 2)
-        keep = np.append(True, thresholds[1:] > thresholds[:-1])
-        self.X_thresholds_, self.y_thresholds_ = thresholds[keep], values[keep]
+        self.X_thresholds_, self.y_thresholds_ = isotonic_thresholds(grouped)
 
     def _map_scores(self, scores: Array) -> Array:
-        x, value = self.X_thresholds_, self.y_thresholds_
-        below = np.searchsorted(x, scores, side="right") - 1
-        left = np.maximum(below, 0)
-        if self.interpolation == "step":
-            return value[left]
-        right = np.minimum(below + 1, x.shape[0] - 1)
-        low, high = value[left], value[right]
-        # dividing by two first keeps the distance of extreme scores finite
-        gap = x[right] / 2.0 - x[left] / 2.0
-        share = np.divide(scores / 2.0 - x[left] / 2.0, gap, out=np.zeros_like(scores), where=gap > 0)
-        # the clip takes away the last bit by which rounding may step over the upper block
-        return np.minimum(low + np.clip(share, 0.0, 1.0) * (high - low), high)
+        step = self.interpolation == "step"
+        return interpolate_blocks(self.X_thresholds_, self.y_thresholds_, scores, step)
+
+
+def isotonic_thresholds(grouped: GroupedOutcomes) -> tuple[Array, Array]:
+    """Return first and last score of each block of the isotonic fit, once if equal, and the values there."""
+    blocks = fit_isotonic(grouped)
+    thresholds = np.column_stack([blocks.lower, blocks.upper]).ravel()
+    values = np.repeat(blocks.value, 2)
+    keep = np.append(True, thresholds[1:] > thresholds[:-1])
+    return thresholds[keep], values[keep]
+
+
+def interpolate_blocks(x: Array, value: Array, scores: Array, step: bool = False) -> Array:
+    """Return the map through ``(x, value)`` at the scores: linear or a step function, constant outside."""
+    below = np.searchsorted(x, scores, side="right") - 1
+    left = np.maximum(below, 0)
+    low: Array = value[left]
+    if step:
+        return low
+    right = np.minimum(below + 1, x.shape[0] - 1)
+    high = value[right]
+    # dividing by two first keeps the distance of extreme scores finite
+    gap = x[right] / 2.0 - x[left] / 2.0
+    share = np.divide(scores / 2.0 - x[left] / 2.0, gap, out=np.zeros_like(scores), where=gap > 0)
+    # the minimum takes away the last bit by which rounding may step over the upper block
+    return np.minimum(low + np.clip(share, 0.0, 1.0) * (high - low), high)

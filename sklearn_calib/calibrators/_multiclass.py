@@ -1,0 +1,120 @@
+"""One calibrator per class: the lift of a binary calibrator to several classes."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from sklearn_calib.calibrators._base import BaseCalibrator
+
+__all__ = ["OneVsRestCalibrator"]
+
+Array = NDArray[np.float64]
+
+
+class OneVsRestCalibrator(BaseCalibrator):
+    """One binary calibrator per class, against the rest; the results are divided by their sum.
+
+    Column k of the scores is calibrated for "class k or not". A row whose calibrated values are all zero
+    becomes uniform. With two classes one calibrator is fitted, to the score of ``classes_[1]``, and nothing
+    is divided.
+
+    Parameters
+    ----------
+    calibrator : calibrator or classifier
+        A binary calibrator of this package, or any classifier with ``predict_proba``, which then receives the
+        scores as one column. It is cloned for each class.
+
+    Attributes
+    ----------
+    calibrators_ : list
+        The fitted calibrators, in the order of ``classes_``; a single one for two classes. Each was fitted to
+        labels 0 and 1.
+    classes_ : ndarray of shape (n_classes,)
+        The sorted class labels.
+    n_features_in_ : int
+        Number of columns of ``X``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Column names of ``X``, where it has string names.
+
+    See Also
+    --------
+    TemperatureCalibrator : one parameter for all classes, which keeps the ranking of classes.
+
+    Notes
+    -----
+    The cost is that of ``n_classes`` binary fits. The ranking of the classes within a row may change, and
+    each single map is monotone only before the division: so there is no certificate, but ``calibrators_``
+    have theirs for "class k or not".
+
+    References
+    ----------
+    .. [1] Zadrozny, Elkan (2002). Transforming classifier scores into accurate multiclass probability
+       estimates. KDD.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_calib.calibrators import IsotonicCalibrator, OneVsRestCalibrator
+    >>> proba = np.array([[0.6, 0.3, 0.1], [0.2, 0.7, 0.1], [0.1, 0.2, 0.7], [0.5, 0.3, 0.2]])
+    >>> calibrator = OneVsRestCalibrator(IsotonicCalibrator()).fit(proba, ["a", "b", "c", "b"])
+    >>> calibrator.predict_proba(proba[:1]).round(3)
+    array([[0.667, 0.333, 0.   ]])
+    """
+
+    calibrators_: list[Any]
+
+    def __init__(self, calibrator: Any) -> None:
+        self.calibrator = calibrator
+
+    def _check_parameters(self) -> None:
+        if isinstance(self.calibrator, type):
+            name = self.calibrator.__name__
+            raise TypeError(f"calibrator is the class {name}; pass an instance, {name}().")
+        for method in ("fit", "predict_proba"):
+            if not hasattr(self.calibrator, method):
+                raise TypeError(
+                    f"calibrator must have fit and predict_proba, but {self.calibrator!r} has no {method}. "
+                    "Pass a binary calibrator, for example IsotonicCalibrator()."
+                )
+
+    def _score_kind(self) -> str:
+        # another classifier takes any scores
+        return self.calibrator._score_kind() if isinstance(self.calibrator, BaseCalibrator) else "score"
+
+    def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
+        counts = np.bincount(codes, minlength=self.classes_.shape[0])
+        if not counts.all():
+            missing = self.classes_[int(counts.argmin())]
+            raise ValueError(
+                f"sample_weight is zero for all rows of class {missing!r}. One calibrator per class needs rows "
+                "of positive weight in each."
+            )
+        metadata = {} if weight is None else {"sample_weight": weight}
+        if scores.ndim == 1:
+            columns, targets = [scores], [codes]
+        else:
+            columns = list(scores.T)
+            targets = [(codes == k).astype(np.int64) for k in range(scores.shape[1])]
+        self.calibrators_ = [
+            clone(self.calibrator).fit(column[:, np.newaxis], target, **metadata)
+            for column, target in zip(columns, targets, strict=True)
+        ]
+
+    def _map_scores(self, scores: Array) -> Array:
+        if scores.ndim == 1:
+            return _event_probability(self.calibrators_[0], scores)
+        proba = np.empty_like(scores)
+        for k, calibrator in enumerate(self.calibrators_):
+            proba[:, k] = _event_probability(calibrator, scores[:, k])
+        total = proba.sum(axis=1, keepdims=True)
+        proba[total[:, 0] == 0.0] = 1.0
+        total[total == 0.0] = proba.shape[1]
+        proba /= total
+        return proba
+
+
+def _event_probability(calibrator: Any, scores: Array) -> Array:
+    proba: Array = np.asarray(calibrator.predict_proba(scores[:, np.newaxis]), dtype=np.float64)[:, -1]
+    return proba
