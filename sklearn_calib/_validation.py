@@ -182,7 +182,7 @@ def check_classes(y: ArrayLike, name: str = "y") -> tuple[NDArray[Any], NDArray[
         ) from None
     if classes.shape[0] < 2:
         raise ValueError(
-            f"{name} contains a single class, {classes[0]!r}, but a calibrator needs at least two classes."
+            f"{name} contains only one class, {classes.tolist()[0]!r}, but calibration needs at least two."
         )
     return classes, codes.astype(np.int64, copy=False)
 
@@ -236,8 +236,11 @@ def check_scores(X: Any, name: str = "X", *, kind: str) -> Array:
 
 def _check_simplex(p: Array, name: str) -> Array:
     """Return ``p`` of shape (n, K) if its rows are probability vectors."""
-    for column in range(p.shape[1]):
-        _check_unit_interval(np.ascontiguousarray(p[:, column]), name)
+    p = np.ascontiguousarray(p)
+    if p.view(np.uint64).max() > _ONE_BITS:
+        # not so fast, but it finds the row
+        for column in range(p.shape[1]):
+            _check_unit_interval(np.ascontiguousarray(p[:, column]), name)
     total = p.sum(axis=1)
     row = int(np.abs(total - 1.0).argmax())
     if abs(total[row] - 1.0) > _ROW_SUM_TOLERANCE:
@@ -260,7 +263,8 @@ def check_weights(sample_weight: ArrayLike, n_rows: int, name: str = "sample_wei
     if w.min() < 0:
         row = int(w.argmin())
         raise ValueError(f"{name} contains {w[row]:.6g} at row {row}. Weights must not be negative.")
-    total = w.sum()
+    with np.errstate(over="ignore"):
+        total = w.sum()
     if total == 0:
         raise ValueError(f"{name} is zero everywhere. At least one weight must be positive.")
     if not np.isfinite(total):
