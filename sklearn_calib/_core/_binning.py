@@ -48,7 +48,7 @@ def condense(y: NDArray[np.int64], x: Array, cells: int) -> tuple[Array, Array, 
     x : ndarray of shape (n,)
         Positions in [0, 1].
     cells : int
-        A power of two, at most 2**20.
+        A power of two from 64 to 2**20.
 
     Returns
     -------

@@ -85,7 +85,7 @@ def smooth_calibration_error(
         The positive class. By default 1 for labels in {0, 1} or {-1, 1}, else the greater of the two labels.
     n_cells : int or None, default=None
         None computes the exact value. For large samples, predictions can first be gathered on this many
-        cells, rounded up to a power of two: the result is then off by less than ``1 / n_cells``. Only
+        cells (the next power of two, 64 or more): the result is then off by less than ``1 / n_cells``. Only
         without weights.
 
     Returns
@@ -132,7 +132,7 @@ def smooth_calibration_error(
     if n_cells is None:
         grouped = group_outcomes(sample.y, sample.p, sample.w)
     else:
-        prob, weight, positives = condense(sample.y, sample.p, 1 << max(0, n_cells - 1).bit_length())
+        prob, weight, positives = condense(sample.y, sample.p, 1 << max(6, (n_cells - 1).bit_length()))
         order = np.argsort(prob, kind="stable")
         grouped = GroupedOutcomes(prob[order], weight[order], positives[order])
     return _lipschitz_supremum(grouped) / grouped.total

@@ -1,0 +1,59 @@
+"""Bins and the condensed sample."""
+
+import numpy as np
+import pytest
+
+from sklearn_calib._core._binning import condense, quantile_bins, uniform_bins
+from sklearn_calib._core._grouping import GroupedOutcomes
+
+
+@pytest.mark.parametrize("n_bins", [1, 3, 7, 10, 15, 49, 100, 1000])
+def test_edges_decide(n_bins):
+    edges = np.arange(n_bins + 1) / n_bins
+    p = np.unique(
+        np.concatenate(
+            [edges, np.nextafter(edges[1:], 0), np.nextafter(edges[:-1], 1), np.linspace(0, 1, 997)]
+        )
+    )
+    expected = np.minimum(np.searchsorted(edges, p, side="right") - 1, n_bins - 1)
+    np.testing.assert_array_equal(uniform_bins(p, n_bins), expected)
+
+
+def test_quantile_bins_share_the_weight():
+    grouped = GroupedOutcomes(np.arange(6) / 6, np.array([1.0, 1, 4, 1, 1, 4]), np.zeros(6))
+    # middles at .5, 1.5, 4, 6.5, 7.5, 10 of 12
+    assert quantile_bins(grouped, 3).tolist() == [0, 0, 1, 1, 1, 2]
+    assert quantile_bins(grouped, 1).tolist() == [0] * 6
+
+
+@pytest.mark.parametrize("cells", [64, 4096, 1 << 20])
+@pytest.mark.parametrize("n", [1, 5, 20_000, 300_000])
+def test_condensed_sample_keeps_first_moments(n, cells):
+    rng = np.random.default_rng(n)
+    x = np.where(rng.random(n) < 0.1, rng.integers(0, 2, n), rng.random(n))
+    y = (rng.random(n) < x).astype(np.int64)
+    position, weight, positives = condense(y, x, cells)
+    assert weight.sum() == n
+    assert positives.sum() == y.sum()
+    assert weight @ position == pytest.approx(x.sum(), abs=1e-10 * n)
+    assert positives @ position == pytest.approx((x * y).sum(), abs=1e-10 * n)
+    assert ((positives == 0) | (positives == weight)).all()
+    assert ((position >= 0) & (position <= 1)).all()
+    assert position.shape[0] <= min(2 * (cells + 1), n)
+
+
+@pytest.mark.parametrize("cells", [64, 1024])
+def test_condensed_cells_by_a_loop(cells):
+    rng = np.random.default_rng(3)
+    x = np.concatenate([rng.random(500), [0.0, 1.0]])
+    y = rng.integers(0, 2, 502)
+    position, weight, positives = condense(y, x, cells)
+    node = np.rint(x * cells)
+    expected = sorted(
+        (x[(node == j) & (y == outcome)].mean(), int(((node == j) & (y == outcome)).sum()), outcome)
+        for j in np.unique(node)
+        for outcome in (0, 1)
+        if ((node == j) & (y == outcome)).any()
+    )
+    found = sorted(zip(position, weight, positives / weight, strict=True))
+    np.testing.assert_allclose(found, expected, atol=1e-9)

@@ -1,0 +1,98 @@
+"""Grouped outcomes, isotonic blocks and links against plain loops."""
+
+import numpy as np
+import pytest
+
+from sklearn_calib._core._grouping import group_outcomes, sorted_outcomes
+from sklearn_calib._core._isotonic import fit_isotonic
+from sklearn_calib._core._links import EPS, logit
+
+EDGES = [0.0, 5e-324, 1e-310, 2.2e-308, 1e-16, 0.5 - 2**-54, 0.5, 0.5 + 2**-53, 1 - 2**-53, 1.0]
+
+
+def sample(seed):
+    rng = np.random.default_rng(seed)
+    p = np.concatenate([rng.random(50), rng.integers(0, 5, 50) / 4, np.repeat(EDGES, 3)])
+    y = rng.integers(0, 2, p.shape[0])
+    order = rng.permutation(p.shape[0])
+    return y[order], p[order], rng.integers(1, 4, p.shape[0]).astype(float)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_packed_sort_is_a_lexicographic_sort(seed):
+    y, p, _ = sample(seed)
+    order = np.lexsort((y, p))
+    outcome, prob = sorted_outcomes(y, p)
+    np.testing.assert_array_equal(outcome, y[order])
+    np.testing.assert_array_equal(prob, p[order])
+
+
+def test_packed_sort_over_several_chunks():
+    rng = np.random.default_rng(0)
+    p, y = rng.random(100_001), rng.integers(0, 2, 100_001)
+    outcome, prob = sorted_outcomes(y, p)
+    order = np.lexsort((y, p))
+    np.testing.assert_array_equal(outcome, y[order])
+    np.testing.assert_array_equal(prob, p[order])
+
+
+def test_minus_zero_is_zero():
+    grouped = group_outcomes(np.array([1, 0]), np.array([-0.0, 0.0]))
+    assert grouped.prob.tolist() == [0.0]
+    assert not np.signbit(grouped.prob[0])
+    weighted = group_outcomes(np.array([1, 0]), np.array([-0.0, 0.0]), np.ones(2))
+    assert weighted.prob.tolist() == [0.0]
+    assert not np.signbit(weighted.prob[0])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+def test_groups(seed, weighted):
+    y, p, w = sample(seed)
+    grouped = group_outcomes(y, p, w if weighted else None)
+    weight = w if weighted else np.ones_like(p)
+    values = sorted(set(p.tolist()))
+    assert grouped.prob.tolist() == values
+    for value, total, positives in zip(values, grouped.weight, grouped.positives, strict=True):
+        assert total == weight[p == value].sum()
+        assert positives == (weight * y)[p == value].sum()
+    np.testing.assert_allclose(grouped.residual, grouped.positives - grouped.weight * grouped.prob)
+    assert grouped.total == weight.sum()
+
+
+def test_fractional_weights_do_not_depend_on_row_order():
+    rng = np.random.default_rng(1)
+    p, y, w = rng.integers(0, 3, 60) / 2, rng.integers(0, 2, 60), rng.random(60)
+    first = group_outcomes(y, p, w)
+    order = rng.permutation(60)
+    second = group_outcomes(y[order], p[order], w[order])
+    np.testing.assert_array_equal(first.weight, second.weight)
+    np.testing.assert_array_equal(first.positives, second.positives)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_isotonic_is_the_min_max_formula(seed):
+    y, p, w = sample(seed)
+    grouped = group_outcomes(y, p, w)
+    m = grouped.prob.shape[0]
+
+    def mean(a, b):
+        return grouped.positives[a : b + 1].sum() / grouped.weight[a : b + 1].sum()
+
+    expected = [min(max(mean(a, b) for a in range(i + 1)) for b in range(i, m)) for i in range(m)]
+    blocks = fit_isotonic(grouped)
+    np.testing.assert_allclose(
+        blocks.value[np.searchsorted(blocks.upper, grouped.prob)], expected, atol=1e-12
+    )
+    assert (np.diff(blocks.value) > 0).all()
+    assert blocks.weight.sum() == grouped.total
+    assert (blocks.lower <= blocks.upper).all()
+
+
+def test_logit():
+    p = np.array([0.0, EPS, 1e-5, 0.25, 0.5, 1 - 1e-5, 1 - EPS, 1.0])
+    expected = np.log(np.clip(p, EPS, 1 - EPS)) - np.log1p(-np.clip(p, EPS, 1 - EPS))
+    np.testing.assert_allclose(logit(p), expected, rtol=1e-12)
+    assert logit(p)[0] == -logit(p)[-1]
+    assert np.isfinite(logit(p)).all()
+    assert 1.0 - EPS < 1.0

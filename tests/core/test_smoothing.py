@@ -1,0 +1,97 @@
+"""Cosine series, quadrature of absolute values, and the fixed point."""
+
+import numpy as np
+import pytest
+
+from sklearn_calib._core._smoothing import (
+    cosine_coefficients,
+    fixed_point,
+    integrate_absolute,
+    node_count,
+    smooth_at_nodes,
+    weighted_rows,
+)
+from tests._references import folded_gaussian_sum
+
+
+@pytest.mark.parametrize("s", [0.003, 0.02, 0.1, 0.7])
+def test_coefficients_are_cosine_sums(s):
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.random(200), [0.0, 1.0, 1.0]])
+    mass = rng.normal(size=(3, 203))
+    c = cosine_coefficients(x, mass, s)
+    k = np.arange(c.shape[-1])
+    expected = mass @ np.cos(np.pi * np.outer(x, k))
+    damping = np.exp(-0.5 * (np.pi * k * s) ** 2)
+    np.testing.assert_allclose(c * damping, expected * damping, atol=2e-6 * np.abs(mass).sum())
+
+
+@pytest.mark.parametrize("s", [0.01, 0.1, 1.0])
+def test_smoothed_values_are_folded_gaussians(s):
+    x, mass = np.array([0.0, 0.2, 0.21, 0.9, 1.0]), np.array([1.0, -2.0, 0.5, 1.5, -1.0])
+    nodes = node_count(s)
+    values = smooth_at_nodes(cosine_coefficients(x, mass, s), s, nodes)
+    expected = folded_gaussian_sum(np.linspace(0, 1, nodes + 1), x, mass, s)
+    np.testing.assert_allclose(values, expected, atol=1e-5 / s)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 5, 9])
+def test_integral_of_absolute_cosines(k):
+    t = np.linspace(0, 1, 257)
+    fourth_order = (np.pi * k / 256) ** 4
+    assert integrate_absolute(np.cos(np.pi * k * t), 1 / 256) == pytest.approx(
+        2 / np.pi, abs=0.2 * fourth_order
+    )
+
+
+def test_integral_converges_at_fourth_order():
+    errors = []
+    for nodes in (32, 64, 128):
+        t = np.linspace(0, 1, nodes + 1)
+        f = 0.2 + np.cos(3 * np.pi * t)
+        fine = np.linspace(0, 1, 1_000_001)
+        exact = np.abs(0.2 + np.cos(3 * np.pi * fine)).mean()
+        errors.append(abs(integrate_absolute(f, 1 / nodes) - exact))
+    assert errors[0] < 1e-4
+    assert errors[2] < 5e-6
+
+
+def test_integral_of_one_sign_is_the_trapezoidal_rule():
+    t = np.linspace(0, 1, 33)
+    f = 2 + np.cos(2 * np.pi * t)
+    assert integrate_absolute(f, 1 / 32) == pytest.approx(2.0, abs=1e-14)
+    assert integrate_absolute(-f, 1 / 32) == pytest.approx(2.0, abs=1e-14)
+    assert integrate_absolute(np.zeros(33), 1 / 32) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("function", "solution"),
+    [
+        (lambda s: 0.3, 0.3),
+        (lambda s: 1.0, 1.0),
+        (lambda s: 0.001 / np.sqrt(s), 0.01),
+        (lambda s: 0.2 * np.exp(-5 * s), 0.11342865808195678),
+        (lambda s: 1e-3, 1e-3),
+        (lambda s: 0.05, 0.05),
+        (lambda s: max(0.0, 0.08 - s), 0.04),
+    ],
+)
+def test_fixed_point(function, solution):
+    value, scale = fixed_point(function)
+    assert value == scale == pytest.approx(solution, abs=2e-8)
+
+
+def test_fixed_point_below_the_resolution():
+    value, scale = fixed_point(lambda s: 1e-9)
+    assert value == pytest.approx(1e-9)
+    assert scale == 2.0**-14
+    assert fixed_point(lambda s: 0.0) == (0.0, 2.0**-14)
+
+
+def test_rows_are_condensed_only_where_exact_enough():
+    rng = np.random.default_rng(0)
+    x = rng.random(200_000)
+    y = (rng.random(200_000) < x).astype(np.int64)
+    assert weighted_rows(y, x, None, 0.1)[0].shape[0] < 50_000
+    assert weighted_rows(y, x, None, 1e-3)[0].shape[0] == 200_000
+    assert weighted_rows(y, x, np.ones(200_000), 0.1)[0].shape[0] == 200_000

@@ -1,0 +1,112 @@
+"""The border: what is accepted, what is refused, and what the message says."""
+
+import re
+
+import numpy as np
+import pytest
+
+from sklearn_calib import _validation as v
+
+
+def test_messages_name_argument_value_place_and_remedy():
+    with pytest.raises(
+        ValueError, match=r"y_proba contains .*1\.0000001.* at row 1, outside \[0, 1\]\. Pass"
+    ):
+        v.check_binary([0, 1], [0.5, 1.0000001])
+    with pytest.raises(ValueError, match=r"y_true has 3 rows but y_proba has 2"):
+        v.check_binary([0, 1, 1], [0.5, 0.1])
+    with pytest.raises(ValueError, match=r"row 1 sums to 0\.5"):
+        v.check_binary([0, 1], [[0.5, 0.5], [0.2, 0.3]])
+    with pytest.raises(ValueError, match=re.escape("y_true has 3 distinct values, among them [0, 1, 2]")):
+        v.check_binary([0, 1, 2], [0.5, 0.1, 0.2])
+    with pytest.raises(ValueError, match=r"single label 'spam'.*Pass pos_label"):
+        v.check_binary(["spam"], [0.5])
+    with pytest.raises(ValueError, match=r"sample_weight contains -2 at row 1"):
+        v.check_binary([0, 1], [0.5, 0.5], [1, -2])
+
+
+def test_numpy_labels_of_width_64_are_not_copied():
+    y = np.array([0, 1, 1])
+    assert v.check_labels(y) is y
+    p = np.array([0.1, 0.2, 0.3])
+    assert v.check_probabilities(p) is p
+
+
+@pytest.mark.parametrize(
+    ("labels", "pos_label", "expected"),
+    [
+        ([1, 2, 2], None, [0, 1, 1]),
+        ([-1, 1, 1], None, [0, 1, 1]),
+        ([1, 1, 1], None, [1, 1, 1]),
+        ([-1, -1], None, [0, 0]),
+        ([True, False], None, [1, 0]),
+        ([0, 1], 0, [1, 0]),
+        ([0, 1], True, [0, 1]),
+        ([0.0, 1.0], None, [0, 1]),
+        (["b", "a"], None, [1, 0]),
+        (["b", "a"], "a", [0, 1]),
+        ([3, 3], 3, [1, 1]),
+        ([3, 3], 4, [0, 0]),
+        ([-1, 0], None, [0, 1]),
+        (np.array([0, 1], dtype=np.uint8), None, [0, 1]),
+        (np.array([2**40, 1]), None, [1, 0]),
+    ],
+)
+def test_labels(labels, pos_label, expected):
+    found = v.check_labels(labels, pos_label)
+    assert found.dtype == np.int64
+    assert found.tolist() == expected
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int64, bool, object])
+def test_numbers_of_any_type_are_probabilities(dtype):
+    found = v.check_probabilities(np.array([0, 1, 1], dtype=dtype))
+    assert found.dtype == np.float64
+    assert found.tolist() == [0, 1, 1]
+
+
+def test_minus_zero_becomes_zero():
+    assert not np.signbit(v.check_probabilities(np.array([-0.0, 0.5]))).any()
+
+
+@pytest.mark.parametrize(
+    "bad", [[0.5 + 0.1j], ["0.5"], [b"0.5"], np.array(["2020"], dtype="M8[Y]"), [[[0.5]]]]
+)
+def test_not_probabilities(bad):
+    with pytest.raises(ValueError, match="y_proba"):
+        v.check_probabilities(bad)
+
+
+def test_weights():
+    assert v.check_weights([1, 0], 2).tolist() == [1, 0]
+    sample = v.check_binary([0, 1], [0.5, 0.2], [1, 0])
+    assert sample.y.tolist() == [0]
+    assert sample.total == 1
+    with pytest.raises(ValueError, match="overflows"):
+        v.check_weights([1e308, 1e308], 2)
+    assert v.check_frequency_weights(np.array([1.0, 3.0])).tolist() == [1, 3]
+    with pytest.raises(ValueError, match=r"sample_weight must hold whole numbers .* got .*0\.5.* at row 1"):
+        v.check_frequency_weights(np.array([1.0, 0.5]))
+
+
+def test_parameters():
+    assert v.check_positive(2, "width") == 2.0
+    assert v.check_fraction(0.25, "share") == 0.25
+    assert v.check_integer(np.int32(3), "count") == 3
+    assert v.check_option("a", "kind", ("a", "b")) == "a"
+    for check, bad, error in (
+        (v.check_positive, 0, ValueError),
+        (v.check_positive, float("nan"), ValueError),
+        (v.check_positive, "1", TypeError),
+        (v.check_positive, True, TypeError),
+        (v.check_fraction, 1, ValueError),
+        (v.check_fraction, None, TypeError),
+        (v.check_integer, 0, ValueError),
+        (v.check_integer, 1.0, TypeError),
+    ):
+        with pytest.raises(error, match="name"):
+            check(bad, "name")
+    with pytest.raises(ValueError, match="kind must be one of 'a', 'b', got 'c'"):
+        v.check_option("c", "kind", ("a", "b"))
+    with pytest.raises(ValueError, match="kind"):
+        v.check_option(["a"], "kind", ("a", "b"))
