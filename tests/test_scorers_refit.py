@@ -73,6 +73,9 @@ def test_candidates_without_finite_scores_are_never_chosen():
     nan, inf = [np.nan] * 3, [-np.inf] * 3
     assert BestCalibrated()(results([[-0.1] * 3, nan, [0.0] * 3], [BEST, BEST, nan])) == 0
     assert BestCalibrated()(results([[0.0] * 3, [-0.1] * 3], [inf, BEST])) == 1
+    assert BestCalibrated()(results([[np.inf] * 3, [-0.1] * 3], [BEST, BEST])) == 1
+    # nor do they raise the bar
+    assert BestCalibrated()(results([nan, [-0.2] * 3, [-0.1] * 3], [[0.0] * 3, BEST, [-0.405] * 3])) == 2
     with pytest.raises(ValueError, match=r"No candidate has a finite mean of both 'neg_smooth_ece'"):
         BestCalibrated()(results([nan, [-0.1] * 3], [BEST, nan]))
 
@@ -82,9 +85,9 @@ def test_one_split_has_no_standard_error():
 
 
 def test_names_that_contain_each_other_are_told_apart():
-    table = results([[-0.1] * 3, [0.0] * 3], [BEST, [-0.41] * 3])
+    table = results([[-0.1] * 3, [0.0] * 3], [BEST, [-0.43] * 3])
     more = results([[-0.1] * 3] * 2, [[-9.0, 0.0, 9.0]] * 2, names=("x", "neg_log_loss_2"))
-    assert BestCalibrated()({**table, **more}) == BestCalibrated()(table) == 1
+    assert BestCalibrated()({**table, **more}) == BestCalibrated()(table) == 0
 
 
 def test_missing_scores_are_named():
