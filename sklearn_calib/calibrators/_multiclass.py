@@ -88,8 +88,8 @@ class OneVsRestCalibrator(BaseCalibrator):
         if not counts.all():
             missing = self.classes_[int(counts.argmin())]
             raise ValueError(
-                f"sample_weight is zero for all rows of class {missing!r}. One calibrator per class needs rows "
-                "of positive weight in each."
+                f"sample_weight is zero for all rows of class {missing!r}. One calibrator per class needs "
+                "rows of positive weight in each."
             )
         metadata = {} if weight is None else {"sample_weight": weight}
         if scores.ndim == 1:

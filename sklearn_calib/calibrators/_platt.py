@@ -11,7 +11,7 @@ from sklearn_calib._core._links import expit, logit
 from sklearn_calib.calibrators._base import check_link
 from sklearn_calib.calibrators._certificate import MonotoneCalibrator
 
-__all__ = ["PlattCalibrator", "fit_platt", "link_scores"]
+__all__ = ["PlattCalibrator", "fit_platt", "is_long", "link_scores", "pool_neighbours"]
 
 Array = NDArray[np.float64]
 
@@ -125,13 +125,22 @@ def fit_platt(scores: Array, grouped: GroupedOutcomes) -> tuple[float, float]:
     if scores[0] == scores[-1] or spread == 0.0:
         return 0.0, float(start[1])
     x /= spread
-    if x.shape[0] > 2 * _COARSE_GROUPS:
-        starts = np.linspace(0, x.shape[0], _COARSE_GROUPS, endpoint=False).astype(np.intp)
-        weight = np.add.reduceat(grouped.weight, starts)
-        coarse = np.add.reduceat(grouped.weight * x, starts) / weight
-        start = _newton(coarse, weight, np.add.reduceat(target, starts), start)
+    if is_long(x):
+        start = _newton(*pool_neighbours(x, grouped.weight, target), start)
     slope, intercept = _newton(x, grouped.weight, target, start).tolist()
     return slope / spread / magnitude, intercept - slope * (centre / spread)
+
+
+def is_long(x: Array) -> bool:
+    """Tell whether a coarse solution should come first."""
+    return x.shape[0] > 2 * _COARSE_GROUPS
+
+
+def pool_neighbours(x: Array, weight: Array, mass: Array) -> tuple[Array, Array, Array]:
+    """Pool sorted groups into few: the weighted mean of ``x`` and the sums of ``weight`` and ``mass``."""
+    starts = np.linspace(0, x.shape[0], _COARSE_GROUPS, endpoint=False).astype(np.intp)
+    pooled = np.add.reduceat(weight, starts)
+    return np.add.reduceat(weight * x, starts) / pooled, pooled, np.add.reduceat(mass, starts)
 
 
 def _newton(x: Array, weight: Array, target: Array, start: Array) -> Array:

@@ -12,6 +12,7 @@ from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._links import EPS, expit, logit
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
 from sklearn_calib.calibrators._certificate import MonotoneCalibrator
+from sklearn_calib.calibrators._platt import is_long, pool_neighbours
 
 __all__ = ["TemperatureCalibrator"]
 
@@ -154,23 +155,45 @@ class TemperatureCalibrator(MonotoneCalibrator):
     def _logits(self, scores: Array) -> Array:
         if self.link == "identity":
             return scores
-        return logit(scores) if scores.ndim == 1 else np.log(np.maximum(scores, EPS))
+        if scores.ndim == 1:
+            return logit(scores)
+        logits: Array = np.maximum(scores, EPS)
+        return np.log(logits, out=logits)
 
 
 def _fit_groups(z: Array, grouped: GroupedOutcomes) -> float:
-    """Return the inverse temperature of grouped log-odds."""
-    weight, positives = grouped.weight, grouped.positives
-    unit, scale = _unit_scale(z, weight)
+    """Return the inverse temperature of grouped log-odds, in increasing order."""
+    unit, scale = _unit_scale(z, grouped.weight)
     if scale == 0.0:
         return 1.0
+    start = 1.0
+    if is_long(unit):
+        start = _solve_groups(*pool_neighbours(unit, grouped.weight, grouped.positives), scale, start)
+    return _solve_groups(unit, grouped.weight, grouped.positives, scale, start)
 
-    def derivatives(beta: float) -> tuple[float, float]:
-        mass = weight * expit(beta * unit)
-        curvature = mass * expit(-beta * unit)
-        return float(((mass - positives) * unit).sum()), float((curvature * unit * unit).sum())
 
-    contradicted = ((positives > 0) & (unit < 0)) | ((positives < weight) & (unit > 0))
-    return _solve(derivatives, scale, separated=not contradicted.any(), flat_slope=derivatives(0.0)[0])
+def _solve_groups(z: Array, weight: Array, positives: Array, scale: float, start: float) -> float:
+    separated = not (((positives > 0) & (z < 0)) | ((positives < weight) & (z > 0))).any()
+    flat_slope = float(((weight / 2.0 - positives) * z).sum())
+    return _solve(
+        lambda beta: _group_derivatives(z, weight, positives, beta), scale, separated, flat_slope, start
+    )
+
+
+def _group_derivatives(z: Array, weight: Array, positives: Array, beta: float) -> tuple[float, float]:
+    """Return both derivatives of sum_i weight_i log(1 + exp(beta z_i)) - positives_i beta z_i."""
+    first = second = 0.0
+    for start in range(0, z.shape[0], _CHUNK):
+        rows = slice(start, start + _CHUNK)
+        part = z[rows]
+        p = expit(beta * part)
+        mass = weight[rows] * p
+        first += float(((mass - positives[rows]) * part).sum())
+        mass *= 1.0 - p
+        mass *= part
+        mass *= part
+        second += float(mass.sum())
+    return first, second
 
 
 def _fit_rows(z: Array, codes: NDArray[np.int64], weight: Array | None) -> float:
@@ -202,9 +225,14 @@ def _row_derivatives(d: Array, w: Array, beta: float) -> tuple[float, float]:
     rows = max(1, _CHUNK // d.shape[1])
     for start in range(0, d.shape[0], rows):
         part, share = d[start : start + rows], w[start : start + rows]
-        p = softmax(beta * part, axis=1)
-        mean = (p * part).sum(axis=1)
-        variance = (p * np.square(part - mean[:, np.newaxis])).sum(axis=1)
+        e = beta * part
+        e -= e.max(axis=1, keepdims=True)
+        np.exp(e, out=e)
+        total = e.sum(axis=1)
+        e *= part
+        mean = e.sum(axis=1) / total
+        e *= part
+        variance = e.sum(axis=1) / total - mean * mean
         first += float((share * mean).sum())
         second += float((share * variance).sum())
     return first, second
@@ -212,11 +240,11 @@ def _row_derivatives(d: Array, w: Array, beta: float) -> tuple[float, float]:
 
 def _unit_scale(z: Array, weight: Array) -> tuple[Array, float]:
     """Return logits divided by their weighted root mean square, and the latter."""
-    largest = float(np.abs(z).max())
+    largest = float(max(z.max(), -z.min()))
     if largest == 0.0:
         return z, 0.0
     unit = z / largest
-    square = np.square(unit) if unit.ndim == 1 else np.square(unit).mean(axis=1)
+    square = np.square(unit) if unit.ndim == 1 else np.einsum("ij,ij->i", unit, unit) / unit.shape[1]
     spread = float(np.sqrt((square * weight).sum() / weight.sum()))
     unit /= spread
     return unit, spread * largest
@@ -240,11 +268,12 @@ def _solve(
         beta = float(np.exp(theta))
         first, second = derivatives(beta)
         low, high = (theta, high) if first < 0.0 else (low, theta)
-        proposal = theta - first / (beta * second) if second > 0.0 else low
+        newton = theta - first / (beta * second) if second > 0.0 else low
+        if abs(newton - theta) <= _LAST_MOVE:
+            return float(np.exp(newton - shift))
         # bisection, where Newton leaves the bracket or takes too long
-        if not low < proposal < high or iteration > _MAX_ITERATIONS // 2:
-            proposal = (low + high) / 2.0
-        move, theta = abs(proposal - theta), proposal
-        if move <= _LAST_MOVE:
+        inside = low < newton < high and iteration < _MAX_ITERATIONS // 2
+        theta = newton if inside else (low + high) / 2.0
+        if high - low <= _LAST_MOVE:
             break
     return float(np.exp(theta - shift))
