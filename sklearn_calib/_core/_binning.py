@@ -33,7 +33,7 @@ def quantile_bins(grouped: GroupedOutcomes, n_bins: int) -> NDArray[np.int64]:
     return np.minimum(np.floor(middle * (n_bins / grouped.total)), n_bins - 1).astype(np.int64)
 
 
-def condense(y: NDArray[np.int64], x: Array, cells: int) -> tuple[Array, Array, Array]:
+def condense(y: NDArray[np.int64], x: Array, cells: int) -> tuple[NDArray[np.int64], Array, Array]:
     """Summarise rows with x in [0, 1] by one weighted row for each occupied (cell, outcome).
 
     Each row is replaced by the mean position of the rows of its outcome that share its cell, so all first
@@ -52,8 +52,8 @@ def condense(y: NDArray[np.int64], x: Array, cells: int) -> tuple[Array, Array, 
 
     Returns
     -------
-    position, weight, positives : ndarrays of shape (m,), m <= 2 * (cells + 1)
-        Mean position, number of rows, and number of positive rows.
+    outcome, position, weight : ndarrays of shape (m,), m <= 2 * (cells + 1)
+        Outcome, mean position, and number of the rows gathered.
     """
     width = 1.0 / cells
     magic = 1.5 * 2.0**52 * width
@@ -82,4 +82,4 @@ def condense(y: NDArray[np.int64], x: Array, cells: int) -> tuple[Array, Array, 
     occupied = np.flatnonzero(count)
     weight = count[occupied]
     position = np.clip((occupied >> 1) * width + offset[occupied] / weight, 0.0, 1.0)
-    return position, weight, weight * (occupied & 1)
+    return occupied & 1, position, weight

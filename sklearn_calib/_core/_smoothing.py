@@ -11,7 +11,7 @@ for the reflections to vanish.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ __all__ = [
     "fixed_point",
     "integrate_absolute",
     "node_count",
+    "outcome_coefficients",
     "smooth_at_nodes",
     "weighted_rows",
 ]
@@ -42,6 +43,7 @@ SMALLEST_SCALE = 2.0**-14
 # |kernel''''|_1 / (2^4 4! 16^4) < 2e-7 of the total mass; with the quadrature below, 16 nodes are as
 # accurate.
 NODES_PER_SCALE = 16
+_MOMENTS = 4
 _TOLERANCE = 1e-8
 # Larger unweighted samples are first condensed to cells of width h. Replacing predictions that share a cell
 # by their mean moves the smoothed residuals by at most |kernel''|_1 / 2 (h/2)^2 mean|r| = 0.121 (h/s)^2
@@ -60,23 +62,18 @@ def _harmonics(s: float) -> int:
     return math.ceil(TAIL / (math.pi * s)) + 1
 
 
-def weighted_rows(y: NDArray[np.int64], x: Array, w: Array | None, s: float) -> tuple[Array, Array, Array]:
-    """Return positions, weights and weights of positives, condensed where that is exact enough at scale s.
-
-    The positions x must lie in [0, 1].
-    """
+def weighted_rows(
+    y: NDArray[np.int64], x: Array, w: Array | None, s: float
+) -> tuple[NDArray[np.int64], Array, Array | None]:
+    """Return outcomes, positions in [0, 1] and weights, condensed where that is exact enough at scale s."""
     cells = 1 << math.ceil(math.log2(_CELLS_PER_SCALE / s))
     if w is None and x.shape[0] >= max(_CONDENSE_ROWS, 4 * cells):
         return condense(y, x, cells)
-    weight = np.ones_like(x) if w is None else w
-    return x, weight, weight * y
+    return y, x, w
 
 
 def cosine_coefficients(x: Array, mass: Array, s: float) -> Array:
     """Return c_k = sum_i mass_i cos(pi k x_i) for all k that matter at scale s or larger.
-
-    Masses are gathered on M equal cells together with their first three moments about the cell centres, so
-    that cos(pi k x) is replaced by its third-order Taylor polynomial there.
 
     Parameters
     ----------
@@ -93,28 +90,60 @@ def cosine_coefficients(x: Array, mass: Array, s: float) -> Array:
         Complexity O(n + M log M), M about 16/s.
     """
     cells = node_count(s)
-    lead = mass.shape[:-1]
     flat = mass.reshape(-1, mass.shape[-1])
-    moments = np.zeros((4, flat.shape[0], cells))
-    for start in range(0, x.shape[0], CHUNK):
-        scaled = x[start : start + CHUNK] * cells
-        cell = np.minimum(scaled.astype(np.int64), cells - 1)
-        offset = scaled - cell
-        offset -= 0.5
-        for sample, row in enumerate(flat):
-            term = row[start : start + CHUNK]
-            for order in range(4):
+    moments = np.zeros((_MOMENTS, flat.shape[0], cells))
+    for rows, cell, offset in _chunks_of_cells(x, cells):
+        for sample, values in enumerate(flat):
+            term = values[rows]
+            for order in range(_MOMENTS):
                 moments[order, sample] += np.bincount(cell, weights=term, minlength=cells)
-                if order < 3:
-                    term = term * offset
+                term = term * offset
+    return _series(moments, s).reshape(*mass.shape[:-1], -1)
+
+
+def outcome_coefficients(y: NDArray[np.int64], x: Array, w: Array | None, s: float) -> Array:
+    """Return the coefficients of the weights of the positive rows and of all rows, of shape (2, K).
+
+    The outcome is part of the cell's number, so that both come out of the same passes.
+    """
+    cells = node_count(s)
+    moments = np.zeros((_MOMENTS, 2 * cells))
+    for rows, cell, offset in _chunks_of_cells(x, cells):
+        cell *= 2
+        cell += y[rows]
+        term = None if w is None else w[rows]
+        for order in range(_MOMENTS):
+            moments[order] += np.bincount(cell, weights=term, minlength=2 * cells)
+            term = offset.copy() if term is None else term * offset
+    positive = moments[:, 1::2]
+    return _series(np.stack((positive, positive + moments[:, ::2]), axis=1), s)
+
+
+def _chunks_of_cells(x: Array, cells: int) -> Iterator[tuple[slice, NDArray[np.int64], Array]]:
+    """Yield rows a chunk at a time, with their cell and their offset from its centre in cells."""
+    for start in range(0, x.shape[0], CHUNK):
+        rows = slice(start, start + CHUNK)
+        offset = x[rows] * cells
+        cell = np.minimum(offset.astype(np.int64), cells - 1)
+        offset -= cell
+        offset -= 0.5
+        yield rows, cell, offset
+
+
+def _series(moments: Array, s: float) -> Array:
+    """Return cosine coefficients from the moments of order 0..3, shape (4, samples, cells), of equal cells.
+
+    cos(pi k x) is replaced by its third-order Taylor polynomial about the centre of the cell of x.
+    """
+    cells = moments.shape[-1]
     k = np.arange(min(_harmonics(s), cells))
     step = math.pi * k / cells
     # cos(a + b) about the centre a: cos a - b sin a - b^2/2 cos a + b^3/6 sin a
     even = dct(moments[[0, 2]], type=2)[..., : k.shape[0]]
-    odd = np.zeros((2, flat.shape[0], k.shape[0]))
+    odd = np.zeros_like(even)
     odd[..., 1:] = dst(moments[[1, 3]], type=2)[..., : k.shape[0] - 1]
     out = even[0] - step**2 / 2 * even[1] - step * odd[0] + step**3 / 6 * odd[1]
-    return (out / 2).reshape(*lead, k.shape[0])
+    return np.asarray(out / 2)
 
 
 def smooth_at_nodes(coefficients: Array, s: float, nodes: int) -> Array:

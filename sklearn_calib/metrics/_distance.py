@@ -132,7 +132,6 @@ def smooth_calibration_error(
     if n_cells is None:
         grouped = group_outcomes(sample.y, sample.p, sample.w)
     else:
-        prob, weight, positives = condense(sample.y, sample.p, 1 << max(6, (n_cells - 1).bit_length()))
-        order = np.argsort(prob, kind="stable")
-        grouped = GroupedOutcomes(prob[order], weight[order], positives[order])
+        rows = condense(sample.y, sample.p, 1 << max(6, (n_cells - 1).bit_length()))
+        grouped = group_outcomes(*rows)
     return _lipschitz_supremum(grouped) / grouped.total

@@ -11,9 +11,9 @@ from sklearn_calib._core._links import EPS, expit, logit
 from sklearn_calib._core._smoothing import (
     NODES_PER_SCALE,
     TAIL,
-    cosine_coefficients,
     integrate_absolute,
     node_count,
+    outcome_coefficients,
     smooth_at_nodes,
     weighted_rows,
 )
@@ -146,9 +146,11 @@ def _gaussian_noise(sample: BinarySample, s: float, eps: float) -> float:
 
 
 def _on_one_axis(y: NDArray[np.int64], h: Array, w: Array | None, s: float, low: float, high: float) -> float:
-    """Integrate over an interval beyond which both kernel sums vanish."""
+    """Integrate over an interval beyond which both kernel sums vanish; overwrites h."""
     origin, length = low - TAIL * s, high - low + 2 * TAIL * s
-    x = np.clip((h - origin) / length, 0.0, 1.0)
+    h -= origin
+    h /= length
+    x = np.clip(h, 0.0, 1.0, out=h)
     # the sigmoid varies on the scale of one, which the nodes must resolve too
     finest = min(s, 2.0) / length
     nodes = node_count(finest)
@@ -173,9 +175,7 @@ def _on_cut_axis(y: NDArray[np.int64], h: Array, w: Array | None, s: float, cut:
 
 
 def _integrate(y: NDArray[np.int64], x: Array, w: Array | None, s: float, nodes: int, target: Array) -> float:
-    position, weight, positives = weighted_rows(y, x, w, s)
-    sums = cosine_coefficients(position, np.stack((positives, weight)), s)
-    event, mass = smooth_at_nodes(sums, s, nodes)
+    event, mass = smooth_at_nodes(outcome_coefficients(*weighted_rows(y, x, w, s), s), s, nodes)
     return integrate_absolute(event - target * mass, 1.0 / nodes)
 
 

@@ -15,6 +15,7 @@ from sklearn_calib._core._smoothing import (
     fixed_point,
     integrate_absolute,
     node_count,
+    outcome_coefficients,
     smooth_at_nodes,
     weighted_rows,
 )
@@ -87,18 +88,20 @@ class _SmoothingAxis:
             self.length = float(h.max()) + margin - self.origin
             self.x = (h - self.origin) / self.length
 
-    def coefficients(self, s: float, mass_of: str) -> Array:
-        """Return the cosine coefficients, down to scale s, of the residuals, the outcomes, or the weights."""
-        x, weight, positives = weighted_rows(self.sample.y, self.x, self.sample.w, s)
-        if mass_of == "residual":
-            if self.length == 1.0:
-                p = x
-            else:
-                p = self.sample.p if x is self.x else expit(self.origin + self.length * x)
-            mass = positives - weight * p
+    def residual_coefficients(self, s: float) -> Array:
+        """Return the cosine coefficients of the mean residual, down to scale s."""
+        y, x, w = weighted_rows(self.sample.y, self.x, self.sample.w, s)
+        if self.length == 1.0:
+            p = x
         else:
-            mass = positives if mass_of == "outcome" else weight
-        return cosine_coefficients(x, mass, s) / self.sample.total
+            p = self.sample.p if x is self.x else expit(self.origin + self.length * x)
+        residual = y - p
+        return cosine_coefficients(x, residual if w is None else w * residual, s) / self.sample.total
+
+    def outcome_coefficients(self, s: float) -> Array:
+        """Return the coefficients, down to scale s, of the share of positive rows and of all rows."""
+        rows = weighted_rows(self.sample.y, self.x, self.sample.w, s)
+        return outcome_coefficients(*rows, s) / self.sample.total
 
 
 class _ErrorAtScale:
@@ -112,7 +115,7 @@ class _ErrorAtScale:
     def __call__(self, s: float) -> float:
         if s < self.resolved:
             self.resolved = min(s, _FIRST_SCALE)
-            self.coefficients = self.axis.coefficients(self.resolved, "residual")
+            self.coefficients = self.axis.residual_coefficients(self.resolved)
         nodes = node_count(s)
         error = integrate_absolute(smooth_at_nodes(self.coefficients, s, nodes), 1.0 / nodes)
         return min(error, 1.0)  # rounding can pass the bound by an ulp
@@ -291,8 +294,7 @@ def smooth_ece_result(
     nodes = node_count(s)
     stride = max(1, nodes // _CURVE_NODES)
     # sums of a kernel that is negligible everywhere are rounding noise of either sign
-    weight = smooth_at_nodes(axis.coefficients(s, "weight"), s, nodes)[::stride]
-    outcome = smooth_at_nodes(axis.coefficients(s, "outcome"), s, nodes)[::stride]
+    outcome, weight = smooth_at_nodes(axis.outcome_coefficients(s), s, nodes)[:, ::stride]
     supported = weight > _SUPPORT
     curve = np.full(weight.shape, np.nan)
     curve[supported] = np.clip(outcome[supported] / weight[supported], 0.0, 1.0)

@@ -92,6 +92,6 @@ def test_rows_are_condensed_only_where_exact_enough():
     rng = np.random.default_rng(0)
     x = rng.random(200_000)
     y = (rng.random(200_000) < x).astype(np.int64)
-    assert weighted_rows(y, x, None, 0.1)[0].shape[0] < 50_000
-    assert weighted_rows(y, x, None, 1e-3)[0].shape[0] == 200_000
-    assert weighted_rows(y, x, np.ones(200_000), 0.1)[0].shape[0] == 200_000
+    assert weighted_rows(y, x, None, 0.1)[1].shape[0] < 50_000
+    assert weighted_rows(y, x, None, 1e-3)[1].shape[0] == 200_000
+    assert weighted_rows(y, x, np.ones(200_000), 0.1)[1].shape[0] == 200_000
