@@ -34,7 +34,7 @@ def routing_enabled() -> bool:
 
 
 def register_scorers(scorers: Mapping[str, Callable[..., Any]]) -> None:
-    """Add scorers to the names that ``sklearn.metrics.get_scorer`` knows; names already taken stay as they are.
+    """Add scorers to the names that ``sklearn.metrics.get_scorer`` knows; names already taken stay.
 
     scikit-learn has no public way to do this. If its table has moved, nothing happens: the names then
     work in this package only, which is documented.

@@ -1,0 +1,367 @@
+"""CalibratedClassifier: any classifier repaired by any calibrator."""
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.svm import LinearSVC
+from sklearn.utils import get_tags, indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_is_fitted
+
+from .._compat import UNUSED, routing_enabled, safe_indexing, slice_metadata
+from .._validation import check_option
+from ._folds import cross_fit, fit_whole, plan_folds
+from ._pairs import (
+    CalibratedPair,
+    check_calibrator,
+    default_calibrator,
+    fit_fold_pair,
+    fit_pair,
+    is_passthrough,
+    response_order,
+)
+from ._responses import (
+    RESPONSE_METHODS,
+    Target,
+    check_classifier,
+    check_known_classes,
+    check_target,
+    class_scores,
+    record_features,
+    resolve_response,
+)
+from ._routing import Routed, route
+
+__all__ = ["CalibratedClassifier"]
+
+Array = NDArray[np.float64]
+
+
+class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    """Any classifier, its probabilities repaired by any calibrator.
+
+    The calibrator learns from scores that the classifier gave to rows it was not fitted on: a classifier
+    looks far surer on its own training rows than it has a right to be.
+
+    Parameters
+    ----------
+    estimator : estimator, default=None
+        A classifier with ``predict_proba`` or ``decision_function``; None means
+        ``LinearSVC(random_state=0)``. One that is fitted already and wrapped in
+        :class:`~sklearn.frozen.FrozenEstimator` is used as it is, and all rows passed to ``fit`` serve to
+        fit the calibrator; they must not be those it was fitted on.
+    calibrator : calibrator, classifier, "passthrough" or None, default=None
+        A calibrator of :mod:`sklearn_calib.calibrators`, or any classifier with ``predict_proba``, such
+        as a pipeline of splines and a logistic regression or a grid search over calibrators; it is fitted
+        to the scores as features, shape (n, 1) for two classes (the score of ``classes_[1]``), else (n,
+        n_classes). One made for two classes is fitted to each class against the rest and the
+        probabilities are renormalised. None means Platt scaling: ``PlattCalibrator(link="identity")`` of
+        decision scores, ``PlattCalibrator(link="logit")`` of probabilities. "passthrough" leaves the
+        probabilities as they are.
+    response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
+        Which output of the classifier the calibrator reads. With "auto" the calibrator decides. One that
+        takes probabilities (it has ``link="logit"``, or knows no other input) reads ``predict_proba`` if
+        the classifier has it, and so does "passthrough". Any other reads ``decision_function`` if the
+        classifier has it, else ``predict_proba``, as :class:`~sklearn.calibration.CalibratedClassifierCV`
+        does.
+    cv : int, splitter, iterable of splits or None, default=5
+        How rows are held out; an integer (None means 5) gives stratified folds without shuffling. Not
+        used by a frozen estimator unless ``ensemble=True``.
+    ensemble : bool or "auto", default="auto"
+        True: one classifier and one calibrator per fold, the latter fitted on the fold's held-out rows;
+        the probabilities are averaged. False: one calibrator, fitted on the held-out rows of all folds
+        together, and one classifier, fitted on all rows; smaller, and the better choice when a class is
+        rare. The folds then need not cover each row once: a row counts as often as it is held out.
+        "auto": False for a frozen estimator and one that takes a precomputed kernel matrix (of which
+        folds see different columns), else True.
+    n_jobs : int or None, default=None
+        Number of folds worked on in parallel; None means 1 unless in a ``joblib.parallel_config`` context.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The sorted class labels.
+    calibrated_classifiers_ : list of CalibratedPair
+        The pairs whose probabilities are averaged; each has ``estimator``, ``calibrator``,
+        ``response_method``, ``scores(X)`` and ``predict_proba(X)``.
+    estimators_ : list
+        The fitted classifiers of the pairs.
+    calibrators_ : list
+        The fitted calibrators of the pairs.
+    response_method_ : {"predict_proba", "decision_function"}
+        The output of the classifier that is read.
+    n_features_in_ : int
+        Number of features, if the classifier records it.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if the classifier records them.
+
+    See Also
+    --------
+    CrossFitScorer : a classifier as a pipeline stage, to be followed by a calibrator.
+
+    Notes
+    -----
+    With isotonic or Platt calibration the probabilities equal those of
+    :class:`~sklearn.calibration.CalibratedClassifierCV`, in both ensemble modes, weighted or not.
+
+    *Weights and other metadata.* Without metadata routing, ``sample_weight`` reaches the estimator and
+    the calibrator (a warning names a part whose ``fit`` does not accept it), ``groups`` the splitter, and
+    all other arguments of ``fit`` the estimator. With
+    ``sklearn.set_config(enable_metadata_routing=True)`` the requests of the parts decide:
+    ``CalibratedClassifier(LogisticRegression().set_fit_request(sample_weight=True),
+    IsotonicCalibrator().set_fit_request(sample_weight=True))``.
+
+    *Rare classes.* Each class must occur in every training part, and with ``ensemble=True`` also in every
+    held-out part, where a calibrator is fitted; otherwise ``fit`` names the class and the fold before any
+    work is done.
+
+    *Cost.* ``fit`` fits one classifier per fold (one more with ``ensemble=False``); prediction costs one
+    classifier per pair.
+
+    References
+    ----------
+    Zadrozny, B. and Elkan, C. (2002). Transforming classifier scores into accurate multiclass probability
+    estimates. Proceedings of the 8th ACM SIGKDD conference, 694-699. (One against the rest,
+    renormalised.)
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from sklearn_calib.calibrators import IsotonicCalibrator
+    >>> from sklearn_calib.meta import CalibratedClassifier
+    >>> X, y = make_classification(n_samples=400, random_state=0)
+    >>> model = CalibratedClassifier(GaussianNB(), IsotonicCalibrator()).fit(X, y)
+    >>> model.predict_proba(X).shape
+    (400, 2)
+    >>> len(model.calibrators_), model.response_method_
+    (5, 'predict_proba')
+    """
+
+    # sample_weight belongs to the parts: the router itself requests nothing
+    __metadata_request__fit: ClassVar = {"sample_weight": UNUSED}
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        calibrator: Any = None,
+        *,
+        response_method: str = "auto",
+        cv: Any = 5,
+        ensemble: bool | str = "auto",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.calibrator = calibrator
+        self.response_method = response_method
+        self.cv = cv
+        self.ensemble = ensemble
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, **params: Any) -> Self:
+        """Fit classifiers, score held-out rows, fit calibrators on these scores.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, dataframe or list of length n
+            What the estimator takes.
+        y : array-like of shape (n,)
+            Class labels.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows, for the estimator and the calibrator.
+        **params : dict
+            Further metadata; see the Notes of the class.
+
+        Returns
+        -------
+        CalibratedClassifier
+            The fitted classifier itself.
+
+        Raises
+        ------
+        TypeError
+            If ``estimator`` or ``calibrator`` is no estimator of the needed kind.
+        ValueError
+            If ``y`` has one class only or is no vector of labels, if a class is absent from a part of a
+            fold where it is needed, if the classifier lacks ``response_method``, or if the calibrator
+            rejects the scores (a calibrator of probabilities rejects decision scores).
+        """
+        estimator = self._base_estimator()
+        check_classifier(estimator)
+        check_calibrator(self.calibrator)
+        check_option(self.response_method, "response_method", RESPONSE_METHODS)
+        if is_passthrough(self.calibrator) and self.response_method == "decision_function":
+            raise ValueError(
+                "calibrator='passthrough' returns probabilities as they are, so response_method can not be "
+                "'decision_function'. Use response_method='auto', or a calibrator."
+            )
+        ensemble = self._resolve_ensemble(estimator)
+        target = check_target(y, type(self).__name__)
+        X, labels = indexable(X, target.labels)
+        routed = route(
+            self, "fit", estimator, self._routed_calibrator(), labels.shape[0], sample_weight, params
+        )
+        if isinstance(estimator, FrozenEstimator):
+            check_is_fitted(estimator)
+            check_known_classes(estimator, target.classes)
+        pairs = self._fit_ensemble(X, target, routed) if ensemble else [self._fit_single(X, target, routed)]
+        self.classes_ = target.classes
+        self.calibrated_classifiers_ = pairs
+        self.response_method_ = pairs[0].response_method
+        record_features(self, pairs[0].estimator)
+        return self
+
+    def _fit_ensemble(self, X: Any, target: Target, routed: Routed) -> list[CalibratedPair]:
+        """Fit a pair per fold."""
+        folds = plan_folds(
+            X,
+            target,
+            self.cv,
+            routed.splitter,
+            routed.calibrator.get("sample_weight"),
+            every_class_held_out=not is_passthrough(self.calibrator),
+        )
+        estimator, order = self._base_estimator(), response_order(self.response_method, self.calibrator)
+        pairs: list[CalibratedPair] = Parallel(n_jobs=self.n_jobs)(
+            delayed(fit_fold_pair)(
+                clone(estimator),
+                self.calibrator,
+                X,
+                target.labels,
+                target.classes,
+                fold,
+                order,
+                routed.estimator,
+                routed.calibrator,
+            )
+            for fold in folds
+        )
+        return pairs
+
+    def _fit_single(self, X: Any, target: Target, routed: Routed) -> CalibratedPair:
+        """Fit one calibrator, on the scores of all rows: held-out ones unless the estimator is frozen."""
+        estimator, order = self._base_estimator(), response_order(self.response_method, self.calibrator)
+        classes, labels, metadata = target.classes, target.labels, routed.calibrator
+        if isinstance(estimator, FrozenEstimator):
+            method = resolve_response(estimator, order)
+            scores = class_scores(estimator, X, method, classes)
+            return fit_pair(estimator, self.calibrator, method, scores, labels, classes, metadata)
+        if is_passthrough(self.calibrator):
+            fitted, method = fit_whole(clone(estimator), X, labels, routed.estimator, order)
+            return CalibratedPair(fitted, self.calibrator, method, classes)
+        folds = plan_folds(X, target, self.cv, routed.splitter, None, every_class_held_out=False)
+        held, rows = cross_fit(estimator, X, target, folds, routed.estimator, order, self.n_jobs)
+        return fit_pair(
+            held.estimator,
+            self.calibrator,
+            held.response_method,
+            held.scores,
+            safe_indexing(labels, rows),
+            classes,
+            slice_metadata(X, metadata, rows),
+        )
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return calibrated probabilities.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, dataframe or list of length n
+            What the estimator takes.
+
+        Returns
+        -------
+        ndarray of shape (n, n_classes)
+            The mean of the probabilities of the pairs; columns follow ``classes_``.
+        """
+        check_is_fitted(self)
+        first, *others = self.calibrated_classifiers_
+        total = first.predict_proba(X)
+        for pair in others:
+            total = total + pair.predict_proba(X)
+        return total / len(self.calibrated_classifiers_)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the class of the highest calibrated probability (of equal ones, the first).
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, dataframe or list of length n
+            What the estimator takes.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Class labels.
+        """
+        check_is_fitted(self)
+        labels: NDArray[Any] = self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        return labels
+
+    @property
+    def estimators_(self) -> list[Any]:
+        """The fitted classifiers of the pairs."""
+        return [pair.estimator for pair in self.calibrated_classifiers_]
+
+    @property
+    def calibrators_(self) -> list[Any]:
+        """The fitted calibrators of the pairs."""
+        return [pair.calibrator for pair in self.calibrated_classifiers_]
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return what the parts request: ``fit`` serves estimator, calibrator and splitter.
+
+        Returns
+        -------
+        MetadataRouter
+            The routing information.
+        """
+        to_fit = MethodMapping().add(caller="fit", callee="fit")
+        router = MetadataRouter(owner=type(self).__name__)
+        router.add(estimator=self._base_estimator(), method_mapping=to_fit)
+        router.add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
+        calibrator = self._routed_calibrator()
+        return router if calibrator is None else router.add(calibrator=calibrator, method_mapping=to_fit)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self._base_estimator())
+        tags.input_tags = inner.input_tags
+        tags.non_deterministic = inner.non_deterministic
+        if inner.classifier_tags is not None:
+            tags.classifier_tags = inner.classifier_tags
+        return tags
+
+    def _base_estimator(self) -> Any:
+        if self.estimator is not None:
+            return self.estimator
+        default = LinearSVC(random_state=0)
+        return default.set_fit_request(sample_weight=True) if routing_enabled() else default
+
+    def _routed_calibrator(self) -> Any:
+        """Return the calibrator that asks for metadata, None for "passthrough"."""
+        if is_passthrough(self.calibrator):
+            return None
+        if self.calibrator is not None:
+            return self.calibrator
+        default = default_calibrator("decision_function")
+        return default.set_fit_request(sample_weight=True) if routing_enabled() else default
+
+    def _resolve_ensemble(self, estimator: Any) -> bool:
+        """Return whether each fold keeps a model."""
+        pairwise = get_tags(estimator).input_tags.pairwise
+        if isinstance(self.ensemble, str):
+            check_option(self.ensemble, "ensemble", ("auto",))
+            return not (pairwise or isinstance(estimator, FrozenEstimator))
+        if not isinstance(self.ensemble, bool | np.bool_):
+            raise TypeError(f"ensemble must be True, False or 'auto', got {self.ensemble!r}.")
+        if self.ensemble and pairwise:
+            raise ValueError(
+                "ensemble=True can not work with a precomputed kernel matrix, since the model of each fold "
+                "knows only some of its columns. Use ensemble=False."
+            )
+        return bool(self.ensemble)

@@ -1,0 +1,282 @@
+"""CrossFitScorer: a classifier as a pipeline stage that hands on held-out scores."""
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, TransformerMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import get_tags, indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
+from sklearn.utils.validation import check_is_fitted
+
+from .._compat import UNUSED, check_feature_names_in
+from .._validation import check_option
+from ._folds import cross_fit, fit_whole, plan_folds
+from ._responses import (
+    PROBABILITY_FIRST,
+    RESPONSE_METHODS,
+    Target,
+    check_classifier,
+    check_known_classes,
+    check_target,
+    class_scores,
+    record_features,
+)
+from ._routing import Routed, route
+
+__all__ = ["CrossFitScorer"]
+
+Array = NDArray[np.float64]
+
+
+class CrossFitScorer(TransformerMixin, MetaEstimatorMixin, BaseEstimator):
+    """A classifier as a pipeline stage: features in, scores out, held-out scores while fitting.
+
+    ``fit_transform``, which a pipeline calls while it is fitted, returns for each row the score of a
+    model that did not see this row; ``transform`` returns the scores of one model fitted on all rows. A
+    calibrator that follows in the pipeline therefore learns from scores such as it will meet later::
+
+        make_pipeline(StandardScaler(), CrossFitScorer(classifier), IsotonicCalibrator())
+
+    A stage that simply returned its scores of its own training rows would teach the calibrator that the
+    classifier is always right: a random forest then gets worse by calibration.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A classifier with ``predict_proba`` or ``decision_function``. One that is fitted already and
+        wrapped in :class:`~sklearn.frozen.FrozenEstimator` is used as it is, and ``fit_transform`` equals
+        ``transform``.
+    cv : int, splitter, iterable of splits or None, default=5
+        How rows are held out; an integer (None means 5) gives stratified folds without shuffling. Each
+        row must be held out exactly once.
+    response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
+        Which output of the classifier is the score. "auto": ``predict_proba`` if the classifier has it,
+        since every calibrator takes probabilities, else ``decision_function`` (to be followed by a
+        calibrator of unbounded scores, for example ``PlattCalibrator(link="identity")`` or
+        ``IsotonicCalibrator()``).
+    n_jobs : int or None, default=None
+        Number of fits in parallel; None means 1 unless in a ``joblib.parallel_config`` context.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The classifier fitted on all rows.
+    classes_ : ndarray of shape (n_classes,)
+        The sorted class labels.
+    response_method_ : {"predict_proba", "decision_function"}
+        The output of the classifier that is read.
+    n_features_in_ : int
+        Number of features, if the classifier records it.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if the classifier records them.
+
+    See Also
+    --------
+    CalibratedClassifier : classifier and calibrator in one estimator.
+
+    Notes
+    -----
+    ``fit(X, y).transform(X)`` is *not* ``fit_transform(X, y)``: it returns the optimistic scores of
+    training rows, as it does for :class:`~sklearn.preprocessing.TargetEncoder`. ``fit`` alone fits one
+    classifier, ``fit_transform`` one more per fold.
+
+    Without metadata routing ``sample_weight`` and other arguments go to the classifier and ``groups`` to the
+    splitter; with routing enabled their requests decide.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn_calib.calibrators import IsotonicCalibrator
+    >>> from sklearn_calib.meta import CrossFitScorer
+    >>> X, y = make_classification(n_samples=300, random_state=0)
+    >>> forest = RandomForestClassifier(20, random_state=0)
+    >>> model = make_pipeline(CrossFitScorer(forest), IsotonicCalibrator()).fit(X, y)
+    >>> model.predict_proba(X).shape
+    (300, 2)
+    >>> model[:-1].get_feature_names_out()
+    array(['crossfitscorer_1'], dtype=object)
+    """
+
+    # sample_weight belongs to the classifier: the router itself requests nothing
+    __metadata_request__fit: ClassVar = {"sample_weight": UNUSED}
+    __metadata_request__fit_transform: ClassVar = {"sample_weight": UNUSED}
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        cv: Any = 5,
+        response_method: str = "auto",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.cv = cv
+        self.response_method = response_method
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, **params: Any) -> Self:
+        """Fit the classifier on all rows; ``transform`` of the same rows is optimistic.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, dataframe or list of length n
+            What the estimator takes.
+        y : array-like of shape (n,)
+            Class labels.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows, for the classifier.
+        **params : dict
+            Further metadata; see the Notes of the class.
+
+        Returns
+        -------
+        CrossFitScorer
+            The fitted stage itself.
+
+        Raises
+        ------
+        TypeError
+            If ``estimator`` is no classifier.
+        ValueError
+            If ``y`` has one class only or is no vector of labels, or if the classifier lacks
+            ``response_method``.
+        """
+        X, target, routed = self._check(X, y, "fit", sample_weight, params)
+        fitted, method = fit_whole(clone(self.estimator), X, target.labels, routed.estimator, self._order())
+        return self._store(fitted, method, target)
+
+    def fit_transform(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, **params: Any
+    ) -> Array:
+        """Fit the classifier on all rows and return the held-out score of each row.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, dataframe or list of length n
+            What the estimator takes.
+        y : array-like of shape (n,)
+            Class labels.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows, for the classifier.
+        **params : dict
+            Further metadata; see the Notes of the class.
+
+        Returns
+        -------
+        ndarray of shape (n, 1) or (n, n_classes)
+            For two classes the score of ``classes_[1]``, else one column per class.
+
+        Raises
+        ------
+        TypeError
+            If ``estimator`` is no classifier.
+        ValueError
+            As in ``fit``; also if a class is absent from the training part of a fold, or if the folds do
+            not hold out each row exactly once.
+        """
+        X, target, routed = self._check(X, y, "fit_transform", sample_weight, params)
+        if isinstance(self.estimator, FrozenEstimator):
+            fitted, method = fit_whole(self.estimator, X, target.labels, {}, self._order())
+            return self._store(fitted, method, target)._scores(X)
+        folds = plan_folds(X, target, self.cv, routed.splitter, None, every_class_held_out=False)
+        times = np.bincount(np.concatenate([fold.test for fold in folds]), minlength=target.codes.shape[0])
+        if (times != 1).any():
+            row = int((times != 1).argmax())
+            raise ValueError(
+                f"cv must hold out each row exactly once, but row {row} is held out {times[row]} times. "
+                "Use a splitter that makes a partition (StratifiedKFold, GroupKFold), or "
+                "CalibratedClassifier(ensemble=False), which accepts any splits."
+            )
+        held, _ = cross_fit(self.estimator, X, target, folds, routed.estimator, self._order(), self.n_jobs)
+        self._store(held.estimator, held.response_method, target)
+        return held.scores
+
+    def transform(self, X: Any) -> Array:
+        """Return the scores of the classifier fitted on all rows.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, dataframe or list of length n
+            What the estimator takes; not the training rows (see the Notes of the class).
+
+        Returns
+        -------
+        ndarray of shape (n, 1) or (n, n_classes)
+            For two classes the score of ``classes_[1]``, else one column per class.
+        """
+        check_is_fitted(self)
+        return self._scores(X)
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
+        """Return the names of the scores: ``crossfitscorer_`` and the class.
+
+        Parameters
+        ----------
+        input_features : array-like of str, default=None
+            Ignored, but checked against the features seen in ``fit``.
+
+        Returns
+        -------
+        ndarray of shape (1,) or (n_classes,)
+            Names, dtype object.
+        """
+        check_is_fitted(self)
+        check_feature_names_in(self, input_features, generate_names=False)
+        scored = self.classes_[1:] if self.classes_.shape[0] == 2 else self.classes_
+        return np.asarray([f"crossfitscorer_{label}" for label in scored], dtype=object)
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return what the parts request: both fitting methods serve the classifier's ``fit``.
+
+        Returns
+        -------
+        MetadataRouter
+            The routing information.
+        """
+        to_fit = MethodMapping().add(caller="fit", callee="fit").add(caller="fit_transform", callee="fit")
+        to_split = (
+            MethodMapping().add(caller="fit", callee="split").add(caller="fit_transform", callee="split")
+        )
+        router = MetadataRouter(owner=type(self).__name__)
+        router.add(estimator=self.estimator, method_mapping=to_fit)
+        return router.add(splitter=self.cv, method_mapping=to_split)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator)
+        tags.input_tags = inner.input_tags
+        tags.non_deterministic = inner.non_deterministic
+        tags.target_tags.required = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    def _order(self) -> tuple[str, ...]:
+        return PROBABILITY_FIRST if self.response_method == "auto" else (self.response_method,)
+
+    def _scores(self, X: Any) -> Array:
+        return class_scores(self.estimator_, X, self.response_method_, self.classes_)
+
+    def _check(
+        self, X: Any, y: ArrayLike, method: str, sample_weight: ArrayLike | None, params: dict[str, Any]
+    ) -> tuple[Any, Target, Routed]:
+        """Check everything before any work."""
+        check_classifier(self.estimator)
+        check_option(self.response_method, "response_method", RESPONSE_METHODS)
+        target = check_target(y, type(self).__name__)
+        X, labels = indexable(X, target.labels)
+        routed = route(self, method, self.estimator, None, labels.shape[0], sample_weight, params)
+        if isinstance(self.estimator, FrozenEstimator):
+            check_is_fitted(self.estimator)
+            check_known_classes(self.estimator, target.classes)
+        return X, target, routed
+
+    def _store(self, fitted: Any, method: str, target: Target) -> Self:
+        self.estimator_ = fitted
+        self.response_method_ = method
+        self.classes_ = target.classes
+        record_features(self, fitted)
+        return self

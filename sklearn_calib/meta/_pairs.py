@@ -1,0 +1,172 @@
+"""A classifier and its calibrator: what the calibrator reads, how it is made, how both predict."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils import get_tags
+
+from .._compat import safe_indexing, slice_metadata
+from ..calibrators import BaseCalibrator, OneVsRestCalibrator, PlattCalibrator
+from ._folds import Fold, score_fold
+from ._responses import DECISION_FIRST, PROBABILITY_FIRST, class_scores
+
+__all__ = [
+    "CalibratedPair",
+    "check_calibrator",
+    "default_calibrator",
+    "fit_fold_pair",
+    "fit_pair",
+    "is_passthrough",
+    "response_order",
+    "score_kind",
+]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class CalibratedPair:
+    """A fitted classifier and the calibrator that was fitted on scores of rows held out from it.
+
+    Attributes
+    ----------
+    estimator : estimator
+        The fitted classifier.
+    calibrator : calibrator or "passthrough"
+        The fitted calibrator.
+    response_method : {"predict_proba", "decision_function"}
+        The method of the classifier that the calibrator reads.
+    classes : ndarray of shape (n_classes,)
+        The sorted class labels.
+    """
+
+    estimator: Any
+    calibrator: Any
+    response_method: str
+    classes: NDArray[Any]
+
+    def scores(self, X: Any) -> Array:
+        """Return what the calibrator reads: shape (n, 1), the score of ``classes[1]``, or (n, n_classes)."""
+        return class_scores(self.estimator, X, self.response_method, self.classes)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return calibrated probabilities of shape (n, n_classes)."""
+        scores = self.scores(X)
+        if is_passthrough(self.calibrator):
+            return np.hstack([1.0 - scores, scores]) if scores.shape[1] == 1 else scores
+        return np.asarray(self.calibrator.predict_proba(scores), dtype=np.float64)
+
+
+def is_passthrough(calibrator: Any) -> bool:
+    """Tell whether the probabilities shall stay as they are."""
+    return isinstance(calibrator, str) and calibrator == "passthrough"
+
+
+def check_calibrator(calibrator: Any) -> None:
+    """Raise unless the object is None, "passthrough", or an estimator with ``fit`` and ``predict_proba``."""
+    if calibrator is None or is_passthrough(calibrator):
+        return
+    if isinstance(calibrator, str):
+        raise ValueError(
+            f"calibrator={calibrator!r} is not known: the only string is 'passthrough'. Pass a calibrator "
+            "object, for example IsotonicCalibrator() or PlattCalibrator()."
+        )
+    if isinstance(calibrator, type):
+        raise TypeError(
+            f"calibrator is the class {calibrator.__name__}; pass an instance, {calibrator.__name__}()."
+        )
+    for method in ("fit", "predict_proba"):
+        if not hasattr(calibrator, method):
+            raise TypeError(
+                f"calibrator must have fit and predict_proba, but {type(calibrator).__name__} has no "
+                f"{method}. Pass a calibrator of sklearn_calib.calibrators or a classifier."
+            )
+
+
+def default_calibrator(method: str) -> PlattCalibrator:
+    """Return Platt scaling on the scale of the scores."""
+    return PlattCalibrator(link="logit" if method == "predict_proba" else "identity")
+
+
+def response_order(response_method: str, calibrator: Any) -> tuple[str, ...]:
+    """Return the methods of a classifier to try, the preferred one first."""
+    if response_method != "auto":
+        return (response_method,)
+    if is_passthrough(calibrator):
+        return ("predict_proba",)
+    return PROBABILITY_FIRST if score_kind(calibrator) == "probability" else DECISION_FIRST
+
+
+def score_kind(calibrator: Any) -> str:
+    """Return what a calibrator, bare or wrapped, takes: "probability", "logit", or "score" (anything)."""
+    while not isinstance(calibrator, BaseCalibrator) or isinstance(calibrator, OneVsRestCalibrator):
+        steps = getattr(calibrator, "steps", None)
+        inner = steps[0][1] if steps else getattr(calibrator, "estimator", None)
+        calibrator = getattr(calibrator, "calibrator", inner)
+        if calibrator is None:
+            return "score"
+    return calibrator._score_kind()
+
+
+def fit_pair(
+    estimator: Any,
+    calibrator: Any,
+    method: str,
+    scores: Array,
+    labels: NDArray[Any],
+    classes: NDArray[Any],
+    metadata: dict[str, Any],
+) -> CalibratedPair:
+    """Fit a clone of the calibrator to held-out scores and join it to the fitted estimator."""
+    if is_passthrough(calibrator):
+        return CalibratedPair(estimator, calibrator, method, classes)
+    fitted = default_calibrator(method) if calibrator is None else clone(calibrator)
+    _check_scale(estimator, fitted, method, scores)
+    if classes.shape[0] > 2 and not get_tags(fitted).classifier_tags.multi_class:
+        fitted = OneVsRestCalibrator(fitted)
+    fitted.fit(scores, labels, **metadata)
+    return CalibratedPair(estimator, fitted, method, classes)
+
+
+def _check_scale(estimator: Any, calibrator: Any, method: str, scores: Array) -> None:
+    """Raise if the classifier gives other scores than the calibrator declares to take."""
+    kind, name = score_kind(calibrator), type(calibrator).__name__
+    if kind == "logit" and method == "predict_proba":
+        raise ValueError(
+            f"{name} takes logits here, but predict_proba of {type(estimator).__name__} gives probabilities. "
+            "Use link='logit', or response_method='decision_function' if the classifier has it."
+        )
+    outside = scores[(scores < 0) | (scores > 1)]
+    if kind == "probability" and method == "decision_function" and outside.size:
+        raise ValueError(
+            f"{name} takes probabilities, but decision_function of {type(estimator).__name__} gives "
+            f"{outside[0]:.6g}, outside [0, 1]. Use response_method='predict_proba', or a calibrator of any "
+            "scores (link='identity', isotonic)."
+        )
+
+
+def fit_fold_pair(
+    estimator: Any,
+    calibrator: Any,
+    X: Any,
+    labels: NDArray[Any],
+    classes: NDArray[Any],
+    fold: Fold,
+    order: tuple[str, ...],
+    estimator_metadata: dict[str, Any],
+    calibrator_metadata: dict[str, Any],
+) -> CalibratedPair:
+    """Fit the estimator on the training part of a fold and the calibrator on its held-out part."""
+    held = score_fold(estimator, X, labels, classes, fold, estimator_metadata, order)
+    return fit_pair(
+        held.estimator,
+        calibrator,
+        held.response_method,
+        held.scores,
+        safe_indexing(labels, fold.test),
+        classes,
+        slice_metadata(X, calibrator_metadata, fold.test),
+    )

@@ -1,0 +1,125 @@
+"""Labels and scores: what is read from the user's target and from a classifier."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._validation import check_classes
+
+__all__ = [
+    "DECISION_FIRST",
+    "PROBABILITY_FIRST",
+    "RESPONSE_METHODS",
+    "Target",
+    "check_classifier",
+    "check_known_classes",
+    "check_target",
+    "class_scores",
+    "record_features",
+    "resolve_response",
+]
+
+Array = NDArray[np.float64]
+
+RESPONSE_METHODS = ("auto", "predict_proba", "decision_function")
+DECISION_FIRST = ("decision_function", "predict_proba")
+PROBABILITY_FIRST = ("predict_proba", "decision_function")
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """Checked labels: one per row, their sorted distinct values, and each row's index among these."""
+
+    labels: NDArray[Any]
+    classes: NDArray[Any]
+    codes: NDArray[np.int64]
+
+    def label(self, code: int) -> Any:
+        """Return a class as a Python object, which prints without the name of its numpy type."""
+        return self.classes.tolist()[code]
+
+
+def check_target(y: Any, owner: str) -> Target:
+    """Return the labels of a binary or multiclass problem."""
+    if y is None:
+        raise ValueError(f"{owner} requires y to be passed, but the target y is None.")
+    classes, codes = check_classes(y)
+    return Target(classes[codes], classes, codes)
+
+
+def check_classifier(estimator: Any, name: str = "estimator") -> None:
+    """Raise unless the object is an instance with ``fit``."""
+    if isinstance(estimator, type):
+        raise TypeError(
+            f"{name} is the class {estimator.__name__}; pass an instance, {estimator.__name__}()."
+        )
+    if not hasattr(estimator, "fit"):
+        raise TypeError(f"{name} must be a classifier with a fit method, got {estimator!r}.")
+
+
+def check_known_classes(estimator: Any, classes: NDArray[Any]) -> None:
+    """Raise unless the classes that a fitted estimator knows are those of the data."""
+    own = np.asarray(getattr(estimator, "classes_", classes))
+    if np.array_equal(own, classes):
+        return
+    known, found = own.tolist(), classes.tolist()
+    unknown = [label for label in found if label not in known]
+    if unknown:
+        raise ValueError(
+            f"y contains the class {unknown[0]!r}, which the fitted {type(estimator).__name__} does not know "
+            f"(its classes: {known}). Refit the estimator, or drop the rows of that class."
+        )
+    absent = [label for label in known if label not in found]
+    if absent:
+        raise ValueError(
+            f"The fitted {type(estimator).__name__} knows the class {absent[0]!r} but y has no row of it. "
+            "Every class must be present in the data that the estimator is calibrated on."
+        )
+
+
+def resolve_response(estimator: Any, order: Sequence[str]) -> str:
+    """Return the first method of ``order`` that the (fitted) estimator has."""
+    for method in order:
+        if hasattr(estimator, method):
+            return method
+    name = type(estimator).__name__
+    other = next((m for m in DECISION_FIRST if hasattr(estimator, m)), None)
+    if other is None:
+        raise TypeError(f"estimator must have predict_proba or decision_function, but {name} has neither.")
+    needs = " and a calibrator that takes unbounded scores" if other == "decision_function" else ""
+    raise ValueError(
+        f"{name} has no {order[0]}. Read its {other} instead (response_method={other!r}{needs}), or use an "
+        f"estimator with {order[0]}."
+    )
+
+
+def class_scores(estimator: Any, X: Any, method: str, classes: NDArray[Any]) -> Array:
+    """Return the scores as float64: shape (n, 1), those of ``classes[1]``, or (n, n_classes)."""
+    scores = np.asarray(getattr(estimator, method)(X), dtype=np.float64)
+    if scores.ndim == 1:
+        scores = scores[:, np.newaxis]
+    n_classes = classes.shape[0]
+    n_columns = 1 if n_classes == 2 and method == "decision_function" else n_classes
+    if scores.ndim != 2 or scores.shape[1] != n_columns:
+        advice = " (decision_function_shape='ovr')" if method == "decision_function" else ""
+        raise ValueError(
+            f"{method} of {type(estimator).__name__} returned shape {scores.shape} for {n_classes} classes, "
+            f"expected {n_columns} column{'s' if n_columns > 1 else ''}: one score per class{advice}."
+        )
+    own = np.asarray(getattr(estimator, "classes_", classes))
+    if not np.array_equal(own, classes):
+        # an estimator may keep its classes in another order than the sorted one
+        scores = -scores if n_columns == 1 else scores[:, np.argsort(own, kind="stable")]
+    return scores[:, 1:] if n_classes == 2 and n_columns == 2 else scores
+
+
+def record_features(owner: Any, fitted: Any) -> None:
+    """Let the owner show the features that its fitted classifier has seen, if that records them."""
+    for name in ("n_features_in_", "feature_names_in_"):
+        if hasattr(fitted, name):
+            setattr(owner, name, getattr(fitted, name))
+        elif hasattr(owner, name):
+            delattr(owner, name)  # left by an earlier fit on other data

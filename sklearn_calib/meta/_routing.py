@@ -1,0 +1,100 @@
+"""Who receives which metadata: the estimator, the calibrator, the splitter."""
+
+import inspect
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils.metadata_routing import process_routing
+from sklearn.utils.validation import has_fit_parameter
+
+from .._compat import BaseSearchCV, routing_enabled
+from .._validation import check_weights
+
+__all__ = ["Routed", "accepts_weight", "route"]
+
+
+@dataclass(frozen=True)
+class Routed:
+    """Keyword arguments for ``estimator.fit``, ``calibrator.fit`` and ``splitter.split``."""
+
+    estimator: dict[str, Any] = field(default_factory=dict)
+    calibrator: dict[str, Any] = field(default_factory=dict)
+    splitter: dict[str, Any] = field(default_factory=dict)
+
+
+def route(
+    owner: Any,
+    method: str,
+    estimator: Any,
+    calibrator: Any | None,
+    n_rows: int,
+    sample_weight: Any,
+    params: dict[str, Any],
+) -> Routed:
+    """Distribute what a user passed to ``owner.method``; ``calibrator`` is None if none will be fitted.
+
+    With metadata routing enabled the requests of the parts decide. Without it, ``sample_weight`` goes to
+    every part that accepts it (a warning names one that does not), ``groups`` to the splitter, all else
+    to the estimator.
+    """
+    weight = None if sample_weight is None else check_weights(sample_weight, n_rows)
+    if routing_enabled():
+        if weight is not None:
+            params = {**params, "sample_weight": weight}
+        routed = process_routing(owner, method, **params)
+        return Routed(
+            estimator=dict(routed["estimator"]["fit"]),
+            calibrator={} if calibrator is None else dict(routed["calibrator"]["fit"]),
+            splitter=dict(routed["splitter"]["split"]),
+        )
+    fit_params = dict(params)
+    split_params = {"groups": fit_params.pop("groups")} if "groups" in fit_params else {}
+    if weight is None:
+        return Routed(estimator=fit_params, splitter=split_params)
+    frozen = isinstance(estimator, FrozenEstimator)
+    by_step = any(key.endswith("__sample_weight") for key in fit_params)
+    to_estimator = not frozen and accepts_weight(estimator)
+    to_calibrator = calibrator is not None and accepts_weight(calibrator)
+    missed = []
+    # a frozen estimator is not fitted, so weights are no loss to it
+    if not (to_estimator or frozen or by_step):
+        missed.append(("estimator", estimator, _advice(estimator)))
+    if calibrator is not None and not to_calibrator:
+        missed.append(("calibrator", calibrator, _advice(calibrator, by_step=False)))
+    used = to_estimator or to_calibrator or by_step
+    for role, part, advice in missed:
+        name = type(part).__name__
+        if not used:
+            raise ValueError(
+                f"sample_weight can not be used: fit of the {role} {name} does not accept it. {advice}"
+            )
+        warnings.warn(
+            f"sample_weight does not reach the {role}: fit of {name} does not accept it. {advice}",
+            UserWarning,
+            stacklevel=3,
+        )
+    if to_estimator:
+        fit_params["sample_weight"] = weight
+    return Routed(fit_params, {"sample_weight": weight} if to_calibrator else {}, split_params)
+
+
+def accepts_weight(estimator: Any) -> bool:
+    """Tell whether ``fit`` takes ``sample_weight``; a parameter search takes what its estimator takes."""
+    if has_fit_parameter(estimator, "sample_weight"):
+        return True
+    parameters = inspect.signature(estimator.fit).parameters.values()
+    forwards = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+    return isinstance(estimator, BaseSearchCV) and forwards and accepts_weight(estimator.estimator)
+
+
+def _advice(part: Any, by_step: bool = True) -> str:
+    """Say how weights can reach a part whose ``fit`` has no such argument."""
+    if not hasattr(part, "steps"):
+        return "Choose one that does, or do not pass sample_weight."
+    if by_step:
+        return (
+            f"Pass {part.steps[-1][0]}__sample_weight too, or enable metadata routing and request it there."
+        )
+    return "Enable metadata routing and request it at a step."

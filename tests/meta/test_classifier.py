@@ -1,0 +1,475 @@
+"""What CalibratedClassifier accepts, stores and returns."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.compose import make_column_transformer
+from sklearn.datasets import make_classification
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    LeaveOneOut,
+    RepeatedStratifiedKFold,
+    ShuffleSplit,
+    StratifiedKFold,
+    cross_val_score,
+)
+from sklearn.naive_bayes import GaussianNB, MultinomialNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, SplineTransformer, StandardScaler
+from sklearn.svm import SVC, LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils import get_tags
+
+from sklearn_calib.calibrators import (
+    IsotonicCalibrator,
+    OneVsRestCalibrator,
+    PlattCalibrator,
+    TemperatureCalibrator,
+)
+from sklearn_calib.meta import CalibratedClassifier, CalibratedPair
+
+
+@pytest.fixture(scope="module")
+def binary():
+    return make_classification(200, n_features=5, flip_y=0.2, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def three():
+    return make_classification(
+        240, n_features=5, n_informative=4, n_redundant=0, n_classes=3, flip_y=0.2, random_state=0
+    )
+
+
+def assert_probabilities(proba, n_rows, n_classes):
+    assert proba.shape == (n_rows, n_classes)
+    assert proba.dtype == np.float64
+    assert (proba >= 0).all()
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0, atol=1e-12)
+
+
+def test_fitted_parts_are_public(binary):
+    X, y = binary
+    model = CalibratedClassifier(GaussianNB(), IsotonicCalibrator(), cv=3).fit(X, y)
+    assert len(model.estimators_) == len(model.calibrators_) == len(model.calibrated_classifiers_) == 3
+    for pair, estimator, calibrator in zip(
+        model.calibrated_classifiers_, model.estimators_, model.calibrators_, strict=True
+    ):
+        assert isinstance(pair, CalibratedPair)
+        assert pair.estimator is estimator
+        assert pair.calibrator is calibrator
+        assert isinstance(calibrator, IsotonicCalibrator)
+        np.testing.assert_array_equal(pair.scores(X)[:, 0], estimator.predict_proba(X)[:, 1])
+    mean = np.mean([pair.predict_proba(X) for pair in model.calibrated_classifiers_], axis=0)
+    np.testing.assert_allclose(model.predict_proba(X), mean, atol=1e-15)
+    assert model.n_features_in_ == 5
+    assert not hasattr(model, "feature_names_in_")
+
+
+def test_nothing_passed_in_is_changed(binary):
+    X, y = binary
+    estimator, calibrator = GaussianNB(), IsotonicCalibrator()
+    X_before, y_before, weight = X.copy(), y.copy(), np.ones(200)
+    model = CalibratedClassifier(estimator, calibrator).fit(X, y, sample_weight=weight)
+    model.predict_proba(X)
+    assert model.estimator is estimator
+    assert model.calibrator is calibrator
+    assert not hasattr(estimator, "classes_")
+    assert not hasattr(calibrator, "classes_")
+    np.testing.assert_array_equal(X, X_before)
+    np.testing.assert_array_equal(y, y_before)
+    np.testing.assert_array_equal(weight, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "calibrator", "method"),
+    [
+        (LogisticRegression(), PlattCalibrator(link="logit"), "predict_proba"),
+        (LogisticRegression(), PlattCalibrator(link="identity"), "decision_function"),
+        (LogisticRegression(), OneVsRestCalibrator(PlattCalibrator(link="logit")), "predict_proba"),
+        (LogisticRegression(), OneVsRestCalibrator(PlattCalibrator(link="identity")), "decision_function"),
+        (
+            LogisticRegression(),
+            GridSearchCV(PlattCalibrator(link="logit"), {}, cv=2),
+            "predict_proba",
+        ),
+        (
+            LogisticRegression(),
+            OneVsRestCalibrator(GridSearchCV(PlattCalibrator(link="logit"), {}, cv=2)),
+            "predict_proba",
+        ),
+        (LogisticRegression(), FrozenEstimator(PlattCalibrator().fit([0.1, 0.9], [0, 1])), "predict_proba"),
+        (LogisticRegression(), TemperatureCalibrator(link="logit"), "predict_proba"),
+        (LogisticRegression(), TemperatureCalibrator(link="identity"), "decision_function"),
+        (LogisticRegression(), IsotonicCalibrator(), "decision_function"),
+        (LogisticRegression(), "passthrough", "predict_proba"),
+        (LogisticRegression(), None, "decision_function"),
+        (GaussianNB(), None, "predict_proba"),
+        (GaussianNB(), IsotonicCalibrator(), "predict_proba"),
+        (LinearSVC(random_state=0), IsotonicCalibrator(), "decision_function"),
+    ],
+)
+def test_auto_reads_what_the_calibrator_takes(binary, estimator, calibrator, method):
+    model = CalibratedClassifier(estimator, calibrator, cv=2).fit(*binary)
+    assert model.response_method_ == method
+    assert all(pair.response_method == method for pair in model.calibrated_classifiers_)
+    assert_probabilities(model.predict_proba(binary[0]), 200, 2)
+
+
+def test_default_calibrator_follows_the_scores(binary):
+    links = {
+        method: CalibratedClassifier(LogisticRegression(), response_method=method, cv=2)
+        .fit(*binary)
+        .calibrators_[0]
+        .link
+        for method in ("predict_proba", "decision_function")
+    }
+    assert links == {"predict_proba": "logit", "decision_function": "identity"}
+
+
+def test_response_method_can_be_forced(binary):
+    model = CalibratedClassifier(
+        LogisticRegression(), IsotonicCalibrator(), response_method="predict_proba"
+    ).fit(*binary)
+    assert model.response_method_ == "predict_proba"
+
+
+@pytest.mark.parametrize("ensemble", [True, False])
+@pytest.mark.parametrize(
+    "calibrator",
+    [
+        make_pipeline(SplineTransformer(n_knots=4, extrapolation="constant"), LogisticRegression()),
+        GridSearchCV(IsotonicCalibrator(), {}, cv=2),
+        DecisionTreeClassifier(max_depth=2),
+        OneVsRestCalibrator(IsotonicCalibrator()),
+    ],
+    ids=["pipeline", "search", "tree", "one-vs-rest"],
+)
+def test_any_classifier_may_calibrate(binary, three, calibrator, ensemble):
+    for (X, y), n_classes in ((binary, 2), (three, 3)):
+        model = CalibratedClassifier(GaussianNB(), calibrator, cv=3, ensemble=ensemble).fit(X, y)
+        assert_probabilities(model.predict_proba(X), X.shape[0], n_classes)
+
+
+def test_classifier_as_calibrator_reads_one_column_for_two_classes(binary, three):
+    for (X, y), n_columns in ((binary, 1), (three, 3)):
+        model = CalibratedClassifier(GaussianNB(), LogisticRegression(), cv=2).fit(X, y)
+        assert model.calibrators_[0].n_features_in_ == n_columns
+
+
+def test_binary_calibrators_are_lifted_for_more_classes(three):
+    model = CalibratedClassifier(GaussianNB(), IsotonicCalibrator(), cv=2).fit(*three)
+    assert all(isinstance(lifted, OneVsRestCalibrator) for lifted in model.calibrators_)
+    assert all(isinstance(lifted.calibrator, IsotonicCalibrator) for lifted in model.calibrators_)
+
+
+def test_temperature_is_not_lifted_and_keeps_the_class(three):
+    X, y = three
+    base = LogisticRegression().fit(X, y)
+    for link, response in (("logit", "predict_proba"), ("identity", "decision_function")):
+        model = CalibratedClassifier(FrozenEstimator(base), TemperatureCalibrator(link=link)).fit(X, y)
+        assert isinstance(model.calibrators_[0], TemperatureCalibrator)
+        assert model.response_method_ == response
+        np.testing.assert_array_equal(model.predict(X), base.predict(X))
+        assert_probabilities(model.predict_proba(X), 240, 3)
+
+
+def test_passthrough_is_the_classifier_itself(binary, three):
+    for X, y in (binary, three):
+        plain = GaussianNB().fit(X, y).predict_proba(X)
+        single = CalibratedClassifier(GaussianNB(), "passthrough", ensemble=False).fit(X, y)
+        np.testing.assert_allclose(single.predict_proba(X), plain, atol=1e-15)
+        averaged = CalibratedClassifier(GaussianNB(), "passthrough", cv=2, ensemble=True).fit(X, y)
+        folds = [GaussianNB().fit(X[train], y[train]) for train, _ in StratifiedKFold(2).split(X, y)]
+        expected = np.mean([fold.predict_proba(X) for fold in folds], axis=0)
+        np.testing.assert_allclose(averaged.predict_proba(X), expected, atol=1e-15)
+
+
+def test_frozen_estimator_is_not_refitted(binary):
+    X, y = binary
+    base = GaussianNB().fit(X[:100], y[:100])
+    means = base.theta_.copy()
+    model = CalibratedClassifier(FrozenEstimator(base), IsotonicCalibrator()).fit(X[100:], y[100:])
+    np.testing.assert_array_equal(base.theta_, means)
+    (pair,) = model.calibrated_classifiers_
+    assert pair.estimator.estimator is base
+    expected = IsotonicCalibrator().fit(base.predict_proba(X[100:])[:, 1], y[100:])
+    np.testing.assert_array_equal(model.predict_proba(X), expected.predict_proba(base.predict_proba(X)[:, 1]))
+
+
+@pytest.mark.parametrize("ensemble", [True, False])
+def test_frozen_calibrator_is_applied_as_it_is(binary, ensemble):
+    X, y = binary
+    calibrator = IsotonicCalibrator().fit(np.array([0.2, 0.8]), np.array([0, 1]))
+    model = CalibratedClassifier(
+        GaussianNB(), FrozenEstimator(calibrator), cv=2, ensemble=ensemble, response_method="predict_proba"
+    ).fit(X, y)
+    expected = np.mean(
+        [calibrator.predict_proba(pair.scores(X)) for pair in model.calibrated_classifiers_], axis=0
+    )
+    np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-15)
+
+
+@pytest.mark.parametrize("ensemble", [True, False])
+@pytest.mark.parametrize("container", [sparse.csr_matrix, sparse.csc_array, pd.DataFrame, pl.DataFrame, list])
+def test_containers_give_the_numbers_of_the_array(binary, container, ensemble):
+    X, y = binary
+    X_in = container(X.tolist() if container is list else X)
+    if container is pd.DataFrame:
+        X_in.columns = list("abcde")
+        X_in.index = X_in.index + 1000  # a label index must not be read as row numbers
+    model = CalibratedClassifier(LogisticRegression(), IsotonicCalibrator(), cv=3, ensemble=ensemble)
+    expected = model.fit(X, y).predict_proba(X)
+    np.testing.assert_allclose(clone(model).fit(X_in, y).predict_proba(X_in), expected, atol=1e-6)
+    fitted = clone(model).fit(X_in, y)
+    if container is pd.DataFrame:
+        assert fitted.feature_names_in_.tolist() == list("abcde")
+        with pytest.raises(ValueError, match="feature names"):
+            fitted.predict_proba(X_in.rename(columns={"a": "z"}))
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        lambda y: np.array(["no", "yes"])[y],
+        lambda y: np.array(["no", "yes"], dtype=object)[y],
+        lambda y: pd.Series(np.array(["no", "yes"])[y], index=np.arange(y.shape[0])[::-1]),
+        lambda y: pd.Series(np.array(["no", "yes"])[y], dtype="category"),
+        lambda y: pl.Series(np.array(["no", "yes"])[y].tolist()),
+        lambda y: np.array(["no", "yes"])[y].tolist(),
+        lambda y: y == 1,
+        lambda y: y * 2 - 1,
+        lambda y: y.astype(float) + 1,
+    ],
+    ids=["str", "object", "pandas", "category", "polars", "list", "bool", "signs", "floats"],
+)
+def test_any_labels(binary, labels):
+    X, y = binary
+    model = CalibratedClassifier(GaussianNB(), IsotonicCalibrator(), cv=3)
+    expected = clone(model).fit(X, y).predict_proba(X)
+    fitted = model.fit(X, labels(y))
+    np.testing.assert_array_equal(fitted.predict_proba(X), expected)
+    assert set(fitted.predict(X)) <= set(np.asarray(labels(y)).tolist())
+    assert (fitted.predict(X) == np.asarray(labels(y))).mean() > 0.6
+
+
+def test_text_and_tables():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 120)
+    texts = ["good fine" if (label ^ (rng.random() < 0.2)) else "bad poor" for label in y]
+    text_model = CalibratedClassifier(
+        make_pipeline(CountVectorizer(), MultinomialNB()), IsotonicCalibrator(), cv=3
+    )
+    assert text_model.fit(texts, y).score(texts, y) > 0.7
+    assert not hasattr(text_model, "n_features_in_")
+    frame = pd.DataFrame({"word": [text.split()[0] for text in texts], "x": rng.normal(size=120)})
+    table_model = CalibratedClassifier(
+        make_pipeline(
+            make_column_transformer((OneHotEncoder(), ["word"]), remainder="passthrough"),
+            LogisticRegression(),
+        ),
+        PlattCalibrator(),
+        cv=3,
+    )
+    assert table_model.fit(frame, y).score(frame, y) > 0.7
+    assert table_model.feature_names_in_.tolist() == ["word", "x"]
+
+
+def test_missing_values_pass_if_the_estimator_takes_them(binary):
+    X, y = binary
+    X = X.copy()
+    X[::7, 0] = np.nan
+    model = CalibratedClassifier(HistGradientBoostingClassifier(max_iter=5), IsotonicCalibrator(), cv=2)
+    assert_probabilities(model.fit(X, y).predict_proba(X), 200, 2)
+    assert get_tags(model).input_tags.allow_nan
+    assert not get_tags(CalibratedClassifier(GaussianNB())).input_tags.allow_nan
+
+
+def test_tags_follow_the_estimator():
+    assert get_tags(CalibratedClassifier(LogisticRegression())).input_tags.sparse
+    assert not get_tags(CalibratedClassifier(GaussianNB())).input_tags.sparse
+    assert get_tags(CalibratedClassifier(SVC(kernel="precomputed"))).input_tags.pairwise
+    assert get_tags(CalibratedClassifier()).estimator_type == "classifier"
+
+
+def test_precomputed_kernel(binary):
+    X, y = binary
+    kernel = rbf_kernel(X)
+    expected = (
+        CalibratedClassifier(SVC(kernel="rbf", gamma=0.2), IsotonicCalibrator(), ensemble=False)
+        .fit(X, y)
+        .predict_proba(X)
+    )
+    model = CalibratedClassifier(SVC(kernel="precomputed"), IsotonicCalibrator()).fit(kernel, y)
+    np.testing.assert_allclose(model.predict_proba(kernel), expected, atol=1e-12)
+    with pytest.raises(ValueError, match="ensemble=False"):
+        CalibratedClassifier(SVC(kernel="precomputed"), ensemble=True).fit(kernel, y)
+
+
+class Reversed(ClassifierMixin, BaseEstimator):
+    """A classifier whose classes are kept in falling order."""
+
+    def __init__(self, method="predict_proba"):
+        self.method = method
+
+    def fit(self, X, y):
+        self.inner_ = LogisticRegression().fit(X, y)
+        self.classes_ = self.inner_.classes_[::-1]
+        return self
+
+    def __getattr__(self, name):
+        if name not in ("predict_proba", "decision_function") or name != self.method:
+            raise AttributeError(name)
+
+        def response(X):
+            scores = getattr(self.inner_, name)(X)
+            return scores[:, ::-1] if scores.ndim == 2 else -scores
+
+        return response
+
+
+@pytest.mark.parametrize("method", ["predict_proba", "decision_function"])
+def test_columns_are_matched_by_class_not_by_place(binary, three, method):
+    for X, y in (binary, three):
+        settings = {"cv": 3, "response_method": method}
+        expected = CalibratedClassifier(LogisticRegression(), IsotonicCalibrator(), **settings).fit(X, y)
+        found = CalibratedClassifier(Reversed(method), IsotonicCalibrator(), **settings).fit(X, y)
+        np.testing.assert_allclose(found.predict_proba(X), expected.predict_proba(X), atol=1e-12)
+
+
+def test_float32_scores_are_read_as_float64(binary):
+    X, y = binary
+    model = CalibratedClassifier(LogisticRegression(), IsotonicCalibrator()).fit(X.astype(np.float32), y)
+    assert model.calibrated_classifiers_[0].scores(X.astype(np.float32)).dtype == np.float64
+
+
+@pytest.mark.parametrize("ensemble", [True, False])
+def test_two_jobs_give_the_numbers_of_one(binary, ensemble):
+    X, y = binary
+    forest = RandomForestClassifier(5, random_state=0)
+    one, two = (
+        CalibratedClassifier(forest, IsotonicCalibrator(), ensemble=ensemble, n_jobs=n_jobs).fit(X, y)
+        for n_jobs in (1, 2)
+    )
+    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+    again = clone(one).fit(X, y)
+    np.testing.assert_array_equal(one.predict_proba(X), again.predict_proba(X))
+
+
+def test_pickle_and_clone(binary):
+    X, y = binary
+    model = CalibratedClassifier(GaussianNB(), PlattCalibrator(), cv=2).fit(X, y)
+    loaded = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    copy = clone(model)
+    assert not hasattr(copy, "calibrators_")
+    assert copy.get_params()["calibrator__link"] == "logit"
+
+
+def test_grid_search_over_calibrators_and_their_parameters(binary):
+    X, y = binary
+    search = GridSearchCV(
+        CalibratedClassifier(LogisticRegression(), cv=2),
+        [
+            {"calibrator": [IsotonicCalibrator(), "passthrough", None]},
+            {"calibrator": [PlattCalibrator()], "calibrator__link": ["logit", "identity"]},
+            {"estimator__C": [0.1, 1.0], "calibrator": [IsotonicCalibrator()], "ensemble": [True, False]},
+        ],
+        scoring="neg_log_loss",
+        cv=2,
+    ).fit(X, y)
+    scores = search.cv_results_["mean_test_score"]
+    assert scores.shape == (9,)
+    assert np.isfinite(scores).all()
+    assert np.unique(scores[:3]).shape[0] == 3
+    # the logit of the probabilities of a logistic regression is its decision score
+    np.testing.assert_allclose(scores[2:5], scores[2], atol=1e-6)
+
+
+def test_nested_in_a_pipeline_and_in_itself(binary):
+    X, y = binary
+    twice = CalibratedClassifier(CalibratedClassifier(GaussianNB(), cv=2), IsotonicCalibrator(), cv=2)
+    assert cross_val_score(make_pipeline(StandardScaler(), twice), X, y, cv=2).mean() > 0.7
+
+
+def test_groups_reach_the_splitter(binary):
+    X, y = binary
+    groups = np.arange(200) % 4
+    X_marked = np.column_stack([X, groups])
+
+    class Witness(GaussianNB):
+        def fit(self, X, y):
+            self.groups_ = np.unique(X[:, -1])
+            return super().fit(X, y)
+
+    model = CalibratedClassifier(Witness(), IsotonicCalibrator(), cv=GroupKFold(4)).fit(
+        X_marked, y, groups=groups
+    )
+    assert [estimator.groups_.shape[0] for estimator in model.estimators_] == [3, 3, 3, 3]
+    left_out = {next(iter({0, 1, 2, 3} - set(estimator.groups_))) for estimator in model.estimators_}
+    assert left_out == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize(
+    "cv",
+    [
+        LeaveOneOut(),
+        RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0),
+        ShuffleSplit(4, random_state=0),
+    ],
+)
+def test_pooled_scores_need_no_partition(binary, cv):
+    X, y = binary[0][:60], binary[1][:60]
+    model = CalibratedClassifier(GaussianNB(), IsotonicCalibrator(), cv=cv, ensemble=False).fit(X, y)
+    rows, scores = [], []
+    for train, test in cv.split(X, y):
+        rows.extend(test)
+        scores.extend(GaussianNB().fit(X[train], y[train]).predict_proba(X[test])[:, 1])
+    pooled = IsotonicCalibrator().fit(np.array(scores), y[np.array(rows)])
+    expected = pooled.predict_proba(GaussianNB().fit(X, y).predict_proba(X)[:, 1])
+    np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-12)
+
+
+def test_splits_may_be_masks(binary):
+    X, y = binary
+    folds = list(StratifiedKFold(3).split(X, y))
+    masks = [tuple(np.isin(np.arange(200), part) for part in fold) for fold in folds]
+    models = [
+        CalibratedClassifier(GaussianNB(), IsotonicCalibrator(), cv=cv, ensemble=ensemble).fit(X, y)
+        for ensemble in (True, False)
+        for cv in (folds, masks)
+    ]
+    for by_index, by_mask in (models[:2], models[2:]):
+        np.testing.assert_array_equal(by_index.predict_proba(X), by_mask.predict_proba(X))
+
+
+def test_rare_class_works_with_one_calibrator_for_all_folds():
+    X, y = make_classification(300, n_features=4, flip_y=0, class_sep=0.5, random_state=0)
+    keep = np.concatenate([np.flatnonzero(y == 0), np.flatnonzero(y == 1)[:3]])
+    X, y = X[keep], y[keep]
+    with pytest.raises(ValueError, match=r"class 1 has 3 row\(s\), fewer than the 5 folds.*ensemble=False"):
+        CalibratedClassifier(GaussianNB(), IsotonicCalibrator()).fit(X, y)
+    folds = list(StratifiedKFold(3).split(X, y))
+    model = CalibratedClassifier(GaussianNB(), IsotonicCalibrator(), cv=folds, ensemble=False).fit(X, y)
+    assert model.predict_proba(X)[:, 1].mean() == pytest.approx(3 / keep.shape[0], rel=1)
+
+
+def test_refit_forgets_the_names_of_the_first_data(binary):
+    X, y = binary
+    model = CalibratedClassifier(GaussianNB(), IsotonicCalibrator(), cv=2)
+    model.fit(pd.DataFrame(X, columns=list("abcde")), y)
+    assert hasattr(model, "feature_names_in_")
+    model.fit(X[:, :3], y)
+    assert not hasattr(model, "feature_names_in_")
+    assert model.n_features_in_ == 3

@@ -1,0 +1,251 @@
+"""CrossFitScorer: held-out scores while fitting, the scores of one model afterwards."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier, StackingClassifier
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    StratifiedKFold,
+    cross_val_predict,
+    cross_val_score,
+)
+from sklearn.naive_bayes import GaussianNB, MultinomialNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, LinearSVC
+
+from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator
+from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer
+
+
+@pytest.fixture(scope="module")
+def binary():
+    return make_classification(200, n_features=5, flip_y=0.2, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def three():
+    return make_classification(
+        240, n_features=5, n_informative=4, n_redundant=0, n_classes=3, flip_y=0.2, random_state=0
+    )
+
+
+def binned_error(y, p, n_bins=10):
+    """Expected calibration error over equal-width bins, from the definition."""
+    error = 0.0
+    for j in range(n_bins):
+        inside = (p >= j / n_bins) & ((p < (j + 1) / n_bins) | (j == n_bins - 1))
+        if inside.any():
+            error += inside.mean() * abs(y[inside].mean() - p[inside].mean())
+    return error
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_scores_are_those_of_models_that_did_not_see_the_row(binary, three, shuffled):
+    cv = StratifiedKFold(4, shuffle=True, random_state=0) if shuffled else StratifiedKFold(4)
+    for (X, y), columns in ((binary, slice(1, None)), (three, slice(None))):
+        stage = CrossFitScorer(GaussianNB(), cv=cv)
+        scores = stage.fit_transform(X, y)
+        expected = np.zeros((y.shape[0], np.unique(y).shape[0]))
+        for train, test in cv.split(X, y):
+            expected[test] = GaussianNB().fit(X[train], y[train]).predict_proba(X[test])
+        np.testing.assert_array_equal(scores, expected[:, columns])
+        np.testing.assert_array_equal(
+            scores, cross_val_predict(GaussianNB(), X, y, cv=cv, method="predict_proba")[:, columns]
+        )
+        np.testing.assert_array_equal(stage.transform(X), GaussianNB().fit(X, y).predict_proba(X)[:, columns])
+
+
+def test_fit_then_transform_is_the_model_of_all_rows(binary):
+    X, y = binary
+    stage = CrossFitScorer(GaussianNB())
+    fitted_alone = clone(stage).fit(X, y).transform(X)
+    held_out = stage.fit_transform(X, y)
+    np.testing.assert_array_equal(fitted_alone, stage.transform(X))
+    assert np.abs(fitted_alone - held_out).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("estimator", "response_method", "expected"),
+    [
+        (LogisticRegression(), "auto", "predict_proba"),
+        (LogisticRegression(), "decision_function", "decision_function"),
+        (LinearSVC(random_state=0), "auto", "decision_function"),
+        (GaussianNB(), "predict_proba", "predict_proba"),
+    ],
+)
+def test_response(binary, three, estimator, response_method, expected):
+    for (X, y), n_columns in ((binary, 1), (three, 3)):
+        stage = CrossFitScorer(estimator, response_method=response_method, cv=3)
+        assert stage.fit_transform(X, y).shape == (y.shape[0], n_columns)
+        assert stage.response_method_ == expected
+        assert stage.transform(X).shape == (y.shape[0], n_columns)
+
+
+def test_cross_fitting_rescues_the_calibrator_of_a_random_forest():
+    X, y = make_classification(1500, n_features=10, n_informative=3, flip_y=0.3, random_state=0)
+    X_new, y_new = X[500:], y[500:]
+    X, y = X[:500], y[:500]
+
+    class InSample(TransformerMixin, BaseEstimator):
+        """The naive stage, which hands on its scores of its own training rows."""
+
+        def fit(self, X, y):
+            self.forest_ = RandomForestClassifier(50, random_state=0).fit(X, y)
+            return self
+
+        def transform(self, X):
+            return self.forest_.predict_proba(X)[:, [1]]
+
+    forest = RandomForestClassifier(50, random_state=0)
+    naive, cross_fitted = (
+        make_pipeline(stage, PlattCalibrator()).fit(X, y).predict_proba(X_new)[:, 1]
+        for stage in (InSample(), CrossFitScorer(forest))
+    )
+    raw = forest.fit(X, y).predict_proba(X_new)[:, 1]
+    naive_error, error = binned_error(y_new, naive), binned_error(y_new, cross_fitted)
+    assert naive_error > 3 * error
+    assert naive_error > 1.5 * binned_error(y_new, raw)
+    assert error < 0.06
+
+
+def test_pipeline_equals_one_calibrator_for_all_folds(binary, three):
+    for X, y in (binary, three):
+        pipeline = make_pipeline(CrossFitScorer(LogisticRegression()), LogisticRegression()).fit(X, y)
+        wrapped = CalibratedClassifier(
+            LogisticRegression(), LogisticRegression(), ensemble=False, response_method="predict_proba"
+        ).fit(X, y)
+        np.testing.assert_allclose(pipeline.predict_proba(X), wrapped.predict_proba(X), atol=1e-12)
+
+
+def test_pipeline_in_cross_validation_and_search(binary):
+    X, y = binary
+    pipeline = make_pipeline(StandardScaler(), CrossFitScorer(LogisticRegression()), IsotonicCalibrator())
+    assert cross_val_score(pipeline, X, y, cv=3, scoring="neg_brier_score").mean() > -0.25
+    search = GridSearchCV(
+        pipeline,
+        {
+            "crossfitscorer__estimator__C": [0.01, 1.0],
+            "crossfitscorer__cv": [2, 3],
+            "isotoniccalibrator": [IsotonicCalibrator(), PlattCalibrator()],
+        },
+        scoring="neg_log_loss",
+        cv=2,
+    ).fit(X, y)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert search.best_estimator_.predict_proba(X).shape == (200, 2)
+
+
+def test_weights_change_the_models_and_reach_them_by_step(binary):
+    X, y = binary
+    weight = np.random.default_rng(0).uniform(0.2, 3, 200)
+    stage = CrossFitScorer(GaussianNB(), cv=3)
+    scores = stage.fit_transform(X, y, sample_weight=weight)
+    expected = np.zeros(200)
+    for train, test in StratifiedKFold(3).split(X, y):
+        model = GaussianNB().fit(X[train], y[train], sample_weight=weight[train])
+        expected[test] = model.predict_proba(X[test])[:, 1]
+    np.testing.assert_array_equal(scores[:, 0], expected)
+    pipeline = make_pipeline(clone(stage), IsotonicCalibrator()).fit(
+        X, y, crossfitscorer__sample_weight=weight, isotoniccalibrator__sample_weight=weight
+    )
+    np.testing.assert_array_equal(pipeline[0].transform(X), stage.transform(X))
+    calibrator = IsotonicCalibrator().fit(scores, y, sample_weight=weight)
+    np.testing.assert_array_equal(pipeline.predict_proba(X), calibrator.predict_proba(stage.transform(X)))
+
+
+def test_groups_without_routing(binary):
+    X, y = binary
+    groups = np.arange(200) % 5
+    by_groups = CrossFitScorer(GaussianNB(), cv=GroupKFold(5)).fit_transform(X, y, groups=groups)
+    folds = list(GroupKFold(5).split(X, y, groups))
+    np.testing.assert_array_equal(by_groups, CrossFitScorer(GaussianNB(), cv=folds).fit_transform(X, y))
+
+
+def test_frozen_estimator_is_used_as_it_is(binary):
+    X, y = binary
+    base = GaussianNB().fit(X[:100], y[:100])
+    stage = CrossFitScorer(FrozenEstimator(base))
+    scores = stage.fit_transform(X[100:], y[100:])
+    np.testing.assert_array_equal(scores, base.predict_proba(X[100:])[:, [1]])
+    np.testing.assert_array_equal(stage.transform(X[100:]), scores)
+
+
+def test_names_and_set_output(binary, three):
+    X, y = binary
+    frame = pd.DataFrame(X, columns=list("abcde"), index=np.arange(200) + 7)
+    labels = np.array(["ham", "spam"])[y]
+    stage = CrossFitScorer(LogisticRegression(), cv=3).set_output(transform="pandas")
+    scores = stage.fit_transform(frame, labels)
+    assert scores.columns.tolist() == ["crossfitscorer_spam"]
+    assert scores.index.tolist() == frame.index.tolist()
+    assert stage.transform(frame).columns.tolist() == ["crossfitscorer_spam"]
+    assert stage.get_feature_names_out(list("abcde")).tolist() == ["crossfitscorer_spam"]
+    with pytest.raises(ValueError, match="input_features"):
+        stage.get_feature_names_out(list("vwxyz"))
+    with pytest.raises(ValueError, match="input_features should have length equal"):
+        CrossFitScorer(GaussianNB()).fit(X, y).get_feature_names_out(["a"])
+    stage.set_output(transform="polars")
+    assert isinstance(stage.transform(frame), pl.DataFrame)
+    X, y = three
+    names = CrossFitScorer(GaussianNB(), cv=3).fit(X, y).get_feature_names_out()
+    assert names.tolist() == ["crossfitscorer_0", "crossfitscorer_1", "crossfitscorer_2"]
+    assert names.dtype == object
+
+
+@pytest.mark.parametrize("container", [sparse.csr_matrix, sparse.csr_array, pd.DataFrame, pl.DataFrame, list])
+def test_containers(binary, container):
+    X, y = binary
+    X_in = container(X.tolist() if container is list else X)
+    if container is pd.DataFrame:
+        X_in.columns = list("abcde")
+    stage = CrossFitScorer(LogisticRegression(), cv=3)
+    expected = clone(stage).fit_transform(X, y)
+    np.testing.assert_allclose(stage.fit_transform(X_in, y), expected, atol=1e-6)
+    assert stage.n_features_in_ == 5
+
+
+def test_text_and_kernels(binary):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 90)
+    texts = ["good fine" if label ^ (rng.random() < 0.2) else "bad poor" for label in y]
+    text_model = make_pipeline(
+        CrossFitScorer(make_pipeline(CountVectorizer(), MultinomialNB()), cv=3), IsotonicCalibrator()
+    )
+    assert text_model.fit(texts, y).score(texts, y) > 0.7
+    X, y = binary
+    plain = CrossFitScorer(SVC(gamma=0.2), cv=3).fit_transform(X, y)
+    kernel = CrossFitScorer(SVC(kernel="precomputed"), cv=3).fit_transform(rbf_kernel(X), y)
+    np.testing.assert_allclose(kernel, plain, atol=1e-10)
+
+
+def test_two_jobs_pickle_clone(binary):
+    X, y = binary
+    forest = RandomForestClassifier(5, random_state=0)
+    one, two = (CrossFitScorer(forest, cv=3, n_jobs=n).fit_transform(X, y) for n in (1, 2))
+    np.testing.assert_array_equal(one, two)
+    stage = CrossFitScorer(GaussianNB()).fit(X, y)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(stage)).transform(X), stage.transform(X))
+    assert not hasattr(clone(stage), "estimator_")
+
+
+def test_calibrator_as_final_estimator_of_a_stack(binary):
+    X, y = binary
+    stack = StackingClassifier(
+        [("nb", GaussianNB())], final_estimator=IsotonicCalibrator(), stack_method="predict_proba", cv=3
+    ).fit(X, y)
+    stage = CrossFitScorer(GaussianNB(), cv=3)
+    pipeline = make_pipeline(stage, IsotonicCalibrator()).fit(X, y)
+    np.testing.assert_allclose(stack.predict_proba(X), pipeline.predict_proba(X), atol=1e-12)

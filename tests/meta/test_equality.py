@@ -1,0 +1,138 @@
+"""Isotonic and Platt calibration equal scikit-learn's CalibratedClassifierCV."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.calibration import CalibratedClassifierCV, _SigmoidCalibration
+from sklearn.datasets import make_classification
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
+from sklearn.naive_bayes import GaussianNB
+from sklearn.svm import LinearSVC
+
+from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator
+from sklearn_calib.meta import CalibratedClassifier
+
+ESTIMATORS = [LogisticRegression(), GaussianNB(), LinearSVC(random_state=0)]
+
+
+class SigmoidOfSklearn(ClassifierMixin, BaseEstimator):
+    """scikit-learn's own sigmoid as a calibrator object: any difference is then the mechanism's."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def fit(self, X, y, sample_weight=None):
+        self.classes_ = np.unique(y)
+        self.sigmoid_ = _SigmoidCalibration().fit(np.ravel(X), y == self.classes_[1], sample_weight)
+        return self
+
+    def predict_proba(self, X):
+        p = self.sigmoid_.predict(np.ravel(X))
+        return np.column_stack([1 - p, p])
+
+
+def problem(n_classes, seed=0):
+    X, y = make_classification(
+        240, n_features=6, n_informative=4, n_classes=n_classes, flip_y=0.2, random_state=seed
+    )
+    X_new = np.random.default_rng(seed).normal(scale=2, size=(200, 6))
+    return X, y, X_new
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("ensemble", [True, False])
+@pytest.mark.parametrize(
+    ("method", "calibrator", "tolerance"),
+    [
+        ("isotonic", IsotonicCalibrator(), 1e-8),
+        ("sigmoid", SigmoidOfSklearn(), 1e-8),
+        # scikit-learn's solver stops at a gradient of 1e-6, ours goes on to the optimum
+        ("sigmoid", PlattCalibrator(link="identity"), 1e-5),
+    ],
+    ids=["isotonic", "sigmoid", "platt"],
+)
+def test_equals_sklearn(estimator, n_classes, weighted, ensemble, method, calibrator, tolerance):
+    X, y, X_new = problem(n_classes)
+    y = np.array(["c", "a", "b"])[y]
+    weight = np.random.default_rng(1).integers(1, 5, y.shape[0]) if weighted else None
+    cv = StratifiedKFold(4, shuffle=True, random_state=0)
+    theirs = CalibratedClassifierCV(estimator, method=method, cv=cv, ensemble=ensemble)
+    ours = CalibratedClassifier(estimator, calibrator, cv=cv, ensemble=ensemble)
+    expected = theirs.fit(X, y, sample_weight=weight).predict_proba(X_new)
+    found = ours.fit(X, y, sample_weight=weight).predict_proba(X_new)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance)
+    np.testing.assert_array_equal(ours.classes_, theirs.classes_)
+    assert len(ours.calibrated_classifiers_) == len(theirs.calibrated_classifiers_) == (4 if ensemble else 1)
+    if tolerance == 1e-8:
+        np.testing.assert_array_equal(ours.predict(X_new), theirs.predict(X_new))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("ensemble", ["auto", True])
+def test_equals_sklearn_when_frozen(n_classes, ensemble):
+    X, y, X_new = problem(n_classes)
+    frozen = FrozenEstimator(GaussianNB().fit(X[:120], y[:120]))
+    theirs = CalibratedClassifierCV(frozen, method="isotonic", ensemble=ensemble).fit(X[120:], y[120:])
+    ours = CalibratedClassifier(frozen, IsotonicCalibrator(), ensemble=ensemble).fit(X[120:], y[120:])
+    np.testing.assert_allclose(ours.predict_proba(X_new), theirs.predict_proba(X_new), rtol=0, atol=1e-8)
+    assert len(ours.calibrated_classifiers_) == (1 if ensemble == "auto" else 5)
+
+
+def test_default_is_the_sigmoid_of_sklearn_for_decision_scores():
+    X, y, X_new = problem(2)
+    theirs = CalibratedClassifierCV(cv=5).fit(X, y)
+    ours = CalibratedClassifier().fit(X, y)
+    np.testing.assert_allclose(ours.predict_proba(X_new), theirs.predict_proba(X_new), rtol=0, atol=1e-5)
+    assert ours.response_method_ == "decision_function"
+
+
+@pytest.mark.parametrize("ensemble", [True, False])
+def test_equals_a_loop_written_from_the_definition(ensemble):
+    X, y, X_new = problem(2)
+    w = np.random.default_rng(3).uniform(0.5, 2, y.shape[0])
+    folds = list(StratifiedKFold(3).split(X, y))
+    if ensemble:
+        total = np.zeros(X_new.shape[0])
+        for train, test in folds:
+            model = GaussianNB().fit(X[train], y[train], sample_weight=w[train])
+            held = IsotonicCalibrator().fit(
+                model.predict_proba(X[test])[:, 1], y[test], sample_weight=w[test]
+            )
+            total += held.predict_proba(model.predict_proba(X_new)[:, 1])[:, 1] / 3
+        expected = total
+    else:
+        out = np.zeros(y.shape[0])
+        for train, test in folds:
+            model = GaussianNB().fit(X[train], y[train], sample_weight=w[train])
+            out[test] = model.predict_proba(X[test])[:, 1]
+        calibrator = IsotonicCalibrator().fit(out, y, sample_weight=w)
+        model = GaussianNB().fit(X, y, sample_weight=w)
+        expected = calibrator.predict_proba(model.predict_proba(X_new)[:, 1])[:, 1]
+    ours = CalibratedClassifier(GaussianNB(), IsotonicCalibrator(), cv=3, ensemble=ensemble)
+    found = ours.fit(X, y, sample_weight=w).predict_proba(X_new)
+    np.testing.assert_allclose(found[:, 1], expected, rtol=0, atol=1e-12)
+
+
+def test_one_row_per_side_by_hand():
+    """A frozen score s(x) = x, isotonic: the calibrated probability is the positive rate of each step."""
+
+    class Score(ClassifierMixin, BaseEstimator):
+        def fit(self, X, y):
+            self.classes_ = np.unique(y)
+            self.fitted_ = True
+            return self
+
+        def predict_proba(self, X):
+            return np.column_stack([1 - expit(X[:, 0]), expit(X[:, 0])])
+
+    X = np.array([[-1.0], [-1.0], [1.0], [1.0]])
+    y = np.array([0, 1, 1, 1])
+    model = CalibratedClassifier(FrozenEstimator(Score().fit(X, y)), IsotonicCalibrator()).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(np.array([[-1.0], [1.0]])), [[0.5, 0.5], [0.0, 1.0]])

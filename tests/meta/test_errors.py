@@ -1,0 +1,228 @@
+"""Wrong input is refused before any work, with the argument and the way out."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.datasets import make_classification
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.isotonic import IsotonicRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import KFold, LeaveOneOut, RepeatedKFold, ShuffleSplit
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import SplineTransformer, StandardScaler
+from sklearn.svm import SVC, LinearSVC
+
+from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator, TemperatureCalibrator
+from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer
+
+X, Y = make_classification(60, n_features=4, random_state=0)
+SORTED = np.sort(Y)
+
+
+class Explosive(ClassifierMixin, BaseEstimator):
+    """A classifier that must not be fitted."""
+
+    def fit(self, X, y):
+        raise AssertionError("work was done before the input was checked")
+
+    def predict_proba(self, X):
+        raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "message"),
+    [
+        ({"estimator": GaussianNB}, TypeError, r"estimator is the class GaussianNB; pass an instance"),
+        ({"estimator": "svm"}, TypeError, "estimator must be a classifier"),
+        ({"calibrator": IsotonicCalibrator}, TypeError, "calibrator is the class IsotonicCalibrator"),
+        ({"calibrator": "isotonic"}, ValueError, r"calibrator='isotonic'.*IsotonicCalibrator\(\)"),
+        ({"calibrator": IsotonicRegression()}, TypeError, "IsotonicRegression has no predict_proba"),
+        ({"calibrator": 3}, TypeError, "calibrator must have fit and predict_proba, but int has no fit"),
+        ({"response_method": "predict"}, ValueError, "response_method must be one of"),
+        ({"ensemble": "yes"}, ValueError, "ensemble must be one of 'auto'"),
+        ({"ensemble": 1}, TypeError, "ensemble must be True, False or 'auto'"),
+        ({"cv": []}, ValueError, "cv yields no split"),
+        ({"cv": "five"}, ValueError, "cv"),
+        ({"cv": 1}, ValueError, "2 or more"),
+        ({"calibrator": "passthrough", "response_method": "decision_function"}, ValueError, "passthrough"),
+        (
+            {"cv": LeaveOneOut()},
+            ValueError,
+            r"class 0 has no row.*held-out part of fold 1 of 60.*ensemble=False",
+        ),
+    ],
+)
+def test_classifier_refuses_parameters(params, error, message):
+    model = CalibratedClassifier(**{"estimator": Explosive(), "calibrator": IsotonicCalibrator(), **params})
+    with pytest.raises(error, match=message):
+        model.fit(X, Y)
+
+
+@pytest.mark.parametrize("model", [CalibratedClassifier(Explosive()), CrossFitScorer(Explosive())])
+@pytest.mark.parametrize(
+    ("rows", "labels", "weight", "message"),
+    [
+        (X, None, None, "requires y to be passed"),
+        (X, Y[:-1], None, "inconsistent numbers of samples"),
+        (X, np.zeros(60), None, "only one class"),
+        (X, np.linspace(0, 1, 60), None, "Unknown label type"),
+        (X, np.column_stack([Y, 1 - Y]), None, "1d array"),
+        (X[:0], Y[:0], None, "y is empty"),
+        (X, Y, np.ones(59), "sample_weight has 59 rows"),
+        (X, Y, -np.ones(60), "must not be negative"),
+        (X, Y, np.full(60, np.nan), "sample_weight contains nan"),
+        (X, Y, np.zeros(60), "zero everywhere"),
+        (X, Y, np.ones((60, 1)), "sample_weight must have shape"),
+    ],
+)
+def test_data_are_refused(model, rows, labels, weight, message):
+    with pytest.raises(ValueError, match=message):
+        model.fit(rows, labels, sample_weight=weight)
+
+
+@pytest.mark.parametrize("ensemble", [True, False])
+def test_class_missing_from_training_part(ensemble):
+    model = CalibratedClassifier(Explosive(), cv=KFold(2), ensemble=ensemble)
+    message = r"class 'no' has no row in the training part of fold 1 of 2.*stratified"
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, np.array(["no", "yes"])[SORTED])
+    with pytest.raises(ValueError, match=message):
+        CrossFitScorer(Explosive(), cv=KFold(2)).fit_transform(X, np.array(["no", "yes"])[SORTED])
+
+
+def test_class_missing_from_held_out_part():
+    y = np.array([0, 1, 2])[np.arange(60) % 3]
+    y[:20] = np.arange(20) % 2
+    folds = KFold(3)
+    with pytest.raises(
+        ValueError, match=r"class 2 has no row of positive weight.*fold 1 of 3.*ensemble=False"
+    ):
+        CalibratedClassifier(Explosive(), cv=folds).fit(X, y)
+    pooled = CalibratedClassifier(GaussianNB(), IsotonicCalibrator(), cv=folds, ensemble=False).fit(X, y)
+    assert pooled.predict_proba(X).shape == (60, 3)
+    # without calibrators nothing is fitted on the held-out part
+    averaged = CalibratedClassifier(GaussianNB(), "passthrough", cv=folds, ensemble=True).fit(X, y)
+    assert averaged.predict_proba(X).shape == (60, 3)
+
+
+def test_class_without_weight_in_held_out_part():
+    weight = np.where((np.arange(60) < 30) & (Y == 1), 0.0, 1.0)
+    model = CalibratedClassifier(LogisticRegression(), IsotonicCalibrator(), cv=KFold(2))
+    with pytest.raises(
+        ValueError, match=r"class 1 has no row of positive weight in the held-out part of fold 1"
+    ):
+        model.fit(X, Y, sample_weight=weight)
+
+
+@pytest.mark.parametrize("cv", [RepeatedKFold(n_splits=2, n_repeats=2), ShuffleSplit(3, random_state=0)])
+def test_cross_fit_needs_each_row_once(cv):
+    with pytest.raises(ValueError, match=r"hold out each row exactly once, but row \d+ is held out \d times"):
+        CrossFitScorer(Explosive(), cv=cv).fit_transform(X, Y)
+
+
+def test_frozen_estimator_must_be_fitted_and_know_the_classes():
+    for model in (
+        CalibratedClassifier(FrozenEstimator(GaussianNB())),
+        CrossFitScorer(FrozenEstimator(GaussianNB())),
+    ):
+        with pytest.raises(NotFittedError):
+            model.fit(X, Y)
+    binary = FrozenEstimator(GaussianNB().fit(X, Y))
+    with pytest.raises(
+        ValueError, match=r"class 2, which the fitted .* does not know \(its classes: \[0, 1\]\)"
+    ):
+        CalibratedClassifier(binary).fit(X, np.arange(60) % 3)
+    three = FrozenEstimator(GaussianNB().fit(X, np.arange(60) % 3))
+    with pytest.raises(ValueError, match="knows the class 2 but y has no row of it"):
+        CalibratedClassifier(three).fit(X, Y)
+
+
+def test_classifier_without_the_needed_response():
+    with pytest.raises(TypeError, match="LinearRegression has neither"):
+        CalibratedClassifier(LinearRegression()).fit(X, Y)
+    with pytest.raises(
+        ValueError, match=r"LinearSVC has no predict_proba.*response_method='decision_function'"
+    ):
+        CalibratedClassifier(LinearSVC(), response_method="predict_proba").fit(X, Y)
+    with pytest.raises(
+        ValueError, match=r"GaussianNB has no decision_function.*response_method='predict_proba'"
+    ):
+        CrossFitScorer(GaussianNB(), response_method="decision_function").fit_transform(X, Y)
+    with pytest.raises(ValueError, match="LinearSVC has no predict_proba"):
+        CalibratedClassifier(LinearSVC(), "passthrough").fit(X, Y)
+
+
+def test_one_score_per_pair_of_classes_is_refused():
+    model = CalibratedClassifier(SVC(decision_function_shape="ovo"), IsotonicCalibrator(), cv=2)
+    with pytest.raises(ValueError, match=r"shape \(\d+, 6\) for 4 classes, expected 4 columns.*'ovr'"):
+        model.fit(X, np.arange(60) % 4)
+
+
+@pytest.mark.parametrize("estimator", [LogisticRegression(), LinearSVC(random_state=0)])
+def test_decision_scores_for_a_calibrator_of_probabilities(estimator):
+    model = CalibratedClassifier(
+        estimator, PlattCalibrator(link="logit"), response_method="decision_function"
+    )
+    with pytest.raises(
+        ValueError, match=r"outside \[0, 1\].*response_method='predict_proba'.*link='identity'"
+    ):
+        model.fit(X, Y)
+
+
+def test_probabilities_for_a_calibrator_of_logits():
+    for estimator, settings in (
+        (GaussianNB(), {}),
+        (LogisticRegression(), {"response_method": "predict_proba"}),
+    ):
+        model = CalibratedClassifier(estimator, TemperatureCalibrator(link="identity"), **settings)
+        with pytest.raises(ValueError, match=r"TemperatureCalibrator takes logits.*Use link='logit'"):
+            model.fit(X, Y)
+
+
+@pytest.mark.parametrize("model", [CalibratedClassifier(GaussianNB()), CrossFitScorer(GaussianNB())])
+def test_predicting_needs_a_fit(model):
+    for method in {"predict", "predict_proba", "transform", "get_feature_names_out"} & set(dir(model)):
+        with pytest.raises(NotFittedError):
+            getattr(model, method)(X)
+    assert not hasattr(model, "estimators_")
+    assert not hasattr(model, "calibrators_")
+
+
+def test_weights_that_miss_a_part_are_told():
+    weight = np.ones(60)
+    with pytest.warns(UserWarning, match=r"does not reach the estimator: fit of KNeighborsClassifier"):
+        CalibratedClassifier(KNeighborsClassifier(), IsotonicCalibrator()).fit(X, Y, sample_weight=weight)
+    scaled = make_pipeline(StandardScaler(), LogisticRegression())
+    with pytest.warns(UserWarning, match="logisticregression__sample_weight"):
+        CalibratedClassifier(scaled, IsotonicCalibrator()).fit(X, Y, sample_weight=weight)
+    spline = make_pipeline(SplineTransformer(), LogisticRegression())
+    with pytest.warns(UserWarning, match="does not reach the calibrator: fit of Pipeline"):
+        CalibratedClassifier(GaussianNB(), spline).fit(X, Y, sample_weight=weight)
+    for model in (
+        CalibratedClassifier(KNeighborsClassifier(), "passthrough"),
+        CalibratedClassifier(KNeighborsClassifier(), spline),
+        CrossFitScorer(KNeighborsClassifier()),
+    ):
+        with pytest.raises(
+            ValueError, match="sample_weight can not be used: fit of the estimator KNeighbors"
+        ):
+            model.fit(X, Y, sample_weight=weight)
+
+
+def test_weights_by_step_and_with_frozen_estimators_need_no_warning():
+    weight = np.ones(60)
+    scaled = make_pipeline(StandardScaler(), LogisticRegression())
+    frozen = FrozenEstimator(KNeighborsClassifier().fit(X, Y))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        CalibratedClassifier(scaled, IsotonicCalibrator()).fit(
+            X, Y, sample_weight=weight, logisticregression__sample_weight=weight
+        )
+        CalibratedClassifier(frozen, IsotonicCalibrator()).fit(X, Y, sample_weight=weight)
+        CalibratedClassifier(frozen, "passthrough").fit(X, Y, sample_weight=weight)
+        CrossFitScorer(frozen).fit(X, Y, sample_weight=weight)

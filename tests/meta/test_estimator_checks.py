@@ -1,0 +1,89 @@
+"""scikit-learn's full suite of estimator checks, with the number of checks that really ran."""
+
+import warnings
+
+import pytest
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.utils.estimator_checks import (
+    check_estimator,
+    check_get_feature_names_out_error,
+    check_global_output_transform_pandas,
+    check_set_output_transform,
+    check_set_output_transform_pandas,
+    check_transformer_get_feature_names_out,
+    check_transformer_get_feature_names_out_pandas,
+)
+
+from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator
+from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer
+
+HELD_OUT = "fit_transform returns held-out scores, by design other ones than fit followed by transform"
+CROSS_FIT_FAILURES = {
+    "check_transformer_general": HELD_OUT,
+    "check_transformer_data_not_an_array": HELD_OUT,
+}
+
+
+def run(estimator, expected_failures=None):
+    """Return how many checks passed; fail on any other outcome than a pass or a failure that is expected."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = check_estimator(
+            estimator, expected_failed_checks=expected_failures or {}, on_skip=None, on_fail=None
+        )
+    failed = {r["check_name"]: repr(r["exception"]) for r in results if r["status"] == "failed"}
+    assert failed == {}
+    xfailed = {r["check_name"] for r in results if r["status"] == "xfail"}
+    assert xfailed == set(expected_failures or {}), "an expected failure no longer fails"
+    skipped = {r["check_name"] for r in results if r["status"] == "skipped"}
+    assert skipped <= {"check_array_api_input"}, "scikit-learn runs this one only with SCIPY_ARRAY_API=1"
+    return sum(r["status"] == "passed" for r in results)
+
+
+# three folds as scikit-learn itself uses here: some checks have three rows of a class
+@pytest.mark.parametrize(
+    ("model", "at_least"),
+    [
+        (CalibratedClassifier(LogisticRegression(), cv=3), 60),
+        (CalibratedClassifier(LogisticRegression(), IsotonicCalibrator(), cv=3), 60),
+        (CalibratedClassifier(LogisticRegression(), PlattCalibrator(), cv=3, ensemble=False), 60),
+        (CalibratedClassifier(GaussianNB(), IsotonicCalibrator(), cv=3, ensemble=False), 58),
+        (CalibratedClassifier(LogisticRegression(), "passthrough", ensemble=False), 60),
+        (CalibratedClassifier(LogisticRegression(), LogisticRegression(), cv=3), 60),
+    ],
+    ids=["default", "isotonic", "platt-pooled", "dense-estimator", "passthrough", "classifier"],
+)
+def test_calibrated_classifier(model, at_least):
+    assert run(model) >= at_least
+
+
+def test_cross_fit_scorer():
+    assert run(CrossFitScorer(LogisticRegression(), cv=3), CROSS_FIT_FAILURES) >= 49
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        check_get_feature_names_out_error,
+        check_global_output_transform_pandas,
+        check_set_output_transform,
+        check_set_output_transform_pandas,
+        check_transformer_get_feature_names_out,
+        check_transformer_get_feature_names_out_pandas,
+    ],
+    ids=lambda check: check.__name__,
+)
+def test_cross_fit_scorer_names_and_output(check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check("CrossFitScorer", CrossFitScorer(LogisticRegression(), cv=3))
+
+
+def test_repr_and_html():
+    model = CalibratedClassifier(FrozenEstimator(GaussianNB()), IsotonicCalibrator())
+    assert repr(model).startswith("CalibratedClassifier(calibrator=IsotonicCalibrator()")
+    html = model._repr_html_()
+    assert "IsotonicCalibrator" in html
+    assert "GaussianNB" in html

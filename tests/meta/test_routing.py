@@ -1,0 +1,213 @@
+"""Who receives weights, groups and other metadata, with and without scikit-learn's metadata routing."""
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.datasets import make_classification
+from sklearn.exceptions import UnsetMetadataPassedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score, cross_validate
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import SplineTransformer, StandardScaler
+from sklearn.utils.metadata_routing import get_routing_for_object
+
+from sklearn_calib.calibrators import IsotonicCalibrator, OneVsRestCalibrator, PlattCalibrator
+from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer
+
+X, Y = make_classification(120, n_features=4, flip_y=0.2, random_state=0)
+WEIGHT = np.random.default_rng(0).integers(1, 6, 120).astype(float)
+GROUPS = np.arange(120) % 4
+# the row number as a feature lets a witness tell which rows, and hence which weights, it should see
+NUMBERED = np.column_stack([X, np.arange(120)])
+
+
+class Witness(ClassifierMixin, BaseEstimator):
+    """A classifier that remembers what it was given."""
+
+    def fit(self, X, y, sample_weight=None, note=None):
+        self.rows_ = X[:, -1].astype(int)
+        self.weight_ = None if sample_weight is None else np.asarray(sample_weight)
+        self.note_ = note
+        self.inner_ = GaussianNB().fit(X[:, :-1], y, sample_weight=sample_weight)
+        self.classes_ = self.inner_.classes_
+        return self
+
+    def predict_proba(self, X):
+        return self.inner_.predict_proba(X[:, :-1])
+
+
+class WitnessCalibrator(IsotonicCalibrator):
+    """A calibrator that remembers its weights."""
+
+    def fit(self, X, y, sample_weight=None):
+        self.weight_ = None if sample_weight is None else np.asarray(sample_weight)
+        return super().fit(X, y, sample_weight=sample_weight)
+
+
+@pytest.fixture
+def routing():
+    with sklearn.config_context(enable_metadata_routing=True):
+        yield
+
+
+def test_without_routing_weights_reach_estimator_and_calibrator():
+    model = CalibratedClassifier(Witness(), WitnessCalibrator(), cv=3)
+    model.fit(NUMBERED, Y, sample_weight=WEIGHT, note="kept")
+    for pair in model.calibrated_classifiers_:
+        train = pair.estimator.rows_
+        np.testing.assert_array_equal(pair.estimator.weight_, WEIGHT[train])
+        assert pair.estimator.note_ == "kept"
+        held_out = np.setdiff1d(np.arange(120), train)
+        np.testing.assert_array_equal(pair.calibrator.weight_, WEIGHT[held_out])
+    pooled = CalibratedClassifier(Witness(), WitnessCalibrator(), cv=3, ensemble=False)
+    pooled.fit(NUMBERED, Y, sample_weight=WEIGHT)
+    np.testing.assert_array_equal(pooled.estimators_[0].weight_, WEIGHT)
+    np.testing.assert_array_equal(pooled.calibrators_[0].weight_, WEIGHT)
+
+
+def test_weights_and_routing_survive_the_way_to_worker_processes(routing):
+    estimator = GaussianNB().set_fit_request(sample_weight=True)
+    calibrator = IsotonicCalibrator().set_fit_request(sample_weight=True)
+    one, two = (
+        CalibratedClassifier(estimator, calibrator, cv=2, n_jobs=n_jobs).fit(X, Y, sample_weight=WEIGHT)
+        for n_jobs in (1, 2)
+    )
+    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+
+
+def test_metadata_of_row_length_is_split():
+    note = np.arange(120) * 10
+    model = CalibratedClassifier(Witness(), IsotonicCalibrator(), cv=3).fit(NUMBERED, Y, note=note)
+    for estimator in model.estimators_:
+        np.testing.assert_array_equal(estimator.note_, estimator.rows_ * 10)
+
+
+def test_search_as_calibrator_receives_weights():
+    search = GridSearchCV(WitnessCalibrator(), {}, cv=2)
+    model = CalibratedClassifier(GaussianNB(), search, cv=2, ensemble=False).fit(X, Y, sample_weight=WEIGHT)
+    np.testing.assert_array_equal(model.calibrators_[0].best_estimator_.weight_, WEIGHT)
+
+
+@pytest.mark.parametrize(
+    ("estimator_wants", "calibrator_wants"), [(True, True), (True, False), (False, True)]
+)
+@pytest.mark.parametrize("ensemble", [True, False])
+def test_requests_decide(routing, estimator_wants, calibrator_wants, ensemble):
+    model = CalibratedClassifier(
+        Witness().set_fit_request(sample_weight=estimator_wants, note=False),
+        WitnessCalibrator().set_fit_request(sample_weight=calibrator_wants),
+        ensemble=ensemble,
+    ).fit(NUMBERED, Y, sample_weight=WEIGHT)
+    assert all((estimator.weight_ is not None) == estimator_wants for estimator in model.estimators_)
+    assert all((calibrator.weight_ is not None) == calibrator_wants for calibrator in model.calibrators_)
+
+
+def test_unrequested_weights_are_an_error_that_names_the_part(routing):
+    model = CalibratedClassifier(GaussianNB().set_fit_request(sample_weight=True), IsotonicCalibrator())
+    with pytest.raises(UnsetMetadataPassedError, match=r"IsotonicCalibrator\.fit"):
+        model.fit(X, Y, sample_weight=WEIGHT)
+    with pytest.raises(UnsetMetadataPassedError, match=r"GaussianNB\.fit"):
+        CrossFitScorer(GaussianNB()).fit_transform(X, Y, sample_weight=WEIGHT)
+    nowhere = CalibratedClassifier(
+        GaussianNB().set_fit_request(sample_weight=False),
+        IsotonicCalibrator().set_fit_request(sample_weight=False),
+    )
+    with pytest.raises(TypeError, match=r"unexpected argument.*sample_weight"):
+        nowhere.fit(X, Y, sample_weight=WEIGHT)
+    with pytest.raises(TypeError, match=r"unexpected argument.*colour"):
+        CalibratedClassifier(GaussianNB(), IsotonicCalibrator()).fit(X, Y, colour=WEIGHT)
+
+
+def test_the_router_itself_requests_nothing(routing):
+    for model in (CalibratedClassifier(GaussianNB()), CrossFitScorer(GaussianNB())):
+        assert not hasattr(model, "set_fit_request")
+        assert not hasattr(model, "set_fit_transform_request")
+        assert get_routing_for_object(model)._self_request is None
+
+
+def test_defaults_request_weights(routing):
+    model = CalibratedClassifier().fit(X, Y, sample_weight=WEIGHT)
+    with sklearn.config_context(enable_metadata_routing=False):
+        expected = CalibratedClassifier().fit(X, Y, sample_weight=WEIGHT)
+    np.testing.assert_array_equal(model.predict_proba(X), expected.predict_proba(X))
+
+
+@pytest.mark.parametrize("ensemble", [True, False])
+def test_groups_are_routed_to_the_splitter_from_outside(routing, ensemble):
+    model = CalibratedClassifier(GaussianNB(), IsotonicCalibrator(), cv=GroupKFold(2), ensemble=ensemble)
+    outer = cross_validate(model, X, Y, cv=GroupKFold(2), params={"groups": GROUPS}, return_estimator=True)
+    assert np.isfinite(outer["test_score"]).all()
+    folds = list(GroupKFold(4).split(X, Y, GROUPS))
+    by_groups, by_list = (
+        CalibratedClassifier(GaussianNB(), IsotonicCalibrator(), cv=cv, ensemble=ensemble)
+        for cv in (GroupKFold(4), folds)
+    )
+    np.testing.assert_array_equal(
+        by_groups.fit(X, Y, groups=GROUPS).predict_proba(X), by_list.fit(X, Y).predict_proba(X)
+    )
+
+
+def test_weights_pass_pipelines_searches_and_lifts(routing):
+    y = np.digitize(X[:, 0] + X[:, 1], [-0.5, 0.8])
+    estimator = make_pipeline(StandardScaler(), LogisticRegression().set_fit_request(sample_weight=True))
+    estimator[0].set_fit_request(sample_weight=False)
+    calibrator = PlattCalibrator(link="identity").set_fit_request(sample_weight=True)
+    model = CalibratedClassifier(estimator, calibrator, cv=2)
+    plain = model.fit(X, y).predict_proba(X)
+    weighted = model.fit(X, y, sample_weight=WEIGHT).predict_proba(X)
+    assert np.abs(plain - weighted).max() > 1e-3
+    assert all(isinstance(lifted, OneVsRestCalibrator) for lifted in model.calibrators_)
+    search = GridSearchCV(model, {"calibrator__link": ["identity", "logit"]}, cv=2)
+    search.fit(X, y, sample_weight=WEIGHT)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    spline = make_pipeline(
+        SplineTransformer(n_knots=3).set_fit_request(sample_weight=False),
+        LogisticRegression().set_fit_request(sample_weight=True),
+    )
+    first, second = (
+        CalibratedClassifier(GaussianNB().set_fit_request(sample_weight=False), spline, cv=2)
+        .fit(X, Y, sample_weight=weight)
+        .predict_proba(X)
+        for weight in (None, WEIGHT)
+    )
+    assert np.abs(first - second).max() > 1e-3
+
+
+def test_frozen_estimator_and_passthrough_route(routing):
+    base = GaussianNB().fit(X, Y)
+    model = CalibratedClassifier(
+        FrozenEstimator(base), WitnessCalibrator().set_fit_request(sample_weight=True)
+    )
+    model.fit(X, Y, sample_weight=WEIGHT)
+    np.testing.assert_array_equal(model.calibrators_[0].weight_, WEIGHT)
+    plain = CalibratedClassifier(
+        GaussianNB().set_fit_request(sample_weight=True), "passthrough", ensemble=False
+    ).fit(X, Y, sample_weight=WEIGHT)
+    expected = GaussianNB().fit(X, Y, sample_weight=WEIGHT).predict_proba(X)
+    np.testing.assert_allclose(plain.predict_proba(X), expected, atol=1e-14)
+
+
+def test_weights_are_routed_through_a_cross_fit_pipeline(routing):
+    stage = CrossFitScorer(Witness().set_fit_request(sample_weight=True, note=False), cv=3)
+    calibrator = WitnessCalibrator().set_fit_request(sample_weight=True)
+    calibrator.set_score_request(sample_weight=True)
+    model = make_pipeline(stage, calibrator).fit(NUMBERED, Y, sample_weight=WEIGHT)
+    np.testing.assert_array_equal(model[0].estimator_.weight_, WEIGHT)
+    np.testing.assert_array_equal(model[1].weight_, WEIGHT)
+    scores = cross_val_score(model, NUMBERED, Y, params={"sample_weight": WEIGHT}, cv=2)
+    assert np.isfinite(scores).all()
+    grouped = make_pipeline(CrossFitScorer(GaussianNB(), cv=GroupKFold(2)), IsotonicCalibrator())
+    by_list = make_pipeline(
+        CrossFitScorer(GaussianNB(), cv=list(GroupKFold(2).split(X, Y, GROUPS))), IsotonicCalibrator()
+    )
+    np.testing.assert_array_equal(
+        grouped.fit(X, Y, groups=GROUPS).predict_proba(X), by_list.fit(X, Y).predict_proba(X)
+    )
+
+
+def test_fit_alone_accepts_groups_of_the_splitter(routing):
+    stage = CrossFitScorer(GaussianNB(), cv=GroupKFold(2)).fit(X, Y, groups=GROUPS)
+    assert stage.transform(X).shape == (120, 1)
