@@ -228,7 +228,9 @@ def check_scores(X: Any, name: str = "X", *, kind: str) -> Array:
     if not np.isfinite(scores).all():
         row = int(np.argwhere(~np.isfinite(scores))[0, 0])
         value = scores[row][~np.isfinite(scores[row])].flat[0] if columns > 1 else scores.flat[row]
-        raise ValueError(f"{name} contains {value} at row {row}. Remove or impute missing scores first.")
+        raise ValueError(
+            f"{name} contains {_shown(value)} at row {row}. Remove or impute missing scores first."
+        )
     if columns == 1:
         return scores.reshape(-1)
     return scores[:, 1] - scores[:, 0] if columns == 2 else scores
@@ -353,6 +355,11 @@ def _check_unit_interval(p: Array, name: str) -> Array:
         f"{name} contains {p[row]!r} at row {row}, outside [0, 1]. Pass probabilities; turn decision scores "
         "or logits into probabilities first (a calibrator with link='identity' or 'logit' does this)."
     )
+
+
+def _shown(value: float) -> str:
+    """Return the usual name of a number that is not finite."""
+    return "NaN" if np.isnan(value) else str(value)
 
 
 def _check_length(name: str, found: int, other: str, expected: int) -> None:

@@ -222,7 +222,7 @@ def test_from_estimator_refuses_what_it_cannot_draw():
         ({"confidence": 1.0}, ValueError, "confidence must lie strictly between"),
         ({"bandwidth": -1.0}, ValueError, "bandwidth must be positive"),
         ({"bandwidth": "silverman"}, ValueError, "bandwidth must be one of"),
-        ({"y_proba": [0.1, np.nan, 0.3]}, ValueError, "y_proba contains nan"),
+        ({"y_proba": [0.1, np.nan, 0.3]}, ValueError, "y_proba contains NaN"),
         ({"y_proba": [0.1, 1.0000001, 0.3]}, ValueError, "y_proba contains"),
         ({"y_true": [0, 1, 2]}, ValueError, "y_true has 3 distinct values"),
         ({"y_true": [0, 1]}, ValueError, "y_true has 2 rows"),
