@@ -349,10 +349,10 @@ def _check_unit_interval(p: Array, name: str) -> Array:
     row = int(np.flatnonzero(~((p >= 0) & (p <= 1)))[0])
     if not np.isfinite(p[row]):
         raise ValueError(
-            f"{name} contains {p[row]} at row {row}. Remove or impute missing predictions first."
+            f"{name} contains {_shown(p[row])} at row {row}. Remove or impute missing predictions first."
         )
     raise ValueError(
-        f"{name} contains {p[row]!r} at row {row}, outside [0, 1]. Pass probabilities; turn decision scores "
+        f"{name} contains {float(p[row])!r} at row {row}, outside [0, 1]. Pass probabilities; turn decision scores "
         "or logits into probabilities first (a calibrator with link='identity' or 'logit' does this)."
     )
 

@@ -1,0 +1,67 @@
+"""Every calibrator with the properties that the generated tests check.
+
+A new calibrator is one row here.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from sklearn_calib.calibrators import (
+    BaseCalibrator,
+    IsotonicCalibrator,
+    ModifiedPlattCalibrator,
+    OneVsRestCalibrator,
+    PlattCalibrator,
+    TemperatureCalibrator,
+)
+
+
+@dataclass(frozen=True)
+class CalibratorCase:
+    """A calibrator with fixed parameters and what holds for it.
+
+    ``monotone``: the binary map never reverses two scores; it then has a certificate. ``strict``: nor does it
+    merge them. ``multiclass``: takes K columns. ``flip``: calibrating 1 - p for 1 - y gives 1 - h(p).
+    ``log_odds``: what K columns hold is not probabilities but logits.
+    """
+
+    name: str
+    make: Callable[[], BaseCalibrator]
+    monotone: bool = True
+    strict: bool = False
+    multiclass: bool = False
+    flip: bool = True
+    log_odds: bool = False
+
+
+CALIBRATORS = [
+    CalibratorCase("isotonic", IsotonicCalibrator),
+    CalibratorCase("isotonic_step", partial(IsotonicCalibrator, interpolation="step"), flip=False),
+    CalibratorCase("platt", PlattCalibrator, strict=True),
+    CalibratorCase("platt_identity", partial(PlattCalibrator, link="identity"), strict=True),
+    CalibratorCase("modified_platt", ModifiedPlattCalibrator, strict=True),
+    CalibratorCase("modified_platt_mean", partial(ModifiedPlattCalibrator, tolerance=0.0)),
+    CalibratorCase(
+        "modified_platt_isotonic", partial(ModifiedPlattCalibrator, tolerance=0.0, fallback="isotonic")
+    ),
+    CalibratorCase("temperature", TemperatureCalibrator, strict=True, multiclass=True),
+    # log-odds may be any numbers, probabilities too, but then they have no flip symmetry around 1/2
+    CalibratorCase(
+        "temperature_identity",
+        partial(TemperatureCalibrator, link="identity"),
+        strict=True,
+        multiclass=True,
+        flip=False,
+        log_odds=True,
+    ),
+    CalibratorCase(
+        "one_vs_rest_isotonic",
+        partial(OneVsRestCalibrator, IsotonicCalibrator()),
+        monotone=False,
+        multiclass=True,
+    ),
+    CalibratorCase(
+        "one_vs_rest_platt", partial(OneVsRestCalibrator, PlattCalibrator()), monotone=False, multiclass=True
+    ),
+]

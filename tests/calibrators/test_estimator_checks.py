@@ -1,0 +1,80 @@
+"""scikit-learn's own checks of estimators, all of them, on every calibrator.
+
+These checks pass two-dimensional features. A calibrator that declared one-dimensional input would be spared
+nearly all of them. So each one is checked through a subclass that makes a score of the columns and is otherwise
+the calibrator itself.
+"""
+
+import warnings
+
+import numpy as np
+import pytest
+import sklearn
+from scipy.sparse import issparse
+from scipy.special import expit
+from sklearn.utils.estimator_checks import check_estimator
+from sklearn.utils.fixes import parse_version
+from sklearn.utils.validation import validate_data
+
+from sklearn_calib._validation import check_scores
+from tests.calibrators._registry import CALIBRATORS
+
+LEAST_PASSED = 62
+ONE_DIMENSIONAL = "a calibrator takes one-dimensional input, by design"
+EXPECTED_FAILURES = {
+    "check_fit1d": ONE_DIMENSIONAL,
+    "check_fit2d_predict1d": ONE_DIMENSIONAL,
+    "check_dtype_object": "wants a TypeError for a dictionary among the numbers; the border raises ValueError",
+}
+EXPECTED_FAILURES_OF_MULTICLASS = {
+    "check_classifier_not_supporting_multiclass": "only the subclass of the test is binary",
+}
+if parse_version(sklearn.__version__) < parse_version("1.7"):
+    EXPECTED_FAILURES["check_sample_weight_equivalence_on_dense_data"] = (
+        "makes labels binary by 'equal to the first one', after shuffling only one of the two samples"
+    )
+
+
+class ScoreOfColumns:
+    """Turns features into one score: their alternating sum, as a probability where one is declared."""
+
+    def _check_scores(self, X, y="no_validation", *, reset):
+        validate_data(self, X, y, reset=reset, skip_check_array=True)
+        if issparse(X):
+            return check_scores(X, kind=self._score_kind())
+        scores = np.asarray(X)
+        if scores.ndim == 2 and scores.size:
+            numbers = scores.dtype.kind in "iuf"
+            scores = scores @ (-1) ** np.arange(scores.shape[1]) if numbers else scores[:, 0]
+        if self._score_kind() == "probability" and scores.dtype.kind in "iuf":
+            scores = np.where(np.isfinite(scores), expit(scores), scores)
+        return check_scores(scores, kind=self._score_kind())
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.one_d_array = False
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+def on_columns(calibrator):
+    """Return the calibrator as an instance of such a subclass, which pickle can find."""
+    base = type(calibrator)
+    name = f"{base.__name__}OnColumns"
+    if name not in globals():
+        globals()[name] = type(
+            name, (ScoreOfColumns, base), {"__init__": base.__init__, "__module__": __name__}
+        )
+    return globals()[name](**calibrator.get_params(deep=False))
+
+
+@pytest.mark.parametrize("case", CALIBRATORS, ids=lambda case: case.name)
+def test_passes_the_checks_of_scikit_learn(case):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = check_estimator(on_columns(case.make()), on_fail=None)
+    passed = [result["check_name"] for result in results if result["status"] == "passed"]
+    failed = {result["check_name"]: result["exception"] for result in results if result["status"] == "failed"}
+    expected = EXPECTED_FAILURES | (EXPECTED_FAILURES_OF_MULTICLASS if case.multiclass else {})
+    assert failed.keys() == expected.keys(), failed
+    assert len(passed) >= LEAST_PASSED
