@@ -23,7 +23,7 @@ class CalibratorCase:
 
     ``monotone``: the binary map never reverses two scores; it then has a certificate. ``strict``: nor does it
     merge them. ``multiclass``: takes K columns. ``flip``: calibrating 1 - p for 1 - y gives 1 - h(p).
-    ``log_odds``: what K columns hold is not probabilities but logits.
+    ``constant``: the map ignores the score. ``log_odds``: what K columns hold is not probabilities but logits.
     """
 
     name: str
@@ -32,6 +32,7 @@ class CalibratorCase:
     strict: bool = False
     multiclass: bool = False
     flip: bool = True
+    constant: bool = False
     log_odds: bool = False
 
 
@@ -41,7 +42,7 @@ CALIBRATORS = [
     CalibratorCase("platt", PlattCalibrator, strict=True),
     CalibratorCase("platt_identity", partial(PlattCalibrator, link="identity"), strict=True),
     CalibratorCase("modified_platt", ModifiedPlattCalibrator, strict=True),
-    CalibratorCase("modified_platt_mean", partial(ModifiedPlattCalibrator, tolerance=0.0)),
+    CalibratorCase("modified_platt_mean", partial(ModifiedPlattCalibrator, tolerance=0.0), constant=True),
     CalibratorCase(
         "modified_platt_isotonic", partial(ModifiedPlattCalibrator, tolerance=0.0, fallback="isotonic")
     ),
