@@ -297,7 +297,18 @@ def test_missing_values_pass_if_the_estimator_takes_them(binary):
 
 
 def test_tags_follow_the_estimator():
-    assert get_tags(CalibratedClassifier(LogisticRegression())).input_tags.sparse
+    class Sparse(GaussianNB):
+        def __sklearn_tags__(self):
+            tags = super().__sklearn_tags__()
+            tags.input_tags.sparse = True
+            return tags
+
+    for estimator in (Sparse(), GaussianNB(), HistGradientBoostingClassifier()):
+        inner = get_tags(estimator)
+        tags = get_tags(CalibratedClassifier(estimator))
+        assert tags.input_tags == inner.input_tags
+        assert tags.classifier_tags == inner.classifier_tags
+    assert get_tags(CalibratedClassifier(Sparse())).input_tags.sparse
     assert not get_tags(CalibratedClassifier(GaussianNB())).input_tags.sparse
     assert get_tags(CalibratedClassifier(SVC(kernel="precomputed"))).input_tags.pairwise
     assert get_tags(CalibratedClassifier()).estimator_type == "classifier"

@@ -8,6 +8,7 @@ from sklearn.datasets import make_classification
 from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import get_scorer
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score, cross_validate
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
@@ -160,7 +161,8 @@ def test_weights_pass_pipelines_searches_and_lifts(routing):
     weighted = model.fit(X, y, sample_weight=WEIGHT).predict_proba(X)
     assert np.abs(plain - weighted).max() > 1e-3
     assert all(isinstance(lifted, OneVsRestCalibrator) for lifted in model.calibrators_)
-    search = GridSearchCV(model, {"calibrator__link": ["identity", "logit"]}, cv=2)
+    scorer = get_scorer("neg_log_loss").set_score_request(sample_weight=True)
+    search = GridSearchCV(model, {"calibrator__link": ["identity", "logit"]}, scoring=scorer, cv=2)
     search.fit(X, y, sample_weight=WEIGHT)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     spline = make_pipeline(
@@ -193,11 +195,11 @@ def test_frozen_estimator_and_passthrough_route(routing):
 def test_weights_are_routed_through_a_cross_fit_pipeline(routing):
     stage = CrossFitScorer(Witness().set_fit_request(sample_weight=True, note=False), cv=3)
     calibrator = WitnessCalibrator().set_fit_request(sample_weight=True)
-    calibrator.set_score_request(sample_weight=True)
     model = make_pipeline(stage, calibrator).fit(NUMBERED, Y, sample_weight=WEIGHT)
     np.testing.assert_array_equal(model[0].estimator_.weight_, WEIGHT)
     np.testing.assert_array_equal(model[1].weight_, WEIGHT)
-    scores = cross_val_score(model, NUMBERED, Y, params={"sample_weight": WEIGHT}, cv=2)
+    scorer = get_scorer("neg_brier_score").set_score_request(sample_weight=True)
+    scores = cross_val_score(model, NUMBERED, Y, params={"sample_weight": WEIGHT}, cv=2, scoring=scorer)
     assert np.isfinite(scores).all()
     grouped = make_pipeline(CrossFitScorer(GaussianNB(), cv=GroupKFold(2)), IsotonicCalibrator())
     by_list = make_pipeline(
