@@ -23,7 +23,7 @@ class CalibratorCase:
 
     ``monotone``: the binary map never reverses two scores; it then has a certificate. ``strict``: nor does it
     merge them. ``multiclass``: takes K columns. ``flip``: calibrating 1 - p for 1 - y gives 1 - h(p).
-    ``constant``: the map ignores the score. ``log_odds``: what K columns hold is not probabilities but logits.
+    ``constant``: the map ignores the score. ``log_odds``: K columns hold logits, not probabilities.
     """
 
     name: str

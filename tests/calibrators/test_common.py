@@ -1,0 +1,324 @@
+"""Properties that every calibrator has, generated from the registry."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+
+from tests.calibrators._registry import CALIBRATORS
+
+TOLERANCE = 1e-10
+GRID = np.linspace(0.0, 1.0, 101)
+
+every_calibrator = pytest.mark.parametrize("case", CALIBRATORS, ids=lambda case: case.name)
+
+
+def calibrators_with(flag):
+    chosen = [case for case in CALIBRATORS if getattr(case, flag)]
+    return pytest.mark.parametrize("case", chosen, ids=lambda case: case.name)
+
+
+@pytest.fixture
+def data():
+    """Probabilities with ties, outcomes that they overstate, and integer weights, some of them zero."""
+    rng = np.random.default_rng(8)
+    p = np.concatenate([rng.random(90), np.repeat([0.0, 0.3, 0.5, 1.0], 5)])
+    y = (rng.random(110) < 0.3 + 0.4 * p).astype(int)
+    return p, y, rng.integers(0, 4, 110)
+
+
+@pytest.fixture
+def classes():
+    """Probabilities of three classes, labels drawn from a flatter version, and integer weights."""
+    rng = np.random.default_rng(9)
+    proba = rng.dirichlet([0.7, 0.7, 0.7], 150)
+    flat = np.sqrt(proba) / np.sqrt(proba).sum(axis=1, keepdims=True)
+    y = (flat.cumsum(axis=1) > rng.random((150, 1))).argmax(axis=1)
+    return proba, y, rng.integers(0, 4, 150)
+
+
+def columns(case, proba):
+    """What the calibrator takes for several classes."""
+    return np.log(np.maximum(proba, 1e-12)) if case.log_odds else proba
+
+
+@every_calibrator
+def test_probabilities_are_probabilities(case, data):
+    p, y, _ = data
+    proba = case.make().fit(p, y).predict_proba(GRID)
+    assert proba.shape == (101, 2)
+    assert proba.dtype == np.float64
+    assert proba.min() >= 0
+    assert proba.max() <= 1
+    np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=0, atol=1e-15)
+
+
+@every_calibrator
+def test_shape_of_the_input_is_kept(case, data):
+    p, y, _ = data
+    both = np.column_stack([1 - p, p])
+    # for two logits the margin is their difference
+    two = np.column_stack([np.zeros_like(p), p]) if case.log_odds else both
+    flat, column, pair = (case.make().fit(X, y).transform(X) for X in (p, p[:, None], two))
+    assert (flat.shape, column.shape, pair.shape) == ((110,), (110, 1), (110, 2))
+    np.testing.assert_array_equal(column[:, 0], flat)
+    np.testing.assert_array_equal(pair[:, 1], flat)
+    np.testing.assert_array_equal(pair[:, 0], 1 - flat)
+    fitted = case.make().fit(p, y)
+    np.testing.assert_array_equal(fitted.transform(p[:, None])[:, 0], flat)
+    np.testing.assert_array_equal(fitted.predict_proba(p)[:, 1], flat)
+
+
+@every_calibrator
+def test_predicts_the_more_probable_label(case, data):
+    p, y, _ = data
+    calibrator = case.make().fit(p, np.where(y == 1, "yes", "no"))
+    assert calibrator.classes_.tolist() == ["no", "yes"]
+    proba = calibrator.predict_proba(GRID)[:, 1]
+    np.testing.assert_array_equal(calibrator.predict(GRID), np.where(proba > 0.5, "yes", "no"))
+    np.testing.assert_array_equal(proba, case.make().fit(p, y).predict_proba(GRID)[:, 1])
+
+
+@every_calibrator
+@pytest.mark.parametrize("labels", [(False, True), (-1, 1), (7, 3), ("b", "a")])
+def test_labels_may_be_anything_ordered(case, data, labels):
+    p, y, _ = data
+    named = np.array(sorted(labels))[y]
+    calibrator = case.make().fit(p, named)
+    np.testing.assert_array_equal(calibrator.transform(GRID), case.make().fit(p, y).transform(GRID))
+    assert set(calibrator.predict(GRID)) <= set(named)
+
+
+@every_calibrator
+def test_weight_is_repetition(case, data):
+    p, y, w = data
+    weighted = case.make().fit(p, y, w).transform(GRID)
+    repeated = case.make().fit(np.repeat(p, w), np.repeat(y, w)).transform(GRID)
+    np.testing.assert_allclose(weighted, repeated, rtol=0, atol=TOLERANCE)
+
+
+@every_calibrator
+def test_weight_zero_is_removal(case, data):
+    p, y, w = data
+    weighted = case.make().fit(p, y, w).transform(GRID)
+    removed = case.make().fit(p[w > 0], y[w > 0], w[w > 0]).transform(GRID)
+    np.testing.assert_array_equal(weighted, removed)
+
+
+@every_calibrator
+def test_weights_of_one_change_nothing(case, data):
+    p, y, _ = data
+    np.testing.assert_allclose(
+        case.make().fit(p, y, np.ones(110)).transform(GRID),
+        case.make().fit(p, y).transform(GRID),
+        rtol=0,
+        atol=TOLERANCE,
+    )
+
+
+@every_calibrator
+def test_row_order_does_not_matter(case, data):
+    p, y, w = data
+    order = np.random.default_rng(0).permutation(110)
+    for weight, shuffled in ((None, None), (w, w[order])):
+        np.testing.assert_array_equal(
+            case.make().fit(p[order], y[order], shuffled).transform(GRID),
+            case.make().fit(p, y, weight).transform(GRID),
+        )
+
+
+@calibrators_with("monotone")
+def test_ranking_is_kept(case, data):
+    p, y, w = data
+    for weight in (None, w):
+        steps = np.diff(case.make().fit(p, y, weight).transform(GRID))
+        assert steps.min() > 0 if case.strict else steps.min() >= 0
+
+
+@calibrators_with("monotone")
+def test_nearby_scores_are_not_reversed(case, data):
+    p, y, _ = data
+    calibrator = case.make().fit(p, y)
+    rng = np.random.default_rng(1)
+    near = np.concatenate([[x, np.nextafter(x, 2)] for x in rng.random(500)])
+    # the last bit belongs to the exponential function
+    assert np.diff(calibrator.transform(np.sort(near))).min() >= -2e-16
+
+
+@calibrators_with("flip")
+def test_flip_symmetry(case, data):
+    p, y, w = data
+    p = np.round(p * 64) / 64  # so that 1 - p is exact
+    straight, flipped = case.make().fit(p, y, w), case.make().fit(1 - p, 1 - y, w)
+    grid = np.linspace(0, 1, 129)
+    np.testing.assert_allclose(flipped.transform(1 - grid), 1 - straight.transform(grid), rtol=0, atol=1e-10)
+
+
+@every_calibrator
+def test_input_is_read_only_and_unchanged(case, data):
+    arrays = [array.copy() for array in data]
+    for array in arrays:
+        array.flags.writeable = False
+    calibrator = case.make().fit(*arrays)
+    calibrator.predict_proba(arrays[0])
+    result = calibrator.transform(arrays[0])
+    for array, original in zip(arrays, data, strict=True):
+        np.testing.assert_array_equal(array, original)
+    assert not np.shares_memory(result, arrays[0])
+
+
+@every_calibrator
+def test_single_precision_is_raised_first(case, data):
+    p, y, w = data
+    single = p.astype(np.float32)
+    low, high = (case.make().fit(X, y, w) for X in (single, single.astype(np.float64)))
+    np.testing.assert_array_equal(low.transform(single), high.transform(single.astype(np.float64)))
+
+
+@every_calibrator
+def test_pickle_and_clone(case, data):
+    p, y, w = data
+    fitted = case.make().fit(p, y, w)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(fitted)).transform(GRID), fitted.transform(GRID))
+    fresh = clone(fitted)
+    assert not hasattr(fresh, "classes_")
+    np.testing.assert_array_equal(fresh.fit(p, y, w).transform(GRID), fitted.transform(GRID))
+
+
+@every_calibrator
+def test_second_fit_leaves_no_trace_of_the_first(case, data):
+    p, y, w = data
+    refitted = case.make().fit(1 - p, y).fit(p, y, w)
+    np.testing.assert_array_equal(refitted.transform(GRID), case.make().fit(p, y, w).transform(GRID))
+    assert vars(refitted).keys() == vars(case.make().fit(p, y, w)).keys()
+
+
+@every_calibrator
+def test_index_of_pandas_is_ignored(case, data):
+    p, y, w = data
+    index = np.random.default_rng(0).permutation(110)
+    expected = case.make().fit(p, y, w).transform(p)
+    series = pd.Series(p, index=index)
+    calibrator = case.make().fit(series, pd.Series(y), pd.Series(w, index=index[::-1]))
+    np.testing.assert_array_equal(calibrator.transform(series), expected)
+
+
+@every_calibrator
+def test_names_of_columns(case, data):
+    p, y, _ = data
+    frame = pd.DataFrame({"score": p})
+    calibrator = case.make().fit(frame, y)
+    assert calibrator.feature_names_in_.tolist() == ["score"]
+    assert calibrator.get_feature_names_out().tolist() == ["score"]
+    assert case.make().fit(p, y).get_feature_names_out().tolist() == ["x0"]
+    with pytest.raises(ValueError, match="feature names should match"):
+        calibrator.transform(frame.rename(columns={"score": "other"}))
+
+
+@every_calibrator
+def test_output_as_dataframe(case, data):
+    p, y, _ = data
+    index = np.random.default_rng(0).permutation(110)
+    frame = pd.DataFrame({"score": p}, index=index)
+    expected = case.make().fit(p, y).transform(p)
+    output = case.make().set_output(transform="pandas").fit(frame, y).transform(frame)
+    pd.testing.assert_frame_equal(output, pd.DataFrame({"score": expected}, index=index))
+    polars_frame = pl.DataFrame({"score": p})
+    output = case.make().set_output(transform="polars").fit(polars_frame, y).transform(polars_frame)
+    assert output.equals(pl.DataFrame({"score": expected}))
+    for container in ("pandas", "polars"):
+        flat = case.make().set_output(transform=container).fit(p, y).transform(p)
+        assert list(flat.columns) == ["x0"]
+        np.testing.assert_array_equal(np.asarray(flat)[:, 0], expected)
+
+
+@every_calibrator
+@pytest.mark.parametrize("y_value", [0, 1])
+def test_impossible_scores_stay_finite(case, y_value):
+    """Scores of exactly 0 and 1 that are right, and that are wrong."""
+    p = np.repeat([0.0, 1.0], 10)
+    y = np.repeat([y_value, 1 - y_value], 10)
+    proba = case.make().fit(p, y).predict_proba([0.0, 1e-300, 0.5, 1 - 2**-53, 1.0])
+    assert np.isfinite(proba).all()
+    assert ((proba >= 0) & (proba <= 1)).all()
+
+
+@every_calibrator
+def test_equal_scores_give_the_event_rate(case):
+    """One score says nothing; the temperature has an upper end, which is why 1/2 is only approached."""
+    calibrator = case.make().fit(np.full(1000, 0.5), np.repeat([0, 1], 500))
+    np.testing.assert_allclose(calibrator.transform(np.array([0.5])), 0.5, atol=1e-5)
+
+
+@every_calibrator
+def test_large_sample(case):
+    rng = np.random.default_rng(4)
+    p = rng.random(100_000)
+    y = (rng.random(100_000) < p**2).astype(int)
+    proba = case.make().fit(p, y).transform(p)
+    # no calibrator of the registry is worse than the constant event rate, but for log-odds read into p
+    assert np.mean((proba - y) ** 2) <= y.var() + 1e-4 or case.log_odds
+
+
+@calibrators_with("multiclass")
+def test_several_classes(case, classes):
+    proba, y, w = classes
+    X, labels = columns(case, proba), np.array(["a", "b", "c"])[y]
+    calibrator = case.make().fit(X, labels, w)
+    result = calibrator.transform(X)
+    assert result.shape == proba.shape
+    assert result.min() >= 0
+    np.testing.assert_allclose(result.sum(axis=1), 1, rtol=0, atol=1e-14)
+    np.testing.assert_array_equal(calibrator.predict_proba(X), result)
+    np.testing.assert_array_equal(calibrator.predict(X), calibrator.classes_[result.argmax(axis=1)])
+    repeated = case.make().fit(np.repeat(X, w, axis=0), np.repeat(labels, w))
+    np.testing.assert_allclose(repeated.transform(X), result, rtol=0, atol=TOLERANCE)
+    order = np.random.default_rng(0).permutation(150)
+    shuffled = case.make().fit(X[order], labels[order], w[order])
+    np.testing.assert_allclose(shuffled.transform(X), result, rtol=0, atol=TOLERANCE)
+
+
+@calibrators_with("multiclass")
+def test_several_classes_in_a_dataframe(case, classes):
+    proba, y, _ = classes
+    frame = pd.DataFrame(columns(case, proba), columns=["a", "b", "c"], index=np.arange(150) * 3)
+    calibrator = case.make().set_output(transform="pandas").fit(frame, y)
+    output = calibrator.transform(frame)
+    assert output.columns.tolist() == ["a", "b", "c"]
+    assert output.index.equals(frame.index)
+
+
+@calibrators_with("multiclass")
+def test_order_of_classes_does_not_matter(case, classes):
+    proba, y, w = classes
+    X = columns(case, proba)
+    straight = case.make().fit(X, y, w).transform(X)
+    turned = case.make().fit(X[:, ::-1], 2 - y, w).transform(X[:, ::-1])
+    np.testing.assert_allclose(turned[:, ::-1], straight, rtol=0, atol=1e-12)
+
+
+@every_calibrator
+def test_classes_that_a_calibrator_cannot_take(case, classes):
+    proba, y, _ = classes
+    if case.multiclass:
+        with pytest.raises(ValueError, match="X has scores of a binary problem but y has 3 classes"):
+            case.make().fit(proba[:, 0], y)
+        with pytest.raises(ValueError, match="X has 3 columns but y has 2 classes"):
+            case.make().fit(columns(case, proba), np.minimum(y, 1))
+    else:
+        with pytest.raises(ValueError, match="Only binary classification is supported"):
+            case.make().fit(proba, y)
+        with pytest.raises(ValueError, match=r"OneVsRestCalibrator\(calibrator\)"):
+            case.make().fit(proba[:, 0], y)
+
+
+@every_calibrator
+def test_tags_say_what_is_supported(case):
+    tags = case.make().__sklearn_tags__()
+    assert tags.input_tags.one_d_array
+    assert tags.classifier_tags.multi_class == case.multiclass
+    assert tags.estimator_type == "classifier"
+    assert tags.transformer_tags is not None
