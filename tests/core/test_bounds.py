@@ -89,8 +89,8 @@ def test_tail_falls_from_one_to_zero():
     for base_rate in (0.0, 0.001, 0.1, 0.5):
         tail = [bridge_ranges_sf(x, base_rate) for x in np.linspace(0.05, 6, 120)]
         assert tail[0] == pytest.approx(1, abs=1e-8)
-        assert (np.diff(tail) <= 1e-9).all()
-        assert 0 <= tail[-1] < 1e-12
+        assert (np.diff(tail) <= 1e-7).all()
+        assert 0 <= tail[-1] < 1e-7
 
 
 def deviation_over_intervals(t, low, high):
