@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install quickstart test lint format bench ci clean
+.PHONY: install quickstart test lint format docs bench ci clean
 
 install: $(BIN)/python
 	$(BIN)/python -m pip install -e ".[dev]"
@@ -25,6 +25,9 @@ format: install
 	$(BIN)/python -m ruff check --fix .
 	$(BIN)/python -m ruff format .
 
+docs: install
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+
 bench: install
 	$(BIN)/python benchmarks/speed.py
 
@@ -32,4 +35,4 @@ ci:
 	.ci/run
 
 clean:
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache examples/*.png
+	rm -rf .venv docs/_build build dist .pytest_cache .mypy_cache .ruff_cache examples/*.png

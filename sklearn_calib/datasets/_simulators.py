@@ -57,7 +57,7 @@ class Forecasts:
 
     @property
     def true_ece(self) -> float:
-        """Expected calibration error given these forecasts: the mean of |true_proba - y_proba|."""
+        """Expected calibration error given these forecasts: the mean of ``|true_proba - y_proba|``."""
         return float(np.abs(self.true_proba - self.y_proba).mean())
 
     def __str__(self) -> str:

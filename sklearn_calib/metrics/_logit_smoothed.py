@@ -87,7 +87,7 @@ def logit_smoothed_ece(
 
     Nothing is sampled. For Gaussian noise both sums are cosine series evaluated at 16 or more nodes for
     each s, O(n + R/s log(R/s)) for log-odds of range R; where the data leave gaps of many s, the gaps are
-    cut out. For uniform noise the integrand is piecewise of the form |a - b sigma(t)| and is integrated
+    cut out. For uniform noise the integrand is piecewise of the form ``|a - b sigma(t)|`` and is integrated
     exactly, O(n log n).
 
     Like every calibration error it is not a proper score: a constant prediction of the event frequency has
