@@ -223,19 +223,19 @@ def _invert(path: _Path, estimate: float, alpha: float) -> tuple[float, float, f
         if not pending and lower[-1] <= estimate and multiple < _LARGEST_MULTIPLE:
             pending.append(2.0 * multiple)
     # quantiles grow along the path up to simulation noise
-    first = _crossing(np.array(multiples), np.maximum.accumulate(upper), estimate)
-    last = _crossing(np.array(multiples), np.maximum.accumulate(lower), estimate)
-    low = float(np.interp(first, multiples, values))
-    high = float(np.interp(last, multiples, values))
+    upper_curve, lower_curve = np.maximum.accumulate(upper), np.maximum.accumulate(lower)
+    first = _crossing(multiples, upper_curve, upper_curve >= estimate, estimate)
+    last = _crossing(multiples, lower_curve, lower_curve > estimate, estimate)
+    low, high = (float(np.interp(end, multiples, values)) for end in (first, last))
     return min(low, high), max(low, high), floor
 
 
-def _crossing(multiples: Array, curve: Array, level: float) -> float:
-    """Return where a non-decreasing curve first reaches the level, or the end if it never does."""
-    if curve[0] >= level:
-        return float(multiples[0])
-    if curve[-1] < level:
-        return float(multiples[-1])
-    j = int(np.argmax(curve >= level))
+def _crossing(multiples: list[float], curve: Array, passed: NDArray[np.bool_], level: float) -> float:
+    """Return where a non-decreasing curve passes the level, or the end if it does not."""
+    if not passed.any():
+        return multiples[-1]
+    j = int(passed.argmax())
+    if j == 0:
+        return multiples[0]
     share = (level - curve[j - 1]) / (curve[j] - curve[j - 1])
     return float(multiples[j - 1] + share * (multiples[j] - multiples[j - 1]))

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from scipy.integrate import trapezoid
 from scipy.special import expit
 
 from sklearn_calib._core._links import EPS
@@ -36,7 +37,7 @@ def test_uniform_noise_is_the_definition(s):
         inside = np.abs((low + high) / 2 - h) < s / 2
         t = np.linspace(low, high, 4001)
         g = (w[inside] * (y[inside] - expit(t)[:, None])).sum(axis=1)
-        total += np.trapezoid(np.abs(g), t)
+        total += trapezoid(np.abs(g), t)
     value = logit_smoothed_ece(y, p, sample_weight=w, bandwidth=s, noise="uniform")
     assert value == pytest.approx(total / (s * w.sum()), abs=1e-6)
 
