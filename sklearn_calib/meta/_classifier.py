@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._compat import UNUSED, routing_enabled, safe_indexing, slice_metadata
 from .._validation import check_option
-from ._folds import cross_fit, fit_whole, plan_folds
+from ._folds import counted_rows, cross_fit, fit_whole, plan_folds
 from ._pairs import (
     CalibratedPair,
     check_calibrator,
@@ -217,15 +217,16 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _fit_ensemble(self, X: Any, target: Target, routed: Routed) -> list[CalibratedPair]:
         """Fit a pair per fold."""
+        estimator, order = self._base_estimator(), response_order(self.response_method, self.calibrator)
+        n_rows, frozen = target.codes.shape[0], isinstance(estimator, FrozenEstimator)
         folds = plan_folds(
             X,
             target,
             self.cv,
             routed.splitter,
-            routed.calibrator.get("sample_weight"),
-            every_class_held_out=not is_passthrough(self.calibrator),
+            None if frozen else counted_rows(routed.estimator, n_rows),
+            None if is_passthrough(self.calibrator) else counted_rows(routed.calibrator, n_rows),
         )
-        estimator, order = self._base_estimator(), response_order(self.response_method, self.calibrator)
         pairs: list[CalibratedPair] = Parallel(n_jobs=self.n_jobs)(
             delayed(fit_fold_pair)(
                 clone(estimator),
@@ -253,7 +254,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         if is_passthrough(self.calibrator):
             fitted, method = fit_whole(clone(estimator), X, labels, routed.estimator, order)
             return CalibratedPair(fitted, self.calibrator, method, classes)
-        folds = plan_folds(X, target, self.cv, routed.splitter, None, every_class_held_out=False)
+        trained = counted_rows(routed.estimator, labels.shape[0])
+        folds = plan_folds(X, target, self.cv, routed.splitter, trained, None)
         held, rows = cross_fit(estimator, X, target, folds, routed.estimator, order, self.n_jobs)
         return fit_pair(
             held.estimator,

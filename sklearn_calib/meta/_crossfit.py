@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._compat import UNUSED, check_feature_names_in
 from .._validation import check_option
-from ._folds import cross_fit, fit_whole, plan_folds
+from ._folds import counted_rows, cross_fit, fit_whole, plan_folds
 from ._responses import (
     PROBABILITY_FIRST,
     RESPONSE_METHODS,
@@ -182,7 +182,8 @@ class CrossFitScorer(TransformerMixin, MetaEstimatorMixin, BaseEstimator):
         if isinstance(self.estimator, FrozenEstimator):
             fitted, method = fit_whole(self.estimator, X, target.labels, {}, self._order())
             return self._store(fitted, method, target)._scores(X)
-        folds = plan_folds(X, target, self.cv, routed.splitter, None, every_class_held_out=False)
+        trained = counted_rows(routed.estimator, target.codes.shape[0])
+        folds = plan_folds(X, target, self.cv, routed.splitter, trained, None)
         times = np.bincount(np.concatenate([fold.test for fold in folds]), minlength=target.codes.shape[0])
         if (times != 1).any():
             row = int((times != 1).argmax())

@@ -14,10 +14,11 @@ from sklearn.utils.parallel import Parallel, delayed
 from .._compat import safe_split, slice_metadata
 from ._responses import Target, class_scores, resolve_response
 
-__all__ = ["Fold", "HeldScores", "cross_fit", "fit_whole", "plan_folds", "score_fold"]
+__all__ = ["Fold", "HeldScores", "counted_rows", "cross_fit", "fit_whole", "plan_folds", "score_fold"]
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
+Counted = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,16 +43,30 @@ def plan_folds(
     target: Target,
     cv: Any,
     metadata: dict[str, Any],
-    weight: Array | None,
-    every_class_held_out: bool,
+    trained: Counted | None,
+    calibrated: Counted | None,
 ) -> list[Fold]:
     """Return the folds, once it is known that each can work.
 
-    Every class must occur in every training part, and with ``every_class_held_out``, with positive
-    weight, in every held-out part.
+    Parameters
+    ----------
+    X : array-like of length n
+        Features, for the splitter.
+    target : Target
+        Checked labels.
+    cv : int, splitter, iterable of splits or None
+        How to split.
+    metadata : dict
+        Keyword arguments for the splitter.
+    trained : ndarray of bool of shape (n,) or None
+        Rows that count (have positive weight) for the estimator: each class needs one in every training
+        part. None: nothing is fitted there.
+    calibrated : ndarray of bool of shape (n,) or None
+        Rows that count for the calibrator: each class needs one in every held-out part. None: no calibrator
+        is fitted there.
     """
     splitter = check_cv(cv, target.labels, classifier=True)
-    if every_class_held_out and (isinstance(cv, Integral) or cv is None or isinstance(cv, StratifiedKFold)):
+    if calibrated is not None and (cv is None or isinstance(cv, Integral | StratifiedKFold)):
         _check_counts(target, splitter.get_n_splits())
     rows = np.arange(target.codes.shape[0])
     folds = [
@@ -60,33 +75,29 @@ def plan_folds(
     ]
     if not folds:
         raise ValueError("cv yields no split. Pass an integer, a splitter, or a non-empty list of splits.")
-    n_classes = target.classes.shape[0]
-    counted = None if weight is None else (weight > 0).astype(np.float64)
     for number, fold in enumerate(folds, start=1):
         where = f"fold {number} of {len(folds)}"
-        present = np.bincount(target.codes[fold.train], minlength=n_classes)
-        if not present.all():
-            absent = target.label(int(present.argmin()))
+        absent = _absent_class(target, fold.train, trained)
+        if absent:
             raise ValueError(
-                f"The class {absent!r} has no row in the training part of "
-                f"{where}, so that a model fitted there can not score it. Use a stratified splitter "
-                "(StratifiedKFold, StratifiedGroupKFold), other folds, or more rows of this class."
+                f"The class {absent[0]!r} has no row of positive weight in the training part of {where}, so "
+                "that a model fitted there can not score it. Use a stratified splitter (StratifiedKFold, "
+                "StratifiedGroupKFold), other folds, or more rows of this class."
             )
-        if not every_class_held_out:
-            continue
-        held = np.bincount(
-            target.codes[fold.test],
-            weights=None if counted is None else counted[fold.test],
-            minlength=n_classes,
-        )
-        if not held.all():
-            absent = target.label(int(held.argmin()))
+        absent = _absent_class(target, fold.test, calibrated)
+        if absent:
             raise ValueError(
-                f"The class {absent!r} has no row of positive weight in the "
-                f"held-out part of {where}, where a calibrator is to be fitted. Use ensemble=False, which "
-                "fits one calibrator on all held-out parts together, a stratified splitter, or fewer folds."
+                f"The class {absent[0]!r} has no row of positive weight in the held-out part of {where}, "
+                "where a calibrator is to be fitted. Use ensemble=False, which fits one calibrator on all "
+                "held-out parts together, a stratified splitter, or fewer folds."
             )
     return folds
+
+
+def counted_rows(metadata: dict[str, Any], n_rows: int) -> Counted:
+    """Return which rows have positive weight for a part that receives this metadata."""
+    weight = metadata.get("sample_weight")
+    return np.ones(n_rows, dtype=bool) if weight is None else np.asarray(weight) > 0
 
 
 def score_fold(
@@ -141,6 +152,14 @@ def fit_whole(
     """Fit the estimator on all rows."""
     estimator.fit(X, labels, **metadata)
     return estimator, resolve_response(estimator, order)
+
+
+def _absent_class(target: Target, rows: Rows, counted: Counted | None) -> list[Any]:
+    """Return, in a list, the first class without a row that counts; an empty list if there is none."""
+    if counted is None:
+        return []
+    present = np.bincount(target.codes[rows][counted[rows]], minlength=target.classes.shape[0])
+    return [] if present.all() else [target.label(int(present.argmin()))]
 
 
 def _check_counts(target: Target, n_folds: int) -> None:

@@ -88,7 +88,7 @@ def test_data_are_refused(model, rows, labels, weight, message):
 @pytest.mark.parametrize("ensemble", [True, False])
 def test_class_missing_from_training_part(ensemble):
     model = CalibratedClassifier(Explosive(), cv=KFold(2), ensemble=ensemble)
-    message = r"class 'no' has no row in the training part of fold 1 of 2.*stratified"
+    message = r"class 'no' has no row of positive weight in the training part of fold 1 of 2.*stratified"
     with pytest.raises(ValueError, match=message):
         model.fit(X, np.array(["no", "yes"])[SORTED])
     with pytest.raises(ValueError, match=message):
@@ -112,11 +112,28 @@ def test_class_missing_from_held_out_part():
 
 def test_class_without_weight_in_held_out_part():
     weight = np.where((np.arange(60) < 30) & (Y == 1), 0.0, 1.0)
-    model = CalibratedClassifier(LogisticRegression(), IsotonicCalibrator(), cv=KFold(2))
+    frozen = FrozenEstimator(LogisticRegression().fit(X, Y))
+    model = CalibratedClassifier(frozen, IsotonicCalibrator(), cv=KFold(2), ensemble=True)
     with pytest.raises(
         ValueError, match=r"class 1 has no row of positive weight in the held-out part of fold 1"
     ):
         model.fit(X, Y, sample_weight=weight)
+    for trained in (
+        CalibratedClassifier(LogisticRegression(), IsotonicCalibrator(), cv=KFold(2), ensemble=False),
+        CrossFitScorer(LogisticRegression(), cv=KFold(2)),
+    ):
+        fit = getattr(trained, "fit_transform", trained.fit)
+        with pytest.raises(
+            ValueError, match=r"class 1 has no row of positive weight in the training part of fold 2"
+        ):
+            fit(X, Y, sample_weight=weight)
+
+
+def test_frozen_estimator_needs_no_class_in_training_parts():
+    frozen = FrozenEstimator(GaussianNB().fit(X, Y))
+    halves = [(np.flatnonzero(Y == 0), np.arange(0, 60, 2)), (np.flatnonzero(Y == 0), np.arange(1, 60, 2))]
+    model = CalibratedClassifier(frozen, IsotonicCalibrator(), cv=halves, ensemble=True).fit(X, Y)
+    assert len(model.calibrators_) == 2
 
 
 @pytest.mark.parametrize("cv", [RepeatedKFold(n_splits=2, n_repeats=2), ShuffleSplit(3, random_state=0)])

@@ -1,0 +1,127 @@
+"""What CalibratedClassifier costs beside scikit-learn's CalibratedClassifierCV.
+
+    python benchmarks/meta_overhead.py
+
+Both fit the same classifier with the same folds and the same kind of calibrator, and then predict as many
+rows as they were fitted on. The two run in turns, the first of a repetition alternating, and each repetition
+gives one ratio; the table shows their median and quartiles. Processor time of one thread is measured, so
+that other programs on the machine disturb little. Target: a median of at most 1.05 in every row.
+
+    --rows 1000 20000    numbers of training rows
+    --seconds 6          time for each row of the table (at least 9 repetitions)
+    --only WORD          classifiers whose name contains the word
+    --smoke              one small size and two repetitions, to see that everything runs
+"""
+
+# ruff: noqa: E402 (the number of threads must be set before numpy is imported)
+import os
+
+for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
+    os.environ[_variable] = "1"
+
+import argparse
+import time
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+
+from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator
+from sklearn_calib.meta import CalibratedClassifier
+
+TARGET = 1.05
+CALIBRATORS = {"isotonic": IsotonicCalibrator(), "sigmoid": PlattCalibrator(link="identity")}
+ESTIMATORS = {
+    "naive Bayes": GaussianNB(),
+    "logistic": LogisticRegression(),
+    "forest": RandomForestClassifier(10, max_depth=8, random_state=0),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row of the table."""
+
+    estimator: str
+    method: str
+    ensemble: bool
+    n_classes: int
+    n_rows: int
+
+    def models(self) -> tuple[Any, Any]:
+        """Return ours and scikit-learn's."""
+        base = ESTIMATORS[self.estimator]
+        ours = CalibratedClassifier(base, CALIBRATORS[self.method], ensemble=self.ensemble)
+        return ours, CalibratedClassifierCV(base, method=self.method, ensemble=self.ensemble)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.estimator:<12} {self.method:<9} {'ensemble' if self.ensemble else 'one':<9} "
+            f"{self.n_classes:>7} {self.n_rows:>7}"
+        )
+
+
+def seconds(model: Any, X: np.ndarray, y: np.ndarray) -> float:
+    """Return the processor time of fitting and predicting."""
+    start = time.process_time()
+    model.fit(X, y).predict_proba(X)
+    return time.process_time() - start
+
+
+def measure(case: Case, budget: float, repetitions: int | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return times of ours, times of scikit-learn's, and their ratio in each repetition."""
+    X, y = make_classification(
+        case.n_rows, n_features=10, n_informative=5, n_classes=case.n_classes, flip_y=0.1, random_state=0
+    )
+    ours, theirs = case.models()
+    gap = np.abs(clone(ours).fit(X, y).predict_proba(X) - clone(theirs).fit(X, y).predict_proba(X)).max()
+    if gap > 1e-4:
+        raise RuntimeError(f"{case}: the two differ by {gap:.2g}, so their times can not be compared.")
+    times: list[tuple[float, float]] = []
+    end = time.perf_counter() + budget
+    while len(times) < (repetitions or 9) or (repetitions is None and time.perf_counter() < end):
+        if len(times) % 2:
+            second, first = seconds(theirs, X, y), seconds(ours, X, y)
+        else:
+            first, second = seconds(ours, X, y), seconds(theirs, X, y)
+        times.append((first, second))
+    mine, reference = np.array(times).T
+    return mine, reference, mine / reference
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, nargs="+", default=[1000, 20000])
+    parser.add_argument("--seconds", type=float, default=6.0)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--smoke", action="store_true")
+    options = parser.parse_args()
+    rows = [300] if options.smoke else options.rows
+    print("ratio: time of CalibratedClassifier to that of CalibratedClassifierCV, fit and predict_proba\n")
+    heads = f"{'classifier':<12} {'method':<9} {'mode':<9} {'classes':>7} {'rows':>7}"
+    print(f"{heads} {'ms':>9} {'ms theirs':>9}  ratio")
+    medians = []
+    names = [name for name in ESTIMATORS if options.only in name]
+    for values in product(names, CALIBRATORS, (True, False), (2, 3), rows):
+        case = Case(*values)
+        mine, reference, ratio = measure(case, options.seconds, 2 if options.smoke else None)
+        low, middle, high = np.quantile(ratio, [0.25, 0.5, 0.75])
+        medians.append(middle)
+        mark = "" if middle <= TARGET else f"  above {TARGET}"
+        print(
+            f"{case} {np.median(mine) * 1e3:9.2f} {np.median(reference) * 1e3:9.2f}  "
+            f"{middle:.3f} [{low:.3f}, {high:.3f}] of {ratio.size}{mark}",
+            flush=True,
+        )
+    print(f"\nhighest median {max(medians):.3f}, target {TARGET}")
+
+
+if __name__ == "__main__":
+    main()
