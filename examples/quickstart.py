@@ -90,7 +90,7 @@ def draw(y, forecasts, verdicts):
     figure = Figure(figsize=(11, 5.9), layout="constrained")
     axes = figure.subplots(1, 2, sharey=True)
     for ax, (when, p) in zip(axes, forecasts.items(), strict=True):
-        curve = ReliabilityDisplay.from_predictions(y, p, ax=ax).curve
+        curve = ReliabilityDisplay.from_predictions(y, p, ax=ax, error_interval=True).curve
         actual = np.interp(0.3, curve.predicted, curve.observed)
         ax.annotate(
             f"where it says 30 %,\n{100 * actual:.0f} % are",

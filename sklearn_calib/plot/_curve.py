@@ -1,7 +1,8 @@
 """What a reliability diagram shows, computed before anything is drawn."""
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -12,9 +13,10 @@ from sklearn_calib._core._binning import quantile_bins, uniform_bins
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._core._smoothing import TAIL
 from sklearn_calib._validation import BinarySample
+from sklearn_calib.inference._intervals import confidence_interval
 from sklearn_calib.metrics import expected_calibration_error, smooth_ece_result
 
-__all__ = ["ReliabilityCurve", "binned_curve", "smooth_curve", "wilson_interval"]
+__all__ = ["ReliabilityCurve", "binned_curve", "smooth_curve", "wilson_interval", "with_error_interval"]
 
 Array = NDArray[np.float64]
 
@@ -48,8 +50,10 @@ class ReliabilityCurve:
         Short name of the calibration error of this curve.
     error : float
         Its value.
+    error_interval : (float, float) or None
+        Confidence interval of the error in the population, if asked for.
     confidence : float
-        Confidence level of the limits.
+        Confidence level of the limits and of the interval.
     n_samples : float
         Total weight.
     bandwidth : float or None
@@ -68,11 +72,44 @@ class ReliabilityCurve:
     confidence: float
     n_samples: float
     bandwidth: float | None = None
+    error_interval: tuple[float, float] | None = None
 
     def __str__(self) -> str:
-        return (
-            f"{self.method} reliability curve: {self.error_name} = {self.error:.4f} (n = {self.n_samples:g})"
-        )
+        return f"{self.method} reliability curve: {self.label(4)} (n = {self.n_samples:g})"
+
+    def label(self, digits: int = 3) -> str:
+        """Return the calibration error as a text such as ``"smECE = 0.067 [0.042, 0.085]"``.
+
+        Parameters
+        ----------
+        digits : int, default=3
+            Digits after the decimal point.
+
+        Returns
+        -------
+        str
+        """
+        text = f"{self.error_name} = {self.error:.{digits}f}"
+        if self.error_interval is not None:
+            low, high = self.error_interval
+            text += f" [{low:.{digits}f}, {high:.{digits}f}]"
+        return text
+
+
+def with_error_interval(
+    curve: ReliabilityCurve, metric: Callable[..., float], sample: BinarySample
+) -> ReliabilityCurve:
+    """Return the curve with a confidence interval of its error, ``metric``, in the population."""
+    interval = confidence_interval(
+        metric,
+        sample.y,
+        sample.p,
+        sample_weight=sample.w,
+        pos_label=1,
+        confidence=curve.confidence,
+        random_state=0,
+    )
+    return replace(curve, error_interval=(interval.low, interval.high))
 
 
 def wilson_interval(frequency: Array, size: Array, confidence: float) -> tuple[Array, Array]:

@@ -1,5 +1,7 @@
 """The reliability diagram."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -12,7 +14,8 @@ from sklearn_calib._validation import (
     check_option,
     check_positive,
 )
-from sklearn_calib.plot._curve import ReliabilityCurve, binned_curve, smooth_curve
+from sklearn_calib.metrics import expected_calibration_error, smooth_ece
+from sklearn_calib.plot._curve import ReliabilityCurve, binned_curve, smooth_curve, with_error_interval
 from sklearn_calib.plot._matplotlib import GREY, new_axes, next_style
 
 if TYPE_CHECKING:
@@ -126,6 +129,7 @@ class ReliabilityDisplay:
         n_bins: int = 15,
         strategy: Literal["uniform", "quantile"] = "uniform",
         confidence: float = 0.95,
+        error_interval: bool = False,
         name: str | None = None,
         ax: "Axes | None" = None,
         **plot_params: Any,
@@ -153,7 +157,11 @@ class ReliabilityDisplay:
         strategy : {"uniform", "quantile"}, default="uniform"
             Bins of equal width or of equal mass.
         confidence : float, default=0.95
-            Pointwise confidence of the band.
+            Pointwise confidence of the band, and of the interval of the error.
+        error_interval : bool, default=False
+            Whether to add to the number in the legend its interval by
+            :func:`~sklearn_calib.inference.confidence_interval` (``random_state=0``). Costs some two thousand
+            evaluations of the error; weights must then be whole numbers.
         name : str, default=None
             Name of the model in the legend.
         ax : matplotlib Axes, default=None
@@ -181,10 +189,14 @@ class ReliabilityDisplay:
         else:
             check_positive(bandwidth, "bandwidth")
         sample = check_binary(y_true, y_proba, sample_weight, pos_label)
+        metric: Callable[..., float] = smooth_ece
         if method == "smooth":
             curve = smooth_curve(sample, bandwidth, confidence)
         else:
             curve = binned_curve(sample, n_bins, strategy, confidence)
+            metric = partial(expected_calibration_error, n_bins=n_bins, strategy=strategy)
+        if error_interval:
+            curve = with_error_interval(curve, metric, sample)
         return cls(curve, name=name, pos_label=pos_label).plot(ax, **plot_params)
 
     @classmethod
@@ -306,7 +318,7 @@ class ReliabilityDisplay:
 
     def _label(self, name: str | None) -> str:
         shown = self.name if name is None else name
-        number = f"{self.curve.error_name} = {self.curve.error:.3f}"
+        number = self.curve.label()
         return number if shown is None else f"{shown}: {number}"
 
     def _draw_band(self, ax: "Axes", color: Any) -> "Collection":

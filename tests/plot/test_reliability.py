@@ -1,6 +1,7 @@
 """ReliabilityDisplay: what is drawn is what was computed, and nothing of the caller's is touched."""
 
 import builtins
+from functools import partial
 
 import matplotlib as mpl
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 from sklearn.naive_bayes import GaussianNB
 
+from sklearn_calib.inference._intervals import confidence_interval
 from sklearn_calib.metrics import expected_calibration_error, smooth_ece, smooth_ece_result
 from sklearn_calib.plot import ReliabilityDisplay
 
@@ -110,6 +112,24 @@ def test_style_in_force_reaches_new_figures(forecast):
         display = ReliabilityDisplay.from_predictions(*forecast)
         assert display.ax_.xaxis.label.get_fontsize() == 7.0
         assert mpl.colors.to_hex(display.ax_.get_facecolor()) == "#ffff00"
+
+
+@pytest.mark.parametrize("method", ["smooth", "binned"])
+def test_the_number_with_its_interval(forecast, method):
+    y, p = forecast[0][:150], forecast[1][:150]
+    weight = np.random.default_rng(0).integers(1, 3, 150)
+    metric = smooth_ece if method == "smooth" else partial(expected_calibration_error, n_bins=5)
+    display = ReliabilityDisplay.from_predictions(
+        y, p, sample_weight=weight, method=method, n_bins=5, confidence=0.8, error_interval=True
+    )
+    expected = confidence_interval(metric, y, p, sample_weight=weight, confidence=0.8, random_state=0)
+    assert display.curve.error_interval == (expected.low, expected.high)
+    text = display.line_.get_label()
+    assert text.endswith(f" = {expected.estimate:.3f} [{expected.low:.3f}, {expected.high:.3f}]")
+    with pytest.raises(ValueError, match="sample_weight"):
+        ReliabilityDisplay.from_predictions(
+            y, p, sample_weight=weight / 3, method=method, error_interval=True
+        )
 
 
 def test_two_models_share_axes(forecast):
