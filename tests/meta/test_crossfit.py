@@ -111,14 +111,14 @@ def test_cross_fitting_rescues_the_calibrator_of_a_random_forest():
 
     forest = RandomForestClassifier(50, random_state=0)
     naive, cross_fitted = (
-        make_pipeline(stage, PlattCalibrator()).fit(X, y).predict_proba(X_new)[:, 1]
+        make_pipeline(stage, IsotonicCalibrator()).fit(X, y).predict_proba(X_new)[:, 1]
         for stage in (InSample(), CrossFitScorer(forest))
     )
     raw = forest.fit(X, y).predict_proba(X_new)[:, 1]
     naive_error, error = binned_error(y_new, naive), binned_error(y_new, cross_fitted)
-    assert naive_error > 3 * error
-    assert naive_error > 1.5 * binned_error(y_new, raw)
-    assert error < 0.06
+    assert naive_error > 4 * error
+    assert naive_error > 4 * binned_error(y_new, raw)
+    assert error < 0.05
 
 
 def test_pipeline_equals_one_calibrator_for_all_folds(binary, three):

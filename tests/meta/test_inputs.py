@@ -1,0 +1,198 @@
+"""What CalibratedClassifier accepts: containers, labels, text, kernels, odd classifiers."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.compose import make_column_transformer
+from sklearn.datasets import make_classification
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.naive_bayes import GaussianNB, MultinomialNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.svm import SVC
+from sklearn.utils import get_tags
+
+from sklearn_calib.calibrators import (
+    IsotonicCalibrator,
+    PlattCalibrator,
+)
+from sklearn_calib.meta import CalibratedClassifier
+
+
+@pytest.fixture(scope="module")
+def binary():
+    return make_classification(200, n_features=5, flip_y=0.2, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def three():
+    return make_classification(
+        240, n_features=5, n_informative=4, n_redundant=0, n_classes=3, flip_y=0.2, random_state=0
+    )
+
+
+def assert_probabilities(proba, n_rows, n_classes):
+    assert proba.shape == (n_rows, n_classes)
+    assert proba.dtype == np.float64
+    assert (proba >= 0).all()
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("ensemble", [True, False])
+@pytest.mark.parametrize("container", [sparse.csr_matrix, sparse.csc_array, pd.DataFrame, pl.DataFrame, list])
+def test_containers_give_the_numbers_of_the_array(binary, container, ensemble):
+    X, y = binary
+    X_in = container(X.tolist() if container is list else X)
+    if container is pd.DataFrame:
+        X_in.columns = list("abcde")
+        X_in.index = X_in.index + 1000  # a label index must not be read as row numbers
+    model = CalibratedClassifier(LogisticRegression(), IsotonicCalibrator(), cv=3, ensemble=ensemble)
+    expected = model.fit(X, y).predict_proba(X)
+    np.testing.assert_allclose(clone(model).fit(X_in, y).predict_proba(X_in), expected, atol=1e-6)
+    fitted = clone(model).fit(X_in, y)
+    if container is pd.DataFrame:
+        assert fitted.feature_names_in_.tolist() == list("abcde")
+        with pytest.raises(ValueError, match="feature names"):
+            fitted.predict_proba(X_in.rename(columns={"a": "z"}))
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        lambda y: np.array(["no", "yes"])[y],
+        lambda y: np.array(["no", "yes"], dtype=object)[y],
+        lambda y: pd.Series(np.array(["no", "yes"])[y], index=np.arange(y.shape[0])[::-1]),
+        lambda y: pd.Series(np.array(["no", "yes"])[y], dtype="category"),
+        lambda y: pl.Series(np.array(["no", "yes"])[y].tolist()),
+        lambda y: np.array(["no", "yes"])[y].tolist(),
+        lambda y: y == 1,
+        lambda y: y * 2 - 1,
+        lambda y: y.astype(float) + 1,
+    ],
+    ids=["str", "object", "pandas", "category", "polars", "list", "bool", "signs", "floats"],
+)
+def test_any_labels(binary, labels):
+    X, y = binary
+    model = CalibratedClassifier(GaussianNB(), IsotonicCalibrator(), cv=3)
+    expected = clone(model).fit(X, y).predict_proba(X)
+    fitted = model.fit(X, labels(y))
+    np.testing.assert_array_equal(fitted.predict_proba(X), expected)
+    assert set(fitted.predict(X)) <= set(np.asarray(labels(y)).tolist())
+    assert (fitted.predict(X) == np.asarray(labels(y))).mean() > 0.6
+
+
+def test_text_and_tables():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 120)
+    texts = ["good fine" if (label ^ (rng.random() < 0.2)) else "bad poor" for label in y]
+    text_model = CalibratedClassifier(
+        make_pipeline(CountVectorizer(), MultinomialNB()), IsotonicCalibrator(), cv=3
+    )
+    assert text_model.fit(texts, y).score(texts, y) > 0.7
+    assert not hasattr(text_model, "n_features_in_")
+    frame = pd.DataFrame({"word": [text.split()[0] for text in texts], "x": rng.normal(size=120)})
+    table_model = CalibratedClassifier(
+        make_pipeline(
+            make_column_transformer((OneHotEncoder(), ["word"]), remainder="passthrough"),
+            LogisticRegression(),
+        ),
+        PlattCalibrator(),
+        cv=3,
+    )
+    assert table_model.fit(frame, y).score(frame, y) > 0.7
+    assert table_model.feature_names_in_.tolist() == ["word", "x"]
+
+
+def test_missing_values_pass_if_the_estimator_takes_them(binary):
+    X, y = binary
+    X = X.copy()
+    X[::7, 0] = np.nan
+    model = CalibratedClassifier(HistGradientBoostingClassifier(max_iter=5), IsotonicCalibrator(), cv=2)
+    assert_probabilities(model.fit(X, y).predict_proba(X), 200, 2)
+    assert get_tags(model).input_tags.allow_nan
+    assert not get_tags(CalibratedClassifier(GaussianNB())).input_tags.allow_nan
+
+
+def test_tags_follow_the_estimator():
+    class Sparse(GaussianNB):
+        def __sklearn_tags__(self):
+            tags = super().__sklearn_tags__()
+            tags.input_tags.sparse = True
+            return tags
+
+    for estimator in (Sparse(), GaussianNB(), HistGradientBoostingClassifier()):
+        inner = get_tags(estimator)
+        tags = get_tags(CalibratedClassifier(estimator))
+        assert tags.input_tags == inner.input_tags
+        assert tags.classifier_tags == inner.classifier_tags
+    assert get_tags(CalibratedClassifier(Sparse())).input_tags.sparse
+    assert not get_tags(CalibratedClassifier(GaussianNB())).input_tags.sparse
+    assert get_tags(CalibratedClassifier(SVC(kernel="precomputed"))).input_tags.pairwise
+    assert get_tags(CalibratedClassifier()).estimator_type == "classifier"
+
+
+def test_precomputed_kernel(binary):
+    X, y = binary
+    kernel = rbf_kernel(X)
+    expected = (
+        CalibratedClassifier(SVC(kernel="rbf", gamma=0.2), IsotonicCalibrator(), ensemble=False)
+        .fit(X, y)
+        .predict_proba(X)
+    )
+    model = CalibratedClassifier(SVC(kernel="precomputed"), IsotonicCalibrator()).fit(kernel, y)
+    np.testing.assert_allclose(model.predict_proba(kernel), expected, atol=1e-12)
+    with pytest.raises(ValueError, match="ensemble=False"):
+        CalibratedClassifier(SVC(kernel="precomputed"), ensemble=True).fit(kernel, y)
+
+
+class Reversed(ClassifierMixin, BaseEstimator):
+    """A classifier whose classes are kept in falling order."""
+
+    def __init__(self, method="predict_proba"):
+        self.method = method
+
+    def fit(self, X, y):
+        self.inner_ = LogisticRegression().fit(X, y)
+        self.classes_ = self.inner_.classes_[::-1]
+        return self
+
+    def __getattr__(self, name):
+        if name not in ("predict_proba", "decision_function") or name != self.method:
+            raise AttributeError(name)
+
+        def response(X):
+            scores = getattr(self.inner_, name)(X)
+            return scores[:, ::-1] if scores.ndim == 2 else -scores
+
+        return response
+
+
+@pytest.mark.parametrize("method", ["predict_proba", "decision_function"])
+def test_columns_are_matched_by_class_not_by_place(binary, three, method):
+    for X, y in (binary, three):
+        settings = {"cv": 3, "response_method": method}
+        expected = CalibratedClassifier(LogisticRegression(), IsotonicCalibrator(), **settings).fit(X, y)
+        found = CalibratedClassifier(Reversed(method), IsotonicCalibrator(), **settings).fit(X, y)
+        np.testing.assert_allclose(found.predict_proba(X), expected.predict_proba(X), atol=1e-12)
+
+
+def test_float32_scores_are_read_as_float64(binary):
+    X, y = binary
+    model = CalibratedClassifier(LogisticRegression(), IsotonicCalibrator()).fit(X.astype(np.float32), y)
+    assert model.calibrated_classifiers_[0].scores(X.astype(np.float32)).dtype == np.float64
+
+
+def test_refit_forgets_the_names_of_the_first_data(binary):
+    X, y = binary
+    model = CalibratedClassifier(GaussianNB(), IsotonicCalibrator(), cv=2)
+    model.fit(pd.DataFrame(X, columns=list("abcde")), y)
+    assert hasattr(model, "feature_names_in_")
+    model.fit(X[:, :3], y)
+    assert not hasattr(model, "feature_names_in_")
+    assert model.n_features_in_ == 3
