@@ -21,6 +21,7 @@ __all__ = [
     "check_classes",
     "check_fraction",
     "check_frequency_weights",
+    "check_generator",
     "check_integer",
     "check_labels",
     "check_option",
@@ -284,6 +285,21 @@ def check_frequency_weights(w: Array, name: str = "sample_weight") -> NDArray[np
             f"{row}. Tests and intervals depend on the number of observations; leave {name} out, or round it."
         )
     return times.astype(np.int64)
+
+
+def check_generator(random_state: Any, name: str = "random_state") -> np.random.Generator:
+    """Return a generator: a new one from None or an integer, the same one, or one seeded by a RandomState."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(0, 1 << 32, size=4, dtype=np.uint32))
+    if random_state is None:
+        return np.random.default_rng()
+    if isinstance(random_state, bool) or not isinstance(random_state, Integral):
+        raise TypeError(f"{name} must be None, an integer, a Generator or a RandomState, got {random_state!r}.")
+    if random_state < 0:
+        raise ValueError(f"{name} must not be negative, got {random_state!r}.")
+    return np.random.default_rng(int(random_state))
 
 
 def check_option(value: Any, name: str, options: Collection[str]) -> str:
