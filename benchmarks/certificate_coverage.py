@@ -4,9 +4,13 @@
 
 Every truth is a law on finitely many scores, each with its mass and its event probability, so that the cutoff
 calibration error of a fitted map in the population is computed exactly. In each repetition n rows are drawn,
-each calibrator is fitted, and its certificates are compared with that error. Shown are the share of repetitions
-in which they hold, the binomial standard error of that of "asymptotic", and the means of the true error and of
-the certificates. A sample with outcomes of one kind only cannot be fitted and is drawn again.
+each calibrator is fitted, and its certificates are compared with that error. Shown are the share of
+repetitions in which they hold, the binomial standard error of that of "asymptotic", and the means of the true
+error and of the certificates. A sample with outcomes of one kind only cannot be fitted and is drawn again.
+
+Certificates make room for the monotone map that fits its rows most deceptively. The rows "any map" show how
+much of this room is needed: the true error is there the largest amount, over all monotone maps and intervals,
+by which the sample and the population can disagree, and the certificate is the margin alone.
 
     --repetitions 500
     --confidence .95
@@ -22,6 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, logit
 
+from sklearn_calib._core._bounds import cutoff_bound
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib.calibrators import IsotonicCalibrator, ModifiedPlattCalibrator, PlattCalibrator
 from sklearn_calib.calibrators._certificate import MonotoneCalibrator, cutoff_error_of_map
@@ -32,6 +37,7 @@ CALIBRATORS: dict[str, Callable[[], MonotoneCalibrator]] = {
     "Platt": PlattCalibrator,
     "modified Platt": ModifiedPlattCalibrator,
 }
+ANY_MAP = "any map"
 
 
 @dataclass(frozen=True)
@@ -55,6 +61,24 @@ class Truth:
         population = GroupedOutcomes(self.score, self.mass, self.mass * self.event)
         return cutoff_error_of_map(population, calibrator.transform(self.score))
 
+    def largest_disagreement(self, scores: np.ndarray, y: np.ndarray) -> float:
+        """Return the supremum over monotone h and intervals J of |(P_n - P)[(Y - h(f)) 1{f in J}]|.
+
+        It is linear in h, so steps from 0 to 1 suffice: with walks W_y of the excess share of rows with Y =
+        y, a rising step at c within J = [a, b] gives W_1(c) - W_1(a) - (W_0(b) - W_0(c)), a falling step the
+        same with both classes exchanged.
+        """
+        n, cells = scores.shape[0], self.score.shape[0]
+        rows = np.searchsorted(self.score, scores)
+        events = np.bincount(rows, weights=y, minlength=cells) / n - self.mass * self.event
+        others = np.bincount(rows, weights=1 - y, minlength=cells) / n - self.mass * (1 - self.event)
+        one, zero = (np.concatenate([[0.0], np.cumsum(excess)]) for excess in (events, others))
+        return max(
+            largest_step(sign * first, sign * second)
+            for sign in (1, -1)
+            for first, second in ((one, zero), (zero, one))
+        )
+
 
 @dataclass(frozen=True)
 class Result:
@@ -66,6 +90,13 @@ class Result:
     coverage: np.ndarray
     certificate: np.ndarray
     error: float
+
+
+def largest_step(before: np.ndarray, after: np.ndarray) -> float:
+    """Return the largest before(c) - before(a) - after(b) + after(c) over a <= c <= b."""
+    rise = before - np.minimum.accumulate(before)
+    fall = after - np.minimum.accumulate(after[::-1])[::-1]
+    return float((rise + fall).max())
 
 
 def dense(event: Callable[[np.ndarray], np.ndarray], density: Callable[[np.ndarray], np.ndarray]) -> Truth:
@@ -111,16 +142,21 @@ TRUTHS = {
 def simulate(
     name: str, n: int, repetitions: int, confidence: float, rng: np.random.Generator
 ) -> list[Result]:
-    """Return one result per calibrator; all of them are fitted to the same rows."""
+    """Return one result per calibrator, all of them fitted to the same rows, and one for any map."""
     truth = TRUTHS[name]
-    certificates = {label: np.empty((repetitions, len(METHODS))) for label in CALIBRATORS}
-    errors = {label: np.empty(repetitions) for label in CALIBRATORS}
+    labels = [*CALIBRATORS, ANY_MAP]
+    certificates = {label: np.empty((repetitions, len(METHODS))) for label in labels}
+    errors = {label: np.empty(repetitions) for label in labels}
     for i in range(repetitions):
         scores, y = truth.draw(n, rng)
         for label, make in CALIBRATORS.items():
             calibrator = make().fit(scores, y)
             errors[label][i] = truth.cutoff_error(calibrator)
             certificates[label][i] = [calibrator.cutoff_certificate(confidence, method) for method in METHODS]
+        errors[ANY_MAP][i] = truth.largest_disagreement(scores, y)
+        certificates[ANY_MAP][i] = [
+            cutoff_bound(n, confidence, method, base_rate=y.mean(), refitted=True) for method in METHODS
+        ]
     return [
         Result(
             name,
@@ -130,7 +166,7 @@ def simulate(
             certificates[label].mean(axis=0),
             float(errors[label].mean()),
         )
-        for label in CALIBRATORS
+        for label in labels
     ]
 
 

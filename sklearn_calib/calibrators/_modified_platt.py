@@ -8,12 +8,11 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._bounds import cutoff_bound
 from sklearn_calib._core._grouping import GroupedOutcomes
-from sklearn_calib._core._links import expit
 from sklearn_calib._validation import check_fraction, check_option
 from sklearn_calib.calibrators._base import check_link
 from sklearn_calib.calibrators._certificate import MonotoneCalibrator, cutoff_error_of_map
 from sklearn_calib.calibrators._isotonic import interpolate_blocks, isotonic_thresholds
-from sklearn_calib.calibrators._platt import fit_platt, link_scores
+from sklearn_calib.calibrators._platt import fit_platt, link_scores, logistic_curve
 
 __all__ = ["ModifiedPlattCalibrator"]
 
@@ -132,7 +131,8 @@ class ModifiedPlattCalibrator(MonotoneCalibrator):
 
     def _fit_monotone(self, grouped: GroupedOutcomes) -> None:
         self.slope_, self.intercept_ = fit_platt(link_scores(grouped.prob, self.link), grouped)
-        self.platt_cutoff_error_ = cutoff_error_of_map(grouped, self._logistic_curve(grouped.prob))
+        curve = logistic_curve(grouped.prob, self.link, self.slope_, self.intercept_)
+        self.platt_cutoff_error_ = cutoff_error_of_map(grouped, curve)
         self.tolerance_ = self._resolve_tolerance()
         self.fallback_used_ = self.platt_cutoff_error_ > self.tolerance_
         if self.fallback == "isotonic":
@@ -151,8 +151,4 @@ class ModifiedPlattCalibrator(MonotoneCalibrator):
     def _map_scores(self, scores: Array) -> Array:
         if self.fallback_used_:
             return interpolate_blocks(*self._thresholds, scores)
-        return self._logistic_curve(scores)
-
-    def _logistic_curve(self, scores: Array) -> Array:
-        mapped: Array = expit(self.slope_ * link_scores(scores, self.link) + self.intercept_)
-        return mapped
+        return logistic_curve(scores, self.link, self.slope_, self.intercept_)

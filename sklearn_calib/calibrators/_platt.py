@@ -11,7 +11,7 @@ from sklearn_calib._core._links import expit, logit
 from sklearn_calib.calibrators._base import check_link
 from sklearn_calib.calibrators._certificate import MonotoneCalibrator
 
-__all__ = ["PlattCalibrator", "fit_platt", "is_long", "link_scores", "pool_neighbours"]
+__all__ = ["PlattCalibrator", "fit_platt", "is_long", "link_scores", "logistic_curve", "pool_neighbours"]
 
 Array = NDArray[np.float64]
 
@@ -99,8 +99,13 @@ class PlattCalibrator(MonotoneCalibrator):
         self.slope_, self.intercept_ = fit_platt(link_scores(grouped.prob, self.link), grouped)
 
     def _map_scores(self, scores: Array) -> Array:
-        mapped: Array = expit(self.slope_ * link_scores(scores, self.link) + self.intercept_)
-        return mapped
+        return logistic_curve(scores, self.link, self.slope_, self.intercept_)
+
+
+def logistic_curve(scores: Array, link: str, slope: float, intercept: float) -> Array:
+    """Return the probability at which the log-odds are linear in the linked scores."""
+    mapped: Array = expit(slope * link_scores(scores, link) + intercept)
+    return mapped
 
 
 def link_scores(scores: Array, link: str) -> Array:

@@ -1,0 +1,127 @@
+"""Certificates: their formula, what they refuse, and how often they hold."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from benchmarks.certificate_coverage import CALIBRATORS as SIMULATED
+from benchmarks.certificate_coverage import METHODS, TRUTHS, study
+from sklearn_calib._core._bounds import cutoff_bound
+from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator
+from tests._references import cutoff_by_enumeration
+from tests.calibrators._registry import CALIBRATORS
+
+monotone_calibrators = pytest.mark.parametrize(
+    "case", [case for case in CALIBRATORS if case.monotone], ids=lambda case: case.name
+)
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(0)
+    p = np.concatenate([rng.random(50), np.repeat([0.0, 0.4, 1.0], 4)])
+    y = (rng.random(62) < 0.2 + 0.5 * p).astype(int)
+    return p, y, rng.integers(0, 4, 62)
+
+
+@monotone_calibrators
+def test_training_error_is_the_cutoff_error_of_the_fitted_map(case, data):
+    p, y, w = data
+    for weight in (None, w):
+        calibrator = case.make().fit(p, y, weight)
+        expected = cutoff_by_enumeration(y, calibrator.transform(p), np.ones(62) if weight is None else w)
+        assert calibrator.training_cutoff_error_ == pytest.approx(expected, abs=1e-14)
+
+
+@monotone_calibrators
+@pytest.mark.parametrize("method", METHODS)
+def test_certificate_is_training_error_and_margin(case, method, data):
+    p, y, w = data
+    for confidence in (0.5, 0.99):
+        calibrator = case.make().fit(p, y, w * 10_000)
+        n, rate = 10_000 * w.sum(), np.average(y, weights=w)
+        assert calibrator.training_size_ == n
+        assert calibrator.training_event_rate_ == pytest.approx(rate, rel=1e-14)
+        margin = cutoff_bound(n, confidence, method, base_rate=rate, refitted=True)
+        expected = calibrator.training_cutoff_error_ + margin
+        assert calibrator.cutoff_certificate(confidence, method) == pytest.approx(expected, rel=1e-6)
+
+
+@monotone_calibrators
+def test_weights_that_are_not_counts_are_refused(case, data):
+    p, y, w = data
+    calibrator = case.make().fit(p, y, w + 0.5)
+    assert calibrator.training_size_ == pytest.approx((w + 0.5).sum() ** 2 / np.sum((w + 0.5) ** 2))
+    with pytest.raises(ValueError, match="weights that are not integers"):
+        calibrator.cutoff_certificate()
+    assert case.make().fit(p, y, w.astype(float)).cutoff_certificate() <= 1
+
+
+def test_certificate_says_nothing_for_few_rows(data):
+    p, y, _ = data
+    calibrator = IsotonicCalibrator().fit(p, y)
+    assert calibrator.cutoff_certificate(method="paper") == 1
+    assert calibrator.cutoff_certificate() < 0.4
+
+
+def test_isotonic_certificate_is_the_margin_alone():
+    rng = np.random.default_rng(1)
+    p, y = rng.random(10_000), np.arange(10_000) % 2
+    calibrator = IsotonicCalibrator().fit(p, y)
+    assert calibrator.cutoff_certificate() == pytest.approx(0.028641, abs=1e-6)
+    assert calibrator.cutoff_certificate(method="dkw") == pytest.approx(0.04 * math.sqrt(math.log(80) / 2))
+    assert calibrator.cutoff_certificate(method="paper") == pytest.approx(0.354324, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"confidence": 1.0}, ValueError, "confidence must lie strictly between 0 and 1"),
+        ({"confidence": "high"}, TypeError, "confidence must be a number"),
+        ({"method": "hoeffding"}, ValueError, "method must be one of 'asymptotic', 'dkw', 'paper'"),
+    ],
+)
+def test_bad_arguments(arguments, error, message, data):
+    calibrator = PlattCalibrator().fit(data[0], data[1])
+    with pytest.raises(error, match=message):
+        calibrator.cutoff_certificate(**arguments)
+
+
+def test_certificates_hold_as_often_as_they_say():
+    """At 80 % confidence, over all truths; a share below what chance explains would refute the claim."""
+    repetitions, confidence = 40, 0.8
+    lowest = binom.ppf(1e-5, repetitions, confidence) / repetitions
+    results = list(study([200, 1000], repetitions, confidence, seed=1))
+    assert len(results) == len(TRUTHS) * (len(SIMULATED) + 1) * 2
+    for result in results:
+        assert (result.coverage >= lowest).all(), result
+        assert (np.diff(result.certificate) >= 0).all()
+        assert result.error < result.certificate[0]
+
+
+def test_largest_disagreement_is_that_of_a_search():
+    """Over all intervals and all steps, rising and falling, by loops."""
+    truth, rng = TRUTHS["atoms, rare"], np.random.default_rng(3)
+    scores, y = truth.draw(60, rng)
+    best = 0.0
+    for first in range(3):
+        for last in range(first, 3):
+            inside = np.arange(3)[first : last + 1]
+            for cut in range(first, last + 2):
+                for h in (np.arange(3) >= cut, np.arange(3) < cut):
+                    sample = sum(np.sum(y[scores == truth.score[k]] - h[k]) for k in inside) / 60
+                    population = np.sum((truth.mass * (truth.event - h))[inside])
+                    best = max(best, abs(sample - population))
+    assert truth.largest_disagreement(scores, y) == pytest.approx(best, abs=1e-14)
+
+
+def test_certificates_could_fail():
+    """The margin is needed: the training error alone is below the true one in most samples."""
+    truth, rng = TRUTHS["calibrated"], np.random.default_rng(2)
+    below = 0
+    for _ in range(50):
+        calibrator = IsotonicCalibrator().fit(*truth.draw(300, rng))
+        below += calibrator.training_cutoff_error_ < truth.cutoff_error(calibrator)
+    assert below == 50

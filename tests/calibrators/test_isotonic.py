@@ -1,0 +1,83 @@
+"""Isotonic calibration against its min-max formula and against scikit-learn."""
+
+import numpy as np
+import pytest
+from sklearn.isotonic import IsotonicRegression
+
+from sklearn_calib.calibrators import IsotonicCalibrator
+
+
+def min_max_formula(scores, y, w):
+    """Isotonic regression at the distinct scores: max over i <= k of min over j >= k of the mean of i..j."""
+    distinct = np.unique(scores)
+    weight = np.array([w[scores == s].sum() for s in distinct])
+    events = np.array([(w * y)[scores == s].sum() for s in distinct])
+    m = distinct.shape[0]
+    fit = [
+        max(min(events[i : j + 1].sum() / weight[i : j + 1].sum() for j in range(k, m)) for i in range(k + 1))
+        for k in range(m)
+    ]
+    return distinct, np.array(fit)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_agrees_with_the_min_max_formula(seed):
+    rng = np.random.default_rng(seed)
+    scores = np.round(rng.normal(size=40), 1) * 3
+    y = rng.integers(0, 2, 40)
+    w = rng.integers(1, 4, 40).astype(float)
+    distinct, fit = min_max_formula(scores, y, w)
+    for interpolation in ("linear", "step"):
+        calibrator = IsotonicCalibrator(interpolation).fit(scores, y, w)
+        np.testing.assert_allclose(calibrator.transform(distinct), fit, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("n", [2, 7, 100, 3000])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_agrees_with_scikit_learn(n, weighted):
+    rng = np.random.default_rng(n)
+    scores = rng.normal(size=n) * 5
+    y = (rng.random(n) < 1 / (1 + np.exp(-scores))).astype(int)
+    y[:2] = [0, 1]
+    w = rng.random(n) if weighted else None
+    reference = IsotonicRegression(out_of_bounds="clip").fit(scores, y, w)
+    grid = np.concatenate([scores, rng.normal(size=500) * 8])
+    result = IsotonicCalibrator().fit(scores, y, w).transform(grid)
+    np.testing.assert_allclose(result, reference.predict(grid), rtol=0, atol=1e-12)
+
+
+def test_interpolation_by_hand():
+    calibrator = IsotonicCalibrator().fit([1.0, 2.0, 3.0, 5.0, 9.0], [0, 1, 0, 1, 1])
+    assert calibrator.X_thresholds_.tolist() == [1.0, 2.0, 3.0, 5.0, 9.0]
+    assert calibrator.y_thresholds_.tolist() == [0.0, 0.5, 0.5, 1.0, 1.0]
+    points = [-100.0, 1.0, 1.5, 2.7, 4.5, 5.0, 100.0]
+    assert calibrator.transform(points).tolist() == [0.0, 0.0, 0.25, 0.5, 0.875, 1.0, 1.0]
+    step = IsotonicCalibrator("step").fit([1.0, 2.0, 3.0, 5.0, 9.0], [0, 1, 0, 1, 1])
+    assert step.transform(points).tolist() == [0.0, 0.0, 0.0, 0.5, 0.5, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("scale", ["probability", "margin"])
+def test_no_error_on_its_own_rows(weighted, scale):
+    rng = np.random.default_rng(5)
+    scores = rng.random(20_000) if scale == "probability" else rng.normal(size=20_000)
+    y = rng.integers(0, 2, 20_000)
+    w = rng.random(20_000) if weighted else None
+    assert 0 <= IsotonicCalibrator().fit(scores, y, w).training_cutoff_error_ < 1e-12
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        [-1e308, -5e307, 5e307, 1e308],
+        [0.0, 5e-324, 1e-323, 1.0],
+        [1.0, np.nextafter(1, 2), np.nextafter(1, 2) + 2**-51, 2.0],
+    ],
+)
+def test_extreme_scores(scores):
+    scores = np.array(scores)
+    calibrator = IsotonicCalibrator().fit(scores, [0, 1, 0, 1])
+    np.testing.assert_array_equal(calibrator.transform(scores), [0, 0.5, 0.5, 1])
+    between = calibrator.transform(np.linspace(0.0, 1.0, 50) * scores[-1])
+    assert ((between >= 0) & (between <= 1)).all()
+    assert (np.diff(between) >= 0).all()

@@ -1,0 +1,91 @@
+"""The one-versus-rest lift."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import SplineTransformer
+
+from sklearn_calib.calibrators import IsotonicCalibrator, OneVsRestCalibrator, PlattCalibrator
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet([0.5, 1.0, 2.0], 300)
+    y = (proba.cumsum(axis=1) > rng.random((300, 1))).argmax(axis=1)
+    return proba, y, rng.integers(1, 4, 300)
+
+
+@pytest.mark.parametrize("calibrator", [IsotonicCalibrator(), PlattCalibrator()], ids=repr)
+def test_is_one_binary_fit_per_class_and_a_division(calibrator, data):
+    proba, y, w = data
+    lifted = OneVsRestCalibrator(calibrator).fit(proba, y, w)
+    single = np.column_stack(
+        [type(calibrator)().fit(proba[:, k], y == k, w).transform(proba[:, k]) for k in range(3)]
+    )
+    np.testing.assert_allclose(
+        lifted.predict_proba(proba), single / single.sum(axis=1, keepdims=True), rtol=1e-14
+    )
+    assert len(lifted.calibrators_) == 3
+    certificates = [fitted.cutoff_certificate() for fitted in lifted.calibrators_]
+    assert all(0 < certificate < 1 for certificate in certificates)
+
+
+def test_a_zero_row_becomes_uniform():
+    proba = np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]])
+    lifted = OneVsRestCalibrator(IsotonicCalibrator()).fit(np.vstack([proba, proba]), [0, 1, 2] * 2)
+    np.testing.assert_array_equal(lifted.predict_proba(proba), np.eye(3))
+    np.testing.assert_array_equal(
+        lifted.predict_proba([[0.1, 0.1, 0.8], [1 / 3 - 0.3, 0.7, 0.3 - 1 / 30]])[0], [0, 0, 1]
+    )
+    low = OneVsRestCalibrator(IsotonicCalibrator("step")).fit(np.vstack([proba, proba]), [0, 1, 2] * 2)
+    np.testing.assert_array_equal(low.predict_proba([[0.3, 0.3, 0.4]]), [[1 / 3, 1 / 3, 1 / 3]])
+
+
+def test_two_classes_are_left_to_the_calibrator(data):
+    proba, y, w = data
+    p, y = proba[:, 2], np.minimum(y, 1)
+    both = np.column_stack([1 - p, p])
+    lifted = OneVsRestCalibrator(IsotonicCalibrator()).fit(both, y, w)
+    assert len(lifted.calibrators_) == 1
+    np.testing.assert_array_equal(
+        lifted.predict_proba(both), IsotonicCalibrator().fit(both, y, w).predict_proba(both)
+    )
+
+
+def test_any_classifier_and_any_scores(data):
+    proba, y, w = data
+    scores = np.log(proba) * 3
+    spline = make_pipeline(SplineTransformer(n_knots=4), LogisticRegression())
+    lifted = OneVsRestCalibrator(spline).fit(scores, y)
+    result = lifted.predict_proba(scores)
+    np.testing.assert_allclose(result.sum(axis=1), 1, rtol=1e-14)
+    raw = OneVsRestCalibrator(PlattCalibrator(link="identity")).fit(scores, y, w)
+    assert raw.predict_proba(scores).shape == (300, 3)
+    # many classes with more columns than rows of a class are no problem
+    assert lifted.score(scores, y) > 0.5
+
+
+def test_nested_parameters():
+    lifted = OneVsRestCalibrator(PlattCalibrator()).set_params(calibrator__link="identity")
+    assert lifted.calibrator.link == "identity"
+
+
+@pytest.mark.parametrize(
+    ("calibrator", "message"),
+    [
+        (IsotonicCalibrator, r"calibrator is the class IsotonicCalibrator; pass an instance"),
+        (None, r"calibrator must have fit and predict_proba, but None has no fit"),
+        ("isotonic", r"'isotonic' has no fit"),
+    ],
+)
+def test_bad_calibrator(calibrator, message, data):
+    with pytest.raises(TypeError, match=message):
+        OneVsRestCalibrator(calibrator).fit(data[0], data[1])
+
+
+def test_every_class_needs_weight(data):
+    proba, y, _ = data
+    with pytest.raises(ValueError, match=r"sample_weight is zero for all rows of class .*1"):
+        OneVsRestCalibrator(IsotonicCalibrator()).fit(proba, y, (y != 1).astype(float))

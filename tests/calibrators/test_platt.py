@@ -1,0 +1,157 @@
+"""Platt scaling against a general optimiser, against scikit-learn, and in hard cases."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import expit, logit
+from sklearn.calibration import _SigmoidCalibration
+
+from sklearn_calib.calibrators import PlattCalibrator
+
+EPS = 2.0**-53
+
+
+def objective(theta, s, y, w):
+    """Log loss of sigmoid(a s + b) against Platt's smoothed targets, from the definition."""
+    positive, negative = w[y == 1].sum(), w[y == 0].sum()
+    target = np.where(y == 1, (positive + 1) / (positive + 2), 1 / (negative + 2))
+    z = theta[0] * s + theta[1]
+    return float(np.sum(w * (target * np.logaddexp(0, -z) + (1 - target) * np.logaddexp(0, z))))
+
+
+def gradient(theta, s, y, w):
+    positive, negative = w[y == 1].sum(), w[y == 0].sum()
+    target = np.where(y == 1, (positive + 1) / (positive + 2), 1 / (negative + 2))
+    residual = w * (expit(theta[0] * s + theta[1]) - target)
+    return np.array([np.sum(residual * s), np.sum(residual)])
+
+
+def scenario(name, n, rng):
+    s = rng.normal(size=n) * 2
+    y = (rng.random(n) < expit(s - 0.5)).astype(int)
+    if name == "separable":
+        y = (s > 0.3).astype(int)
+    elif name == "reversed":
+        s = -s
+    elif name == "heavy tails":
+        s = rng.standard_cauchy(n) + y
+    elif name == "ties":
+        s = np.round(s)
+    elif name == "rare":
+        y = (rng.random(n) < 0.03).astype(int)
+    y[:2] = [0, 1]
+    return s, y
+
+
+SCENARIOS = ["plain", "separable", "reversed", "heavy tails", "ties", "rare"]
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("n", [10, 300, 20_000])
+def test_minimises_the_smoothed_log_loss(name, n):
+    """At 20 000 rows the coarse start is in use."""
+    rng = np.random.default_rng(n)
+    s, y = scenario(name, n, rng)
+    w = rng.random(n) * 2
+    calibrator = PlattCalibrator(link="identity").fit(s, y, w)
+    theta = np.array([calibrator.slope_, calibrator.intercept_])
+    scale = w.sum() * max(1.0, float(np.abs(s).max()))
+    assert np.abs(gradient(theta, s, y, w)).max() <= 1e-10 * scale
+    if n < 1000:
+        reference = minimize(objective, np.zeros(2), (s, y, w), jac=gradient, options={"gtol": 1e-9})
+        assert objective(theta, s, y, w) <= reference.fun * (1 + 1e-12)
+        np.testing.assert_allclose(theta, reference.x, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", [*SCENARIOS, "probabilities"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n", [60, 5000])
+def test_agrees_with_scikit_learn(name, weighted, n):
+    """What scikit-learn leaves, stopping at a gradient of 1e-6, is its error: our loss is smaller."""
+    rng = np.random.default_rng(n)
+    s, y = scenario(name, n, rng)
+    if name == "probabilities":
+        s = expit(s)
+    w = rng.random(n) if weighted else None
+    reference = _SigmoidCalibration().fit(s, y, w)
+    calibrator = PlattCalibrator(link="identity").fit(s, y, w)
+    left = 1e-5 if name == "heavy tails" else 1e-6 / np.sqrt(n)
+    np.testing.assert_allclose(calibrator.transform(s), reference.predict(s), rtol=0, atol=left)
+    w = np.ones(n) if w is None else w
+    ours = objective((calibrator.slope_, calibrator.intercept_), s, y, w)
+    assert ours <= objective((-reference.a_, -reference.b_), s, y, w) * (1 + 1e-15)
+
+
+def test_by_hand():
+    """Two scores, so that the fit meets the smoothed mean target at both: 6/10 and 4/10."""
+    s = np.repeat([-1.0, 1.0], 10)
+    y = np.array([0] * 6 + [1] * 4 + [0] * 4 + [1] * 6)
+    low, high = 1 / 12, 11 / 12
+    calibrator = PlattCalibrator(link="identity").fit(s, y)
+    expected = [0.4 * high + 0.6 * low, 0.6 * high + 0.4 * low]
+    np.testing.assert_allclose(calibrator.transform([-1.0, 1.0]), expected, rtol=0, atol=1e-14)
+    assert calibrator.intercept_ == pytest.approx(0, abs=1e-14)
+    assert calibrator.slope_ == pytest.approx(logit(expected[1]), abs=1e-14)
+    assert calibrator.training_cutoff_error_ == pytest.approx((0.6 - expected[1]) / 2, abs=1e-14)
+
+
+def test_logit_link_reads_log_odds():
+    rng = np.random.default_rng(2)
+    p = np.concatenate([rng.random(400), [0.0, 1.0]])
+    y = (rng.random(402) < p).astype(int)
+    from_probabilities = PlattCalibrator().fit(p, y)
+    odds = logit(np.clip(p, EPS, 1 - EPS))
+    from_odds = PlattCalibrator(link="identity").fit(odds, y)
+    np.testing.assert_allclose(from_probabilities.transform(p), from_odds.transform(odds), rtol=0, atol=1e-12)
+
+
+def test_affine_change_of_the_score_changes_nothing():
+    rng = np.random.default_rng(3)
+    s, y = scenario("plain", 500, rng)
+    result = PlattCalibrator(link="identity").fit(s, y).transform(s)
+    for factor, shift in ((1e-12, 0), (1e6, 3e6), (1e300, 0), (-2.0, 5.0)):
+        moved = factor * s + shift
+        changed = PlattCalibrator(link="identity").fit(moved, y).transform(moved)
+        np.testing.assert_allclose(changed, result, rtol=0, atol=1e-9)
+
+
+def test_margins_of_hundreds():
+    s = np.concatenate([np.linspace(-700, -1, 50), np.linspace(1, 700, 50)])
+    for y in (s > 0, s < 0, np.arange(100) % 2):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            calibrator = PlattCalibrator(link="identity").fit(s, np.asarray(y, dtype=int))
+        assert np.isfinite([calibrator.slope_, calibrator.intercept_]).all()
+        w = np.ones(100)
+        theta = np.array([calibrator.slope_, calibrator.intercept_])
+        assert np.abs(gradient(theta, s / 700, np.asarray(y, dtype=int), w) * [1, 0]).max() < 100
+        assert np.abs(gradient(theta, s, np.asarray(y, dtype=int), w)).max() < 1e-7
+
+
+def test_one_far_score():
+    """A single outlier must not stop the line search."""
+    s = np.concatenate([np.linspace(-1, 1, 200), [1e6]])
+    y = np.concatenate([np.arange(200) % 2, [0]])
+    calibrator = PlattCalibrator(link="identity").fit(s, y)
+    theta = np.array([calibrator.slope_, calibrator.intercept_])
+    assert np.abs(gradient(theta, s, y, np.ones(201))).max() < 1e-10 * 201e6
+
+
+def test_equal_scores_have_no_slope():
+    calibrator = PlattCalibrator(link="identity").fit(np.full(10, 3.7), [0] * 7 + [1] * 3)
+    assert calibrator.slope_ == 0
+    smoothed = (3 * 4 / 5 + 7 / 9) / 10
+    assert calibrator.transform([3.7])[0] == pytest.approx(smoothed, abs=1e-15)
+
+
+def test_reversed_scores_give_a_decreasing_map_with_a_certificate():
+    rng = np.random.default_rng(4)
+    s, y = scenario("reversed", 2000, rng)
+    calibrator = PlattCalibrator(link="identity").fit(s, y)
+    turned = PlattCalibrator(link="identity").fit(-s, y)
+    assert calibrator.slope_ < 0
+    assert calibrator.slope_ == pytest.approx(-turned.slope_, rel=1e-12)
+    assert calibrator.training_cutoff_error_ == pytest.approx(turned.training_cutoff_error_, abs=1e-14)
+    assert calibrator.cutoff_certificate() == pytest.approx(turned.cutoff_certificate(), abs=1e-14)

@@ -1,0 +1,171 @@
+"""Temperature scaling against a dense grid, and what it promises."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+from scipy.special import expit, log_softmax, logit, softmax
+
+from sklearn_calib.calibrators import TemperatureCalibrator
+
+EPS = 2.0**-53
+
+
+def loss(z, y, w, beta):
+    """Weighted log loss of softmax(beta z), from the definition."""
+    return -float(np.sum(w * log_softmax(beta * z, axis=1)[np.arange(y.shape[0]), y]))
+
+
+def best_on_a_grid(z, y, w):
+    """Inverse temperature by a dense grid of logarithms and then a bounded search around its best point."""
+    grid = np.linspace(-6, 6, 601)
+    best = grid[np.argmin([loss(z, y, w, np.exp(b)) for b in grid])]
+    return np.exp(
+        minimize_scalar(
+            lambda b: loss(z, y, w, np.exp(b)), bounds=(best - 0.02, best + 0.02), options={"xatol": 1e-10}
+        ).x
+    )
+
+
+def overconfident(n, k, factor, rng):
+    """Logits whose labels were drawn at the logits divided by the factor."""
+    z = rng.normal(size=(n, k)) * 2
+    truth = softmax(z / factor, axis=1)
+    y = (truth.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
+    y[:k] = np.arange(k)
+    return z, y
+
+
+@pytest.mark.parametrize("k", [2, 3, 10])
+@pytest.mark.parametrize("factor", [0.4, 1.0, 3.0])
+def test_minimises_the_log_loss(k, factor):
+    rng = np.random.default_rng(k)
+    z, y = overconfident(400, k, factor, rng)
+    w = rng.random(400) + 0.1
+    expected = best_on_a_grid(z, y, w)
+    from_logits = TemperatureCalibrator(link="identity").fit(z, y, w)
+    assert 1 / from_logits.temperature_ == pytest.approx(expected, rel=1e-7)
+    proba = softmax(z, axis=1)
+    from_proba = TemperatureCalibrator().fit(proba, y, w)
+    assert from_proba.temperature_ == pytest.approx(from_logits.temperature_, rel=1e-10)
+    np.testing.assert_allclose(
+        from_proba.predict_proba(proba), softmax(z * expected, axis=1), rtol=0, atol=1e-7
+    )
+
+
+@pytest.mark.parametrize("n", [20_000, 40_001])
+@pytest.mark.parametrize("k", [2, 4])
+def test_derivative_vanishes_after_a_coarse_start(n, k):
+    z, y = overconfident(n, k, 2.0, np.random.default_rng(n))
+    w = np.ones(n)
+    beta = 1 / TemperatureCalibrator(link="identity").fit(z, y).temperature_
+    assert beta == pytest.approx(0.5, rel=0.1)
+    step = 1e-5
+    slope = (loss(z, y, w, beta + step) - loss(z, y, w, beta - step)) / (2 * step)
+    curvature = (loss(z, y, w, beta + 0.01) - 2 * loss(z, y, w, beta) + loss(z, y, w, beta - 0.01)) / 0.01**2
+    assert abs(slope / curvature) < 1e-7
+
+
+def test_two_columns_one_column_and_flat_are_one_problem():
+    rng = np.random.default_rng(0)
+    z, y = overconfident(300, 2, 2.0, rng)
+    p = softmax(z, axis=1)
+    expected = TemperatureCalibrator(link="identity").fit(z, y).predict_proba(z)
+    margin = z[:, 1] - z[:, 0]
+    for link, X in (
+        ("identity", margin),
+        ("identity", margin[:, None]),
+        ("logit", p),
+        ("logit", p[:, 1]),
+        ("logit", p[:, 1:]),
+    ):
+        result = TemperatureCalibrator(link=link).fit(X, y).predict_proba(X)
+        np.testing.assert_allclose(result, expected, rtol=0, atol=1e-12)
+
+
+def test_by_hand():
+    """Scores .1 and .9, of which one third is wrong: the calibrated log-odds are those of 1/3 and 2/3."""
+    calibrator = TemperatureCalibrator().fit([0.1] * 3 + [0.9] * 3, [0, 0, 1, 0, 1, 1])
+    assert calibrator.temperature_ == pytest.approx(logit(0.9) / logit(2 / 3), rel=1e-12)
+    np.testing.assert_allclose(calibrator.transform([0.1, 0.5, 0.9]), [1 / 3, 0.5, 2 / 3], rtol=1e-12)
+
+
+@pytest.mark.parametrize("k", [2, 3, 7])
+@pytest.mark.parametrize("seed", range(4))
+def test_log_loss_never_rises_and_argmax_never_changes(k, seed):
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.full(k, 0.3), 200)
+    p[:5] = np.eye(k)[rng.integers(0, k, 5)]
+    y = np.concatenate([np.arange(k), rng.integers(0, k, 200 - k)])
+    if seed == 0:
+        y = p.argmax(axis=1)
+        y[: 2 * k] = np.tile(np.arange(k), 2)
+    calibrator = TemperatureCalibrator().fit(p, y)
+    q = calibrator.predict_proba(p)
+    clipped = np.maximum(p, EPS)
+    before = -np.mean(np.log(clipped[np.arange(200), y]))
+    after = -np.mean(np.log(np.maximum(q, EPS)[np.arange(200), y]))
+    assert after <= before + 1e-12
+    np.testing.assert_array_equal(calibrator.predict(p), p.argmax(axis=1))
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_separated_classes_reach_the_end_of_the_range(k):
+    """No finite temperature is best: the smallest of the range, and saturated probabilities."""
+    p = np.full((3 * k, k), 0.3 / (k - 1))
+    y = np.tile(np.arange(k), 3)
+    p[np.arange(3 * k), y] = 0.7
+    calibrator = TemperatureCalibrator().fit(p, y)
+    assert 0 < calibrator.temperature_ < 1e-3
+    np.testing.assert_allclose(calibrator.predict_proba(p)[np.arange(3 * k), y], 1, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_scores_worse_than_none_become_uniform(k):
+    p = np.full((3 * k, k), 0.3 / (k - 1))
+    y = np.tile(np.arange(k), 3)
+    p[np.arange(3 * k), (y + 1) % k] = 0.7
+    calibrator = TemperatureCalibrator().fit(p, y)
+    assert calibrator.temperature_ > 1e3
+    np.testing.assert_allclose(calibrator.predict_proba(p), 1 / k, rtol=0, atol=1e-3)
+    np.testing.assert_array_equal(calibrator.predict(p), p.argmax(axis=1))
+
+
+@pytest.mark.parametrize("factor", [1e-200, 1e-8, 1.0, 1e8, 1e200])
+def test_scale_of_the_logits_is_found(factor):
+    rng = np.random.default_rng(5)
+    z, y = overconfident(300, 3, 1.5, rng)
+    unit = TemperatureCalibrator(link="identity").fit(z, y)
+    scaled = TemperatureCalibrator(link="identity").fit(z * factor, y)
+    assert scaled.temperature_ / factor == pytest.approx(unit.temperature_, rel=1e-9)
+    margin = TemperatureCalibrator(link="identity").fit(factor * (z[:, 1] - z[:, 0]), np.minimum(y, 1))
+    reference = TemperatureCalibrator(link="identity").fit(z[:, 1] - z[:, 0], np.minimum(y, 1))
+    assert margin.temperature_ / factor == pytest.approx(reference.temperature_, rel=1e-9)
+
+
+def test_margins_of_hundreds():
+    s = np.linspace(-700, 700, 101)
+    y = (s > 0).astype(int)
+    y[[10, 90]] = 1 - y[[10, 90]]
+    calibrator = TemperatureCalibrator(link="identity").fit(s, y)
+    beta = 1 / calibrator.temperature_
+    assert abs(np.sum((expit(beta * s) - y) * s)) < 1e-6
+
+
+def test_a_class_without_weight_is_allowed():
+    rng = np.random.default_rng(6)
+    z, y = overconfident(200, 3, 2.0, rng)
+    w = (y != 1).astype(float)
+    calibrator = TemperatureCalibrator(link="identity").fit(z, y, w)
+    assert calibrator.classes_.tolist() == [0, 1, 2]
+    assert 1 / calibrator.temperature_ == pytest.approx(best_on_a_grid(z, y, w), rel=1e-6)
+
+
+def test_certificate_only_for_two_classes():
+    rng = np.random.default_rng(7)
+    z, y = overconfident(500, 3, 2.0, rng)
+    binary = TemperatureCalibrator(link="identity").fit(z[:, :2], (y > 0).astype(int))
+    assert 0 < binary.training_cutoff_error_ < binary.cutoff_certificate() < 1
+    several = binary.fit(z, y)
+    assert not hasattr(several, "training_cutoff_error_")
+    with pytest.raises(ValueError, match="A certificate exists for two classes, but y of fit had 3"):
+        several.cutoff_certificate()
