@@ -40,7 +40,7 @@ REPAIRS = {
 
 MEASURES = {
     "smooth ECE": metrics.smooth_ece,
-    "logit-smoothed ECE": metrics.logit_smoothed_ece,
+    "logit-smoothed ECE": partial(metrics.logit_smoothed_ece, bandwidth=0.1),
     "cutoff calibration error": metrics.cutoff_calibration_error,
     "smooth calibration error": metrics.smooth_calibration_error,
     "ECE, 15 bins": metrics.expected_calibration_error,

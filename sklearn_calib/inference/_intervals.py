@@ -12,6 +12,7 @@ from sklearn_calib._validation import (
     check_binary,
     check_fraction,
     check_frequency_weights,
+    check_generator,
     check_integer,
     check_option,
 )
@@ -69,7 +70,7 @@ def confidence_interval(
     n_resamples: int = 200,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
-    random_state: int | np.random.Generator | None = None,
+    random_state: int | np.random.Generator | np.random.RandomState | None = None,
 ) -> ConfidenceInterval:
     r"""Compute a confidence interval for the population value of a calibration error.
 
@@ -100,7 +101,7 @@ def confidence_interval(
         Frequency weights: non-negative whole numbers.
     pos_label : label, default=None
         The positive class, as in the metrics.
-    random_state : int, Generator or None, default=None
+    random_state : int, Generator, RandomState or None, default=None
         Seed of the simulation; None draws a fresh one.
 
     Returns
@@ -137,6 +138,7 @@ def confidence_interval(
     """
     check_fraction(confidence, "confidence")
     check_option(method, "method", ("inversion", "percentile"))
+    rng = check_generator(random_state)
     n_resamples = check_integer(n_resamples, "n_resamples", minimum=20)
     if not callable(metric):
         raise TypeError(f"metric must be callable, got {metric!r}.")
@@ -145,7 +147,6 @@ def confidence_interval(
         times = check_frequency_weights(sample.w)
         sample = BinarySample(np.repeat(sample.y, times), np.repeat(sample.p, times), None)
     estimate = float(metric(sample.y, sample.p))
-    rng = np.random.default_rng(random_state)
     alpha = 1.0 - confidence
     if method == "percentile":
         n = sample.y.shape[0]
@@ -218,8 +219,10 @@ def _invert(path: _Path, estimate: float, alpha: float) -> tuple[float, float, f
         alpha_low = 0.5 * alpha * (1.0 - np.exp(-(signal**2)))
         multiples.append(multiple)
         values.append(value)
-        lower.append(float(np.quantile(draws, alpha_low)))
-        upper.append(float(np.quantile(draws, 1.0 - (alpha - alpha_low))))
+        # of N draws the j-th is passed with probability j / (N + 1)
+        tails = np.quantile(draws, [alpha_low, 1.0 - (alpha - alpha_low)], method="weibull")
+        lower.append(float(tails[0]))
+        upper.append(float(tails[1]))
         if not pending and lower[-1] <= estimate and multiple < _LARGEST_MULTIPLE:
             pending.append(2.0 * multiple)
     # quantiles grow along the path up to simulation noise

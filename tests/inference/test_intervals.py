@@ -1,0 +1,133 @@
+"""Confidence intervals of calibration errors."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+from sklearn.metrics import brier_score_loss
+
+from sklearn_calib.inference import confidence_interval
+from sklearn_calib.metrics import cutoff_calibration_error, expected_calibration_error, smooth_ece
+
+
+def sample(n=400, slope=1.0, seed=0):
+    rng = np.random.default_rng(seed)
+    p = rng.random(n)
+    return (rng.random(n) < expit(slope * logit(p))).astype(int), p
+
+
+def population(metric, slope):
+    p = (np.arange(20_000) + 0.5) / 20_000
+    truth = expit(slope * logit(p))
+    weight = np.rint(np.concatenate([truth, 1 - truth]) * 2**40)
+    return metric(np.repeat([1, 0], 20_000), np.tile(p, 2), sample_weight=weight)
+
+
+METRICS = [
+    smooth_ece,
+    cutoff_calibration_error,
+    partial(expected_calibration_error, norm="l2", debias=True),
+]
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=["smooth_ece", "cutoff", "debiased_l2"])
+@pytest.mark.parametrize(("slope", "least"), [(1.0, 19), (0.5, 18)])
+def test_coverage(metric, slope, least):
+    # 24 samples: fewer than `least` hits have probability below 1 % at a coverage of .93
+    truth = population(metric, slope)
+    hits = 0
+    for seed in range(24):
+        interval = confidence_interval(
+            metric, *sample(slope=slope, seed=seed), n_resamples=50, random_state=seed
+        )
+        hits += interval.low - 1e-6 <= truth <= interval.high + 1e-6
+    assert hits >= least
+
+
+def test_low_end_is_zero_where_noise_explains_the_estimate():
+    interval = confidence_interval(smooth_ece, *sample(), random_state=0)
+    assert interval.low == pytest.approx(0, abs=1e-6)
+    assert interval.high > interval.estimate / 2
+    # the mean under calibration, drawn directly
+    rng = np.random.default_rng(1)
+    _, p = sample()
+    draws = []
+    for _ in range(300):
+        rows = rng.integers(0, 400, 400)
+        draws.append(smooth_ece((rng.random(400) < p[rows]).astype(int), p[rows]))
+    assert interval.null_mean == pytest.approx(np.mean(draws), rel=0.1)
+
+
+def test_gross_miscalibration_is_not_zero():
+    y, p = sample(slope=0.1)
+    interval = confidence_interval(smooth_ece, y, p, random_state=0)
+    assert interval.low > 0.1
+    assert interval.low < interval.estimate < interval.high
+    assert "95% confidence" in str(interval)
+    narrow = confidence_interval(smooth_ece, y, p, confidence=0.5, random_state=0)
+    assert interval.low < narrow.low < narrow.high < interval.high
+
+
+def test_same_seed_same_interval():
+    y, p = sample()
+    first = confidence_interval(cutoff_calibration_error, y, p, random_state=3)
+    assert first == confidence_interval(cutoff_calibration_error, y, p, random_state=3)
+    assert first != confidence_interval(cutoff_calibration_error, y, p, random_state=4)
+
+
+@pytest.mark.parametrize("method", ["inversion", "percentile"])
+def test_frequency_weights_are_repetition(method):
+    y, p = sample(n=60)
+    times = np.random.default_rng(0).integers(0, 4, 60)
+    options = {"method": method, "random_state": 0, "n_resamples": 50}
+    weighted = confidence_interval(smooth_ece, y, p, sample_weight=times, **options)
+    repeated = confidence_interval(smooth_ece, np.repeat(y, times), np.repeat(p, times), **options)
+    assert str(weighted) == str(repeated)
+
+
+def test_labels_and_columns():
+    y, p = sample(n=80)
+    options = {"random_state": 0, "n_resamples": 40}
+    expected = confidence_interval(cutoff_calibration_error, y, p, **options)
+    names = np.where(y == 1, "event", "none")
+    two = np.column_stack([1 - p, p])
+    assert confidence_interval(cutoff_calibration_error, names, two, pos_label="event", **options) == expected
+
+
+def test_percentile_suits_an_average():
+    y, p = sample(n=500)
+    interval = confidence_interval(
+        brier_score_loss, y, p, method="percentile", n_resamples=500, random_state=0
+    )
+    losses = (y - p) ** 2
+    half = 1.96 * losses.std() / np.sqrt(500)
+    assert interval.high - interval.low == pytest.approx(2 * half, rel=0.15)
+    assert interval.low < losses.mean() < interval.high
+    assert np.isnan(interval.null_mean)
+    assert "noise" not in str(interval)
+
+
+def test_balanced_and_tiny_samples():
+    balanced = confidence_interval(cutoff_calibration_error, [0, 1] * 50, [0.5] * 100, random_state=0)
+    assert balanced.estimate == balanced.low == 0
+    assert 0 < balanced.high < 0.3
+    single = confidence_interval(cutoff_calibration_error, [1], [0.4], random_state=0)
+    assert 0 <= single.low <= single.high <= 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "named"),
+    [
+        ({"confidence": 1.0}, ValueError, "confidence"),
+        ({"method": "bca"}, ValueError, "method"),
+        ({"n_resamples": 5}, ValueError, "n_resamples"),
+        ({"sample_weight": [0.5, 1.0]}, ValueError, "sample_weight"),
+        ({"metric": "smooth_ece"}, TypeError, "metric"),
+        ({"y_proba": [0.1, np.nan]}, ValueError, "y_proba"),
+    ],
+)
+def test_bad_arguments(arguments, error, named):
+    good = {"metric": smooth_ece, "y_true": [0, 1], "y_proba": [0.1, 0.2]}
+    with pytest.raises(error, match=named):
+        confidence_interval(**(good | arguments))
