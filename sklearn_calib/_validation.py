@@ -37,6 +37,8 @@ Array = NDArray[np.float64]
 # (negative numbers, infinities and NaN all lie above)
 _ONE_BITS = np.float64(1.0).view(np.uint64)
 _ROW_SUM_TOLERANCE = 1e-3
+# Integer labels within such a span are counted, not sorted.
+_MAX_LABEL_SPAN = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,21 +173,43 @@ def check_classes(y: ArrayLike, name: str = "y") -> tuple[NDArray[Any], NDArray[
     labels = column_or_1d(y, warn=True)
     if labels.shape[0] == 0:
         raise ValueError(f"{name} is empty. Pass at least one row.")
-    assert_all_finite(labels, input_name=name)
-    if labels.dtype.kind == "O" and any(label is None or label != label for label in labels):
-        raise ValueError(f"{name} contains missing values. Remove or impute missing labels first.")
-    check_classification_targets(labels)
-    try:
-        classes, codes = np.unique(labels, return_inverse=True)
-    except TypeError as error:
-        raise ValueError(
-            f"{name} mixes labels of types that cannot be ordered ({error}). Use labels of one type."
-        ) from None
+    if labels.dtype.kind in "biu":
+        classes, codes = _integer_classes(labels)
+    else:
+        classes, codes = _sorted_classes(labels, name)
     if classes.shape[0] < 2:
         raise ValueError(
             f"{name} contains only one class, {classes.tolist()[0]!r}, but calibration needs at least two."
         )
     return classes, codes.astype(np.int64, copy=False)
+
+
+def _integer_classes(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return what np.unique does with its inverse, by counting where the labels lie close together."""
+    low, high = int(labels.min()), int(labels.max())
+    # the second condition is about unsigned labels that the signed type cannot hold
+    if high - low >= _MAX_LABEL_SPAN or high >= 1 << 62:
+        classes, codes = np.unique(labels, return_inverse=True)
+        return classes, codes
+    codes = labels.astype(np.int64) - low
+    present = np.bincount(codes) > 0
+    classes = (np.flatnonzero(present) + low).astype(labels.dtype)
+    return classes, codes if present.all() else (np.cumsum(present) - 1)[codes]
+
+
+def _sorted_classes(labels: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return what np.unique does with its inverse, for labels that are not integers."""
+    assert_all_finite(labels, input_name=name)
+    if labels.dtype.kind == "O" and any(label is None or label != label for label in labels):
+        raise ValueError(f"{name} contains missing values. Remove or impute missing labels first.")
+    try:
+        check_classification_targets(labels)
+        classes, codes = np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        raise ValueError(
+            f"{name} mixes labels of types that cannot be ordered ({error}). Use labels of one type."
+        ) from None
+    return classes, codes
 
 
 def check_scores(X: Any, name: str = "X", *, kind: str) -> Array:
@@ -296,7 +320,9 @@ def check_generator(random_state: Any, name: str = "random_state") -> np.random.
     if random_state is None:
         return np.random.default_rng()
     if isinstance(random_state, bool) or not isinstance(random_state, Integral):
-        raise TypeError(f"{name} must be None, an integer, a Generator or a RandomState, got {random_state!r}.")
+        raise TypeError(
+            f"{name} must be None, an integer, a Generator or a RandomState, got {random_state!r}."
+        )
     if random_state < 0:
         raise ValueError(f"{name} must not be negative, got {random_state!r}.")
     return np.random.default_rng(int(random_state))

@@ -123,7 +123,11 @@ def group_scores(y: NDArray[np.int64], scores: Array, w: Array | None = None) ->
     if w is not None or (scores.min() >= 0.0 and scores.max() <= 1.0):
         return group_outcomes(y, scores, w)
     order = np.argsort(scores)
-    value = scores[order] + 0.0
+    value = scores[order]
+    value += 0.0
+    outcome = y[order]
     starts = group_starts(value)
+    if starts.shape[0] == value.shape[0]:
+        return GroupedOutcomes(value, np.ones_like(value), outcome.astype(np.float64))
     weight = np.diff(starts, append=value.shape[0]).astype(np.float64)
-    return GroupedOutcomes(value[starts], weight, np.add.reduceat(y[order], starts).astype(np.float64))
+    return GroupedOutcomes(value[starts], weight, np.add.reduceat(outcome, starts).astype(np.float64))

@@ -112,10 +112,10 @@ def cutoff_error_of_map(grouped: GroupedOutcomes, mapped: Array) -> float:
     Scores with the same value form one group of the mapped forecast, so that no interval can part them.
     """
     starts = group_starts(mapped)
-    merged = GroupedOutcomes(
-        mapped[starts],
-        np.add.reduceat(grouped.weight, starts),
-        np.add.reduceat(grouped.positives, starts),
-    )
+    if starts.shape[0] == mapped.shape[0]:
+        merged = GroupedOutcomes(mapped, grouped.weight, grouped.positives)
+    else:
+        weight, positives = (np.add.reduceat(mass, starts) for mass in (grouped.weight, grouped.positives))
+        merged = GroupedOutcomes(mapped[starts], weight, positives)
     walk = residual_walk(merged)
-    return float(np.ptp(walk)) / merged.total
+    return float(walk.max() - walk.min()) / merged.total
