@@ -1,5 +1,8 @@
 """Temperature scaling against a dense grid, and what it promises."""
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
@@ -169,3 +172,25 @@ def test_certificate_only_for_two_classes():
     assert not hasattr(several, "training_cutoff_error_")
     with pytest.raises(ValueError, match="A certificate exists for two classes, but y of fit had 3"):
         several.cutoff_certificate()
+
+
+@pytest.mark.parametrize("name", ["vgg16_cifar10", "wideresnet-16-4-cifar-10", "densenet-bc-100-cifar-100"])
+def test_networks_are_overconfident(name):
+    """Softmax outputs of image classifiers: one half repairs the other, at the best point of a dense grid."""
+    default = Path(__file__).resolve().parents[3] / "shared" / "data"
+    source = Path(os.environ.get("SKLEARN_CALIB_DATA", default)) / "cifar_softmax" / f"{name}.npz"
+    if not source.is_file():
+        pytest.skip("the softmax outputs are absent; set SKLEARN_CALIB_DATA to the folder that holds them")
+    with np.load(source) as archive:
+        proba, y = archive["probs"], archive["label"]
+    half = proba.shape[0] // 2
+    calibrator = TemperatureCalibrator().fit(proba[:half], y[:half])
+    z = np.log(np.maximum(proba.astype(np.float64), EPS))
+    ones = np.ones(half)
+    beta = 1 / calibrator.temperature_
+    assert beta < 1
+    for other in (0.999 * beta, 1.001 * beta, 1.0):
+        assert loss(z[:half], y[:half], ones, beta) < loss(z[:half], y[:half], ones, other)
+    # on the other half
+    assert loss(z[half:], y[half:], ones, beta) < loss(z[half:], y[half:], ones, 1.0)
+    np.testing.assert_array_equal(calibrator.predict(proba[half:]), proba[half:].argmax(axis=1))
