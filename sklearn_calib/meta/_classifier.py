@@ -106,8 +106,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     Notes
     -----
     With ``IsotonicCalibrator()`` or ``PlattCalibrator(link="identity")`` the probabilities are those of
-    ``CalibratedClassifierCV`` with ``method="isotonic"`` or ``"sigmoid"``, in both ensemble modes, weighted or
-    not: to rounding, or to the tolerance of scikit-learn's solver for the sigmoid.
+    ``CalibratedClassifierCV`` with ``method="isotonic"`` or ``"sigmoid"``, in both ensemble modes, weighted
+    or not: to rounding, or to the tolerance of scikit-learn's solver for the sigmoid.
 
     *Weights and other metadata.* Without metadata routing, ``sample_weight`` reaches the estimator and
     the calibrator (a warning names a part whose ``fit`` does not accept it), ``groups`` the splitter, and

@@ -103,7 +103,6 @@ class CrossFitScorer(TransformerMixin, MetaEstimatorMixin, BaseEstimator):
 
     # sample_weight belongs to the classifier: the router itself requests nothing
     __metadata_request__fit: ClassVar = {"sample_weight": UNUSED}
-    __metadata_request__fit_transform: ClassVar = {"sample_weight": UNUSED}
 
     def __init__(
         self,
@@ -252,7 +251,6 @@ class CrossFitScorer(TransformerMixin, MetaEstimatorMixin, BaseEstimator):
         tags.input_tags = inner.input_tags
         tags.non_deterministic = inner.non_deterministic
         tags.target_tags.required = True
-        tags.transformer_tags.preserves_dtype = []
         return tags
 
     def _order(self) -> tuple[str, ...]:

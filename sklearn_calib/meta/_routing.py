@@ -55,7 +55,7 @@ def route(
         return Routed(estimator=fit_params, splitter=split_params)
     frozen = isinstance(estimator, FrozenEstimator)
     by_step = any(key.endswith("__sample_weight") for key in fit_params)
-    to_estimator = not frozen and accepts_weight(estimator)
+    to_estimator = accepts_weight(estimator)
     to_calibrator = calibrator is not None and accepts_weight(calibrator)
     missed = []
     # a frozen estimator is not fitted, so weights are no loss to it

@@ -291,13 +291,16 @@ def test_groups_reach_the_splitter(binary):
 )
 def test_pooled_scores_need_no_partition(binary, cv):
     X, y = binary[0][:60], binary[1][:60]
-    model = CalibratedClassifier(GaussianNB(), IsotonicCalibrator(), cv=cv, ensemble=False).fit(X, y)
+    w = np.random.default_rng(0).uniform(0.5, 2, 60)
+    model = CalibratedClassifier(GaussianNB(), IsotonicCalibrator(), cv=cv, ensemble=False)
+    model.fit(X, y, sample_weight=w)
     rows, scores = [], []
     for train, test in cv.split(X, y):
         rows.extend(test)
-        scores.extend(GaussianNB().fit(X[train], y[train]).predict_proba(X[test])[:, 1])
-    pooled = IsotonicCalibrator().fit(np.array(scores), y[np.array(rows)])
-    expected = pooled.predict_proba(GaussianNB().fit(X, y).predict_proba(X)[:, 1])
+        scores.extend(GaussianNB().fit(X[train], y[train], w[train]).predict_proba(X[test])[:, 1])
+    rows = np.array(rows)
+    pooled = IsotonicCalibrator().fit(np.array(scores), y[rows], sample_weight=w[rows])
+    expected = pooled.predict_proba(GaussianNB().fit(X, y, w).predict_proba(X)[:, 1])
     np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-12)
 
 

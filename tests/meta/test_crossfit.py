@@ -25,6 +25,7 @@ from sklearn.naive_bayes import GaussianNB, MultinomialNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
+from sklearn.utils import get_tags
 
 from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator
 from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer
@@ -164,6 +165,21 @@ def test_weights_change_the_models_and_reach_them_by_step(binary):
     np.testing.assert_array_equal(pipeline[0].transform(X), stage.transform(X))
     calibrator = IsotonicCalibrator().fit(scores, y, sample_weight=weight)
     np.testing.assert_array_equal(pipeline.predict_proba(X), calibrator.predict_proba(stage.transform(X)))
+
+
+def test_tags_follow_the_classifier():
+    class Odd(GaussianNB):
+        def __sklearn_tags__(self):
+            tags = super().__sklearn_tags__()
+            tags.input_tags.sparse = tags.input_tags.allow_nan = tags.non_deterministic = True
+            return tags
+
+    tags = get_tags(CrossFitScorer(Odd()))
+    assert tags.input_tags == get_tags(Odd()).input_tags
+    assert tags.non_deterministic
+    assert tags.target_tags.required
+    assert tags.transformer_tags is not None
+    assert not get_tags(CrossFitScorer(GaussianNB())).non_deterministic
 
 
 def test_groups_without_routing(binary):

@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.model_selection import KFold, LeaveOneOut, RepeatedKFold, ShuffleSplit
+from sklearn.model_selection import GridSearchCV, KFold, LeaveOneOut, RepeatedKFold, ShuffleSplit
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -220,6 +220,9 @@ def test_weights_that_miss_a_part_are_told():
     spline = make_pipeline(SplineTransformer(), LogisticRegression())
     with pytest.warns(UserWarning, match="does not reach the calibrator: fit of Pipeline"):
         CalibratedClassifier(GaussianNB(), spline).fit(X, Y, sample_weight=weight)
+    search = GridSearchCV(KNeighborsClassifier(), {}, cv=2)
+    with pytest.warns(UserWarning, match="does not reach the calibrator: fit of GridSearchCV"):
+        CalibratedClassifier(GaussianNB(), search).fit(X, Y, sample_weight=weight)
     for model in (
         CalibratedClassifier(KNeighborsClassifier(), "passthrough"),
         CalibratedClassifier(KNeighborsClassifier(), spline),

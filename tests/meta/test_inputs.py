@@ -124,6 +124,7 @@ def test_tags_follow_the_estimator():
         def __sklearn_tags__(self):
             tags = super().__sklearn_tags__()
             tags.input_tags.sparse = True
+            tags.non_deterministic = True
             return tags
 
     for estimator in (Sparse(), GaussianNB(), HistGradientBoostingClassifier()):
@@ -131,6 +132,7 @@ def test_tags_follow_the_estimator():
         tags = get_tags(CalibratedClassifier(estimator))
         assert tags.input_tags == inner.input_tags
         assert tags.classifier_tags == inner.classifier_tags
+        assert tags.non_deterministic == inner.non_deterministic
     assert get_tags(CalibratedClassifier(Sparse())).input_tags.sparse
     assert not get_tags(CalibratedClassifier(GaussianNB())).input_tags.sparse
     assert get_tags(CalibratedClassifier(SVC(kernel="precomputed"))).input_tags.pairwise
