@@ -148,8 +148,8 @@ def test_readme_example_runs_and_says_what_it_should(capsys):
     (error_before, pvalue_before), (error_after, pvalue_after) = (
         [float(number) for number in line.split()] for line in capsys.readouterr().out.splitlines()
     )
-    assert error_after < error_before
-    assert pvalue_before < 0.05 <= pvalue_after
+    assert error_after < error_before / 2
+    assert pvalue_before < 0.01 < pvalue_after
 
 
 @pytest.mark.parametrize(
