@@ -2,6 +2,8 @@
 
 Every failure is a ``ValueError`` (or ``TypeError`` for a wrong kind of object) that names the argument,
 says what was found, and what to do. Nothing is silently repaired.
+
+Long because it is the only place where input is checked.
 """
 
 from collections.abc import Collection

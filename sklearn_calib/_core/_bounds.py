@@ -27,6 +27,9 @@ _SMALLEST_RANGE = 0.45
 _TERMS = 8
 # A range exceeds its end point by more than this multiple with probability exp(-128).
 _REACH = 8.0
+# Confidences beyond these are not told apart by the quadrature.
+_LOWEST_CONFIDENCE = 1e-6
+_LOWEST_RISK = 1e-9
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
 
 
@@ -90,11 +93,14 @@ def bridge_ranges_quantile(confidence: float, base_rate: float = 0.5) -> float:
     """Return the quantile of (range of a Brownian bridge on [0, pi]) + (its range on [pi, 1]).
 
     With pi = 0 or 1 this is Kuiper's law. Computed from the closed form of the tail, no simulation: relative
-    accuracy 1e-7 for confidences from .5 to 1 - 1e-9.
+    accuracy 1e-7 for confidences from .5 to 1 - 1e-9. Above, the bound of "dkw" is returned, and below 1e-6
+    the quantile at 1e-6: both are on the safe side.
     """
-    risk = 1.0 - confidence
+    risk = 1.0 - max(confidence, _LOWEST_CONFIDENCE)
     # the tail lies below the bound by Dvoretzky, Kiefer, Wolfowitz and Massart, hence so does the quantile
     upper = 4.0 * math.sqrt(math.log(4.0 / risk) / 2.0)
+    if risk < _LOWEST_RISK:
+        return upper
     return float(brentq(lambda x: bridge_ranges_sf(x, base_rate) - risk, 0.1, upper, xtol=1e-9, rtol=1e-9))
 
 
@@ -103,7 +109,8 @@ def bridge_ranges_sf(x: float, base_rate: float = 0.5) -> float:
 
     Given the value z of the bridge at pi, a normal with variance pi (1 - pi), the two stretches are
     independent bridges from 0 to z. So the tail is the average over z >= 0 of
-    P(R_1 > x - z) + int_z^(x-z) P(R_0 > x - r) dP(R_1 <= r), with the closed form of :func:`_range_sf`; both integrals are done by Gauss-Legendre quadrature.
+    P(R_1 > x - z) + int_z^(x-z) P(R_0 > x - r) dP(R_1 <= r), with the closed form of :func:`_range_sf`; both
+    integrals are done by Gauss-Legendre quadrature.
     """
     short = min(base_rate, 1.0 - base_rate)
     if short <= 0.0:

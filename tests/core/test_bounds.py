@@ -70,7 +70,7 @@ def test_quantiles_of_the_worst_case():
 
 
 @pytest.mark.parametrize("base_rate", [1e-4, 0.02, 0.3, 0.5, 0.9])
-@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.999, 1 - 1e-9])
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.999, 1 - 1e-8])
 def test_quantile_inverts_the_tail(confidence, base_rate):
     x = bridge_ranges_quantile(confidence, base_rate)
     assert bridge_ranges_sf(x, base_rate) == pytest.approx(1 - confidence, rel=1e-6)
@@ -83,6 +83,15 @@ def test_one_half_is_the_worst_base_rate(confidence):
     assert (np.diff(quantiles) > 0).all()
     mirrored = [bridge_ranges_quantile(confidence, float(1 - rate)) for rate in rates]
     assert mirrored == pytest.approx(quantiles, rel=1e-9)
+
+
+@pytest.mark.parametrize("base_rate", [0.0, 1e-6, 0.5])
+def test_extreme_confidences_stay_on_the_safe_side(base_rate):
+    confidences = [1e-300, 1e-9, 1e-6, 1e-3, 0.5, 1 - 1e-8, 1 - 1e-10, 1 - 1e-15, np.nextafter(1, 0)]
+    quantiles = [bridge_ranges_quantile(float(c), base_rate) for c in confidences]
+    assert (np.diff(quantiles) >= 0).all()
+    assert quantiles[0] == quantiles[2]
+    assert quantiles[-1] == pytest.approx(cutoff_bound(1, confidences[-1], "dkw"))
 
 
 def test_tail_falls_from_one_to_zero():
