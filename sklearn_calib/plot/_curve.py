@@ -13,7 +13,7 @@ from sklearn_calib._core._binning import quantile_bins, uniform_bins
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._core._smoothing import TAIL
 from sklearn_calib._validation import BinarySample
-from sklearn_calib.inference._intervals import confidence_interval
+from sklearn_calib.inference import confidence_interval
 from sklearn_calib.metrics import expected_calibration_error, smooth_ece_result
 
 __all__ = ["ReliabilityCurve", "binned_curve", "smooth_curve", "wilson_interval", "with_error_interval"]

@@ -12,7 +12,7 @@ from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 from sklearn.naive_bayes import GaussianNB
 
-from sklearn_calib.inference._intervals import confidence_interval
+from sklearn_calib.inference import confidence_interval
 from sklearn_calib.metrics import expected_calibration_error, smooth_ece, smooth_ece_result
 from sklearn_calib.plot import ReliabilityDisplay
 
