@@ -13,13 +13,11 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import _safe_split as safe_split
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import _check_method_params as slice_metadata
-from sklearn.utils.validation import _num_samples as num_samples
 
 __all__ = [
     "UNUSED",
     "BaseSearchCV",
     "check_feature_names_in",
-    "num_samples",
     "register_scorers",
     "routing_enabled",
     "safe_indexing",
