@@ -136,6 +136,12 @@ def test_readme_links_exist():
     assert [target for target in targets if not (ROOT / target).exists()] == []
 
 
+def test_every_benchmark_is_listed():
+    text = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    scripts = {path.name for path in (ROOT / "benchmarks").glob("[!_]*.py")}
+    assert scripts == set(re.findall(r"`python benchmarks/(\w+\.py)`", text))
+
+
 def test_readme_names_the_rooms():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     rooms = {name.split(".")[1] for name in public_modules() if name.count(".") == 1}
