@@ -21,6 +21,7 @@ from sklearn_calib._core._binning import condense
 from sklearn_calib._core._grouping import CHUNK
 
 __all__ = [
+    "CELLS_PER_SCALE",
     "NODES_PER_SCALE",
     "SMALLEST_SCALE",
     "TAIL",
@@ -44,12 +45,12 @@ SMALLEST_SCALE = 2.0**-14
 # accurate.
 NODES_PER_SCALE = 16
 _MOMENTS = 4
-_TOLERANCE = 1e-8
+_TOLERANCE = 1e-7
 # Larger unweighted samples are first condensed to cells of width h. Replacing predictions that share a cell
 # by their mean moves the smoothed residuals by at most |kernel''|_1 / 2 (h/2)^2 mean|r| = 0.121 (h/s)^2
 # mean|r| in total: below 1e-6 with 350 cells for each s.
 _CONDENSE_ROWS = 1 << 17
-_CELLS_PER_SCALE = 350.0
+CELLS_PER_SCALE = 350.0
 
 
 def node_count(s: float) -> int:
@@ -66,7 +67,7 @@ def weighted_rows(
     y: NDArray[np.int64], x: Array, w: Array | None, s: float
 ) -> tuple[NDArray[np.int64], Array, Array | None]:
     """Return outcomes, positions in [0, 1] and weights, condensed where that is exact enough at scale s."""
-    cells = 1 << math.ceil(math.log2(_CELLS_PER_SCALE / s))
+    cells = 1 << math.ceil(math.log2(CELLS_PER_SCALE / s))
     if w is None and x.shape[0] >= max(_CONDENSE_ROWS, 4 * cells):
         return condense(y, x, cells)
     return y, x, w
@@ -121,8 +122,10 @@ def outcome_coefficients(y: NDArray[np.int64], x: Array, w: Array | None, s: flo
 
 def _chunks_of_cells(x: Array, cells: int) -> Iterator[tuple[slice, NDArray[np.int64], Array]]:
     """Yield rows a chunk at a time, with their cell and their offset from its centre in cells."""
-    for start in range(0, x.shape[0], CHUNK):
-        rows = slice(start, start + CHUNK)
+    # a chunk of fewer rows than cells would cost more to add up than to count
+    size = max(CHUNK, 4 * cells)
+    for start in range(0, x.shape[0], size):
+        rows = slice(start, start + size)
         offset = x[rows] * cells
         cell = np.minimum(offset.astype(np.int64), cells - 1)
         offset -= cell
@@ -199,6 +202,8 @@ def fixed_point(
     """
     low, high = 0.0, 1.0
     s, excess = start, error_at(start) - start
+    if abs(excess) <= _TOLERANCE:
+        return start + excess, start + excess
     # far below the start, sampling noise rules, and its error grows like s**-1/2; undershoot a little
     proposal = s + excess if excess > 0 else 0.9 * ((s + excess) ** 2 * s) ** (1.0 / 3.0)
     while abs(excess) > _TOLERANCE:
@@ -216,4 +221,5 @@ def fixed_point(
         # the slope is at most -1, so the divisor is not zero unless the two scales coincide
         slope = (excess - last_excess) / (s - last_s) if s != last_s else -1.0
         proposal = s - excess / min(slope, -1.0)
-    return s, s
+    # the next step is not worth an evaluation, but it is free
+    return proposal, proposal

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._links import expit, logit
 from sklearn_calib._core._smoothing import (
+    CELLS_PER_SCALE,
     SMALLEST_SCALE,
     TAIL,
     cosine_coefficients,
@@ -25,8 +26,8 @@ __all__ = ["SmoothECEResult", "smooth_ece", "smooth_ece_result"]
 
 Array = NDArray[np.float64]
 
-# Resolution of the first search for the bandwidth; smaller solutions refine it.
-_FIRST_SCALE = 0.02
+# Resolution of the first search for the bandwidth, for which 2**14 cells suffice; smaller ones refine it.
+_FIRST_SCALE = CELLS_PER_SCALE / 2**14
 # Below this part of the smoothing axis the cosine series would need more than 2**21 terms.
 _SMALLEST_BANDWIDTH = 1e-5
 _CURVE_NODES = 4096
