@@ -40,12 +40,13 @@ Array = NDArray[np.float64]
 TAIL = 8.6
 #: Scales below this are not resolved; 2**-14 of the unit interval.
 SMALLEST_SCALE = 2.0**-14
-# Cells and nodes for each standard deviation. With moments up to the third, 16 cells leave an error below
-# |kernel''''|_1 / (2^4 4! 16^4) < 2e-7 of the total mass; with the quadrature below, 16 nodes are as
-# accurate.
-NODES_PER_SCALE = 16
+# Cells for each standard deviation on which masses are gathered. With moments up to the third, 16 leave an error
+# below |kernel''''|_1 / (2^4 4! 16^4) < 2e-7 of the total mass.
+_CELLS_FOR_MOMENTS = 16
+#: Nodes for each standard deviation at which sums are evaluated; the quadrature is of fourth order too.
+NODES_PER_SCALE = 10
 _MOMENTS = 4
-_TOLERANCE = 1e-7
+_TOLERANCE = 5e-7
 # Larger unweighted samples are first condensed to cells of width h. Replacing predictions that share a cell
 # by their mean moves the smoothed residuals by at most |kernel''|_1 / 2 (h/2)^2 mean|r| = 0.121 (h/s)^2
 # mean|r| in total: below 1e-6 with 350 cells for each s.
@@ -53,9 +54,9 @@ _CONDENSE_ROWS = 1 << 17
 CELLS_PER_SCALE = 350.0
 
 
-def node_count(s: float) -> int:
-    """Return the number of equal cells, a power of two, that resolves the scale s on [0, 1]."""
-    return 1 << max(6, math.ceil(math.log2(NODES_PER_SCALE / s)))
+def node_count(s: float, per_scale: int = NODES_PER_SCALE) -> int:
+    """Return a power of two that cuts [0, 1] into at least ``per_scale`` intervals for each length s."""
+    return 1 << max(6, math.ceil(math.log2(per_scale / s)))
 
 
 def _harmonics(s: float) -> int:
@@ -90,7 +91,7 @@ def cosine_coefficients(x: Array, mass: Array, s: float) -> Array:
     ndarray of shape (..., K)
         Complexity O(n + M log M), M about 16/s.
     """
-    cells = node_count(s)
+    cells = node_count(s, _CELLS_FOR_MOMENTS)
     flat = mass.reshape(-1, mass.shape[-1])
     moments = np.zeros((_MOMENTS, flat.shape[0], cells))
     for rows, cell, offset in _chunks_of_cells(x, cells):
@@ -107,7 +108,7 @@ def outcome_coefficients(y: NDArray[np.int64], x: Array, w: Array | None, s: flo
 
     The outcome is part of the cell's number, so that both come out of the same passes.
     """
-    cells = node_count(s)
+    cells = node_count(s, _CELLS_FOR_MOMENTS)
     moments = np.zeros((_MOMENTS, 2 * cells))
     for rows, cell, offset in _chunks_of_cells(x, cells):
         cell *= 2

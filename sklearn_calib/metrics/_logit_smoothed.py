@@ -85,7 +85,7 @@ def logit_smoothed_ece(
     .. math:: \mathrm{LS\text{-}ECE}_s = \int_{-\infty}^{\infty} \Bigl|\frac1n \sum_i w_i\,\phi_s(t - h_i)
               \,\bigl(y_i - \sigma(t)\bigr)\Bigr|\,dt .
 
-    Nothing is sampled. For Gaussian noise both sums are cosine series evaluated at 16 or more nodes for
+    Nothing is sampled. For Gaussian noise both sums are cosine series evaluated at ten or more nodes for
     each s, O(n + R/s log(R/s)) for log-odds of range R; where the data leave gaps of many s, the gaps are
     cut out. For uniform noise the integrand is piecewise of the form ``|a - b sigma(t)|`` and is integrated
     exactly, O(n log n).

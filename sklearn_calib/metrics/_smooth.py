@@ -28,6 +28,7 @@ Array = NDArray[np.float64]
 
 # Resolution of the first search for the bandwidth, for which 2**14 cells suffice; smaller ones refine it.
 _FIRST_SCALE = CELLS_PER_SCALE / 2**14
+_FEW_ROWS = 10_000
 # Below this part of the smoothing axis the cosine series would need more than 2**21 terms.
 _SMALLEST_BANDWIDTH = 1e-5
 _CURVE_NODES = 4096
@@ -115,7 +116,8 @@ class _ErrorAtScale:
 
     def __call__(self, s: float) -> float:
         if s < self.resolved:
-            self.resolved = min(s, _FIRST_SCALE)
+            # twice as fine costs few rows next to nothing, and often spares a second pass
+            self.resolved = min(s, _FIRST_SCALE if self.axis.x.shape[0] > _FEW_ROWS else _FIRST_SCALE / 2)
             self.coefficients = self.axis.residual_coefficients(self.resolved)
         nodes = node_count(s)
         error = integrate_absolute(smooth_at_nodes(self.coefficients, s, nodes), 1.0 / nodes)
