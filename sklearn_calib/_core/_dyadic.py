@@ -1,0 +1,415 @@
+"""Moments of the debiased plug-in statistic over nested dyadic bins, all levels at once.
+
+Level k cuts [0, 1] into 2**k bins of equal width, the last closed at 1. The formulas are those of
+``_null_moments``; the work is O(n) for sorted predictions.
+
+The bins of a middle level, with about as many cells as rows, are summed once; coarser levels add
+neighbours. Finer levels matter only to rows that still share their cell: two of them contribute the same
+to every level down to the one that parts them, which is read off their binary digits, and only the rows
+of cells with more are summed again. Rows are handled in blocks of whole cells, so that what is computed
+stays in cache.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
+from sklearn_calib._core._null_moments import NullMoments, residual_sums, third_cumulant, third_powers
+
+__all__ = ["EXACT_LEVELS", "MAX_LEVEL", "dyadic_moments", "shared_levels"]
+
+#: Finest level: predictions in [1/2, 1] are multiples of 2**-53, and finer bins part nothing there.
+MAX_LEVEL = 52
+
+#: Down to this level the third cumulant is exact (for more than 2**16 rows, but for a relative error of
+#: about 2**-12). Rows in a narrower bin are taken for alike, an error of the order of the bin's width.
+EXACT_LEVELS = 12
+
+# log2 of the cells of a block, and the levels a block is carried before all blocks go on together
+_BLOCK_LEVELS = 16
+_BLOCK_DEPTH = 5
+# for longer vectors BLAS would start threads
+_LONGEST = 1 << 13
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+Place = Callable[[Index], tuple[Index, int]]
+
+# rows of cell sums: residuals, v, squared residuals, v^2, rows, and W/|I| of the cells one level finer
+_S, _A, _Q, _V2, _N, _U = range(6)
+# rows of the totals by level; the covariance is that with the level one finer
+_T, _VAR, _K3, _ROWS, _PAIRS, _COV = range(6)
+
+
+def shared_levels(p: Array, finest: int) -> NDArray[np.int8]:
+    """Return the finest level at which each of the sorted predictions shares its bin with the one before.
+
+    The result has one entry more than ``p``: the first and the last, -1, stand for neighbours that do not
+    exist. 0 means that only the whole interval is shared. Exact for ``finest`` up to ``MAX_LEVEL``.
+    """
+    return _shared(_cells(p, finest), finest)
+
+
+def dyadic_moments(grouped: GroupedOutcomes, finest: int) -> NullMoments:
+    """Return statistic and moments of the levels 1, ..., ``finest``.
+
+    Parameters
+    ----------
+    grouped : GroupedOutcomes
+        Distinct predictions with integer weights, the numbers of their rows.
+    finest : int
+        Finest level, from 1 to ``MAX_LEVEL``.
+    """
+    totals = _Totals(finest)
+    n, n_groups = grouped.total, grouped.prob.shape[0]
+    level = min(finest, n_groups.bit_length())
+    block_level = max(0, level - _BLOCK_LEVELS)
+    handover = max(level - _BLOCK_DEPTH, block_level)
+    cells = 1 << (level - block_level)
+    edges = np.searchsorted(grouped.prob, np.arange(1, 1 << block_level) * 2.0**-block_level)
+    crowded: dict[int, list[_Rows]] = {}
+    blocks: list[Array] = []
+    for block, (first, last) in enumerate(pairwise([0, *edges.tolist(), n_groups])):
+        span = slice(first, last)
+        weight = None if n_groups == int(n) else grouped.weight[span]
+        rows = _Rows(grouped.prob[span], grouped.positives[span].astype(np.float64, copy=False), weight)
+        sums, rest = _sum_cells(totals, rows, level, partial(_from_origin, block * cells, cells))
+        blocks.append(_halve(_climb(totals, sums, level, handover + 1)))
+        _refine(totals, rest, level, crowded)
+    coarse = np.concatenate(blocks, axis=1)
+    wide = min(finest, EXACT_LEVELS)
+    powers = _cell_powers(coarse, wide) if handover >= wide else _row_powers(grouped, wide)
+    if handover:
+        totals.add(handover, coarse)
+        _climb(totals, coarse, handover, 1)
+    while crowded:
+        level = min(crowded)
+        rows = _Rows.join(crowded.pop(level))
+        for span in _blocks(_cells(rows.p, level), 1 << _BLOCK_LEVELS):
+            _refine(totals, rows.part(span), level, crowded)
+    by_level = totals.finish()
+    by_level[_K3, 1 : wide + 1] = _third_cumulants(powers)
+    return NullMoments(
+        statistic=by_level[_T, 1:] / n,
+        variance=2.0 * np.maximum(by_level[_VAR, 1:], 0.0) / n**2,
+        third_cumulant=by_level[_K3, 1:] / n**3,
+        covariance=2.0 * np.maximum(by_level[_COV, 1:], 0.0) / n**2,
+        rows=by_level[_ROWS, 1:],
+        pairs=0.5 * np.maximum(by_level[_PAIRS, 1:], 0.0),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Consecutive groups; ``weight`` is None where every group is a single row."""
+
+    p: Array
+    positives: Array
+    weight: Array | None
+
+    @classmethod
+    def join(cls, parts: list["_Rows"]) -> "_Rows":
+        weights = [part.weight for part in parts if part.weight is not None]
+        return cls(
+            np.concatenate([part.p for part in parts]),
+            np.concatenate([part.positives for part in parts]),
+            np.concatenate(weights) if weights else None,
+        )
+
+    def part(self, rows: slice | NDArray[np.intp]) -> "_Rows":
+        return _Rows(self.p[rows], self.positives[rows], None if self.weight is None else self.weight[rows])
+
+
+class _Bins(NamedTuple):
+    """Residual sum, sum of v, X, W and number of rows of bins; x, w, count are plain numbers for single rows."""
+
+    s: Array
+    a: Array
+    x: Any
+    w: Any
+    count: Any
+
+    @classmethod
+    def of(cls, rows: _Rows) -> "_Bins":
+        """Return every group as a bin."""
+        v = 1.0 - rows.p
+        v *= rows.p
+        if rows.weight is None:
+            return cls(rows.positives - rows.p, v, 0.0, 0.0, 1.0)
+        s, q = residual_sums(rows.p, rows.weight, rows.positives)
+        return cls(s, rows.weight * v, s * s - q, rows.weight * (rows.weight - 1.0) * v * v, rows.weight)
+
+    @property
+    def single(self) -> bool:
+        """Whether the bins are single rows."""
+        return not isinstance(self.count, np.ndarray)
+
+    def at(self, where: NDArray[Any]) -> "_Bins":
+        """Return some of the bins."""
+        if self.single:
+            return _Bins(self.s[where], self.a[where], self.x, self.w, self.count)
+        return _Bins(*(values[where] for values in self))
+
+    def merge(self, other: "_Bins") -> "_Bins":
+        """Return the union of each of these bins with one of the others."""
+        x, w = self.s * other.s, self.a * other.a
+        x *= 2.0
+        w *= 2.0
+        if not self.single:
+            x += self.x + other.x
+            w += self.w + other.w
+        return _Bins(self.s + other.s, self.a + other.a, x, w, self.count + other.count)
+
+
+class _Totals:
+    """Totals by level; what holds for a range of levels is kept at the ends of the range until ``finish``."""
+
+    def __init__(self, finest: int) -> None:
+        self.finest = finest
+        self._by_level = np.zeros((6, finest + 1))
+        self._until = np.zeros((6, finest + 1))
+
+    def add(self, level: int, sums: Array) -> None:
+        """Add the bins of one level, and put W/|I| of each in place of that of the finer level.
+
+        Bins of one row and empty ones add exactly 0.
+        """
+        total = self._by_level[:, level]
+        count, finer = sums[_N], sums[_U]
+        inverse = np.maximum(count, 1.0)
+        total[_ROWS] += inverse.sum() - np.count_nonzero(count < 1.5)
+        np.divide(1.0, inverse, out=inverse)
+        total[_COV] += _dot(finer, inverse)
+        # S, A and Q, V2 are neighbours: X and W at once
+        xw = sums[:2] * sums[:2]
+        xw -= sums[2:4]
+        x, w = xw
+        total[_T] += _dot(x, inverse)
+        total[_PAIRS] += w.sum()
+        np.multiply(w, inverse, out=finer)
+        third = np.multiply(finer, inverse, out=w)
+        total[_VAR] += third.sum()
+        if level > EXACT_LEVELS:
+            # rows alike: v = A/|I|, (1 - 2p)^2 = 1 - 4v, so kappa = 4 W [1 + 2 A (1 - 4/|I|)]
+            third *= inverse
+            total[_K3] += 4.0 * third.sum()
+            third *= sums[_A]
+            total[_K3] += 8.0 * third.sum() - 32.0 * _dot(third, inverse)
+
+    def add_range(self, bins: _Bins, start: int | Index, stop: Index, parent: Any = None) -> None:
+        """Add bins of the levels start + 1, ..., stop, which are the same at all of them.
+
+        If they are parts of bins with ``parent`` rows at level ``start``, their covariance is added too.
+        """
+        inverse = 1.0 / bins.count
+        density = bins.w * inverse**2
+        third = density * inverse * (4.0 + bins.a * (8.0 - 32.0 * inverse))
+        count = np.broadcast_to(bins.count, stop.shape)
+        for row, term in ((_T, bins.x * inverse), (_K3, third), (_ROWS, count), (_PAIRS, bins.w)):
+            self._add_ends(row, term, start, stop)
+        last, before = self._add_ends(_VAR, density, start, stop)
+        # the covariance of two neighbouring levels at which the bin exists is its variance
+        self._until[_COV, :-1] += last[1:]
+        self._until[_COV] -= before
+        if parent is not None:
+            inside = np.where(start < stop, bins.w * inverse / parent, 0.0)
+            self._by_level[_COV] += np.bincount(start, inside, self.finest + 1)
+
+    def _add_ends(self, row: int, term: Array, start: int | Index, stop: Index) -> tuple[Array, Array]:
+        size = self.finest + 1
+        last = np.bincount(stop, term, size)
+        if isinstance(start, int):
+            before = np.zeros(size)
+            before[start] = term.sum()
+        else:
+            before = np.bincount(start, term, size)
+        self._until[row] += last - before
+        return last, before
+
+    def finish(self) -> Array:
+        """Return the totals, shape (6, finest + 1)."""
+        by_level = self._by_level + np.cumsum(self._until[:, ::-1], axis=1)[:, ::-1]
+        by_level[_COV, -1] = 0.0
+        return by_level
+
+
+def _dot(a: Array, b: Array) -> float:
+    if a.shape[0] <= _LONGEST:
+        return float(a @ b)
+    return sum(
+        float(a[first : first + _LONGEST] @ b[first : first + _LONGEST])
+        for first in range(0, a.shape[0], _LONGEST)
+    )
+
+
+def _cells(p: Array, level: int) -> Index:
+    """Return the index of the bin of ``level`` that holds each p in [0, 1]."""
+    cell = (p * 2.0**level).astype(np.int64)
+    return np.minimum(cell, (1 << level) - 1, out=cell)
+
+
+def _shared(cell: Index, finest: int) -> NDArray[np.int8]:
+    # the exponent of a float counts binary digits; below 2**53 the conversion is exact
+    digits = np.bitwise_xor(cell[1:], cell[:-1]).astype(np.float64).view(np.int64)
+    np.right_shift(digits, 52, out=digits)
+    np.subtract(finest + 1022, digits, out=digits)
+    out = np.empty(cell.shape[0] + 1, dtype=np.int8)
+    out[0] = out[-1] = -1
+    np.minimum(digits, finest, out=out[1:-1], casting="unsafe")
+    return out
+
+
+def _sum_cells(totals: _Totals, rows: _Rows, level: int, place: Place) -> tuple[Any, _Rows]:
+    """Return the sums over the cells of ``level``, and the rows of those with more than two groups.
+
+    What cells with fewer give to ``level`` and all finer ones is added to the totals; ``place`` turns cells
+    into indices from 0 on, and their number. At the finest level every cell is added, and no row is left.
+    """
+    finest = totals.finest
+    code = _cells(rows.p, finest)
+    shared = _shared(code, finest)
+    np.right_shift(code, finest - level, out=code)
+    cell, n_cells = place(code)
+    bins = _Bins.of(rows)
+    q, v2 = bins.s * bins.s, bins.a * bins.a
+    if not bins.single:
+        q -= bins.x
+        v2 -= bins.w
+    # without rows or weights bincount returns integers
+    sums = [
+        np.bincount(cell, term, n_cells).astype(np.float64, copy=False)
+        for term in (bins.s, bins.a, q, v2, rows.weight)
+    ]
+    if level == finest:
+        every = np.stack((*sums, np.zeros(n_cells)))
+        totals.add(level, every)
+        return every, rows.part(slice(0, 0))
+    finer = sums[_A] * sums[_A]
+    finer -= sums[_V2]
+    finer /= np.maximum(sums[_N], 1.0)
+    return [*sums, finer], rows.part(np.flatnonzero(_add_pairs(totals, bins, shared, level)))
+
+
+def _add_pairs(totals: _Totals, bins: _Bins, shared: NDArray[np.int8], level: int) -> NDArray[np.bool_]:
+    """Add what cells of ``level`` with one or two groups give to it and all finer levels; mark the others."""
+    start = level - 1
+    together = shared >= level
+    with_last, with_next = together[:-1], together[1:]
+    company = with_last | with_next
+    if not bins.single:
+        alone = np.flatnonzero(~company)
+        _add_alone(totals, bins.at(alone), np.full(alone.shape[0], start), None)
+    begins = with_next[:-1] & ~with_last[:-1] & ~with_next[1:]
+    company[:-1] &= ~begins
+    company[1:] &= ~begins
+    left = np.flatnonzero(begins)
+    if left.shape[0]:
+        first, second = bins.at(left), bins.at(left + 1)
+        pair, until = first.merge(second), shared[left + 1].astype(np.int64)
+        totals.add_range(pair, start, until)
+        _add_alone(totals, first, until, pair.count)
+        _add_alone(totals, second, until, pair.count)
+    return company
+
+
+def _add_alone(totals: _Totals, bins: _Bins, start: Index, parent: Any) -> None:
+    """Add groups that are alone in their bin from level start + 1 on; those of one row give nothing."""
+    if not bins.single:
+        several = np.flatnonzero(bins.count > 1.5)
+        stop = np.full(several.shape[0], totals.finest)
+        totals.add_range(bins.at(several), start[several], stop, None if parent is None else parent[several])
+
+
+def _halve(sums: Any) -> Array:
+    """Return the sums of the next coarser level."""
+    out = np.empty((len(sums), sums[0].shape[0] // 2))
+    for row, values in enumerate(sums):
+        np.add(values[::2], values[1::2], out=out[row])
+    return out
+
+
+def _climb(totals: _Totals, sums: Any, level: int, last: int) -> Any:
+    """Add the levels coarser than ``level`` down to ``last`` to the totals; return the sums of ``last``."""
+    for current in range(level - 1, last - 1, -1):
+        sums = _halve(sums)
+        totals.add(current, sums)
+    return sums
+
+
+def _refine(totals: _Totals, rows: _Rows, level: int, crowded: dict[int, list[_Rows]]) -> None:
+    """Go on with the rows of crowded cells of ``level``: add that level, and some finer ones.
+
+    The rows of cells that are crowded still are put down under the level that was reached.
+    """
+    n_rows = rows.p.shape[0]
+    if n_rows == 0:
+        return
+    n_roots = group_starts(_cells(rows.p, level)).shape[0]
+    reached = min(totals.finest, level + (n_rows // n_roots).bit_length())
+    sums, rest = _sum_cells(totals, rows, reached, partial(_from_roots, reached - level))
+    _climb(totals, sums, reached, level)
+    if rest.p.shape[0]:
+        crowded.setdefault(reached, []).append(rest)
+
+
+def _from_origin(origin: int, n_cells: int, cell: Index) -> tuple[Index, int]:
+    """Count cells from the first one of a block."""
+    cell -= origin
+    return cell, n_cells
+
+
+def _from_roots(step: int, cell: Index) -> tuple[Index, int]:
+    """Count the cells inside those cells ``step`` levels coarser that occur, one of these after the other."""
+    root = cell >> step
+    change = np.zeros_like(root)
+    np.not_equal(root[1:], root[:-1], out=change[1:], casting="unsafe")
+    index = np.cumsum(change, out=change)
+    n_cells = (int(index[-1]) + 1) << step
+    np.left_shift(index, step, out=index)
+    cell &= (1 << step) - 1
+    index |= cell
+    return index, n_cells
+
+
+def _blocks(cell: Index, size: int) -> Iterator[slice]:
+    """Cut rows into blocks of about ``size`` of them, all rows of a cell in the same."""
+    starts = group_starts(cell)
+    wanted = np.searchsorted(starts, np.arange(size, cell.shape[0], size))
+    cuts = np.unique(starts[wanted[wanted < starts.shape[0]]])
+    for first, last in pairwise([0, *cuts[cuts > 0].tolist(), cell.shape[0]]):
+        yield slice(first, last)
+
+
+def _row_powers(grouped: GroupedOutcomes, level: int) -> Array:
+    """Return the sums that make the third cumulants, and the rows, of the bins of ``level``."""
+    powers = np.zeros((6, 1 << level))
+    cell = _cells(grouped.prob, level)
+    starts = group_starts(cell)
+    powers[:5, cell[starts]] = np.add.reduceat(third_powers(grouped.prob, grouped.weight), starts, axis=1)
+    powers[5, cell[starts]] = np.add.reduceat(grouped.weight, starts)
+    return powers
+
+
+def _cell_powers(sums: Array, level: int) -> Array:
+    """Return what ``_row_powers`` does, from the sums of narrow cells, whose rows are taken for alike."""
+    a, v2, count = sums[_A], sums[_V2], sums[_N]
+    v = a / np.maximum(count, 1.0)
+    slope = np.sqrt(np.maximum(1.0 - 4.0 * v, 0.0))
+    slope[slope.shape[0] // 2 :] *= -1.0
+    powers = (a, v2, v2 * v, a * slope, v2 * slope**2, count)
+    return np.stack(powers).reshape(6, 1 << level, -1).sum(axis=2)
+
+
+def _third_cumulants(powers: Array) -> Array:
+    """Return the third cumulants, but for n, of the levels 1, 2, ..., from sums over the finest bins."""
+    out = []
+    while powers.shape[1] > 1:
+        out.append(third_cumulant(powers[:5], powers[5]))
+        powers = powers[:, ::2] + powers[:, 1::2]
+    return np.array(out[::-1])

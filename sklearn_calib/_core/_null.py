@@ -1,0 +1,122 @@
+"""Draws under perfect calibration, and the Monte Carlo p-value."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_calib._core._grouping import GroupedOutcomes
+
+__all__ = ["MAX_CELLS", "draw_outcomes", "draw_positives", "monte_carlo_pvalue"]
+
+#: Numbers drawn at a time (or one draw, if that takes more): bounds the memory, does not change the draws.
+MAX_CELLS = 1 << 18
+
+# Groups with at most so many rows are drawn row by row: that is faster than a binomial draw.
+_LIGHT = 8
+
+Array = NDArray[np.float64]
+
+
+def draw_positives(
+    grouped: GroupedOutcomes, n_draws: int, generator: np.random.Generator, max_cells: int = MAX_CELLS
+) -> Iterator[NDArray[Any]]:
+    """Redraw the outcomes of every row from its prediction, Y* ~ Bernoulli(p), independently.
+
+    Parameters
+    ----------
+    grouped : GroupedOutcomes
+        Predictions with integer weights, the numbers of their rows. The outcomes are not used.
+    n_draws : int
+        Number of draws.
+    generator : Generator
+        Source of randomness; it is advanced by the same amount whatever the sample.
+    max_cells : int
+        Bound on the numbers drawn at a time.
+
+    Yields
+    ------
+    ndarray of shape (groups, r)
+        The number of positives of each group in the next r draws; bool where every group is a single row.
+    """
+    prob, weight = grouped.prob, grouped.weight
+    n_groups = prob.shape[0]
+    light = min(int(weight.max()), _LIGHT)
+    # every layer has a stream of its own, read draw after draw: the size of the chunks cannot matter
+    *layers, binomial = _spawn(generator, light + 1)
+    single = light == 1
+    heavy = np.flatnonzero(weight > _LIGHT)
+    members = [np.flatnonzero((weight >= layer) & (weight <= _LIGHT)) for layer in range(1, light + 1)]
+    for first, last in _chunks(n_draws, n_groups, max_cells):
+        r = last - first
+        if single:
+            yield np.ascontiguousarray((layers[0].random((r, n_groups)) < prob).T)
+            continue
+        positives = np.zeros((r, n_groups))
+        for stream, chosen in zip(layers, members, strict=True):
+            positives[:, chosen] += stream.random((r, chosen.shape[0])) < prob[chosen]
+        if heavy.shape[0]:
+            trials = weight[heavy].astype(np.int64)
+            positives[:, heavy] = binomial.binomial(trials, prob[heavy], size=(r, heavy.shape[0]))
+        yield np.ascontiguousarray(positives.T)
+
+
+def draw_outcomes(
+    grouped: GroupedOutcomes, n_draws: int, generator: np.random.Generator, max_cells: int = MAX_CELLS
+) -> Iterator[tuple[Array, Array]]:
+    """Redraw whole samples: the predictions with replacement, then their outcomes from them.
+
+    Parameters
+    ----------
+    grouped, n_draws, generator, max_cells
+        As in :func:`draw_positives`.
+
+    Yields
+    ------
+    count, positives : ndarrays of shape (groups, r)
+        The number of rows, and of positive rows, of each group in the next r draws.
+    """
+    prob, weight = grouped.prob, grouped.weight
+    n_groups, n = prob.shape[0], int(grouped.total)
+    choice, outcome = _spawn(generator, 2)
+    if n <= _LIGHT * n_groups:
+        group_of = np.repeat(np.arange(n_groups), weight.astype(np.int64))
+        for first, last in _chunks(n_draws, n, max_cells):
+            r = last - first
+            drawn = group_of[choice.integers(n, size=(r, n))]
+            positive = outcome.random((r, n)) < prob[drawn]
+            place = (drawn * r + np.arange(r)[:, np.newaxis]).ravel()
+            size = n_groups * r
+            count = np.bincount(place, minlength=size).astype(np.float64)
+            yield count.reshape(n_groups, r), np.bincount(place, positive.ravel(), size).reshape(n_groups, r)
+        return
+    share = weight / weight.sum()
+    for first, last in _chunks(n_draws, n_groups, max_cells):
+        counts = choice.multinomial(n, share, size=last - first)
+        positives = outcome.binomial(counts, prob)
+        yield (
+            np.ascontiguousarray(counts.T, dtype=np.float64),
+            np.ascontiguousarray(positives.T, dtype=np.float64),
+        )
+
+
+def monte_carlo_pvalue(observed: float, draws: Array, atol: float = 0.0) -> float:
+    """Return (1 + #{draws >= observed}) / (1 + number of draws), the p-value of large values.
+
+    It is valid for any number of draws, and never 0. Draws that fall short of ``observed`` by no more than
+    1e-10 of it, or by ``atol``, count as ties that rounding has parted.
+    """
+    threshold = observed - max(atol, 1e-10 * abs(observed))
+    return float((1 + np.count_nonzero(draws >= threshold)) / (1 + draws.shape[0]))
+
+
+def _spawn(generator: np.random.Generator, n_streams: int) -> list[np.random.Generator]:
+    seed = np.random.SeedSequence(generator.integers(1 << 32, size=4).tolist())
+    return [np.random.default_rng(child) for child in seed.spawn(n_streams)]
+
+
+def _chunks(n_draws: int, size: int, max_cells: int) -> Iterator[tuple[int, int]]:
+    step = max(1, max_cells // size)
+    for first in range(0, n_draws, step):
+        yield first, min(first + step, n_draws)

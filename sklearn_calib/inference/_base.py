@@ -1,0 +1,287 @@
+"""What all tests of calibration share: the test object, its result, and its life as a scikit-learn estimator."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_calib._validation import (
+    BinarySample,
+    check_binary,
+    check_fraction,
+    check_frequency_weights,
+    check_probabilities,
+)
+
+__all__ = ["CalibrationTest", "CalibrationTestResult"]
+
+Array = NDArray[np.float64]
+
+_MOST_ROWS = 2.0**53
+
+
+@dataclass(frozen=True)
+class CalibrationTestResult:
+    """Outcome of a test of calibration.
+
+    Attributes
+    ----------
+    test : str
+        Name of the test.
+    null_hypothesis : str
+        What is tested.
+    statistic : float
+        Value of the test statistic; large values speak against the null hypothesis, unless the test says otherwise.
+    pvalue : float
+        Probability, if the null hypothesis is true, of data that speak against it at least as strongly. It is 0 only
+        where an observed outcome is impossible under the null hypothesis.
+    estimate : float
+        The calibration error behind the test, in the units of the predictions.
+    method : str
+        How the p-value was obtained.
+    n_samples : int
+        Number of observations; frequency weights count.
+    scales : tuple
+        Details of each scale, for a test that looks at several.
+    null_distribution : ndarray or None
+        The statistic of each redrawn sample, where samples were redrawn.
+    reason : str
+        What decided, in words.
+    """
+
+    test: str
+    null_hypothesis: str
+    statistic: float
+    pvalue: float
+    estimate: float
+    method: str
+    n_samples: int
+    scales: tuple[Any, ...] = field(default=(), repr=False)
+    null_distribution: Array | None = field(default=None, repr=False, compare=False)
+    reason: str = ""
+
+    def rejects(self, alpha: float = 0.05) -> bool:
+        """Tell whether the null hypothesis is rejected at level ``alpha``.
+
+        Parameters
+        ----------
+        alpha : float, default=0.05
+            Level of the test, strictly between 0 and 1.
+
+        Returns
+        -------
+        bool
+            Whether ``pvalue <= alpha``.
+        """
+        return self.pvalue <= check_fraction(alpha, "alpha")
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.test}: H0: {self.null_hypothesis}",
+            f"  p-value    {self.pvalue:.4g}  ({self.method})",
+            f"  statistic  {self.statistic:.4g}",
+            f"  estimate   {self.estimate:.4g}",
+            f"  n          {self.n_samples}",
+        ]
+        return "\n".join(lines + ([f"  {self.reason}"] if self.reason else []))
+
+
+class CalibrationTest(TransformerMixin, BaseEstimator, ABC):
+    """Base class of tests of calibration for binary outcomes.
+
+    ``test`` is pure: it computes a result and stores nothing. As a scikit-learn estimator, ``fit`` stores the result,
+    ``transform`` passes scores through unchanged, and ``score`` is the p-value on other data; so a test can end a
+    pipeline whose steps before it produce probabilities, and be asked by ``cross_val_score`` or ``GridSearchCV``.
+
+    A test of one's own derives from this class and defines ``_test_sample``, which receives checked arrays.
+
+    Attributes
+    ----------
+    result_ : CalibrationTestResult
+        The result on the data given to ``fit``.
+    statistic_ : float
+        Its statistic.
+    pvalue_ : float
+        Its p-value.
+    classes_ : ndarray of shape (n_classes,)
+        The sorted labels seen by ``fit``; the last one is the positive class.
+    n_features_in_ : int
+        Number of columns of ``X`` (1 for shape (n,)).
+
+    Examples
+    --------
+    >>> from sklearn_calib.inference import CalibrationTest, TCal
+    >>> issubclass(TCal, CalibrationTest)
+    True
+    """
+
+    result_: CalibrationTestResult
+    statistic_: float
+    pvalue_: float
+    classes_: NDArray[Any]
+    n_features_in_: int
+
+    @abstractmethod
+    def _check_parameters(self) -> None:
+        """Raise ValueError or TypeError if a parameter is wrong."""
+
+    @abstractmethod
+    def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
+        """Return the result for checked data, whose weights, if any, are positive whole numbers."""
+
+    def test(
+        self,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        pos_label: Any = None,
+    ) -> CalibrationTestResult:
+        """Test whether the predictions are the probabilities of the outcomes; nothing is stored.
+
+        An outcome that its prediction calls impossible (p = 0 but positive, p = 1 but negative) refutes perfect
+        calibration by itself: the p-value is 0 then, and the reason says so.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n,)
+            Outcomes, two classes.
+        y_proba : array-like of shape (n,), (n, 1) or (n, 2)
+            Predicted probability of the positive class; of two columns the last.
+        sample_weight : array-like of shape (n,) or None, default=None
+            Frequencies: whole numbers, k for a row that was observed k times. Other weights have no meaning for a
+            test, which depends on the number of observations.
+        pos_label : label or None, default=None
+            The positive class; None means 1 for labels in {0, 1} or {-1, 1}, else the greater label.
+
+        Returns
+        -------
+        CalibrationTestResult
+            The result.
+
+        Raises
+        ------
+        ValueError
+            If an argument has the wrong shape or length, contains NaN, probabilities outside [0, 1], more than two
+            labels, or weights that are no frequencies; or if a parameter of the test is wrong.
+        TypeError
+            If a parameter of the test is of the wrong type.
+        """
+        self._check_parameters()
+        sample = check_binary(y_true, y_proba, sample_weight, pos_label)
+        if sample.w is not None:
+            if sample.total > _MOST_ROWS:
+                raise ValueError(
+                    f"sample_weight stands for {sample.total:.3g} observations, more than 2**53. Pass smaller weights."
+                )
+            check_frequency_weights(np.asarray(sample_weight, dtype=np.float64))
+        result = self._test_sample(sample)
+        if 0.0 < sample.p.min() and sample.p.max() < 1.0:
+            return result
+        impossible = sample.p == 1 - sample.y
+        if not impossible.any():
+            return result
+        row = int(impossible.argmax())
+        return replace(
+            result,
+            pvalue=0.0,
+            reason=f"outcomes that the predictions call impossible: y = {sample.y[row]} where p = {sample.p[row]:g}",
+        )
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Run the test and store its result.
+
+        Parameters
+        ----------
+        X : array-like of shape (n,), (n, 1) or (n, 2)
+            Predicted probabilities, as ``y_proba`` of :meth:`test`.
+        y : array-like of shape (n,)
+            Outcomes.
+        sample_weight : array-like of shape (n,) or None, default=None
+            Frequencies.
+
+        Returns
+        -------
+        self
+            The test, with its result.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As :meth:`test`.
+        """
+        result = self.test(y, X, sample_weight=sample_weight)
+        self.classes_ = np.unique(np.asarray(y))
+        shape = np.shape(X)
+        self.n_features_in_ = 1 if len(shape) == 1 else shape[1]
+        self.result_, self.statistic_, self.pvalue_ = result, result.statistic, result.pvalue
+        return self
+
+    def transform(self, X: ArrayLike) -> ArrayLike:
+        """Return the scores unchanged, after checking that they are probabilities.
+
+        Parameters
+        ----------
+        X : array-like of shape (n,), (n, 1) or (n, 2)
+            Predicted probabilities.
+
+        Returns
+        -------
+        array-like
+            ``X`` itself.
+
+        Raises
+        ------
+        ValueError
+            If ``X`` does not hold probabilities.
+        """
+        check_is_fitted(self)
+        check_probabilities(X, "X")
+        return X
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the p-value on other data; the object need not be fitted.
+
+        Parameters
+        ----------
+        X : array-like of shape (n,), (n, 1) or (n, 2)
+            Predicted probabilities.
+        y : array-like of shape (n,)
+            Outcomes; if the object is fitted, labels among ``classes_``.
+        sample_weight : array-like of shape (n,) or None, default=None
+            Frequencies.
+
+        Returns
+        -------
+        float
+            The p-value. It says how well the data agree with perfect calibration, not how good the predictions are:
+            it is large for uninformative predictions, and for few data.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As :meth:`test`.
+        """
+        classes = getattr(self, "classes_", None)
+        pos_label = None
+        if classes is not None and classes.shape[0] == 2:
+            labels = np.asarray(y)
+            unknown = labels[~np.isin(labels, classes)]
+            if unknown.size:
+                raise ValueError(
+                    f"y contains the label {unknown.flat[0]!r}, which fit did not see: {classes.tolist()}."
+                )
+            # a part of the data that lacks one class keeps the meaning of the other
+            pos_label = classes[1]
+        return self.test(y, X, sample_weight=sample_weight, pos_label=pos_label).pvalue
+
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.one_d_array = True
+        return tags

@@ -1,0 +1,244 @@
+"""T-Cal by Monte Carlo: the statistic of many redrawn samples over nested bins, and p-values over several scales."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from sklearn_calib._core._dyadic import shared_levels
+from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
+from sklearn_calib._core._null import draw_outcomes, draw_positives, monte_carlo_pvalue
+from sklearn_calib._core._null_moments import residual_sums
+
+__all__ = ["Draws", "NestedBins", "combine_draws", "draw_labels", "draw_pairs"]
+
+Array = NDArray[np.float64]
+
+#: A standard deviation below this part of the expected sum of squares is all rounding error: it does not divide.
+_ROUNDING = 1e-6
+
+#: What counts as a tie of two standardised statistics.
+_TIE = 1e-8
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """How to sum over the bins of one level.
+
+    ``matrix`` adds up groups, or, if ``chained``, the bins of the step before. ``inverse`` is 1/|I|, 0 for a bin of
+    one row. ``members`` are the groups that take part (None for all): the others are alone in their bin.
+    """
+
+    matrix: csr_array
+    inverse: Array
+    chained: bool
+    members: NDArray[np.intp] | None
+
+
+@dataclass(frozen=True, eq=False)
+class NestedBins:
+    """Bins of several levels, each inside a bin of the next coarser one; ``steps`` go from fine to coarse.
+
+    A level with about as many bins as groups is summed over all of them, coarser ones over its bins; finer ones
+    over the groups that still share a bin. A draw therefore costs O(n) for all levels together.
+    """
+
+    steps: tuple[_Step, ...]
+
+    @classmethod
+    def dyadic(cls, grouped: GroupedOutcomes, finest: int) -> "NestedBins":
+        """Return the bins of the levels 1, ..., ``finest``."""
+        prob, weight = grouped.prob, grouped.weight
+        n_groups = prob.shape[0]
+        # two groups share a bin down to this level; the first has no left neighbour, the last no right one
+        shared = shared_levels(prob, finest)
+        company = np.where(weight > 1.5, finest, np.maximum(shared[:-1], shared[1:]))
+        levels = np.arange(finest + 1)
+        n_members = n_groups - np.searchsorted(np.sort(company), levels)
+        n_bins = 1 + np.searchsorted(np.sort(shared[1:-1]), levels)
+        finer_cost = np.cumsum(n_members[::-1])[::-1] - n_members
+        coarser_cost = np.cumsum(n_bins) - n_bins[0]
+        link = 1 + int((finer_cost + coarser_cost)[1:].argmin())
+        steps: list[_Step] = []
+        parts = np.arange(n_groups)
+        for level in range(finest, 0, -1):
+            if level > link:
+                members = np.flatnonzero(company >= level)
+                starts = np.flatnonzero(shared[members] < level)
+                count = np.add.reduceat(weight[members], starts) if members.shape[0] else np.empty(0)
+                steps.append(_Step(_adder(members, starts, n_groups), _inverse(count), False, members))
+                continue
+            opens = np.flatnonzero(shared[:-1] < level)
+            count = np.add.reduceat(weight, opens)
+            if level == link:
+                steps.append(
+                    _Step(_adder(np.arange(n_groups), opens, n_groups), _inverse(count), False, None)
+                )
+            else:
+                starts = np.searchsorted(parts, opens)
+                adder = _adder(np.arange(parts.shape[0]), starts, parts.shape[0])
+                steps.append(_Step(adder, _inverse(count), True, None))
+            parts = opens
+        return cls(tuple(steps))
+
+    @classmethod
+    def single(cls, grouped: GroupedOutcomes, cell: NDArray[np.int64]) -> "NestedBins":
+        """Return one level of bins; ``cell`` is the non-decreasing bin of each group."""
+        starts = group_starts(cell)
+        n_groups = cell.shape[0]
+        inverse = _inverse(np.add.reduceat(grouped.weight, starts))
+        return cls((_Step(_adder(np.arange(n_groups), starts, n_groups), inverse, False, None),))
+
+    def sums(self, values: Array) -> Iterator[tuple[_Step, Array]]:
+        """Yield each step with the sums of ``values``, shape (groups, r), over its bins."""
+        total = values
+        for step in self.steps:
+            total = step.matrix @ (total if step.chained else values)
+            yield step, total
+
+    def statistics(self, residual: Array, square: Array, n: float) -> Array:
+        """Return T of every level, coarse to fine, for residual and square sums of shape (groups, r).
+
+        T = sum over bins of (S^2 - Q) / (n |I|), eq. (6) of [TC]; the result has shape (r, levels).
+        """
+        r = residual.shape[1]
+        out = np.empty((len(self.steps), r))
+        for row, (step, total) in enumerate(self.sums(np.hstack((residual, square)))):
+            s, q = total[:, :r], total[:, r:]
+            np.einsum("b,br,br->r", step.inverse, s, s, out=out[row])
+            out[row] -= step.inverse @ q
+        out /= n
+        return out[::-1].T
+
+
+def _adder(members: NDArray[np.intp], starts: NDArray[np.intp], n_columns: int) -> csr_array:
+    """Return the matrix that adds up runs of ``members``, each begun at one of ``starts``."""
+    ends = np.append(starts, members.shape[0])
+    ones = np.ones(members.shape[0])
+    return csr_array(
+        (ones, members.astype(np.int32), ends.astype(np.int32)), shape=(starts.shape[0], n_columns)
+    )
+
+
+def _inverse(count: Array) -> Array:
+    return np.where(count > 1.5, 1.0 / np.maximum(count, 1.0), 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Observed and redrawn statistics, one column for each scale: T, and z, T over its null standard deviation.
+
+    ``deviation`` is that of the observed sample.
+    """
+
+    observed: Array
+    observed_z: Array
+    deviation: Array
+    drawn: Array
+    drawn_z: Array
+
+
+def draw_labels(
+    grouped: GroupedOutcomes,
+    bins: NestedBins,
+    variance: Array,
+    n_resamples: int,
+    generator: np.random.Generator,
+) -> Draws:
+    """Redraw the outcomes; ``variance``, all positive, is the null variance of T of each level."""
+    prob, weight, n = grouped.prob[:, np.newaxis], grouped.weight[:, np.newaxis], grouped.total
+    v = grouped.weight * grouped.prob * (1.0 - grouped.prob)
+    scale = np.array([step.inverse @ total[:, 0] for step, total in bins.sums(v[:, np.newaxis])])[::-1] / n
+    deviation = np.maximum(np.sqrt(variance), _ROUNDING * scale)
+
+    def statistics(positives: NDArray[np.generic]) -> Array:
+        if positives.dtype == bool:
+            residual = positives - prob
+            return bins.statistics(residual, residual * residual, n)
+        return bins.statistics(*residual_sums(prob, weight, positives.astype(np.float64)), n)
+
+    # observed and drawn samples go through the same arithmetic, so that equal samples tie exactly
+    single = weight.shape[0] == int(n)
+    observed = statistics((grouped.positives > 0.5 if single else grouped.positives)[:, np.newaxis])
+    drawn = [statistics(positives) for positives in draw_positives(grouped, n_resamples, generator)]
+    values = np.concatenate((observed, *drawn))
+    z = values / deviation
+    return Draws(values[0], z[0], deviation, values[1:], z[1:])
+
+
+def draw_pairs(
+    grouped: GroupedOutcomes,
+    bins: NestedBins,
+    n_resamples: int,
+    generator: np.random.Generator,
+) -> Draws:
+    """Redraw predictions and outcomes; each draw is divided by the null standard deviation of its own."""
+    prob = grouped.prob[:, np.newaxis]
+    own = (grouped.weight[:, np.newaxis], grouped.positives[:, np.newaxis])
+    values, deviations = [], []
+    for count, positives in chain([own], draw_outcomes(grouped, n_resamples, generator)):
+        statistic, deviation = _moments_of_draws(prob, count, positives, bins, grouped.total)
+        values.append(statistic)
+        deviations.append(deviation)
+    value, deviation = np.concatenate(values), np.concatenate(deviations)
+    z = np.divide(value, deviation, out=np.zeros_like(value), where=deviation > 0.0)
+    return Draws(value[0], z[0], deviation[0], value[1:], z[1:])
+
+
+def _moments_of_draws(
+    prob: Array, count: Array, positives: Array, bins: NestedBins, n: float
+) -> tuple[Array, Array]:
+    """Return T and its null standard deviation, kept from rounding to 0, of draws in which ``count`` varies."""
+    v = prob * (1.0 - prob)
+    residual, square = residual_sums(prob, count, positives)
+    columns = np.stack((residual, square, count, count * v, count * v * v), axis=1)
+    n_groups, _, r = columns.shape
+    # a group that is alone in its bin still pairs with its own repetitions
+    alone = _bin_terms(columns)
+    everywhere = alone.sum(axis=1)
+    out = np.empty((len(bins.steps), 3, r))
+    for row, (step, total) in enumerate(bins.sums(columns.reshape(n_groups, -1))):
+        out[row] = _bin_terms(total.reshape(-1, 5, r)).sum(axis=1)
+        if step.members is not None:
+            out[row] += everywhere - alone[:, step.members].sum(axis=1)
+    statistic, variance, scale = np.moveaxis(out[::-1], 1, 0)
+    deviation = np.maximum(np.sqrt(np.maximum(variance, 0.0)), _ROUNDING * scale)
+    return statistic.T / n, deviation.T / n
+
+
+def _bin_terms(columns: Array) -> Array:
+    """Return what bins add to T, to its variance and to the expected square sum; shape (3, bins, r), times n, n^2, n."""
+    s, q, count, a, v2 = np.moveaxis(columns, 1, 0)
+    inverse = _inverse(count)
+    return np.stack(((s * s - q) * inverse, 2.0 * (a * a - v2) * inverse**2, a * inverse))
+
+
+def combine_draws(draws: Draws, combine: str) -> tuple[float, float, Array, Array]:
+    """Return statistic, p-value, the statistic of each draw, and the p-value of each scale.
+
+    "single": the only scale; "max": the largest z; "min-p": the smallest p-value, ranked among those of the draws, which share it with
+    equal right; "bonferroni": the smallest p-value, to be multiplied by the number of scales.
+    """
+    n_draws, n_scales = draws.drawn.shape
+    slack = _TIE * (np.abs(draws.observed) + draws.deviation)
+    scale_p = np.array(
+        [monte_carlo_pvalue(draws.observed[k], draws.drawn[:, k], slack[k]) for k in range(n_scales)]
+    )
+    if combine == "single":
+        return float(draws.observed[0]), float(scale_p[0]), draws.drawn[:, 0], scale_p
+    if combine == "max":
+        largest = float(draws.observed_z.max())
+        drawn = draws.drawn_z.max(axis=1)
+        return largest, monte_carlo_pvalue(largest, drawn, _TIE * (1.0 + abs(largest))), drawn, scale_p
+    pool = np.empty((n_draws, n_scales))
+    for k in range(n_scales):
+        every = np.append(draws.drawn[:, k], draws.observed[k])
+        ordered = np.sort(every)
+        fewer = np.searchsorted(ordered, draws.drawn[:, k] - slack[k])
+        pool[:, k] = (n_draws + 1 - fewer) / (n_draws + 1)
+    drawn = pool.min(axis=1)
+    smallest = float(scale_p.min())
+    return smallest, monte_carlo_pvalue(-smallest, -drawn), drawn, scale_p
