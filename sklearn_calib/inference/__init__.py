@@ -1,0 +1,20 @@
+"""Tests of calibration and confidence intervals of calibration errors."""
+
+from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._cox import CoxTest
+from sklearn_calib.inference._cutoff_test import CutoffTest
+from sklearn_calib.inference._intervals import ConfidenceInterval, confidence_interval
+from sklearn_calib.inference._spiegelhalter import SpiegelhalterTest
+from sklearn_calib.inference._tcal import TCal, TCalScale
+
+__all__ = [
+    "CalibrationTest",
+    "CalibrationTestResult",
+    "ConfidenceInterval",
+    "CoxTest",
+    "CutoffTest",
+    "SpiegelhalterTest",
+    "TCal",
+    "TCalScale",
+    "confidence_interval",
+]
