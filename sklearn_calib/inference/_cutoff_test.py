@@ -1,0 +1,176 @@
+"""Test of calibration by the range of the cumulative residual walk, the cutoff calibration error."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
+from sklearn_calib._core._null import draw_positives, monte_carlo_pvalue
+from sklearn_calib._core._walk import residual_walk, walk_extremes
+from sklearn_calib._validation import BinarySample, check_generator, check_integer, check_option
+from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._tails import brownian_range_sf
+
+__all__ = ["CutoffTest"]
+
+Array = NDArray[np.float64]
+
+_METHODS = ("auto", "asymptotic", "monte_carlo")
+
+#: Effective size from which "auto" trusts the limit law.
+LARGE = 2000.0
+
+# What counts as a tie of two standardised ranges.
+_TIE = 1e-9
+
+
+class CutoffTest(CalibrationTest):
+    """Test of perfect calibration by the cutoff calibration error.
+
+    The statistic is the range of the walk of residual sums over the sorted distinct predictions, in units of
+    its null standard deviation,
+
+        R = n * cutoff / sqrt(sum_i p_i (1 - p_i)).
+
+    It has no parameter to choose, and is strong against predictions that are too high, or too low, over a
+    whole interval.
+
+    Parameters
+    ----------
+    method : {"auto", "asymptotic", "monte_carlo"}, default="auto"
+        How the p-value is obtained. "asymptotic": from the limit law, the range of Brownian motion on [0, 1];
+        no resampling. "monte_carlo": from redrawn outcomes, Y* ~ Bernoulli(p), exact given the predictions
+        for any n. "auto": the limit law if the effective size is at least 2000, else redrawn outcomes; see
+        Notes.
+    n_resamples : int, default=999
+        Number of redrawn samples.
+    random_state : int, Generator, RandomState or None, default=None
+        Source of the draws; an integer makes the result reproducible.
+
+    Attributes
+    ----------
+    result_ : CalibrationTestResult
+        The result on the data given to ``fit``; its ``estimate`` is the cutoff calibration error.
+    statistic_, pvalue_ : float
+        Its statistic and p-value.
+    classes_ : ndarray
+        The sorted labels seen by ``fit``.
+    n_features_in_ : int
+        Number of columns of ``X``.
+
+    See Also
+    --------
+    sklearn_calib.metrics.cutoff_calibration_error : The estimate alone.
+    TCal : Also sees miscalibration that oscillates.
+
+    Notes
+    -----
+    Under the null hypothesis the walk is a martingale given the predictions, and tends to Brownian motion,
+    whose range has the tail of [1]_,
+
+        P(R > x) = 8 sum_{k >= 1} (-1)^(k-1) k P(N(0, 1) > k x),
+
+    with quantiles 2.241, 2.497 and 3.023 at 90, 95 and 99 %. A walk of few steps has a smaller range than
+    Brownian motion, so the limit law is cautious for small samples, and for large ones with few distinct
+    predictions. The effective size is therefore the smaller of sum p (1 - p) and of the number of steps,
+    (sum_g v_g)^2 / sum_g v_g^2, where v_g is the variance that distinct prediction g adds to the walk. At 200
+    the level of a 5 % test, measured with 20000 samples of four designs, lies between .039 and .048; at 2000,
+    with 3000 to 8000 samples, between .048 and .053.
+
+    The p-value of redrawn outcomes is (1 + #{R* >= R}) / (1 + n_resamples). Predictions that leave nothing
+    open (p = 0 or 1 only) and come true have p-value 1.
+
+    Cost: one sort, and O(distinct predictions) for each redrawn sample.
+
+    References
+    ----------
+    .. [1] W. Feller (1951). The asymptotic distribution of the range of sums of independent random variables.
+       Annals of Mathematical Statistics 22.
+    .. [2] I. Arrieta-Ibarra, P. Gujral, J. Tannen, M. Tygert and C. Xu (2022). Metrics of Calibration for
+       Probabilistic Predictions. JMLR. arXiv:2205.09680
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_calib.inference import CutoffTest
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(size=500)
+    >>> y = rng.uniform(size=500) < p
+    >>> CutoffTest(random_state=0).test(y, p).rejects()
+    False
+    >>> print(CutoffTest(random_state=0).test(y, p**2))
+    cutoff test: H0: P(Y = 1 | p) = p
+      p-value    0.001  (999 label draws)
+      ...
+    """
+
+    def __init__(self, method: str = "auto", n_resamples: int = 999, random_state: Any = None) -> None:
+        self.method = method
+        self.n_resamples = n_resamples
+        self.random_state = random_state
+
+    def _check_parameters(self) -> None:
+        check_option(self.method, "method", _METHODS)
+        check_integer(self.n_resamples, "n_resamples")
+        check_generator(self.random_state)
+
+    def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
+        grouped = group_outcomes(sample.y, sample.p, sample.w)
+        walk = residual_walk(grouped)
+        reach = float(np.ptp(walk))
+        variance = grouped.weight * grouped.prob * (1.0 - grouped.prob)
+        deviation = float(np.sqrt(variance.sum()))
+        null = None
+        if deviation == 0.0:
+            statistic, pvalue = (np.inf if reach > 0.0 else 0.0), 1.0
+            method, reason = "exact", "no information: every prediction is 0 or 1"
+        else:
+            statistic = reach / deviation
+            reason = _where(grouped, walk)
+            if self.method == "asymptotic" or (self.method == "auto" and _effective_size(variance) >= LARGE):
+                pvalue, method = brownian_range_sf(statistic), "asymptotic"
+            else:
+                null = self._redrawn_ranges(grouped) / deviation
+                pvalue = monte_carlo_pvalue(statistic, null, _TIE)
+                method = f"{self.n_resamples} label draws"
+        return CalibrationTestResult(
+            test="cutoff test",
+            null_hypothesis="P(Y = 1 | p) = p",
+            statistic=statistic,
+            pvalue=pvalue,
+            estimate=reach / grouped.total,
+            method=method,
+            n_samples=int(grouped.total),
+            null_distribution=null,
+            reason=reason,
+        )
+
+    def _redrawn_ranges(self, grouped: GroupedOutcomes) -> Array:
+        """Return the range of the walk of each redrawn sample."""
+        prob = grouped.prob[:, np.newaxis]
+        expected = grouped.weight[:, np.newaxis] * prob
+        ranges = []
+        for positives in draw_positives(grouped, self.n_resamples, check_generator(self.random_state)):
+            walk = np.subtract(positives, expected)
+            np.cumsum(walk, axis=0, out=walk)
+            # the walk starts at 0
+            ranges.append(np.maximum(walk.max(axis=0), 0.0) - np.minimum(walk.min(axis=0), 0.0))
+        return np.concatenate(ranges)
+
+
+def _effective_size(variance: Array) -> float:
+    """Return the smaller of the total null variance and of the effective number of steps of the walk."""
+    total = float(variance.sum())
+    # the second need not be asked for, and could underflow, where the first is small
+    return total if total < LARGE else min(total, total**2 / float(variance @ variance))
+
+
+def _where(grouped: GroupedOutcomes, walk: Array) -> str:
+    """Return the interval of predictions between the extremes of the walk, in words."""
+    extremes = walk_extremes(walk)
+    if extremes.signed == 0.0:
+        return "no interval of predictions is off"
+    low, high = grouped.prob[extremes.first], grouped.prob[extremes.last]
+    verb = "too low" if extremes.signed > 0 else "too high"
+    return f"largest in [{low:.3g}, {high:.3g}], where predictions are {verb}"

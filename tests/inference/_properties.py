@@ -1,0 +1,87 @@
+"""What every test of calibration must satisfy, checked on a small sample."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+
+def sample(n=60, seed=0, power=1.0):
+    """Return outcomes and predictions; calibrated if ``power`` is 1."""
+    rng = np.random.default_rng(seed)
+    p = rng.uniform(0.05, 0.95, n)
+    return (rng.random(n) < p**power).astype(int), p
+
+
+def same(first, second):
+    """Compare two results up to rounding."""
+    assert first.pvalue == pytest.approx(second.pvalue, rel=1e-8)
+    assert first.statistic == pytest.approx(second.statistic, rel=1e-8, abs=1e-12)
+    assert first.estimate == pytest.approx(second.estimate, rel=1e-8, abs=1e-12)
+    assert first.n_samples == second.n_samples
+
+
+def check_rows_and_weights(test):
+    """Order of rows, repetition, zero weights, shapes and label names do not matter."""
+    y, p = sample()
+    p = np.round(p, 1)
+    expected = test.test(y, p)
+    order = np.random.default_rng(1).permutation(60)
+    same(test.test(y[order], p[order]), expected)
+    times = np.random.default_rng(2).integers(0, 4, 60)
+    same(test.test(y, p, sample_weight=times), test.test(np.repeat(y, times), np.repeat(p, times)))
+    two_columns = np.column_stack((1 - p, p))
+    same(test.test(np.where(y == 1, "yes", "no"), two_columns, pos_label="yes"), expected)
+
+
+def check_estimator(test):
+    """A test can be cloned, pickled, fitted in a pipeline, and asked for the p-value of other data."""
+    y, p = sample()
+    expected = test.test(y, p)
+    assert not hasattr(test, "result_")
+    assert clone(test).get_params() == test.get_params()
+    fitted = pickle.loads(pickle.dumps(clone(test).fit(p, y)))
+    assert fitted.result_ == expected
+    assert fitted.pvalue_ == expected.pvalue
+    assert fitted.statistic_ == expected.statistic
+    assert fitted.score(p, y) == expected.pvalue
+    pipeline = make_pipeline(FunctionTransformer(), clone(test)).fit(p.reshape(-1, 1), y)
+    assert pipeline.score(p.reshape(-1, 1), y) == expected.pvalue
+    assert f"p-value    {expected.pvalue:.4g}" in str(expected)
+
+
+def check_bad_data(test):
+    """Bad data are errors that name the argument."""
+    for y, p, w, named in [
+        ([0, 1], [0.2, 1.2], None, "y_proba"),
+        ([0, 1], [0.2, np.nan], None, "y_proba"),
+        ([0, 1, 2], [0.2, 0.3, 0.4], None, "y_true"),
+        ([0, 1, 1], [0.2, 0.3], None, "y_true"),
+        ([0, 1], [0.2, 0.3], [0.5, 1.0], "sample_weight"),
+        ([0, 1], [0.2, 0.3], [-1, 1], "sample_weight"),
+    ]:
+        with pytest.raises(ValueError, match=named):
+            test.test(y, p, sample_weight=w)
+
+
+def check_impossible(test):
+    """What the predictions call impossible refutes them; what they call certain, and is, does not."""
+    for y, p in [([1, 0, 1], [0.0, 0.5, 0.5]), ([0, 0, 1], [1.0, 0.5, 0.5]), ([1, 0], [0.0, 1.0])]:
+        result = test.test(y, p)
+        assert result.pvalue == 0.0
+        assert "impossible" in result.reason
+    certain = test.test([0, 0, 1, 1], [0.0, 0.0, 1.0, 1.0])
+    assert certain.pvalue == 1.0
+    assert certain.statistic == 0.0
+    assert certain.estimate == 0.0
+
+
+def check_level(pvalues, alpha=0.1, least=0.0):
+    """The share of p-values up to alpha is at most alpha, and at least ``least``, within binomial error."""
+    n, hits = len(pvalues), int(np.sum(np.asarray(pvalues) <= alpha))
+    assert binom.sf(hits - 1, n, alpha) > 1e-3, f"{hits} of {n} reject"
+    assert binom.cdf(hits, n, least) > 1e-3, f"only {hits} of {n} reject"
