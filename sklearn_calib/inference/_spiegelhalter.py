@@ -1,0 +1,91 @@
+"""Spiegelhalter's test of calibration, from the Brier score."""
+
+import numpy as np
+
+from sklearn_calib._core._grouping import group_outcomes
+from sklearn_calib._validation import BinarySample
+from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._tails import normal_two_sided
+
+__all__ = ["SpiegelhalterTest"]
+
+
+class SpiegelhalterTest(CalibrationTest):
+    """Spiegelhalter's z-test: compares the Brier score with what the predictions say it should be.
+
+    The statistic is the Brier score minus its expectation under the null hypothesis, in units of its null
+    standard deviation,
+
+        Z = sum_i (y_i - p_i) (1 - 2 p_i) / sqrt(sum_i (1 - 2 p_i)^2 p_i (1 - p_i)),
+
+    asymptotically standard normal; the test is two-sided. Positive values mean that outcomes contradict the
+    predictions more often than these admit, as overconfident predictions do; negative values are typical of
+    timid ones.
+
+    Attributes
+    ----------
+    result_ : CalibrationTestResult
+        The result on the data given to ``fit``; its ``estimate`` is the Brier score minus its expectation,
+        with sign.
+    statistic_, pvalue_ : float
+        Its statistic and p-value.
+    classes_ : ndarray
+        The sorted labels seen by ``fit``.
+    n_features_in_ : int
+        Number of columns of ``X``.
+
+    See Also
+    --------
+    CoxTest : Splits miscalibration into level and spread.
+    CutoffTest : Also sees errors that cancel in the Brier score.
+
+    Notes
+    -----
+    Mean 0 and variance 1 are exact given the predictions; only the normal law is a limit. The test looks in
+    one direction: it cannot see errors whose weighted sum cancels, nor anything at p = 1/2. Where no
+    prediction other than 0, 1/2 and 1 occurs there is nothing to test, and the p-value is 1. A weight of k is
+    the row repeated k times.
+
+    Cost: one sort.
+
+    References
+    ----------
+    .. [1] D. J. Spiegelhalter (1986). Probabilistic prediction in patient management and clinical trials.
+       Statistics in Medicine 5.
+
+    Examples
+    --------
+    >>> from sklearn_calib.inference import SpiegelhalterTest
+    >>> result = SpiegelhalterTest().test([0, 0, 1, 1], [0.1, 0.4, 0.7, 0.9])
+    >>> print(f"{result.statistic:.3f}, p-value {result.pvalue:.3f}")
+    -0.905, p-value 0.366
+    """
+
+    def _check_parameters(self) -> None:
+        """There are none."""
+
+    def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
+        grouped = group_outcomes(sample.y, sample.p, sample.w)
+        prob = grouped.prob
+        lever = 1.0 - 2.0 * prob
+        excess = float(grouped.residual @ lever)
+        deviation = float(np.sqrt((grouped.weight * lever**2 * prob * (1.0 - prob)).sum()))
+        if deviation > 0.0:
+            statistic = excess / deviation
+            pvalue = normal_two_sided(statistic)
+            direction = "above" if excess > 0.0 else "below"
+            reason = f"Brier score {direction} its expectation" if excess else "Brier score as expected"
+        else:
+            # an excess without variance is an impossible outcome
+            statistic, pvalue = (np.inf if excess > 0.0 else 0.0), 1.0
+            reason = "no information: every prediction is 0, 1/2 or 1"
+        return CalibrationTestResult(
+            test="Spiegelhalter's z",
+            null_hypothesis="P(Y = 1 | p) = p",
+            statistic=statistic,
+            pvalue=pvalue,
+            estimate=excess / grouped.total,
+            method="asymptotic, normal, two-sided",
+            n_samples=int(grouped.total),
+            reason=reason,
+        )

@@ -1,0 +1,83 @@
+"""Spiegelhalter's test: arithmetic, exact moments by enumeration, level and power."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+from scipy.stats import norm
+from sklearn.metrics import brier_score_loss
+
+from sklearn_calib.inference import SpiegelhalterTest
+from tests.inference import _properties
+
+TEST = SpiegelhalterTest()
+
+
+def test_by_hand():
+    # residuals -.2, .2, levers .6, -.6: sum -.24; variance 2 * .36 * .16
+    result = TEST.test([0, 1], [0.2, 0.8])
+    assert result.statistic == pytest.approx(-0.24 / np.sqrt(0.1152))
+    assert result.pvalue == pytest.approx(2 * norm.sf(0.24 / np.sqrt(0.1152)))
+    assert result.estimate == pytest.approx(-0.12)
+    assert "below" in result.reason
+
+
+def test_estimate_is_the_excess_of_the_brier_score():
+    y, p = _properties.sample(power=2)
+    result = TEST.test(y, p)
+    assert result.estimate == pytest.approx(brier_score_loss(y, p) - np.mean(p * (1 - p)))
+
+
+def test_moments_are_exact():
+    p = np.array([0.05, 0.2, 0.2, 0.5, 0.7, 0.99])
+    outcomes = np.array(list(itertools.product([0, 1], repeat=6)))
+    probability = np.prod(np.where(outcomes == 1, p, 1 - p), axis=1)
+    z = np.array([TEST.test(y, p).statistic for y in outcomes])
+    assert probability @ z == pytest.approx(0, abs=1e-12)
+    assert probability @ z**2 == pytest.approx(1)
+
+
+def test_level():
+    pvalues = [TEST.test(*_properties.sample(300, seed)).pvalue for seed in range(400)]
+    _properties.check_level(pvalues, alpha=0.1, least=0.09)
+    _properties.check_level(1 - np.array(pvalues), alpha=0.1, least=0.09)
+
+
+@pytest.mark.parametrize(("slope", "sign"), [(2.0, 1), (0.5, -1)])
+def test_power_and_sign(slope, sign):
+    rng = np.random.default_rng(0)
+    truth = rng.uniform(0.05, 0.95, 500)
+    y = (rng.random(500) < truth).astype(int)
+    result = TEST.test(y, expit(slope * logit(truth)))
+    assert np.sign(result.statistic) == np.sign(result.estimate) == sign
+    assert result.pvalue < 0.01
+
+
+def test_flip():
+    y, p = _properties.sample()
+    _properties.same(TEST.test(1 - y, 1 - p), TEST.test(y, p))
+
+
+def test_nothing_to_test():
+    result = TEST.test([0, 1, 1, 1], [0.5, 0.5, 0.5, 1.0])
+    assert (result.statistic, result.pvalue, result.estimate) == (0.0, 1.0, 0.0)
+    assert "no information" in result.reason
+    assert TEST.test([1, 0], [0.0, 0.5]).statistic == np.inf
+
+
+def test_what_is_improbable_is_not_impossible():
+    assert 0 < TEST.test([1], [1e-300]).pvalue < 1e-200
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        _properties.check_rows_and_weights,
+        _properties.check_estimator,
+        _properties.check_bad_data,
+        _properties.check_impossible,
+    ],
+)
+def test_properties(check):
+    check(TEST)
