@@ -3,6 +3,7 @@
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._cox import CoxTest
 from sklearn_calib.inference._cutoff_test import CutoffTest
+from sklearn_calib.inference._hosmer_lemeshow import HosmerLemeshowTest
 from sklearn_calib.inference._intervals import ConfidenceInterval, confidence_interval
 from sklearn_calib.inference._spiegelhalter import SpiegelhalterTest
 from sklearn_calib.inference._tcal import TCal, TCalScale
@@ -13,6 +14,7 @@ __all__ = [
     "ConfidenceInterval",
     "CoxTest",
     "CutoffTest",
+    "HosmerLemeshowTest",
     "SpiegelhalterTest",
     "TCal",
     "TCalScale",

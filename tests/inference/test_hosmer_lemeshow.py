@@ -1,0 +1,135 @@
+"""Hosmer-Lemeshow test: arithmetic against a double loop, exact mean, bins without variance, level, power."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from sklearn_calib.inference import HosmerLemeshowTest
+from sklearn_calib.metrics import expected_calibration_error
+from tests.inference import _properties
+
+STRATEGIES = ["quantile", "uniform"]
+
+
+def reference(y, p, n_bins, strategy):
+    """Statistic and degrees of freedom by loops over bins and rows."""
+    order = np.argsort(p, kind="stable")
+    y, p = y[order], p[order]
+    n = len(p)
+    statistic, df = 0.0, 0
+    for b in range(n_bins):
+        inside = []
+        for i in range(n):
+            if strategy == "uniform":
+                last = b == n_bins - 1
+                member = b / n_bins <= p[i] and (p[i] < (b + 1) / n_bins or last)
+            else:
+                # the middle of the rows that share this prediction
+                tied = np.flatnonzero(p == p[i])
+                middle = (tied[0] + tied[-1] + 1) / 2
+                member = b * n / n_bins <= middle < (b + 1) * n / n_bins
+            if member:
+                inside.append(i)
+        if inside:
+            mean = np.mean(p[inside])
+            if 0 < mean < 1:
+                statistic += (np.sum(y[inside]) - np.sum(p[inside])) ** 2 / (len(inside) * mean * (1 - mean))
+                df += 1
+    return statistic, df
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("n_bins", [1, 2, 7, 10, 100])
+@pytest.mark.parametrize("digits", [1, 2, 9])
+def test_against_loops(strategy, n_bins, digits):
+    y, p = _properties.sample(57, seed=n_bins)
+    p = np.round(p, digits)
+    p[:3], y[:3] = [0.0, 0.0, 1.0], [0, 0, 1]
+    statistic, df = reference(y, p, n_bins, strategy)
+    result = HosmerLemeshowTest(n_bins, strategy).test(y, p)
+    assert result.statistic == pytest.approx(statistic)
+    assert result.method == f"asymptotic, chi-squared with {df} df"
+    assert result.pvalue == pytest.approx(chi2.sf(statistic, df))
+    metric = expected_calibration_error(y, p, n_bins=n_bins, strategy=strategy, norm="l2")
+    assert result.estimate == pytest.approx(metric)
+
+
+def test_by_hand():
+    # one of four where a quarter, three of four where a half is expected: 0 + 1 / (4 / 4)
+    y, p = [0, 0, 0, 1, 0, 1, 1, 1], [0.25] * 4 + [0.5] * 4
+    result = HosmerLemeshowTest(2).test(y, p)
+    assert result.statistic == pytest.approx(1)
+    assert result.pvalue == pytest.approx(np.exp(-0.5))
+    assert result.estimate == pytest.approx(0.25 / np.sqrt(2))
+    assert result.reason.endswith("in a bin: 1")
+
+
+def test_exact_mean_for_equal_predictions_in_bins():
+    # with one prediction per bin the mean of H is the number of bins, by enumeration
+    p = np.array([0.15, 0.15, 0.15, 0.45, 0.45, 0.85])
+    outcomes = np.array(list(itertools.product([0, 1], repeat=6)))
+    probability = np.prod(np.where(outcomes == 1, p, 1 - p), axis=1)
+    test = HosmerLemeshowTest(10, "uniform")
+    assert probability @ [test.test(y, p).statistic for y in outcomes] == pytest.approx(3)
+    # with different ones it is smaller: the test is cautious
+    coarse = HosmerLemeshowTest(1, "uniform")
+    mean = p.mean()
+    expected = np.sum(p * (1 - p)) / (6 * mean * (1 - mean))
+    assert probability @ [coarse.test(y, p).statistic for y in outcomes] == pytest.approx(expected)
+    assert expected < 1
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_level(strategy):
+    test = HosmerLemeshowTest(strategy=strategy)
+    pvalues = [test.test(*_properties.sample(600, seed)).pvalue for seed in range(400)]
+    _properties.check_level(pvalues, least=0.07)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_power(strategy):
+    assert HosmerLemeshowTest(strategy=strategy).test(*_properties.sample(400, power=2)).pvalue < 1e-3
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_flip(strategy):
+    y, p = _properties.sample()
+    test = HosmerLemeshowTest(strategy=strategy)
+    _properties.same(test.test(1 - y, 1 - p), test.test(y, p))
+
+
+def test_certain_bins_do_not_count():
+    result = HosmerLemeshowTest(2, "uniform").test([0, 0, 1, 0], [0.0, 0.0, 0.5, 0.5])
+    assert result.statistic == 0
+    assert "with 1 df" in result.method
+    assert HosmerLemeshowTest().test([0, 1], [0.0, 1.0]).reason.startswith("no information")
+    assert HosmerLemeshowTest(2, "uniform").test([1, 0, 1], [0.0, 0.5, 0.5]).statistic == np.inf
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(
+    "check",
+    [
+        _properties.check_rows_and_weights,
+        _properties.check_estimator,
+        _properties.check_bad_data,
+        _properties.check_impossible,
+    ],
+)
+def test_properties(strategy, check):
+    check(HosmerLemeshowTest(5, strategy))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "named"),
+    [
+        ({"n_bins": 0}, ValueError, "n_bins"),
+        ({"n_bins": 2.0}, TypeError, "n_bins"),
+        ({"strategy": "deciles"}, ValueError, "strategy"),
+    ],
+)
+def test_bad_parameters(parameters, error, named):
+    with pytest.raises(error, match=named):
+        HosmerLemeshowTest(**parameters).test([0, 1], [0.2, 0.3])
