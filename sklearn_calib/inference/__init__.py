@@ -1,8 +1,11 @@
 """Tests of calibration and confidence intervals of calibration errors."""
 
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._consistency import ConsistencyTest
 from sklearn_calib.inference._cox import CoxTest
 from sklearn_calib.inference._cutoff_test import CutoffTest
+from sklearn_calib.inference._floor import NullFloor, null_floor
+from sklearn_calib.inference._floor import NullFloor
 from sklearn_calib.inference._hosmer_lemeshow import HosmerLemeshowTest
 from sklearn_calib.inference._intervals import ConfidenceInterval, confidence_interval
 from sklearn_calib.inference._spiegelhalter import SpiegelhalterTest
@@ -12,11 +15,14 @@ __all__ = [
     "CalibrationTest",
     "CalibrationTestResult",
     "ConfidenceInterval",
+    "ConsistencyTest",
     "CoxTest",
     "CutoffTest",
     "HosmerLemeshowTest",
+    "NullFloor",
     "SpiegelhalterTest",
     "TCal",
     "TCalScale",
     "confidence_interval",
+    "null_floor",
 ]

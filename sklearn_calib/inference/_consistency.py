@@ -1,0 +1,115 @@
+"""Any metric as a test of calibration, by redrawn samples."""
+
+from typing import Any
+
+from sklearn_calib._core._grouping import group_outcomes
+from sklearn_calib._core._null import monte_carlo_pvalue
+from sklearn_calib._validation import BinarySample, check_generator, check_integer, check_option
+from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._redraw import Metric, check_metric, metric_value, redrawn_values
+
+__all__ = ["ConsistencyTest"]
+
+# What counts as a tie of two values of a metric, apart from rounding in proportion to it.
+_TIE = 1e-12
+
+
+class ConsistencyTest(CalibrationTest):
+    """Test of perfect calibration by any metric, against its values on redrawn samples.
+
+    Parameters
+    ----------
+    metric : callable
+        ``metric(y_true, y_proba, *, sample_weight=None) -> float``, large for bad calibration, such as any
+        function of :mod:`sklearn_calib.metrics`, with parameters fixed by :func:`functools.partial`. It need
+        not know ``sample_weight`` if the test is given none. Labels are 0 and 1; a redrawn sample can lack
+        one of them.
+    n_resamples : int, default=999
+        Number of redrawn samples.
+    resample : {"labels", "pairs"}, default="labels"
+        What is redrawn: only the outcomes, Y* ~ Bernoulli(p), which is exact given the predictions; or whole
+        samples, predictions drawn with replacement and then outcomes from them (consistency resampling [1]_),
+        approximate.
+    random_state : int, Generator, RandomState or None, default=None
+        Source of the draws; an integer makes the result reproducible.
+
+    Attributes
+    ----------
+    result_ : CalibrationTestResult
+        The result on the data given to ``fit``; statistic and ``estimate`` are the metric.
+    statistic_, pvalue_ : float
+        Its statistic and p-value.
+    classes_ : ndarray
+        The sorted labels seen by ``fit``.
+    n_features_in_ : int
+        Number of columns of ``X``.
+
+    See Also
+    --------
+    null_floor : Mean and quantile of the same draws.
+    CutoffTest, TCal : Far faster for the statistics they know.
+
+    Notes
+    -----
+    The p-value is (1 + #{metric* >= metric}) / (1 + n_resamples), never 0. What the test can see is what the
+    metric sees: with a proper score it answers whether the predictions are as good as they claim.
+
+    Cost: ``n_resamples`` evaluations of the metric, on the distinct predictions if weights are given.
+
+    References
+    ----------
+    .. [1] J. Bröcker and L. A. Smith (2007). Increasing the reliability of reliability diagrams. Weather and
+       Forecasting 22.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_calib.inference import ConsistencyTest
+    >>> from sklearn_calib.metrics import smooth_ece
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(size=300)
+    >>> y = rng.uniform(size=300) < p
+    >>> test = ConsistencyTest(smooth_ece, n_resamples=99, random_state=0)
+    >>> test.test(y, p).rejects(), test.test(y, p**2).rejects()
+    (False, True)
+    """
+
+    def __init__(
+        self, metric: Metric, n_resamples: int = 999, resample: str = "labels", random_state: Any = None
+    ) -> None:
+        self.metric = metric
+        self.n_resamples = n_resamples
+        self.resample = resample
+        self.random_state = random_state
+
+    def _check_parameters(self) -> None:
+        check_metric(self.metric)
+        check_integer(self.n_resamples, "n_resamples")
+        check_option(self.resample, "resample", ("labels", "pairs"))
+        check_generator(self.random_state)
+
+    def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
+        grouped = group_outcomes(sample.y, sample.p, sample.w)
+        weighted = sample.w is not None
+        value = metric_value(self.metric, grouped.prob, grouped.weight, grouped.positives, weighted)
+        null = redrawn_values(
+            self.metric,
+            grouped,
+            self.n_resamples,
+            check_generator(self.random_state),
+            weighted=weighted,
+            pairs=self.resample == "pairs",
+        )
+        function = getattr(self.metric, "func", self.metric)
+        name = getattr(function, "__name__", type(function).__name__)
+        return CalibrationTestResult(
+            test=f"consistency test of {name}",
+            null_hypothesis="P(Y = 1 | p) = p",
+            statistic=value,
+            pvalue=monte_carlo_pvalue(value, null, _TIE),
+            estimate=value,
+            method=f"{self.n_resamples} {'label' if self.resample == 'labels' else 'sample'} draws",
+            n_samples=int(grouped.total),
+            null_distribution=null,
+            reason=f"mean under the null hypothesis {null.mean():.4g}",
+        )

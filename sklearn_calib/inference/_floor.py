@@ -1,0 +1,153 @@
+"""The null floor of a metric: what sampling noise alone makes of perfect calibration."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_calib._core._grouping import group_outcomes
+from sklearn_calib._validation import (
+    check_binary,
+    check_fraction,
+    check_frequency_weights,
+    check_generator,
+    check_integer,
+    check_probabilities,
+)
+from sklearn_calib.inference._redraw import Metric, check_metric, redrawn_values
+
+__all__ = ["NullFloor", "null_floor"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class NullFloor:
+    """A metric under perfect calibration, for given predictions.
+
+    Attributes
+    ----------
+    mean : float
+        Its mean.
+    std : float
+        Its standard deviation.
+    quantile : float
+        Its upper quantile: calibrated predictions exceed it with probability 1 - ``confidence``.
+    confidence : float
+        Level of ``quantile``.
+    n_resamples : int
+        Number of redrawn samples.
+    draws : ndarray of shape (n_resamples,)
+        The metric of each, in increasing order.
+    """
+
+    mean: float
+    std: float
+    quantile: float
+    confidence: float
+    n_resamples: int
+    draws: Array = field(repr=False, compare=False)
+
+    def __str__(self) -> str:
+        return (
+            f"noise alone: {self.mean:.4f} on average, up to {self.quantile:.4f} with probability "
+            f"{self.confidence:g} ({self.n_resamples} draws)"
+        )
+
+
+def null_floor(
+    metric: Metric,
+    y_proba: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    n_resamples: int = 200,
+    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    confidence: float = 0.95,
+) -> NullFloor:
+    """Compute the mean and an upper quantile of a metric if the predictions were perfectly calibrated.
+
+    Outcomes are redrawn from the predictions, Y* ~ Bernoulli(p), and the metric is computed each time. An
+    observed calibration error below the floor is no evidence of miscalibration; two errors on samples of
+    different size can be compared only beside their floors.
+
+    Parameters
+    ----------
+    metric : callable
+        ``metric(y_true, y_proba, *, sample_weight=None) -> float``, such as any function of
+        :mod:`sklearn_calib.metrics`, with parameters fixed by :func:`functools.partial`. It need not know
+        ``sample_weight`` if none is given here. Labels are 0 and 1; a redrawn sample can lack one of them.
+    y_proba : array-like of shape (n,), (n, 1) or (n, 2)
+        Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
+    sample_weight : array-like of shape (n,) or None, default=None
+        Frequencies: whole numbers, k for a prediction that was made k times, each with an outcome of its own.
+    n_resamples : int, default=200
+        Number of redrawn samples; at least 1 / (1 - ``confidence``) - 1.
+    random_state : int, Generator, RandomState or None, default=None
+        Source of the draws; an integer makes the result reproducible.
+    confidence : float, default=0.95
+        Level of the quantile, in (0, 1).
+
+    Returns
+    -------
+    NullFloor
+        Mean, standard deviation and quantile.
+
+    Raises
+    ------
+    ValueError
+        If an argument is malformed (the message names it), weights are not whole numbers, there are too few
+        resamples for the quantile, or the metric returns a number that is not finite.
+    TypeError
+        If ``metric`` cannot be called, or a parameter is of the wrong type.
+
+    See Also
+    --------
+    ConsistencyTest : The p-value of an observed metric against the same draws.
+    confidence_interval : Interval for the value in the population.
+
+    Notes
+    -----
+    With N draws the quantile is the draw of rank ``confidence`` (N + 1), interpolated: the metric of a
+    further calibrated sample exceeds it with probability 1 - ``confidence``, draws included. The cost is
+    ``n_resamples`` evaluations of the metric, on the distinct predictions if weights are given.
+
+    References
+    ----------
+    .. [1] J. Bröcker and L. A. Smith (2007). Increasing the reliability of reliability diagrams. Weather and
+       Forecasting 22.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_calib.inference import null_floor
+    >>> from sklearn_calib.metrics import cutoff_calibration_error
+    >>> p = np.linspace(0.01, 0.99, 500)
+    >>> floor = null_floor(cutoff_calibration_error, p, random_state=0)
+    >>> 0.02 < floor.mean < floor.quantile < 0.06
+    True
+    """
+    check_metric(metric)
+    n_resamples = check_integer(n_resamples, "n_resamples")
+    confidence = check_fraction(confidence, "confidence")
+    needed = int(np.ceil(1.0 / (1.0 - confidence) - 1e-9)) - 1
+    if n_resamples < needed:
+        raise ValueError(
+            f"n_resamples={n_resamples} is too few for confidence={confidence:g}. "
+            f"Use n_resamples >= {needed}."
+        )
+    generator = check_generator(random_state)
+    # no outcomes are needed, but predictions and weights are checked as everywhere
+    prob = check_probabilities(y_proba)
+    sample = check_binary(np.zeros(prob.shape[0], dtype=np.int64), prob, sample_weight)
+    if sample.w is not None:
+        check_frequency_weights(np.asarray(sample_weight, dtype=np.float64))
+    grouped = group_outcomes(sample.y, sample.p, sample.w)
+    draws = np.sort(redrawn_values(metric, grouped, n_resamples, generator, weighted=sample.w is not None))
+    return NullFloor(
+        mean=float(draws.mean()),
+        std=float(draws.std()),
+        quantile=float(np.quantile(draws, confidence, method="weibull")),
+        confidence=confidence,
+        n_resamples=n_resamples,
+        draws=draws,
+    )

@@ -1,0 +1,112 @@
+"""Any metric as a test: exactness by enumeration, agreement with the cutoff test, level, power."""
+
+import itertools
+from functools import partial
+
+import numpy as np
+import pytest
+from sklearn.metrics import brier_score_loss
+
+from sklearn_calib.inference import ConsistencyTest, CutoffTest
+from sklearn_calib.metrics import cutoff_calibration_error, expected_calibration_error, smooth_ece
+from tests.inference import _properties
+
+BINNED = partial(expected_calibration_error, n_bins=5)
+LABELS = ConsistencyTest(BINNED, n_resamples=49, random_state=0)
+PAIRS = ConsistencyTest(smooth_ece, n_resamples=29, resample="pairs", random_state=0)
+
+
+def test_pvalue_tends_to_the_exact_one():
+    p = np.array([0.1, 0.3, 0.3, 0.6, 0.9])
+    outcomes = np.array(list(itertools.product([0, 1], repeat=5)))
+    probability = np.prod(np.where(outcomes == 1, p, 1 - p), axis=1)
+    values = np.array([BINNED(y, p) for y in outcomes])
+    test = ConsistencyTest(BINNED, n_resamples=1000, random_state=0)
+    for row in (0, 5, 13, 22):
+        exact = probability[values >= values[row] - 1e-9].sum()
+        error = np.sqrt(exact * (1 - exact) / 1000)
+        assert test.test(outcomes[row], p).pvalue == pytest.approx(exact, abs=4 * error + 1e-3)
+
+
+def test_same_as_the_cutoff_test():
+    y, p = _properties.sample(40)
+    options = {"n_resamples": 199, "random_state": 0}
+    any_metric = ConsistencyTest(cutoff_calibration_error, **options).test(y, p)
+    own = CutoffTest("monte_carlo", **options).test(y, p)
+    assert any_metric.pvalue == own.pvalue
+    assert any_metric.estimate == any_metric.statistic == pytest.approx(own.estimate)
+
+
+def test_level():
+    pvalues = []
+    for seed in range(150):
+        test = ConsistencyTest(BINNED, n_resamples=19, random_state=seed)
+        pvalues.append(test.test(*_properties.sample(40, seed)).pvalue)
+    _properties.check_level(pvalues, least=0.08)
+
+
+@pytest.mark.parametrize("resample", ["labels", "pairs"])
+def test_power(resample):
+    y, p = _properties.sample(200, power=2)
+    for metric in (smooth_ece, BINNED):
+        assert ConsistencyTest(metric, 99, resample, random_state=0).test(y, p).pvalue <= 0.02
+
+
+def test_a_proper_score_finds_overconfidence():
+    rng = np.random.default_rng(0)
+    truth = rng.random(300)
+    y = (rng.random(300) < truth).astype(int)
+    bold = truth**3 / (truth**3 + (1 - truth) ** 3)
+    assert ConsistencyTest(brier_score_loss, 99, random_state=0).test(y, bold).pvalue == 0.01
+    assert ConsistencyTest(brier_score_loss, 99, random_state=0).test(y, truth).pvalue > 0.01
+
+
+def test_pairs_vary_the_predictions():
+    # the Brier score of predictions .5 is fixed by them; that of redrawn predictions is not
+    y, p = np.array([0, 0, 1, 0]), np.array([0.5, 0.5, 0.5, 0.01])
+    labels = ConsistencyTest(brier_score_loss_of_any, 99, random_state=0).test(y[:3], p[:3])
+    assert labels.null_distribution == pytest.approx(0.25)
+    assert labels.pvalue == 1
+    pairs = ConsistencyTest(brier_score_loss_of_any, 99, "pairs", random_state=0).test(y, p)
+    assert pairs.null_distribution.min() < 0.13 < 0.24 < pairs.null_distribution.max()
+    assert pairs.method == "99 sample draws"
+
+
+def brier_score_loss_of_any(y_true, y_proba):
+    return brier_score_loss(y_true, y_proba, pos_label=1)
+
+
+def test_words():
+    y, p = _properties.sample(30)
+    assert LABELS.test(y, p).test == "consistency test of expected_calibration_error"
+    assert LABELS.test(y, p).method == "49 label draws"
+    assert "mean under the null hypothesis" in str(LABELS.test(y, p))
+
+
+@pytest.mark.parametrize("test", [LABELS, PAIRS])
+@pytest.mark.parametrize(
+    "check",
+    [
+        _properties.check_rows_and_weights,
+        _properties.check_estimator,
+        _properties.check_bad_data,
+        _properties.check_impossible,
+    ],
+)
+def test_properties(test, check):
+    check(test)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "named"),
+    [
+        ({"metric": "smooth_ece"}, TypeError, "metric"),
+        ({"metric": lambda y, p: np.inf}, ValueError, "metric returned inf"),
+        ({"n_resamples": 0}, ValueError, "n_resamples"),
+        ({"resample": "rows"}, ValueError, "resample"),
+        ({"random_state": 1.5}, TypeError, "random_state"),
+    ],
+)
+def test_bad_parameters(parameters, error, named):
+    with pytest.raises(error, match=named):
+        ConsistencyTest(**({"metric": smooth_ece} | parameters)).test([0, 1], [0.2, 0.3])
