@@ -2,10 +2,10 @@
 
     python benchmarks/tcal_level.py
 
-Outcomes are drawn from the predictions, so every rejection is an error; the rate should not exceed the level but by
-chance. "labels" is exact for every n and every way to combine scales (Bonferroni and "theory" are conservative);
-"pairs" and "asymptotic" are approximations, and this is their test. The standard error of a rate r is
-sqrt(r (1 - r) / repetitions); the last line of each table gives it for the nominal levels.
+Outcomes are drawn from the predictions, so every rejection is an error; the rate should not exceed the
+level but by chance. "labels" is exact for every n and every way to combine scales (Bonferroni and "theory"
+are conservative); "pairs" and "asymptotic" are approximations, and this is their test. The standard error
+of a rate r is sqrt(r (1 - r) / repetitions); the last line of each table gives it for the nominal levels.
 
     --sizes 60 1000            numbers of observations
     --repetitions 1000 400     samples for each size

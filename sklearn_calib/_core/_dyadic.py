@@ -20,7 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
-from sklearn_calib._core._null_moments import NullMoments, residual_sums, third_cumulant, third_powers
+from sklearn_calib._core._null_moments import (
+    NullMoments,
+    alike_powers,
+    residual_sums,
+    third_cumulants,
+    third_powers,
+)
 
 __all__ = ["EXACT_LEVELS", "MAX_LEVEL", "dyadic_moments", "shared_levels"]
 
@@ -84,7 +90,10 @@ def dyadic_moments(grouped: GroupedOutcomes, finest: int) -> NullMoments:
         _refine(totals, rest, level, crowded)
     coarse = np.concatenate(blocks, axis=1)
     wide = min(finest, EXACT_LEVELS)
-    powers = _cell_powers(coarse, wide) if handover >= wide else _row_powers(grouped, wide)
+    if handover >= wide:
+        powers = alike_powers(coarse[_A], coarse[_V2], coarse[_N]).reshape(6, 1 << wide, -1).sum(axis=2)
+    else:
+        powers = _row_powers(grouped, wide)
     if handover:
         totals.add(handover, coarse)
         _climb(totals, coarse, handover, 1)
@@ -94,7 +103,7 @@ def dyadic_moments(grouped: GroupedOutcomes, finest: int) -> NullMoments:
         for span in _blocks(_cells(rows.p, level), 1 << _BLOCK_LEVELS):
             _refine(totals, rows.part(span), level, crowded)
     by_level = totals.finish()
-    by_level[_K3, 1 : wide + 1] = _third_cumulants(powers)
+    by_level[_K3, 1 : wide + 1] = third_cumulants(powers)
     return NullMoments(
         statistic=by_level[_T, 1:] / n,
         variance=2.0 * np.maximum(by_level[_VAR, 1:], 0.0) / n**2,
@@ -127,7 +136,7 @@ class _Rows:
 
 
 class _Bins(NamedTuple):
-    """Residual sum, sum of v, X, W and number of rows of bins; x, w, count are plain numbers for single rows."""
+    """Residual sum, sum of v, X, W and rows of bins; the last three are plain numbers for single rows."""
 
     s: Array
     a: Array
@@ -221,14 +230,13 @@ class _Totals:
             inside = np.where(start < stop, bins.w * inverse / parent, 0.0)
             self._by_level[_COV] += np.bincount(start, inside, self.finest + 1)
 
-    def _add_ends(self, row: int, term: Array, start: int | Index, stop: Index) -> tuple[Array, Array]:
+    def _add_ends(self, row: int, term: Array, start: int | Index, stop: Index) -> tuple[Any, Array]:
         size = self.finest + 1
-        last = np.bincount(stop, term, size)
+        last, before = np.bincount(stop, term, size), np.zeros(size)
         if isinstance(start, int):
-            before = np.zeros(size)
             before[start] = term.sum()
         else:
-            before = np.bincount(start, term, size)
+            before += np.bincount(start, term, size)
         self._until[row] += last - before
         return last, before
 
@@ -394,22 +402,3 @@ def _row_powers(grouped: GroupedOutcomes, level: int) -> Array:
     powers[:5, cell[starts]] = np.add.reduceat(third_powers(grouped.prob, grouped.weight), starts, axis=1)
     powers[5, cell[starts]] = np.add.reduceat(grouped.weight, starts)
     return powers
-
-
-def _cell_powers(sums: Array, level: int) -> Array:
-    """Return what ``_row_powers`` does, from the sums of narrow cells, whose rows are taken for alike."""
-    a, v2, count = sums[_A], sums[_V2], sums[_N]
-    v = a / np.maximum(count, 1.0)
-    slope = np.sqrt(np.maximum(1.0 - 4.0 * v, 0.0))
-    slope[slope.shape[0] // 2 :] *= -1.0
-    powers = (a, v2, v2 * v, a * slope, v2 * slope**2, count)
-    return np.stack(powers).reshape(6, 1 << level, -1).sum(axis=2)
-
-
-def _third_cumulants(powers: Array) -> Array:
-    """Return the third cumulants, but for n, of the levels 1, 2, ..., from sums over the finest bins."""
-    out = []
-    while powers.shape[1] > 1:
-        out.append(third_cumulant(powers[:5], powers[5]))
-        powers = powers[:, ::2] + powers[:, 1::2]
-    return np.array(out[::-1])

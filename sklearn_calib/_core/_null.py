@@ -48,10 +48,13 @@ def draw_positives(
     single = light == 1
     heavy = np.flatnonzero(weight > _LIGHT)
     members = [np.flatnonzero((weight >= layer) & (weight <= _LIGHT)) for layer in range(1, light + 1)]
+    uniform = np.empty(max(max_cells, n_groups)) if single else np.empty(0)
     for first, last in _chunks(n_draws, n_groups, max_cells):
         r = last - first
         if single:
-            yield np.ascontiguousarray((layers[0].random((r, n_groups)) < prob).T)
+            part = uniform[: r * n_groups].reshape(r, n_groups)
+            layers[0].random(out=part)
+            yield np.ascontiguousarray((part < prob).T)
             continue
         positives = np.zeros((r, n_groups))
         for stream, chosen in zip(layers, members, strict=True):
@@ -89,15 +92,16 @@ def draw_outcomes(
             place = (drawn * r + np.arange(r)[:, np.newaxis]).ravel()
             size = n_groups * r
             count = np.bincount(place, minlength=size).astype(np.float64)
-            yield count.reshape(n_groups, r), np.bincount(place, positive.ravel(), size).reshape(n_groups, r)
+            positives = np.bincount(place, positive.ravel(), size).astype(np.float64, copy=False)
+            yield count.reshape(n_groups, r), positives.reshape(n_groups, r)
         return
     share = weight / weight.sum()
     for first, last in _chunks(n_draws, n_groups, max_cells):
         counts = choice.multinomial(n, share, size=last - first)
-        positives = outcome.binomial(counts, prob)
+        drawn_positives = outcome.binomial(counts, prob)
         yield (
             np.ascontiguousarray(counts.T, dtype=np.float64),
-            np.ascontiguousarray(positives.T, dtype=np.float64),
+            np.ascontiguousarray(drawn_positives.T, dtype=np.float64),
         )
 
 

@@ -1,13 +1,14 @@
 """The debiased plug-in statistic of a partition into bins, and its moments under perfect calibration.
 
-A bin with rows I has residual sum S and square sum Q = sum r_i^2, and contributes X/|I|, X = S^2 - Q: twice the
-sum of r_i r_j over its pairs of rows. If the predictions are the true probabilities, rows are independent with
-variance v = p(1 - p) and third moment m = v(1 - 2p); hence X has mean 0 and
+A bin with rows I has residual sum S and square sum Q = sum r_i^2, and contributes X/|I|, X = S^2 - Q: twice
+the sum of r_i r_j over its pairs of rows. If the predictions are the true probabilities, rows are
+independent with variance v = p(1 - p) and third moment m = v(1 - 2p); hence X has mean 0 and
 
     var(X)   = 2 W,  W = (sum v)^2 - sum v^2
     kappa(X) = 4 [(sum m)^2 - sum m^2] + 8 [(sum v)^3 - 3 sum v sum v^2 + 2 sum v^3]    (third cumulant)
 
-bins are independent, and for a bin f that is part of a bin c of a coarser partition cov(X_f, X_c) = var(X_f).
+bins are independent, and for a bin f that is part of a bin c of a coarser partition cov(X_f, X_c) =
+var(X_f).
 """
 
 from dataclasses import dataclass
@@ -17,18 +18,27 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
 
-__all__ = ["NullMoments", "bin_moments", "residual_sums", "third_cumulant", "third_powers"]
+__all__ = [
+    "NullMoments",
+    "alike_powers",
+    "bin_moments",
+    "residual_sums",
+    "third_cumulant",
+    "third_cumulants",
+    "third_powers",
+]
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class NullMoments:
-    """The statistic of one or several partitions, and its moments if the predictions are the true probabilities.
+    """The statistic of one or several partitions, and its moments if predictions are true probabilities.
 
-    One entry for each partition: ``statistic`` is T = sum over bins of X/(n |I|), whose mean is 0; ``variance``
-    and ``third_cumulant`` belong to it; ``covariance`` is that with the next entry (0 for the last). ``rows``
-    counts the rows that share their bin, ``pairs`` is the sum of v_i v_j over the pairs of rows that share a bin.
+    One entry for each partition: ``statistic`` is T = sum over bins of X/(n |I|), whose mean is 0;
+    ``variance`` and ``third_cumulant`` belong to it; ``covariance`` is that with the next entry (0 for the
+    last). ``rows`` counts the rows that share their bin, ``pairs`` is the sum of v_i v_j over the pairs of
+    rows that share a bin.
     """
 
     statistic: Array
@@ -58,11 +68,35 @@ def third_powers(p: Array, weight: Array) -> Array:
 
 
 def third_cumulant(powers: Array, count: Array) -> float:
-    """Return the sum over bins of the third cumulant of X/|I|, from the sums of ``third_powers`` over bins."""
+    """Return the sum over bins of the third cumulant of X/|I|, from their sums of ``third_powers``."""
     v, v2, v3, m, m2 = powers
     kappa = 4.0 * (m * m - m2) + 8.0 * (v * (v * v - 3.0 * v2) + 2.0 * v3)
     # of a single row it is 0, whatever rounding makes of it
     return float(np.sum(np.where(count > 1.5, kappa, 0.0) / np.maximum(count, 1.0) ** 3))
+
+
+def third_cumulants(powers: Array) -> Array:
+    """Return the third cumulants, but for n, of dyadic levels 1, 2, ... from sums over the finest bins.
+
+    ``powers``, of shape (6, bins), holds the sums of ``third_powers``, and the rows of each bin.
+    """
+    out = []
+    while powers.shape[1] > 1:
+        out.append(third_cumulant(powers[:5], powers[5]))
+        powers = powers[:, ::2] + powers[:, 1::2]
+    return np.array(out[::-1])
+
+
+def alike_powers(a: Array, v2: Array, count: Array) -> Array:
+    """Return sums of ``third_powers``, and rows, of cells so narrow that their rows are taken for alike.
+
+    ``a`` and ``v2`` are the sums of v and v^2; the cells cut [0, 1] into equal parts, so that the sign of
+    1 - 2p, which v does not tell, changes in the middle.
+    """
+    v = a / np.maximum(count, 1.0)
+    slope = np.sqrt(np.maximum(1.0 - 4.0 * v, 0.0))
+    slope[slope.shape[0] // 2 :] *= -1.0
+    return np.stack((a, v2, v2 * v, a * slope, v2 * slope**2, count))
 
 
 def bin_moments(grouped: GroupedOutcomes, cell: NDArray[np.int64]) -> NullMoments:

@@ -1,4 +1,4 @@
-"""What all tests of calibration share: the test object, its result, and its life as a scikit-learn estimator."""
+"""What all tests of calibration share: test object, result, conventions of scikit-learn estimators."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
@@ -36,10 +36,11 @@ class CalibrationTestResult:
     null_hypothesis : str
         What is tested.
     statistic : float
-        Value of the test statistic; large values speak against the null hypothesis, unless the test says otherwise.
+        Value of the test statistic; large values speak against the null hypothesis, unless the test says
+        otherwise.
     pvalue : float
-        Probability, if the null hypothesis is true, of data that speak against it at least as strongly. It is 0 only
-        where an observed outcome is impossible under the null hypothesis.
+        Probability, if the null hypothesis is true, of data that speak against it at least as strongly. It
+        is 0 only where an observed outcome is impossible under the null hypothesis.
     estimate : float
         The calibration error behind the test, in the units of the predictions.
     method : str
@@ -94,9 +95,10 @@ class CalibrationTestResult:
 class CalibrationTest(TransformerMixin, BaseEstimator, ABC):
     """Base class of tests of calibration for binary outcomes.
 
-    ``test`` is pure: it computes a result and stores nothing. As a scikit-learn estimator, ``fit`` stores the result,
-    ``transform`` passes scores through unchanged, and ``score`` is the p-value on other data; so a test can end a
-    pipeline whose steps before it produce probabilities, and be asked by ``cross_val_score`` or ``GridSearchCV``.
+    ``test`` is pure: it computes a result and stores nothing. As a scikit-learn estimator, ``fit`` stores
+    the result, ``transform`` passes scores through unchanged, and ``score`` is the p-value on other data;
+    so a test can end a pipeline whose steps before it produce probabilities, and be asked by
+    ``cross_val_score`` or ``GridSearchCV``.
 
     A test of one's own derives from this class and defines ``_test_sample``, which receives checked arrays.
 
@@ -144,8 +146,8 @@ class CalibrationTest(TransformerMixin, BaseEstimator, ABC):
     ) -> CalibrationTestResult:
         """Test whether the predictions are the probabilities of the outcomes; nothing is stored.
 
-        An outcome that its prediction calls impossible (p = 0 but positive, p = 1 but negative) refutes perfect
-        calibration by itself: the p-value is 0 then, and the reason says so.
+        An outcome that its prediction calls impossible (p = 0 but positive, p = 1 but negative) refutes
+        perfect calibration by itself: the p-value is 0 then, and the reason says so.
 
         Parameters
         ----------
@@ -154,8 +156,8 @@ class CalibrationTest(TransformerMixin, BaseEstimator, ABC):
         y_proba : array-like of shape (n,), (n, 1) or (n, 2)
             Predicted probability of the positive class; of two columns the last.
         sample_weight : array-like of shape (n,) or None, default=None
-            Frequencies: whole numbers, k for a row that was observed k times. Other weights have no meaning for a
-            test, which depends on the number of observations.
+            Frequencies: whole numbers, k for a row that was observed k times. Other weights have no meaning
+            for a test, which depends on the number of observations.
         pos_label : label or None, default=None
             The positive class; None means 1 for labels in {0, 1} or {-1, 1}, else the greater label.
 
@@ -167,8 +169,8 @@ class CalibrationTest(TransformerMixin, BaseEstimator, ABC):
         Raises
         ------
         ValueError
-            If an argument has the wrong shape or length, contains NaN, probabilities outside [0, 1], more than two
-            labels, or weights that are no frequencies; or if a parameter of the test is wrong.
+            If an argument has the wrong shape or length, contains NaN, probabilities outside [0, 1], more
+            than two labels, or weights that are no frequencies; or if a parameter of the test is wrong.
         TypeError
             If a parameter of the test is of the wrong type.
         """
@@ -177,11 +179,12 @@ class CalibrationTest(TransformerMixin, BaseEstimator, ABC):
         if sample.w is not None:
             if sample.total > _MOST_ROWS:
                 raise ValueError(
-                    f"sample_weight stands for {sample.total:.3g} observations, more than 2**53. Pass smaller weights."
+                    f"sample_weight stands for {sample.total:.3g} observations, more than 2**53. "
+                    "Pass smaller weights."
                 )
             check_frequency_weights(np.asarray(sample_weight, dtype=np.float64))
         result = self._test_sample(sample)
-        if 0.0 < sample.p.min() and sample.p.max() < 1.0:
+        if sample.p.min() > 0.0 and sample.p.max() < 1.0:
             return result
         impossible = sample.p == 1 - sample.y
         if not impossible.any():
@@ -190,7 +193,8 @@ class CalibrationTest(TransformerMixin, BaseEstimator, ABC):
         return replace(
             result,
             pvalue=0.0,
-            reason=f"outcomes that the predictions call impossible: y = {sample.y[row]} where p = {sample.p[row]:g}",
+            reason="outcomes that the predictions call impossible: "
+            f"y = {sample.y[row]} where p = {sample.p[row]:g}",
         )
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -259,8 +263,8 @@ class CalibrationTest(TransformerMixin, BaseEstimator, ABC):
         Returns
         -------
         float
-            The p-value. It says how well the data agree with perfect calibration, not how good the predictions are:
-            it is large for uninformative predictions, and for few data.
+            The p-value. It says how well the data agree with perfect calibration, not how good the
+            predictions are: it is large for uninformative predictions, and for few data.
 
         Raises
         ------

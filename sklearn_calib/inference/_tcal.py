@@ -1,4 +1,4 @@
-"""T-Cal, the test of perfect calibration by a debiased plug-in estimate of the squared l2 calibration error."""
+"""T-Cal, the test of perfect calibration by a debiased estimate of the squared l2 calibration error."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -63,16 +63,16 @@ class TCalScale:
 
     def __str__(self) -> str:
         return (
-            f"{self.n_bins} bins: T = {self.statistic:.4g}, null sd {self.null_std:.3g}, p-value {self.pvalue:.4g}, "
-            f"{self.n_paired} paired"
+            f"{self.n_bins} bins: T = {self.statistic:.4g}, null sd {self.null_std:.3g}, "
+            f"p-value {self.pvalue:.4g}, {self.n_paired} paired"
         )
 
 
 class TCal(CalibrationTest):
     """T-Cal: test of perfect calibration, P(Y = 1 | p) = p, against alternatives of any shape.
 
-    The predictions are cut into m equal-width bins, and the statistic is the debiased plug-in estimate of the squared
-    l2 calibration error, eq. (6) of [1]_ in the scalar convention,
+    The predictions are cut into m equal-width bins, and the statistic is the debiased plug-in estimate of
+    the squared l2 calibration error, eq. (6) of [1]_ in the scalar convention,
 
         T = sum over bins I of (1 / (n |I|)) [(sum_{i in I} r_i)^2 - sum_{i in I} r_i^2],   r_i = y_i - p_i,
 
@@ -81,29 +81,31 @@ class TCal(CalibrationTest):
     Parameters
     ----------
     smoothness : "adaptive" or float, default="adaptive"
-        A float s > 0 assumes that the calibration curve is Hölder smooth of that order, and uses the one scale
-        m = floor(n^(2 / (4 s + 1))) (Algorithm 1). "adaptive" uses m = 2, 4, ..., 2^B, B = ceil(2 log2(n / sqrt(log n))),
-        and combines them (Algorithm 2); B is at most 52. Scales at which no two observations share a bin carry no
-        information, and are left out.
+        A float s > 0 assumes that the calibration curve is Hölder smooth of that order, and uses the one
+        scale m = floor(n^(2 / (4 s + 1))) (Algorithm 1). "adaptive" uses m = 2, 4, ..., 2^B with
+        B = ceil(2 log2(n / sqrt(log n))), and combines them (Algorithm 2); B is at most 52. Scales at which
+        no two observations share a bin carry no information, and are left out.
     method : {"monte_carlo", "asymptotic", "theory"}, default="monte_carlo"
-        How p-values are obtained. "monte_carlo": from redrawn samples; exact for any n if ``resample="labels"``.
-        "asymptotic": from the exact variance and third cumulant of T given the predictions, through a gamma law, and
-        for several scales a Gaussian copula with the correlations of neighbouring scales; no resampling, the choice
-        for n of 1e5 and more. Scales with few pairs are left out. "theory": the finite-sample bound of Theorem 3.1,
-        eq. (7), valid but far from sharp; the p-value is the smallest level that rejects.
+        How p-values are obtained. "monte_carlo": from redrawn samples; exact for any n if
+        ``resample="labels"``. "asymptotic": from the exact variance and third cumulant of T given the
+        predictions, through a gamma law, and for several scales a Gaussian copula with the correlations of
+        neighbouring scales; no resampling, the choice for n of 1e5 and more. Scales with few pairs are left
+        out. "theory": the finite-sample bound of Theorem 3.1, eq. (7), valid but far from sharp; the
+        p-value is the smallest level that rejects.
     n_resamples : int, default=999
         Number of redrawn samples of "monte_carlo".
     combine : {"max", "min-p", "bonferroni"}, default="max"
-        How several scales make one test. "max": the largest T divided by its null standard deviation. "min-p": the
-        smallest p-value of a scale, compared with its own null law. "bonferroni", as in [1]_: the smallest p-value times
-        the number of scales B. The first two are exact with "monte_carlo" and account for the dependence of the scales
-        with "asymptotic"; "theory" always takes "bonferroni".
+        How several scales make one test. "max": the largest T divided by its null standard deviation.
+        "min-p": the smallest p-value of a scale, compared with its own null law. "bonferroni", as in [1]_:
+        the smallest p-value times the number of scales B. The first two are exact with "monte_carlo" and
+        account for the dependence of the scales with "asymptotic"; "theory" always takes "bonferroni".
     resample : {"labels", "pairs"}, default="labels"
-        What "monte_carlo" redraws: only the outcomes, Y* ~ Bernoulli(p), which is exact given the predictions; or whole
-        samples, predictions drawn with replacement and then outcomes from them (consistency resampling), approximate.
+        What "monte_carlo" redraws: only the outcomes, Y* ~ Bernoulli(p), which is exact given the
+        predictions; or whole samples, predictions drawn with replacement and then outcomes from them
+        (consistency resampling), approximate.
     alpha : float, default=0.05
-        Level at which the test must be able to reject: with "monte_carlo" and "bonferroni", ``n_resamples`` + 1 has to
-        be at least B / alpha, and too few are an error. Nothing else depends on it.
+        Level at which the test must be able to reject: with "monte_carlo" and "bonferroni", ``n_resamples``
+        + 1 has to be at least B / alpha, and too few are an error. Nothing else depends on it.
     random_state : int, Generator, RandomState or None, default=None
         Source of the draws of "monte_carlo"; an integer makes the result reproducible.
 
@@ -120,23 +122,24 @@ class TCal(CalibrationTest):
 
     Notes
     -----
-    The p-value of "monte_carlo" is (1 + #{T* >= T}) / (1 + n_resamples), never 0. A weight of k is the row repeated k
-    times. The result depends neither on the order of rows nor on how draws are cut into pieces.
+    The p-value of "monte_carlo" is (1 + #{T* >= T}) / (1 + n_resamples), never 0. A weight of k is the row
+    repeated k times. The result depends neither on the order of rows nor on how draws are cut into pieces.
 
-    ``estimate`` is sqrt(max(T, 0)) at the scale that decided; chosen among several, it is optimistic about how far the
-    predictions are off. In the vector convention of [1]_, which compares one-hot labels with both class probabilities,
-    T is twice as large and the calibration error sqrt(2) times; critical values of "theory" are applied in it.
+    ``estimate`` is sqrt(max(T, 0)) at the scale that decided; chosen among several, it is optimistic about
+    how far the predictions are off. In the vector convention of [1]_, which compares one-hot labels with
+    both class probabilities, T is twice as large and the calibration error sqrt(2) times; critical values
+    of "theory" are applied in it.
 
-    The statistic of the result is T for a fixed smoothness, the largest standardised T for "max", and the smallest
-    p-value of a scale for "min-p" and "bonferroni" (small values reject then).
+    The statistic of the result is T for a fixed smoothness, the largest standardised T for "max", and the
+    smallest p-value of a scale for "min-p" and "bonferroni" (small values reject then).
 
-    Cost: one sort; then O(n) for all scales together, for each redrawn sample or for the moments. Memory beyond the data
-    is bounded, whatever the number of draws.
+    Cost: one sort; then O(n) for all scales together, for each redrawn sample or for the moments. Memory
+    beyond the data is bounded, whatever the number of draws.
 
     References
     ----------
-    .. [1] D. Lee, X. Huang, H. Hassani, E. Dobriban (2023). T-Cal: An optimal test for the calibration of predictive
-       models. Journal of Machine Learning Research 24.
+    .. [1] D. Lee, X. Huang, H. Hassani, E. Dobriban (2023). T-Cal: An optimal test for the calibration of
+       predictive models. Journal of Machine Learning Research 24.
 
     Examples
     --------
@@ -150,8 +153,11 @@ class TCal(CalibrationTest):
     >>> result = TCal(random_state=0).test(y, p**2)
     >>> print(result)
     T-Cal: H0: P(Y = 1 | p) = p
-      p-value    0.001  (999 label draws, max over 15 scales)
-      ...
+      p-value    0.001  (999 label draws, max over 16 scales)
+      statistic  ...
+      estimate   ...
+      n          500
+      decided by 2 bins
     """
 
     def __init__(
@@ -185,7 +191,8 @@ class TCal(CalibrationTest):
         check_option(self.combine, "combine", _COMBINE)
         check_option(self.resample, "resample", _RESAMPLE)
         check_fraction(self.alpha, "alpha")
-        check_generator(self.random_state)
+        if not isinstance(self.random_state, np.random.RandomState):  # which this would advance
+            check_generator(self.random_state)
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
         adaptive = isinstance(self.smoothness, str)
@@ -195,13 +202,14 @@ class TCal(CalibrationTest):
         n = grouped.total
         if adaptive:
             finest = _finest_level(n)
-            n_bins = 2.0 ** np.arange(1, finest + 1)
+            n_bins = np.exp2(np.arange(1.0, finest + 1.0))
             moments, cell = dyadic_moments(grouped, finest), None
         else:
-            n_bins = np.array([_number_of_bins(n, float(self.smoothness))])
+            n_bins = np.full(1, _number_of_bins(n, float(self.smoothness)))
             cell = uniform_bins(grouped.prob, int(n_bins[0]))
             moments = bin_moments(grouped, cell)
-        decision = _DECIDE[self.method](self, grouped, cell, n_bins, moments)
+        decide = {"monte_carlo": self._monte_carlo, "asymptotic": self._asymptotic, "theory": self._theory}
+        decision = decide[self.method](grouped, cell, n_bins, moments)
         best = decision.scale
         paired = np.flatnonzero(moments.rows > 0.0)
         return CalibrationTestResult(
@@ -231,8 +239,9 @@ class TCal(CalibrationTest):
         needed = int(np.ceil(n_scales / self.alpha - 1e-9)) - 1
         if self.n_resamples < needed:
             raise ValueError(
-                f"n_resamples={self.n_resamples} can never reject at alpha={self.alpha:g} with combine='bonferroni' "
-                f"and {n_scales} scales. Use n_resamples >= {needed}, or combine='max' or 'min-p'."
+                f"n_resamples={self.n_resamples} can never reject at alpha={self.alpha:g} with "
+                f"combine='bonferroni' and {n_scales} scales. Use n_resamples >= {needed}, or "
+                "combine='max' or 'min-p'."
             )
 
     def _monte_carlo(
@@ -289,7 +298,7 @@ class TCal(CalibrationTest):
     def _theory(
         self, grouped: GroupedOutcomes, cell: Cell, n_bins: Array, moments: NullMoments
     ) -> "_Decision":
-        # Theorem 3.1 rejects if the vector statistic 2 T >= sqrt(2) K / sqrt(alpha) min(sqrt(m) / n, 1 / sqrt(m)), K = 2
+        # Theorem 3.1: reject if 2 T >= sqrt(2) K / sqrt(alpha) min(sqrt(m) / n, 1 / sqrt(m)), K = 2
         bound = np.minimum(np.sqrt(n_bins) / grouped.total, 1.0 / np.sqrt(n_bins))
         positive = np.maximum(moments.statistic, np.sqrt(2.0) * bound)
         scale_pvalues = 2.0 * (bound / positive) ** 2
@@ -320,7 +329,6 @@ class _Decision:
 
 _NOTHING_SHARED = "no information: no two observations of uncertain outcome share a bin"
 _TOO_FEW_PAIRS = "too few pairs of observations for the approximation; use method='monte_carlo'"
-_DECIDE = {"monte_carlo": TCal._monte_carlo, "asymptotic": TCal._asymptotic, "theory": TCal._theory}
 
 
 def _group(sample: BinarySample) -> GroupedOutcomes:
@@ -334,7 +342,8 @@ def _group(sample: BinarySample) -> GroupedOutcomes:
             np.right_shift(part, 1, out=part)
         prob = key.view(np.float64)
         if not np.equal(prob[1:], prob[:-1]).any():
-            return GroupedOutcomes(prob, np.broadcast_to(np.float64(1.0), prob.shape), outcome)
+            positives: Any = outcome
+            return GroupedOutcomes(prob, np.broadcast_to(np.float64(1.0), prob.shape), positives)
     return group_outcomes(sample.y, sample.p, sample.w)
 
 

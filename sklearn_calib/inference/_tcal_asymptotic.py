@@ -1,4 +1,4 @@
-"""T-Cal without resampling: the tail of T from its cumulants, and that of several dependent scales together."""
+"""T-Cal without resampling: the tail of T from its cumulants, and that of several scales together."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,17 +14,19 @@ Array = NDArray[np.float64]
 #: Tail probabilities below this are given as this.
 SMALLEST_PVALUE = 1e-300
 
-#: The approximation needs this expected number of pairs of rows in one bin whose outcomes both deviate, measured by
-#: the sum of v_i v_j over the pairs: with fewer, T jumps when one pair does, and no continuous law is near.
+#: The approximation needs this expected number of pairs of rows in one bin whose outcomes both deviate,
+#: measured by the sum of v_i v_j over the pairs: with fewer, T jumps when one pair does, and no continuous
+#: law is near.
 FEWEST_PAIRS = 10.0
 
-# Paths simulated for L scales: _WORK / L^2 within these bounds (the error of the probability is 1 to 2 % at the lower one).
+# Paths simulated for L scales: _WORK / L^2 within these bounds (the error of the probability is 1 to 2 % at
+# the lower one).
 _WORK, _FEWEST_PATHS, _MOST_PATHS = 1 << 19, 512, 4096
 _SEED = 20220301
 
 
 def tail_probability(z: Array, skewness: Array) -> Array:
-    """Return P(Z >= z) for Z of mean 0, variance 1 and given skewness: Pearson's type III, a shifted gamma law.
+    """Return P(Z >= z) for Z of mean 0, variance 1 and given skewness, by Pearson's type III, a gamma law.
 
     A skewness of 0 or below gets the normal law, whose upper tail is the heavier one then.
     """
@@ -46,14 +48,14 @@ def neighbour_correlation(moments: NullMoments) -> Array:
 def any_exceeds(tails: Array, correlation: Array) -> float:
     """Return the probability that at least one of several events happens, from their own probabilities.
 
-    The events are Z_k >= z_k for a Gaussian Markov chain Z_1, Z_2, ... with the given correlation of neighbours
-    (a Gaussian copula). With N the number of events that happen,
+    The events are Z_k >= z_k for a Gaussian Markov chain Z_1, Z_2, ... with the given correlation of
+    neighbours (a Gaussian copula). With N the number of events that happen,
 
         P(N > 0) = sum_k P(A_k) E[1/N | A_k]
 
-    and each expectation is a mean over simulated paths in which event k happens, so that it is as accurate for
-    very small probabilities as for large ones; the result lies between the largest of them and their sum. The
-    paths are the same in every call.
+    and each expectation is a mean over simulated paths in which event k happens, so that it is as accurate
+    for very small probabilities as for large ones; the result lies between the largest of them and their
+    sum. The paths are the same in every call.
     """
     n_scales = tails.shape[0]
     if n_scales == 1:

@@ -1,8 +1,9 @@
-"""T-Cal by Monte Carlo: the statistic of many redrawn samples over nested bins, and p-values over several scales."""
+"""T-Cal by Monte Carlo: statistics of redrawn samples over nested bins, p-values over several scales."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,8 @@ __all__ = ["Draws", "NestedBins", "combine_draws", "draw_labels", "draw_pairs"]
 
 Array = NDArray[np.float64]
 
-#: A standard deviation below this part of the expected sum of squares is all rounding error: it does not divide.
+#: A standard deviation below this part of the expected sum of squares is all rounding error: it does not
+#: divide.
 _ROUNDING = 1e-6
 
 #: What counts as a tie of two standardised statistics.
@@ -28,8 +30,9 @@ _TIE = 1e-8
 class _Step:
     """How to sum over the bins of one level.
 
-    ``matrix`` adds up groups, or, if ``chained``, the bins of the step before. ``inverse`` is 1/|I|, 0 for a bin of
-    one row. ``members`` are the groups that take part (None for all): the others are alone in their bin.
+    ``matrix`` adds up groups, or, if ``chained``, the bins of the step before. ``inverse`` is 1/|I|, 0 for
+    a bin of one row. ``members`` are the groups that take part (None for all): the others are alone in
+    their bin.
     """
 
     matrix: csr_array
@@ -42,8 +45,8 @@ class _Step:
 class NestedBins:
     """Bins of several levels, each inside a bin of the next coarser one; ``steps`` go from fine to coarse.
 
-    A level with about as many bins as groups is summed over all of them, coarser ones over its bins; finer ones
-    over the groups that still share a bin. A draw therefore costs O(n) for all levels together.
+    A level with about as many bins as groups is summed over all of them, coarser ones over its bins; finer
+    ones over the groups that still share a bin. A draw therefore costs O(n) for all levels together.
     """
 
     steps: tuple[_Step, ...]
@@ -92,21 +95,22 @@ class NestedBins:
         inverse = _inverse(np.add.reduceat(grouped.weight, starts))
         return cls((_Step(_adder(np.arange(n_groups), starts, n_groups), inverse, False, None),))
 
-    def sums(self, values: Array) -> Iterator[tuple[_Step, Array]]:
-        """Yield each step with the sums of ``values``, shape (groups, r), over its bins."""
-        total = values
+    def sums(self, *values: Array) -> Iterator[tuple[_Step, list[Array]]]:
+        """Yield each step with the sums over its bins of arrays of shape (groups, r)."""
+        totals = list(values)
         for step in self.steps:
-            total = step.matrix @ (total if step.chained else values)
-            yield step, total
+            totals = [step.matrix @ part for part in (totals if step.chained else values)]
+            yield step, totals
 
-    def statistics(self, residual: Array, square: Array, n: float) -> Array:
-        """Return T of every level, coarse to fine, for residual and square sums of shape (groups, r).
+    def statistics(self, columns: Array, n: float) -> Array:
+        """Return T of every level, coarse to fine, shape (r, levels).
 
-        T = sum over bins of (S^2 - Q) / (n |I|), eq. (6) of [TC]; the result has shape (r, levels).
+        T = sum over bins of (S^2 - Q) / (n |I|), eq. (6) of [TC]; ``columns``, of shape (groups, 2 r), holds
+        the residual sums of r samples, and then their square sums.
         """
-        r = residual.shape[1]
+        r = columns.shape[1] // 2
         out = np.empty((len(self.steps), r))
-        for row, (step, total) in enumerate(self.sums(np.hstack((residual, square)))):
+        for row, (step, (total,)) in enumerate(self.sums(columns)):
             s, q = total[:, :r], total[:, r:]
             np.einsum("b,br,br->r", step.inverse, s, s, out=out[row])
             out[row] -= step.inverse @ q
@@ -129,7 +133,7 @@ def _inverse(count: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """Observed and redrawn statistics, one column for each scale: T, and z, T over its null standard deviation.
+    """Observed and redrawn statistics, one column for each scale: T, and z, T over its null deviation.
 
     ``deviation`` is that of the observed sample.
     """
@@ -150,15 +154,24 @@ def draw_labels(
 ) -> Draws:
     """Redraw the outcomes; ``variance``, all positive, is the null variance of T of each level."""
     prob, weight, n = grouped.prob[:, np.newaxis], grouped.weight[:, np.newaxis], grouped.total
-    v = grouped.weight * grouped.prob * (1.0 - grouped.prob)
-    scale = np.array([step.inverse @ total[:, 0] for step, total in bins.sums(v[:, np.newaxis])])[::-1] / n
+    v = weight * prob * (1.0 - prob)
+    scale = np.array([step.inverse @ total[:, 0] for step, (total,) in bins.sums(v)])[::-1] / n
     deviation = np.maximum(np.sqrt(variance), _ROUNDING * scale)
+    buffer = np.empty(0)
 
-    def statistics(positives: NDArray[np.generic]) -> Array:
+    def statistics(positives: NDArray[Any]) -> Array:
+        nonlocal buffer
+        n_groups, r = positives.shape
+        if buffer.shape[0] < 2 * positives.size:
+            buffer = np.empty(2 * positives.size)
+        columns = buffer[: 2 * positives.size].reshape(n_groups, 2 * r)
+        residual, square = columns[:, :r], columns[:, r:]
         if positives.dtype == bool:
-            residual = positives - prob
-            return bins.statistics(residual, residual * residual, n)
-        return bins.statistics(*residual_sums(prob, weight, positives.astype(np.float64)), n)
+            np.subtract(positives, prob, out=residual)
+            np.multiply(residual, residual, out=square)
+        else:
+            residual[:], square[:] = residual_sums(prob, weight, positives)
+        return bins.statistics(columns, n)
 
     # observed and drawn samples go through the same arithmetic, so that equal samples tie exactly
     single = weight.shape[0] == int(n)
@@ -191,36 +204,44 @@ def draw_pairs(
 def _moments_of_draws(
     prob: Array, count: Array, positives: Array, bins: NestedBins, n: float
 ) -> tuple[Array, Array]:
-    """Return T and its null standard deviation, kept from rounding to 0, of draws in which ``count`` varies."""
+    """Return T and its null standard deviation, kept above rounding, of draws with their own ``count``."""
     v = prob * (1.0 - prob)
     residual, square = residual_sums(prob, count, positives)
-    columns = np.stack((residual, square, count, count * v, count * v * v), axis=1)
-    n_groups, _, r = columns.shape
+    a = count * v
+    columns = (residual, square, np.ascontiguousarray(count, dtype=np.float64), a, a * v)
     # a group that is alone in its bin still pairs with its own repetitions
-    alone = _bin_terms(columns)
-    everywhere = alone.sum(axis=1)
-    out = np.empty((len(bins.steps), 3, r))
-    for row, (step, total) in enumerate(bins.sums(columns.reshape(n_groups, -1))):
-        out[row] = _bin_terms(total.reshape(-1, 5, r)).sum(axis=1)
+    alone = _bin_terms(*columns) if any(step.members is not None for step in bins.steps) else []
+    everywhere = np.array([term.sum(axis=0) for term in alone])
+    out = np.empty((len(bins.steps), 3, count.shape[1]))
+    for row, (step, totals) in enumerate(bins.sums(*columns)):
+        out[row] = [term.sum(axis=0) for term in _bin_terms(*totals)]
         if step.members is not None:
-            out[row] += everywhere - alone[:, step.members].sum(axis=1)
+            out[row] += everywhere - [term[step.members].sum(axis=0) for term in alone]
     statistic, variance, scale = np.moveaxis(out[::-1], 1, 0)
     deviation = np.maximum(np.sqrt(np.maximum(variance, 0.0)), _ROUNDING * scale)
     return statistic.T / n, deviation.T / n
 
 
-def _bin_terms(columns: Array) -> Array:
-    """Return what bins add to T, to its variance and to the expected square sum; shape (3, bins, r), times n, n^2, n."""
-    s, q, count, a, v2 = np.moveaxis(columns, 1, 0)
-    inverse = _inverse(count)
-    return np.stack(((s * s - q) * inverse, 2.0 * (a * a - v2) * inverse**2, a * inverse))
+def _bin_terms(s: Array, q: Array, count: Array, a: Array, v2: Array) -> tuple[Array, Array, Array]:
+    """Return what bins add to T, its variance and the expected square sum, but for n."""
+    inverse = np.divide(1.0, count, out=np.zeros_like(count), where=count > 1.5)
+    x = s * s
+    x -= q
+    x *= inverse
+    w = a * a
+    w -= v2
+    w *= inverse
+    w *= inverse
+    w *= 2.0
+    return x, w, a * inverse
 
 
 def combine_draws(draws: Draws, combine: str) -> tuple[float, float, Array, Array]:
     """Return statistic, p-value, the statistic of each draw, and the p-value of each scale.
 
-    "single": the only scale; "max": the largest z; "min-p": the smallest p-value, ranked among those of the draws, which share it with
-    equal right; "bonferroni": the smallest p-value, to be multiplied by the number of scales.
+    "single": the only scale; "max": the largest z; "min-p": the smallest p-value, ranked among those of the
+    draws, which share it with equal right; "bonferroni": the smallest p-value, to be multiplied by the
+    number of scales.
     """
     n_draws, n_scales = draws.drawn.shape
     slack = _TIE * (np.abs(draws.observed) + draws.deviation)
