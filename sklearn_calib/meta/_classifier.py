@@ -12,10 +12,10 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from .._compat import UNUSED, routing_enabled, safe_indexing, slice_metadata
-from .._validation import check_option
-from ._folds import counted_rows, cross_fit, fit_whole, plan_folds
-from ._pairs import (
+from sklearn_calib._compat import UNUSED, routing_enabled, safe_indexing, slice_metadata
+from sklearn_calib._validation import check_option
+from sklearn_calib.meta._folds import counted_rows, cross_fit, fit_whole, plan_folds
+from sklearn_calib.meta._pairs import (
     CalibratedPair,
     check_calibrator,
     default_calibrator,
@@ -24,7 +24,7 @@ from ._pairs import (
     is_passthrough,
     response_order,
 )
-from ._responses import (
+from sklearn_calib.meta._responses import (
     RESPONSE_METHODS,
     Target,
     check_classifier,
@@ -34,7 +34,7 @@ from ._responses import (
     record_features,
     resolve_response,
 )
-from ._routing import Routed, route
+from sklearn_calib.meta._routing import Routed, route
 
 __all__ = ["CalibratedClassifier"]
 

@@ -10,10 +10,10 @@ from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.validation import check_is_fitted
 
-from .._compat import UNUSED, check_feature_names_in
-from .._validation import check_option
-from ._folds import counted_rows, cross_fit, fit_whole, plan_folds
-from ._responses import (
+from sklearn_calib._compat import UNUSED, check_feature_names_in
+from sklearn_calib._validation import check_option
+from sklearn_calib.meta._folds import counted_rows, cross_fit, fit_whole, plan_folds
+from sklearn_calib.meta._responses import (
     PROBABILITY_FIRST,
     RESPONSE_METHODS,
     Target,
@@ -23,7 +23,7 @@ from ._responses import (
     class_scores,
     record_features,
 )
-from ._routing import Routed, route
+from sklearn_calib.meta._routing import Routed, route
 
 __all__ = ["CrossFitScorer"]
 

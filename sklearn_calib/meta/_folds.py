@@ -11,8 +11,8 @@ from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
-from .._compat import safe_split, slice_metadata
-from ._responses import Target, class_scores, resolve_response
+from sklearn_calib._compat import safe_split, slice_metadata
+from sklearn_calib.meta._responses import Target, class_scores, resolve_response
 
 __all__ = ["Fold", "HeldScores", "counted_rows", "cross_fit", "fit_whole", "plan_folds", "score_fold"]
 

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
-from .._compat import safe_indexing, slice_metadata
-from ..calibrators import BaseCalibrator, OneVsRestCalibrator, PlattCalibrator
-from ._folds import Fold, score_fold
-from ._responses import DECISION_FIRST, PROBABILITY_FIRST, class_scores
+from sklearn_calib._compat import safe_indexing, slice_metadata
+from sklearn_calib.calibrators import BaseCalibrator, OneVsRestCalibrator, PlattCalibrator
+from sklearn_calib.meta._folds import Fold, score_fold
+from sklearn_calib.meta._responses import DECISION_FIRST, PROBABILITY_FIRST, class_scores
 
 __all__ = [
     "CalibratedPair",

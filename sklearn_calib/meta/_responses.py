@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._validation import check_classes
+from sklearn_calib._validation import check_classes
 
 __all__ = [
     "DECISION_FIRST",

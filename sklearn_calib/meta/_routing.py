@@ -9,8 +9,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.validation import has_fit_parameter
 
-from .._compat import BaseSearchCV, routing_enabled
-from .._validation import check_weights
+from sklearn_calib._compat import BaseSearchCV, routing_enabled
+from sklearn_calib._validation import check_weights
 
 __all__ = ["Routed", "accepts_weight", "route"]
 
