@@ -1,8 +1,8 @@
 """How often the confidence intervals of calibration errors hold the value of the population.
 
 Predictions are uniform, labels are drawn from sigmoid(slope * logit(p)): slope 1 is calibrated, less is
-over-confidence. For each metric the script prints the coverage with its binomial standard error, on which side
-the misses lie, and the mean width.
+over-confidence. For each metric the script prints the coverage with its binomial standard error, on which
+side the misses lie, and the mean width.
 """
 
 import argparse
