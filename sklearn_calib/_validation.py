@@ -396,8 +396,8 @@ def _check_unit_interval(p: Array, name: str) -> Array:
             f"{name} contains {_shown(p[row])} at row {row}. Remove or impute missing predictions first."
         )
     raise ValueError(
-        f"{name} contains {float(p[row])!r} at row {row}, outside [0, 1]. Pass probabilities; decision scores and "
-        "logits first need a calibrator that takes any scores (isotonic, or Platt with link='identity')."
+        f"{name} contains {float(p[row])!r} at row {row}, outside [0, 1]. Pass probabilities; decision "
+        "scores and logits first need a calibrator of any scores (isotonic, or Platt with link='identity')."
     )
 
 
