@@ -5,7 +5,6 @@ from sklearn_calib.inference._consistency import ConsistencyTest
 from sklearn_calib.inference._cox import CoxTest
 from sklearn_calib.inference._cutoff_test import CutoffTest
 from sklearn_calib.inference._floor import NullFloor, null_floor
-from sklearn_calib.inference._floor import NullFloor
 from sklearn_calib.inference._hosmer_lemeshow import HosmerLemeshowTest
 from sklearn_calib.inference._intervals import ConfidenceInterval, confidence_interval
 from sklearn_calib.inference._spiegelhalter import SpiegelhalterTest
