@@ -23,6 +23,7 @@ from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
 from sklearn_calib._core._null_moments import (
     NullMoments,
     alike_powers,
+    effective_pairs,
     residual_sums,
     third_cumulants,
     third_powers,
@@ -49,8 +50,8 @@ Place = Callable[[Index], tuple[Index, int]]
 
 # rows of cell sums: residuals, v, squared residuals, v^2, rows, and W/|I| of the cells one level finer
 _S, _A, _Q, _V2, _N, _U = range(6)
-# rows of the totals by level; the covariance is that with the level one finer
-_T, _VAR, _K3, _ROWS, _PAIRS, _COV = range(6)
+# rows of the totals by level: T, variance, third cumulant, rows, W/|I|^4, covariance with the level one finer
+_T, _VAR, _K3, _ROWS, _W4, _COV = range(6)
 
 
 def shared_levels(p: Array, finest: int) -> NDArray[np.int8]:
@@ -102,7 +103,7 @@ def dyadic_moments(grouped: GroupedOutcomes, finest: int) -> NullMoments:
         rows = _Rows.join(crowded.pop(level))
         for span in _blocks(_cells(rows.p, level), 1 << _BLOCK_LEVELS):
             _refine(totals, rows.part(span), level, crowded)
-    by_level = totals.finish()
+    by_level = totals.by_level
     by_level[_K3, 1 : wide + 1] = third_cumulants(powers)
     return NullMoments(
         statistic=by_level[_T, 1:] / n,
@@ -110,7 +111,7 @@ def dyadic_moments(grouped: GroupedOutcomes, finest: int) -> NullMoments:
         third_cumulant=by_level[_K3, 1:] / n**3,
         covariance=2.0 * np.maximum(by_level[_COV, 1:], 0.0) / n**2,
         rows=by_level[_ROWS, 1:],
-        pairs=0.5 * np.maximum(by_level[_PAIRS, 1:], 0.0),
+        pairs=effective_pairs(by_level[_VAR, 1:], by_level[_W4, 1:]),
     )
 
 
@@ -177,19 +178,18 @@ class _Bins(NamedTuple):
 
 
 class _Totals:
-    """Totals by level; what holds for a range of levels is kept at the ends of the range until ``finish``."""
+    """Totals by level."""
 
     def __init__(self, finest: int) -> None:
         self.finest = finest
-        self._by_level = np.zeros((6, finest + 1))
-        self._until = np.zeros((6, finest + 1))
+        self.by_level = np.zeros((6, finest + 1))
 
     def add(self, level: int, sums: Array) -> None:
         """Add the bins of one level, and put W/|I| of each in place of that of the finer level.
 
         Bins of one row and empty ones add exactly 0.
         """
-        total = self._by_level[:, level]
+        total = self.by_level[:, level]
         count, finer = sums[_N], sums[_U]
         inverse = np.maximum(count, 1.0)
         total[_ROWS] += inverse.sum() - np.count_nonzero(count < 1.5)
@@ -200,13 +200,13 @@ class _Totals:
         xw -= sums[2:4]
         x, w = xw
         total[_T] += _dot(x, inverse)
-        total[_PAIRS] += w.sum()
         np.multiply(w, inverse, out=finer)
         third = np.multiply(finer, inverse, out=w)
         total[_VAR] += third.sum()
+        third *= inverse
+        total[_W4] += _dot(third, inverse)
         if level > EXACT_LEVELS:
             # rows alike: v = A/|I|, (1 - 2p)^2 = 1 - 4v, so kappa = 4 W [1 + 2 A (1 - 4/|I|)]
-            third *= inverse
             total[_K3] += 4.0 * third.sum()
             third *= sums[_A]
             total[_K3] += 8.0 * third.sum() - 32.0 * _dot(third, inverse)
@@ -216,35 +216,29 @@ class _Totals:
 
         If they are parts of bins with ``parent`` rows at level ``start``, their covariance is added too.
         """
+        if isinstance(start, np.ndarray):
+            for level in np.unique(start[start < stop]).tolist():
+                some = np.flatnonzero((start == level) & (stop > level))
+                self.add_range(bins.at(some), level, stop[some], None if parent is None else parent[some])
+            return
         inverse = 1.0 / bins.count
         density = bins.w * inverse**2
         third = density * inverse * (4.0 + bins.a * (8.0 - 32.0 * inverse))
         count = np.broadcast_to(bins.count, stop.shape)
-        for row, term in ((_T, bins.x * inverse), (_K3, third), (_ROWS, count), (_PAIRS, bins.w)):
-            self._add_ends(row, term, start, stop)
-        last, before = self._add_ends(_VAR, density, start, stop)
+        variance = self._add_down_to(_VAR, density, start, stop)
         # the covariance of two neighbouring levels at which the bin exists is its variance
-        self._until[_COV, :-1] += last[1:]
-        self._until[_COV] -= before
+        self.by_level[_COV, start + 1 : -1] += variance[1:]
         if parent is not None:
-            inside = np.where(start < stop, bins.w * inverse / parent, 0.0)
-            self._by_level[_COV] += np.bincount(start, inside, self.finest + 1)
+            self.by_level[_COV, start] += np.sum(bins.w * inverse / parent)
+        for row, term in ((_T, bins.x * inverse), (_K3, third), (_ROWS, count), (_W4, density * inverse**2)):
+            self._add_down_to(row, term, start, stop)
 
-    def _add_ends(self, row: int, term: Array, start: int | Index, stop: Index) -> tuple[Any, Array]:
-        size = self.finest + 1
-        last, before = np.bincount(stop, term, size), np.zeros(size)
-        if isinstance(start, int):
-            before[start] = term.sum()
-        else:
-            before += np.bincount(start, term, size)
-        self._until[row] += last - before
-        return last, before
-
-    def finish(self) -> Array:
-        """Return the totals, shape (6, finest + 1)."""
-        by_level = self._by_level + np.cumsum(self._until[:, ::-1], axis=1)[:, ::-1]
-        by_level[_COV, -1] = 0.0
-        return by_level
+    def _add_down_to(self, row: int, term: Array, start: int, stop: Index) -> Array:
+        """Add each term to the levels start + 1, ..., stop; return what these and finer levels receive."""
+        ending: Array = np.bincount(stop, term, self.finest + 1).astype(np.float64, copy=False)
+        received: Array = np.cumsum(ending[:start:-1])[::-1]
+        self.by_level[row, start + 1 :] += received
+        return received
 
 
 def _dot(a: Array, b: Array) -> float:

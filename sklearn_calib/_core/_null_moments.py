@@ -22,6 +22,7 @@ __all__ = [
     "NullMoments",
     "alike_powers",
     "bin_moments",
+    "effective_pairs",
     "residual_sums",
     "third_cumulant",
     "third_cumulants",
@@ -37,8 +38,8 @@ class NullMoments:
 
     One entry for each partition: ``statistic`` is T = sum over bins of X/(n |I|), whose mean is 0;
     ``variance`` and ``third_cumulant`` belong to it; ``covariance`` is that with the next entry (0 for the
-    last). ``rows`` counts the rows that share their bin, ``pairs`` is the sum of v_i v_j over the pairs of
-    rows that share a bin.
+    last). ``rows`` counts the rows that share their bin, and ``pairs`` says on how many pairs of deviating
+    rows T rests, see :func:`effective_pairs`.
     """
 
     statistic: Array
@@ -47,6 +48,17 @@ class NullMoments:
     covariance: Array
     rows: Array
     pairs: Array
+
+
+def effective_pairs(w2: Array, w4: Array) -> Array:
+    """Return (sum W/|I|^2)^2 / (2 sum W/|I|^4), from the two sums over bins.
+
+    If all bins have the same size this is sum W/2, the sum of v_i v_j over the pairs of rows that share a
+    bin: for rare events, the expected number of pairs of events. A bin counts by its share of the variance
+    of T, so that one with few rows, on which the variance rests, is not outweighed by pairs elsewhere.
+    """
+    w2 = np.maximum(w2, 0.0)
+    return np.divide(w2 * w2, 2.0 * w4, out=np.zeros_like(w2), where=w4 > 0.0)
 
 
 def residual_sums(p: Array, weight: Array, positives: Array) -> tuple[Array, Array]:
@@ -123,5 +135,5 @@ def bin_moments(grouped: GroupedOutcomes, cell: NDArray[np.int64]) -> NullMoment
         third_cumulant=np.array([third_cumulant(powers, count) / n**3]),
         covariance=np.zeros(1),
         rows=np.array([count[shared].sum()]),
-        pairs=np.array([0.5 * w.sum()]),
+        pairs=effective_pairs(np.array([np.sum(w / count**2)]), np.array([np.sum(w / count**4)])),
     )

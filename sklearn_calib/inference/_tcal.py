@@ -22,7 +22,7 @@ from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._tcal_asymptotic import (
     FEWEST_PAIRS,
     any_exceeds,
-    neighbour_correlation,
+    chain_correlation,
     tail_probability,
 )
 from sklearn_calib.inference._tcal_draws import NestedBins, combine_draws, draw_labels, draw_pairs
@@ -96,7 +96,8 @@ class TCal(CalibrationTest):
         Number of redrawn samples of "monte_carlo".
     combine : {"max", "min-p", "bonferroni"}, default="max"
         How several scales make one test. "max": the largest T divided by its null standard deviation.
-        "min-p": the smallest p-value of a scale, compared with its own null law. "bonferroni", as in [1]_:
+        "min-p": the smallest p-value of a scale, compared with its own null law (ties go by the largest
+        standardised T). "bonferroni", as in [1]_:
         the smallest p-value times the number of scales B. The first two are exact with "monte_carlo" and
         account for the dependence of the scales with "asymptotic"; "theory" always takes "bonferroni".
     resample : {"labels", "pairs"}, default="labels"
@@ -130,8 +131,9 @@ class TCal(CalibrationTest):
     both class probabilities, T is twice as large and the calibration error sqrt(2) times; critical values
     of "theory" are applied in it.
 
-    The statistic of the result is T for a fixed smoothness, the largest standardised T for "max", and the
-    smallest p-value of a scale for "min-p" and "bonferroni" (small values reject then).
+    The statistic of the result is T for a fixed smoothness, the largest standardised T for "max", the
+    smallest p-value of a scale for "min-p" and "bonferroni" (small values reject then), and for "theory" the
+    largest ratio of T to what rejects at level 1.
 
     Cost: one sort; then O(n) for all scales together, for each redrawn sample or for the moments. Memory
     beyond the data is bounded, whatever the number of draws.
@@ -248,64 +250,65 @@ class TCal(CalibrationTest):
         self, grouped: GroupedOutcomes, cell: Cell, n_bins: Array, moments: NullMoments
     ) -> "_Decision":
         method = f"{self.n_resamples} {'label' if self.resample == 'labels' else 'sample'} draws"
-        usable = _leading((moments.variance > 0.0) & (moments.rows > 0.0))
+        # a level shares its pairs with all coarser ones, so that those with information come first
+        usable = int(np.append((moments.variance > 0.0) & (moments.rows > 0.0), False).argmin())
         if usable == 0:
-            return _Decision.undecided(n_bins, method, self.combine, _NOTHING_SHARED)
+            return _Decision.undecided(cell, moments, method, self.combine, _NOTHING_SHARED)
         bins = NestedBins.dyadic(grouped, usable) if cell is None else NestedBins.single(grouped, cell)
         generator = check_generator(self.random_state)
         if self.resample == "labels":
             draws = draw_labels(grouped, bins, moments.variance[:usable], self.n_resamples, generator)
         else:
             draws = draw_pairs(grouped, bins, self.n_resamples, generator)
-        statistic, pvalue, null, scale_pvalues = combine_draws(
-            draws, self.combine if cell is None else "single"
-        )
-        if cell is None and self.combine == "bonferroni":
-            pvalue = min(1.0, n_bins.shape[0] * float(scale_pvalues.min()))
-        best = (
-            draws.observed_z.argmax() if self.combine == "max" else _smallest(scale_pvalues, draws.observed_z)
-        )
-        return _Decision(
-            statistic, pvalue, int(best), _padded(scale_pvalues, n_bins), method, self.combine, null
-        )
+        combine = self.combine if cell is None else "single"
+        statistic, pvalue, null, scale_pvalues = combine_draws(draws, combine)
+        if combine == "bonferroni":
+            pvalue = min(1.0, n_bins.shape[0] * statistic)
+        elif combine == "single":
+            statistic = float(moments.statistic[0])
+        by_z = combine == "max"
+        best = int(draws.observed_z.argmax()) if by_z else _smallest(scale_pvalues, draws.observed_z)
+        everywhere = np.ones(n_bins.shape[0])
+        everywhere[:usable] = scale_pvalues
+        return _Decision(statistic, pvalue, best, everywhere, method, self.combine, null)
 
     def _asymptotic(
         self, grouped: GroupedOutcomes, cell: Cell, n_bins: Array, moments: NullMoments
     ) -> "_Decision":
-        method = "asymptotic"
-        usable = _leading((moments.variance > 0.0) & (moments.pairs >= FEWEST_PAIRS))
-        if usable == 0:
-            return _Decision.undecided(n_bins, method, self.combine, _TOO_FEW_PAIRS)
-        deviation = np.sqrt(moments.variance[:usable])
-        z = moments.statistic[:usable] / deviation
-        skewness = moments.third_cumulant[:usable] / deviation**3
+        usable = np.flatnonzero((moments.variance > 0.0) & (moments.pairs >= FEWEST_PAIRS))
+        if usable.shape[0] == 0:
+            return _Decision.undecided(cell, moments, "asymptotic", self.combine, _TOO_FEW_PAIRS)
+        deviation = np.sqrt(moments.variance[usable])
+        z = moments.statistic[usable] / deviation
+        skewness = moments.third_cumulant[usable] / deviation**3
         tails = tail_probability(z, skewness)
         best = int(z.argmax()) if self.combine == "max" else _smallest(tails, z)
-        correlation = neighbour_correlation(moments)[: usable - 1]
+        correlation = chain_correlation(moments, usable)
         if cell is not None:
             statistic, pvalue = float(moments.statistic[0]), float(tails[0])
         elif self.combine == "max":
             statistic = float(z[best])
-            pvalue = any_exceeds(tail_probability(np.full(usable, statistic), skewness), correlation)
+            pvalue = any_exceeds(tail_probability(np.full_like(z, statistic), skewness), correlation)
         else:
             statistic = float(tails[best])
             if self.combine == "min-p":
-                pvalue = any_exceeds(np.full(usable, statistic), correlation)
+                pvalue = any_exceeds(np.full_like(z, statistic), correlation)
             else:
                 pvalue = min(1.0, n_bins.shape[0] * statistic)
-        return _Decision(statistic, pvalue, best, _padded(tails, n_bins), method, self.combine)
+        everywhere = np.ones(n_bins.shape[0])
+        everywhere[usable] = tails
+        return _Decision(statistic, pvalue, int(usable[best]), everywhere, "asymptotic", self.combine)
 
     def _theory(
         self, grouped: GroupedOutcomes, cell: Cell, n_bins: Array, moments: NullMoments
     ) -> "_Decision":
         # Theorem 3.1: reject if 2 T >= sqrt(2) K / sqrt(alpha) min(sqrt(m) / n, 1 / sqrt(m)), K = 2
-        bound = np.minimum(np.sqrt(n_bins) / grouped.total, 1.0 / np.sqrt(n_bins))
-        positive = np.maximum(moments.statistic, np.sqrt(2.0) * bound)
-        scale_pvalues = 2.0 * (bound / positive) ** 2
-        best = _smallest(scale_pvalues, moments.statistic)
-        smallest = float(scale_pvalues[best])
-        statistic = float(moments.statistic[0]) if cell is not None else smallest
-        pvalue = min(1.0, n_bins.shape[0] * smallest)
+        bound = np.sqrt(2.0) * np.minimum(np.sqrt(n_bins) / grouped.total, 1.0 / np.sqrt(n_bins))
+        ratio = moments.statistic / bound
+        scale_pvalues = 1.0 / np.maximum(ratio, 1.0) ** 2
+        best = int(ratio.argmax())
+        statistic = float(ratio[best] if cell is None else moments.statistic[0])
+        pvalue = min(1.0, n_bins.shape[0] * float(scale_pvalues[best]))
         return _Decision(statistic, pvalue, best, scale_pvalues, "theory, Theorem 3.1", "bonferroni")
 
 
@@ -323,8 +326,11 @@ class _Decision:
     reason: str = ""
 
     @classmethod
-    def undecided(cls, n_bins: Array, method: str, combine: str, reason: str) -> "_Decision":
-        return cls(0.0, 1.0, 0, np.ones(n_bins.shape[0]), method, combine, None, reason)
+    def undecided(
+        cls, cell: Cell, moments: NullMoments, method: str, combine: str, reason: str
+    ) -> "_Decision":
+        statistic = 0.0 if cell is None else float(moments.statistic[0])
+        return cls(statistic, 1.0, 0, np.ones(moments.statistic.shape[0]), method, combine, None, reason)
 
 
 _NOTHING_SHARED = "no information: no two observations of uncertain outcome share a bin"
@@ -360,18 +366,6 @@ def _number_of_bins(n: float, smoothness: float) -> float:
     return float(min(np.floor(n ** (2.0 / (4.0 * smoothness + 1.0)) * (1.0 + 1e-12)), 2.0**MAX_LEVEL))
 
 
-def _leading(good: NDArray[np.bool_]) -> int:
-    """Return how many entries come before the first False."""
-    return int(np.append(good, False).argmin())
-
-
 def _smallest(pvalues: Array, z: Array) -> int:
     """Return the index of the smallest p-value, among ties that of the largest z."""
     return int(np.lexsort((-z, pvalues))[0])
-
-
-def _padded(pvalues: Array, n_bins: Array) -> Array:
-    """Return p-values with 1 for the scales left out."""
-    out = np.ones(n_bins.shape[0])
-    out[: pvalues.shape[0]] = pvalues
-    return out

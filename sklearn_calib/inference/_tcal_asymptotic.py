@@ -1,5 +1,7 @@
 """T-Cal without resampling: the tail of T from its cumulants, and that of several scales together."""
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincc, ndtri
@@ -7,17 +9,16 @@ from scipy.stats import norm
 
 from sklearn_calib._core._null_moments import NullMoments
 
-__all__ = ["FEWEST_PAIRS", "SMALLEST_PVALUE", "any_exceeds", "neighbour_correlation", "tail_probability"]
+__all__ = ["FEWEST_PAIRS", "SMALLEST_PVALUE", "any_exceeds", "chain_correlation", "tail_probability"]
 
 Array = NDArray[np.float64]
 
 #: Tail probabilities below this are given as this.
 SMALLEST_PVALUE = 1e-300
 
-#: The approximation needs this expected number of pairs of rows in one bin whose outcomes both deviate,
-#: measured by the sum of v_i v_j over the pairs: with fewer, T jumps when one pair does, and no continuous
-#: law is near.
-FEWEST_PAIRS = 10.0
+#: The approximation needs so many effective pairs: with fewer, T jumps when the outcomes of one pair
+#: deviate, and no continuous law is near. (Simulated tails of 1 to 10 % are right to a third from 2 on.)
+FEWEST_PAIRS = 2.0
 
 # Paths simulated for L scales: _WORK / L^2 within these bounds (the error of the probability is 1 to 2 % at
 # the lower one).
@@ -37,12 +38,18 @@ def tail_probability(z: Array, skewness: Array) -> Array:
     return np.clip(tail, SMALLEST_PVALUE, 1.0)
 
 
-def neighbour_correlation(moments: NullMoments) -> Array:
-    """Return the correlation of each level with the next finer one."""
+def chain_correlation(moments: NullMoments, levels: NDArray[np.intp]) -> Array:
+    """Return the correlations of some levels, each with the next one of them.
+
+    Those of neighbouring levels are exact. Over a gap they are multiplied, as if levels formed a Markov
+    chain: exact as well where the variance v hardly changes inside a coarser bin, since then
+    cov(T_f, T_c) = var(T_c) for every finer level f.
+    """
     deviation = np.sqrt(moments.variance)
     product = deviation[:-1] * deviation[1:]
-    correlation = np.divide(moments.covariance[:-1], product, out=np.zeros_like(product), where=product > 0.0)
-    return np.clip(correlation, 0.0, 1.0)
+    neighbours = np.divide(moments.covariance[:-1], product, out=np.zeros_like(product), where=product > 0.0)
+    neighbours = np.clip(neighbours, 0.0, 1.0)
+    return np.array([np.prod(neighbours[first:last]) for first, last in pairwise(levels)])
 
 
 def any_exceeds(tails: Array, correlation: Array) -> float:

@@ -236,12 +236,12 @@ def _bin_terms(s: Array, q: Array, count: Array, a: Array, v2: Array) -> tuple[A
     return x, w, a * inverse
 
 
-def combine_draws(draws: Draws, combine: str) -> tuple[float, float, Array, Array]:
-    """Return statistic, p-value, the statistic of each draw, and the p-value of each scale.
+def combine_draws(draws: Draws, combine: str) -> tuple[float, float, Array | None, Array]:
+    """Return statistic, p-value, the statistic of each draw (None if unknown), and the p-value of each scale.
 
-    "single": the only scale; "max": the largest z; "min-p": the smallest p-value, ranked among those of the
-    draws, which share it with equal right; "bonferroni": the smallest p-value, to be multiplied by the
-    number of scales.
+    "single": the only scale; "max": the largest z; "min-p": the smallest p-value, where that of every draw is
+    its rank among draws and observed sample, ties decided by the largest z at the scales that attain it;
+    "bonferroni": the smallest p-value, to be multiplied by the number of scales.
     """
     n_draws, n_scales = draws.drawn.shape
     slack = _TIE * (np.abs(draws.observed) + draws.deviation)
@@ -254,12 +254,17 @@ def combine_draws(draws: Draws, combine: str) -> tuple[float, float, Array, Arra
         largest = float(draws.observed_z.max())
         drawn = draws.drawn_z.max(axis=1)
         return largest, monte_carlo_pvalue(largest, drawn, _TIE * (1.0 + abs(largest))), drawn, scale_p
-    pool = np.empty((n_draws, n_scales))
+    smallest = float(scale_p.min())
+    if combine == "bonferroni":
+        return smallest, smallest, None, scale_p
+    every_p = np.empty((n_draws + 1, n_scales))
     for k in range(n_scales):
         every = np.append(draws.drawn[:, k], draws.observed[k])
-        ordered = np.sort(every)
-        fewer = np.searchsorted(ordered, draws.drawn[:, k] - slack[k])
-        pool[:, k] = (n_draws + 1 - fewer) / (n_draws + 1)
-    drawn = pool.min(axis=1)
-    smallest = float(scale_p.min())
-    return smallest, monte_carlo_pvalue(-smallest, -drawn), drawn, scale_p
+        fewer = np.searchsorted(np.sort(every), every - slack[k])
+        every_p[:, k] = (n_draws + 1 - fewer) / (n_draws + 1)
+    every_z = np.vstack((draws.drawn_z, draws.observed_z))
+    least = every_p.min(axis=1)
+    largest_z = np.where(every_p == least[:, np.newaxis], every_z, -np.inf).max(axis=1)
+    tie = _TIE * (1.0 + abs(largest_z[-1]))
+    as_small = (least < least[-1]) | ((least == least[-1]) & (largest_z >= largest_z[-1] - tie))
+    return smallest, float(np.mean(as_small)), least[:-1], scale_p

@@ -1,0 +1,224 @@
+"""Statistic and null moments over nested bins, against definitions and complete enumeration."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from sklearn_calib._core._dyadic import EXACT_LEVELS, MAX_LEVEL, dyadic_moments, shared_levels
+from sklearn_calib._core._grouping import group_outcomes
+from sklearn_calib._core._null_moments import bin_moments
+
+
+def bin_of(p, n_bins):
+    """Equal-width bins, the last closed at 1."""
+    return min(int(np.floor(p * n_bins)), n_bins - 1)
+
+
+def naive_statistic(y, p, n_bins):
+    """T by a double loop over pairs of rows."""
+    bins = [bin_of(value, n_bins) for value in p]
+    size = {b: bins.count(b) for b in bins}
+    total = 0.0
+    for i, j in itertools.permutations(range(len(p)), 2):
+        if bins[i] == bins[j]:
+            total += (y[i] - p[i]) * (y[j] - p[j]) / size[bins[i]]
+    return total / len(p)
+
+
+def plain_moments(y, p, n_bins, finer=None):
+    """Statistic, variance, third cumulant, covariance with a finer level, rows, pairs, bin by bin."""
+    n, r, v = len(p), y - p, p * (1 - p)
+    m = v * (1 - 2 * p)
+    index = np.minimum(np.floor(p * n_bins), n_bins - 1)
+    out, flat = np.zeros(6), np.zeros(2)
+    for b in np.unique(index):
+        rows = np.flatnonzero(index == b)
+        size = len(rows)
+        if size < 2:
+            continue
+        pairs = [(i, j) for i in rows for j in rows if i != j]
+        out[0] += sum(r[i] * r[j] for i, j in pairs) / (n * size)
+        weight = sum(v[i] * v[j] for i, j in pairs)
+        flat[0] += weight / size**2
+        flat[1] += weight / size**4
+        out[1] += 2 * weight / (n * size) ** 2
+        triples = v[rows].sum() ** 3 - 3 * v[rows].sum() * (v[rows] ** 2).sum() + 2 * (v[rows] ** 3).sum()
+        out[2] += (4 * sum(m[i] * m[j] for i, j in pairs) + 8 * triples) / (n * size) ** 3
+        out[4] += size
+        if finer is not None:
+            inner = np.minimum(np.floor(p * finer), finer - 1)
+            for i, j in pairs:
+                if inner[i] == inner[j]:
+                    out[3] += 2 * v[i] * v[j] / (n**2 * size * np.sum(inner == inner[i]))
+    out[5] = flat[0] ** 2 / (2 * flat[1]) if flat[1] > 0 else 0
+    return out
+
+
+def as_array(moments):
+    """Stack the fields in the order of ``plain_moments``."""
+    return np.array(
+        [
+            moments.statistic,
+            moments.variance,
+            moments.third_cumulant,
+            moments.covariance,
+            moments.rows,
+            moments.pairs,
+        ]
+    )
+
+
+SMALL = {
+    "spread": np.array([0.03, 0.11, 0.13, 0.4, 0.62, 0.63, 0.97]),
+    "ties": np.array([0.2, 0.2, 0.2, 0.7, 0.7, 0.71, 0.71]),
+    "ends": np.array([0.0, 0.001, 0.5, 0.5, 0.75, 0.999, 1.0]),
+    "close": 0.3 + np.array([0.0, 1e-9, 2e-9, 1e-4, 2e-4, 0.3, 0.31]),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_complete_enumeration(name):
+    p, levels = SMALL[name], 6
+    outcomes = np.array(list(itertools.product([0, 1], repeat=len(p))))
+    probability = np.prod(np.where(outcomes == 1, p, 1 - p), axis=1)
+    every = np.array([dyadic_moments(group_outcomes(y, p), levels).statistic for y in outcomes])
+    for row in range(0, len(outcomes), 37):
+        expected = [naive_statistic(outcomes[row], p, 2**level) for level in range(1, levels + 1)]
+        np.testing.assert_allclose(every[row], expected, atol=1e-14)
+    moments = dyadic_moments(group_outcomes(outcomes[5], p), levels)
+    np.testing.assert_allclose(probability @ every, 0, atol=1e-14)
+    np.testing.assert_allclose(moments.variance, probability @ every**2, atol=1e-15)
+    np.testing.assert_allclose(moments.third_cumulant, probability @ every**3, atol=1e-15)
+    np.testing.assert_allclose(
+        moments.covariance, [*(probability @ (every[:, :-1] * every[:, 1:])), 0], atol=1e-15
+    )
+    for level in range(1, levels + 1):
+        one = bin_moments(group_outcomes(outcomes[5], p), cells(group_outcomes(outcomes[5], p).prob, level))
+        np.testing.assert_allclose(one.statistic[0], moments.statistic[level - 1], atol=1e-15)
+        np.testing.assert_allclose(one.variance[0], moments.variance[level - 1], atol=1e-15)
+        np.testing.assert_allclose(one.third_cumulant[0], moments.third_cumulant[level - 1], atol=1e-15)
+        assert one.rows[0] == moments.rows[level - 1]
+        assert one.pairs[0] == pytest.approx(moments.pairs[level - 1], abs=1e-15)
+
+
+def cells(p, level):
+    return np.array([bin_of(value, 2**level) for value in p])
+
+
+def predictions(name, rng):
+    return {
+        "uniform": lambda: rng.random(90),
+        "tied": lambda: np.round(rng.random(90), 1),
+        "half tied": lambda: np.concatenate((np.round(rng.random(45), 2), rng.random(45))),
+        "wide range": lambda: 10 ** (-9 * rng.random(90)),
+        "near 1": lambda: 1 - 10 ** (-9 * rng.random(90)),
+        "one heap": lambda: np.concatenate((0.3 + 1e-4 * rng.random(80), rng.random(10))),
+        "ends": lambda: np.concatenate((np.zeros(10), np.ones(10), rng.random(70))),
+    }[name]()
+
+
+@pytest.mark.parametrize("name", ["uniform", "tied", "half tied", "wide range", "near 1", "one heap", "ends"])
+def test_every_level_from_the_definition(name):
+    rng = np.random.default_rng(1)
+    p = predictions(name, rng)
+    y = (rng.random(p.shape[0]) < p).astype(np.int64)
+    levels = 15
+    found = as_array(dyadic_moments(group_outcomes(y, p), levels))
+    for level in range(1, levels + 1):
+        finer = 2 ** (level + 1) if level < levels else None
+        expected = plain_moments(y, p, 2**level, finer)
+        tolerance = np.full(6, 1e-9)
+        if level > EXACT_LEVELS:
+            tolerance[2] = 1e-3
+        np.testing.assert_array_less(
+            np.abs(found[:, level - 1] - expected), tolerance * np.abs(expected) + 1e-14, err_msg=str(level)
+        )
+
+
+def sums_by_level(y, p, w, level):
+    """The fields of ``as_array`` but for the covariance, by sorting and numpy sums, for larger samples."""
+    n, v = w.sum(), p * (1 - p)
+    m = v * (1 - 2 * p)
+    cell = np.minimum(np.floor(p * 2.0**level), 2.0**level - 1)
+    _, label = np.unique(cell, return_inverse=True)
+    size, s, q, a, v2, v3, b, b2 = (
+        np.bincount(label, w * term)
+        for term in (np.ones_like(p), y - p, (y - p) ** 2, v, v**2, v**3, m, m**2)
+    )
+    weight = a**2 - v2
+    kappa = 4 * (b**2 - b2) + 8 * (a**3 - 3 * a * v2 + 2 * v3)
+    shared = size > 1
+    return np.array(
+        [
+            np.sum((s**2 - q)[shared] / size[shared]) / n,
+            2 * np.sum(weight[shared] / size[shared] ** 2) / n**2,
+            np.sum(kappa[shared] / size[shared] ** 3) / n**3,
+            size[shared].sum(),
+            np.sum(weight[shared] / size[shared] ** 2) ** 2
+            / max(2 * np.sum(weight[shared] / size[shared] ** 4), 1e-300),
+        ]
+    )
+
+
+@pytest.mark.parametrize("n", [3000, 150_000])
+@pytest.mark.parametrize("kind", ["uniform", "crowded", "rounded", "small"])
+def test_blocks_and_refinement(n, kind):
+    rng = np.random.default_rng(n)
+    p = {
+        "uniform": lambda: rng.random(n),
+        "crowded": lambda: np.where(rng.random(n) < 0.5, 0.7 + 1e-6 * rng.random(n), rng.random(n)),
+        "rounded": lambda: np.round(rng.random(n), 4),
+        "small": lambda: 1e-3 * rng.random(n),
+    }[kind]()
+    y = (rng.random(n) < p).astype(np.int64)
+    levels = 30
+    moments = dyadic_moments(group_outcomes(y, p), levels)
+    found = np.delete(as_array(moments), 3, axis=0)
+    for level in (1, 2, 7, 12, 13, 16, 17, 18, 19, 22, 26, 30):
+        expected = sums_by_level(y, p, np.ones(n), level)
+        scale = np.array([np.sqrt(expected[1]), expected[1], expected[1] ** 1.5, 1, expected[4]])
+        difference = np.abs(found[:, level - 1] - expected)
+        assert difference[3] == 0
+        np.testing.assert_array_less(
+            difference, np.array([1e-9, 1e-7, 1e-3, 1, 1e-7]) * scale + 1e-25, err_msg=str(level)
+        )
+
+
+def test_weights_are_repetitions():
+    rng = np.random.default_rng(5)
+    p, w = np.round(rng.random(200), 3), rng.integers(1, 12, 200)
+    y = (rng.random(200) < p).astype(np.int64)
+    weighted = dyadic_moments(group_outcomes(y, p, w.astype(float)), 20)
+    repeated = dyadic_moments(group_outcomes(np.repeat(y, w), np.repeat(p, w)), 20)
+    np.testing.assert_array_equal(as_array(weighted), as_array(repeated))
+
+
+def test_nothing_shared_is_exactly_zero():
+    p = (np.arange(32) + 0.5) / 32
+    moments = dyadic_moments(group_outcomes((p > 0.4).astype(np.int64), p), 9)
+    assert (as_array(moments)[:, 5:] == 0).all()
+    assert (moments.variance[:4] > 0).all()
+
+
+def test_one_and_two_rows():
+    y = np.array([1, 1])
+    one = dyadic_moments(group_outcomes(y[:1], np.array([0.3])), 3)
+    assert (as_array(one) == 0).all()
+    # r = 1/2 each: X = 2 * 1/4, T = X / (2 * 2); v = 1/4 each: var(X) = 2 * 2 * 1/16
+    two = dyadic_moments(group_outcomes(y, np.array([0.5, 0.5])), 3)
+    np.testing.assert_array_equal(two.statistic, 1 / 8)
+    np.testing.assert_array_equal(two.variance, 1 / 64)
+    np.testing.assert_array_equal(two.third_cumulant, 0)
+    np.testing.assert_array_equal(two.covariance, [1 / 64, 1 / 64, 0])
+
+
+def test_shared_levels():
+    p = np.array([0.0, 0.1, 0.2, 0.5, 0.5 + 2.0**-30, 0.75, 1.0])
+    expected = []
+    for left, right in itertools.pairwise(p):
+        together = [k for k in range(41) if bin_of(left, 2**k) == bin_of(right, 2**k)]
+        expected.append(max(together))
+    np.testing.assert_array_equal(shared_levels(p, 40), [-1, *expected, -1])
+    ulp = np.array([0.5, np.nextafter(0.5, 1), np.nextafter(1.0, 0), 1.0])
+    np.testing.assert_array_equal(shared_levels(ulp, MAX_LEVEL), [-1, 52, 1, 52, -1])

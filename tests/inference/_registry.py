@@ -1,0 +1,36 @@
+"""Every test of calibration with fixed parameters, for the generated tests.
+
+A new test is one row here.
+"""
+
+from dataclasses import dataclass
+
+from sklearn_calib.inference import CalibrationTest, TCal
+
+
+@dataclass(frozen=True)
+class TestCase:
+    """A test of calibration, reproducible, and what theory promises of it.
+
+    ``flip``: (1 - y, 1 - p) gives the same estimate. ``draws``: p-values come from redrawn samples.
+    """
+
+    __test__ = False
+
+    name: str
+    test: CalibrationTest
+    flip: bool = True
+    draws: bool = False
+
+
+TESTS = [
+    TestCase("tcal", TCal(n_resamples=99, random_state=0), draws=True),
+    TestCase("tcal_min_p", TCal(n_resamples=99, combine="min-p", random_state=0), draws=True),
+    TestCase("tcal_bonferroni", TCal(n_resamples=399, combine="bonferroni", random_state=0), draws=True),
+    TestCase("tcal_pairs", TCal(n_resamples=49, resample="pairs", random_state=0), draws=True),
+    TestCase("tcal_fixed", TCal(1.0, n_resamples=99, random_state=0), draws=True),
+    TestCase("tcal_asymptotic", TCal(method="asymptotic")),
+    TestCase("tcal_asymptotic_min_p", TCal(method="asymptotic", combine="min-p")),
+    TestCase("tcal_asymptotic_fixed", TCal(0.5, method="asymptotic")),
+    TestCase("tcal_theory", TCal(method="theory")),
+]

@@ -1,0 +1,123 @@
+"""The result and the estimator side of tests of calibration."""
+
+import dataclasses
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+
+from sklearn_calib import CrossFitScorer
+from sklearn_calib.calibrators import IsotonicCalibrator
+from sklearn_calib.inference import CalibrationTest, CalibrationTestResult, TCal
+from tests.inference._properties import sample
+
+RESULT = CalibrationTestResult(
+    test="name",
+    null_hypothesis="nothing",
+    statistic=1.5,
+    pvalue=0.04,
+    estimate=0.1,
+    method="by hand",
+    n_samples=7,
+    null_distribution=np.zeros(3),
+    reason="because",
+)
+
+
+def test_result_is_frozen_and_readable():
+    assert str(RESULT).splitlines() == [
+        "name: H0: nothing",
+        "  p-value    0.04  (by hand)",
+        "  statistic  1.5",
+        "  estimate   0.1",
+        "  n          7",
+        "  because",
+    ]
+    assert "because" not in str(dataclasses.replace(RESULT, reason=""))
+    assert "null_distribution" not in repr(RESULT)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        RESULT.pvalue = 0.0
+    with pytest.raises(TypeError):
+        iter(RESULT)
+    assert pickle.loads(pickle.dumps(RESULT)) == RESULT
+
+
+def test_rejects():
+    assert RESULT.rejects()
+    assert RESULT.rejects(0.04)
+    assert not RESULT.rejects(0.01)
+    with pytest.raises(ValueError, match="alpha"):
+        RESULT.rejects(0)
+
+
+def test_the_base_class_asks_for_a_test():
+    with pytest.raises(TypeError, match="abstract"):
+        CalibrationTest()
+
+
+def test_fit_stores_and_test_does_not():
+    y, p = sample()
+    test = TCal(method="asymptotic")
+    result = test.test(y, p)
+    assert vars(test).keys() == test.get_params().keys()
+    for X in (p, p[:, None], np.column_stack((1 - p, p))):
+        fitted = clone(test).fit(X, y)
+        assert fitted.result_ == result
+        assert fitted.n_features_in_ == (1 if X.ndim == 1 else X.shape[1])
+        np.testing.assert_array_equal(fitted.classes_, [0, 1])
+        assert fitted.transform(X) is X
+        assert clone(test).fit_transform(X, y) is X
+
+
+def test_transform_checks():
+    y, p = sample()
+    with pytest.raises(NotFittedError):
+        TCal().transform(p)
+    fitted = TCal(method="asymptotic").fit(p, y)
+    with pytest.raises(ValueError, match="X contains"):
+        fitted.transform(p + 1)
+
+
+def test_score_keeps_the_meaning_of_labels():
+    y, p = sample()
+    names = np.where(y == 1, "yes", "no")
+    test = TCal(method="asymptotic").fit(p, names)
+    one_class = y == 1
+    expected = test.test(np.ones(one_class.sum(), dtype=int), p[one_class]).pvalue
+    assert test.score(p[one_class], names[one_class]) == expected
+    with pytest.raises(ValueError, match="maybe"):
+        test.score(p[:2], ["yes", "maybe"])
+    weight = np.arange(60) % 3
+    assert test.score(p, names, sample_weight=weight) == test.test(y, p, sample_weight=weight).pvalue
+    assert TCal(method="asymptotic").score(p, y) == test.test(y, p).pvalue
+
+
+def test_end_of_a_pipeline():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    y = (rng.random(400) < 1 / (1 + np.exp(-2 * X[:, 0]))).astype(int)
+    test = TCal(method="asymptotic")
+    pipeline = make_pipeline(CrossFitScorer(LogisticRegression()), IsotonicCalibrator(), test)
+    pipeline.fit(X, y)
+    scores = pipeline[:-1].transform(X)
+    assert pipeline.score(X, y) == test.test(y, scores).pvalue
+    assert pipeline[-1].pvalue_ == pipeline[-1].result_.pvalue
+    assert pickle.loads(pickle.dumps(pipeline)).score(X, y) == pipeline.score(X, y)
+
+
+def test_search_and_cross_validation():
+    y, p = sample(200)
+    scores = cross_val_score(TCal(method="asymptotic"), p[:, None], y, cv=4)
+    expected = [
+        TCal(method="asymptotic").test(y[part], p[part]).pvalue for part in np.split(np.arange(200), 4)
+    ]
+    np.testing.assert_allclose(scores, expected)
+    search = GridSearchCV(TCal(method="asymptotic"), {"smoothness": [0.5, 1.0, "adaptive"]}, cv=4)
+    search.fit(p[:, None], y)
+    assert 0 < search.best_score_ <= 1
+    assert search.best_estimator_.result_.pvalue == search.best_estimator_.pvalue_

@@ -1,0 +1,347 @@
+"""T-Cal: values by hand, agreement of its methods, power, parameters."""
+
+import itertools
+import tracemalloc
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from sklearn_calib._core._dyadic import dyadic_moments
+from sklearn_calib._core._grouping import group_outcomes
+from sklearn_calib.inference import TCal
+from sklearn_calib.inference._tcal_asymptotic import (
+    FEWEST_PAIRS,
+    any_exceeds,
+    chain_correlation,
+    tail_probability,
+)
+from sklearn_calib.inference._tcal_draws import Draws, NestedBins, combine_draws, draw_labels
+from tests.core.test_dyadic import naive_statistic
+from tests.inference._properties import sample
+
+
+def wave(rng, n, periods, height=0.15):
+    """Predictions in [.2, .8] whose calibration curve waves around the diagonal."""
+    p = rng.uniform(0.2, 0.8, n)
+    truth = p + height * np.sin(2 * np.pi * periods * (p - 0.2) / 0.6)
+    return (rng.random(n) < truth).astype(int), p
+
+
+def test_by_hand():
+    # r = 1/2 twice in one bin: T = 2 (1/4) / (2 * 2) = 1/8, and its null standard deviation is 1/8
+    result = TCal(n_resamples=19, random_state=0).test([1, 1], [0.5, 0.5])
+    assert result.statistic == pytest.approx(1)
+    assert result.estimate == pytest.approx(np.sqrt(1 / 8))
+    assert result.n_samples == 2
+    assert [scale.n_bins for scale in result.scales] == [2, 4, 8]
+    for scale in result.scales:
+        assert scale.statistic == pytest.approx(1 / 8)
+        assert scale.null_std == pytest.approx(1 / 8)
+        assert scale.n_paired == 2
+    # the null law of T is +-1/8 with equal probability
+    many = TCal(n_resamples=1999, random_state=0).test([1, 1], [0.5, 0.5])
+    assert many.pvalue == pytest.approx(0.5, abs=0.05)
+    np.testing.assert_allclose(np.unique(np.round(many.null_distribution, 9)), [-1, 1])
+
+
+def test_scales_and_statistic_from_the_definition():
+    y, p = sample(40)
+    p[-1] = 1.0
+    y[-1] = 1
+    result = TCal(n_resamples=19, random_state=0).test(y, p)
+    # B = ceil(2 log2(40 / sqrt(log 40))) = 9
+    assert result.scales[-1].n_bins <= 2**9
+    for scale in result.scales:
+        assert scale.statistic == pytest.approx(naive_statistic(y, p, scale.n_bins), abs=1e-14)
+    assert result.statistic == pytest.approx(max(scale.statistic / scale.null_std for scale in result.scales))
+
+
+@pytest.mark.parametrize(
+    ("smoothness", "n", "n_bins"), [(1.0, 32, 4), (0.25, 30, 30), (2.0, 100, 2), (30, 50, 1)]
+)
+def test_fixed_smoothness(smoothness, n, n_bins):
+    # m = floor(n^(2 / (4 s + 1)))
+    y, p = sample(n)
+    for method in ("monte_carlo", "asymptotic", "theory"):
+        result = TCal(smoothness, method=method, random_state=0).test(y, p)
+        (scale,) = result.scales
+        assert scale.n_bins == n_bins
+        assert result.statistic == scale.statistic == pytest.approx(naive_statistic(y, p, n_bins), abs=1e-14)
+        assert result.pvalue == scale.pvalue
+
+
+def test_very_rough_smoothness_has_very_many_bins():
+    y, p = sample(50)
+    # 50^(2 / (1 + 4e-12)) is just below 2500
+    assert TCal(1e-12, n_resamples=19, random_state=0).test(y, p).pvalue == 1
+    p[1] = p[0]
+    (scale,) = TCal(1e-12, n_resamples=19, random_state=0).test(y, p).scales
+    assert (scale.n_bins, scale.n_paired) == (2499, 2)
+
+
+def test_nothing_to_compare():
+    for y, p in [([1], [0.4]), ([1, 0], [0.2, 0.8]), ([1, 0, 1], [0.1, 0.4, 0.9])]:
+        for method in ("monte_carlo", "asymptotic", "theory"):
+            result = TCal(method=method, n_resamples=19, random_state=0).test(y, p, pos_label=1)
+            assert 0 < result.pvalue <= 1
+            assert all(scale.n_paired >= 2 for scale in result.scales)
+            if not result.scales:
+                assert result.pvalue == 1
+                assert result.estimate == 0
+    grid = (np.arange(16) + 0.5) / 16
+    result = TCal(n_resamples=19, random_state=0).test((grid > 0.3).astype(int), grid)
+    assert [scale.n_bins for scale in result.scales] == [2, 4, 8]
+
+
+@pytest.mark.parametrize("resample", ["labels", "pairs"])
+@pytest.mark.parametrize("combine", ["max", "min-p"])
+def test_pvalue_tends_to_the_exact_one(resample, combine):
+    p = np.array([0.1, 0.15, 0.15, 0.3, 0.6, 0.62])
+    outcomes = np.array(list(itertools.product([0, 1], repeat=6)))
+    chance = np.prod(np.where(outcomes == 1, p, 1 - p), axis=1)
+    test = TCal(n_resamples=2000, combine=combine, resample=resample, random_state=0)
+    if resample == "labels":
+        moments = [dyadic_moments(group_outcomes(y, p), 4) for y in outcomes]
+        t = np.array([m.statistic for m in moments])[:, moments[0].variance > 0]
+        z = t / np.sqrt(moments[0].variance[moments[0].variance > 0])
+        tails = np.array([[chance @ (column >= value - 1e-9) for value in column] for column in z.T]).T
+        value = z.max(axis=1) if combine == "max" else -tails.min(axis=1)
+        for row in (0, 3, 9, 31, 50):
+            exact = chance @ (value >= value[row] - 1e-9)
+            at_least = chance @ (value > value[row] + 0.02) if combine == "min-p" else exact
+            found = test.test(outcomes[row], p).pvalue
+            # min-p: ties of exact tails are decided, and ranks among draws differ a little from exact tails
+            assert at_least - 0.06 <= found <= exact + 0.06
+    else:
+        # all outcomes positive is much rarer than the two positives at .6
+        likely = test.test(outcomes[3], p).pvalue
+        assert test.test(np.ones(6, dtype=int), p).pvalue < 0.05 < 0.15 < likely
+
+
+@pytest.mark.parametrize("combine", ["max", "min-p"])
+@pytest.mark.parametrize("ties", [False, True])
+def test_combination_is_exact_when_the_sample_is_one_of_the_draws(combine, ties):
+    rng = np.random.default_rng(0)
+    pool = rng.normal(size=(30, 3)) @ np.array([[1, 0.5, 0.1], [0, 1, 0.7], [0, 0, 1]])
+    if ties:
+        pool = np.round(pool)
+    pvalues = []
+    for row in range(30):
+        rest = np.delete(pool, row, axis=0)
+        draws = Draws(pool[row], pool[row], np.ones(3), rest, rest)
+        pvalues.append(combine_draws(draws, combine)[1])
+    for alpha in np.arange(1, 31) / 30:
+        share = np.mean(np.array(pvalues) <= alpha + 1e-12)
+        assert share <= alpha + 1e-12
+        assert ties or share == pytest.approx(alpha)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_draws_take_the_same_path_as_the_moments(seed):
+    rng = np.random.default_rng(seed)
+    p = np.concatenate((rng.random(150), np.round(rng.random(60), 1), 10 ** (-8 * rng.random(40))))
+    p = np.clip(p, 0.01, 0.99) if seed == 2 else p
+    y = (rng.random(250) < p).astype(int)
+    grouped = group_outcomes(y, p)
+    moments = dyadic_moments(grouped, 14)
+    bins = NestedBins.dyadic(grouped, 14)
+    draws = draw_labels(grouped, bins, moments.variance, 4000, np.random.default_rng(0))
+    np.testing.assert_allclose(draws.observed, moments.statistic, atol=1e-13)
+    deviation = np.sqrt(moments.variance)
+    # mean 0, the exact variance, the covariance of neighbours: within errors from the draws themselves
+    z = draws.drawn / deviation
+    np.testing.assert_array_less(np.abs(z.mean(axis=0)), 5 / np.sqrt(4000))
+    np.testing.assert_array_less(np.abs((z**2).mean(axis=0) - 1), 5 * (z**2).std(axis=0) / np.sqrt(4000))
+    product = z[:, :-1] * z[:, 1:]
+    expected = moments.covariance[:-1] / (deviation[:-1] * deviation[1:])
+    np.testing.assert_array_less(np.abs(product.mean(axis=0) - expected), 5 * product.std(axis=0) / 63)
+
+
+def test_tail_probability():
+    z = np.linspace(-3, 8, 45)
+    np.testing.assert_allclose(tail_probability(z, np.zeros(45)), norm.sf(z), rtol=1e-12)
+    np.testing.assert_allclose(tail_probability(z, np.full(45, 2e-4)), norm.sf(z), rtol=0.02)
+    np.testing.assert_allclose(tail_probability(z, np.full(45, -1.0)), norm.sf(z), rtol=1e-12)
+    # skewness 2 is the exponential law, moved to mean 0
+    np.testing.assert_allclose(
+        tail_probability(z, np.full(45, 2.0)), np.minimum(1, np.exp(-(z + 1))), rtol=1e-12
+    )
+    assert tail_probability(np.array([1e5]), np.array([0.1]))[0] == 1e-300
+
+
+def test_union_of_events():
+    rng = np.random.default_rng(0)
+    tails, correlation = np.array([0.01, 0.03, 0.001, 0.02]), np.array([0.9, 0.3, 0.7])
+    path = [rng.standard_normal(10**6)]
+    for rho in correlation:
+        path.append(rho * path[-1] + np.sqrt(1 - rho**2) * rng.standard_normal(10**6))
+    simulated = np.mean(np.any(np.array(path) >= norm.isf(tails)[:, None], axis=0))
+    assert any_exceeds(tails, correlation) == pytest.approx(simulated, rel=0.02)
+    # equal events; independent ones; tiny ones; a single one
+    assert any_exceeds(np.full(5, 0.02), np.ones(4)) == pytest.approx(0.02, rel=1e-9)
+    assert any_exceeds(np.full(5, 0.02), np.zeros(4)) == pytest.approx(1 - 0.98**5, rel=0.01)
+    assert any_exceeds(np.full(3, 1e-200), np.zeros(2)) == pytest.approx(3e-200, rel=1e-6)
+    assert any_exceeds(np.array([0.3]), np.empty(0)) == 0.3
+    assert any_exceeds(np.array([0.9, 0.8]), np.zeros(1)) <= 1
+
+
+@pytest.mark.parametrize("kind", ["uniform", "near the ends", "rare", "tied"])
+def test_asymptotic_agrees_with_monte_carlo(kind):
+    rng = np.random.default_rng(7)
+    n, n_draws = 2000, 3000
+    p = {
+        "uniform": lambda: rng.random(n),
+        "near the ends": lambda: 1 / (1 + np.exp(-4 * rng.normal(size=n))),
+        "rare": lambda: 0.02 + 0.06 * rng.random(n),
+        "tied": lambda: rng.integers(1, 20, n) / 20,
+    }[kind]()
+    y = (rng.random(n) < p).astype(int)
+    grouped = group_outcomes(y, p)
+    moments = dyadic_moments(grouped, 16)
+    usable = np.flatnonzero(moments.pairs >= FEWEST_PAIRS)
+    assert usable.shape[0] >= 4
+    deviation = np.sqrt(moments.variance[usable])
+    bins = NestedBins.dyadic(grouped, 16)
+    # T of finer levels can be 0 for sure; they are not looked at
+    variance = np.maximum(moments.variance, 1e-30)
+    z_drawn = draw_labels(grouped, bins, variance, n_draws, np.random.default_rng(1)).drawn_z[:, usable]
+    skewness = moments.third_cumulant[usable] / deviation**3
+    correlation = chain_correlation(moments, usable)
+    for z in (0.0, 1.0, 2.0, 3.0):
+        tails = tail_probability(np.full(usable.shape[0], z), skewness)
+        simulated = np.mean(z_drawn >= z, axis=0)
+        error = 4 * np.sqrt(simulated * (1 - simulated) / n_draws)
+        np.testing.assert_array_less(np.abs(tails - simulated), error + 0.02 + 0.1 * tails)
+        largest = np.mean(z_drawn.max(axis=1) >= z)
+        error = 4 * np.sqrt(largest * (1 - largest) / n_draws)
+        assert abs(any_exceeds(tails, correlation) - largest) <= error + 0.01 + 0.1 * largest
+    result = TCal(method="asymptotic").test(y, p)
+    assert result.pvalue == pytest.approx(np.mean(z_drawn.max(axis=1) >= result.statistic), abs=0.04)
+
+
+def test_asymptotic_leaves_out_what_it_cannot_do():
+    p = np.full(50, 1e-3) + 1e-5 * np.arange(50)
+    result = TCal(method="asymptotic").test(np.arange(50) < 2, p)
+    assert result.pvalue == 1
+    assert "monte_carlo" in result.reason
+    assert TCal(random_state=0).test(np.arange(50) < 2, p).pvalue < 0.01
+
+
+def test_theory():
+    y, p = wave(np.random.default_rng(0), 4000, 1, height=0.19)
+    # Theorem 3.1, vector convention: 2 T >= sqrt(2) K / sqrt(alpha) min(sqrt(m) / n, 1 / sqrt(m)), K = 2
+    (scale,) = (result := TCal(2.0, method="theory").test(y, p)).scales
+
+    def rejects(alpha):
+        m, n = scale.n_bins, 4000
+        return 2 * scale.statistic >= np.sqrt(2) * 2 / np.sqrt(alpha) * min(np.sqrt(m) / n, 1 / np.sqrt(m))
+
+    assert 0 < result.pvalue < 1
+    assert rejects(result.pvalue * (1 + 1e-9))
+    assert not rejects(result.pvalue * (1 - 1e-9))
+    adaptive = TCal(method="theory").test(y, p)
+    # B = ceil(2 log2(4000 / sqrt(log 4000))) = 21
+    assert adaptive.pvalue == pytest.approx(min(1, 21 * min(scale.pvalue for scale in adaptive.scales)))
+    assert TCal(method="theory").test(*wave(np.random.default_rng(0), 4000, 1, 0)).pvalue == 1
+
+
+@pytest.mark.parametrize("combine", ["max", "min-p", "bonferroni"])
+@pytest.mark.parametrize("method", ["monte_carlo", "asymptotic"])
+def test_power(combine, method):
+    test = TCal(method=method, n_resamples=399, combine=combine, random_state=0)
+    rejected = [test.test(*wave(np.random.default_rng(seed), 1000, 4)).rejects() for seed in range(12)]
+    assert np.mean(rejected) >= (0.5 if combine == "bonferroni" else 0.75)
+
+
+def test_bonferroni_needs_enough_draws():
+    y, p = sample(60)
+    # B = ceil(2 log2(60 / sqrt(log 60))) = 10
+    with pytest.raises(ValueError, match="n_resamples >= 199"):
+        TCal(n_resamples=198, combine="bonferroni", random_state=0).test(y, p)
+    result = TCal(n_resamples=199, combine="bonferroni", random_state=0).test(y, p**8)
+    assert result.pvalue == pytest.approx(10 / 200)
+    assert TCal(n_resamples=99, combine="bonferroni", alpha=0.1, random_state=0).test(y, p**8).rejects(0.1)
+    TCal(1.0, n_resamples=19, combine="bonferroni", random_state=0).test(y, p)
+
+
+def test_memory_is_bounded():
+    rng = np.random.default_rng(0)
+    p = rng.random(10**4)
+    y = (rng.random(10**4) < p).astype(int)
+    peaks = []
+    for resample, n_resamples in (("labels", 999), ("pairs", 60)):
+        tracemalloc.start()
+        TCal(n_resamples=n_resamples, resample=resample, random_state=0).test(y, p)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert max(peaks) < 100e6
+
+
+def test_weights_equal_repetitions_exactly():
+    rng = np.random.default_rng(0)
+    p, w = np.round(rng.random(80), 2), rng.integers(0, 15, 80)
+    y = (rng.random(80) < p).astype(int)
+    for options in (
+        {},
+        {"resample": "pairs"},
+        {"combine": "min-p"},
+        {"method": "asymptotic"},
+        {"smoothness": 1},
+    ):
+        test = TCal(n_resamples=49, random_state=0, **options)
+        weighted = test.test(y, p, sample_weight=w)
+        assert weighted == test.test(np.repeat(y, w), np.repeat(p, w))
+        assert weighted.n_samples == w.sum()
+
+
+def test_huge_weights_cost_nothing():
+    y, p, w = [0, 1, 0, 1], [0.3, 0.3, 0.5, 0.5], [7 * 10**9, 3 * 10**9, 10**9, 10**9]
+    test = TCal(n_resamples=99, random_state=0)
+    assert test.test(y, p, sample_weight=w).pvalue > 0.5
+    assert test.test(y, p, sample_weight=[6 * 10**9, 3 * 10**9, 10**9, 10**9]).pvalue == 0.01
+    assert (
+        TCal(method="asymptotic").test(y, p, sample_weight=[6 * 10**9, 3 * 10**9, 10**9, 10**9]).pvalue
+        < 1e-10
+    )
+    with pytest.raises(ValueError, match="sample_weight"):
+        test.test(y, p, sample_weight=[1e17, 1, 1, 1])
+
+
+def test_random_states():
+    y, p = sample(50)
+    test = TCal(n_resamples=29, random_state=5)
+    assert test.test(y, p) == TCal(n_resamples=29, random_state=np.random.default_rng(5)).test(y, p)
+    legacy = [TCal(n_resamples=29, random_state=np.random.RandomState(1)).test(y, p) for _ in range(2)]
+    assert legacy[0] == legacy[1]
+    assert 0 < TCal(n_resamples=29).test(y, p).pvalue <= 1
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "named"),
+    [
+        ({"smoothness": "rough"}, ValueError, "smoothness"),
+        ({"smoothness": 0}, ValueError, "smoothness"),
+        ({"smoothness": None}, TypeError, "smoothness"),
+        ({"method": "exact"}, ValueError, "method"),
+        ({"n_resamples": 0}, ValueError, "n_resamples"),
+        ({"n_resamples": 10.5}, TypeError, "n_resamples"),
+        ({"combine": "sum"}, ValueError, "combine"),
+        ({"resample": "rows"}, ValueError, "resample"),
+        ({"alpha": 1}, ValueError, "alpha"),
+        ({"random_state": "seed"}, TypeError, "random_state"),
+        ({"random_state": -1}, ValueError, "random_state"),
+    ],
+)
+def test_parameters_are_checked_before_any_work(options, error, named):
+    with pytest.raises(error, match=named):
+        TCal(**options).test([0, 1], [0.2, 0.3])
+
+
+def test_printing():
+    y, p = sample(60)
+    result = TCal(n_resamples=19, random_state=0).test(y, p)
+    assert "19 label draws, max over" in str(result)
+    assert "decided by" in str(result)
+    assert "bins: T = " in str(result.scales[0])
+    assert "TCalScale" not in repr(result)
