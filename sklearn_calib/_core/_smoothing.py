@@ -40,8 +40,8 @@ Array = NDArray[np.float64]
 TAIL = 8.6
 #: Scales below this are not resolved; 2**-14 of the unit interval.
 SMALLEST_SCALE = 2.0**-14
-# Cells for each standard deviation on which masses are gathered. With moments up to the third, 16 leave an error
-# below |kernel''''|_1 / (2^4 4! 16^4) < 2e-7 of the total mass.
+# Cells for each standard deviation on which masses are gathered. With moments up to the third, 16 leave an
+# error below |kernel''''|_1 / (2^4 4! 16^4) < 2e-7 of the total mass.
 _CELLS_FOR_MOMENTS = 16
 #: Nodes for each standard deviation at which sums are evaluated; the quadrature is of fourth order too.
 NODES_PER_SCALE = 10
