@@ -25,8 +25,8 @@ from sklearn_calib._core._null_moments import (
     alike_powers,
     effective_pairs,
     residual_sums,
+    row_powers,
     third_cumulants,
-    third_powers,
 )
 
 __all__ = ["EXACT_LEVELS", "MAX_LEVEL", "dyadic_moments", "shared_levels"]
@@ -94,7 +94,7 @@ def dyadic_moments(grouped: GroupedOutcomes, finest: int) -> NullMoments:
     if handover >= wide:
         powers = alike_powers(coarse[_A], coarse[_V2], coarse[_N]).reshape(6, 1 << wide, -1).sum(axis=2)
     else:
-        powers = _row_powers(grouped, wide)
+        powers = row_powers(grouped, _cells(grouped.prob, wide), 1 << wide)
     if handover:
         totals.add(handover, coarse)
         _climb(totals, coarse, handover, 1)
@@ -156,13 +156,13 @@ class _Bins(NamedTuple):
         return cls(s, rows.weight * v, s * s - q, rows.weight * (rows.weight - 1.0) * v * v, rows.weight)
 
     @property
-    def single(self) -> bool:
-        """Whether the bins are single rows."""
+    def same_size(self) -> bool:
+        """Whether all bins have as many rows: groups of single rows, or pairs of them."""
         return not isinstance(self.count, np.ndarray)
 
     def at(self, where: NDArray[Any]) -> "_Bins":
         """Return some of the bins."""
-        if self.single:
+        if self.same_size:
             return _Bins(self.s[where], self.a[where], self.x, self.w, self.count)
         return _Bins(*(values[where] for values in self))
 
@@ -171,7 +171,7 @@ class _Bins(NamedTuple):
         x, w = self.s * other.s, self.a * other.a
         x *= 2.0
         w *= 2.0
-        if not self.single:
+        if not self.same_size:
             x += self.x + other.x
             w += self.w + other.w
         return _Bins(self.s + other.s, self.a + other.a, x, w, self.count + other.count)
@@ -221,24 +221,31 @@ class _Totals:
                 some = np.flatnonzero((start == level) & (stop > level))
                 self.add_range(bins.at(some), level, stop[some], None if parent is None else parent[some])
             return
+        finer = slice(start + 1, None)
         inverse = 1.0 / bins.count
-        density = bins.w * inverse**2
-        third = density * inverse * (4.0 + bins.a * (8.0 - 32.0 * inverse))
-        count = np.broadcast_to(bins.count, stop.shape)
-        variance = self._add_down_to(_VAR, density, start, stop)
+        # rows alike: kappa / |I|^3 = W (4 / |I|^3 + A (8 / |I|^3 - 32 / |I|^4))
+        if bins.same_size:
+            x, w, wa = (self._down_to(term, start, stop) for term in (bins.x, bins.w, bins.w * bins.a))
+            rows = bins.count * self._down_to(None, start, stop)
+            density = inverse**2 * w
+            third = inverse * (4.0 * density + (8.0 - 32.0 * inverse) * inverse**2 * wa)
+            received = (inverse * x, density, third, rows, inverse**2 * density)
+        else:
+            w = bins.w * inverse**2
+            third = w * inverse * (4.0 + bins.a * (8.0 - 32.0 * inverse))
+            terms = (bins.x * inverse, w, third, bins.count, w * inverse**2)
+            received = tuple(self._down_to(term, start, stop) for term in terms)
+        for row, values in zip((_T, _VAR, _K3, _ROWS, _W4), received, strict=True):
+            self.by_level[row, finer] += values
         # the covariance of two neighbouring levels at which the bin exists is its variance
-        self.by_level[_COV, start + 1 : -1] += variance[1:]
+        self.by_level[_COV, start + 1 : -1] += received[1][1:]
         if parent is not None:
             self.by_level[_COV, start] += np.sum(bins.w * inverse / parent)
-        for row, term in ((_T, bins.x * inverse), (_K3, third), (_ROWS, count), (_W4, density * inverse**2)):
-            self._add_down_to(row, term, start, stop)
 
-    def _add_down_to(self, row: int, term: Array, start: int, stop: Index) -> Array:
-        """Add each term to the levels start + 1, ..., stop; return what these and finer levels receive."""
+    def _down_to(self, term: Array | None, start: int, stop: Index) -> Array:
+        """Return the sums of terms that the levels start + 1, ... receive, each term down to its stop."""
         ending: Array = np.bincount(stop, term, self.finest + 1).astype(np.float64, copy=False)
-        received: Array = np.cumsum(ending[:start:-1])[::-1]
-        self.by_level[row, start + 1 :] += received
-        return received
+        return np.cumsum(ending[:start:-1])[::-1]
 
 
 def _dot(a: Array, b: Array) -> float:
@@ -280,7 +287,7 @@ def _sum_cells(totals: _Totals, rows: _Rows, level: int, place: Place) -> tuple[
     cell, n_cells = place(code)
     bins = _Bins.of(rows)
     q, v2 = bins.s * bins.s, bins.a * bins.a
-    if not bins.single:
+    if not bins.same_size:
         q -= bins.x
         v2 -= bins.w
     # without rows or weights bincount returns integers
@@ -304,7 +311,7 @@ def _add_pairs(totals: _Totals, bins: _Bins, shared: NDArray[np.int8], level: in
     together = shared >= level
     with_last, with_next = together[:-1], together[1:]
     company = with_last | with_next
-    if not bins.single:
+    if not bins.same_size:
         alone = np.flatnonzero(~company)
         _add_alone(totals, bins.at(alone), np.full(alone.shape[0], start), None)
     begins = with_next[:-1] & ~with_last[:-1] & ~with_next[1:]
@@ -322,7 +329,7 @@ def _add_pairs(totals: _Totals, bins: _Bins, shared: NDArray[np.int8], level: in
 
 def _add_alone(totals: _Totals, bins: _Bins, start: Index, parent: Any) -> None:
     """Add groups that are alone in their bin from level start + 1 on; those of one row give nothing."""
-    if not bins.single:
+    if not bins.same_size:
         several = np.flatnonzero(bins.count > 1.5)
         stop = np.full(several.shape[0], totals.finest)
         totals.add_range(bins.at(several), start[several], stop, None if parent is None else parent[several])
@@ -386,13 +393,3 @@ def _blocks(cell: Index, size: int) -> Iterator[slice]:
     cuts = np.unique(starts[wanted[wanted < starts.shape[0]]])
     for first, last in pairwise([0, *cuts[cuts > 0].tolist(), cell.shape[0]]):
         yield slice(first, last)
-
-
-def _row_powers(grouped: GroupedOutcomes, level: int) -> Array:
-    """Return the sums that make the third cumulants, and the rows, of the bins of ``level``."""
-    powers = np.zeros((6, 1 << level))
-    cell = _cells(grouped.prob, level)
-    starts = group_starts(cell)
-    powers[:5, cell[starts]] = np.add.reduceat(third_powers(grouped.prob, grouped.weight), starts, axis=1)
-    powers[5, cell[starts]] = np.add.reduceat(grouped.weight, starts)
-    return powers

@@ -24,6 +24,7 @@ __all__ = [
     "bin_moments",
     "effective_pairs",
     "residual_sums",
+    "row_powers",
     "third_cumulant",
     "third_cumulants",
     "third_powers",
@@ -99,8 +100,17 @@ def third_cumulants(powers: Array) -> Array:
     return np.array(out[::-1])
 
 
+def row_powers(grouped: GroupedOutcomes, cell: NDArray[np.int64], n_cells: int) -> Array:
+    """Return sums of ``third_powers``, and rows, of cells; ``cell`` is non-decreasing."""
+    powers = np.zeros((6, n_cells))
+    starts = group_starts(cell)
+    powers[:5, cell[starts]] = np.add.reduceat(third_powers(grouped.prob, grouped.weight), starts, axis=1)
+    powers[5, cell[starts]] = np.add.reduceat(grouped.weight, starts)
+    return powers
+
+
 def alike_powers(a: Array, v2: Array, count: Array) -> Array:
-    """Return sums of ``third_powers``, and rows, of cells so narrow that their rows are taken for alike.
+    """Return what ``row_powers`` does, of cells so narrow that their rows are taken for alike.
 
     ``a`` and ``v2`` are the sums of v and v^2; the cells cut [0, 1] into equal parts, so that the sign of
     1 - 2p, which v does not tell, changes in the middle.
