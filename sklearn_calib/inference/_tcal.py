@@ -72,7 +72,7 @@ class TCal(CalibrationTest):
     """T-Cal: test of perfect calibration, P(Y = 1 | p) = p, against alternatives of any shape.
 
     The predictions are cut into m equal-width bins, and the statistic is the debiased plug-in estimate of
-    the squared l2 calibration error, eq. (6) of [1]_ in the scalar convention,
+    the squared l2 calibration error, eq. (6) of [1]_ in the scalar convention ::
 
         T = sum over bins I of (1 / (n |I|)) [(sum_{i in I} r_i)^2 - sum_{i in I} r_i^2],   r_i = y_i - p_i,
 
