@@ -83,12 +83,16 @@ def dyadic_moments(grouped: GroupedOutcomes, finest: int) -> NullMoments:
     crowded: dict[int, list[_Rows]] = {}
     blocks: list[Array] = []
     for block, (first, last) in enumerate(pairwise([0, *edges.tolist(), n_groups])):
+        place = partial(_from_origin, block * cells, cells)
+        sums: Any = None
         span = slice(first, last)
         weight = None if n_groups == int(n) else grouped.weight[span]
-        rows = _Rows(grouped.prob[span], grouped.positives[span].astype(np.float64, copy=False), weight)
-        sums, rest = _sum_cells(totals, rows, level, partial(_from_origin, block * cells, cells))
+        rows = _Rows(grouped.prob[span], grouped.positives[span], weight)
+        for piece in _blocks(rows.p, level):
+            part, rest = _sum_cells(totals, rows.part(piece), level, place)
+            sums = part if sums is None else [a + b for a, b in zip(sums, part, strict=True)]
+            _refine(totals, rest, level, crowded)
         blocks.append(_halve(_climb(totals, sums, level, handover + 1)))
-        _refine(totals, rest, level, crowded)
     coarse = np.concatenate(blocks, axis=1)
     wide = min(finest, EXACT_LEVELS)
     if handover >= wide:
@@ -101,8 +105,8 @@ def dyadic_moments(grouped: GroupedOutcomes, finest: int) -> NullMoments:
     while crowded:
         level = min(crowded)
         rows = _Rows.join(crowded.pop(level))
-        for span in _blocks(_cells(rows.p, level), 1 << _BLOCK_LEVELS):
-            _refine(totals, rows.part(span), level, crowded)
+        for piece in _blocks(rows.p, level):
+            _refine(totals, rows.part(piece), level, crowded)
     by_level = totals.by_level
     by_level[_K3, 1 : wide + 1] = third_cumulants(powers)
     return NullMoments(
@@ -151,7 +155,7 @@ class _Bins(NamedTuple):
         v = 1.0 - rows.p
         v *= rows.p
         if rows.weight is None:
-            return cls(rows.positives - rows.p, v, 0.0, 0.0, 1.0)
+            return cls(rows.positives.astype(np.float64) - rows.p, v, 0.0, 0.0, 1.0)
         s, q = residual_sums(rows.p, rows.weight, rows.positives)
         return cls(s, rows.weight * v, s * s - q, rows.weight * (rows.weight - 1.0) * v * v, rows.weight)
 
@@ -229,7 +233,7 @@ class _Totals:
             rows = bins.count * self._down_to(None, start, stop)
             density = inverse**2 * w
             third = inverse * (4.0 * density + (8.0 - 32.0 * inverse) * inverse**2 * wa)
-            received = (inverse * x, density, third, rows, inverse**2 * density)
+            received: tuple[Array, ...] = (inverse * x, density, third, rows, inverse**2 * density)
         else:
             w = bins.w * inverse**2
             third = w * inverse * (4.0 + bins.a * (8.0 - 32.0 * inverse))
@@ -386,10 +390,11 @@ def _from_roots(step: int, cell: Index) -> tuple[Index, int]:
     return index, n_cells
 
 
-def _blocks(cell: Index, size: int) -> Iterator[slice]:
-    """Cut rows into blocks of about ``size`` of them, all rows of a cell in the same."""
-    starts = group_starts(cell)
-    wanted = np.searchsorted(starts, np.arange(size, cell.shape[0], size))
+def _blocks(p: Array, level: int) -> Iterator[slice]:
+    """Cut many rows into blocks, all rows of a cell of ``level`` in the same."""
+    n, size = p.shape[0], 1 << _BLOCK_LEVELS
+    starts = group_starts(_cells(p, level)) if n > 2 * size else np.zeros(1, dtype=np.intp)
+    wanted = np.searchsorted(starts, np.arange(size, n, size))
     cuts = np.unique(starts[wanted[wanted < starts.shape[0]]])
-    for first, last in pairwise([0, *cuts[cuts > 0].tolist(), cell.shape[0]]):
+    for first, last in pairwise([0, *cuts[cuts > 0].tolist(), n]):
         yield slice(first, last)

@@ -8,7 +8,13 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._binning import uniform_bins
 from sklearn_calib._core._dyadic import MAX_LEVEL, dyadic_moments
-from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes, group_outcomes, packed_sort
+from sklearn_calib._core._grouping import (
+    CHUNK,
+    GroupedOutcomes,
+    group_outcomes,
+    group_starts,
+    packed_sort,
+)
 from sklearn_calib._core._null_moments import NullMoments, bin_moments
 from sklearn_calib._validation import (
     BinarySample,
@@ -200,7 +206,7 @@ class TCal(CalibrationTest):
         adaptive = isinstance(self.smoothness, str)
         if adaptive and self.method == "monte_carlo" and self.combine == "bonferroni":
             self._check_resamples(_finest_level(sample.total))
-        grouped = _group(sample)
+        grouped = _group(sample, ties=self.method == "monte_carlo")
         n = grouped.total
         if adaptive:
             finest = _finest_level(n)
@@ -337,20 +343,28 @@ _NOTHING_SHARED = "no information: no two observations of uncertain outcome shar
 _TOO_FEW_PAIRS = "too few pairs of observations for the approximation; use method='monte_carlo'"
 
 
-def _group(sample: BinarySample) -> GroupedOutcomes:
-    """Group outcomes by prediction; where none are tied, without arrays for what is then known."""
-    if sample.w is None:
-        key = packed_sort(sample.y, sample.p)
-        outcome = np.empty(key.shape[0], dtype=np.int8)
-        for first in range(0, key.shape[0], CHUNK):
-            part = key[first : first + CHUNK]
-            outcome[first : first + CHUNK] = part & 1
-            np.right_shift(part, 1, out=part)
-        prob = key.view(np.float64)
-        if not np.equal(prob[1:], prob[:-1]).any():
-            positives: Any = outcome
-            return GroupedOutcomes(prob, np.broadcast_to(np.float64(1.0), prob.shape), positives)
-    return group_outcomes(sample.y, sample.p, sample.w)
+def _group(sample: BinarySample, ties: bool) -> GroupedOutcomes:
+    """Sort outcomes by prediction, and group them; a few ties may stay apart unless ``ties`` must be groups.
+
+    For the moments a row is a group like any other, and arrays for what is then known are saved.
+    """
+    if sample.w is not None:
+        return group_outcomes(sample.y, sample.p, sample.w)
+    key = packed_sort(sample.y, sample.p)
+    n = key.shape[0]
+    outcome = np.empty(n, dtype=np.int8)
+    for first in range(0, n, CHUNK):
+        part = key[first : first + CHUNK]
+        outcome[first : first + CHUNK] = part & 1
+        np.right_shift(part, 1, out=part)
+    prob = key.view(np.float64)
+    n_ties = np.count_nonzero(prob[1:] == prob[:-1])
+    if n_ties == 0 or (not ties and n_ties < n / 8):
+        positives: Any = outcome
+        return GroupedOutcomes(prob, np.broadcast_to(np.float64(1.0), prob.shape), positives)
+    starts = group_starts(prob)
+    weight = np.diff(starts, append=n).astype(np.float64)
+    return GroupedOutcomes(prob[starts], weight, np.add.reduceat(outcome, starts, dtype=np.float64))
 
 
 def _finest_level(n: float) -> int:
