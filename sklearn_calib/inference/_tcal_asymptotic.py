@@ -17,8 +17,9 @@ Array = NDArray[np.float64]
 SMALLEST_PVALUE = 1e-300
 
 #: The approximation needs so many effective pairs: with fewer, T jumps when the outcomes of one pair
-#: deviate, and no continuous law is near. (Simulated tails of 1 to 10 % are right to a third from 2 on.)
-FEWEST_PAIRS = 2.0
+#: deviate, and no continuous law is near. (In simulations of rare events the levels
+#: 0.1 to 5 % are kept from here on; at 10 % jumps can still double them.)
+FEWEST_PAIRS = 0.5
 
 # Paths simulated for L scales: _WORK / L^2 within these bounds (the error of the probability is 1 to 2 % at
 # the lower one).
