@@ -103,9 +103,9 @@ class TCal(CalibrationTest):
     combine : {"max", "min-p", "bonferroni"}, default="max"
         How several scales make one test. "max": the largest T divided by its null standard deviation.
         "min-p": the smallest p-value of a scale, compared with its own null law (ties go by the largest
-        standardised T). "bonferroni", as in [1]_:
-        the smallest p-value times the number of scales B. The first two are exact with "monte_carlo" and
-        account for the dependence of the scales with "asymptotic"; "theory" always takes "bonferroni".
+        standardised T). "bonferroni", as in [1]_: the smallest p-value times the number of scales B.
+        The first two are exact with "monte_carlo" and account for the dependence of the scales with
+        "asymptotic"; "theory" always takes "bonferroni".
     resample : {"labels", "pairs"}, default="labels"
         What "monte_carlo" redraws: only the outcomes, Y* ~ Bernoulli(p), which is exact given the
         predictions; or whole samples, predictions drawn with replacement and then outcomes from them
@@ -141,6 +141,9 @@ class TCal(CalibrationTest):
     The statistic of the result is T for a fixed smoothness, the largest standardised T for "max", the
     smallest p-value of a scale for "min-p" and "bonferroni" (small values reject then), and for "theory" the
     largest ratio of T to what rejects at level 1.
+
+    "asymptotic" takes the variance of T and the covariance of neighbouring scales exactly. The third cumulant
+    is exact for bins wider than 2^-12; in narrower ones the rows of a bin are taken for alike.
 
     Cost: one sort; then O(n) for all scales together, for each redrawn sample or for the moments. Memory
     beyond the data is bounded, whatever the number of draws.
