@@ -187,7 +187,7 @@ def integrate_absolute(values: Array, step: float) -> float:
 
 
 def fixed_point(
-    error_at: Callable[[float], float], *, start: float = 0.05, smallest: float = SMALLEST_SCALE
+    error_at: Callable[[float], float], *, start: float = 0.03, smallest: float = SMALLEST_SCALE
 ) -> tuple[float, float]:
     """Solve error_at(s) = s for a non-increasing function with values in [0, 1].
 
