@@ -1,14 +1,12 @@
 """Temperature scaling against a dense grid, and what it promises."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_softmax, logit, softmax
 
 from sklearn_calib.calibrators import TemperatureCalibrator
+from tests._data import outside_data
 
 EPS = 2.0**-53
 
@@ -177,10 +175,7 @@ def test_certificate_only_for_two_classes():
 @pytest.mark.parametrize("name", ["vgg16_cifar10", "wideresnet-16-4-cifar-10", "densenet-bc-100-cifar-100"])
 def test_networks_are_overconfident(name):
     """Softmax outputs of image classifiers: one half repairs the other, at the best point of a dense grid."""
-    default = Path(__file__).resolve().parents[3] / "shared" / "data"
-    source = Path(os.environ.get("SKLEARN_CALIB_DATA", default)) / "cifar_softmax" / f"{name}.npz"
-    if not source.is_file():
-        pytest.skip("the softmax outputs are absent; set SKLEARN_CALIB_DATA to the folder that holds them")
+    source = outside_data("cifar_softmax", f"{name}.npz")
     with np.load(source) as archive:
         proba, y = archive["probs"], archive["label"]
     half = proba.shape[0] // 2

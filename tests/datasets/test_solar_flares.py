@@ -1,12 +1,9 @@
 """The forecasts of solar flares: complete, and measured as in the literature."""
 
 import csv
-import os
 from importlib.resources import files
-from pathlib import Path
 
 import numpy as np
-import pytest
 
 from sklearn_calib.datasets import load_solar_flares
 from sklearn_calib.metrics import (
@@ -15,6 +12,7 @@ from sklearn_calib.metrics import (
     smooth_calibration_error,
     smooth_ece,
 )
+from tests._data import outside_data
 
 
 def test_every_day_of_two_years_once():
@@ -58,10 +56,7 @@ def test_data_and_licence_are_shipped():
 
 
 def test_shipped_columns_are_those_of_the_source():
-    default = Path(__file__).resolve().parents[3] / "shared" / "data"
-    source = Path(os.environ.get("SKLEARN_CALIB_DATA", default)) / "solar_flares" / "SF.FC.C1.csv"
-    if not source.is_file():
-        pytest.skip("the source table is absent; set SKLEARN_CALIB_DATA to compare with it")
+    source = outside_data("solar_flares", "SF.FC.C1.csv")
     flares = load_solar_flares()
     with source.open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
