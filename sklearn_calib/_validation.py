@@ -19,7 +19,9 @@ from sklearn.utils.multiclass import check_classification_targets
 
 __all__ = [
     "BinarySample",
+    "ClassSample",
     "check_binary",
+    "check_class_sample",
     "check_classes",
     "check_fraction",
     "check_frequency_weights",
@@ -60,6 +62,18 @@ class BinarySample:
         return float(self.y.shape[0]) if self.w is None else float(self.w.sum())
 
 
+@dataclass(frozen=True, eq=False)
+class ClassSample:
+    """Checked data of K >= 3 classes: class indices (int64), probabilities (n, K), weights or None.
+
+    Rows of zero weight have been dropped, and rows of ``p`` divided by their sum.
+    """
+
+    y: NDArray[np.int64]
+    p: Array
+    w: Array | None
+
+
 def check_binary(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -77,6 +91,49 @@ def check_binary(
     if not keep.all():
         y, p, w = y[keep], p[keep], w[keep]
     return BinarySample(y, p, w)
+
+
+def check_class_sample(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+) -> ClassSample:
+    """Check labels, probabilities of K >= 3 classes, and weights.
+
+    The columns belong to ``labels`` in sorted order; without them, to the K distinct labels of ``y_true``, or
+    to 0, ..., K - 1 if ``y_true`` holds such integers but lacks some.
+    """
+    p = check_scores(y_proba, "y_proba", kind="probability")
+    n_classes = p.shape[1]
+    y = column_or_1d(y_true)
+    _check_length("y_true", y.shape[0], "y_proba", p.shape[0])
+    if labels is not None:
+        known, _ = check_classes(labels, "labels")
+        if known.shape[0] != n_classes:
+            raise ValueError(
+                f"labels has {known.shape[0]} distinct values but y_proba has {n_classes} columns. "
+                "Pass the label of each column."
+            )
+        strange = ~np.isin(y, known)
+        if strange.any():
+            row = int(strange.argmax())
+            raise ValueError(f"y_true contains {y.tolist()[row]!r} at row {row}, which is not in labels.")
+        codes = np.searchsorted(known, y)
+    else:
+        counted = y.dtype.kind in "biu" and 0 <= y.min() and y.max() < n_classes
+        known, codes = (np.arange(n_classes), y) if counted else check_classes(y, "y_true")
+        if known.shape[0] != n_classes:
+            raise ValueError(
+                f"y_true has {known.shape[0]} distinct labels but y_proba has {n_classes} columns. "
+                "Pass labels=, the label of each column."
+            )
+    y, p = codes.astype(np.int64), p / p.sum(axis=1, keepdims=True)
+    if sample_weight is None:
+        return ClassSample(y, p, None)
+    w = check_weights(sample_weight, p.shape[0])
+    keep = w > 0
+    return ClassSample(y[keep], p[keep], w[keep])
 
 
 def check_probabilities(y_proba: ArrayLike, name: str = "y_proba") -> Array:

@@ -12,10 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._validation import (
     BinarySample,
+    ClassSample,
     check_binary,
+    check_class_sample,
     check_fraction,
     check_frequency_weights,
-    check_probabilities,
+    check_scores,
 )
 
 __all__ = ["CalibrationTest", "CalibrationTestResult"]
@@ -93,14 +95,15 @@ class CalibrationTestResult:
 
 
 class CalibrationTest(TransformerMixin, BaseEstimator, ABC):
-    """Base class of tests of calibration for binary outcomes.
+    """Base class of tests of calibration.
 
     ``test`` is pure: it computes a result and stores nothing. As a scikit-learn estimator, ``fit`` stores
     the result, ``transform`` passes scores through unchanged, and ``score`` is the p-value on other data;
     so a test can end a pipeline whose steps before it produce probabilities, and be asked by
     ``cross_val_score`` or ``GridSearchCV``.
 
-    A test of one's own derives from this class and defines ``_test_sample``, which receives checked arrays.
+    A test of one's own derives from this class and defines ``_test_sample``, which receives checked arrays of
+    a binary problem, and ``_test_classes`` if it can do with more classes.
 
     Attributes
     ----------
@@ -111,7 +114,7 @@ class CalibrationTest(TransformerMixin, BaseEstimator, ABC):
     pvalue_ : float
         Its p-value.
     classes_ : ndarray of shape (n_classes,)
-        The sorted labels seen by ``fit``; the last one is the positive class.
+        The sorted labels seen by ``fit``; of two the last one is the positive class.
     n_features_in_ : int
         Number of columns of ``X`` (1 for shape (n,)).
 
@@ -136,6 +139,14 @@ class CalibrationTest(TransformerMixin, BaseEstimator, ABC):
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
         """Return the result for checked data, whose weights, if any, are positive whole numbers."""
 
+    def _test_classes(self, sample: ClassSample) -> CalibrationTestResult:
+        """Return the result for checked data of three or more classes."""
+        raise ValueError(
+            f"y_proba has {sample.p.shape[1]} columns, but {type(self).__name__} tests binary problems. Use "
+            "TCal or KernelTest; or test the confidence, y_proba.max(axis=1), against whether the "
+            "predicted class is right."
+        )
+
     def test(
         self,
         y_true: ArrayLike,
@@ -143,6 +154,7 @@ class CalibrationTest(TransformerMixin, BaseEstimator, ABC):
         *,
         sample_weight: ArrayLike | None = None,
         pos_label: Any = None,
+        labels: ArrayLike | None = None,
     ) -> CalibrationTestResult:
         """Test whether the predictions are the probabilities of the outcomes; nothing is stored.
 
@@ -152,14 +164,19 @@ class CalibrationTest(TransformerMixin, BaseEstimator, ABC):
         Parameters
         ----------
         y_true : array-like of shape (n,)
-            Outcomes, two classes.
-        y_proba : array-like of shape (n,), (n, 1) or (n, 2)
-            Predicted probability of the positive class; of two columns the last.
+            Outcomes.
+        y_proba : array-like of shape (n,), (n, 1), (n, 2) or (n, K)
+            Predicted probability of the positive class; of two columns the last. Three or more columns are
+            the probabilities of K classes in sorted order, for tests that can do with them; rows are
+            divided by their sum, which may differ from 1 by rounding.
         sample_weight : array-like of shape (n,) or None, default=None
             Frequencies: whole numbers, k for a row that was observed k times. Other weights have no meaning
             for a test, which depends on the number of observations.
         pos_label : label or None, default=None
             The positive class; None means 1 for labels in {0, 1} or {-1, 1}, else the greater label.
+        labels : array-like of shape (K,) or None, default=None
+            With three or more columns, their labels; needed where ``y_true`` lacks a class and does not hold
+            integers from 0 to K - 1.
 
         Returns
         -------
@@ -175,14 +192,15 @@ class CalibrationTest(TransformerMixin, BaseEstimator, ABC):
             If a parameter of the test is of the wrong type.
         """
         self._check_parameters()
+        shape = np.shape(y_proba)
+        if len(shape) == 2 and shape[1] > 2:
+            return self._test_columns(y_true, y_proba, sample_weight, pos_label, labels)
+        if labels is not None:
+            raise ValueError(
+                "labels belongs to three or more columns; with two classes pass pos_label, the positive one."
+            )
         sample = check_binary(y_true, y_proba, sample_weight, pos_label)
-        if sample.w is not None:
-            if sample.total > _MOST_ROWS:
-                raise ValueError(
-                    f"sample_weight stands for {sample.total:.3g} observations, more than 2**53. "
-                    "Pass smaller weights."
-                )
-            check_frequency_weights(np.asarray(sample_weight, dtype=np.float64))
+        _check_frequencies(sample_weight)
         result = self._test_sample(sample)
         if sample.p.min() > 0.0 and sample.p.max() < 1.0:
             return result
@@ -197,12 +215,39 @@ class CalibrationTest(TransformerMixin, BaseEstimator, ABC):
             f"y = {sample.y[row]} where p = {sample.p[row]:g}",
         )
 
+    def _test_columns(
+        self,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
+        sample_weight: ArrayLike | None,
+        pos_label: Any,
+        labels: ArrayLike | None,
+    ) -> CalibrationTestResult:
+        if pos_label is not None:
+            raise ValueError(
+                f"pos_label={pos_label!r} belongs to binary problems, but y_proba has "
+                f"{np.shape(y_proba)[1]} columns. Leave it out, or pass one column."
+            )
+        sample = check_class_sample(y_true, y_proba, sample_weight, labels)
+        _check_frequencies(sample_weight)
+        result = self._test_classes(sample)
+        promised = sample.p[np.arange(sample.y.shape[0]), sample.y]
+        row = int(promised.argmin())
+        if promised[row] > 0.0:
+            return result
+        return replace(
+            result,
+            pvalue=0.0,
+            reason="outcomes that the predictions call impossible: "
+            f"class {sample.y[row]} of 0 to {sample.p.shape[1] - 1} where its probability is 0",
+        )
+
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Run the test and store its result.
 
         Parameters
         ----------
-        X : array-like of shape (n,), (n, 1) or (n, 2)
+        X : array-like of shape (n,), (n, 1), (n, 2) or (n, K)
             Predicted probabilities, as ``y_proba`` of :meth:`test`.
         y : array-like of shape (n,)
             Outcomes.
@@ -231,7 +276,7 @@ class CalibrationTest(TransformerMixin, BaseEstimator, ABC):
 
         Parameters
         ----------
-        X : array-like of shape (n,), (n, 1) or (n, 2)
+        X : array-like of shape (n,), (n, 1), (n, 2) or (n, K)
             Predicted probabilities.
 
         Returns
@@ -245,7 +290,7 @@ class CalibrationTest(TransformerMixin, BaseEstimator, ABC):
             If ``X`` does not hold probabilities.
         """
         check_is_fitted(self)
-        check_probabilities(X, "X")
+        check_scores(X, "X", kind="probability")
         return X
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
@@ -253,7 +298,7 @@ class CalibrationTest(TransformerMixin, BaseEstimator, ABC):
 
         Parameters
         ----------
-        X : array-like of shape (n,), (n, 1) or (n, 2)
+        X : array-like of shape (n,), (n, 1), (n, 2) or (n, K)
             Predicted probabilities.
         y : array-like of shape (n,)
             Outcomes; if the object is fitted, labels among ``classes_``.
@@ -272,20 +317,34 @@ class CalibrationTest(TransformerMixin, BaseEstimator, ABC):
             As :meth:`test`.
         """
         classes = getattr(self, "classes_", None)
-        pos_label = None
-        if classes is not None and classes.shape[0] == 2:
-            labels = np.asarray(y)
-            unknown = labels[~np.isin(labels, classes)]
+        pos_label = labels = None
+        if classes is not None and classes.shape[0] > 2 and self.n_features_in_ == classes.shape[0]:
+            labels = classes
+        elif classes is not None and classes.shape[0] == 2 and self.n_features_in_ <= 2:
+            found = np.asarray(y)
+            unknown = found[~np.isin(found, classes)]
             if unknown.size:
                 raise ValueError(
                     f"y contains the label {unknown.flat[0]!r}, which fit did not see: {classes.tolist()}."
                 )
             # a part of the data that lacks one class keeps the meaning of the other
             pos_label = classes[1]
-        return self.test(y, X, sample_weight=sample_weight, pos_label=pos_label).pvalue
+        return self.test(y, X, sample_weight=sample_weight, pos_label=pos_label, labels=labels).pvalue
 
     def __sklearn_tags__(self) -> Tags:
         tags: Tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.input_tags.one_d_array = True
         return tags
+
+
+def _check_frequencies(sample_weight: ArrayLike | None) -> None:
+    """Raise ValueError unless checked weights are whole numbers whose sum counts without rounding."""
+    if sample_weight is None:
+        return
+    w = np.asarray(sample_weight, dtype=np.float64)
+    if w.sum() > _MOST_ROWS:
+        raise ValueError(
+            f"sample_weight stands for {w.sum():.3g} observations, more than 2**53. Pass smaller weights."
+        )
+    check_frequency_weights(w)
