@@ -121,7 +121,7 @@ def check_class_sample(
             raise ValueError(f"y_true contains {y.tolist()[row]!r} at row {row}, which is not in labels.")
         codes = np.searchsorted(known, y)
     else:
-        counted = y.dtype.kind in "biu" and 0 <= y.min() and y.max() < n_classes
+        counted = y.dtype.kind in "biu" and y.min() >= 0 and y.max() < n_classes
         known, codes = (np.arange(n_classes), y) if counted else check_classes(y, "y_true")
         if known.shape[0] != n_classes:
             raise ValueError(
