@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_calib._html import result_html
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
@@ -55,6 +56,12 @@ class CalibrationTestResult:
         The statistic of each redrawn sample, where samples were redrawn.
     reason : str
         What decided, in words.
+    tail : {"upper", "lower", "two-sided"}
+        Which values of the statistic speak against the null hypothesis: large ones, small ones, or those far
+        from 0.
+    null_law : str
+        Law of the statistic under the null hypothesis from which the p-value was taken, if it is one of
+        "normal", "chi2(k)" with k degrees of freedom, and "brownian range"; else empty.
     """
 
     test: str
@@ -67,6 +74,8 @@ class CalibrationTestResult:
     scales: tuple[Any, ...] = field(default=(), repr=False)
     null_distribution: Array | None = field(default=None, repr=False, compare=False)
     reason: str = ""
+    tail: str = field(default="upper", repr=False)
+    null_law: str = field(default="", repr=False)
 
     def rejects(self, alpha: float = 0.05) -> bool:
         """Tell whether the null hypothesis is rejected at level ``alpha``.
@@ -92,6 +101,20 @@ class CalibrationTestResult:
             f"  n          {self.n_samples}",
         ]
         return "\n".join(lines + ([f"  {self.reason}"] if self.reason else []))
+
+    def _repr_html_(self) -> str:
+        return result_html(
+            self.test,
+            [
+                ("H0", self.null_hypothesis),
+                ("p-value", f"{self.pvalue:.4g}  ({self.method})"),
+                ("statistic", f"{self.statistic:.4g}"),
+                ("estimate", f"{self.estimate:.4g}"),
+                ("n", str(self.n_samples)),
+                ("reason", self.reason),
+            ],
+            [(f"{len(self.scales)} scale" + "s" * (len(self.scales) > 1), self.scales)],
+        )
 
 
 class CalibrationTest(TransformerMixin, BaseEstimator, ABC):

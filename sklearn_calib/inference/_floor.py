@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._grouping import group_outcomes
+from sklearn_calib._html import result_html
 from sklearn_calib._validation import (
     check_binary,
     check_fraction,
@@ -52,6 +53,16 @@ class NullFloor:
         return (
             f"noise alone: {self.mean:.4f} on average, up to {self.quantile:.4f} with probability "
             f"{self.confidence:g} ({self.n_resamples} draws)"
+        )
+
+    def _repr_html_(self) -> str:
+        return result_html(
+            "noise alone",
+            [
+                ("on average", f"{self.mean:.4f}"),
+                ("up to", f"{self.quantile:.4f} with probability {self.confidence:g}"),
+                ("draws", str(self.n_resamples)),
+            ],
         )
 
 

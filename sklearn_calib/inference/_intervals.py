@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib._html import result_html
 from sklearn_calib._validation import (
     BinarySample,
     check_binary,
@@ -58,6 +59,17 @@ class ConfidenceInterval:
     def __str__(self) -> str:
         text = f"{self.estimate:.4f} [{self.low:.4f}, {self.high:.4f}] ({self.confidence:.0%} confidence"
         return text + (")" if np.isnan(self.null_mean) else f", noise alone {self.null_mean:.4f})")
+
+    def _repr_html_(self) -> str:
+        return result_html(
+            "confidence interval",
+            [
+                ("estimate", f"{self.estimate:.4f}"),
+                ("interval", f"[{self.low:.4f}, {self.high:.4f}]"),
+                ("confidence", f"{self.confidence:.0%}"),
+                ("noise alone", "" if np.isnan(self.null_mean) else f"{self.null_mean:.4f}"),
+            ],
+        )
 
 
 def confidence_interval(

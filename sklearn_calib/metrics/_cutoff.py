@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_calib._core._bounds import BOUND_METHODS, cutoff_bound, effective_size
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._core._walk import residual_walk, walk_extremes, walk_range
+from sklearn_calib._html import result_html
 from sklearn_calib._validation import check_binary, check_fraction, check_option
 
 __all__ = ["CutoffResult", "cutoff_calibration_error", "cutoff_result"]
@@ -71,12 +72,21 @@ class CutoffResult:
         check_option(method, "method", BOUND_METHODS)
         return cutoff_bound(self.n_samples, confidence, method, base_rate=self.base_rate)
 
-    def __str__(self) -> str:
-        verb = "too low" if self.signed > 0 else "too high"
-        where = f"predictions in [{self.lower:.3g}, {self.upper:.3g}] are {verb}"
+    def _where(self) -> str:
+        """Return the interval that attains the error, in words."""
         if self.value == 0:
-            where = "no interval of predictions is off"
-        return f"cutoff calibration error = {self.value:.4f}: {where} (n = {self.n_samples:g})"
+            return "no interval of predictions is off"
+        verb = "too low" if self.signed > 0 else "too high"
+        return f"predictions in [{self.lower:.3g}, {self.upper:.3g}] are {verb}"
+
+    def __str__(self) -> str:
+        return f"cutoff calibration error = {self.value:.4f}: {self._where()} (n = {self.n_samples:g})"
+
+    def _repr_html_(self) -> str:
+        return result_html(
+            "cutoff calibration error",
+            [("value", f"{self.value:.4f}"), ("where", self._where()), ("n", f"{self.n_samples:g}")],
+        )
 
 
 def cutoff_calibration_error(

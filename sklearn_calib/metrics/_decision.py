@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._core._walk import residual_walk
+from sklearn_calib._html import result_html
 from sklearn_calib._validation import check_binary, check_fraction
 
 __all__ = ["DecisionRiskResult", "decision_risk_gap", "decision_risk_result"]
@@ -45,6 +46,18 @@ class DecisionRiskResult:
         return (
             f"decision risk gap: at most {self.gap[worst]:.4f}, at threshold {self.thresholds[worst]:.3g} "
             f"(bound {self.bound:.4f}) over {self.thresholds.shape[0]} thresholds"
+        )
+
+    def _repr_html_(self) -> str:
+        worst = int(self.gap.argmax())
+        return result_html(
+            "decision risk gap",
+            [
+                ("at most", f"{self.gap[worst]:.4f}"),
+                ("at threshold", f"{self.thresholds[worst]:.3g}"),
+                ("bound", f"{self.bound:.4f}"),
+                ("thresholds", str(self.thresholds.shape[0])),
+            ],
         )
 
 

@@ -20,6 +20,7 @@ from sklearn_calib._core._smoothing import (
     smooth_at_nodes,
     weighted_rows,
 )
+from sklearn_calib._html import result_html
 from sklearn_calib._validation import BinarySample, check_binary, check_option, check_positive
 
 __all__ = ["SmoothECEResult", "smooth_ece", "smooth_ece_result"]
@@ -71,6 +72,16 @@ class SmoothECEResult:
         return (
             f"smooth ECE = {self.value:.4f} (bandwidth {self.bandwidth:.4f} on the {self.scale} scale, "
             f"n = {self.n_samples:g})"
+        )
+
+    def _repr_html_(self) -> str:
+        return result_html(
+            "smooth ECE",
+            [
+                ("value", f"{self.value:.4f}"),
+                ("bandwidth", f"{self.bandwidth:.4f} on the {self.scale} scale"),
+                ("n", f"{self.n_samples:g}"),
+            ],
         )
 
 

@@ -12,6 +12,7 @@ from scipy.special import ndtri
 from sklearn_calib._core._binning import quantile_bins, uniform_bins
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._core._smoothing import TAIL
+from sklearn_calib._html import result_html
 from sklearn_calib._validation import BinarySample
 from sklearn_calib.inference import confidence_interval
 from sklearn_calib.metrics import expected_calibration_error, smooth_ece_result
@@ -76,6 +77,11 @@ class ReliabilityCurve:
 
     def __str__(self) -> str:
         return f"{self.method} reliability curve: {self.label(4)} (n = {self.n_samples:g})"
+
+    def _repr_html_(self) -> str:
+        return result_html(
+            f"{self.method} reliability curve", [("error", self.label(4)), ("n", f"{self.n_samples:g}")]
+        )
 
     def label(self, digits: int = 3) -> str:
         """Return the calibration error as a text such as ``"smECE = 0.067 [0.042, 0.085]"``.
