@@ -1,6 +1,7 @@
 """Tests of calibration and confidence intervals of calibration errors."""
 
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._binomial import BinomialTest, BinomialValue
 from sklearn_calib.inference._consistency import ConsistencyTest
 from sklearn_calib.inference._cox import CoxTest
 from sklearn_calib.inference._cutoff_test import CutoffTest
@@ -11,6 +12,8 @@ from sklearn_calib.inference._spiegelhalter import SpiegelhalterTest
 from sklearn_calib.inference._tcal import TCal, TCalScale
 
 __all__ = [
+    "BinomialTest",
+    "BinomialValue",
     "CalibrationTest",
     "CalibrationTestResult",
     "ConfidenceInterval",

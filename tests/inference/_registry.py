@@ -5,7 +5,7 @@ A new test is one row here.
 
 from dataclasses import dataclass
 
-from sklearn_calib.inference import CalibrationTest, TCal
+from sklearn_calib.inference import BinomialTest, CalibrationTest, TCal
 
 
 @dataclass(frozen=True)
@@ -33,4 +33,7 @@ TESTS = [
     TestCase("tcal_asymptotic_min_p", TCal(method="asymptotic", combine="min-p")),
     TestCase("tcal_asymptotic_fixed", TCal(0.5, method="asymptotic")),
     TestCase("tcal_theory", TCal(method="theory")),
+    # the samples of the generated tests are continuous
+    TestCase("binomial", BinomialTest(max_values=10_000)),
+    TestCase("binomial_doubled", BinomialTest("bonferroni", "doubled", max_values=10_000)),
 ]

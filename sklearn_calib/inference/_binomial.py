@@ -1,0 +1,297 @@
+"""Exact test of calibration for discrete predictions: one binomial test per distinct value."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binom
+
+from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
+from sklearn_calib._validation import BinarySample, check_fraction, check_integer, check_option
+from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
+
+__all__ = ["BinomialTest", "BinomialValue"]
+
+Array = NDArray[np.float64]
+
+_CORRECTIONS = ("holm", "bonferroni")
+_TWO_SIDED = ("minlike", "doubled")
+# Numbers of events whose probabilities differ by less than this factor are equally likely; the usual choice.
+_TIE = 1.0 + 1e-7
+# Smallest p-value: what underflows is not impossible.
+_TINY = float(np.finfo(np.float64).tiny)
+
+
+@dataclass(frozen=True)
+class BinomialValue:
+    """What was observed where one value was predicted.
+
+    Attributes
+    ----------
+    value : float
+        The predicted probability.
+    n_samples : int
+        Number of observations with this prediction.
+    n_positives : int
+        How many of them are positive.
+    frequency : float
+        ``n_positives / n_samples``.
+    pvalue : float
+        p-value of the binomial test of this value alone.
+    adjusted_pvalue : float
+        The same, adjusted for the number of values.
+    """
+
+    value: float
+    n_samples: int
+    n_positives: int
+    frequency: float
+    pvalue: float
+    adjusted_pvalue: float
+
+    def rejects(self, alpha: float = 0.05) -> bool:
+        """Tell whether calibration at this value is rejected.
+
+        Parameters
+        ----------
+        alpha : float, default=0.05
+            Probability of rejecting any calibrated value, strictly between 0 and 1.
+
+        Returns
+        -------
+        bool
+            Whether ``adjusted_pvalue <= alpha``.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If ``alpha`` is not a number strictly between 0 and 1.
+        """
+        return self.adjusted_pvalue <= check_fraction(alpha, "alpha")
+
+    def __str__(self) -> str:
+        return (
+            f"predicted {self.value:.4g}: {self.n_positives} of {self.n_samples} positive "
+            f"({self.frequency:.4g}), p-value {self.pvalue:.4g}, adjusted {self.adjusted_pvalue:.4g}"
+        )
+
+
+class BinomialTest(CalibrationTest):
+    r"""Exact test of perfect calibration for predictions that take few values.
+
+    Given the predictions, the number :math:`K_g` of positives among the :math:`n_g` observations with
+    predicted value :math:`v_g` is binomial under the null hypothesis. Each value gets its exact two-sided
+    p-value :math:`P_g`, and the test rejects if the smallest is too small for the number :math:`m` of values
+    (Appendix 8.2.4 of [1]_):
+
+    .. math:: P = \min(1,\; m \min_g P_g).
+
+    No limit law, no bins and no resampling are involved: the level holds for any number of observations. And
+    it says which values are wrong: the adjusted p-values of the result's ``scales`` control the probability
+    of blaming any value that is right.
+
+    Parameters
+    ----------
+    correction : {"holm", "bonferroni"}, default="holm"
+        How the p-values of single values are adjusted. Both give the same overall p-value; Holm's step-down
+        adjustment [2]_ is never larger and holds under the same conditions, that is, always.
+    two_sided : {"minlike", "doubled"}, default="minlike"
+        Which outcomes count as at least as extreme as :math:`k`. "minlike": all that are not more likely than
+        :math:`k`, as in ``scipy.stats.binomtest``. "doubled": twice the smaller tail, at most 1; quicker, and
+        seldom smaller.
+    max_values : int or None, default=None
+        Largest number of distinct predictions; more are an error. None allows half as many as there are
+        observations, two of each on average: with fewer the predictions are continuous in all but name, and
+        testing each of them by itself has next to no power.
+
+    Attributes
+    ----------
+    result_ : CalibrationTestResult
+        The result on the data given to ``fit``. Its ``scales`` hold one :class:`BinomialValue` for each
+        distinct prediction, in increasing order; its ``statistic`` is :math:`-\log_{10} \min_g P_g`; its
+        ``estimate`` is the mean distance between prediction and frequency,
+        :math:`\sum_g (n_g / n) |K_g / n_g - v_g|`.
+    statistic_, pvalue_ : float
+        Its statistic and p-value.
+    classes_ : ndarray
+        The sorted labels seen by ``fit``.
+    n_features_in_ : int
+        Number of columns of ``X``.
+
+    Raises
+    ------
+    ValueError
+        When testing, if a parameter is out of range, or there are more distinct predictions than
+        ``max_values`` allows.
+    TypeError
+        When testing, if ``max_values`` is not an integer.
+
+    See Also
+    --------
+    TCal : For continuous predictions.
+    HosmerLemeshowTest : Pools neighbouring predictions into bins.
+
+    Notes
+    -----
+    Values 0 and 1 leave nothing to chance. Where they come true they are not counted in :math:`m`, and have
+    p-value 1; where one does not, the outcome is impossible and the overall p-value 0. Otherwise p-values are
+    computed from the tails themselves and never 0.
+
+    Predictions are distinct if they differ in any bit, so round them to the precision at which they were
+    issued. Rounding continuous predictions changes the question: it tests the rounded ones.
+
+    Cost: one sort, and for "minlike" O(log n) evaluations of the binomial law for each value.
+
+    References
+    ----------
+    .. [1] D. Lee, X. Huang, H. Hassani and E. Dobriban (2023). T-Cal: An Optimal Test for the Calibration of
+       Predictive Models. JMLR 24. arXiv:2203.01850
+    .. [2] S. Holm (1979). A simple sequentially rejective multiple test procedure. Scandinavian Journal of
+       Statistics 6.
+
+    Examples
+    --------
+    Forecasts of rain in tenths:
+
+    >>> import numpy as np
+    >>> from sklearn_calib.inference import BinomialTest
+    >>> y_proba = np.repeat([0.1, 0.5, 0.9], 20)
+    >>> y_true = np.concatenate([np.arange(20) < k for k in (2, 11, 12)])
+    >>> result = BinomialTest().test(y_true, y_proba)
+    >>> print(result)
+    binomial test: H0: P(Y = 1 | p) = p
+      p-value    0.001247  (exact binomial, minlike, 3 values)
+      statistic  3.381
+      estimate   0.1167
+      n          60
+      least likely at 0.9, where the prediction is too high: 12 of 20 positive
+    >>> for value in result.scales:
+    ...     print(value)
+    predicted 0.1: 2 of 20 positive (0.1), p-value 1, adjusted 1
+    predicted 0.5: 11 of 20 positive (0.55), p-value 0.8238, adjusted 1
+    predicted 0.9: 12 of 20 positive (0.6), p-value 0.0004156, adjusted 0.001247
+    """
+
+    def __init__(
+        self, correction: str = "holm", two_sided: str = "minlike", max_values: int | None = None
+    ) -> None:
+        self.correction = correction
+        self.two_sided = two_sided
+        self.max_values = max_values
+
+    def _check_parameters(self) -> None:
+        check_option(self.correction, "correction", _CORRECTIONS)
+        check_option(self.two_sided, "two_sided", _TWO_SIDED)
+        if self.max_values is not None:
+            check_integer(self.max_values, "max_values")
+
+    def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
+        grouped = group_outcomes(sample.y, sample.p, sample.w)
+        self._check_discrete(grouped)
+        positives, count, value = grouped.positives, grouped.weight, grouped.prob
+        pvalues = np.where(positives == count * value, 1.0, 0.0)
+        chance = (value > 0.0) & (value < 1.0)
+        law = _doubled if self.two_sided == "doubled" else _minlike
+        pvalues[chance] = np.maximum(law(positives[chance], count[chance], value[chance]), _TINY)
+        adjusted = pvalues.copy()
+        adjusted[chance] = (_holm if self.correction == "holm" else _bonferroni)(pvalues[chance])
+        frequency = positives / count
+        least = int(pvalues.argmin())
+        smallest = float(pvalues[least])
+        m = int(np.count_nonzero(chance))
+        return CalibrationTestResult(
+            test="binomial test",
+            null_hypothesis="P(Y = 1 | p) = p",
+            statistic=abs(float(np.log10(smallest))) if smallest > 0.0 else np.inf,
+            pvalue=float(adjusted.min()),
+            estimate=float(np.abs(grouped.residual).sum()) / grouped.total,
+            method=f"exact binomial, {self.two_sided}, {m} value{'' if m == 1 else 's'}",
+            n_samples=int(grouped.total),
+            scales=tuple(
+                BinomialValue(v, int(n), int(k), f, p, a)
+                for v, n, k, f, p, a in zip(
+                    *(x.tolist() for x in (value, count, positives, frequency, pvalues, adjusted)),
+                    strict=True,
+                )
+            ),
+            reason=_where(grouped, least, smallest) if m else "no information: every prediction is 0 or 1",
+        )
+
+    def _check_discrete(self, grouped: GroupedOutcomes) -> None:
+        """Raise if there are too many distinct predictions."""
+        found = grouped.prob.shape[0]
+        if self.max_values is not None:
+            limit, rule = float(self.max_values), f"max_values={self.max_values}"
+        else:
+            # a single observation is one value
+            limit, rule = max(1.0, grouped.total / 2.0), "max_values=None asks for two observations each"
+        if found > limit:
+            raise ValueError(
+                f"y_proba has {found} distinct values among {grouped.total:.0f} observations, but {rule}. "
+                "Round y_proba to the precision at which it was issued, use TCal for continuous predictions, "
+                "or raise max_values."
+            )
+
+
+def _minlike(k: Array, n: Array, p: Array) -> Array:
+    """Return the probability of all outcomes not more likely than k, for Binomial(n, p), 0 < p < 1.
+
+    Beyond the mean, on the side away from k, the probabilities fall, so that the first one not above that of
+    k is found by bisection, for all values at once. The side above is searched; n - k with 1 - p stands for
+    k above the mean.
+    """
+    result = np.ones_like(p)
+    below, above = k < n * p, k > n * p
+    for side, events, flipped in ((below, k, False), (above, n - k, True)):
+        k_side, n_side, p_side = events[side], n[side], p[side]
+        # P(N - K = j) is asked as P(K = N - j): 1 - p would round
+        pmf = _flipped_pmf if flipped else binom.pmf
+        own = pmf(k_side, n_side, p_side) * _TIE
+        low = np.floor((n_side - n_side * p_side) if flipped else n_side * p_side)
+        high = n_side + 1.0
+        # low has a larger probability than k, or is on its side of the mean; from high on none has
+        while (open_ := high - low > 1.0).any():
+            middle = np.where(open_, np.floor((low + high) / 2.0), high)
+            small = pmf(middle, n_side, p_side) <= own
+            high = np.where(open_ & small, middle, high)
+            low = np.where(open_ & ~small, middle, low)
+        if flipped:
+            result[side] = binom.sf(k[side] - 1.0, n_side, p_side) + binom.cdf(n_side - high, n_side, p_side)
+        else:
+            result[side] = binom.cdf(k_side, n_side, p_side) + binom.sf(high - 1.0, n_side, p_side)
+    return np.minimum(result, 1.0)
+
+
+def _flipped_pmf(j: Array, n: Array, p: Array) -> Array:
+    mass: Array = binom.pmf(n - j, n, p)
+    return mass
+
+
+def _doubled(k: Array, n: Array, p: Array) -> Array:
+    """Return twice the smaller tail, at most 1, for Binomial(n, p)."""
+    tail = np.minimum(binom.cdf(k, n, p), binom.sf(k - 1.0, n, p))
+    return np.minimum(2.0 * tail, 1.0)
+
+
+def _bonferroni(pvalues: Array) -> Array:
+    return np.minimum(pvalues * pvalues.shape[0], 1.0)
+
+
+def _holm(pvalues: Array) -> Array:
+    """Return the adjusted p-values max over j <= i of (m + 1 - j) p_(j), at most 1, of Holm (1979)."""
+    m = pvalues.shape[0]
+    order = np.argsort(pvalues, kind="stable")
+    adjusted = np.empty(m)
+    adjusted[order] = np.minimum(np.maximum.accumulate(pvalues[order] * np.arange(m, 0, -1)), 1.0)
+    return adjusted
+
+
+def _where(grouped: GroupedOutcomes, least: int, smallest: float) -> str:
+    """Return the value that speaks most against calibration, in words."""
+    if smallest == 1.0:
+        return "no value stands out"
+    verb = "low" if grouped.residual[least] > 0.0 else "high"
+    return (
+        f"least likely at {grouped.prob[least]:.4g}, where the prediction is too {verb}: "
+        f"{grouped.positives[least]:.0f} of {grouped.weight[least]:.0f} positive"
+    )

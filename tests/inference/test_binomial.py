@@ -1,0 +1,192 @@
+"""The exact test of discrete predictions: against scipy, by enumeration, and what it says of values."""
+
+import itertools
+from fractions import Fraction
+from math import comb
+
+import numpy as np
+import pytest
+from scipy.stats import binom, binomtest
+
+from sklearn_calib.inference import BinomialTest, BinomialValue
+from tests.inference import _properties
+
+LAWS = ("minlike", "doubled")
+
+
+def single(k, n, p, **parameters):
+    """Return the p-value of k positives among n predictions p."""
+    return BinomialTest(max_values=1, **parameters).test(np.arange(n) < k, np.full(n, p), pos_label=1).pvalue
+
+
+def exact_pvalues(n, p, two_sided):
+    """Return the p-value of each number of positives, in exact fractions, from the definition."""
+    p = Fraction(p)
+    mass = [comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(n + 1)]
+    if two_sided == "doubled":
+        return [min(1, 2 * min(sum(mass[: k + 1]), sum(mass[k:]))) for k in range(n + 1)]
+    return [sum(m for m in mass if m <= mass[k]) for k in range(n + 1)]
+
+
+def test_by_hand():
+    # of 3 with p = 1/2: none or all has probability 1/4; of 2 with p = 1/4: both 1/16, one or both 7/16
+    result = BinomialTest(max_values=2).test([0, 0, 0, 1, 1], [0.5, 0.5, 0.5, 0.25, 0.25])
+    first, second = result.scales
+    assert first == BinomialValue(0.25, 2, 2, 1.0, pytest.approx(1 / 16), pytest.approx(1 / 8))
+    assert second == BinomialValue(0.5, 3, 0, 0.0, pytest.approx(1 / 4), pytest.approx(1 / 4))
+    assert result.pvalue == pytest.approx(1 / 8)
+    assert result.statistic == pytest.approx(np.log10(16))
+    assert result.estimate == pytest.approx((2 * 0.75 + 3 * 0.5) / 5)
+    assert result.n_samples == 5
+    assert result.reason == "least likely at 0.25, where the prediction is too low: 2 of 2 positive"
+    bonferroni = BinomialTest("bonferroni", max_values=2).test([0, 0, 0, 1, 1], [0.5, 0.5, 0.5, 0.25, 0.25])
+    assert bonferroni.pvalue == result.pvalue
+    assert [value.adjusted_pvalue for value in bonferroni.scales] == pytest.approx([1 / 8, 1 / 2])
+
+
+@pytest.mark.parametrize("two_sided", LAWS)
+@pytest.mark.parametrize("p", [0.5, 0.25, 0.125, 0.3, 0.9, 1e-3])
+def test_single_value_is_exact(p, two_sided):
+    for n in (1, 2, 3, 8, 13):
+        found = [single(k, n, p, two_sided=two_sided) for k in range(n + 1)]
+        expected = exact_pvalues(n, p, two_sided)
+        np.testing.assert_allclose(found, [float(x) for x in expected], rtol=1e-12)
+
+
+def test_agrees_with_scipy():
+    rng = np.random.default_rng(0)
+    for p in (0.5, 0.25, 1e-3, 0.999, *rng.random(20)):
+        for n in (1, 10, 101, 1000):
+            for k in {0, n, *rng.binomial(n, p, 3).tolist(), int(rng.integers(n + 1))}:
+                expected = max(binomtest(k, n, p).pvalue, np.finfo(float).tiny)
+                assert single(k, n, p) == pytest.approx(expected, rel=1e-9, abs=1e-300), (k, n, p)
+
+
+def test_large_counts():
+    n = np.array([10**6, 3, 10**9])
+    p = np.array([1e-5, 0.5, 0.25])
+    k = np.array([25, 0, 250_050_000])
+    y, proba = np.tile([1, 0], 3), np.repeat(p, 2)
+    weight = np.column_stack([k, n - k]).ravel()
+    result = BinomialTest().test(y, proba, sample_weight=weight)
+    for value in result.scales:
+        expected = binomtest(value.n_positives, value.n_samples, value.value).pvalue
+        assert value.pvalue == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("two_sided", LAWS)
+def test_tails_are_not_lost(two_sided):
+    assert single(30, 30, 1e-9, two_sided=two_sided) == pytest.approx(
+        (1e-9) ** 30 * (2 if two_sided == "doubled" else 1), rel=1e-9
+    )
+    assert single(0, 400, 0.5, two_sided=two_sided) == pytest.approx(2.0**-399)
+    # beyond the range of floats, but possible
+    assert 0 < single(2000, 2000, 0.5, two_sided=two_sided) < 1e-300
+    assert single(1, 1, 1e-300, two_sided=two_sided) > 0
+
+
+@pytest.mark.parametrize("correction", ["holm", "bonferroni"])
+@pytest.mark.parametrize("two_sided", LAWS)
+@pytest.mark.parametrize("design", [{0.2: 4, 0.5: 5}, {0.1: 3, 0.3: 2, 0.75: 4}, {0.0: 2, 0.4: 6, 1.0: 1}])
+def test_level_by_enumeration(design, two_sided, correction):
+    """P(p-value <= alpha) <= alpha for every alpha, and so for the values that are blamed."""
+    test = BinomialTest(correction, two_sided, max_values=len(design))
+    prob = np.repeat(list(design), list(design.values()))
+    mass, pvalue, smallest_adjusted = [], [], []
+    for counts in itertools.product(*(range(n + 1) for n in design.values())):
+        chance = np.prod([binom.pmf(k, n, p) for k, (p, n) in zip(counts, design.items(), strict=True)])
+        if chance == 0:
+            continue
+        y = np.concatenate([np.arange(n) < k for k, n in zip(counts, design.values(), strict=True)])
+        result = test.test(y, prob, pos_label=1)
+        mass.append(chance)
+        pvalue.append(result.pvalue)
+        smallest_adjusted.append(min(value.adjusted_pvalue for value in result.scales))
+    mass, pvalue = np.array(mass), np.array(pvalue)
+    assert mass.sum() == pytest.approx(1)
+    assert pvalue.tolist() == smallest_adjusted
+    attained = np.unique(pvalue)
+    level = np.array([mass[pvalue <= alpha].sum() for alpha in attained])
+    assert (level <= attained + 1e-12).all()
+    # and no less than the correction for several values costs
+    m = sum(0 < p < 1 for p in design)
+    assert level[attained < 1].max() > (0.2 if m == 1 else 0.1)
+
+
+def test_holm_by_hand_and_never_above_bonferroni():
+    from sklearn_calib.inference._binomial import _bonferroni, _holm
+
+    np.testing.assert_allclose(_holm(np.array([0.04, 0.01, 0.03])), [0.06, 0.03, 0.06])
+    np.testing.assert_allclose(_holm(np.array([0.5, 0.6])), [1.0, 1.0])
+    np.testing.assert_allclose(_bonferroni(np.array([0.04, 0.01, 0.5])), [0.12, 0.03, 1.0])
+    p = np.random.default_rng(0).random(50) ** 3
+    holm = _holm(p)
+    assert (holm <= _bonferroni(p)).all()
+    assert (holm >= p).all()
+    assert (np.diff(holm[np.argsort(p)]) >= 0).all()
+    # step-down as an algorithm: reject in order while p <= alpha / (values left)
+    for alpha in (0.01, 0.05, 0.2):
+        rejected = set()
+        for i, index in enumerate(np.argsort(p)):
+            if p[index] > alpha / (50 - i):
+                break
+            rejected.add(index)
+        assert set(np.flatnonzero(holm <= alpha)) == rejected
+
+
+def test_values_without_chance_are_not_counted():
+    y, p = [0, 0, 1, 1, 1, 1, 1], [0.0, 0.0, 1.0, 1.0, 0.5, 0.5, 0.5]
+    result = BinomialTest().test(y, p)
+    assert result.pvalue == pytest.approx(0.25)
+    assert [value.adjusted_pvalue for value in result.scales] == pytest.approx([1, 0.25, 1])
+    assert "1 value" in result.method
+    wrong = BinomialTest().test([1, 0, 0, 1], [0.0, 0.0, 0.5, 0.5])
+    assert (wrong.pvalue, wrong.statistic) == (0.0, np.inf)
+    assert (wrong.scales[0].pvalue, wrong.scales[0].adjusted_pvalue) == (0.0, 0.0)
+    assert wrong.scales[1].pvalue == 1.0
+    certain = BinomialTest().test([0, 0, 1, 1], [0, 0, 1, 1])
+    assert certain.reason == "no information: every prediction is 0 or 1"
+    assert "no value stands out" in BinomialTest().test([0, 1], [0.5, 0.5]).reason
+
+
+def test_blames_the_value_that_is_wrong():
+    rng = np.random.default_rng(0)
+    p = np.repeat([0.1, 0.3, 0.5, 0.7], 200)
+    y = rng.random(800) < np.where(p == 0.7, 0.5, p)
+    result = BinomialTest().test(y, p)
+    assert [value.rejects() for value in result.scales] == [False, False, False, True]
+    assert result.rejects()
+    assert "at 0.7, where the prediction is too high" in result.reason
+    assert str(result.scales[-1]).startswith("predicted 0.7: ")
+    with pytest.raises(ValueError, match="alpha"):
+        result.scales[0].rejects(2)
+
+
+def test_continuous_predictions_are_an_error():
+    y, p = _properties.sample()
+    with pytest.raises(ValueError, match=r"y_proba has 60 distinct values among 60 .*use TCal"):
+        BinomialTest().test(y, p)
+    rounded = np.round(p, 1)
+    assert len(BinomialTest().test(y, rounded).scales) == np.unique(rounded).size
+    with pytest.raises(ValueError, match="max_values=3"):
+        BinomialTest(max_values=3).test(y, rounded)
+    assert BinomialTest(max_values=60).test(y, p).n_samples == 60
+    # weights are observations, and one observation is one value
+    assert BinomialTest().test([0, 1], [0.2, 0.7], sample_weight=[3, 1]).n_samples == 4
+    with pytest.raises(ValueError, match="y_proba has 2 distinct values"):
+        BinomialTest().test([0, 1], [0.2, 0.7])
+    assert BinomialTest().test([1], [0.2]).pvalue == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "named"),
+    [
+        ({"correction": "sidak"}, ValueError, "correction"),
+        ({"two_sided": "central"}, ValueError, "two_sided"),
+        ({"max_values": 0}, ValueError, "max_values"),
+        ({"max_values": 2.5}, TypeError, "max_values"),
+    ],
+)
+def test_bad_parameters(parameters, error, named):
+    with pytest.raises(error, match=named):
+        BinomialTest(**parameters).test([0, 1, 1], [0.5, 0.5, 0.5])
