@@ -143,6 +143,7 @@ class CoxTest(CalibrationTest):
             method=f"{self.method.replace('_', ' ')}, chi-squared with {df} df",
             n_samples=int(grouped.total),
             reason=reason,
+            null_law=f"chi2({df})",
         )
 
 

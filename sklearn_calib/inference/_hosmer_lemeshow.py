@@ -117,4 +117,5 @@ class HosmerLemeshowTest(CalibrationTest):
             method=f"asymptotic, chi-squared with {df} df",
             n_samples=int(grouped.total),
             reason=reason,
+            null_law=f"chi2({df})" if df else "",
         )

@@ -88,4 +88,6 @@ class SpiegelhalterTest(CalibrationTest):
             method="asymptotic, normal, two-sided",
             n_samples=int(grouped.total),
             reason=reason,
+            tail="two-sided",
+            null_law="normal" if deviation > 0.0 else "",
         )

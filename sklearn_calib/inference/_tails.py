@@ -1,11 +1,15 @@
-"""Tail probabilities that the classical tests share; never 1 - cdf where a tail is small, and never 0."""
+"""Laws that the classical tests share: tail probabilities, never 1 - cdf where small and never 0; densities."""
 
 import math
+import re
 
 import numpy as np
-from scipy.special import chdtrc, erfc, ndtr
+from numpy.typing import NDArray
+from scipy.special import chdtrc, erfc, gammaln, ndtr
 
-__all__ = ["brownian_range_sf", "chi2_sf", "normal_two_sided"]
+__all__ = ["brownian_range_sf", "chi2_sf", "normal_two_sided", "null_density"]
+
+Array = NDArray[np.float64]
 
 # Smallest p-value: what underflows is not impossible.
 _TINY = float(np.finfo(np.float64).tiny)
@@ -43,3 +47,32 @@ def brownian_range_sf(x: float) -> float:
         return 1.0 - 8.0 * float(((odd**-2.0 + x**-2.0) * np.exp(-0.5 * (odd / x) ** 2)).sum())
     terms = (-1.0) ** (_TERMS - 1.0) * _TERMS * ndtr(-_TERMS * x)
     return max(8.0 * float(terms.sum()), _TINY)
+
+
+def null_density(law: str, x: Array) -> Array:
+    """Return the density at ``x`` of a law that a result names in ``null_law``.
+
+    "normal"; "chi2(k)", for positive ``x``; "brownian range", the derivative of :func:`brownian_range_sf`,
+    negated, term by term.
+    """
+    if law == "normal":
+        return np.exp(-0.5 * x**2) / math.sqrt(2.0 * math.pi)
+    if law == "brownian range":
+        return _brownian_range_density(x)
+    chi2 = re.fullmatch(r"chi2\(([1-9][0-9]*)\)", law)
+    if chi2 is None:
+        raise ValueError(f"null_law must be 'normal', 'chi2(k)' or 'brownian range', got {law!r}.")
+    half = int(chi2[1]) / 2.0
+    return np.exp((half - 1.0) * np.log(x) - 0.5 * x - half * math.log(2.0) - gammaln(half))
+
+
+def _brownian_range_density(x: Array) -> Array:
+    """Return 8 sum_k (-1)^(k-1) k^2 phi(k x), and below the meeting point its theta transform."""
+    density = np.zeros_like(x)
+    low = (x >= _SMALLEST_RANGE) & (x < _MEETING_POINT)
+    odd, u = math.pi * (2.0 * _TERMS - 1.0), x[low, np.newaxis]
+    density[low] = 8.0 * ((odd**2 / u**5 - u**-3) * np.exp(-0.5 * (odd / u) ** 2)).sum(axis=1)
+    high, sign = x >= _MEETING_POINT, (-1.0) ** (_TERMS - 1.0)
+    gauss = np.exp(-0.5 * (_TERMS * x[high, np.newaxis]) ** 2) / math.sqrt(2.0 * math.pi)
+    density[high] = 8.0 * (sign * _TERMS**2 * gauss).sum(axis=1)
+    return density
