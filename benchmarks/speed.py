@@ -75,6 +75,22 @@ def tcal(**params: Any) -> Build:
     return build
 
 
+def binomial(**params: Any) -> Build:
+    def build(y: np.ndarray, p: np.ndarray) -> Task:
+        from sklearn_calib.inference import BinomialTest
+
+        test = BinomialTest(**params)
+        # each prediction is one value, observed about a hundred thousand times
+        count = np.random.default_rng(0).integers(50_000, 150_000, p.shape[0])
+        positives = np.random.default_rng(1).binomial(count, p)
+        weight = np.concatenate([positives, count - positives])
+        outcome = np.repeat([1, 0], p.shape[0])
+        prob = np.concatenate([p, p])
+        return lambda: test.test(outcome, prob, sample_weight=weight)
+
+    return build
+
+
 def band(y: np.ndarray, p: np.ndarray) -> Task:
     from sklearn_calib._validation import check_binary
     from sklearn_calib.plot._curve import smooth_curve
@@ -113,6 +129,8 @@ ROWS = [
     Row("expected_calibration_error, quantile", metric("expected_calibration_error", strategy="quantile")),
     Row("TCal, asymptotic", tcal(method="asymptotic"), target="<= 5x at 1e6"),
     Row("TCal, 999 draws", tcal(n_resamples=999, random_state=0), (10**4,), target="< 0.4 s at 1e4"),
+    Row("BinomialTest, values seen 1e5 times", binomial(), (10**4,), target="< 0.5 s at 1e4"),
+    Row("BinomialTest, doubled tail", binomial(two_sided="doubled"), (10**4,), target="< 0.3 s at 1e4"),
     Row("smooth reliability curve with band", band),
 ]
 
