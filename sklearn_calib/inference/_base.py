@@ -113,7 +113,7 @@ class CalibrationTestResult:
                 ("n", str(self.n_samples)),
                 ("reason", self.reason),
             ],
-            [(f"{len(self.scales)} scale" + "s" * (len(self.scales) > 1), self.scales)],
+            [(f"scales ({len(self.scales)})", self.scales)],
         )
 
 
