@@ -16,6 +16,7 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.metrics import expected_calibration_error, smooth_ece
 from sklearn_calib.plot._curve import ReliabilityCurve, binned_curve, smooth_curve, with_error_interval
+from sklearn_calib.plot._estimator import positive_column, predicted_probabilities
 from sklearn_calib.plot._matplotlib import GREY, new_axes, next_style
 
 if TYPE_CHECKING:
@@ -238,25 +239,15 @@ class ReliabilityDisplay:
         ValueError
             If it does not have two classes, or another argument is malformed.
         """
-        if not hasattr(estimator, "predict_proba"):
-            raise TypeError(
-                f"estimator must have predict_proba, which {type(estimator).__name__} lacks. Wrap a "
-                "classifier that only gives scores in CalibratedClassifier."
-            )
-        proba = np.asarray(estimator.predict_proba(X))
-        classes = list(estimator.classes_)
+        proba, classes = predicted_probabilities(estimator, X)
         if len(classes) != 2:
             raise ValueError(
                 f"estimator must have two classes, got {len(classes)}. Pass the probabilities of one class "
                 "against the rest to from_predictions."
             )
-        if pos_label is None:
-            pos_label = classes[1]
-        elif pos_label not in classes:
-            raise ValueError(f"pos_label={pos_label!r} is not among the classes {classes} of the estimator.")
+        y_proba, pos_label = positive_column(proba, classes, pos_label)
         shown = type(estimator).__name__ if name is None else name
-        column = classes.index(pos_label)
-        return cls.from_predictions(y, proba[:, column], pos_label=pos_label, name=shown, **params)
+        return cls.from_predictions(y, y_proba, pos_label=pos_label, name=shown, **params)
 
     def plot(
         self,
