@@ -1,6 +1,7 @@
 """Calibrators: estimators that map the scores of a classifier to calibrated probabilities."""
 
 from sklearn_calib.calibrators._base import BaseCalibrator
+from sklearn_calib.calibrators._certified import CertifiedCalibrator
 from sklearn_calib.calibrators._isotonic import IsotonicCalibrator
 from sklearn_calib.calibrators._modified_platt import ModifiedPlattCalibrator
 from sklearn_calib.calibrators._multiclass import OneVsRestCalibrator
@@ -9,6 +10,7 @@ from sklearn_calib.calibrators._temperature import TemperatureCalibrator
 
 __all__ = [
     "BaseCalibrator",
+    "CertifiedCalibrator",
     "IsotonicCalibrator",
     "ModifiedPlattCalibrator",
     "OneVsRestCalibrator",

@@ -1,6 +1,8 @@
 """Certificates: what a monotone calibrator can promise about its cutoff calibration error on new data."""
 
 from abc import abstractmethod
+from numbers import Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +14,13 @@ from sklearn_calib._core._walk import residual_walk
 from sklearn_calib._validation import check_fraction, check_option
 from sklearn_calib.calibrators._base import BinaryCalibrator
 
-__all__ = ["MonotoneCalibrator", "cutoff_error_of_map"]
+__all__ = ["MonotoneCalibrator", "check_tolerance", "cutoff_error_of_map", "resolve_tolerance"]
 
 Array = NDArray[np.float64]
+
+_TOLERANCES = ("sharp", "paper")
+# The tolerance of the paper is its margin at this confidence.
+_PAPER_CONFIDENCE = 0.95
 
 
 class MonotoneCalibrator(BinaryCalibrator):
@@ -119,3 +125,22 @@ def cutoff_error_of_map(grouped: GroupedOutcomes, mapped: Array) -> float:
         merged = GroupedOutcomes(mapped[starts], weight, positives)
     walk = residual_walk(merged)
     return float(walk.max() - walk.min()) / merged.total
+
+
+def check_tolerance(tolerance: Any) -> None:
+    """Raise unless ``tolerance`` is a name of one, or a number that is finite and not negative."""
+    if isinstance(tolerance, str):
+        check_option(tolerance, "tolerance", _TOLERANCES)
+    elif isinstance(tolerance, bool) or not isinstance(tolerance, Real):
+        raise TypeError(f"tolerance must be 'sharp', 'paper' or a number, got {tolerance!r}.")
+    elif not 0 <= float(tolerance) < float("inf"):
+        raise ValueError(f"tolerance must not be negative and must be finite, got {tolerance!r}.")
+
+
+def resolve_tolerance(tolerance: str | float, size: float, confidence: float, event_rate: float) -> float:
+    """Return what a plug-in cutoff calibration error on ``size`` rows is compared with."""
+    if tolerance == "paper":
+        return cutoff_bound(size, _PAPER_CONFIDENCE, "paper")
+    if tolerance == "sharp":
+        return cutoff_bound(size, confidence, base_rate=event_rate)
+    return float(tolerance)

@@ -1,16 +1,17 @@
 """Modified Platt scaling: keep the logistic curve only where the data do not refute it."""
 
-from numbers import Real
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_calib._core._bounds import cutoff_bound
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._validation import check_fraction, check_option
 from sklearn_calib.calibrators._base import check_link
-from sklearn_calib.calibrators._certificate import MonotoneCalibrator, cutoff_error_of_map
+from sklearn_calib.calibrators._certificate import (
+    MonotoneCalibrator,
+    check_tolerance,
+    cutoff_error_of_map,
+    resolve_tolerance,
+)
 from sklearn_calib.calibrators._isotonic import interpolate_blocks, isotonic_thresholds
 from sklearn_calib.calibrators._platt import fit_platt, link_scores, logistic_curve
 
@@ -19,9 +20,6 @@ __all__ = ["ModifiedPlattCalibrator"]
 Array = NDArray[np.float64]
 
 _FALLBACKS = ("mean", "isotonic")
-_TOLERANCES = ("sharp", "paper")
-# The tolerance of the paper is its margin at this confidence.
-_PAPER_CONFIDENCE = 0.95
 
 
 class ModifiedPlattCalibrator(MonotoneCalibrator):
@@ -118,13 +116,7 @@ class ModifiedPlattCalibrator(MonotoneCalibrator):
     def _check_parameters(self) -> None:
         check_option(self.fallback, "fallback", _FALLBACKS)
         check_fraction(self.confidence, "confidence")
-        tolerance: Any = self.tolerance
-        if isinstance(tolerance, str):
-            check_option(tolerance, "tolerance", _TOLERANCES)
-        elif isinstance(tolerance, bool) or not isinstance(tolerance, Real):
-            raise TypeError(f"tolerance must be 'sharp', 'paper' or a number, got {tolerance!r}.")
-        elif not 0 <= float(tolerance) < float("inf"):
-            raise ValueError(f"tolerance must not be negative and must be finite, got {tolerance!r}.")
+        check_tolerance(self.tolerance)
 
     def _score_kind(self) -> str:
         return check_link(self.link)
@@ -133,20 +125,15 @@ class ModifiedPlattCalibrator(MonotoneCalibrator):
         self.slope_, self.intercept_ = fit_platt(link_scores(grouped.prob, self.link), grouped)
         curve = logistic_curve(grouped.prob, self.link, self.slope_, self.intercept_)
         self.platt_cutoff_error_ = cutoff_error_of_map(grouped, curve)
-        self.tolerance_ = self._resolve_tolerance()
+        self.tolerance_ = resolve_tolerance(
+            self.tolerance, self.training_size_, self.confidence, self.training_event_rate_
+        )
         self.fallback_used_ = self.platt_cutoff_error_ > self.tolerance_
         if self.fallback == "isotonic":
             self._thresholds = isotonic_thresholds(grouped)
         else:
             # a single threshold makes the constant map
             self._thresholds = grouped.prob[:1], np.array([self.training_event_rate_])
-
-    def _resolve_tolerance(self) -> float:
-        if self.tolerance == "paper":
-            return cutoff_bound(self.training_size_, _PAPER_CONFIDENCE, "paper")
-        if self.tolerance == "sharp":
-            return cutoff_bound(self.training_size_, self.confidence, base_rate=self.training_event_rate_)
-        return float(self.tolerance)
 
     def _map_scores(self, scores: Array) -> Array:
         if self.fallback_used_:

@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 from sklearn_calib.calibrators._base import BaseCalibrator
 
-__all__ = ["OneVsRestCalibrator"]
+__all__ = ["OneVsRestCalibrator", "check_calibrator", "event_probability", "scores_wanted"]
 
 Array = NDArray[np.float64]
 
@@ -69,19 +69,10 @@ class OneVsRestCalibrator(BaseCalibrator):
         self.calibrator = calibrator
 
     def _check_parameters(self) -> None:
-        if isinstance(self.calibrator, type):
-            name = self.calibrator.__name__
-            raise TypeError(f"calibrator is the class {name}; pass an instance, {name}().")
-        for method in ("fit", "predict_proba"):
-            if not hasattr(self.calibrator, method):
-                raise TypeError(
-                    f"calibrator must have fit and predict_proba, but {self.calibrator!r} has no {method}. "
-                    "Pass a binary calibrator, for example IsotonicCalibrator()."
-                )
+        check_calibrator(self.calibrator)
 
     def _score_kind(self) -> str:
-        # another classifier takes any scores
-        return self.calibrator._score_kind() if isinstance(self.calibrator, BaseCalibrator) else "score"
+        return scores_wanted(self.calibrator)
 
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
         counts = np.bincount(codes, minlength=self.classes_.shape[0])
@@ -104,10 +95,10 @@ class OneVsRestCalibrator(BaseCalibrator):
 
     def _map_scores(self, scores: Array) -> Array:
         if scores.ndim == 1:
-            return _event_probability(self.calibrators_[0], scores)
+            return event_probability(self.calibrators_[0], scores)
         proba = np.empty_like(scores)
         for k, calibrator in enumerate(self.calibrators_):
-            proba[:, k] = _event_probability(calibrator, scores[:, k])
+            proba[:, k] = event_probability(calibrator, scores[:, k])
         total = proba.sum(axis=1, keepdims=True)
         proba[total[:, 0] == 0.0] = 1.0
         total[total == 0.0] = proba.shape[1]
@@ -115,6 +106,25 @@ class OneVsRestCalibrator(BaseCalibrator):
         return proba
 
 
-def _event_probability(calibrator: Any, scores: Array) -> Array:
+def check_calibrator(calibrator: Any) -> None:
+    """Raise TypeError unless ``calibrator`` is an object that can be fitted and predicts probabilities."""
+    if isinstance(calibrator, type):
+        name = calibrator.__name__
+        raise TypeError(f"calibrator is the class {name}; pass an instance, {name}().")
+    for method in ("fit", "predict_proba"):
+        if not hasattr(calibrator, method):
+            raise TypeError(
+                f"calibrator must have fit and predict_proba, but {calibrator!r} has no {method}. "
+                "Pass a binary calibrator, for example IsotonicCalibrator()."
+            )
+
+
+def scores_wanted(calibrator: Any) -> str:
+    """Return the kind of scores that a binary calibrator takes; another classifier takes any."""
+    return calibrator._score_kind() if isinstance(calibrator, BaseCalibrator) else "score"
+
+
+def event_probability(calibrator: Any, scores: Array) -> Array:
+    """Return the probability of the last class that a fitted calibrator gives to scores (n,)."""
     proba: Array = np.asarray(calibrator.predict_proba(scores[:, np.newaxis]), dtype=np.float64)[:, -1]
     return proba

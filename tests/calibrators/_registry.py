@@ -9,6 +9,7 @@ from functools import partial
 
 from sklearn_calib.calibrators import (
     BaseCalibrator,
+    CertifiedCalibrator,
     IsotonicCalibrator,
     ModifiedPlattCalibrator,
     OneVsRestCalibrator,
@@ -64,5 +65,19 @@ CALIBRATORS = [
     ),
     CalibratorCase(
         "one_vs_rest_platt", partial(OneVsRestCalibrator, PlattCalibrator()), monotone=False, multiclass=True
+    ),
+    # the division of the rows depends on their values, hence on the direction of the scores
+    CalibratorCase("certified", partial(CertifiedCalibrator, random_state=0), monotone=False, flip=False),
+    CalibratorCase(
+        "certified_isotonic",
+        partial(CertifiedCalibrator, IsotonicCalibrator(), 0.25, random_state=0),
+        monotone=False,
+        flip=False,
+    ),
+    CalibratorCase(
+        "certified_mean",
+        partial(CertifiedCalibrator, tolerance=0.0, random_state=0),
+        monotone=False,
+        constant=True,
     ),
 ]

@@ -46,7 +46,9 @@ class ScoreOfColumns:
         scores = np.asarray(X)
         if scores.ndim == 2 and scores.size:
             numbers = scores.dtype.kind in "iuf"
-            scores = scores @ (-1) ** np.arange(scores.shape[1]) if numbers else scores[:, 0]
+            # not by a matrix product, whose last bit may differ between copies of a row
+            signs = (-1) ** np.arange(scores.shape[1])
+            scores = (scores * signs).sum(axis=1) if numbers else scores[:, 0]
         if self._score_kind() == "probability" and scores.dtype.kind in "iuf":
             scores = np.where(np.isfinite(scores), expit(scores), scores)
         return check_scores(scores, kind=self._score_kind())

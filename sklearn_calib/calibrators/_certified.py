@@ -1,0 +1,345 @@
+"""Fit on one part of the rows, certify on the other: the two-step procedure for a calibrator of any kind."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_calib._core._bounds import BOUND_METHODS, cutoff_bound
+from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
+from sklearn_calib._core._walk import residual_walk
+from sklearn_calib._validation import (
+    check_fraction,
+    check_frequency_weights,
+    check_generator,
+    check_option,
+    check_probabilities,
+)
+from sklearn_calib.calibrators._base import BinaryCalibrator
+from sklearn_calib.calibrators._certificate import check_tolerance, resolve_tolerance
+from sklearn_calib.calibrators._multiclass import check_calibrator, event_probability, scores_wanted
+from sklearn_calib.calibrators._platt import PlattCalibrator
+
+__all__ = ["CertifiedCalibrator"]
+
+Array = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+_PASSTHROUGH = "passthrough"
+# More rows numpy cannot divide by a draw without replacement.
+_MOST_ROWS = 10**9
+
+
+class CertifiedCalibrator(BinaryCalibrator):
+    r"""Any calibrator, kept only if rows that it has not seen do not refute it.
+
+    The rows are divided at random. On one part the calibrator is fitted; on the other its plug-in cutoff
+    calibration error is measured. If this is within a tolerance of order :math:`1/\sqrt n` the fitted map is
+    returned, otherwise the constant event rate (Section 4.1 and Corollary 4.1 of [1]_). So the error of what
+    is returned goes to zero as :math:`n` grows, whatever the truth and whatever the calibrator: it need not
+    be monotone. ``certificate_`` is an upper confidence bound of the true error.
+
+    Parameters
+    ----------
+    calibrator : calibrator, classifier, "passthrough" or None, default=None
+        A binary calibrator of this package, or any classifier with ``predict_proba``, which then receives the
+        scores as one column and labels 0 and 1. It is cloned. None stands for :class:`PlattCalibrator`. If
+        there is nothing to fit, the rows are not divided and all of them certify: "passthrough", for scores
+        that are probabilities already, and a fitted calibrator within
+        :class:`sklearn.frozen.FrozenEstimator`; both must come from other rows.
+    test_size : float, default=0.5
+        Share of the rows that certify.
+    stratify : bool, default=True
+        Whether the classes are divided separately, so that both parts have their share of either. See Notes.
+    tolerance : {"sharp", "paper"} or float, default="sharp"
+        What the plug-in error may not exceed. "sharp": the "asymptotic" margin at ``confidence``; a map that
+        is right in the population is rarely rejected. "paper": :math:`(20 + \sqrt{2 \log 20})/\sqrt n`, for
+        the :math:`n` rows that certify, which cannot reject for :math:`n \le 500`. A number is taken as it
+        is.
+    confidence : float, default=0.95
+        Confidence of the certificate, and of the tolerance "sharp".
+    method : {"asymptotic", "dkw", "paper"}, default="asymptotic"
+        The margin of the certificate; see :meth:`cutoff_certificate`.
+    random_state : int, Generator, RandomState or None, default=None
+        Source of the division; an integer makes it reproducible. It depends on the values of the rows and not
+        on their order.
+
+    Attributes
+    ----------
+    calibrator_ : object
+        The fitted calibrator, whether or not it is in use; "passthrough" if it was that; None if the first
+        part had rows of one class only, which cannot happen with ``stratify=True``.
+    accepted_ : bool
+        Whether it is in use.
+    cutoff_error_ : float
+        Plug-in cutoff calibration error of ``calibrator_`` on the rows that certify; NaN if there is none.
+    tolerance_ : float
+        The tolerance it was compared with.
+    mean_ : float
+        Frequency of ``classes_[1]`` among all rows: the constant used if the calibrator is not accepted.
+    margin_ : float
+        Margin of the certificate for a fitted map.
+    certificate_ : float
+        Upper confidence bound of the cutoff calibration error, on new data, of the map in use.
+    certified_size_ : int
+        Number of rows that certify.
+    certified_event_rate_ : float
+        Frequency of ``classes_[1]`` among them.
+    classes_ : ndarray of shape (2,)
+        The sorted class labels.
+    n_features_in_ : int
+        Number of columns of ``X``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Column names of ``X``, where it has string names.
+
+    Raises
+    ------
+    ValueError
+        When fitting, if a parameter is out of range, there are too few rows to divide, ``sample_weight`` does
+        not hold whole numbers, which alone can be divided and counted, or a frozen calibrator knows other
+        classes; and as for any calibrator.
+    TypeError
+        When fitting, if a parameter is of the wrong type.
+
+    See Also
+    --------
+    ModifiedPlattCalibrator : the same idea without division, for Platt scaling.
+    IsotonicCalibrator : never needs the constant.
+
+    Notes
+    -----
+    The cost is that of the fit and one sort.
+
+    Isotonic, Platt and temperature scaling carry a certificate although they are fitted on the rows that
+    certify them: for these, dividing the rows only loses some. It is for maps that may go up and down, and
+    for models of other origin.
+
+    One margin covers both outcomes. Let V be the sum, over both classes, of the largest deviation of an
+    interval's empirical probability; with the stated confidence it is within the margin, and then so are
+    plug-in and true error of the fitted map. The event rate of the rows that certify deviates by at most
+    V / 2. Hence the certificate is, cut off at 1,
+
+    - ``cutoff_error_ + margin_`` for the fitted map,
+    - ``abs(mean_ - certified_event_rate_) + margin_ / 2`` for the constant.
+
+    With ``stratify=False`` the rows that certify are an independent sample, for which "dkw" and "paper" hold
+    at every n. Division by class makes their event rate vary less: in the limit V can only become smaller by
+    it, so that "asymptotic" stays valid; for "dkw" at a given n this is not proved. The proofs are in
+    docs/certificates.md. Confidence is over the rows and their division.
+
+    References
+    ----------
+    .. [1] Rossellini, Soloff, Barber, Ren, Willett (2025). Can a calibration metric be both testable and
+       actionable? COLT. arXiv:2502.19851.
+
+    Examples
+    --------
+    A logistic curve that no amount of data can make right, and one that is right:
+
+    >>> import numpy as np
+    >>> from sklearn_calib.calibrators import CertifiedCalibrator, PlattCalibrator
+    >>> scores = np.tile([0.0, 0.25, 0.5, 1.0], 500)
+    >>> platt = PlattCalibrator(link="identity")
+    >>> wrong = CertifiedCalibrator(platt, random_state=0).fit(scores, np.tile([1, 0, 0, 1], 500))
+    >>> wrong.accepted_, round(wrong.tolerance_, 3), round(wrong.certificate_, 3)
+    (False, 0.091, 0.045)
+    >>> wrong.transform([0.1, 0.9])
+    array([0.5, 0.5])
+    >>> outcomes = np.random.default_rng(0).random(2000) < scores
+    >>> right = CertifiedCalibrator(platt, random_state=0).fit(scores, outcomes)
+    >>> right.accepted_, right.certificate_ < 0.15
+    (True, True)
+    """
+
+    calibrator_: Any
+    accepted_: bool
+    cutoff_error_: float
+    tolerance_: float
+    mean_: float
+    margin_: float
+    certificate_: float
+    certified_size_: int
+    certified_event_rate_: float
+
+    def __init__(
+        self,
+        calibrator: Any = None,
+        test_size: float = 0.5,
+        stratify: bool = True,
+        tolerance: str | float = "sharp",
+        confidence: float = 0.95,
+        method: str = "asymptotic",
+        random_state: Any = None,
+    ) -> None:
+        self.calibrator = calibrator
+        self.test_size = test_size
+        self.stratify = stratify
+        self.tolerance = tolerance
+        self.confidence = confidence
+        self.method = method
+        self.random_state = random_state
+
+    def cutoff_certificate(self, confidence: float = 0.95, method: str = "asymptotic") -> float:
+        """Return an upper confidence bound of the cutoff calibration error of the map in use on new data.
+
+        ``certificate_`` is the one at the confidence and with the method given on construction.
+
+        Parameters
+        ----------
+        confidence : float, default=0.95
+            Probability, over the draw and the division of the rows, with which the bound holds.
+        method : {"asymptotic", "dkw", "paper"}, default="asymptotic"
+            The margin for a map that was fixed beforehand: "asymptotic" and "dkw" as for
+            :meth:`IsotonicCalibrator.cutoff_certificate`, "paper" from Proposition 4.1 of [1]_,
+            ``(20 + sqrt(2 log(1 / (1 - confidence)))) / sqrt(n)``; ``n`` counts the rows that certify.
+
+        Returns
+        -------
+        float
+            The bound, in [0, 1].
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range.
+        TypeError
+            If ``confidence`` is not a number.
+
+        References
+        ----------
+        .. [1] Rossellini, Soloff, Barber, Ren, Willett (2025). Can a calibration metric be both testable and
+           actionable? COLT. arXiv:2502.19851.
+        """
+        confidence = check_fraction(confidence, "confidence")
+        method = check_option(method, "method", BOUND_METHODS)
+        check_is_fitted(self)
+        margin = self._margin(confidence, method)
+        if self.accepted_:
+            return min(1.0, self.cutoff_error_ + margin)
+        return min(1.0, abs(self.mean_ - self.certified_event_rate_) + margin / 2.0)
+
+    def _check_parameters(self) -> None:
+        if isinstance(self.calibrator, str):
+            check_option(self.calibrator, "calibrator", [_PASSTHROUGH])
+        elif self.calibrator is not None:
+            check_calibrator(self.calibrator)
+        check_fraction(self.test_size, "test_size")
+        if not isinstance(self.stratify, bool | np.bool_):
+            raise TypeError(f"stratify must be True or False, got {self.stratify!r}.")
+        check_tolerance(self.tolerance)
+        check_fraction(self.confidence, "confidence")
+        check_option(self.method, "method", BOUND_METHODS)
+        check_generator(self.random_state)
+
+    def _score_kind(self) -> str:
+        if isinstance(self.calibrator, str):
+            return "probability"
+        return scores_wanted(_unwrapped(self._resolve_calibrator()))
+
+    def _resolve_calibrator(self) -> Any:
+        return PlattCalibrator() if self.calibrator is None else self.calibrator
+
+    def _fit_scores(self, scores: Array, codes: Counts, weight: Array | None) -> None:
+        if weight is not None:
+            check_frequency_weights(weight)
+        # calibrators that know no weights can be fitted unless there are some
+        self._weighted = weight is not None
+        super()._fit_scores(scores, codes, weight)
+
+    def _fit_grouped(self, grouped: GroupedOutcomes) -> None:
+        # cells: the rows of one score and one class, first those of the positive class
+        scores = np.concatenate([grouped.prob, grouped.prob])
+        codes = np.repeat(np.array([1, 0], dtype=np.int64), grouped.prob.shape[0])
+        counts = np.concatenate([grouped.positives, grouped.weight - grouped.positives]).astype(np.int64)
+        fixed = isinstance(self.calibrator, str | FrozenEstimator)
+        generator = check_generator(self.random_state)
+        held_out = counts if fixed else self._draw(counts, codes, generator)
+        self.mean_ = _event_rate(counts, codes)
+        self.certified_size_ = int(held_out.sum())
+        self.certified_event_rate_ = _event_rate(held_out, codes)
+        if fixed:
+            self.calibrator_ = self._take_fixed()
+        else:
+            self.calibrator_ = self._fit_calibrator(scores, codes, counts - held_out, generator)
+        self.cutoff_error_ = self._measure(scores, codes, held_out)
+        self.tolerance_ = resolve_tolerance(self.tolerance, self.certified_size_, self.confidence, self.mean_)
+        self.accepted_ = self.cutoff_error_ <= self.tolerance_
+        self.margin_ = self._margin(self.confidence, self.method)
+        self.certificate_ = self.cutoff_certificate(self.confidence, self.method)
+
+    def _draw(self, counts: Counts, codes: Counts, generator: np.random.Generator) -> Counts:
+        """Return how many rows of each cell certify, drawn without replacement."""
+        total = int(counts.sum())
+        if total >= _MOST_ROWS:
+            raise ValueError(
+                f"sample_weight stands for {total} rows, and no more than 10**9 can be divided. Pass smaller "
+                "weights, or fit the calibrator on some rows yourself and certify it in a FrozenEstimator."
+            )
+        parts = [codes == 1, codes == 0] if self.stratify else [np.ones(codes.shape[0], dtype=bool)]
+        held_out = np.zeros_like(counts)
+        for part in parts:
+            size = int(counts[part].sum())
+            # at least one row is left to fit
+            wanted = min(int(self.test_size * size + 0.5), size - 1)
+            held_out[part] = generator.multivariate_hypergeometric(counts[part], wanted)
+        if not held_out.any():
+            raise ValueError(
+                f"X has {total} rows, which leaves none to certify with test_size={self.test_size!r}. Pass "
+                "more rows, or a greater test_size."
+            )
+        return held_out
+
+    def _take_fixed(self) -> Any:
+        """Return the calibrator that needs no fit."""
+        if isinstance(self.calibrator, str):
+            return self.calibrator
+        check_is_fitted(self.calibrator)
+        known = np.asarray(getattr(self.calibrator, "classes_", self.classes_))
+        if not np.array_equal(known, self.classes_):
+            raise ValueError(
+                f"calibrator was fitted to the classes {known.tolist()}, but y has {self.classes_.tolist()}. "
+                "Encode the labels as for its fit."
+            )
+        return self.calibrator
+
+    def _fit_calibrator(
+        self, scores: Array, codes: Counts, counts: Counts, generator: np.random.Generator
+    ) -> Any:
+        """Return the calibrator fitted to the rows that do not certify, in random order."""
+        cells = np.flatnonzero(counts)
+        if (codes[cells] == codes[cells[0]]).all():
+            return None
+        # not sorted by score, as a calibrator may divide its rows once more
+        rows = generator.permutation(cells if self._weighted else np.repeat(cells, counts[cells]))
+        metadata = {"sample_weight": counts[rows].astype(np.float64)} if self._weighted else {}
+        return clone(self._resolve_calibrator()).fit(scores[rows, np.newaxis], codes[rows], **metadata)
+
+    def _measure(self, scores: Array, codes: Counts, counts: Counts) -> float:
+        """Return the plug-in cutoff calibration error of the fitted map on the rows that certify."""
+        if self.calibrator_ is None:
+            return float("nan")
+        cells = np.flatnonzero(counts)
+        mapped = check_probabilities(self._calibrated(scores[cells]), "calibrator.predict_proba(X)")
+        grouped = group_outcomes(codes[cells], mapped, counts[cells].astype(np.float64))
+        return float(np.ptp(residual_walk(grouped))) / grouped.total
+
+    def _margin(self, confidence: float, method: str) -> float:
+        return cutoff_bound(self.certified_size_, confidence, method, base_rate=self.mean_)
+
+    def _calibrated(self, scores: Array) -> Array:
+        """Return what the fitted calibrator makes of the scores."""
+        return scores if isinstance(self.calibrator_, str) else event_probability(self.calibrator_, scores)
+
+    def _map_scores(self, scores: Array) -> Array:
+        return self._calibrated(scores) if self.accepted_ else np.full(scores.shape, self.mean_)
+
+
+def _unwrapped(calibrator: Any) -> Any:
+    return calibrator.estimator if isinstance(calibrator, FrozenEstimator) else calibrator
+
+
+def _event_rate(counts: Counts, codes: Counts) -> float:
+    return float(counts @ codes / counts.sum())

@@ -1,0 +1,340 @@
+"""The two-step procedure: division of the rows, what is measured, when a map is dropped, what is promised."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+from benchmarks.certificate_coverage import TRUTHS
+from sklearn_calib._core._bounds import cutoff_bound
+from sklearn_calib.calibrators import CertifiedCalibrator, IsotonicCalibrator, PlattCalibrator
+from sklearn_calib.calibrators._base import BinaryCalibrator
+from tests._references import cutoff_by_enumeration
+
+METHODS = ("asymptotic", "dkw", "paper")
+
+
+class Keeper(BinaryCalibrator):
+    """Remembers what it was given and maps every score to ``value``, or to itself."""
+
+    def __init__(self, value=None):
+        self.value = value
+
+    def _score_kind(self):
+        return "probability"
+
+    def fit(self, X, y, sample_weight=None):
+        self.given_ = np.asarray(X).copy(), np.asarray(y).copy(), sample_weight
+        return super().fit(X, y, sample_weight)
+
+    def _fit_grouped(self, grouped):
+        self.grouped_ = grouped
+
+    def _map_scores(self, scores):
+        return scores if self.value is None else np.full(scores.shape, float(self.value))
+
+
+def sample(n=400, power=1.0, seed=0, digits=1):
+    rng = np.random.default_rng(seed)
+    p = np.round(rng.random(n), digits)
+    return p, (rng.random(n) < p**power).astype(int)
+
+
+def table(scores, y, weight=None):
+    """Return the counts of each pair of score and class."""
+    weight = np.ones(len(y), dtype=int) if weight is None else np.asarray(weight)
+    keys = sorted({(s, c) for s, c in zip(scores, y, strict=True)})
+    return {key: int(weight[(scores == key[0]) & (y == key[1])].sum()) for key in keys}
+
+
+@pytest.mark.parametrize("stratify", [True, False])
+@pytest.mark.parametrize("test_size", [0.5, 0.3])
+def test_rows_are_divided_and_the_other_part_measures(stratify, test_size):
+    p, y = sample()
+    calibrator = CertifiedCalibrator(Keeper(), test_size, stratify, random_state=0).fit(p, y)
+    X, labels, weight = calibrator.calibrator_.given_
+    assert X.shape[1] == 1
+    assert weight is None
+    fitted, everything = table(X[:, 0], labels), table(p, y)
+    left = {key: everything[key] - fitted.get(key, 0) for key in everything}
+    assert min(left.values()) >= 0
+    size = sum(left.values())
+    assert size == calibrator.certified_size_ == pytest.approx(400 * test_size, abs=1)
+    positives = sum(count for (_, c), count in left.items() if c == 1)
+    assert calibrator.certified_event_rate_ == positives / size
+    if stratify:
+        assert positives == round(test_size * y.sum())
+    scores, classes = np.array(list(left)).T
+    expected = cutoff_by_enumeration(classes, scores, np.array(list(left.values())))
+    assert calibrator.cutoff_error_ == pytest.approx(expected, abs=1e-14)
+    assert calibrator.mean_ == pytest.approx(y.mean(), rel=1e-14)
+
+
+def test_every_row_has_the_same_chance():
+    p, y = np.repeat([0.2, 0.8], 5), np.tile([0, 1], 5)
+    for stratify in (True, False):
+        seen = np.zeros(4)
+        for seed in range(600):
+            fitted = CertifiedCalibrator(Keeper(), 0.4, stratify, random_state=seed).fit(p, y).calibrator_
+            # a part of one class cannot be fitted; it is as likely to be of the other class
+            if fitted is not None:
+                counts = table(fitted.given_[0][:, 0], fitted.given_[1])
+                seen += [counts.get(key, 0) for key in table(p, y)]
+        share = seen / seen.sum()
+        np.testing.assert_allclose(share, np.array([3, 2, 2, 3]) / 10, atol=0.02)
+
+
+def test_rows_are_not_handed_on_in_order():
+    p, y = sample(digits=6)
+    X, _, _ = CertifiedCalibrator(Keeper(), random_state=0).fit(p, y).calibrator_.given_
+    assert abs(np.corrcoef(X[:, 0], np.arange(X.shape[0]))[0, 1]) < 0.2
+
+
+def test_weights_are_counts_that_are_divided():
+    p, y = sample(60)
+    w = np.random.default_rng(1).integers(0, 5, 60)
+    weighted = CertifiedCalibrator(Keeper(), random_state=0).fit(p, y, w)
+    repeated = CertifiedCalibrator(Keeper(), random_state=0).fit(np.repeat(p, w), np.repeat(y, w))
+    X, labels, counts = weighted.calibrator_.given_
+    again, others, none = repeated.calibrator_.given_
+    assert none is None
+    assert table(X[:, 0], labels, counts) == table(again[:, 0], others)
+    for name in ("cutoff_error_", "certificate_", "mean_", "certified_size_", "tolerance_"):
+        assert getattr(weighted, name) == getattr(repeated, name)
+    with pytest.raises(ValueError, match="sample_weight must hold whole numbers"):
+        CertifiedCalibrator().fit(p, y, w + 0.5)
+    with pytest.raises(ValueError, match="sample_weight stands for 2000000000 rows"):
+        CertifiedCalibrator().fit([0.1, 0.2], [0, 1], [10**9, 10**9])
+
+
+def test_acceptance_is_a_comparison_with_the_tolerance():
+    p, y = sample()
+    error = CertifiedCalibrator(Keeper(0.4), random_state=0).fit(p, y).cutoff_error_
+    assert error > 0
+    for tolerance, accepted in ((error, True), (np.nextafter(error, 0), False), (0, False), (1, True)):
+        calibrator = CertifiedCalibrator(Keeper(0.4), tolerance=tolerance, random_state=0).fit(p, y)
+        assert calibrator.accepted_ is accepted
+        np.testing.assert_array_equal(calibrator.transform(p), np.full(400, 0.4 if accepted else y.mean()))
+        assert calibrator.tolerance_ == tolerance
+    sharp = CertifiedCalibrator(Keeper(), confidence=0.9, random_state=0).fit(p, y)
+    assert sharp.tolerance_ == cutoff_bound(sharp.certified_size_, 0.9, base_rate=y.mean())
+    paper = CertifiedCalibrator(Keeper(), tolerance="paper", confidence=0.9, random_state=0).fit(p, y)
+    expected = (20 + math.sqrt(2 * math.log(20))) / math.sqrt(paper.certified_size_)
+    assert paper.tolerance_ == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_certificate_is_error_and_margin(method):
+    p, y = sample(100_000)
+    kept = CertifiedCalibrator(Keeper(), method=method, confidence=0.9, random_state=0).fit(p, y)
+    assert kept.accepted_
+    margin = cutoff_bound(50_000, 0.9, method, base_rate=y.mean())
+    assert kept.margin_ == pytest.approx(margin)
+    assert kept.certificate_ == pytest.approx(kept.cutoff_error_ + margin)
+    dropped = CertifiedCalibrator(Keeper(0.9), 0.5, False, method=method, random_state=0).fit(p, y)
+    assert not dropped.accepted_
+    margin = cutoff_bound(50_000, 0.95, method, base_rate=y.mean())
+    gap = abs(y.mean() - dropped.certified_event_rate_)
+    assert gap > 1e-5
+    assert dropped.certificate_ == pytest.approx(gap + margin / 2)
+    for calibrator in (kept, dropped):
+        assert calibrator.cutoff_certificate(0.99, method) > calibrator.certificate_
+        same = calibrator.cutoff_certificate(calibrator.confidence, method)
+        assert same == calibrator.certificate_
+    assert CertifiedCalibrator(Keeper(), method="paper", random_state=0).fit(p[:60], y[:60]).certificate_ == 1
+
+
+def test_platt_is_dropped_where_no_curve_is_right():
+    """Figure 4 of the paper: the error stays, whatever the number of rows."""
+    truth = TRUTHS["four atoms"]
+    scores, y = truth.draw(20_000, np.random.default_rng(0))
+    calibrator = CertifiedCalibrator(PlattCalibrator(link="identity"), random_state=0).fit(scores, y)
+    assert not calibrator.accepted_
+    assert calibrator.cutoff_error_ == pytest.approx(0.243, abs=0.01)
+    np.testing.assert_array_equal(calibrator.transform(scores), y.mean())
+    # while maps that may turn are kept, and keep the information
+    tree = CertifiedCalibrator(DecisionTreeClassifier(), random_state=0).fit(scores, y)
+    assert tree.accepted_
+    np.testing.assert_array_equal(tree.transform(truth.score), truth.event)
+    # so few rows refute nothing
+    assert (
+        CertifiedCalibrator(PlattCalibrator(link="identity"), random_state=0)
+        .fit(scores[:100], y[:100])
+        .accepted_
+    )
+
+
+def test_right_maps_are_seldom_dropped():
+    truth, rng = TRUTHS["calibrated"], np.random.default_rng(5)
+    kept = [CertifiedCalibrator("passthrough").fit(*truth.draw(300, rng)).accepted_ for _ in range(100)]
+    assert np.mean(kept) >= 0.95
+
+
+def error_in_the_population(truth, calibrator):
+    mapped = calibrator.transform(truth.score)
+    value, cell = np.unique(mapped, return_inverse=True)
+    residual = np.bincount(cell, weights=truth.mass * (truth.event - mapped), minlength=value.size)
+    walk = np.concatenate([[0.0], np.cumsum(residual)])
+    return walk.max() - walk.min()
+
+
+@pytest.mark.parametrize(
+    "calibrator",
+    [IsotonicCalibrator(), PlattCalibrator(link="identity"), KNeighborsClassifier(15), "passthrough"],
+    ids=repr,
+)
+@pytest.mark.parametrize("stratify", [True, False])
+def test_certificates_hold_as_often_as_they_say(calibrator, stratify):
+    """At 80 % confidence; nearest neighbours give a map that goes up and down."""
+    repetitions, confidence = 30, 0.8
+    lowest = binom.ppf(1e-5, repetitions, confidence)
+    rng = np.random.default_rng(2)
+    for name in ("calibrated", "over-confident", "wave", "reversed", "four atoms", "atoms, rare"):
+        truth, held, kept = TRUTHS[name], np.zeros(3), []
+        for _ in range(repetitions):
+            fitted = CertifiedCalibrator(calibrator, stratify=stratify, random_state=rng)
+            fitted.fit(*truth.draw(300, rng))
+            bounds = [fitted.cutoff_certificate(confidence, method) for method in METHODS]
+            held += error_in_the_population(truth, fitted) <= np.array(bounds) + 1e-12
+            kept.append(fitted.accepted_)
+        assert (held >= lowest).all(), name
+        if calibrator == "passthrough":
+            assert np.mean(kept) == (name not in ("reversed", "four atoms")), name
+
+
+def test_certificate_could_fail():
+    """Without the margin it would: the measured error of a right map is always too small or too large."""
+    truth, rng = TRUTHS["two atoms"], np.random.default_rng(3)
+    below = 0
+    for _ in range(200):
+        fitted = CertifiedCalibrator("passthrough").fit(*truth.draw(300, rng))
+        below += fitted.accepted_ and fitted.cutoff_error_ < error_in_the_population(truth, fitted)
+    assert below > 20
+
+
+def test_stratification_makes_the_deviation_smaller():
+    """The claim behind the margin: if the classes are divided separately V_1 + V_0 is smaller in law."""
+    rng = np.random.default_rng(4)
+    deviations = {True: [], False: []}
+    for _ in range(3000):
+        # worst case: the scores of both classes are uniform and continuous, seen through 400 fine cells
+        y = rng.random(400) < 0.5
+        for stratify, found in deviations.items():
+            if stratify:
+                n_1 = int(y.sum() * 0.5 + 0.5)
+                n_0 = int((400 - y.sum()) * 0.5 + 0.5)
+            else:
+                n_1 = rng.binomial(200, 0.5)
+                n_0 = 200 - n_1
+            n, total = n_1 + n_0, 0.0
+            for count in (n_1, n_0):
+                u = np.sort(rng.random(count))
+                steps = np.arange(count + 1) / n
+                # just before and just after each row
+                walk = np.concatenate([[0.0], steps[:-1] - u / 2, steps[1:] - u / 2, [count / n - 0.5]])
+                total += walk.max() - walk.min()
+            found.append(total * np.sqrt(n))
+    for share in (0.5, 0.8, 0.9, 0.95):
+        with_, without = (np.quantile(deviations[key], share) for key in (True, False))
+        assert with_ <= without + 0.01
+        assert with_ <= cutoff_bound(1, share)
+
+
+def test_a_part_without_one_class_gives_the_mean():
+    p, y = np.linspace(0.1, 0.9, 40), np.arange(40) == 39
+    seen = set()
+    for seed in range(20):
+        calibrator = CertifiedCalibrator(stratify=False, random_state=seed).fit(p, y)
+        seen.add(calibrator.calibrator_ is None)
+        if calibrator.calibrator_ is None:
+            assert not calibrator.accepted_
+            assert math.isnan(calibrator.cutoff_error_)
+            np.testing.assert_array_equal(calibrator.transform(p), 1 / 40)
+            expected = abs(1 / 40 - 1 / 20) + calibrator.margin_ / 2
+            assert calibrator.certificate_ == pytest.approx(expected)
+        assert CertifiedCalibrator(random_state=seed).fit(p, y).calibrator_ is not None
+    assert seen == {True, False}
+
+
+def test_what_is_fixed_is_certified_by_all_rows():
+    p, y = sample(300)
+    labels = np.where(y == 1, "yes", "no")
+    frozen = FrozenEstimator(IsotonicCalibrator().fit(*sample(500, seed=9))).estimator
+    plain = CertifiedCalibrator("passthrough", tolerance=1.0).fit(p, labels)
+    np.testing.assert_array_equal(plain.transform(p), p)
+    assert plain.certified_size_ == 300
+    assert plain.cutoff_error_ == pytest.approx(cutoff_by_enumeration(y, p, np.ones(300)), abs=1e-14)
+    with pytest.raises(ValueError, match="Pass probabilities"):
+        CertifiedCalibrator("passthrough").fit(p * 3, y)
+    kept = CertifiedCalibrator(FrozenEstimator(frozen), tolerance=1.0).fit(p, y)
+    assert kept.certified_size_ == 300
+    np.testing.assert_array_equal(kept.transform(p), frozen.transform(p))
+    np.testing.assert_array_equal(kept.calibrator_.estimator.y_thresholds_, frozen.y_thresholds_)
+    with pytest.raises(ValueError, match="fitted to the classes"):
+        CertifiedCalibrator(FrozenEstimator(frozen)).fit(p, labels)
+    with pytest.raises(NotFittedError):
+        CertifiedCalibrator(FrozenEstimator(IsotonicCalibrator())).fit(p, y)
+    with pytest.raises(ValueError, match="outside"):
+        CertifiedCalibrator(FrozenEstimator(PlattCalibrator().fit(p, y))).fit(p * 3, y)
+
+
+@pytest.mark.parametrize("model", [LogisticRegression(), GaussianNB(), DecisionTreeClassifier(max_depth=2)])
+def test_any_classifier_of_one_score(model):
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=500)
+    y = np.where(rng.random(500) < 1 / (1 + np.exp(-scores)), "b", "a")
+    calibrator = CertifiedCalibrator(model, random_state=0).fit(scores, y)
+    assert calibrator.accepted_
+    expected = calibrator.calibrator_.predict_proba(scores[:, None])[:, 1]
+    np.testing.assert_array_equal(calibrator.transform(scores), expected)
+    weighted = CertifiedCalibrator(model, random_state=0).fit(scores, y, np.full(500, 2))
+    assert weighted.certified_size_ == pytest.approx(500, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"calibrator": "isotonic"}, ValueError, "calibrator must be one of 'passthrough'"),
+        ({"calibrator": PlattCalibrator}, TypeError, "pass an instance"),
+        ({"calibrator": 3}, TypeError, "calibrator must have fit and predict_proba"),
+        ({"test_size": 1.0}, ValueError, "test_size"),
+        ({"test_size": 3}, ValueError, "test_size"),
+        ({"stratify": "y"}, TypeError, "stratify must be True or False"),
+        ({"tolerance": "loose"}, ValueError, "tolerance must be one of 'sharp', 'paper'"),
+        ({"tolerance": -0.1}, ValueError, "tolerance must not be negative"),
+        ({"tolerance": True}, TypeError, "tolerance must be"),
+        ({"confidence": 0}, ValueError, "confidence"),
+        ({"method": "exact"}, ValueError, "method must be one of"),
+        ({"random_state": -1}, ValueError, "random_state"),
+        ({"test_size": 0.01}, ValueError, "X has 4 rows, which leaves none to certify"),
+    ],
+)
+def test_bad_parameters(parameters, error, message):
+    with pytest.raises(error, match=message):
+        CertifiedCalibrator(**parameters).fit([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+
+
+def test_certificate_refuses_what_it_cannot_say():
+    calibrator = CertifiedCalibrator(random_state=0)
+    with pytest.raises(NotFittedError):
+        calibrator.cutoff_certificate()
+    calibrator.fit(*sample())
+    with pytest.raises(ValueError, match="confidence"):
+        calibrator.cutoff_certificate(1.0)
+    with pytest.raises(ValueError, match="method"):
+        calibrator.cutoff_certificate(method="hoeffding")
+
+
+def test_same_seed_same_division_and_none_differs():
+    p, y = sample(digits=6)
+    first, second = (CertifiedCalibrator(random_state=3).fit(p, y).calibrator_.slope_ for _ in range(2))
+    assert first == second
+    other = {CertifiedCalibrator().fit(p, y).calibrator_.slope_ for _ in range(3)}
+    assert len(other) == 3
