@@ -2,5 +2,6 @@
 
 from sklearn_calib.plot._curve import ReliabilityCurve
 from sklearn_calib.plot._reliability import ReliabilityDisplay
+from sklearn_calib.plot._test_display import TestDisplay
 
-__all__ = ["ReliabilityCurve", "ReliabilityDisplay"]
+__all__ = ["ReliabilityCurve", "ReliabilityDisplay", "TestDisplay"]

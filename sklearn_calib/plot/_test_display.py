@@ -1,0 +1,451 @@
+"""The null distribution of a test of calibration with what was observed."""
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_calib._validation import check_fraction, check_option
+from sklearn_calib.inference import CalibrationTest, CalibrationTestResult
+from sklearn_calib.plot._estimator import positive_column, predicted_probabilities
+from sklearn_calib.plot._matplotlib import BLUE, GREY, VERMILION, new_axes
+from sklearn_calib.plot._null import (
+    NullCurve,
+    NullHistogram,
+    ScaleEvidence,
+    null_curve,
+    null_histogram,
+    scale_evidence,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.lines import Line2D
+
+__all__ = ["TestDisplay"]
+
+_KINDS = ("auto", "null", "scales")
+_TAILS = ("upper", "lower", "two-sided")
+_PALE = "0.78"
+# Height of the axes over the highest bar, with a legend above it.
+_ROOM = 1.5
+_OBSERVED = "sklearn_calib.observed"
+_ADVICE = "Run a test that keeps its draws, such as TCal() or CutoffTest(method='monte_carlo')"
+
+
+class TestDisplay:
+    """What a test of calibration saw, beside what it would see if the predictions were calibrated.
+
+    Make one with :meth:`from_predictions` or :meth:`from_estimator`, which run a test, or with
+    :meth:`from_result`. There are two pictures. "null": the distribution of the statistic under the null
+    hypothesis, redrawn or in theory, with the observed statistic as a line; what lies as far out or farther
+    is dark, and its share is the p-value. "scales": for a test that looks at several numbers of bins, the
+    statistic of each in units of its null standard deviation.
+
+    Parameters
+    ----------
+    result : CalibrationTestResult
+        What to show.
+    name : str, default=None
+        Title of the legend; the name of the test by default.
+
+    Attributes
+    ----------
+    result : CalibrationTestResult
+        What is shown.
+    ax_ : matplotlib Axes
+        Axes with the picture, after :meth:`plot`.
+    figure_ : matplotlib Figure
+        Figure containing it.
+    kind_ : {"null", "scales"}
+        Which picture it is.
+    observed_ : matplotlib Line2D
+        "null": the line at the observed statistic. "scales": the points, one for each number of bins.
+    null_ : matplotlib BarContainer, Line2D or LineCollection
+        "null": the bars of all redrawn samples that are less extreme, or the density. "scales": the stems
+        from 0, the expectation under the null hypothesis.
+    tail_ : matplotlib BarContainer, Collection or Line2D
+        What speaks against the null hypothesis. "null": the bars or the area at least as extreme as
+        observed. "scales": the filled points, whose own p-value is at most ``level``.
+    critical_ : matplotlib Line2D or None
+        "scales": the critical value.
+
+    See Also
+    --------
+    ReliabilityDisplay : Where and how far the predictions are off.
+
+    Notes
+    -----
+    The histogram has an edge at the observed statistic, so that no bar holds draws of both kinds; draws that
+    only rounding parts from it count as ties. With N draws the p-value counts the observed sample too, and is
+    1 / (N + 1) where nothing is dark. For T-Cal with ``combine="min-p"`` the statistic is a p-value, small
+    ones are extreme, and ties are broken by the standardised statistic: the dark part can then be more than
+    the p-value. The axis is logarithmic where such statistics span more than a factor of 20.
+
+    The critical value of "scales" is that of the largest standardised statistic among the draws, where this
+    is what the test compares; otherwise the normal one of a single scale, which is approximate, and too small
+    for few bins.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> import numpy as np
+    >>> from sklearn_calib.inference import CutoffTest
+    >>> from sklearn_calib.plot import TestDisplay
+    >>> p = np.linspace(0.05, 0.95, 50)
+    >>> test = CutoffTest(n_resamples=199, random_state=0)
+    >>> display = TestDisplay.from_predictions(test, p > 0.4, p)
+    >>> display.kind_
+    'null'
+    >>> print(display.observed_.get_label())
+    observed 3.17, p-value 0.01
+    >>> plt.close(display.figure_)
+    """
+
+    # the name does not make it a case for pytest
+    __test__: ClassVar[bool] = False
+
+    ax_: "Axes"
+    figure_: "Figure | SubFigure"
+    kind_: str
+    observed_: "Line2D"
+    null_: Any
+    tail_: Any
+    critical_: "Line2D | None"
+
+    def __init__(self, result: CalibrationTestResult, *, name: str | None = None) -> None:
+        self.result = result
+        self.name = name
+
+    @classmethod
+    def from_result(
+        cls,
+        result: CalibrationTestResult,
+        *,
+        name: str | None = None,
+        ax: "Axes | None" = None,
+        **plot_params: Any,
+    ) -> Self:
+        """Draw the result of a test.
+
+        Parameters
+        ----------
+        result : CalibrationTestResult
+            What ``test`` returned, or ``result_`` of a fitted test.
+        name : str, default=None
+            Title of the legend; the name of the test by default.
+        ax : matplotlib Axes, default=None
+            Where to draw; a new figure by default.
+        **plot_params : dict
+            Passed to :meth:`plot`.
+
+        Returns
+        -------
+        TestDisplay
+
+        Raises
+        ------
+        TypeError
+            If ``result`` is not the result of a test.
+        ValueError
+            If it does not hold what is to be drawn; the message says what to do.
+        ImportError
+            If matplotlib is not installed.
+        """
+        if not isinstance(result, CalibrationTestResult):
+            raise TypeError(
+                f"result must be a CalibrationTestResult, got {type(result).__name__}. Pass what test() "
+                "returns, or result_ of a fitted test."
+            )
+        return cls(result, name=name).plot(ax, **plot_params)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        test: CalibrationTest,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        pos_label: Any = None,
+        labels: ArrayLike | None = None,
+        name: str | None = None,
+        ax: "Axes | None" = None,
+        **plot_params: Any,
+    ) -> Self:
+        """Run a test on predictions, and draw its result.
+
+        Parameters
+        ----------
+        test : CalibrationTest
+            The test; it is not fitted.
+        y_true : array-like of shape (n,)
+            Outcomes.
+        y_proba : array-like of shape (n,), (n, 1), (n, 2) or (n, K)
+            Predicted probabilities.
+        sample_weight : array-like of shape (n,), default=None
+            Frequencies.
+        pos_label : label, default=None
+            The positive class of two.
+        labels : array-like of shape (K,), default=None
+            The labels of three or more columns.
+        name : str, default=None
+            Title of the legend; the name of the test by default.
+        ax : matplotlib Axes, default=None
+            Where to draw; a new figure by default.
+        **plot_params : dict
+            Passed to :meth:`plot`.
+
+        Returns
+        -------
+        TestDisplay
+
+        Raises
+        ------
+        TypeError
+            If ``test`` is not a test of calibration.
+        ValueError
+            If an argument is malformed, as ``test.test`` says; or the result does not hold what is to be
+            drawn.
+        ImportError
+            If matplotlib is not installed.
+        """
+        _check_test(test)
+        result = test.test(y_true, y_proba, sample_weight=sample_weight, pos_label=pos_label, labels=labels)
+        return cls.from_result(result, name=name, ax=ax, **plot_params)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        test: CalibrationTest,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        *,
+        pos_label: Any = None,
+        **params: Any,
+    ) -> Self:
+        """Run a test on the probabilities that a fitted classifier predicts, and draw its result.
+
+        Parameters
+        ----------
+        test : CalibrationTest
+            The test; it is not fitted.
+        estimator : object
+            Fitted classifier, or pipeline that ends in one, with ``predict_proba`` and ``classes_``.
+        X : array-like of shape (n, n_features)
+            Data on which it predicts; not those it was trained on.
+        y : array-like of shape (n,)
+            Their labels.
+        pos_label : label, default=None
+            The positive class of two; ``classes_[1]`` by default.
+        **params : dict
+            Passed to :meth:`from_predictions`, among them ``sample_weight``, ``name`` and ``ax``.
+
+        Returns
+        -------
+        TestDisplay
+
+        Raises
+        ------
+        TypeError
+            If ``test`` is not a test of calibration, or the estimator does not predict probabilities.
+        ValueError
+            As :meth:`from_predictions`; or if the estimator has three classes or more, and the test is for
+            two.
+        """
+        _check_test(test)
+        proba, classes = predicted_probabilities(estimator, X)
+        if len(classes) > 2:
+            return cls.from_predictions(test, y, proba, pos_label=pos_label, labels=classes, **params)
+        y_proba, pos_label = positive_column(proba, classes, pos_label)
+        return cls.from_predictions(test, y, y_proba, pos_label=pos_label, **params)
+
+    def plot(
+        self,
+        ax: "Axes | None" = None,
+        *,
+        kind: Literal["auto", "null", "scales"] = "auto",
+        level: float = 0.05,
+        name: str | None = None,
+        show_legend: bool = True,
+        **line_params: Any,
+    ) -> Self:
+        """Draw the picture.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; a new figure by default. Its size and the style in force are left alone.
+        kind : {"auto", "null", "scales"}, default="auto"
+            The null distribution, or the evidence of each scale. "auto" is the former where the result knows
+            it, else the latter.
+        level : float, default=0.05
+            Level of the critical value and of the filled points of "scales", in (0, 1).
+        name : str, default=None
+            Title of the legend; the display's own by default.
+        show_legend : bool, default=True
+            Whether to draw the legend.
+        **line_params : dict
+            Properties of the line or points of what was observed, such as ``color`` or ``linewidth``.
+
+        Returns
+        -------
+        TestDisplay
+            The display itself.
+
+        Raises
+        ------
+        ValueError
+            If the result does not hold what is to be drawn, the statistic is not finite, or a parameter is
+            wrong.
+        ImportError
+            If matplotlib is not installed.
+        """
+        check_option(kind, "kind", _KINDS)
+        level = check_fraction(level, "level")
+        shown = self._content(kind, level)
+        ax = new_axes(6.4, 4.2) if ax is None else ax
+        if isinstance(shown, ScaleEvidence):
+            self.kind_ = "scales"
+            self._draw_scales(ax, shown, level, line_params)
+        else:
+            self.kind_, self.critical_ = "null", None
+            if isinstance(shown, NullHistogram):
+                self._draw_histogram(ax, shown)
+                highest = float(shown.counts.max())
+            else:
+                self._draw_curve(ax, shown)
+                highest = shown.top
+            self._draw_observed(ax, highest, line_params)
+            ax.set_ylim(0.0, (_ROOM if show_legend else 1.1) * highest)
+        if show_legend:
+            title = name or self.name or self.result.test
+            ax.legend(loc="best", title=title.replace("$", r"\$"))
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _content(self, kind: str, level: float) -> NullHistogram | NullCurve | ScaleEvidence:
+        """Return what is drawn, or raise if the result does not hold it."""
+        result = self.result
+        check_option(result.tail, "result.tail", _TAILS)
+        known = result.null_distribution is not None or bool(result.null_law)
+        if kind == "null" or (kind == "auto" and known):
+            if not known:
+                raise ValueError(
+                    f"kind='null' needs a null distribution, which this result of {result.test!r} "
+                    f"({result.method}) does not hold. {_ADVICE}"
+                    + (", or draw kind='scales'." if scale_evidence(result, level) else ".")
+                )
+            if not np.isfinite(result.statistic):
+                raise ValueError(
+                    f"The statistic of {result.test!r} is {result.statistic}, which has no place on an axis. "
+                    f"The p-value is {result.pvalue:.3g}: {result.reason}."
+                )
+            if result.null_distribution is None:
+                return null_curve(result.null_law, result.statistic, result.tail)
+            return null_histogram(result.null_distribution, result.statistic, result.tail)
+        evidence = scale_evidence(result, level)
+        if evidence is None:
+            raise ValueError(
+                f"The result of {result.test!r} ({result.method}) holds "
+                + ("" if kind == "scales" else "no null distribution and ")
+                + "no scales to draw. "
+                + ("Draw kind='null'." if known else f"{_ADVICE}.")
+            )
+        return evidence
+
+    def _draw_histogram(self, ax: "Axes", shown: NullHistogram) -> None:
+        left, width = shown.edges[:-1], np.diff(shown.edges)
+        parts = []
+        for chosen, color, text in (
+            (~shown.extreme, _PALE, "draws less extreme"),
+            (shown.extreme, BLUE, "draws as extreme or more"),
+        ):
+            counts = shown.counts[chosen]
+            parts.append(
+                ax.bar(
+                    left[chosen],
+                    counts,
+                    width[chosen],
+                    align="edge",
+                    color=color,
+                    edgecolor=ax.get_facecolor(),
+                    linewidth=0.5,
+                    zorder=2,
+                    label=f"{counts.sum()} {text}" if counts.size else "",
+                )
+            )
+        self.null_, self.tail_ = parts
+        if shown.log:
+            ax.set_xscale("log")
+        ax.set_ylabel("Number of draws")
+
+    def _draw_curve(self, ax: "Axes", shown: NullCurve) -> None:
+        (self.null_,) = ax.plot(
+            shown.x,
+            shown.density,
+            color=GREY,
+            linewidth=1.5,
+            zorder=3,
+            label=_law_in_words(self.result.null_law),
+        )
+        self.tail_ = ax.fill_between(
+            shown.x,
+            shown.density,
+            where=shown.extreme,
+            color=BLUE,
+            linewidth=0,
+            zorder=2,
+            label="as extreme or more",
+        )
+        ax.set_ylabel("Density")
+
+    def _draw_observed(self, ax: "Axes", height: float, line_params: dict[str, Any]) -> None:
+        result = self.result
+        line: dict[str, Any] = {"color": VERMILION, "linestyle": (0, (6, 2)), "linewidth": 2.2, "zorder": 4}
+        line |= {"label": f"observed {result.statistic:.3g}, p-value {result.pvalue:.3g}"} | line_params
+        (self.observed_,) = ax.plot([result.statistic] * 2, [0.0, 1.02 * height], gid=_OBSERVED, **line)
+        ax.set_xlabel("Statistic under the null hypothesis")
+
+    def _draw_scales(
+        self, ax: "Axes", shown: ScaleEvidence, level: float, line_params: dict[str, Any]
+    ) -> None:
+        strong = shown.pvalues <= level
+        point: dict[str, Any] = {"color": BLUE, "linestyle": "none", "marker": "o", "markersize": 6.5}
+        hollow = {"markerfacecolor": ax.get_facecolor(), "label": f"p-value above {level:g}", "zorder": 4}
+        (self.observed_,) = ax.plot(shown.n_bins, shown.z, gid=_OBSERVED, **point | hollow | line_params)
+        color = self.observed_.get_color()
+        (self.tail_,) = ax.plot(
+            shown.n_bins[strong],
+            shown.z[strong],
+            **point | line_params | {"label": f"p-value of the scale at most {level:g}", "zorder": 5},
+        )
+        self.null_ = ax.vlines(shown.n_bins, 0.0, shown.z, color=color, linewidth=1.4, zorder=3)
+        ax.axhline(0.0, color=GREY, linewidth=1.0, zorder=1)
+        self.critical_ = ax.axhline(
+            shown.critical,
+            color=VERMILION,
+            linestyle=(0, (6, 2)),
+            linewidth=1.5,
+            zorder=2,
+            label=f"{level:g} critical value {shown.critical_name}",
+        )
+        ax.set_xscale("log", base=2)
+        ax.set_xlim(shown.n_bins[0] / 1.6, shown.n_bins[-1] * 1.6)
+        ax.set_xlabel("Number of bins")
+        ax.set_ylabel("Statistic / null standard deviation")
+
+
+def _law_in_words(law: str) -> str:
+    if law == "brownian range":
+        return "law of the range of Brownian motion"
+    chi2 = law.removeprefix("chi2(").removesuffix(")")
+    return "normal law" if chi2 == law else f"chi-squared law, {chi2} df"
+
+
+def _check_test(test: Any) -> None:
+    if not isinstance(test, CalibrationTest):
+        shown = f"the class {test.__name__}" if isinstance(test, type) else repr(test)
+        raise TypeError(f"test must be a test of calibration, such as TCal(), got {shown}.")
