@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes
 
-__all__ = ["MAX_CELLS", "draw_outcomes", "draw_positives", "monte_carlo_pvalue"]
+__all__ = ["MAX_CELLS", "draw_outcomes", "draw_positives", "monte_carlo_pvalue", "spawn"]
 
 #: Numbers drawn at a time (or one draw, if that takes more): bounds the memory, does not change the draws.
 MAX_CELLS = 1 << 18
@@ -44,7 +44,7 @@ def draw_positives(
     n_groups = prob.shape[0]
     light = min(int(weight.max()), _LIGHT)
     # every layer has a stream of its own, read draw after draw: the size of the chunks cannot matter
-    *layers, binomial = _spawn(generator, light + 1)
+    *layers, binomial = spawn(generator, light + 1)
     single = light == 1
     heavy = np.flatnonzero(weight > _LIGHT)
     members = [np.flatnonzero((weight >= layer) & (weight <= _LIGHT)) for layer in range(1, light + 1)]
@@ -66,7 +66,11 @@ def draw_positives(
 
 
 def draw_outcomes(
-    grouped: GroupedOutcomes, n_draws: int, generator: np.random.Generator, max_cells: int = MAX_CELLS
+    grouped: GroupedOutcomes,
+    n_draws: int,
+    generator: np.random.Generator,
+    max_cells: int = MAX_CELLS,
+    truth: Array | None = None,
 ) -> Iterator[tuple[Array, Array]]:
     """Redraw whole samples: the predictions with replacement, then their outcomes from them.
 
@@ -74,15 +78,17 @@ def draw_outcomes(
     ----------
     grouped, n_draws, generator, max_cells
         As in :func:`draw_positives`.
+    truth : ndarray of shape (groups,) or None
+        Event probabilities of the groups; None takes the predictions.
 
     Yields
     ------
     count, positives : ndarrays of shape (groups, r)
         The number of rows, and of positive rows, of each group in the next r draws.
     """
-    prob, weight = grouped.prob, grouped.weight
+    prob, weight = grouped.prob if truth is None else truth, grouped.weight
     n_groups, n = prob.shape[0], int(grouped.total)
-    choice, outcome = _spawn(generator, 2)
+    choice, outcome = spawn(generator, 2)
     if n <= _LIGHT * n_groups:
         group_of = np.repeat(np.arange(n_groups), weight.astype(np.int64))
         for first, last in _chunks(n_draws, n, max_cells):
@@ -115,7 +121,8 @@ def monte_carlo_pvalue(observed: float, draws: Array, atol: float = 0.0) -> floa
     return float((1 + np.count_nonzero(draws >= threshold)) / (1 + draws.shape[0]))
 
 
-def _spawn(generator: np.random.Generator, n_streams: int) -> list[np.random.Generator]:
+def spawn(generator: np.random.Generator, n_streams: int) -> list[np.random.Generator]:
+    """Return independent generators, seeded by the next numbers of ``generator``."""
     seed = np.random.SeedSequence(generator.integers(1 << 32, size=4).tolist())
     return [np.random.default_rng(child) for child in seed.spawn(n_streams)]
 

@@ -1,5 +1,6 @@
 """T-Cal without resampling: the tail of T from its cumulants, and that of several scales together."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -9,7 +10,14 @@ from scipy.stats import norm
 
 from sklearn_calib._core._null_moments import NullMoments
 
-__all__ = ["FEWEST_PAIRS", "SMALLEST_PVALUE", "any_exceeds", "chain_correlation", "tail_probability"]
+__all__ = [
+    "FEWEST_PAIRS",
+    "SMALLEST_PVALUE",
+    "any_exceeds",
+    "chain_correlation",
+    "relaxed",
+    "tail_probability",
+]
 
 Array = NDArray[np.float64]
 
@@ -51,6 +59,23 @@ def chain_correlation(moments: NullMoments, levels: NDArray[np.intp]) -> Array:
     neighbours = np.divide(moments.covariance[:-1], product, out=np.zeros_like(product), where=product > 0.0)
     neighbours = np.clip(neighbours, 0.0, 1.0)
     return np.array([np.prod(neighbours[first:last]) for first, last in pairwise(levels)])
+
+
+def relaxed(moments: NullMoments, variance: Array, mean: float, spread: float) -> NullMoments:
+    """Return the moments of T - ``mean`` if T is a null statistic plus an independent normal variable.
+
+    The first has ``variance`` and otherwise the shape that ``moments`` describe; the second, the same at all
+    scales, has that ``mean`` and the variance ``spread``.
+    """
+    ratio = np.divide(variance, moments.variance, out=np.zeros_like(variance), where=moments.variance > 0.0)
+    neighbours = np.sqrt(ratio[:-1] * ratio[1:])
+    return replace(
+        moments,
+        statistic=moments.statistic - mean,
+        variance=variance + spread,
+        third_cumulant=moments.third_cumulant * ratio**1.5,
+        covariance=np.append(moments.covariance[:-1] * neighbours, 0.0) + spread,
+    )
 
 
 def any_exceeds(tails: Array, correlation: Array) -> float:

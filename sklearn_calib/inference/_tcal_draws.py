@@ -1,7 +1,7 @@
 """T-Cal by Monte Carlo: statistics of redrawn samples over nested bins, p-values over several scales."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -14,7 +14,7 @@ from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
 from sklearn_calib._core._null import draw_outcomes, draw_positives, monte_carlo_pvalue
 from sklearn_calib._core._null_moments import residual_sums
 
-__all__ = ["Draws", "NestedBins", "combine_draws", "draw_labels", "draw_pairs"]
+__all__ = ["Draws", "NestedBins", "combine_draws", "draw_labels", "draw_pairs", "null_variance"]
 
 Array = NDArray[np.float64]
 
@@ -144,6 +144,34 @@ class Draws:
     drawn: Array
     drawn_z: Array
 
+    def times(self, factor: float) -> "Draws":
+        """Return the draws of the statistics times a positive factor."""
+        return replace(
+            self,
+            observed=factor * self.observed,
+            deviation=factor * self.deviation,
+            drawn=factor * self.drawn,
+        )
+
+    def displaced(self, mean: float, spread: float, noise: Array) -> "Draws":
+        """Return draws to which a normal variable is added, the same for all scales of a draw.
+
+        Its variance is ``spread``, its mean ``mean``; ``noise`` holds standard normal numbers.
+        """
+        deviation = np.sqrt(self.deviation**2 + spread)
+        drawn = self.drawn + (mean + np.sqrt(spread) * noise)[:, np.newaxis]
+        return Draws(
+            self.observed, (self.observed - mean) / deviation, deviation, drawn, (drawn - mean) / deviation
+        )
+
+
+def null_variance(grouped: GroupedOutcomes, bins: NestedBins, law: Array) -> Array:
+    """Return the variance of T of every level, coarse to fine, if ``law`` are the event probabilities."""
+    v = law * (1.0 - law)
+    sums = bins.sums((grouped.weight * v)[:, np.newaxis], (grouped.weight * v * v)[:, np.newaxis])
+    terms = [2.0 * step.inverse**2 @ (a * a - v2)[:, 0] for step, (a, v2) in sums]
+    return np.maximum(np.array(terms[::-1]), 0.0) / grouped.total**2
+
 
 def draw_labels(
     grouped: GroupedOutcomes,
@@ -151,15 +179,21 @@ def draw_labels(
     variance: Array,
     n_resamples: int,
     generator: np.random.Generator,
+    law: Array | None = None,
 ) -> Draws:
-    """Redraw the outcomes; ``variance``, all positive, is the null variance of T of each level."""
+    """Redraw the outcomes; ``variance``, all positive, is the null variance of T of each level.
+
+    They are drawn from ``law``, and T of the draws taken around it; by default these are the predictions.
+    """
+    null = grouped if law is None else replace(grouped, prob=law)
     prob, weight, n = grouped.prob[:, np.newaxis], grouped.weight[:, np.newaxis], grouped.total
-    v = weight * prob * (1.0 - prob)
+    centre = null.prob[:, np.newaxis]
+    v = weight * centre * (1.0 - centre)
     scale = np.array([step.inverse @ total[:, 0] for step, (total,) in bins.sums(v)])[::-1] / n
     deviation = np.maximum(np.sqrt(variance), _ROUNDING * scale)
     buffer = np.empty(0)
 
-    def statistics(positives: NDArray[Any]) -> Array:
+    def statistics(positives: NDArray[Any], prob: Array) -> Array:
         nonlocal buffer
         n_groups, r = positives.shape
         if buffer.shape[0] < 2 * positives.size:
@@ -175,8 +209,9 @@ def draw_labels(
 
     # observed and drawn samples go through the same arithmetic, so that equal samples tie exactly
     single = weight.shape[0] == int(n)
-    observed = statistics((grouped.positives > 0.5 if single else grouped.positives)[:, np.newaxis])
-    drawn = [statistics(positives) for positives in draw_positives(grouped, n_resamples, generator)]
+    own = grouped.positives > 0.5 if single else grouped.positives
+    observed = statistics(own[:, np.newaxis], prob)
+    drawn = [statistics(positives, centre) for positives in draw_positives(null, n_resamples, generator)]
     values = np.concatenate((observed, *drawn))
     z = values / deviation
     return Draws(values[0], z[0], deviation, values[1:], z[1:])

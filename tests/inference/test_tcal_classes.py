@@ -1,0 +1,385 @@
+"""T-Cal for several classes, its other statistics, and its composite null hypothesis."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+from sklearn_calib._core._alcoves import SharedCells, alcoves, shared_alcoves
+from sklearn_calib._core._class_moments import cell_cumulants, cell_statistics, class_moments
+from sklearn_calib._core._grouping import group_outcomes
+from sklearn_calib._core._null_moments import bin_moments
+from sklearn_calib.inference import TCal
+from sklearn_calib.inference._tcal_classes import draw_class_labels, nested_alcoves, sample_labels
+from sklearn_calib.inference._tcal_scales import relaxed_law
+from tests.inference._properties import check_level
+
+
+def sample(n=60, n_classes=3, seed=0, concentration=1.0, power=1.0):
+    """Return labels and predictions; calibrated if ``power`` is 1."""
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.full(n_classes, concentration), n)
+    truth = p**power / (p**power).sum(axis=1, keepdims=True)
+    return (truth.cumsum(axis=1)[:, :-1] < rng.random((n, 1))).sum(axis=1), p
+
+
+def plain_statistic(y, p, m, kind="debiased"):
+    """Return T at one scale, by loops over cells and pairs of rows."""
+    n, total = len(y), 0.0
+    residual = np.eye(p.shape[1])[y] - p
+    code = alcoves(p, m)
+    for cell in set(code.tolist()):
+        rows = np.flatnonzero(code == cell)
+        if kind == "l1":
+            total += np.abs(residual[rows].sum(axis=0)).sum() / n
+            continue
+        for i, j in product(rows, rows):
+            if i != j or kind == "biased":
+                total += residual[i] @ residual[j] / (n * len(rows))
+    return total
+
+
+def one_cell(n):
+    return SharedCells(np.arange(n), np.array([0]), np.array([n]))
+
+
+@pytest.mark.parametrize("kind", ["debiased", "biased", "l1"])
+@pytest.mark.parametrize("n_classes", [3, 5])
+def test_statistic_is_that_of_the_definition(kind, n_classes):
+    y, p = sample(70, n_classes)
+    result = TCal(random_state=0, n_resamples=99, statistic=kind).test(y, p)
+    assert [scale.n_bins for scale in result.scales][:2] == [2, 4]
+    for scale in result.scales:
+        assert scale.statistic == pytest.approx(plain_statistic(y, p, scale.n_bins, kind), abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["biased", "l1"])
+def test_other_statistics_of_a_binary_problem(kind):
+    rng = np.random.default_rng(3)
+    p = np.round(rng.random(60), 2)
+    y = (rng.random(60) < p).astype(int)
+    result = TCal(random_state=0, n_resamples=99, statistic=kind).test(y, p)
+    for scale in result.scales:
+        cell = np.minimum((p * scale.n_bins).astype(int), scale.n_bins - 1)
+        sums = [(y - p)[cell == c].sum() for c in np.unique(cell)]
+        counts = np.unique(cell, return_counts=True)[1]
+        expected = np.abs(sums).sum() if kind == "l1" else (np.square(sums) / counts).sum()
+        assert scale.statistic == pytest.approx(expected / 60, abs=1e-12)
+    by_hand = TCal(smoothness=100.0, random_state=0, n_resamples=99, statistic=kind).test(
+        [1, 0, 1], [0.5, 0.5, 0.4]
+    )
+    # one bin, residual sum .6: l1 .6 / 3, squared l2 .36 / 9
+    assert by_hand.statistic == pytest.approx(0.2 if kind == "l1" else 0.04)
+    assert by_hand.estimate == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(("n_classes", "n"), [(2, 5), (3, 4), (4, 3)])
+def test_moments_by_enumeration(n_classes, n):
+    p = np.random.default_rng(0).dirichlet(np.ones(n_classes), n)
+    for z, exact_third in [(p, False), (np.repeat(p[:1], n, axis=0), True)]:
+        labels = np.array(list(product(range(n_classes), repeat=n)))
+        chance = z[np.arange(n), labels].prod(axis=1)
+        x = np.array([cell_statistics(one_cell(n), y, z)[0] for y in labels])
+        w, kappa = cell_cumulants(one_cell(n), z)
+        assert chance @ x == pytest.approx(0, abs=1e-12)
+        assert chance @ x**2 == pytest.approx(2 * w[0])
+        if exact_third:
+            assert chance @ x**3 == pytest.approx(kappa[0])
+
+
+def test_third_cumulant_of_a_large_cell():
+    # two classes: known from the binary formulas, times 8 for the norm of vectors
+    p = np.random.default_rng(0).uniform(0.05, 0.3, 500)
+    grouped = group_outcomes(np.zeros(500, dtype=np.int64), p)
+    binary = bin_moments(grouped, np.zeros(500, dtype=np.int64))
+    moments = class_moments([one_cell(500)], np.zeros(500, dtype=np.int64), np.column_stack((p, 1 - p)))
+    assert moments.variance[0] == pytest.approx(4 * binary.variance[0])
+    assert moments.pairs[0] == pytest.approx(binary.pairs[0])
+    assert moments.third_cumulant[0] == pytest.approx(8 * binary.third_cumulant[0], rel=0.01)
+
+
+def test_moments_through_either_gram_matrix():
+    # cells of fewer and of more rows than classes
+    rng = np.random.default_rng(1)
+    for n in (3, 4, 9):
+        p = rng.dirichlet(np.ones(5), n)
+        covariance = [np.diag(z) - np.outer(z, z) for z in p]
+        total = sum(covariance)
+        w, kappa = cell_cumulants(one_cell(n), p)
+        assert w[0] == pytest.approx(np.trace(total @ total) - sum(np.trace(c @ c) for c in covariance))
+        mean = p.mean(axis=0, keepdims=True)
+        pair = sum(
+            mean[0, a] * mean[0, b] * ((np.eye(5)[a] - mean[0]) @ (np.eye(5)[b] - mean[0])) ** 3
+            for a, b in product(range(5), repeat=2)
+        )
+        triple = np.trace(total @ total @ total) * (1 - 1 / n) * (1 - 2 / n)
+        assert kappa[0] == pytest.approx(4 * n * (n - 1) * pair + 8 * triple)
+
+
+def test_draws_have_the_moments_that_are_computed():
+    y, p = sample(300, 3)
+    m = np.array([2.0, 4.0, 8.0, 16.0])
+    cells = nested_alcoves(p, m)
+    moments = class_moments(cells, y, p)
+    draws = draw_class_labels(cells, y, p, p, moments.variance, 6000, np.random.default_rng(0))
+    np.testing.assert_allclose(draws.observed, moments.statistic, atol=1e-13)
+    assert np.abs(draws.drawn_z.mean(axis=0)).max() < 4 / np.sqrt(6000)
+    np.testing.assert_allclose(draws.drawn_z.var(axis=0), 1.0, atol=0.12)
+    covariance = np.array([np.cov(draws.drawn[:, k : k + 2].T)[0, 1] for k in range(3)])
+    np.testing.assert_allclose(covariance, moments.covariance[:3], rtol=0.25)
+
+
+def test_sparse_tables_give_the_same_statistic():
+    # many classes: few of the counts of a cell are not zero
+    rng = np.random.default_rng(0)
+    p = np.repeat(rng.dirichlet(np.ones(40), 6), 5, axis=0)
+    y = rng.integers(0, 40, 30)
+    cells = nested_alcoves(p, np.array([2.0]))
+    variance = class_moments(cells, y, p).variance
+    draws = draw_class_labels(cells, y, p, p, variance, 5, np.random.default_rng(0))
+    assert draws.observed[0] == pytest.approx(plain_statistic(y, p, 2))
+
+
+def test_labels_have_their_probabilities():
+    p = np.array([[0.2, 0.0, 0.5, 0.3], [0.0, 0.0, 1.0, 0.0], [0.25, 0.25, 0.25, 0.25]])
+    draws = np.concatenate(list(sample_labels(p, 20_000, np.random.default_rng(0))))
+    assert draws.shape == (20_000, 3)
+    share = np.array([np.bincount(column, minlength=4) / 20_000 for column in draws.T])
+    np.testing.assert_allclose(share, p, atol=0.015)
+    assert (share[p == 0] == 0).all()
+
+
+@pytest.mark.parametrize("combine", ["max", "min-p"])
+def test_pvalue_tends_to_the_exact_one(combine):
+    # the law of T at the only scale that is shared, by enumeration of all labels
+    p = np.array([[0.6, 0.3, 0.1], [0.6, 0.3, 0.1], [0.2, 0.2, 0.6], [0.2, 0.2, 0.6]])
+    y = np.array([2, 2, 2, 0])
+    labels = np.array(list(product(range(3), repeat=4)))
+    chance = p[np.arange(4), labels].prod(axis=1)
+    values = np.array([plain_statistic(row, p, 64) for row in labels])
+    exact = chance[values >= plain_statistic(y, p, 64) - 1e-12].sum()
+    found = TCal(combine=combine, n_resamples=20_000, random_state=0).test(y, p).pvalue
+    assert found == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / 20_000))
+
+
+@pytest.mark.parametrize("n_classes", [3, 10])
+@pytest.mark.parametrize(
+    "test",
+    [
+        TCal(n_resamples=39),
+        TCal(n_resamples=39, combine="min-p"),
+        TCal(0.5, n_resamples=39),
+        TCal(n_resamples=39, statistic="biased"),
+        TCal(n_resamples=39, statistic="l1"),
+        TCal(n_resamples=39, reduction="confidence"),
+    ],
+    ids=["max", "min-p", "fixed", "biased", "l1", "confidence"],
+)
+def test_level(test, n_classes):
+    pvalues = []
+    for seed in range(200):
+        y, p = sample(80, n_classes, seed, concentration=0.3)
+        pvalues.append(test.set_params(random_state=seed).test(y, p).pvalue)
+    check_level(pvalues, alpha=0.1, least=0.04)
+
+
+def test_asymptotic_agrees_with_monte_carlo():
+    for seed in range(3):
+        y, p = sample(3000, 3, seed, power=1.05)
+        drawn = TCal(n_resamples=1999, random_state=0).test(y, p)
+        smooth = TCal(method="asymptotic").test(y, p)
+        assert smooth.pvalue == pytest.approx(drawn.pvalue, abs=0.05)
+
+
+@pytest.mark.parametrize("method", ["monte_carlo", "asymptotic"])
+def test_power(method):
+    y, p = sample(2000, 3, power=1.6)
+    assert TCal(method=method, n_resamples=199, random_state=0).test(y, p).rejects(0.01)
+    assert TCal(method="theory").test(*sample(20_000, 3, power=3.0)).rejects()
+
+
+def test_theory():
+    y, p = sample(500, 3)
+    result = TCal(1.0, method="theory").test(y, p)
+    # m = floor(500^(2/6)) = 7, so 49 cells
+    statistic = plain_statistic(y, p, 7)
+    bound = np.sqrt(2) * 3 * min(np.sqrt(49) / 500, 1 / np.sqrt(49))
+    assert result.scales[0].n_bins == 7
+    assert result.statistic == pytest.approx(statistic)
+    assert result.pvalue == pytest.approx(min(1, (bound / max(statistic, 1e-9)) ** 2))
+
+
+def test_confidence_is_a_binary_problem():
+    y, p = sample(400, 5)
+    top = p.argmax(axis=1)
+    expected = TCal(random_state=0).test((y == top).astype(int), p.max(axis=1))
+    found = TCal(random_state=0, reduction="confidence").test(y, p)
+    assert found.pvalue == expected.pvalue
+    assert found.estimate == pytest.approx(expected.estimate)
+    assert "confidence" in found.null_hypothesis
+
+
+def test_weights_are_repetitions():
+    y, p = sample(50, 3)
+    times = np.random.default_rng(0).integers(0, 4, 50)
+    whole = np.repeat(y, times), np.repeat(p, times, axis=0)
+    for options in [{}, {"resample": "pairs"}, {"statistic": "l1"}, {"method": "asymptotic"}]:
+        test = TCal(n_resamples=49, random_state=0, **options)
+        weighted, repeated = test.test(y, p, sample_weight=times), test.test(*whole)
+        assert weighted.pvalue == repeated.pvalue
+        assert weighted.n_samples == times.sum()
+
+
+def test_pairs():
+    y, p = sample(300, 3, power=2.5)
+    assert TCal(resample="pairs", n_resamples=99, random_state=0).test(y, p).rejects()
+    y, p = sample(300, 3)
+    assert not TCal(resample="pairs", n_resamples=99, random_state=0).test(y, p).rejects()
+
+
+def test_labels_and_columns():
+    y, p = sample(80, 3)
+    test = TCal(n_resamples=49, random_state=0)
+    expected = test.test(y, p).pvalue
+    names = np.array(["a", "b", "c"])
+    assert test.test(names[y], p).pvalue == expected
+    assert test.test(y + 1, p).pvalue == expected
+    few = y < 2
+    part = test.test(y[few], p[few]).pvalue
+    assert test.test(names[y[few]], p[few], labels=names).pvalue == part
+    for y_bad, options, message in [
+        (names[y[few]], {}, "2 distinct labels but y_proba has 3 columns"),
+        (names[y[few]], {"labels": ["a", "b"]}, "labels has 2 distinct"),
+        (names[y[few]], {"labels": ["a", "c", "d"]}, "not in labels"),
+        (y[few], {"pos_label": 1}, "pos_label"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            test.test(y_bad, p[few], **options)
+    with pytest.raises(ValueError, match="labels belongs to three or more columns"):
+        test.test(y[few], p[few, 0], labels=[0, 1])
+    with pytest.raises(ValueError, match="sums to"):
+        test.test(y, 2 * p / 3)
+
+
+def test_impossible_class():
+    p = np.array([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5], [0.2, 0.3, 0.5]])
+    result = TCal(random_state=0).test([2, 1, 0], p)
+    assert result.pvalue == 0
+    assert "class 2" in result.reason
+    certain = TCal(random_state=0).test([0, 1, 2], np.eye(3))
+    assert certain.pvalue == 1
+    assert TCal(random_state=0).test([1], p[1:2]).pvalue == 1
+
+
+def test_nothing_shared_says_what_else_to_do():
+    y, p = sample(30, 60)
+    result = TCal(random_state=0).test(y, p)
+    assert result.pvalue == 1
+    assert "reduction='confidence'" in result.reason
+
+
+def test_end_of_a_pipeline():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    y = np.array(["x", "y", "z"])[np.argmax(X[:, :3] + rng.gumbel(size=(300, 3)), axis=1)]
+    proba = LogisticRegression().fit(X[:150], y[:150]).predict_proba(X[150:])
+    test = TCal(n_resamples=99, random_state=0).fit(proba, y[150:])
+    assert test.classes_.tolist() == ["x", "y", "z"]
+    assert test.n_features_in_ == 3
+    assert test.score(proba, y[150:]) == test.pvalue_
+    assert 0 < test.score(proba[:5], y[150:155]) <= 1
+    assert make_pipeline(test).fit(proba, y[150:]).score(proba, y[150:]) == test.pvalue_
+    assert test.transform(proba) is proba
+
+
+# ---- composite null hypothesis
+
+
+def test_relaxed_law_keeps_its_distance():
+    p = np.random.default_rng(0).dirichlet(np.full(4, 0.4), 500)
+    law = relaxed_law(p, 0.1)
+    np.testing.assert_allclose(law.sum(axis=1), 1.0)
+    distance = np.sqrt(np.square(law - p).sum(axis=1))
+    assert distance.max() < 0.1 + 1e-12
+    far = np.sqrt(np.square(p - 0.25).sum(axis=1)) > 0.1
+    np.testing.assert_allclose(distance[far], 0.1)
+    np.testing.assert_allclose(law[~far], 0.25)
+    np.testing.assert_allclose(
+        relaxed_law(np.array([0.0, 0.3, 0.5, 0.52, 1.0]), 0.1), [0.1, 0.4, 0.6, 0.42, 0.9]
+    )
+
+
+@pytest.mark.parametrize("method", ["monte_carlo", "asymptotic", "theory"])
+def test_tolerance_is_monotone_and_starts_at_the_simple_test(method):
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=800)
+    y = (rng.random(800) < np.clip(p + 0.12, 0, 1)).astype(int)
+    pvalues = [
+        TCal(method=method, tolerance=tolerance, n_resamples=499, random_state=0).test(y, p).pvalue
+        for tolerance in (0, 1e-9, 0.03, 0.08, 0.2)
+    ]
+    assert pvalues[0] == pytest.approx(pvalues[1], abs=1e-6)
+    assert np.diff(pvalues[1:]).min() >= 0
+    assert pvalues[-1] > 0.9
+
+
+@pytest.mark.parametrize("method", ["monte_carlo", "asymptotic"])
+@pytest.mark.parametrize("kind", ["shift", "wave", "part", "classes"])
+def test_level_at_the_border_of_the_composite_null(method, kind):
+    tolerance, pvalues = 0.08, []
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        if kind == "classes":
+            p = rng.dirichlet(np.ones(3), 400)
+            truth = relaxed_law(p, tolerance)
+            y = (truth.cumsum(axis=1)[:, :-1] < rng.random((400, 1))).sum(axis=1)
+        else:
+            p = rng.uniform(0.2, 0.8, 400)
+            off = {
+                "shift": np.ones(400),
+                "wave": np.sqrt(2) * np.sin(20 * np.pi * p),
+                "part": 2.0 * (p < 0.35),
+            }[kind]
+            # the distance over these very predictions is exactly the tolerance
+            off *= tolerance / np.sqrt(np.mean(off**2))
+            y = (rng.random(400) < p + off).astype(int)
+        test = TCal(method=method, tolerance=tolerance, n_resamples=39, random_state=seed)
+        pvalues.append(test.test(y, p).pvalue)
+    check_level(pvalues, alpha=0.1)
+
+
+def test_tolerance_is_exceeded():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.2, 0.8, 3000)
+    y = (rng.random(3000) < p + 0.15).astype(int)
+    assert TCal(tolerance=0.05, n_resamples=199, random_state=0).test(y, p).rejects()
+    assert TCal(tolerance=0.05, method="asymptotic").test(y, p).rejects()
+    assert "at most 0.05" in TCal(tolerance=0.05, method="asymptotic").test(y, p).null_hypothesis
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "named"),
+    [
+        ({"statistic": "l3"}, ValueError, "statistic"),
+        ({"statistic": "l1", "method": "asymptotic"}, ValueError, "statistic"),
+        ({"statistic": "biased", "resample": "pairs"}, ValueError, "statistic"),
+        ({"statistic": "biased", "tolerance": 0.1}, ValueError, "statistic"),
+        ({"tolerance": 0.1, "resample": "pairs"}, ValueError, "tolerance"),
+        ({"tolerance": -0.1}, ValueError, "tolerance"),
+        ({"tolerance": 1.5}, ValueError, "tolerance"),
+        ({"tolerance": "much"}, TypeError, "tolerance"),
+        ({"tolerance": False}, TypeError, "tolerance"),
+        ({"reduction": "classwise"}, ValueError, "reduction"),
+        ({"n_resamples": 18}, ValueError, "n_resamples >= 19"),
+        ({"n_resamples": 98, "alpha": 0.01}, ValueError, "n_resamples >= 99"),
+    ],
+)
+def test_parameters_are_checked(options, error, named):
+    with pytest.raises(error, match=named):
+        TCal(**options).test(*sample(20))
+
+
+def test_shared_cells_of_no_rows():
+    assert shared_alcoves(np.eye(3), 4).starts.shape == (0,)
