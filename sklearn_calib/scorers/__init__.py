@@ -1,4 +1,4 @@
-"""Every metric as a scorer, by name, and a refit rule that never selects on calibration alone.
+"""Every metric and test as a scorer, by name, and a refit rule that never selects on calibration alone.
 
 Each name of :func:`get_scorer_names` is also an attribute of this module, a new scorer at each access::
 
@@ -13,13 +13,21 @@ from copy import deepcopy
 
 from sklearn_calib.scorers._multi import MultiScorer
 from sklearn_calib.scorers._names import OWN_SCORERS, get_scorer, get_scorer_names
+from sklearn_calib.scorers._pvalue import PValueScorer
 from sklearn_calib.scorers._refit import BestCalibrated
 from sklearn_calib.scorers._scorer import CalibrationScorer
 
-__all__ = ["BestCalibrated", "CalibrationScorer", "MultiScorer", "get_scorer", "get_scorer_names"]
+__all__ = [
+    "BestCalibrated",
+    "CalibrationScorer",
+    "MultiScorer",
+    "PValueScorer",
+    "get_scorer",
+    "get_scorer_names",
+]
 
 
-def __getattr__(name: str) -> CalibrationScorer:
+def __getattr__(name: str) -> CalibrationScorer | PValueScorer:
     # a copy each time: set_score_request on a shared object would reach every user of the name
     if name in OWN_SCORERS:
         return deepcopy(OWN_SCORERS[name])

@@ -8,6 +8,7 @@ from sklearn.metrics import get_scorer as _sklearn_get_scorer
 from sklearn.metrics import get_scorer_names as _sklearn_get_scorer_names
 
 from sklearn_calib._compat import register_scorers
+from sklearn_calib.inference import CoxTest, CutoffTest, HosmerLemeshowTest, SpiegelhalterTest, TCal
 from sklearn_calib.metrics import (
     cutoff_calibration_error,
     decision_risk_gap,
@@ -17,9 +18,10 @@ from sklearn_calib.metrics import (
     smooth_ece,
 )
 from sklearn_calib.scorers._proper import brier_loss, log_loss
+from sklearn_calib.scorers._pvalue import PValueScorer
 from sklearn_calib.scorers._scorer import CalibrationScorer
 
-__all__ = ["CALIBRATION_SCORERS", "OWN_SCORERS", "get_scorer", "get_scorer_names"]
+__all__ = ["CALIBRATION_SCORERS", "OWN_SCORERS", "PVALUE_SCORERS", "get_scorer", "get_scorer_names"]
 
 #: Errors of calibration, negated.
 CALIBRATION_SCORERS = {
@@ -33,6 +35,15 @@ CALIBRATION_SCORERS = {
     "neg_smooth_ece": CalibrationScorer(smooth_ece),
 }
 
+#: p-values of tests of calibration.
+PVALUE_SCORERS = {
+    "pvalue_cox": PValueScorer(CoxTest()),
+    "pvalue_cutoff": PValueScorer(CutoffTest()),
+    "pvalue_hosmer_lemeshow": PValueScorer(HosmerLemeshowTest()),
+    "pvalue_spiegelhalter": PValueScorer(SpiegelhalterTest()),
+    "pvalue_tcal": PValueScorer(TCal()),
+}
+
 #: Proper scores that are also defined on a fold without one of the classes. Their names are scikit-learn's.
 _PROPER_SCORERS = {
     "neg_brier_score": CalibrationScorer(brier_loss, reduction=None),
@@ -40,9 +51,13 @@ _PROPER_SCORERS = {
 }
 
 #: All names of this package.
-OWN_SCORERS = {**CALIBRATION_SCORERS, **_PROPER_SCORERS}
+OWN_SCORERS: dict[str, CalibrationScorer | PValueScorer] = {
+    **CALIBRATION_SCORERS,
+    **PVALUE_SCORERS,
+    **_PROPER_SCORERS,
+}
 
-register_scorers(CALIBRATION_SCORERS)
+register_scorers({**CALIBRATION_SCORERS, **PVALUE_SCORERS})
 
 
 def get_scorer(scoring: str | Callable[..., Any]) -> Callable[..., Any]:
@@ -70,19 +85,20 @@ def get_scorer(scoring: str | Callable[..., Any]) -> Callable[..., Any]:
     Notes
     -----
     Calibration errors are not proper scores: a constant prediction of the base rate has none. Do not select a
-    model by one of them alone, see :class:`BestCalibrated`.
+    model by one of them alone, see :class:`BestCalibrated`. Nor by a p-value, which measures no quality at
+    all: see :class:`PValueScorer`.
 
     "neg_log_loss" and "neg_brier_score" are those of this package. They equal scikit-learn's, and are also
     defined on a fold that lacks a class and, for the Brier score, for any number of classes under every
     scikit-learn release. All other names of scikit-learn give scikit-learn's scorers.
 
-    Importing this package adds its calibration errors to the names that :func:`sklearn.metrics.get_scorer`
-    knows. So they work as strings where scikit-learn looks a name up when it is used: in a list or dictionary
-    for ``cross_validate``, in ``permutation_importance``, in ``HistGradientBoostingClassifier``. They do not
-    work as strings where scikit-learn compares with a list of names that it made when it was itself
-    imported: in ``cross_val_score``, ``learning_curve``, and in ``GridSearchCV`` and its relatives, alone or
-    in a list. A scorer object works in every place and in every worker process: an attribute of
-    :mod:`sklearn_calib.scorers` or, for several scores, :class:`MultiScorer`.
+    Importing this package adds its calibration errors and p-values to the names that
+    :func:`sklearn.metrics.get_scorer` knows. So they work as strings where scikit-learn looks a name up when
+    it is used: in a list or dictionary for ``cross_validate``, in ``permutation_importance``, in
+    ``HistGradientBoostingClassifier``. They do not work as strings where scikit-learn compares with a list of
+    names that it made when it was itself imported: in ``cross_val_score``, ``learning_curve``, and in
+    ``GridSearchCV`` and its relatives, alone or in a list. A scorer object works in every place and in every
+    worker process: an attribute of :mod:`sklearn_calib.scorers` or, for several scores, :class:`MultiScorer`.
 
     Examples
     --------
@@ -114,8 +130,9 @@ def get_scorer(scoring: str | Callable[..., Any]) -> Callable[..., Any]:
 def get_scorer_names() -> list[str]:
     """Return the names of the scorers of this package.
 
-    All but "neg_brier_score" and "neg_log_loss" are calibration errors, hence not proper scores: select
-    models by :class:`BestCalibrated`, never by one of them alone.
+    All but "neg_brier_score" and "neg_log_loss" are calibration errors or, from "pvalue_cox" to
+    "pvalue_tcal", p-values of tests, hence not proper scores: select models by :class:`BestCalibrated`, never
+    by one of them alone.
 
     Returns
     -------

@@ -2,29 +2,23 @@
 
 from collections.abc import Callable, Sequence
 from inspect import Parameter, signature
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_calib._validation import check_labels, check_option
+from sklearn_calib.scorers._forecast import (
+    Forecast,
+    Reduction,
+    binary_problems,
+    check_reduction,
+    read_forecast,
+)
 from sklearn_calib.scorers._routing import WeightedScorer
 
 __all__ = ["CalibrationScorer", "accepts_sample_weight"]
 
 Array = NDArray[Any]
-Reduction = Literal["classwise", "confidence"] | None
-
-
-class Forecast(NamedTuple):
-    """What an estimator said of the rows of X, and what happened.
-
-    ``codes`` (n,) holds for each row the column of ``probabilities`` (n, K) that belongs to its label.
-    """
-
-    codes: NDArray[np.int64]
-    probabilities: Array
-    classes: Array
 
 
 class CalibrationScorer(WeightedScorer):
@@ -192,31 +186,16 @@ class CalibrationScorer(WeightedScorer):
                     "without weights, or use a metric with a parameter sample_weight."
                 )
             params["sample_weight"] = sample_weight
-        if self.reduction is not None:
-            check_option(self.reduction, "reduction", ("classwise", "confidence"))
-        if self.pos_label is not None and self.reduction != "classwise":
-            raise ValueError(
-                f"pos_label={self.pos_label!r} asks for one class and reduction={self.reduction!r} for all "
-                "of them. Leave one of the two at its default."
-            )
-        forecast = _forecast(estimator, X, y_true, self.response_method, self.pos_label)
+        check_reduction(self.reduction, self.pos_label)
+        forecast = read_forecast(estimator, X, y_true, self.response_method, self.pos_label)
         value = self._reduce(forecast, params)
         return value if self.greater_is_better else -value
 
     def _reduce(self, forecast: Forecast, params: dict[str, Any]) -> float:
-        codes, proba, classes = forecast
         if self.reduction is None:
-            return self._evaluate(codes, proba, params)
-        if self.reduction == "confidence":
-            top = proba.argmax(axis=1)
-            best = np.take_along_axis(proba, top[:, None], axis=1)[:, 0]
-            return self._evaluate((codes == top).astype(np.int64), best, params)
-        if self.pos_label is not None:
-            columns = np.flatnonzero(classes == self.pos_label).tolist()
-        else:
-            columns = [1] if classes.shape[0] == 2 else list(range(classes.shape[0]))
-        values = [self._evaluate((codes == k).astype(np.int64), proba[:, k], params) for k in columns]
-        return float(np.mean(values))
+            return self._evaluate(forecast.codes, forecast.probabilities, params)
+        problems = binary_problems(forecast, self.reduction, self.pos_label)
+        return float(np.mean([self._evaluate(y, proba, params) for y, proba in problems]))
 
     def _evaluate(self, y: NDArray[np.int64], proba: Array, params: dict[str, Any]) -> float:
         value = self.metric(y, np.ascontiguousarray(proba), **params)
@@ -231,105 +210,6 @@ class CalibrationScorer(WeightedScorer):
 
 _PARAMETERS = signature(CalibrationScorer).parameters
 _OWN = [name for name, parameter in _PARAMETERS.items() if parameter.kind is not Parameter.VAR_KEYWORD]
-
-
-def _forecast(
-    estimator: Any, X: Any, y_true: ArrayLike, response_method: str | Sequence[str], pos_label: Any
-) -> Forecast:
-    method = _find_method(estimator, response_method)
-    y = np.asarray(y_true)
-    if y.ndim == 2 and y.shape[1] == 1:
-        y = y[:, 0]
-    if y.ndim != 1:
-        raise ValueError(f"y_true must have shape (n,), got shape {y.shape}. Pass one label per row.")
-    classes = getattr(estimator, "classes_", None)
-    if isinstance(classes, list) and classes and np.ndim(classes[0]) == 1:
-        raise ValueError("The estimator has several outputs. Score one output at a time.")
-    response = np.asarray(method(X))
-    if response.shape[:1] != y.shape:
-        raise ValueError(
-            f"y_true has {y.shape[0]} rows but the prediction of X has shape {response.shape}. "
-            "Pass X and y_true of the same length."
-        )
-    if response.ndim == 1:
-        response = response[:, None]
-    if classes is None:
-        # a regressor of two outcomes
-        if response.shape[1] > 2:
-            raise ValueError(
-                f"The estimator has no classes_ and predicts {response.shape[1]} columns, so they cannot be "
-                "told apart. Score a classifier, or a regressor that predicts one probability per row."
-            )
-        codes = check_labels(y, pos_label)
-        labels = np.array([0, 1] if pos_label is None else [None, pos_label], dtype=object)
-        return Forecast(codes, _two_columns(response), labels)
-    return _by_classes(y, response, np.asarray(classes), pos_label)
-
-
-def _by_classes(y: Array, response: Array, classes: Array, pos_label: Any) -> Forecast:
-    n_classes = classes.shape[0]
-    if n_classes == 2:
-        response = _two_columns(response)
-    if response.shape[1] != n_classes:
-        raise ValueError(
-            f"The estimator has {n_classes} classes but predicts {response.shape[1]} columns. "
-            "Use a response_method that gives one probability per class."
-        )
-    if n_classes == 1:
-        classes, response = _add_unseen(y, response, classes, pos_label)
-    codes = np.full(y.shape[0], -1, dtype=np.int64)
-    for k, label in enumerate(classes):
-        codes[y == label] = k
-    unknown = codes < 0
-    shown = classes[:5].tolist()
-    if unknown.any():
-        raise ValueError(
-            f"y_true contains the label {y[unknown][0]!r}, unknown to the estimator, whose classes_ are "
-            f"{shown}{'...' if n_classes > 5 else ''}. Encode the labels as in training; if a training fold "
-            "lacked the class, use stratified folds."
-        )
-    if pos_label is not None and not np.any(classes == pos_label):
-        raise ValueError(
-            f"pos_label={pos_label!r} is not among the estimator's classes_ {shown}. Pass one of them."
-        )
-    return Forecast(codes, response, classes)
-
-
-def _two_columns(response: Array) -> Array:
-    return np.hstack([1 - response, response]) if response.shape[1] == 1 else response
-
-
-def _add_unseen(y: Array, response: Array, classes: Array, pos_label: Any) -> tuple[Array, Array]:
-    """Give probability 0 to the classes that a training set of one class did not contain."""
-    labels = {*classes.tolist(), *np.unique(y).tolist()}
-    if pos_label is not None:
-        labels.add(pos_label)
-    if len(labels) == 1:
-        # certain of the only label there is, and right: whatever else could have happened, had probability 0
-        return np.array([None, *labels], dtype=object), _two_columns(response)
-    try:
-        columns = sorted(labels)
-    except TypeError:
-        raise ValueError(
-            f"y_true has labels of another type than the estimator's only class {classes[0]!r}. "
-            "Encode the labels as in training."
-        ) from None
-    expanded = np.zeros((y.shape[0], len(columns)), dtype=response.dtype)
-    expanded[:, columns.index(classes.tolist()[0])] = response[:, 0]
-    return np.array(columns, dtype=object), expanded
-
-
-def _find_method(estimator: Any, response_method: str | Sequence[str]) -> Callable[[Any], Any]:
-    names = [response_method] if isinstance(response_method, str) else list(response_method)
-    for name in names:
-        method = getattr(estimator, name, None)
-        if callable(method):
-            found: Callable[[Any], Any] = method
-            return found
-    raise TypeError(
-        f"{estimator.__class__.__name__} has no method {' or '.join(names)}. Use a classifier that predicts "
-        "probabilities, or turn its scores into probabilities with a calibrator first."
-    )
 
 
 def accepts_sample_weight(scorer: Callable[..., float]) -> bool:

@@ -1,0 +1,167 @@
+"""The p-value of a test of calibration as a score."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, clone
+
+from sklearn_calib.inference import CalibrationTest
+from sklearn_calib.scorers._forecast import (
+    Forecast,
+    Reduction,
+    binary_problems,
+    check_reduction,
+    read_forecast,
+)
+from sklearn_calib.scorers._routing import WeightedScorer
+
+__all__ = ["PValueScorer"]
+
+# Scores of the same model on the same data must agree.
+_SEED = 0
+
+
+class PValueScorer(WeightedScorer, BaseEstimator):
+    """Score a fitted classifier by the p-value of a test of calibration; greater is better.
+
+    As :class:`CalibrationScorer` it takes the classes and their order from the fitted estimator and not from
+    the labels of the fold at hand, so that labels may be strings and a fold may lack a class.
+
+    .. warning::
+        A p-value is no measure of quality, and not a proper score. It says whether these data refute perfect
+        calibration: it is large for a model that always predicts the base rate, large wherever data are few,
+        and among models that all are calibrated it is a uniform random number. So never select a model by
+        it alone. Score it next to the log loss or the Brier score (:class:`MultiScorer`) and let
+        :class:`BestCalibrated` choose, or read it off the folds as the warning light that it is.
+
+    Parameters
+    ----------
+    test : CalibrationTest
+        Any test of :mod:`sklearn_calib.inference`. It is copied before each use. If it draws random numbers
+        and its ``random_state`` is None, the copy gets the seed 0: the same model has the same score on the
+        same data each time, and candidates of a search are compared on the same draws.
+    pos_label : label, default=None
+        The class whose probability is tested, against all others. None means ``estimator.classes_[1]`` for
+        two classes, and the reduction for more.
+    response_method : str or sequence of str, default="predict_proba"
+        Method of the estimator that returns probabilities; of a sequence, the first that it has. Use
+        ``"predict"`` for a regressor of 0/1 outcomes whose prediction is a probability.
+    reduction : {"classwise", "confidence"} or None, default="classwise"
+        What is tested of K > 2 classes. "classwise": that every single class, against the rest, is
+        calibrated; the score is K times the smallest p-value, at most 1 (Bonferroni), itself a p-value.
+        "confidence": that the largest probability of a row is the probability of its class being right; this
+        also applies to two classes. None: the whole vector of probabilities, for tests that take several
+        columns.
+
+    Raises
+    ------
+    TypeError
+        On construction, if ``test`` is not a test of calibration; when called, if the estimator has no such
+        method, or a parameter of the test is of the wrong type.
+    ValueError
+        When called, if the options contradict each other, a label is unknown to the estimator, or the test
+        rejects its input: decision scores outside [0, 1], sample weights that are not whole numbers.
+
+    Notes
+    -----
+    The mean of the p-values of several folds, which a search reports, is not a p-value; twice the mean is a
+    valid one if each fold's is (Rüschendorf 1982).
+
+    Sample weights are frequencies. With metadata routing enabled they reach the scorer after
+    ``scorer.set_score_request(sample_weight=True)``.
+
+    References
+    ----------
+    L. Rüschendorf (1982). Random variables with maximum sums. Advances in Applied Probability 14.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.dummy import DummyClassifier
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from sklearn_calib.inference import CutoffTest
+    >>> from sklearn_calib.scorers import PValueScorer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> scorer = PValueScorer(CutoffTest())
+    >>> cross_val_score(GaussianNB(), X, y, scoring=scorer, cv=3).round(3)
+    array([0.001, 0.001, 0.001])
+
+    A model that knows nothing passes:
+
+    >>> cross_val_score(DummyClassifier(), X, y, scoring=scorer, cv=3).round(3)
+    array([1.   , 1.   , 0.935])
+    """
+
+    def __init__(
+        self,
+        test: CalibrationTest,
+        *,
+        pos_label: Any = None,
+        response_method: str | Sequence[str] = "predict_proba",
+        reduction: Reduction = "classwise",
+    ) -> None:
+        _check_test(test)
+        self.test = test
+        self.pos_label = pos_label
+        self.response_method = response_method
+        self.reduction = reduction
+
+    def __call__(
+        self, estimator: Any, X: Any, y_true: ArrayLike, *, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Score a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : object
+            Fitted, with the method ``response_method`` and, unless it is a regressor, ``classes_``.
+        X : array-like or sparse matrix with n rows
+            What the estimator predicts from.
+        y_true : array-like of shape (n,)
+            Labels.
+        sample_weight : array-like of shape (n,), default=None
+            Frequencies: whole numbers.
+
+        Returns
+        -------
+        float
+            The p-value, in [0, 1].
+        """
+        _check_test(self.test)
+        check_reduction(self.reduction, self.pos_label)
+        forecast = read_forecast(estimator, X, y_true, self.response_method, self.pos_label)
+        if self.reduction is None:
+            return self._pvalue_of_all(forecast, sample_weight)
+        problems = binary_problems(forecast, self.reduction, self.pos_label)
+        pvalues = [
+            # the positive class is 1, also where it is missing
+            self._copy().test(y, proba, sample_weight=sample_weight, pos_label=1).pvalue
+            for y, proba in problems
+        ]
+        return min(1.0, len(pvalues) * min(pvalues))
+
+    def _pvalue_of_all(self, forecast: Forecast, sample_weight: ArrayLike | None) -> float:
+        codes, proba, classes = forecast
+        n_classes = classes.shape[0]
+        named = {"pos_label": 1} if n_classes == 2 else {"labels": np.arange(n_classes)}
+        return self._copy().test(codes, proba, sample_weight=sample_weight, **named).pvalue
+
+    def _copy(self) -> CalibrationTest:
+        """Return the test as it was given, with a seed."""
+        test: CalibrationTest = clone(self.test)
+        if test.get_params(deep=False).get("random_state", _SEED) is None:
+            test.set_params(random_state=_SEED)
+        return test
+
+
+def _check_test(test: Any) -> None:
+    if isinstance(test, type) and issubclass(test, CalibrationTest):
+        raise TypeError(f"test is the class {test.__name__}; pass an instance, {test.__name__}().")
+    if not isinstance(test, CalibrationTest):
+        raise TypeError(
+            f"test must be a test of calibration, got {test!r}. Pass one of sklearn_calib.inference, for "
+            "example TCal(); for a metric use CalibrationScorer."
+        )
