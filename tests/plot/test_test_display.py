@@ -1,0 +1,398 @@
+"""TestDisplay: what is dark is what the p-value counts, and nothing of the caller's is touched."""
+
+import builtins
+from dataclasses import replace
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from scipy.integrate import quad, trapezoid
+from scipy.stats import chi2, norm
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sklearn_calib.inference import (
+    CalibrationTestResult,
+    ConsistencyTest,
+    CoxTest,
+    CutoffTest,
+    HosmerLemeshowTest,
+    SpiegelhalterTest,
+    TCal,
+)
+from sklearn_calib.inference._tails import brownian_range_sf, null_density
+from sklearn_calib.metrics import cutoff_calibration_error
+from sklearn_calib.plot import TestDisplay
+from sklearn_calib.plot._null import null_curve, null_histogram
+
+mpl.use("Agg")
+plt = pytest.importorskip("matplotlib.pyplot")
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def forecast():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=400)
+    return (rng.random(400) < p**1.1).astype(int), p
+
+
+def made(statistic, draws, tail="upper", **changes):
+    """Return a result by hand."""
+    values = {
+        "test": "by hand", "null_hypothesis": "nothing", "pvalue": 0.5, "estimate": 0.0, "method": "none",
+        "n_samples": 9, "null_distribution": None if draws is None else np.asarray(draws, dtype=float),
+    }  # fmt: skip
+    return CalibrationTestResult(statistic=statistic, tail=tail, **values | changes)
+
+
+def bars(container):
+    """Return left, right and height of drawn bars."""
+    return np.array([(b.get_x(), b.get_x() + b.get_width(), b.get_height()) for b in container]).reshape(
+        -1, 3
+    )
+
+
+def area(collection):
+    """Return the area of drawn polygons, by the shoelace formula."""
+    total = 0.0
+    for path in collection.get_paths():
+        x, y = path.vertices[:-1].T if path.codes is not None else path.vertices.T
+        total += 0.5 * abs(np.dot(x, np.roll(y, 1)) - np.dot(y, np.roll(x, 1)))
+    return total
+
+
+def legend_texts(display):
+    return [text.get_text() for text in display.ax_.get_legend().get_texts()]
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        TCal(n_resamples=199, random_state=0),
+        TCal(1.0, n_resamples=199, random_state=1),
+        CutoffTest(method="monte_carlo", n_resamples=199, random_state=0),
+        ConsistencyTest(cutoff_calibration_error, n_resamples=199, random_state=0),
+    ],
+    ids=["tcal", "tcal_fixed", "cutoff", "consistency"],
+)
+@pytest.mark.parametrize("power", [1.0, 1.1, 2.0])
+def test_the_dark_bars_are_the_pvalue(forecast, test, power):
+    y, p = forecast
+    result = test.test(y, p**power)
+    display = TestDisplay.from_result(result)
+    assert display.kind_ == "null"
+    assert set(display.observed_.get_xdata()) == {result.statistic}
+    pale, dark = bars(display.null_), bars(display.tail_)
+    assert (1 + dark[:, 2].sum()) / 200 == pytest.approx(result.pvalue, rel=1e-12)
+    assert pale[:, 2].sum() + dark[:, 2].sum() == 199
+    assert (dark[:, 0] >= result.statistic - 1e-6).all()
+    assert (pale[:, 1] <= result.statistic + 1e-6).all()
+    # the bars are the histogram of the draws
+    for left, right, height in np.concatenate((pale, dark)):
+        assert height == np.count_nonzero(
+            (result.null_distribution >= left) & (result.null_distribution < right)
+        )
+    expected = [
+        f"{int(pale[:, 2].sum())} draws less extreme",
+        f"{int(dark[:, 2].sum())} draws as extreme or more",
+    ]
+    texts = legend_texts(display)
+    assert [text for text in texts if "draws" in text] == [t for t in expected if t[:2] != "0 "]
+    assert f"observed {result.statistic:.3g}, p-value {result.pvalue:.3g}" in texts
+    assert display.ax_.get_legend().get_title().get_text() == result.test
+
+
+@pytest.mark.parametrize("tail", ["upper", "lower", "two-sided"])
+@pytest.mark.parametrize("observed", [-3.0, -1.0, 0.0, 0.25, 2.0, 40.0])
+@pytest.mark.parametrize("kind", ["normal", "integers", "constant", "skewed", "positive"])
+def test_every_draw_is_on_its_side(tail, observed, kind):
+    rng = np.random.default_rng(1)
+    draws = {
+        "normal": rng.normal(size=99), "integers": rng.integers(-4, 5, 99) / 2.0, "constant": np.full(9, 2.0),
+        "skewed": np.append(rng.normal(size=50) * 1e-3, 3.0), "positive": rng.uniform(size=99) ** 4 + 1e-4,
+    }[kind]  # fmt: skip
+    chosen = {
+        "upper": draws >= observed,
+        "lower": draws <= observed,
+        "two-sided": abs(draws) >= abs(observed),
+    }
+    shown = null_histogram(draws, observed, tail)
+    assert shown.counts[shown.extreme].sum() == chosen[tail].sum()
+    assert shown.counts.sum() == draws.size
+    assert (np.diff(shown.edges) > 0).all()
+    assert shown.counts.size < 1100
+    # seen from the drawn artists
+    display = TestDisplay.from_result(made(observed, draws, tail))
+    assert bars(display.tail_)[:, 2].sum() == chosen[tail].sum()
+
+
+def test_rounding_does_not_part_ties():
+    draws = np.repeat([0.1, 0.3, 0.5], 5)
+    for observed in (0.1 + 0.2, 0.3 - 1e-15):
+        for tail, dark in [("upper", 10), ("lower", 10), ("two-sided", 10)]:
+            shown = null_histogram(draws, observed, tail)
+            assert shown.counts[shown.extreme].sum() == dark
+
+
+def test_small_statistics_speak_against_the_null_hypothesis_of_min_p(forecast):
+    y, p = forecast
+    for power in (1.0, 1.3):
+        result = TCal(n_resamples=199, combine="min-p", random_state=0).test(y, p**power)
+        result = replace(result, tail="lower")
+        display = TestDisplay.from_result(result)
+        dark, pale = bars(display.tail_), bars(display.null_)
+        assert (dark[:, 1] <= result.statistic * (1 + 1e-6)).all()
+        assert (pale[:, 0] >= result.statistic * (1 - 1e-6)).all()
+        # ties go by another statistic: between those below and those at most the observed one
+        below = np.count_nonzero(result.null_distribution < result.statistic - 1e-12)
+        assert (1 + below) / 200 <= result.pvalue <= (1 + dark[:, 2].sum()) / 200
+        assert display.ax_.get_xscale() == "log"
+    assert TestDisplay.from_result(made(0.4, np.linspace(0.2, 0.9, 30), "lower")).ax_.get_xscale() == "linear"
+
+
+@pytest.mark.parametrize(
+    ("test", "law"),
+    [
+        (CutoffTest(method="asymptotic"), "law of the range of Brownian motion"),
+        (SpiegelhalterTest(), "normal law"),
+        (CoxTest(), "chi-squared law, 2 df"),
+        (CoxTest("slope"), "chi-squared law, 1 df"),
+        (HosmerLemeshowTest(7), "chi-squared law, 7 df"),
+    ],
+    ids=["cutoff", "spiegelhalter", "cox", "cox_slope", "hosmer_lemeshow"],
+)
+@pytest.mark.parametrize("power", [1.0, 0.9, 1.2])
+def test_the_dark_area_is_the_pvalue(forecast, test, law, power):
+    y, p = forecast
+    result = test.test(y, p**power)
+    display = TestDisplay.from_result(result)
+    # trapezia on 801 nodes; what lies beyond the picture is under .001
+    assert area(display.tail_) == pytest.approx(result.pvalue, abs=2e-3)
+    assert set(display.observed_.get_xdata()) == {result.statistic}
+    assert display.null_.get_label() == law
+    assert law in legend_texts(display)
+    x, density = display.null_.get_data()
+    if "1 df" not in law:
+        assert trapezoid(density, x) == pytest.approx(1.0, abs=2e-3)
+        assert display.ax_.get_ylim()[1] > density.max()
+    else:
+        # the pole is cut off, the tail is seen
+        assert display.ax_.get_ylim()[1] < 2.0
+    assert display.critical_ is None
+
+
+def test_densities_of_the_laws():
+    for low, high in [(0.2, 1.0), (1.0, 2.5), (2.5, 9.0)]:
+        value = quad(lambda x: null_density("brownian range", np.array([x]))[0], low, high, points=[2.0])[0]
+        assert value == pytest.approx(brownian_range_sf(low) - brownian_range_sf(high), abs=1e-10)
+    x = np.linspace(0.01, 30, 40)
+    for df in (1, 2, 9):
+        np.testing.assert_allclose(null_density(f"chi2({df})", x), chi2.pdf(x, df), rtol=1e-12)
+    np.testing.assert_array_equal(null_density("brownian range", np.array([0.0, 0.05])), 0.0)
+    for law in ("cauchy", "chi2(0)", "chi2(x)", ""):
+        with pytest.raises(ValueError, match="null_law must be"):
+            null_density(law, x)
+
+
+@pytest.mark.parametrize("tail", ["upper", "lower", "two-sided"])
+@pytest.mark.parametrize("observed", [-1.5, 0.3, 7.0])
+def test_the_side_of_a_law(tail, observed):
+    shown = null_curve("normal", observed, tail)
+    assert {-abs(observed), abs(observed)} <= set(shown.x)
+    expected = {
+        "upper": norm.sf(observed),
+        "lower": norm.cdf(observed),
+        "two-sided": 2 * norm.sf(abs(observed)),
+    }
+    dark = trapezoid(np.where(shown.extreme, shown.density, 0.0), shown.x)
+    assert dark == pytest.approx(expected[tail], abs=5e-3)
+
+
+def test_scales_are_drawn_as_they_are(forecast):
+    result = TCal(n_resamples=199, random_state=0).test(forecast[0], forecast[1] ** 1.5)
+    display = TestDisplay.from_result(result, kind="scales")
+    assert display.kind_ == "scales"
+    x, z = display.observed_.get_data()
+    scales = result.scales
+    np.testing.assert_array_equal(x, [scale.n_bins for scale in scales])
+    np.testing.assert_allclose(z, [scale.statistic / scale.null_std for scale in scales], rtol=1e-12)
+    filled = display.tail_.get_xdata()
+    assert list(filled) == [scale.n_bins for scale in scales if scale.pvalue <= 0.05]
+    assert 0 < len(filled) < len(scales)
+    segments = np.array(display.null_.get_segments())
+    np.testing.assert_allclose(segments[:, 1, 1], z)
+    np.testing.assert_array_equal(segments[:, 0, 1], 0)
+    assert display.ax_.get_xscale() == "log"
+    assert display.ax_.xaxis.get_transform().base == 2
+    low, high = display.ax_.get_xlim()
+    assert low < 2
+    assert high > scales[-1].n_bins
+
+
+@pytest.mark.parametrize("level", [0.01, 0.05, 0.2])
+@pytest.mark.parametrize("smoothness", ["adaptive", 1.0])
+def test_the_critical_value_parts_what_rejects(forecast, level, smoothness):
+    test = TCal(smoothness, n_resamples=199, random_state=0)
+    for power in (1.0, 1.15, 1.5):
+        result = test.test(forecast[0], forecast[1] ** power)
+        display = TestDisplay.from_result(result, kind="scales", level=level)
+        largest = display.observed_.get_ydata().max()
+        assert (largest > display.critical_.get_ydata()[0]) == result.rejects(level)
+        assert "by draws" in display.critical_.get_label()
+        assert f"{level:g}" in display.critical_.get_label()
+
+
+def test_a_normal_critical_value_where_draws_are_not_of_the_largest(forecast):
+    for test in (
+        TCal(method="asymptotic"),
+        TCal(combine="bonferroni", n_resamples=399, random_state=0),
+        TCal(n_resamples=19, random_state=0),
+    ):
+        level = 0.01 if test.n_resamples == 19 else 0.05
+        display = TestDisplay.from_predictions(test, *forecast, kind="scales", level=level)
+        assert display.critical_.get_ydata()[0] == pytest.approx(
+            {0.05: 1.6449, 0.01: 2.3263}[level], abs=1e-4
+        )
+        assert "normal law" in display.critical_.get_label()
+
+
+def test_auto_takes_what_the_result_holds(forecast):
+    kinds = {
+        "null": [TCal(n_resamples=19, random_state=0), CoxTest()],
+        "scales": [TCal(method="asymptotic"), TCal(method="theory")],
+    }
+    for kind, tests in kinds.items():
+        for test in tests:
+            assert TestDisplay.from_predictions(test, *forecast).kind_ == kind
+
+
+def test_what_cannot_be_drawn_says_what_to_do(forecast):
+    theory = TCal(method="theory").test(*forecast)
+    with pytest.raises(ValueError, match=r"kind='null' needs .* 'T-Cal'.*keeps its draws.*kind='scales'"):
+        TestDisplay.from_result(theory, kind="null")
+    with pytest.raises(ValueError, match=r"'Cox test'.* holds no scales to draw. Draw kind='null'"):
+        TestDisplay.from_predictions(CoxTest(), *forecast, kind="scales")
+    with pytest.raises(
+        ValueError, match=r"no null distribution and no scales to draw. Run a test that keeps"
+    ):
+        TestDisplay.from_result(made(1.0, None, scales=("text",)))
+    with pytest.raises(ValueError, match=r"kind='null' needs .*monte_carlo'\)\.$"):
+        TestDisplay.from_result(made(1.0, None), kind="null")
+    infinite = HosmerLemeshowTest(2).test([0, 1, 0, 1], [0.0, 0.0, 0.5, 0.6])
+    assert np.isinf(infinite.statistic)
+    with pytest.raises(ValueError, match=r"is inf, which has no place .*call impossible"):
+        TestDisplay.from_result(infinite)
+    for bad in ({"kind": "bars"}, {"level": 0}, {"level": 2}):
+        with pytest.raises(ValueError, match=next(iter(bad))):
+            TestDisplay.from_result(theory, **bad)
+    with pytest.raises(ValueError, match="tail"):
+        TestDisplay.from_result(made(1.0, [0.0, 1.0], "left"))
+    with pytest.raises(ValueError, match="null_law"):
+        TestDisplay.from_result(made(1.0, None, null_law="cauchy"))
+    assert plt.get_fignums() == []
+
+
+def test_wrong_kinds_of_objects(forecast):
+    with pytest.raises(TypeError, match="result must be a CalibrationTestResult, got float"):
+        TestDisplay.from_result(0.3)
+    for bad, shown in [(TCal, "the class TCal"), ("tcal", "'tcal'")]:
+        with pytest.raises(TypeError, match=f"test must be a test of calibration, .* got {shown}"):
+            TestDisplay.from_predictions(bad, *forecast)
+    with pytest.raises(TypeError, match="test must be a test"):
+        TestDisplay.from_estimator(None, None, None, None)
+    model = LinearRegression().fit([[0.0], [1.0]], [0, 1])
+    with pytest.raises(TypeError, match="estimator must have predict_proba"):
+        TestDisplay.from_estimator(CoxTest(), model, [[0.0]], [0])
+
+
+def test_from_estimator_is_from_predictions():
+    X, y = load_breast_cancer(return_X_y=True)
+    words = np.where(y == 1, "good", "bad")
+    model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[::2], words[::2])
+    X, words = X[1::2], words[1::2]
+    weight = np.random.default_rng(0).integers(1, 4, len(words))
+    test = TCal(n_resamples=49, random_state=0)
+    proba = model.predict_proba(X)
+    display = TestDisplay.from_estimator(test, model, X, words, sample_weight=weight, name="pipeline")
+    assert display.result == test.test(words, proba[:, 1], sample_weight=weight)
+    assert display.ax_.get_legend().get_title().get_text() == "pipeline"
+    display = TestDisplay.from_estimator(test, model, X, words, pos_label="bad")
+    assert display.result == test.test(words, proba[:, 0], pos_label="bad")
+    assert not hasattr(test, "result_")
+    with pytest.raises(ValueError, match="pos_label='ugly' is not among the classes"):
+        TestDisplay.from_estimator(test, model, X, words, pos_label="ugly")
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match="y_proba has 3 columns, but CoxTest tests binary problems"):
+        TestDisplay.from_estimator(CoxTest(), LogisticRegression(max_iter=999).fit(X, y), X, y)
+
+
+@pytest.mark.parametrize("kind", ["null", "scales"])
+def test_the_callers_axes_and_style_are_left_alone(forecast, kind):
+    figure, (ax, other) = plt.subplots(1, 2, figsize=(9, 3))
+    before = (
+        dict(mpl.rcParams),
+        figure.get_size_inches().tolist(),
+        ax.get_position().bounds,
+        ax.get_aspect(),
+    )
+    test = TCal(n_resamples=49, random_state=0)
+    display = TestDisplay.from_predictions(test, *forecast, ax=ax, kind=kind)
+    figure.canvas.draw()
+    after = (dict(mpl.rcParams), figure.get_size_inches().tolist(), ax.get_position().bounds, ax.get_aspect())
+    assert before == after
+    assert display.ax_ is ax
+    assert display.figure_ is figure
+    assert not other.has_data()
+    assert plt.get_fignums() == [figure.number]
+
+
+@pytest.mark.parametrize("kind", ["null", "scales"])
+def test_the_legend_covers_no_line_and_can_be_left_out(forecast, kind):
+    result = TCal(n_resamples=49, random_state=0).test(*forecast)
+    display = TestDisplay.from_result(result, kind=kind, show_legend=False, color="purple", linewidth=3)
+    assert display.ax_.get_legend() is None
+    assert display.observed_.get_color() == "purple"
+    assert display.observed_.get_linewidth() == 3
+    display = display.plot(kind="null")
+    display.figure_.canvas.draw()
+    box = display.ax_.get_legend().get_window_extent()
+    top = display.ax_.transData.transform((result.statistic, display.observed_.get_ydata().max()))
+    assert not box.contains(*top)
+
+
+def test_names_are_not_mathematics(forecast):
+    result = replace(CoxTest().test(*forecast), test=r"$\undefined{$ & <b>")
+    display = TestDisplay.from_result(result)
+    display.figure_.canvas.draw()
+    assert display.ax_.get_legend().get_title().get_text() == r"\$\undefined{\$ & <b>"
+
+
+def test_tones_differ_in_grey(forecast):
+    display = TestDisplay.from_predictions(TCal(n_resamples=99, random_state=2), *forecast)
+    assert len(display.tail_) > 0
+    tones = [
+        np.dot(mpl.colors.to_rgb(part[0].get_facecolor()), [0.2126, 0.7152, 0.0722])
+        for part in (display.null_, display.tail_)
+    ]
+    assert tones[0] - tones[1] > 0.3
+
+
+def test_without_matplotlib(monkeypatch, forecast):
+    real = builtins.__import__
+
+    def blocked(name, *args, **kwargs):
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", blocked)
+    with pytest.raises(ImportError, match=r"sklearn-calib\[plot\]"):
+        TestDisplay.from_predictions(CoxTest(), *forecast)

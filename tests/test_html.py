@@ -1,0 +1,188 @@
+"""Results as HTML: the same facts as the text, everything escaped, nothing loaded."""
+
+import dataclasses
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from sklearn_calib._html import MOST_ROWS, result_html
+from sklearn_calib._validation import check_binary
+from sklearn_calib.inference import (
+    CalibrationTestResult,
+    CoxTest,
+    CutoffTest,
+    TCal,
+    confidence_interval,
+    null_floor,
+)
+from sklearn_calib.metrics import (
+    cutoff_calibration_error,
+    cutoff_result,
+    decision_risk_result,
+    expected_calibration_error,
+    smooth_ece_result,
+)
+from sklearn_calib.plot._curve import smooth_curve
+
+VOID = {"br", "hr", "img", "link", "input", "meta"}
+EVIL = "<script>alert('1')</script> & \"quoted\""
+
+
+class Page(HTMLParser):
+    """Text, tags and attributes of a block; fails where tags do not nest."""
+
+    def __init__(self, html):
+        super().__init__(convert_charrefs=True)
+        self.open, self.tags, self.attributes = [], [], []
+        self.texts, self.rows, self.folded, self.summaries = [], [], [], []
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        assert tag not in VOID
+        self.open.append(tag)
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag == "tr":
+            self.rows_here().append([])
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append((data, "details" in self.open))
+        if "tr" in self.open:
+            self.rows_here()[-1].append(data)
+        if "summary" in self.open:
+            self.summaries.append(data)
+
+    def rows_here(self):
+        return self.folded if "details" in self.open else self.rows
+
+    def facts(self):
+        """The texts that are seen without unfolding."""
+        return [text for text, folded in self.texts if not folded]
+
+
+def numbers(text):
+    return re.findall(r"\d+(?:\.\d+)?(?:e[-+]\d+)?", text)
+
+
+rng = np.random.default_rng(0)
+P = rng.uniform(size=200)
+Y = (rng.uniform(size=200) < P**1.5).astype(int)
+RESULTS = {
+    "tcal": TCal(n_resamples=99, random_state=0).test(Y, P),
+    "cutoff_test": CutoffTest(n_resamples=99, random_state=0).test(Y, P),
+    "cox": CoxTest().test(Y, P),
+    "impossible": CoxTest().test([0, 1, 1], [0.2, 0.0, 0.7]),
+    "floor": null_floor(cutoff_calibration_error, P, n_resamples=50, random_state=0),
+    "interval": confidence_interval(cutoff_calibration_error, Y, P, n_resamples=20, random_state=0),
+    "percentile": confidence_interval(
+        expected_calibration_error, Y, P, method="percentile", n_resamples=20, random_state=0
+    ),
+    "cutoff": cutoff_result(Y, P),
+    "cutoff_zero": cutoff_result([0, 1], [0.0, 1.0]),
+    "decision": decision_risk_result(Y, P),
+    "smooth": smooth_ece_result(Y, P),
+    "smooth_logit": smooth_ece_result(Y, P, scale="logit"),
+    "curve": smooth_curve(check_binary(Y, P), "auto", 0.95),
+}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_the_same_facts_as_the_text(name):
+    result = RESULTS[name]
+    page = Page(result._repr_html_())
+    text, facts = str(result), " | ".join(page.facts())
+    assert sorted(set(numbers(text))) == sorted(set(numbers(facts)))
+    # every value of the block is in the text, word for word but for spaces
+    for row in page.rows:
+        assert all(word in text for word in row[1].split())
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_nothing_is_loaded_or_run(name):
+    html = RESULTS[name]._repr_html_()
+    page = Page(html)
+    assert set(page.tags) <= {
+        "div", "table", "thead", "tbody", "tr", "th", "td", "details", "summary"
+    }  # fmt: skip
+    assert {key for key, _ in page.attributes} <= {"style", "scope"}
+    assert "url(" not in html
+    assert "//" not in html
+    # no colour of its own, so that dark pages keep theirs
+    for key, style in page.attributes:
+        if key == "style":
+            declared = dict(item.split(":", 1) for item in style.strip(";").split(";"))
+            assert declared.get("color", "inherit") == "inherit"
+            assert declared.get("background", "none") == "none"
+
+
+def test_scales_fold_out():
+    result = RESULTS["tcal"]
+    page = Page(result._repr_html_())
+    assert page.summaries == [f"scales ({len(result.scales)})"]
+    names = [item.name for item in dataclasses.fields(result.scales[0])]
+    head, *table = page.folded
+    assert head == names
+    assert len(table) == len(result.scales)
+    for row, scale in zip(table, result.scales, strict=True):
+        assert row[0] == str(scale.n_bins)
+        assert [float(x) for x in row] == pytest.approx(list(dataclasses.astuple(scale)), rel=1e-3)
+    assert "<details" not in RESULTS["cutoff_test"]._repr_html_()
+
+
+def test_everything_is_escaped():
+    @dataclasses.dataclass(frozen=True)
+    class Row:
+        label: str
+        share: float
+
+    result = CalibrationTestResult(
+        test=EVIL, null_hypothesis=EVIL, statistic=1.0, pvalue=0.5, estimate=0.1, method=EVIL,
+        n_samples=3, scales=(Row(EVIL, 0.5),), reason=EVIL,
+    )  # fmt: skip
+    html = result._repr_html_()
+    assert "<script" not in html
+    page = Page(html)
+    assert "script" not in page.tags
+    assert page.texts.count((EVIL, False)) == 3
+    assert page.texts.count((EVIL, True)) == 1
+    assert (f"0.5  ({EVIL})", False) in page.texts
+    for table in [(EVIL, [EVIL])], [("rows", [f"{EVIL}"])]:
+        assert "<script" not in result_html("title", [(EVIL, EVIL)], table)
+
+
+def test_the_name_of_a_metric_is_escaped():
+    from sklearn_calib.inference import ConsistencyTest
+
+    def metric(y_true, y_proba):
+        return float(abs(np.mean(y_true) - np.mean(y_proba)))
+
+    metric.__name__ = "<b>mean</b>"
+    html = ConsistencyTest(metric, n_resamples=9, random_state=0).test(Y, P)._repr_html_()
+    assert "<b>" not in html
+    assert "consistency test of &lt;b&gt;mean&lt;/b&gt;" in html
+
+
+def test_rows_of_any_kind():
+    @dataclasses.dataclass(frozen=True)
+    class Row:
+        count: int
+        share: float
+
+    tables = [("none", ()), ("mixed", (Row(1, 0.5), "text"))]
+    page = Page(result_html("t", [("a", "b"), ("empty", "")], tables))
+    assert page.rows == [["a", "b"]]
+    assert page.folded == [[str(Row(1, 0.5))], ["text"]]
+    assert page.summaries == ["mixed"]
+    many = tuple(Row(np.int64(100_000 + k), np.float64(1 / 3)) for k in range(MOST_ROWS + 7))
+    page = Page(result_html("t", [], [("many", many)]))
+    assert len(page.folded) == 1 + MOST_ROWS
+    assert page.folded[0] == ["count", "share"]
+    assert page.folded[1] == ["100000", "0.3333"]
+    assert ("and 7 more", True) in page.texts
