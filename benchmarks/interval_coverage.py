@@ -2,11 +2,15 @@
 
 Predictions are uniform, labels are drawn from sigmoid(slope * logit(p)): slope 1 is calibrated, less is
 over-confidence. For each metric the script prints the coverage with its binomial standard error, on which
-side the misses lie, and the mean width.
+side the misses lie, and the mean width. The table in benchmarks/results was written by
+
+    python benchmarks/interval_coverage.py --csv benchmarks/results/interval_coverage.csv
 """
 
 import argparse
+import csv
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 from scipy.special import expit, logit
@@ -31,7 +35,7 @@ def population_value(metric, slope):
 
 
 def measure(slope, n, repetitions, n_resamples):
-    """Print one block of the table."""
+    """Return one row per metric of the table."""
     truth = {name: population_value(metric, slope) for name, metric in METRICS.items()}
     ends = {name: np.empty((repetitions, 2)) for name in METRICS}
     for r in range(repetitions):
@@ -41,32 +45,58 @@ def measure(slope, n, repetitions, n_resamples):
         for name, metric in METRICS.items():
             interval = confidence_interval(metric, y, p, n_resamples=n_resamples, random_state=r)
             ends[name][r] = interval.low, interval.high
+    rows = []
     for name, pairs in ends.items():
         # the ends are found on simulated quantiles, to about this accuracy
         above, below = pairs[:, 0] > truth[name] + 1e-6, pairs[:, 1] < truth[name] - 1e-6
         coverage = 1 - above.mean() - below.mean()
-        error = np.sqrt(coverage * (1 - coverage) / repetitions)
-        print(
-            f"{slope:5.1f} {n:6d}  {name:<26} {truth[name]:8.4f} {coverage:9.3f} ({error:.3f})"
-            f"{above.mean():8.3f}{below.mean():8.3f}{np.mean(pairs[:, 1] - pairs[:, 0]):8.3f}",
-            flush=True,
+        rows.append(
+            {
+                "slope": slope,
+                "n": n,
+                "metric": name,
+                "truth": truth[name],
+                "repetitions": repetitions,
+                "resamples": n_resamples,
+                "coverage": coverage,
+                "standard_error": np.sqrt(coverage * (1 - coverage) / repetitions),
+                "too_high": above.mean(),
+                "too_low": below.mean(),
+                "width": np.mean(pairs[:, 1] - pairs[:, 0]),
+            }
         )
+    return rows
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--slopes", type=float, nargs="+", default=[1.0, 0.8, 0.5])
     parser.add_argument("--size", type=int, default=1000, help="rows of a sample")
-    parser.add_argument("--repetitions", type=int, default=200)
+    parser.add_argument("--repetitions", type=int, default=600)
     parser.add_argument("--resamples", type=int, default=200)
+    parser.add_argument("--csv", type=Path, help="also write the table to this file")
     parser.add_argument("--smoke", action="store_true", help="a few seconds, to see that it runs")
     args = parser.parse_args()
     if args.smoke:
         args.slopes, args.size, args.repetitions, args.resamples = [0.5], 200, 5, 20
     print(f"95 % intervals, {args.repetitions} samples each, {args.resamples} resamples")
     print("slope      n  metric                        truth  coverage (s.e.)   too high  too low   width")
+    rows = []
     for slope in args.slopes:
-        measure(slope, args.size, args.repetitions, args.resamples)
+        rows += measure(slope, args.size, args.repetitions, args.resamples)
+        for row in rows[-len(METRICS) :]:
+            print(
+                "{slope:5.1f} {n:6d}  {metric:<26} {truth:8.4f} {coverage:9.3f} ({standard_error:.3f})"
+                "{too_high:8.3f}{too_low:8.3f}{width:8.3f}".format(**row),
+                flush=True,
+            )
+    if args.csv:
+        args.csv.parent.mkdir(exist_ok=True)
+        with args.csv.open("w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            for row in rows:
+                writer.writerow({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()})
 
 
 if __name__ == "__main__":

@@ -22,12 +22,17 @@ from sklearn_calib._core._grouping import CHUNK
 
 __all__ = [
     "CELLS_PER_SCALE",
+    "CELL_MOMENTS",
     "NODES_PER_SCALE",
     "SMALLEST_SCALE",
     "TAIL",
+    "coefficients_of_moments",
     "cosine_coefficients",
     "fixed_point",
+    "harmonics",
     "integrate_absolute",
+    "integrate_absolute_rows",
+    "moment_cells",
     "node_count",
     "outcome_coefficients",
     "smooth_at_nodes",
@@ -45,7 +50,8 @@ SMALLEST_SCALE = 2.0**-14
 _CELLS_FOR_MOMENTS = 16
 #: Nodes for each standard deviation at which sums are evaluated; the quadrature is of fourth order too.
 NODES_PER_SCALE = 10
-_MOMENTS = 4
+#: Moments kept of the masses in a cell.
+CELL_MOMENTS = 4
 _TOLERANCE = 5e-7
 # Larger unweighted samples are first condensed to cells of width h. Replacing predictions that share a cell
 # by their mean moves the smoothed residuals by at most |kernel''|_1 / 2 (h/2)^2 mean|r| = 0.121 (h/s)^2
@@ -59,7 +65,12 @@ def node_count(s: float, per_scale: int = NODES_PER_SCALE) -> int:
     return 1 << max(6, math.ceil(math.log2(per_scale / s)))
 
 
-def _harmonics(s: float) -> int:
+def moment_cells(s: float) -> int:
+    """Return the number of cells whose moments determine the coefficients at scale s."""
+    return node_count(s, _CELLS_FOR_MOMENTS)
+
+
+def harmonics(s: float) -> int:
     """Return how many coefficients survive smoothing at scale s."""
     return math.ceil(TAIL / (math.pi * s)) + 1
 
@@ -91,16 +102,16 @@ def cosine_coefficients(x: Array, mass: Array, s: float) -> Array:
     ndarray of shape (..., K)
         Complexity O(n + M log M), M about 16/s.
     """
-    cells = node_count(s, _CELLS_FOR_MOMENTS)
+    cells = moment_cells(s)
     flat = mass.reshape(-1, mass.shape[-1])
-    moments = np.zeros((_MOMENTS, flat.shape[0], cells))
+    moments = np.zeros((CELL_MOMENTS, flat.shape[0], cells))
     for rows, cell, offset in _chunks_of_cells(x, cells):
         for sample, values in enumerate(flat):
             term = values[rows]
-            for order in range(_MOMENTS):
+            for order in range(CELL_MOMENTS):
                 moments[order, sample] += np.bincount(cell, weights=term, minlength=cells)
                 term = term * offset
-    return _series(moments, s).reshape(*mass.shape[:-1], -1)
+    return coefficients_of_moments(moments, s).reshape(*mass.shape[:-1], -1)
 
 
 def outcome_coefficients(y: NDArray[np.int64], x: Array, w: Array | None, s: float) -> Array:
@@ -108,17 +119,17 @@ def outcome_coefficients(y: NDArray[np.int64], x: Array, w: Array | None, s: flo
 
     The outcome is part of the cell's number, so that both come out of the same passes.
     """
-    cells = node_count(s, _CELLS_FOR_MOMENTS)
-    moments = np.zeros((_MOMENTS, 2 * cells))
+    cells = moment_cells(s)
+    moments = np.zeros((CELL_MOMENTS, 2 * cells))
     for rows, cell, offset in _chunks_of_cells(x, cells):
         cell *= 2
         cell += y[rows]
         term = None if w is None else w[rows]
-        for order in range(_MOMENTS):
+        for order in range(CELL_MOMENTS):
             moments[order] += np.bincount(cell, weights=term, minlength=2 * cells)
             term = offset.copy() if term is None else term * offset
     positive = moments[:, 1::2]
-    return _series(np.stack((positive, positive + moments[:, ::2]), axis=1), s)
+    return coefficients_of_moments(np.stack((positive, positive + moments[:, ::2]), axis=1), s)
 
 
 def _chunks_of_cells(x: Array, cells: int) -> Iterator[tuple[slice, NDArray[np.int64], Array]]:
@@ -134,13 +145,13 @@ def _chunks_of_cells(x: Array, cells: int) -> Iterator[tuple[slice, NDArray[np.i
         yield rows, cell, offset
 
 
-def _series(moments: Array, s: float) -> Array:
+def coefficients_of_moments(moments: Array, s: float) -> Array:
     """Return cosine coefficients from the moments of order 0..3, shape (4, samples, cells), of equal cells.
 
     cos(pi k x) is replaced by its third-order Taylor polynomial about the centre of the cell of x.
     """
     cells = moments.shape[-1]
-    k = np.arange(min(_harmonics(s), cells))
+    k = np.arange(min(harmonics(s), cells))
     step = math.pi * k / cells
     # cos(a + b) about the centre a: cos a - b sin a - b^2/2 cos a + b^3/6 sin a
     even = dct(moments[[0, 2]], type=2)[..., : k.shape[0]]
@@ -150,40 +161,57 @@ def _series(moments: Array, s: float) -> Array:
     return np.asarray(out / 2)
 
 
-def smooth_at_nodes(coefficients: Array, s: float, nodes: int) -> Array:
-    """Evaluate the smoothed masses at t = j / nodes, j = 0..nodes; works on the last axis."""
-    used = min(coefficients.shape[-1], _harmonics(s), nodes)
+def smooth_at_nodes(coefficients: Array, s: float | Array, nodes: int) -> Array:
+    """Evaluate the smoothed masses at t = j / nodes, j = 0..nodes; works on the last axis.
+
+    ``s`` is one scale, or one for each of the leading axes.
+    """
+    scale = np.asarray(s, dtype=np.float64)[..., np.newaxis]
+    used = min(coefficients.shape[-1], harmonics(float(scale.min())), nodes)
     k = np.arange(used)
     series = np.zeros((*coefficients.shape[:-1], nodes + 1))
-    series[..., :used] = coefficients[..., :used] * np.exp(-0.5 * (math.pi * s * k) ** 2)
-    return np.asarray(dct(series, type=1))
+    np.multiply(coefficients[..., :used], np.exp(-0.5 * (math.pi * scale * k) ** 2), out=series[..., :used])
+    return np.asarray(dct(series, type=1, overwrite_x=True))
 
 
 def integrate_absolute(values: Array, step: float) -> float:
-    """Integrate |f| over equally spaced nodes, for f even about both ends (or zero there).
+    """Integrate |f| over equally spaced nodes, for f even about both ends (or zero there)."""
+    return float(integrate_absolute_rows(values[np.newaxis], step)[0])
+
+
+def integrate_absolute_rows(values: Array, step: float) -> Array:
+    """Integrate |f| over equally spaced nodes for each row, f even about both ends (or zero there).
 
     Each cell integrates the cubic through its four nearest nodes. Away from sign changes these sums
     telescope to the trapezoidal rule, which converges spectrally; a cell in which f changes sign is split
     at its zero, so the kink of |f| costs no accuracy (the split is stationary at the zero: a linear root is
     enough).
     """
-    padded = np.concatenate((values[1:2], values, values[-2:-1]))
-    cell = padded[1:-2] + padded[2:-1]
+    rows, width = values.shape[0], values.shape[1] + 2
+    padded = np.concatenate((values[:, 1:2], values, values[:, -2:-1]), axis=1)
+    cell = padded[:, 1:-2] + padded[:, 2:-1]
     cell *= 13.0
-    cell -= padded[:-3]
-    cell -= padded[3:]
-    crossing = np.flatnonzero(padded[1:-2] * padded[2:-1] < 0)
-    total = float(np.abs(cell).sum()) / 24.0
+    cell -= padded[:, :-3]
+    cell -= padded[:, 3:]
+    negative = np.signbit(padded)
+    crossing = np.flatnonzero(negative[:, 1:-2] != negative[:, 2:-1])
+    total = np.abs(cell).sum(axis=1) / 24.0
     if crossing.shape[0]:
-        before, f0, f1, after = (padded[crossing + shift] for shift in range(4))
+        row = crossing // (width - 3)
+        # a row of cells is three shorter than a row of nodes
+        place = crossing + 3 * row
+        nodes = padded.ravel()
+        before, f0, f1, after = (nodes[place + shift] for shift in range(4))
         # f(u) = f0 + u (f1 - f0) + u (u - 1) (c0 + c1 u), the cubic in Newton form on u = 0, 1, -1, 2
         c1 = (after - before - 3.0 * (f1 - f0)) / 6.0
         c0 = (before - 2.0 * f0 + f1) / 2.0 + c1
-        u = f0 / (f0 - f1)
+        gap = f0 - f1
+        # of zeros of either sign there is nothing to split
+        u = np.divide(f0, gap, out=np.zeros_like(gap), where=gap != 0)
         head = u * (f0 + u * ((f1 - f0 - c0) / 2.0 + u * ((c0 - c1) / 3.0 + u * c1 / 4.0)))
-        whole = cell[crossing] / 24.0
-        total += float((np.abs(head) + np.abs(whole - head) - np.abs(whole)).sum())
-    return total * step
+        whole = cell.ravel()[crossing] / 24.0
+        total += np.bincount(row, np.abs(head) + np.abs(whole - head) - np.abs(whole), rows)
+    return np.asarray(total * step)
 
 
 def fixed_point(

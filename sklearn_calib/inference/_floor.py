@@ -15,7 +15,7 @@ from sklearn_calib._validation import (
     check_integer,
     check_probabilities,
 )
-from sklearn_calib.inference._redraw import Metric, check_metric, redrawn_values
+from sklearn_calib.inference._redraw import Metric, Redrawn, check_metric, redrawn_values
 
 __all__ = ["NullFloor", "null_floor"]
 
@@ -119,8 +119,11 @@ def null_floor(
     Notes
     -----
     With N draws the quantile is the draw of rank ``confidence`` (N + 1), interpolated: the metric of a
-    further calibrated sample exceeds it with probability 1 - ``confidence``, draws included. The cost is
-    ``n_resamples`` evaluations of the metric, on the distinct predictions if weights are given.
+    further calibrated sample exceeds it with probability 1 - ``confidence``, draws included.
+
+    Cost: ``n_resamples`` evaluations of the metric, on the distinct predictions if weights are given. Binned,
+    cutoff and smoothed errors of :mod:`sklearn_calib.metrics` and the risk gap are evaluated on many samples
+    at once, which is several times faster; smoothed ones then agree with the function to 1e-6.
 
     References
     ----------
@@ -153,7 +156,8 @@ def null_floor(
     if sample.w is not None:
         check_frequency_weights(np.asarray(sample_weight, dtype=np.float64))
     grouped = group_outcomes(sample.y, sample.p, sample.w)
-    draws = np.sort(redrawn_values(metric, grouped, n_resamples, generator, weighted=sample.w is not None))
+    redrawn = Redrawn(metric, grouped, weighted=sample.w is not None)
+    draws = np.sort(redrawn_values(redrawn, grouped, n_resamples, generator))
     return NullFloor(
         mean=float(draws.mean()),
         std=float(draws.std()),

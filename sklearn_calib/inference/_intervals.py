@@ -2,14 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
+from sklearn_calib._core._null import draw_outcomes
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import (
-    BinarySample,
     check_binary,
     check_fraction,
     check_frequency_weights,
@@ -17,17 +19,19 @@ from sklearn_calib._validation import (
     check_integer,
     check_option,
 )
-from sklearn_calib.metrics import smooth_ece_result
+from sklearn_calib.inference._redraw import Metric, Redrawn, check_metric, metric_value
+from sklearn_calib.metrics import logit_smoothed_ece, smooth_calibration_error, smooth_ece_result
 
 __all__ = ["ConfidenceInterval", "confidence_interval"]
 
 Array = NDArray[np.float64]
-Metric = Callable[..., float]
 
-# Multiples of the estimated miscalibration at which the sampling distribution is simulated; doubled from the
-# last one on until the upper end is found.
-_MULTIPLES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
-_LARGEST_MULTIPLE = 64.0
+# Multiples of the estimated miscalibration at which the sampling distribution can be simulated.
+_MULTIPLES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+# A search begins between the first of these, and goes on to later ones while it must.
+_FIRST_STEPS = (0, 4, 7, 8, 9, 10, 11, 12)
+# Rows that stand for one row of the sample in a population: so many that sampling noise is gone.
+_MULTITUDE = 2.0**50
 
 
 @dataclass(frozen=True)
@@ -152,105 +156,158 @@ def confidence_interval(
     check_option(method, "method", ("inversion", "percentile"))
     rng = check_generator(random_state)
     n_resamples = check_integer(n_resamples, "n_resamples", minimum=20)
-    if not callable(metric):
-        raise TypeError(f"metric must be callable, got {metric!r}.")
+    check_metric(metric)
     sample = check_binary(y_true, y_proba, sample_weight, pos_label)
     if sample.w is not None:
-        times = check_frequency_weights(sample.w)
-        sample = BinarySample(np.repeat(sample.y, times), np.repeat(sample.p, times), None)
-    estimate = float(metric(sample.y, sample.p))
+        check_frequency_weights(sample.w)
+    grouped = group_outcomes(sample.y, sample.p, sample.w)
+    metric = _of_fixed_size(metric, grouped.total)
+    redrawn = Redrawn(metric, grouped, weighted=False)
     alpha = 1.0 - confidence
     if method == "percentile":
-        n = sample.y.shape[0]
-        draws = np.empty(n_resamples)
-        for b in range(n_resamples):
-            rows = rng.integers(0, n, n)
-            draws[b] = metric(sample.y[rows], sample.p[rows])
+        draws = _bootstrap(redrawn, grouped, n_resamples, rng)
         low, high = np.quantile(draws, [alpha / 2, 1 - alpha / 2])
-        return ConfidenceInterval(estimate, float(low), float(high), confidence, float("nan"), method)
-    path = _Path(metric, sample, n_resamples, int(rng.integers(2**63)))
-    low, high, floor = _invert(path, estimate, alpha)
-    return ConfidenceInterval(estimate, low, high, confidence, floor, method)
+        floor = float("nan")
+    else:
+        path = _Path(metric, redrawn, grouped, n_resamples, alpha, int(rng.integers(2**63)))
+        low, high, floor = path.invert()
+    return ConfidenceInterval(redrawn.estimate, float(low), float(high), confidence, floor, method)
+
+
+def _of_fixed_size(metric: Metric, total: float) -> Metric:
+    """Return the metric with the parameters that it would choose by the sample size, for the size at hand."""
+    arguments = metric.keywords if isinstance(metric, partial) else {}
+    if getattr(metric, "func", metric) is logit_smoothed_ece and arguments.get("bandwidth", "auto") == "auto":
+        return partial(metric, bandwidth=total ** (-1.0 / 3.0))
+    return metric
+
+
+def _of_weights(metric: Metric) -> Metric:
+    """Return the metric without the one parameter that does not go with weights, an approximation."""
+    if isinstance(metric, partial) and metric.func is smooth_calibration_error:
+        return partial(metric, n_cells=None)
+    return metric
+
+
+def _bootstrap(
+    redrawn: Redrawn, grouped: GroupedOutcomes, n_resamples: int, rng: np.random.Generator
+) -> Array:
+    """Return the metric of samples of rows drawn with replacement."""
+    # each prediction in two cells, one for each outcome; cells without rows are never drawn
+    weight = np.stack((grouped.weight - grouped.positives, grouped.positives), axis=1).ravel()
+    positive = np.tile([0.0, 1.0], grouped.prob.shape[0])
+    cells = GroupedOutcomes(np.repeat(grouped.prob, 2), weight, weight * positive)
+    values = []
+    for count, positives in draw_outcomes(cells, n_resamples, rng, truth=positive):
+        values.append(redrawn.values(count[::2] + count[1::2], positives[1::2]))
+    return np.concatenate(values)
+
+
+@dataclass(frozen=True)
+class _Point:
+    """One population: the metric in it, and the quantiles between which its samples are unsurprising."""
+
+    multiple: float
+    value: float
+    lower: float
+    upper: float
 
 
 class _Path:
     """Populations from perfectly calibrated (0) through the estimated curve (1) and beyond."""
 
-    def __init__(self, metric: Metric, sample: BinarySample, n_resamples: int, seed: int) -> None:
-        self.metric = metric
-        self.p = sample.p
+    def __init__(
+        self,
+        metric: Metric,
+        redrawn: Redrawn,
+        grouped: GroupedOutcomes,
+        n_resamples: int,
+        alpha: float,
+        seed: int,
+    ) -> None:
+        self.metric = _of_weights(metric)
+        self.redrawn = redrawn
+        self.grouped = grouped
         self.n_resamples = n_resamples
+        self.alpha = alpha
         self.seed = seed
-        result = smooth_ece_result(sample.y, sample.p)
-        known = ~np.isnan(result.curve)
-        self.direction = np.interp(sample.p, result.grid[known], result.curve[known]) - sample.p
-        if np.abs(self.direction).max() < 1e-6:
-            # the sample is balanced to the last digit and points nowhere: a shift of one standard error
-            self.direction = np.where(sample.p < 0.5, 1.0, -1.0) / np.sqrt(sample.p.shape[0])
+        self.direction = _direction(grouped)
+        self.points: dict[int, _Point] = {}
+        self.null = self.draws(0.0)
+        self.floor = float(self.null.mean())
 
     def truth(self, multiple: float) -> Array:
-        """Return the event probabilities of the rows."""
-        return np.clip(self.p + multiple * self.direction, 0.0, 1.0)
+        """Return the event probabilities of the groups."""
+        return np.clip(self.grouped.prob + multiple * self.direction, 0.0, 1.0)
 
     def value(self, multiple: float) -> float:
-        """Return the metric of the population: each row is both outcomes, weighted by their probabilities."""
-        n = self.p.shape[0]
+        """Return the metric of the population: each row is a multitude of rows, of both outcomes."""
         # whole numbers, so that metrics that correct for the sample size find it large
-        events = np.rint(self.truth(multiple) * 2.0**50)
-        y = np.repeat(np.array([1, 0]), n)
-        weight = np.concatenate((events, 2.0**50 - events))
-        return float(self.metric(y, np.tile(self.p, 2), sample_weight=weight))
+        events = np.rint(self.truth(multiple) * _MULTITUDE) * self.grouped.weight
+        return metric_value(self.metric, self.grouped.prob, self.grouped.weight * _MULTITUDE, events, True)
 
     def draws(self, multiple: float) -> Array:
-        """Return the sorted metric of samples from the population, by the same random numbers for each."""
+        """Return the metric of samples from the population, by the same random numbers for each multiple."""
         rng = np.random.default_rng(self.seed)
-        truth, n = self.truth(multiple), self.p.shape[0]
-        out = np.empty(self.n_resamples)
-        for b in range(self.n_resamples):
-            rows = rng.integers(0, n, n)
-            y = (rng.random(n) < truth[rows]).astype(np.int64)
-            out[b] = self.metric(y, self.p[rows])
-        return np.sort(out)
+        samples = draw_outcomes(self.grouped, self.n_resamples, rng, truth=self.truth(multiple))
+        return np.concatenate([self.redrawn.values(count, positives) for count, positives in samples])
+
+    def at(self, step: int) -> _Point:
+        """Return the population at a multiple, simulated when it is first asked for."""
+        if step not in self.points:
+            multiple = _MULTIPLES[step]
+            draws = self.draws(multiple) if multiple else self.null
+            value = self.value(multiple)
+            signal = value / self.floor if self.floor > 0 else np.inf
+            alpha_low = 0.5 * self.alpha * (1.0 - np.exp(-(signal**2)))
+            # of N draws the j-th is passed with probability j / (N + 1)
+            lower, upper = np.quantile(draws, [alpha_low, 1.0 - (self.alpha - alpha_low)], method="weibull")
+            self.points[step] = _Point(multiple, value, float(lower), float(upper))
+        return self.points[step]
+
+    def invert(self) -> tuple[float, float, float]:
+        """Return the least and greatest value that is accepted, and the mean at no miscalibration."""
+        # values of many samples at once can part what is tied with the estimate
+        estimate, slack = self.redrawn.estimate, self.redrawn.accuracy
+        low = self._crossing(lambda point: point.upper, estimate - slack)
+        high = self._crossing(lambda point: point.lower, estimate + slack)
+        return min(low, high), max(low, high), self.floor
+
+    def _crossing(self, quantile: Callable[[_Point], float], level: float) -> float:
+        """Return the population value where a quantile, which grows along the path, reaches the level.
+
+        By bisection of the multiples, and interpolation between the last two.
+        """
+        before, after = -1, -1
+        for step in _FIRST_STEPS:
+            if quantile(self.at(step)) >= level:
+                after = step
+                break
+            before = step
+        if after < 0 or before < 0:
+            return self.at(before if after < 0 else after).value
+        while after - before > 1:
+            middle = (before + after) // 2
+            if quantile(self.at(middle)) >= level:
+                after = middle
+            else:
+                before = middle
+        left, right = self.at(before), self.at(after)
+        share = (level - quantile(left)) / (quantile(right) - quantile(left))
+        return left.value + share * (right.value - left.value)
 
 
-def _invert(path: _Path, estimate: float, alpha: float) -> tuple[float, float, float]:
-    """Return the least and greatest population value that is accepted, and the mean at no miscalibration."""
-    multiples: list[float] = []
-    values: list[float] = []
-    lower: list[float] = []
-    upper: list[float] = []
-    floor = 0.0
-    pending = list(_MULTIPLES)
-    while pending:
-        multiple = pending.pop(0)
-        draws = path.draws(multiple)
-        value = path.value(multiple)
-        if multiple == 0.0:
-            floor = float(draws.mean())
-        signal = value / floor if floor > 0 else np.inf
-        alpha_low = 0.5 * alpha * (1.0 - np.exp(-(signal**2)))
-        multiples.append(multiple)
-        values.append(value)
-        # of N draws the j-th is passed with probability j / (N + 1)
-        tails = np.quantile(draws, [alpha_low, 1.0 - (alpha - alpha_low)], method="weibull")
-        lower.append(float(tails[0]))
-        upper.append(float(tails[1]))
-        if not pending and lower[-1] <= estimate and multiple < _LARGEST_MULTIPLE:
-            pending.append(2.0 * multiple)
-    # quantiles grow along the path up to simulation noise
-    upper_curve, lower_curve = np.maximum.accumulate(upper), np.maximum.accumulate(lower)
-    first = _crossing(multiples, upper_curve, upper_curve >= estimate, estimate)
-    last = _crossing(multiples, lower_curve, lower_curve > estimate, estimate)
-    low, high = (float(np.interp(end, multiples, values)) for end in (first, last))
-    return min(low, high), max(low, high), floor
-
-
-def _crossing(multiples: list[float], curve: Array, passed: NDArray[np.bool_], level: float) -> float:
-    """Return where a non-decreasing curve passes the level, or the end if it does not."""
-    if not passed.any():
-        return multiples[-1]
-    j = int(passed.argmax())
-    if j == 0:
-        return multiples[0]
-    share = (level - curve[j - 1]) / (curve[j] - curve[j - 1])
-    return float(multiples[j - 1] + share * (multiples[j] - multiples[j - 1]))
+def _direction(grouped: GroupedOutcomes) -> Array:
+    """Return the smoothed miscalibration of the sample at each of its predictions."""
+    m = grouped.prob.shape[0]
+    result = smooth_ece_result(
+        np.repeat([1, 0], m),
+        np.tile(grouped.prob, 2),
+        sample_weight=np.concatenate((grouped.positives, grouped.weight - grouped.positives)),
+    )
+    known = ~np.isnan(result.curve)
+    direction: Array = np.interp(grouped.prob, result.grid[known], result.curve[known]) - grouped.prob
+    if np.abs(direction).max() < 1e-6:
+        # the sample is balanced to the last digit and points nowhere: a shift of one standard error
+        direction = np.where(grouped.prob < 0.5, 1.0, -1.0) / np.sqrt(grouped.total)
+    return direction

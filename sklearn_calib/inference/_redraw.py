@@ -1,7 +1,6 @@
 """Any metric on samples redrawn under perfect calibration."""
 
-from collections.abc import Callable, Iterator
-from itertools import chain
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,8 +8,9 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._null import draw_outcomes, draw_positives
+from sklearn_calib.inference._batch import batched
 
-__all__ = ["Metric", "check_metric", "metric_value", "redrawn_values"]
+__all__ = ["Metric", "Redrawn", "check_metric", "metric_value", "redrawn_values"]
 
 Array = NDArray[np.float64]
 Metric = Callable[..., float]
@@ -46,26 +46,71 @@ def metric_value(metric: Metric, prob: Array, count: Array, positives: Array, we
     return number
 
 
+class Redrawn:
+    """A metric on samples of the same distinct predictions.
+
+    Parameters
+    ----------
+    metric : callable
+        The metric.
+    grouped : GroupedOutcomes
+        Distinct predictions, and the sample on which the metric is evaluated first, so that it can check its
+        own parameters.
+    weighted : bool
+        Whether a metric that is not batched is given counts as ``sample_weight``.
+
+    Attributes
+    ----------
+    estimate : float
+        The metric of the sample itself.
+    accuracy : float
+        What values of other samples can differ by from those of the metric.
+    """
+
+    def __init__(self, metric: Metric, grouped: GroupedOutcomes, *, weighted: bool) -> None:
+        self.metric = metric
+        self.prob = grouped.prob
+        self.weighted = weighted
+        self.estimate = metric_value(metric, grouped.prob, grouped.weight, grouped.positives, weighted)
+        self._kernel = batched(metric, grouped.prob, grouped.total)
+        self.accuracy = 0.0 if self._kernel is None else self._kernel.accuracy
+
+    def values(self, count: Array, positives: NDArray[Any]) -> Array:
+        """Return the metric of r samples, given by numbers of rows and of positive rows.
+
+        Parameters
+        ----------
+        count : ndarray of shape (groups,) or (groups, r)
+            Number of rows for each distinct prediction.
+        positives : ndarray of shape (groups, r)
+            Number of positive rows.
+
+        Returns
+        -------
+        ndarray of shape (r,)
+        """
+        if self._kernel is not None:
+            return self._kernel.evaluate(count, positives)
+        counts = np.broadcast_to(count if count.ndim == 2 else count[:, np.newaxis], positives.shape)
+        return np.array(
+            [
+                metric_value(self.metric, self.prob, rows, events.astype(np.float64), self.weighted)
+                for rows, events in zip(counts.T, positives.T, strict=True)
+            ]
+        )
+
+
 def redrawn_values(
-    metric: Metric,
+    redrawn: Redrawn,
     grouped: GroupedOutcomes,
     n_resamples: int,
     generator: np.random.Generator,
     *,
-    weighted: bool,
     pairs: bool = False,
 ) -> Array:
     """Return the metric of samples with redrawn outcomes, or, if ``pairs``, redrawn predictions too."""
-    draws: Iterator[tuple[Array, NDArray[Any]]]
     if pairs:
-        draws = chain.from_iterable(
-            zip(count.T, positives.T, strict=True)
-            for count, positives in draw_outcomes(grouped, n_resamples, generator)
-        )
-    else:
-        draws = (
-            (grouped.weight, column.astype(np.float64))
-            for positives in draw_positives(grouped, n_resamples, generator)
-            for column in positives.T
-        )
-    return np.array([metric_value(metric, grouped.prob, *draw, weighted) for draw in draws])
+        samples = draw_outcomes(grouped, n_resamples, generator)
+        return np.concatenate([redrawn.values(count, positives) for count, positives in samples])
+    outcomes = draw_positives(grouped, n_resamples, generator)
+    return np.concatenate([redrawn.values(grouped.weight, positives) for positives in outcomes])

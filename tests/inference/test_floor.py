@@ -25,7 +25,8 @@ def test_moments_by_enumeration(metric):
     floor = null_floor(metric, p, n_resamples=800, random_state=0)
     assert floor.mean == pytest.approx(mean, abs=4 * std / np.sqrt(800))
     assert floor.std == pytest.approx(std, rel=0.15)
-    assert np.isin(np.round(floor.draws, 9), np.round(values, 9)).all()
+    # smoothed errors of many samples at once agree with those of one to 1e-6
+    assert np.abs(floor.draws[:, np.newaxis] - values).min(axis=1).max() < 1e-6
 
 
 def test_brier_score_by_hand():

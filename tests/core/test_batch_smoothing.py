@@ -1,0 +1,81 @@
+"""Smoothed errors of many samples at once, against sums, quadrature and the search for one sample."""
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+
+from sklearn_calib._core import _batch_smoothing
+from sklearn_calib._core._batch_smoothing import CosineProjection, smoothed_errors, smoothed_fixed_points
+from tests._references import folded_gaussian_sum
+
+
+def residuals(n, r, seed=0, power=1.0):
+    """Return sorted predictions and the mean residuals of r samples of outcomes."""
+    rng = np.random.default_rng(seed)
+    x = np.sort(rng.random(n))
+    return x, ((rng.random((n, r)) < x[:, None] ** power) - x[:, None]) / n
+
+
+def error_by_quadrature(x, mass, s, nodes=20_001):
+    t = np.linspace(0, 1, nodes)
+    values = np.abs(folded_gaussian_sum(t, x, mass, s))
+    return float((values[1:] + values[:-1]).sum() / 2 / (nodes - 1))
+
+
+@pytest.mark.parametrize("table", [1 << 22, 0], ids=["table", "cells"])
+@pytest.mark.parametrize("s", [0.004, 0.05])
+def test_projection_is_cosine_sums(table, s, monkeypatch):
+    monkeypatch.setattr(_batch_smoothing, "_TABLE", table)
+    x, mass = residuals(300, 7)
+    x[:3], x[-3:] = 0.0, 1.0
+    project = CosineProjection(x)
+    for scale in (2 * s, s, 3 * s):
+        c = project(mass, scale)
+        k = np.arange(c.shape[1])
+        damping = np.exp(-0.5 * (np.pi * k * scale) ** 2)
+        assert damping[-1] < 1e-15
+        expected = mass.T @ np.cos(np.pi * np.outer(x, k))
+        np.testing.assert_allclose(c * damping, expected * damping, atol=1e-6)
+
+
+def test_errors_are_the_integrals():
+    x, mass = residuals(40, 6)
+    s = np.array([0.02, 0.03, 0.1, 0.5, 0.04, 1.0])
+    errors = smoothed_errors(CosineProjection(x)(mass, 0.02), s)
+    expected = [error_by_quadrature(x, mass[:, j], s[j]) for j in range(6)]
+    np.testing.assert_allclose(errors, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("power", [1.0, 3.0])
+def test_fixed_points_solve_the_definition(power):
+    x, mass = residuals(30, 40, power=power)
+    found = smoothed_fixed_points(CosineProjection(x), mass)
+    for j in range(0, 40, 5):
+        expected = brentq(lambda s, j=j: error_by_quadrature(x, mass[:, j], s, 4001) - s, 1e-3, 1)
+        assert found[j] == pytest.approx(expected, abs=2e-6)
+
+
+def test_fixed_points_on_a_longer_axis():
+    x, mass = residuals(50, 20)
+    found = smoothed_fixed_points(CosineProjection(x), mass, length=12.0)
+    errors = smoothed_errors(CosineProjection(x)(mass, found.min() / 12), found / 12)
+    np.testing.assert_allclose(errors, found, atol=1e-6)
+
+
+def test_fixed_points_of_every_size_at_once():
+    """Samples whose bandwidths differ by orders of magnitude, and some that have none."""
+    x = np.linspace(0, 1, 400)
+    sign = np.where(np.arange(400) % 2, 1.0, -1.0)
+    one_sign = [np.zeros(400), np.full(400, -1e-3), x / 400]
+    mass = np.stack([*one_sign, 1e-9 * sign, 1e-6 * sign, 1e-3 * sign], axis=1)
+    twice = smoothed_fixed_points(CosineProjection(x), np.repeat(mass, 4, axis=1)).reshape(6, 4)
+    assert np.ptp(twice, axis=1).max() < 1e-6
+    found = twice[:, 0]
+    assert found[0] == 0
+    assert found[1] == pytest.approx(0.4)
+    assert found[2] == pytest.approx(x.mean())
+    # alternating masses cancel where the scale is above their distance; finer ones than 2**-14 are not tried
+    assert found[3] < 1e-6
+    assert found[4] == pytest.approx(error_by_quadrature(x, mass[:, 4], max(found[4], 2.0**-14)), abs=1e-6)
+    assert found[5] == pytest.approx(error_by_quadrature(x, mass[:, 5], found[5]), abs=1e-6)
+    assert found[4] < 1e-3 < found[5]

@@ -1,0 +1,193 @@
+"""Metrics on many samples at once, against the plain loop of the public function."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from sklearn_calib.inference import ConsistencyTest, confidence_interval, null_floor
+from sklearn_calib.inference._batch import batched
+from sklearn_calib.metrics import (
+    cutoff_calibration_error,
+    decision_risk_gap,
+    expected_calibration_error,
+    logit_smoothed_ece,
+    smooth_calibration_error,
+    smooth_ece,
+)
+
+BINNED = [
+    partial(expected_calibration_error, n_bins=n_bins, strategy=strategy, norm=norm, debias=debias)
+    for n_bins in (1, 4, 15)
+    for strategy in ("uniform", "quantile")
+    for norm, debias in (("l1", False), ("l2", False), ("max", False), ("l2", True))
+]
+EXACT = [
+    cutoff_calibration_error,
+    decision_risk_gap,
+    partial(decision_risk_gap, threshold=0.05),
+    partial(decision_risk_gap, threshold=0.97),
+    expected_calibration_error,
+    *BINNED,
+]
+SMOOTHED = [
+    smooth_ece,
+    partial(smooth_ece, pos_label=1, bandwidth="auto"),
+    partial(smooth_ece, bandwidth=0.05),
+    partial(smooth_ece, bandwidth=3.0),
+    partial(smooth_ece, scale="logit", bandwidth=0.3),
+    logit_smoothed_ece,
+    partial(logit_smoothed_ece, bandwidth=0.4, eps=1e-3),
+]
+SLOW = [partial(smooth_ece, scale="logit")]
+DRAWS = 24
+
+
+def predictions():
+    rng = np.random.default_rng(0)
+    yield "uniform", np.sort(rng.random(120))
+    yield "near 0", np.sort(0.03 * rng.random(60))
+    yield "few", np.array([0.0, 0.1, 0.3, 0.5, 0.9, 1.0])
+    yield "saturated", np.array([0.0, 1e-9, 0.5, 1.0])
+    yield "one", np.array([0.3])
+
+
+PREDICTIONS = dict(predictions())
+
+
+def samples(prob, kind):
+    """Return numbers of rows and of positive rows; some predictions have none where the rows vary."""
+    rng = np.random.default_rng(1)
+    shape = (prob.shape[0], DRAWS)
+    if kind == "labels":
+        count = np.ones(prob.shape[0])
+        return count, rng.random(shape) < prob[:, np.newaxis]
+    if kind == "ties":
+        count = rng.integers(1, 12, prob.shape[0]).astype(float)
+        return count, rng.binomial(count.astype(int)[:, np.newaxis], 0.8 * prob[:, np.newaxis], shape).astype(
+            float
+        )
+    n = 2 * prob.shape[0] + 1
+    count = rng.multinomial(n, np.full(prob.shape[0], 1 / prob.shape[0]), size=DRAWS).T
+    return count.astype(float), rng.binomial(count, np.sqrt(prob)[:, np.newaxis]).astype(float)
+
+
+def plain_loop(metric, prob, count, positives):
+    values = []
+    for j in range(positives.shape[1]):
+        rows = (count if count.ndim == 1 else count[:, j]).astype(int)
+        events = positives[:, j].astype(int)
+        p = np.repeat(prob, rows)
+        y = np.concatenate([np.r_[np.ones(k), np.zeros(m - k)] for m, k in zip(rows, events, strict=True)])
+        values.append(metric(y.astype(int), p))
+    return np.array(values)
+
+
+def check(metric, name, kind, power, atol):
+    prob = PREDICTIONS[name]
+    count, positives = samples(prob, kind)
+    kernel = batched(metric, prob, float(count.sum(axis=0).max()))
+    expected = plain_loop(metric, prob, count, positives)
+    np.testing.assert_allclose(kernel.evaluate(count, positives) ** power, expected**power, atol=atol, rtol=0)
+    assert kernel.accuracy >= atol
+
+
+def identity(metric):
+    return f"{getattr(metric, 'func', metric).__name__}-{getattr(metric, 'keywords', '')}"
+
+
+@pytest.mark.parametrize("name", PREDICTIONS)
+@pytest.mark.parametrize("kind", ["labels", "ties", "pairs"])
+@pytest.mark.parametrize("metric", EXACT, ids=identity)
+def test_sums_agree_to_rounding(metric, kind, name):
+    debiased = getattr(metric, "keywords", {}).get("debias")
+    check(metric, name, kind, 2 if debiased else 1, 1e-12)
+
+
+@pytest.mark.parametrize("name", PREDICTIONS)
+@pytest.mark.parametrize("kind", ["labels", "ties", "pairs"])
+@pytest.mark.parametrize("metric", SMOOTHED, ids=identity)
+def test_smoothed_errors_agree(metric, kind, name):
+    check(metric, name, kind, 1, 1e-6)
+
+
+@pytest.mark.parametrize("kind", ["labels", "pairs"])
+@pytest.mark.parametrize("metric", SLOW, ids=identity)
+def test_logit_axis_agrees(metric, kind):
+    check(metric, "few", kind, 1, 1e-6)
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        lambda y, p: 0.5,
+        smooth_calibration_error,
+        partial(smooth_ece, [0, 1]),
+        partial(smooth_ece, pos_label=0),
+        partial(smooth_ece, sample_weight=[1.0]),
+        partial(logit_smoothed_ece, noise="uniform"),
+        partial(logit_smoothed_ece, bandwidth=1e-5),
+    ],
+)
+def test_what_is_not_known_is_left_to_the_loop(metric):
+    assert batched(metric, np.array([0.2, 0.4]), 2.0) is None
+
+
+class Unhashable:
+    __hash__ = None
+
+    def __call__(self, y_true, y_proba, sample_weight=None):
+        return cutoff_calibration_error(y_true, y_proba, sample_weight=sample_weight)
+
+
+def test_a_metric_that_cannot_be_hashed():
+    p = np.linspace(0.1, 0.9, 20)
+    own = null_floor(Unhashable(), p, random_state=0)
+    assert own.mean == pytest.approx(null_floor(cutoff_calibration_error, p, random_state=0).mean)
+
+
+@pytest.mark.parametrize("metric", [smooth_ece, *EXACT[:5], logit_smoothed_ece], ids=identity)
+def test_floor_test_and_interval_are_those_of_the_loop(metric):
+    def loop(y_true, y_proba, sample_weight=None):
+        return metric(y_true, y_proba, sample_weight=sample_weight)
+
+    rng = np.random.default_rng(2)
+    p = rng.random(70).round(2)
+    y = (rng.random(70) < p**1.3).astype(int)
+    ours, theirs = (null_floor(m, p, random_state=0, n_resamples=40) for m in (metric, loop))
+    np.testing.assert_allclose(ours.draws, theirs.draws, atol=1e-6)
+    for resample in ("labels", "pairs"):
+        ours, theirs = (ConsistencyTest(m, 39, resample, random_state=0).test(y, p) for m in (metric, loop))
+        assert ours.pvalue == theirs.pvalue
+        np.testing.assert_allclose(ours.null_distribution, theirs.null_distribution, atol=1e-6)
+    if metric is logit_smoothed_ece:
+        return  # its bandwidth depends on the size, which an interval fixes for the function it knows
+    for method in ("inversion", "percentile"):
+        options = {"method": method, "n_resamples": 20, "random_state": 0}
+        ours, theirs = (confidence_interval(m, y, p, **options) for m in (metric, loop))
+        assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=1e-5)
+
+
+def test_ties_of_smoothed_errors_count():
+    """Four rows have few distinct errors: a value that differs from the estimate by rounding is a tie."""
+    p = np.full(4, 0.3)
+    y = np.array([1, 1, 0, 0])
+    test = ConsistencyTest(smooth_ece, n_resamples=2000, random_state=0).test(y, p)
+    # errors |k / 4 - .3| of k events, of which those of k >= 2, .2, and k = 0, .3, do not fall short
+    share = 1 - 4 * 0.3 * 0.7**3
+    assert test.pvalue == pytest.approx(share, abs=4 * np.sqrt(share * (1 - share) / 2000))
+
+
+@pytest.mark.parametrize(
+    ("metric", "named"),
+    [
+        (partial(expected_calibration_error, n_bins=0), "n_bins"),
+        (partial(smooth_ece, bandwidth=-1.0), "bandwidth"),
+        (partial(smooth_ece, scale="log"), "scale"),
+        (partial(decision_risk_gap, threshold=1.0), "threshold"),
+        (partial(logit_smoothed_ece, eps=0.7), "eps"),
+    ],
+)
+def test_bad_parameters_are_those_of_the_metric(metric, named):
+    with pytest.raises(ValueError, match=named):
+        null_floor(metric, [0.2, 0.4], random_state=0)
