@@ -2,13 +2,23 @@
 
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._binomial import BinomialTest, BinomialValue
+from sklearn_calib.inference._comparison import PairedComparison, paired_test
+from sklearn_calib.inference._comparison_table import (
+    ModelComparison,
+    ModelPair,
+    ModelSummary,
+    compare_models,
+)
 from sklearn_calib.inference._consistency import ConsistencyTest
 from sklearn_calib.inference._cox import CoxTest
 from sklearn_calib.inference._cutoff_test import CutoffTest
 from sklearn_calib.inference._floor import NullFloor, null_floor
 from sklearn_calib.inference._hosmer_lemeshow import HosmerLemeshowTest
 from sklearn_calib.inference._intervals import ConfidenceInterval, confidence_interval
+from sklearn_calib.inference._kernel import KernelScale, KernelTest
+from sklearn_calib.inference._sequential import SequentialTest, SequentialTestResult
 from sklearn_calib.inference._spiegelhalter import SpiegelhalterTest
+from sklearn_calib.inference._splitting import SampleSplittingTest, SplitClass
 from sklearn_calib.inference._tcal import TCal, TCalScale
 
 __all__ = [
@@ -21,10 +31,22 @@ __all__ = [
     "CoxTest",
     "CutoffTest",
     "HosmerLemeshowTest",
+    "KernelScale",
+    "KernelTest",
+    "ModelComparison",
+    "ModelPair",
+    "ModelSummary",
     "NullFloor",
+    "PairedComparison",
+    "SampleSplittingTest",
+    "SequentialTest",
+    "SequentialTestResult",
     "SpiegelhalterTest",
+    "SplitClass",
     "TCal",
     "TCalScale",
+    "compare_models",
     "confidence_interval",
     "null_floor",
+    "paired_test",
 ]

@@ -176,7 +176,11 @@ def draw_plug_in(
         out: Array = np.array(values).T / p.shape[0]
         return out
 
-    return _pooled([statistics(y[np.newaxis]), *map(statistics, sample_labels(p, n_resamples, generator))])
+    return Draws.pooled(
+        np.concatenate(
+            [statistics(y[np.newaxis]), *map(statistics, sample_labels(p, n_resamples, generator))]
+        )
+    )
 
 
 def draw_class_pairs(
@@ -210,15 +214,7 @@ def draw_class_pairs(
     choice, outcome = spawn(generator, 2)
     drawn = [statistics(np.arange(n), y)]
     for _ in range(n_resamples):
-        rows = choice.integers(n, size=n)
+        rows = choice.integers(n, size=(n,))
         (labels,) = sample_labels(p[rows], 1, outcome)
         drawn.append(statistics(rows, labels[0]))
-    return _pooled([np.array(drawn)])
-
-
-def _pooled(parts: list[Array]) -> Draws:
-    values = np.concatenate(parts)
-    deviation = values.std(axis=0)
-    centred = values - values.mean(axis=0)
-    z = np.divide(centred, deviation, out=np.zeros_like(values), where=deviation > 0.0)
-    return Draws(values[0], z[0], deviation, values[1:], z[1:])
+    return Draws.pooled(np.array(drawn))

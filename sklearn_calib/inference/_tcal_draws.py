@@ -144,6 +144,17 @@ class Draws:
     drawn: Array
     drawn_z: Array
 
+    @classmethod
+    def pooled(cls, values: Array) -> "Draws":
+        """Return draws from the observed (first) and redrawn statistics, shape (draws + 1, scales).
+
+        z is centred and scaled by mean and deviation of all of them, which exchangeability allows.
+        """
+        deviation = values.std(axis=0)
+        centred = values - values.mean(axis=0)
+        z = np.divide(centred, deviation, out=np.zeros_like(values), where=deviation > 0.0)
+        return cls(values[0], z[0], deviation, values[1:], z[1:])
+
     def times(self, factor: float) -> "Draws":
         """Return the draws of the statistics times a positive factor."""
         return replace(

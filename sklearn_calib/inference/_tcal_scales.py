@@ -26,7 +26,15 @@ from sklearn_calib.inference._tcal_classes import (
 )
 from sklearn_calib.inference._tcal_draws import Draws, NestedBins, draw_labels, draw_pairs, null_variance
 
-__all__ = ["BinaryScales", "ClassScales", "Scales", "finest_level", "number_of_bins", "relaxed_law"]
+__all__ = [
+    "BinaryScales",
+    "ClassScales",
+    "Scales",
+    "check_rows",
+    "finest_level",
+    "number_of_bins",
+    "relaxed_law",
+]
 
 Array = NDArray[np.float64]
 
@@ -137,7 +145,7 @@ class BinaryScales:
         """See :class:`Scales`."""
         grouped = self.grouped
         if statistic != "debiased":
-            _check_rows(self.n)
+            check_rows(self.n)
             times = grouped.weight.astype(np.int64)
             p = np.repeat(grouped.prob, times)
             positives = np.asarray(grouped.positives, dtype=np.int64)
@@ -164,7 +172,7 @@ class ClassScales:
     def __init__(self, sample: ClassSample, smoothness: float | None) -> None:
         self.y, self.p = sample.y, sample.p
         if sample.w is not None:
-            _check_rows(float(sample.w.sum()))
+            check_rows(float(sample.w.sum()))
             times = sample.w.astype(np.int64)
             self.y, self.p = np.repeat(self.y, times), np.repeat(self.p, times, axis=0)
         self.n = float(self.y.shape[0])
@@ -205,7 +213,8 @@ class ClassScales:
         return draw_class_labels(cells, self.y, self.p, law, variance, n_resamples, generator)
 
 
-def _check_rows(n: float) -> None:
+def check_rows(n: float) -> None:
+    """Raise ValueError if frequencies stand for more rows than can be written out."""
     if n > _MOST_ROWS:
         raise ValueError(
             f"sample_weight stands for {n:.3g} observations, more than {_MOST_ROWS:.0e}, the most that can "

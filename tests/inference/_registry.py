@@ -5,7 +5,7 @@ A new test is one row here.
 
 from dataclasses import dataclass
 
-from sklearn_calib.inference import BinomialTest, CalibrationTest, TCal
+from sklearn_calib.inference import BinomialTest, CalibrationTest, SampleSplittingTest, TCal
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,11 @@ TESTS = [
     TestCase("tcal_asymptotic_min_p", TCal(method="asymptotic", combine="min-p")),
     TestCase("tcal_asymptotic_fixed", TCal(0.5, method="asymptotic")),
     TestCase("tcal_theory", TCal(method="theory")),
+    TestCase("tcal_biased", TCal(statistic="biased", n_resamples=99, random_state=0), False, True),
+    TestCase("tcal_l1", TCal(statistic="l1", n_resamples=99, random_state=0), False, True),
+    TestCase("tcal_tolerance", TCal(tolerance=0.05, n_resamples=99, random_state=0), draws=True),
+    TestCase("splitting", SampleSplittingTest(n_resamples=99, random_state=0), flip=False, draws=True),
+    TestCase("splitting_pearson", SampleSplittingTest(method="chi-squared", random_state=0), flip=False),
     # the samples of the generated tests are continuous
     TestCase("binomial", BinomialTest(max_values=10_000)),
     TestCase("binomial_doubled", BinomialTest("bonferroni", "doubled", max_values=10_000)),

@@ -1,0 +1,306 @@
+"""Test of calibration by sample splitting: real labels of one half against labels drawn for the other."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_calib._core._alcoves import SharedCells
+from sklearn_calib._core._class_moments import class_moments
+from sklearn_calib._core._null import MAX_CELLS, spawn
+from sklearn_calib._validation import (
+    BinarySample,
+    ClassSample,
+    check_generator,
+    check_integer,
+    check_option,
+    check_positive,
+)
+from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._tails import chi2_sf
+from sklearn_calib.inference._tcal_classes import nested_alcoves, sample_labels
+from sklearn_calib.inference._tcal_draws import Draws, combine_draws
+from sklearn_calib.inference._tcal_scales import check_rows, finest_level, number_of_bins
+
+__all__ = ["SampleSplittingTest", "SplitClass"]
+
+Array = NDArray[np.float64]
+
+_METHODS = ("permutation", "chi-squared")
+# Pearson's law needs about so many observations in a cell.
+_FEWEST_IN_A_CELL = 5.0
+
+
+@dataclass(frozen=True)
+class SplitClass:
+    """The two-sample test of one class.
+
+    Attributes
+    ----------
+    label : int
+        Index of the class among the columns of the predictions.
+    half : int
+        Which half kept its labels, 0 or 1.
+    n_observed, n_drawn : int
+        Predictions of the half with its own labels, and of the half with drawn ones, that have this label.
+    n_bins : int
+        Number of bins per axis of the scale that decided; 0 if there was nothing to compare.
+    statistic : float
+        What the test compares: the largest standardised statistic of a scale, or Pearson's.
+    pvalue : float
+        p-value of this class alone.
+    """
+
+    label: int
+    half: int
+    n_observed: int
+    n_drawn: int
+    n_bins: int
+    statistic: float
+    pvalue: float
+
+
+class SampleSplittingTest(CalibrationTest):
+    """Test of calibration by a two-sample test between real and drawn labels (Algorithm 3 of [1]_).
+
+    The sample is split at random. One half keeps its labels, the other gets labels drawn from its
+    predictions. If predictions are the true probabilities, then for every class k the predictions of the rows
+    with label k have the same law in both halves. This is tested with the chi-squared two-sample statistic
+    (App. 8.2.2 of [1]_) over the bins of :class:`TCal` ::
+
+        sum over bins of [(N_1 / n_1 - N_2 / n_2)^2 - N_1 / n_1^2 - N_2 / n_2^2]
+
+    where N_1 and N_2 count the n_1 and n_2 rows with label k of the two halves.
+
+    Parameters
+    ----------
+    smoothness : "adaptive" or float, default="adaptive"
+        A float s > 0 takes the one scale m = floor(n_k^(2 / (4 s + K - 1))), where n_k = min(n_1, n_2);
+        "adaptive" takes m = 2, 4, ..., as far as two rows share a bin, and compares the largest standardised
+        statistic (the multi-scale version).
+    method : {"permutation", "chi-squared"}, default="permutation"
+        "permutation": the rows with label k of both halves are permuted, which is exact for any n; all scales
+        are permuted together. "chi-squared": Pearson's statistic, sum of squared differences over expected
+        counts, against its asymptotic law; scales with fewer than 5 rows per occupied bin are left out (all
+        but the coarsest), and several scales are combined by Bonferroni. Approximate.
+    n_resamples : int, default=999
+        Number of permutations.
+    cross_fit : bool, default=False
+        Whether each half takes both roles in turn; the smaller of the two p-values is doubled. Otherwise half
+        of the labels are never looked at.
+    random_state : int, Generator, RandomState or None, default=None
+        Source of split, drawn labels and permutations. The result depends on it much more than with other
+        tests, since even the split is random.
+
+    Attributes
+    ----------
+    result_ : CalibrationTestResult
+        The result on the data given to ``fit``, with a :class:`SplitClass` for each class and half.
+    statistic_, pvalue_ : float
+        Its statistic and p-value.
+    classes_ : ndarray
+        The sorted labels seen by ``fit``.
+    n_features_in_ : int
+        Number of columns of ``X``.
+
+    See Also
+    --------
+    TCal : Uses all labels, and has more power.
+
+    Notes
+    -----
+    p-values of the K classes are combined by Bonferroni. The test exists because of its theory: it carries
+    two-sample tests over to calibration. For use, prefer :class:`TCal`, of the same rate in theory, and far
+    better in practice.
+
+    ``statistic`` is that of the class that decided. ``estimate`` is the debiased l2 calibration error, as in
+    :class:`TCal`, of the half with its own labels, at the scale that decided.
+
+    Rows are put in the order of their predictions before they are split, so that the result does not depend
+    on their order. Cost: O(n log n), and O(n) for each permutation and scale.
+
+    References
+    ----------
+    .. [1] D. Lee, X. Huang, H. Hassani, E. Dobriban (2023). T-Cal: An optimal test for the calibration of
+       predictive models. Journal of Machine Learning Research 24.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_calib.inference import SampleSplittingTest
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(size=2000)
+    >>> y = rng.uniform(size=2000) < p
+    >>> test = SampleSplittingTest(n_resamples=199, random_state=0)
+    >>> test.test(y, p).rejects(), test.test(y, p**3).rejects()
+    (False, True)
+    """
+
+    def __init__(
+        self,
+        smoothness: str | float = "adaptive",
+        method: str = "permutation",
+        n_resamples: int = 999,
+        cross_fit: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.smoothness = smoothness
+        self.method = method
+        self.n_resamples = n_resamples
+        self.cross_fit = cross_fit
+        self.random_state = random_state
+
+    def _check_parameters(self) -> None:
+        if not isinstance(self.smoothness, str):
+            check_positive(self.smoothness, "smoothness")
+        elif self.smoothness != "adaptive":
+            raise ValueError(f"smoothness must be 'adaptive' or a positive number, got {self.smoothness!r}.")
+        check_option(self.method, "method", _METHODS)
+        check_integer(self.n_resamples, "n_resamples")
+        if not isinstance(self.cross_fit, bool | np.bool_):
+            raise TypeError(f"cross_fit must be True or False, got {self.cross_fit!r}.")
+        if not isinstance(self.random_state, np.random.RandomState):
+            check_generator(self.random_state)
+
+    def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
+        # the first column decides about bins, and belongs to the positive class
+        columns = np.column_stack((sample.p, 1.0 - sample.p))
+        return self._split(1 - sample.y, columns, sample.w, "P(Y = 1 | p) = p")
+
+    def _test_classes(self, sample: ClassSample) -> CalibrationTestResult:
+        return self._split(sample.y, sample.p, sample.w, "P(Y = k | p) = p_k for every class k")
+
+    def _split(
+        self, y: NDArray[np.int64], p: Array, w: Array | None, null_hypothesis: str
+    ) -> CalibrationTestResult:
+        if w is not None:
+            check_rows(float(w.sum()))
+            times = w.astype(np.int64)
+            y, p = np.repeat(y, times), np.repeat(p, times, axis=0)
+        order = np.lexsort((y, *p.T[::-1]))
+        y, p = y[order], p[order]
+        n, n_classes = p.shape
+        splitting, labelling, permuting = spawn(check_generator(self.random_state), 3)
+        mixed = splitting.permutation(n)
+        halves = (mixed[: (n + 1) // 2], mixed[(n + 1) // 2 :])
+        tests: list[tuple[SplitClass, Array | None]] = []
+        for half in range(2 if self.cross_fit else 1):
+            own, other = halves[half], halves[1 - half]
+            (drawn,) = sample_labels(p[other], 1, labelling) if other.size else ([np.empty(0)],)
+            for label in range(n_classes):
+                first, second = own[y[own] == label], other[drawn[0] == label]
+                tests.append(self._compare(p, first, second, label, half, permuting))
+        best, null = min(tests, key=lambda pair: pair[0].pvalue)
+        own = halves[best.half]
+        cells = nested_alcoves(p[own], np.array([float(max(best.n_bins, 1))])) if own.size else []
+        moments = class_moments(cells, y[own], p[own])
+        # the vector norm counts both classes of a binary problem
+        unit = 2.0 if n_classes == 2 else 1.0
+        error = float(np.sqrt(max(moments.statistic[0] / unit, 0.0)))
+        decided = f"decided by class {best.label}, {best.n_bins} bins per axis"
+        if n_classes == 2:
+            # the columns stand in the order positive, negative
+            decided = f"decided by the {('positive', 'negative')[best.label]} class, {best.n_bins} bins"
+        name = f"{self.n_resamples} permutations" if self.method == "permutation" else "chi-squared law"
+        return CalibrationTestResult(
+            test="sample splitting test",
+            null_hypothesis=null_hypothesis,
+            statistic=best.statistic,
+            pvalue=min(1.0, len(tests) * best.pvalue),
+            estimate=error,
+            method=name + (", cross-fitted" if self.cross_fit else ""),
+            n_samples=n,
+            scales=tuple(_in_order(test, n_classes) for test, _ in tests),
+            null_distribution=null,
+            reason=decided if best.n_bins else "no information: no two rows of a class share a bin",
+        )
+
+    def _compare(
+        self,
+        p: Array,
+        first: NDArray[np.intp],
+        second: NDArray[np.intp],
+        label: int,
+        half: int,
+        generator: np.random.Generator,
+    ) -> tuple[SplitClass, Array | None]:
+        """Return the two-sample test of the predictions of two sets of rows, and its null draws."""
+        n1, n2 = first.shape[0], second.shape[0]
+        nothing = SplitClass(label, half, n1, n2, 0, 0.0, 1.0)
+        if min(n1, n2) == 0:
+            return nothing, None
+        pool = p[np.concatenate((first, second))]
+        if isinstance(self.smoothness, str):
+            n_bins = np.exp2(np.arange(1.0, finest_level(float(n1 + n2), p.shape[1]) + 1.0))
+        else:
+            n_bins = np.full(1, number_of_bins(float(min(n1, n2)), float(self.smoothness), p.shape[1]))
+        if self.method == "chi-squared":
+            return _pearson(pool, n1, n_bins, nothing), None
+        scales = [cells for cells in nested_alcoves(pool, n_bins) if cells.count.size]
+        if not scales:
+            return nothing, None
+        inside = np.arange(n1 + n2) < n1
+        parts = [_statistics(scales, inside[:, np.newaxis], n1, n2)]
+        step = max(1, MAX_CELLS // (n1 + n2))
+        for begin in range(0, self.n_resamples, step):
+            r = min(step, self.n_resamples - begin)
+            shuffled = generator.permuted(np.tile(inside, (r, 1)), axis=1).T
+            parts.append(_statistics(scales, shuffled, n1, n2))
+        draws = Draws.pooled(np.concatenate(parts))
+        statistic, pvalue, null, _ = combine_draws(draws, "max")
+        m = int(n_bins[int(draws.observed_z.argmax())])
+        return SplitClass(label, half, n1, n2, m, statistic, pvalue), null
+
+
+def _statistics(scales: list[SharedCells], inside: NDArray[np.bool_], n1: int, n2: int) -> Array:
+    """Return the two-sample statistic of every scale, shape (r, scales), for r columns of ``inside``.
+
+    Bins with a single row add nothing.
+    """
+    out = np.empty((inside.shape[1], len(scales)))
+    for k, cells in enumerate(scales):
+        count = np.add.reduceat(inside[cells.rows], cells.starts, axis=0, dtype=np.float64)
+        a = count / n1
+        b = (cells.count[:, np.newaxis] - count) / n2
+        out[:, k] = np.sum((a - b) ** 2 - a / n1 - b / n2, axis=0)
+    return out
+
+
+def _pearson(pool: Array, n1: int, n_bins: Array, nothing: SplitClass) -> SplitClass:
+    """Return Pearson's test that the first ``n1`` rows of the pool have the law of the others."""
+    n = pool.shape[0]
+    inside = np.arange(n) < n1
+    share = n1 / n
+    tests = []
+    for m, cells in zip(n_bins, nested_alcoves(pool, n_bins), strict=True):
+        n_alone = n - cells.rows.shape[0]
+        n_occupied = cells.count.shape[0] + n_alone
+        if tests and n < _FEWEST_IN_A_CELL * n_occupied:
+            break
+        count = np.add.reduceat(inside[cells.rows], cells.starts, dtype=np.float64) if cells.count.size else 0
+        expected = share * cells.count
+        alone = n1 - float(np.sum(count))
+        # sum of (count - expected)^2 / (expected (1 - share)) over bins of two rows or more, and of one
+        x2 = float(np.sum((count - expected) ** 2 / np.maximum(expected * (1.0 - share), 1e-300)))
+        x2 += alone * (1.0 - share) / share + (n_alone - alone) * share / (1.0 - share)
+        tests.append((chi2_sf(x2, n_occupied - 1) if n_occupied > 1 else 1.0, x2, int(m)))
+    pvalue, x2, n_chosen = min(tests)
+    return SplitClass(
+        nothing.label,
+        nothing.half,
+        nothing.n_observed,
+        nothing.n_drawn,
+        n_chosen,
+        x2,
+        min(1.0, len(tests) * pvalue),
+    )
+
+
+def _in_order(test: SplitClass, n_classes: int) -> SplitClass:
+    """Return the test of a class under its usual index: of two classes the columns were exchanged."""
+    if n_classes > 2:
+        return test
+    return SplitClass(
+        1 - test.label, test.half, test.n_observed, test.n_drawn, test.n_bins, test.statistic, test.pvalue
+    )

@@ -1,0 +1,142 @@
+"""The sample splitting test."""
+
+import numpy as np
+import pytest
+from scipy.stats import chi2_contingency
+
+from sklearn_calib._core._alcoves import alcoves, shared_alcoves
+from sklearn_calib.inference import SampleSplittingTest, TCal
+from sklearn_calib.inference._splitting import SplitClass, _pearson, _statistics
+from tests.inference import _properties
+from tests.inference._properties import check_level
+
+
+def class_sample(n, seed, power=1.0):
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.ones(3), n)
+    truth = p**power / (p**power).sum(axis=1, keepdims=True)
+    return (truth.cumsum(axis=1)[:, :-1] < rng.random((n, 1))).sum(axis=1), p
+
+
+def test_statistic_is_that_of_the_definition():
+    rng = np.random.default_rng(0)
+    pool = rng.dirichlet(np.ones(3), 50)
+    inside = rng.random((50, 4)) < 0.4
+    inside = inside[:, inside.sum(axis=0) == inside.sum(axis=0)[0]]
+    n1 = int(inside[:, 0].sum())
+    found = _statistics([shared_alcoves(pool, m) for m in (2, 4)], inside, n1, 50 - n1)
+    for k, m in enumerate((2, 4)):
+        code = alcoves(pool, m)
+        for column in range(inside.shape[1]):
+            expected = 0.0
+            for cell in set(code.tolist()):
+                a = np.sum(inside[code == cell, column])
+                b = np.sum(~inside[code == cell, column])
+                expected += (a / n1 - b / (50 - n1)) ** 2 - a / n1**2 - b / (50 - n1) ** 2
+            assert found[column, k] == pytest.approx(expected)
+
+
+def test_pearson_is_the_test_of_a_contingency_table():
+    rng = np.random.default_rng(0)
+    p = np.round(rng.random(200), 1)
+    columns = np.column_stack((p, 1 - p))
+    code = alcoves(columns, 4.0)
+    table = [
+        [np.sum(code[:80] == cell) for cell in np.unique(code)],
+        [np.sum(code[80:] == cell) for cell in np.unique(code)],
+    ]
+    expected = chi2_contingency(table, correction=False)
+    nothing = SplitClass(0, 0, 80, 120, 0, 0.0, 1.0)
+    found = _pearson(columns, 80, np.array([4.0]), nothing)
+    assert found.statistic == pytest.approx(expected.statistic)
+    assert found.pvalue == pytest.approx(expected.pvalue)
+
+
+def test_pearson_with_bins_of_one_row():
+    p = np.array([0.1, 0.12, 0.4, 0.6, 0.9, 0.95])
+    columns = np.column_stack((p, 1 - p))
+    table = [[1, 1, 0, 1], [1, 0, 1, 1]]
+    # bins [0, .25), [.25, .5), [.5, .75), [.75, 1] of the first, third and last of the rows, and the others
+    pool = columns[[0, 2, 4, 1, 3, 5]]
+    expected = chi2_contingency(table, correction=False)
+    found = _pearson(pool, 3, np.array([4.0]), SplitClass(0, 0, 3, 3, 0, 0.0, 1.0))
+    assert found.statistic == pytest.approx(expected.statistic)
+    assert found.pvalue == pytest.approx(expected.pvalue)
+
+
+@pytest.mark.parametrize("cross_fit", [False, True])
+@pytest.mark.parametrize("kind", ["uniform", "tied", "classes"])
+def test_level(cross_fit, kind):
+    pvalues = []
+    for seed in range(200):
+        if kind == "classes":
+            y, p = class_sample(90, seed)
+        else:
+            y, p = _properties.sample(90, seed)
+            if kind == "tied":
+                p = np.round(p, 1)
+                y = (np.random.default_rng(seed + 1000).random(90) < p).astype(int)
+        test = SampleSplittingTest(n_resamples=59, cross_fit=cross_fit, random_state=seed)
+        pvalues.append(test.test(y, p).pvalue)
+    check_level(pvalues, alpha=0.15)
+
+
+def test_level_of_the_chi_squared_law():
+    pvalues = []
+    for seed in range(300):
+        y, p = _properties.sample(800, seed)
+        test = SampleSplittingTest(method="chi-squared", random_state=seed)
+        pvalues.append(test.test(y, p).pvalue)
+    check_level(pvalues, alpha=0.1, least=0.01)
+
+
+@pytest.mark.parametrize("method", ["permutation", "chi-squared"])
+@pytest.mark.parametrize("smoothness", ["adaptive", 1.0])
+def test_power(method, smoothness):
+    test = SampleSplittingTest(smoothness, method, n_resamples=199, random_state=0)
+    assert test.test(*_properties.sample(3000, power=4)).rejects()
+    assert test.test(*class_sample(4000, 0, power=4)).rejects()
+
+
+def test_less_power_than_tcal():
+    split = full = 0
+    for seed in range(40):
+        y, p = _properties.sample(600, seed, power=1.5)
+        split += SampleSplittingTest(n_resamples=99, random_state=0).test(y, p).rejects()
+        full += TCal(n_resamples=99, random_state=0).test(y, p).rejects()
+    assert split < full
+
+
+def test_details():
+    y, p = _properties.sample(500, power=4)
+    result = SampleSplittingTest(n_resamples=99, cross_fit=True, random_state=0).test(y, p)
+    assert [(test.label, test.half) for test in result.scales] == [(1, 0), (0, 0), (1, 1), (0, 1)]
+    assert result.pvalue == pytest.approx(min(1, 4 * min(test.pvalue for test in result.scales)))
+    assert sum(test.n_observed for test in result.scales) == 500
+    assert result.scales[0].n_observed + result.scales[2].n_observed == y.sum()
+    assert "cross-fitted" in result.method
+    y, p = class_sample(100, 0)
+    assert len(SampleSplittingTest(n_resamples=19, random_state=0).test(y, p).scales) == 3
+
+
+def test_tiny_and_empty():
+    for y, p in [([1], [0.3]), ([1, 0], [0.3, 0.3]), ([1, 1, 1], [0.5, 0.5, 0.5])]:
+        result = SampleSplittingTest(n_resamples=19, random_state=0).test(y, p)
+        assert result.pvalue == 1
+        assert result.estimate >= 0
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "named"),
+    [
+        ({"smoothness": "some"}, ValueError, "smoothness"),
+        ({"smoothness": -1}, ValueError, "smoothness"),
+        ({"method": "exact"}, ValueError, "method"),
+        ({"n_resamples": 0}, ValueError, "n_resamples"),
+        ({"cross_fit": 1}, TypeError, "cross_fit"),
+        ({"random_state": "x"}, TypeError, "random_state"),
+    ],
+)
+def test_parameters_are_checked(options, error, named):
+    with pytest.raises(error, match=named):
+        SampleSplittingTest(**options).test([0, 1], [0.2, 0.8])
