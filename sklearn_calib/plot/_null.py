@@ -21,6 +21,8 @@ _FEWEST_BINS, _MOST_BINS = 8, 60
 # Small values are spread on a logarithmic axis if they span such a factor.
 _WIDE = 20.0
 _NODES = 801
+# Smaller p-values are drawn here.
+_LEAST = 1e-250
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,13 +53,17 @@ class NullCurve:
 
 @dataclass(frozen=True, eq=False)
 class ScaleEvidence:
-    """Standardised statistic and p-value of each scale, by number of bins; a critical value, and of what."""
+    """Evidence of each scale, by number of bins; a critical value, and of what it is one.
+
+    ``shown`` are standardised statistics, or, ``by_pvalue``, the p-values.
+    """
 
     n_bins: Array
-    z: Array
+    shown: Array
     pvalues: Array
     critical: float
     critical_name: str
+    by_pvalue: bool
 
 
 def null_histogram(draws: Array, observed: float, tail: str) -> NullHistogram:
@@ -139,34 +145,43 @@ def _degrees(law: str) -> int:
 
 
 def scale_evidence(result: CalibrationTestResult, level: float) -> ScaleEvidence | None:
-    """Return the evidence of each scale, or None if the result has no scales with bins and deviations."""
+    """Return the evidence of each scale, or None if the result has no scales with bins and deviations.
+
+    Where the test compares standardised statistics, these; else, as their mean under the null hypothesis need
+    not be 0, the p-values.
+    """
     wanted = ("n_bins", "statistic", "null_std", "pvalue")
     scales = [scale for scale in result.scales if all(hasattr(scale, name) for name in wanted)]
-    scales = [scale for scale in scales if scale.null_std > 0.0]
+    scales = sorted((scale for scale in scales if scale.null_std > 0.0), key=lambda scale: scale.n_bins)
     if not scales:
         return None
     n_bins, statistic, deviation, pvalues = np.array(
         [[float(getattr(scale, name)) for name in wanted] for scale in scales]
     ).T
-    order = np.argsort(n_bins, kind="stable")
     z = statistic / deviation
-    critical, name = _critical_value(result, statistic, deviation, level)
-    return ScaleEvidence(n_bins[order], z[order], pvalues[order], critical, name)
+    drawn = None if result.null_distribution is None else _critical_draw(result, level)
+    if _close(result.statistic, z.max()):
+        if drawn is None:
+            return ScaleEvidence(
+                n_bins, z, pvalues, -float(ndtri(level)), "of one scale alone, normal law", False
+            )
+        return ScaleEvidence(n_bins, z, pvalues, drawn, "of the largest, by draws", False)
+    if drawn is not None and z.shape[0] == 1 and _close(result.statistic, statistic[0]):
+        return ScaleEvidence(n_bins, z, pvalues, drawn / float(deviation[0]), "by draws", False)
+    shown = np.maximum(pvalues, _LEAST)
+    if drawn is not None and result.tail == "lower" and _close(result.statistic, pvalues.min()):
+        return ScaleEvidence(n_bins, shown, pvalues, drawn, "of the smallest, by draws", True)
+    return ScaleEvidence(n_bins, shown, pvalues, level, "of one scale alone", True)
 
 
-def _critical_value(
-    result: CalibrationTestResult, statistic: Array, deviation: Array, level: float
-) -> tuple[float, str]:
-    """Return what the largest z must exceed, by the draws if they are of it, else what one z must."""
+def _close(a: float, b: float) -> bool:
+    return bool(np.isclose(a, b, rtol=1e-6, atol=1e-9))
+
+
+def _critical_draw(result: CalibrationTestResult, level: float) -> float | None:
+    """Return the draw beyond which (1 + #{draws at least as extreme}) / (1 + N) is at most ``level``."""
     draws: Any = result.null_distribution
-    z = statistic / deviation
-    if draws is not None and result.tail == "upper":
-        # the p-value (1 + #{draws >= z}) / (1 + N) is at most ``level`` beyond this draw
-        rank = int(np.floor(level * (draws.shape[0] + 1.0) + 1e-9))
-        if 1 <= rank <= draws.shape[0]:
-            critical = float(np.sort(draws)[-rank])
-            if np.isclose(result.statistic, z.max(), rtol=1e-6):
-                return critical, "of the largest, by draws"
-            if z.shape[0] == 1 and np.isclose(result.statistic, statistic[0], rtol=1e-6):
-                return critical / float(deviation[0]), "by draws"
-    return -float(ndtri(level)), "of one scale alone, normal law"
+    rank = int(np.floor(level * (draws.shape[0] + 1.0) + 1e-9))
+    if rank < 1 or result.tail == "two-sided":
+        return None
+    return float(np.sort(draws)[rank - 1 if result.tail == "lower" else -rank])

@@ -41,7 +41,7 @@ class TestDisplay:
     :meth:`from_result`. There are two pictures. "null": the distribution of the statistic under the null
     hypothesis, redrawn or in theory, with the observed statistic as a line; what lies as far out or farther
     is dark, and its share is the p-value. "scales": for a test that looks at several numbers of bins, the
-    statistic of each in units of its null standard deviation.
+    evidence of each: its statistic in units of the null standard deviation, or its p-value.
 
     Parameters
     ----------
@@ -63,8 +63,8 @@ class TestDisplay:
     observed_ : matplotlib Line2D
         "null": the line at the observed statistic. "scales": the points, one for each number of bins.
     null_ : matplotlib BarContainer, Line2D or LineCollection
-        "null": the bars of all redrawn samples that are less extreme, or the density. "scales": the stems
-        from 0, the expectation under the null hypothesis.
+        "null": the bars of all redrawn samples that are less extreme, or the density. "scales": the stems,
+        from 0, or from a p-value of 1.
     tail_ : matplotlib BarContainer, Collection or Line2D
         What speaks against the null hypothesis. "null": the bars or the area at least as extreme as
         observed. "scales": the filled points, whose own p-value is at most ``level``.
@@ -83,9 +83,10 @@ class TestDisplay:
     ones are extreme, and ties are broken by the standardised statistic: the dark part can then be more than
     the p-value. The axis is logarithmic where such statistics span more than a factor of 20.
 
-    The critical value of "scales" is that of the largest standardised statistic among the draws, where this
-    is what the test compares; otherwise the normal one of a single scale, which is approximate, and too small
-    for few bins.
+    "scales" shows standardised statistics where these are what the test compares, as T-Cal does by default;
+    otherwise p-values, on a logarithmic axis that points down. The critical value is that of the largest
+    statistic, or of the smallest p-value, by the draws. Without draws it is that of a single scale; for
+    statistics it is then the normal one, approximate, and too small for few bins.
 
     Examples
     --------
@@ -415,15 +416,16 @@ class TestDisplay:
         strong = shown.pvalues <= level
         point: dict[str, Any] = {"color": BLUE, "linestyle": "none", "marker": "o", "markersize": 6.5}
         hollow = {"markerfacecolor": ax.get_facecolor(), "label": f"p-value above {level:g}", "zorder": 4}
-        (self.observed_,) = ax.plot(shown.n_bins, shown.z, gid=_OBSERVED, **point | hollow | line_params)
+        (self.observed_,) = ax.plot(shown.n_bins, shown.shown, gid=_OBSERVED, **point | hollow | line_params)
         color = self.observed_.get_color()
         (self.tail_,) = ax.plot(
             shown.n_bins[strong],
-            shown.z[strong],
+            shown.shown[strong],
             **point | line_params | {"label": f"p-value of the scale at most {level:g}", "zorder": 5},
         )
-        self.null_ = ax.vlines(shown.n_bins, 0.0, shown.z, color=color, linewidth=1.4, zorder=3)
-        ax.axhline(0.0, color=GREY, linewidth=1.0, zorder=1)
+        origin = 1.0 if shown.by_pvalue else 0.0
+        self.null_ = ax.vlines(shown.n_bins, origin, shown.shown, color=color, linewidth=1.4, zorder=3)
+        ax.axhline(origin, color=GREY, linewidth=1.0, zorder=1)
         self.critical_ = ax.axhline(
             shown.critical,
             color=VERMILION,
@@ -435,7 +437,10 @@ class TestDisplay:
         ax.set_xscale("log", base=2)
         ax.set_xlim(shown.n_bins[0] / 1.6, shown.n_bins[-1] * 1.6)
         ax.set_xlabel("Number of bins")
-        ax.set_ylabel("Statistic / null standard deviation")
+        if shown.by_pvalue:
+            ax.set_yscale("log")
+            ax.set_ylim(1.5, min(shown.shown.min(), shown.critical) ** 1.15 / 1.5)
+        ax.set_ylabel("p-value of the scale" if shown.by_pvalue else "Statistic / null standard deviation")
 
 
 def _law_in_words(law: str) -> str:

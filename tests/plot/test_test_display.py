@@ -146,7 +146,6 @@ def test_small_statistics_speak_against_the_null_hypothesis_of_min_p(forecast):
     y, p = forecast
     for power in (1.0, 1.3):
         result = TCal(n_resamples=199, combine="min-p", random_state=0).test(y, p**power)
-        result = replace(result, tail="lower")
         display = TestDisplay.from_result(result)
         dark, pale = bars(display.tail_), bars(display.null_)
         assert (dark[:, 1] <= result.statistic * (1 + 1e-6)).all()
@@ -250,18 +249,57 @@ def test_the_critical_value_parts_what_rejects(forecast, level, smoothness):
         assert f"{level:g}" in display.critical_.get_label()
 
 
-def test_a_normal_critical_value_where_draws_are_not_of_the_largest(forecast):
-    for test in (
-        TCal(method="asymptotic"),
-        TCal(combine="bonferroni", n_resamples=399, random_state=0),
-        TCal(n_resamples=19, random_state=0),
-    ):
-        level = 0.01 if test.n_resamples == 19 else 0.05
+def test_a_normal_critical_value_without_draws_of_the_largest(forecast):
+    for test, level, expected in [
+        (TCal(method="asymptotic"), 0.05, 1.6449),
+        (TCal(n_resamples=19, random_state=0), 0.01, 2.3263),
+    ]:
         display = TestDisplay.from_predictions(test, *forecast, kind="scales", level=level)
-        assert display.critical_.get_ydata()[0] == pytest.approx(
-            {0.05: 1.6449, 0.01: 2.3263}[level], abs=1e-4
-        )
+        assert display.critical_.get_ydata()[0] == pytest.approx(expected, abs=1e-4)
         assert "normal law" in display.critical_.get_label()
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        TCal(combine="bonferroni", n_resamples=399, random_state=0),
+        TCal(combine="min-p", n_resamples=399, random_state=0),
+        TCal(method="asymptotic", combine="min-p"),
+        TCal(method="theory"),
+        TCal(1.0, method="asymptotic"),
+        TCal(statistic="biased", n_resamples=399, random_state=0),
+        TCal(tolerance=0.05, n_resamples=399, random_state=0),
+    ],
+    ids=["bonferroni", "min_p", "asymptotic_min_p", "theory", "asymptotic_fixed", "biased", "tolerance"],
+)
+def test_pvalues_where_z_is_not_what_is_compared(forecast, test):
+    for power in (1.0, 1.15, 8.0):
+        result = test.test(forecast[0], forecast[1] ** power)
+        display = TestDisplay.from_result(result, kind="scales")
+        pvalues = np.array([scale.pvalue for scale in result.scales])
+        shown = display.observed_.get_ydata()
+        np.testing.assert_array_equal(shown, pvalues)
+        assert list(display.tail_.get_ydata()) == [value for value in pvalues if value <= 0.05]
+        assert display.ax_.get_yscale() == "log"
+        weak, strong = display.ax_.get_ylim()
+        assert weak > 1
+        assert strong < shown.min()
+        critical = display.critical_.get_ydata()[0]
+        if test.combine == "min-p" and test.method == "monte_carlo":
+            assert "of the smallest, by draws" in display.critical_.get_label()
+            # ties of the smallest are parted by another statistic
+            assert (shown.min() < critical) <= result.rejects() <= (shown.min() <= critical)
+        else:
+            assert critical == 0.05
+            assert "of one scale alone" in display.critical_.get_label()
+
+
+def test_a_pvalue_of_nothing_can_be_drawn(forecast):
+    result = TCal(method="theory").test(*forecast)
+    result = replace(result, scales=(replace(result.scales[0], pvalue=0.0), *result.scales[1:]))
+    display = TestDisplay.from_result(result)
+    display.figure_.canvas.draw()
+    assert 0 < display.ax_.get_ylim()[1] < display.observed_.get_ydata().min()
 
 
 def test_auto_takes_what_the_result_holds(forecast):
