@@ -1,0 +1,347 @@
+"""An anytime-valid test of calibration for streams of forecasts."""
+
+import math
+import sys
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_calib._validation import (
+    BinarySample,
+    check_binary,
+    check_fraction,
+    check_frequency_weights,
+    check_labels,
+)
+from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._betting import BettingStream
+
+__all__ = ["SequentialTest", "SequentialTestResult"]
+
+Array = NDArray[np.float64]
+
+# Every observation is bet on; weights that stand for more would take minutes and gigabytes.
+_MOST_REPEATED = 2**27
+
+
+@dataclass(frozen=True)
+class SequentialTestResult(CalibrationTestResult):
+    """Outcome of a sequential test, with the e-value after each observation.
+
+    ``statistic`` is the largest log e-value so far, ``pvalue`` is exp(-statistic); the other attributes of
+    :class:`CalibrationTestResult` mean what they mean there. ``len(log_e_path)`` observations came last,
+    ``n_before`` before them.
+
+    Attributes
+    ----------
+    log_e_value : float
+        Logarithm of the e-value after the last observation.
+    log_e_path : ndarray of shape (n_samples - n_before,)
+        Logarithm of the e-value after each observation of the last call; a row of weight k counts k times.
+    n_before : int
+        Number of observations before the last call; 0 for ``test`` and ``fit``.
+    max_log_e_before : float
+        Largest log e-value up to then.
+    """
+
+    log_e_value: float = 0.0
+    log_e_path: Array = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
+    n_before: int = 0
+    max_log_e_before: float = 0.0
+
+    def rejected_at(self, alpha: float = 0.05) -> int | None:
+        """Return the number of the observation at which the e-value first reached ``1 / alpha``.
+
+        Parameters
+        ----------
+        alpha : float, default=0.05
+            Level of the test, strictly between 0 and 1.
+
+        Returns
+        -------
+        int or None
+            Number in the stream, from 1; None if it was not reached.
+
+        Raises
+        ------
+        ValueError
+            If ``alpha`` is no level, or if the e-value reached it before the observations that this result
+            knows; the result of that call of ``partial_fit`` could tell.
+        """
+        threshold = -math.log(check_fraction(alpha, "alpha"))
+        if self.max_log_e_before >= threshold:
+            raise ValueError(
+                f"alpha={alpha!r} was reached among the first {self.n_before} observations, before the last "
+                "call of partial_fit. Ask result_ after each call."
+            )
+        reached = self.log_e_path >= threshold
+        return self.n_before + int(reached.argmax()) + 1 if reached.any() else None
+
+
+class SequentialTest(CalibrationTest):
+    """Test of calibration by betting: valid at every time, so that a stream can be watched while it flows.
+
+    A test of fixed sample size may be looked at once. Here the e-value E_t may be looked at after every
+    outcome, and the stream may be stopped, or continued, because of what it showed: if the forecasts are
+    calibrated, the probability that E_t *ever* reaches 1 / alpha is at most alpha.
+
+    Attributes
+    ----------
+    result_ : SequentialTestResult
+        The result on all data since ``fit`` (or since the first ``partial_fit``); its ``estimate`` is the
+        cutoff calibration error over unions of neighbouring cells, see Notes.
+    e_value_ : float
+        The e-value now; infinite above 1.8e308.
+    log_e_value_ : float
+        Its logarithm.
+    max_log_e_value_, statistic_ : float
+        The largest logarithm of an e-value so far, at least 0, that of the start.
+    pvalue_ : float
+        exp(-max_log_e_value_), an anytime-valid p-value.
+    n_samples_ : int
+        Number of observations so far.
+    classes_ : ndarray of shape (2,)
+        The labels; the last one is the positive class.
+    n_features_in_ : int
+        Number of columns of ``X``.
+
+    See Also
+    --------
+    TCal : More powerful for a sample whose size was fixed in advance.
+
+    Notes
+    -----
+    The null hypothesis is that each forecast is the conditional probability of its outcome given the past,
+    which includes the forecast itself. Outcomes need not be independent, and forecasts may depend on earlier
+    outcomes; but the order of rows must be the order in time, each forecast made when all earlier outcomes
+    were known. The e-value is
+
+        E_0 = 1,    E_t = prod_{s <= t} q_s(y_s) / p_s(y_s),
+
+    where q_s, a probability for y_s made from p_s and the past, is the bet of all of the following together.
+    Each of these strategies has a share of the capital and multiplies it by the ratio of its own probability
+    and p_s; E_t is the sum of what they own. Under the null hypothesis E_t has expectation 1 whatever the
+    bets are, is a non-negative martingale, and Ville's inequality [1]_ gives
+
+        P(sup_t E_t >= 1 / alpha) <= alpha.
+
+    1. A grid of 34 recalibrations logit(q) = a + b logit(p), with a in {0, ±0.1, ±0.3, ±1} and b in
+       {1/2, 3/4, 1, 4/3, 2}, shares half of the capital. They find shifts, overconfidence and timidity.
+    2. A tree has the other half. It cuts the axis 2/pi arcsin(sqrt(p)), on which standard deviations are
+       equal, into 3, 9, 27 and 81 equal cells, and weighs all ways to stop cutting by context-tree weighting
+       [2]_: half of a cell's capital is bet on the cell as a whole, half is handed on to the three cells
+       within, where their wealths multiply. Within a cell, one third of the capital is bet on
+       logit(q) = logit(p) + a with a in {±0.3, ±1}; one third with the learned
+       a = S / (1 + V), cut at ±1, of S the past sum of y - p in the cell and V that of p (1 - p); one third
+       stays out. The tree finds local and oscillating errors.
+
+    For errors that begin late, each strategy is played from many starts: start j = 0, 1, 2, ... before row
+    32 j + 1 has the share 1 / ((j + 1)(j + 2)) of its capital and then bets as if it had bet from row 1. What
+    has not started is not lost, so that E_t >= 1 / (2 + floor((t - 1) / 32)).
+
+    Forecasts of exactly 0 or 1 that come true leave everything as it is and do not count for the starts. One
+    that fails makes the e-value infinite and the p-value 0.
+
+    Validity at every time has its price: at a fixed sample size the power is below that of tests made for
+    it. Errors much smaller than all cells are invisible, and a shift so small that n p (1 - p) a^2 / 2 is
+    not well above the logarithm of 1 / alpha plus that of the shares is not found. To watch for changes
+    forever, note that the evidence needed grows with the logarithm of the time at which they begin.
+
+    The estimate is the largest absolute residual sum over runs of the 81 cells, divided by n: the cutoff
+    calibration error, but for intervals that end within cells. Like every such maximum it is biased upwards.
+
+    Cost: linear in the number of observations, with about 60 exponentials for each; the state, kept between
+    calls of ``partial_fit``, is a few hundred numbers whatever the length of the stream.
+
+    References
+    ----------
+    .. [1] J. Ville (1939). Étude critique de la notion de collectif. Gauthier-Villars.
+    .. [2] F. M. J. Willems, Y. M. Shtarkov and T. J. Tjalkens (1995). The context-tree weighting method:
+       basic properties. IEEE Transactions on Information Theory 41.
+    .. [3] G. Shafer and V. Vovk (2019). Game-Theoretic Foundations for Probability and Finance. Wiley.
+    .. [4] A. Henzi and J. F. Ziegel (2022). Valid sequential inference on probability forecast performance.
+       Biometrika 109.
+    .. [5] S. Arnold, A. Henzi and J. F. Ziegel (2023). Sequentially valid tests for forecast calibration.
+       Annals of Applied Statistics 17.
+    .. [6] A. Ramdas, P. Grünwald, V. Vovk and G. Shafer (2023). Game-theoretic statistics and safe
+       anytime-valid inference. Statistical Science 38.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_calib.inference import SequentialTest
+    >>> rng = np.random.default_rng(0)
+    >>> monitor = SequentialTest()
+    >>> for day in range(50):
+    ...     p = rng.uniform(size=100)
+    ...     y = rng.uniform(size=100) < p**2
+    ...     _ = monitor.partial_fit(p, y)
+    ...     if monitor.pvalue_ <= 0.01:
+    ...         break
+    >>> day, monitor.result_.rejected_at(0.01) <= monitor.n_samples_
+    (0, True)
+    """
+
+    e_value_: float
+    log_e_value_: float
+    max_log_e_value_: float
+    n_samples_: int
+
+    def _check_parameters(self) -> None:
+        """There are none."""
+
+    def _test_sample(self, sample: BinarySample) -> SequentialTestResult:
+        return _advance(BettingStream(), sample)
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Forget what was seen, run the test on a first part of the stream, and store its result.
+
+        Parameters
+        ----------
+        X : array-like of shape (n,), (n, 1) or (n, 2)
+            Predicted probabilities in the order of time, as ``y_proba`` of :meth:`test`.
+        y : array-like of shape (n,)
+            Outcomes.
+        sample_weight : array-like of shape (n,) or None, default=None
+            Frequencies; k stands for the row repeated k times in its place.
+
+        Returns
+        -------
+        self
+            The test, with its result.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`test`; and if ``y`` contains a single label that does not tell the other one.
+        """
+        return self._continue(BettingStream(), _two_classes(y, None), X, y, sample_weight)
+
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        classes: ArrayLike | None = None,
+    ) -> Self:
+        """Continue the stream, or begin it; any cutting of a stream gives the same e-values.
+
+        Parameters
+        ----------
+        X : array-like of shape (n,), (n, 1) or (n, 2)
+            Predicted probabilities, later than those of earlier calls.
+        y : array-like of shape (n,)
+            Outcomes.
+        sample_weight : array-like of shape (n,) or None, default=None
+            Frequencies.
+        classes : array-like of shape (2,) or None, default=None
+            Both labels, for a first call that does not contain both. None means the labels of the first
+            ``y``; a single 0, 1 or bool is taken for one of 0 and 1, a single -1 for one of -1 and 1. The
+            greater label is the positive one.
+
+        Returns
+        -------
+        self
+            The test, with its result.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`test`; if the labels differ from those of earlier calls; or if they cannot be told.
+        """
+        known = getattr(self, "classes_", None)
+        if known is None:
+            return self._continue(BettingStream(), _two_classes(y, classes), X, y, sample_weight)
+        if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), known):
+            raise ValueError(f"classes={classes!r} differs from those of the first call, {known.tolist()}.")
+        return self._continue(self._stream, known, X, y, sample_weight)
+
+    def _continue(
+        self,
+        stream: BettingStream,
+        classes: NDArray[Any],
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+    ) -> Self:
+        self._check_parameters()
+        labels = np.asarray(y)
+        unknown = labels[~np.isin(labels, classes)]
+        if unknown.size:
+            raise ValueError(
+                f"y contains {unknown[:1].tolist()[0]!r}, which is not one of {classes.tolist()}."
+            )
+        sample = check_binary(y, X, sample_weight, classes[1])
+        result = _advance(stream, sample)
+        self._stream, self.classes_ = stream, classes
+        shape = np.shape(X)
+        self.n_features_in_ = 1 if len(shape) == 1 else shape[1]
+        self.result_, self.statistic_, self.pvalue_ = result, result.statistic, result.pvalue
+        self.max_log_e_value_, self.log_e_value_ = result.statistic, result.log_e_value
+        with np.errstate(over="ignore"):
+            self.e_value_ = float(np.exp(result.log_e_value))
+        self.n_samples_ = result.n_samples
+        return self
+
+
+def _advance(stream: BettingStream, sample: BinarySample) -> SequentialTestResult:
+    """Continue ``stream`` with the sample and describe where it stands."""
+    times = None
+    if sample.w is not None:
+        if sample.total > _MOST_REPEATED:
+            raise ValueError(
+                f"sample_weight stands for {sample.total:.3g} observations, more than 2**27, but this test "
+                "goes through them one by one. Pass smaller weights."
+            )
+        times = check_frequency_weights(sample.w)
+    n_before, max_before = stream.n_samples, stream.max_log_wealth
+    path = stream.advance(sample.y, sample.p, times)
+    largest = stream.max_log_wealth
+    if stream.impossible is not None:
+        outcome, forecast = stream.impossible
+        reason = f"outcomes that the predictions call impossible: y = {outcome} where p = {forecast:g}"
+        pvalue = 0.0
+    else:
+        reason = f"log e-value {largest:.4g} after observation {stream.row_of_max}"
+        reason += f", {stream.log_wealth:.4g} after the last"
+        # what underflows is not impossible
+        pvalue = max(math.exp(-largest), sys.float_info.min)
+    return SequentialTestResult(
+        test="Sequential test",
+        null_hypothesis="each prediction is the probability of its outcome given the past",
+        statistic=largest,
+        pvalue=pvalue,
+        estimate=stream.cutoff_error,
+        method="test martingale, valid at every time",
+        n_samples=stream.n_samples,
+        reason=reason,
+        log_e_value=stream.log_wealth,
+        log_e_path=path,
+        n_before=n_before,
+        max_log_e_before=max_before,
+    )
+
+
+def _two_classes(y: ArrayLike, classes: ArrayLike | None) -> NDArray[Any]:
+    """Return both labels, sorted: those given, or those of the first outcomes."""
+    if classes is not None:
+        known = np.unique(np.asarray(classes))
+        if known.shape[0] != 2:
+            raise ValueError(f"classes must hold two distinct labels, got {known.tolist()}.")
+        return known
+    labels = np.asarray(y)
+    if labels.size and (labels == labels.flat[0]).all():
+        if labels.dtype == bool:
+            return np.array([False, True])
+        only = labels.ravel()[:1].tolist()[0]
+        if labels.dtype.kind in "iuf" and only in (-1, 0, 1):
+            return np.array([-1 if only == -1 else 0, 1], dtype=labels.dtype)
+        raise ValueError(
+            f"y contains the single label {only!r}, so the positive class cannot be told. Begin with "
+            "partial_fit and pass classes, both labels."
+        )
+    check_labels(y, name="y")
+    return np.unique(labels)

@@ -1,0 +1,366 @@
+"""The sequential test against its definition: martingale, level at every time, power, streams."""
+
+import itertools
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit, logit
+from scipy.stats import binom
+from sklearn.base import clone
+
+from sklearn_calib.inference import SequentialTest, SequentialTestResult, _betting
+from sklearn_calib.metrics import cutoff_calibration_error
+
+SHIFTS = (-1.0, -0.3, 0.3, 1.0)
+GRID = [
+    (a, b) for a in (0, -0.1, 0.1, -0.3, 0.3, -1, 1) for b in (1 / 2, 3 / 4, 1, 4 / 3, 2) if (a, b) != (0, 1)
+]
+
+
+def ratio(y, p, a, b=1.0):
+    """Return q(y) / p(y) for logit q = a + b logit p."""
+    q = expit(a + b * logit(p))
+    return q / p if y else (1 - q) / (1 - p)
+
+
+class Cell:
+    """A cell of the tree: wealth of each bettor in it, its past, its three cells."""
+
+    def __init__(self, low, high, level):
+        self.low, self.high = low, high
+        self.wealth = dict.fromkeys((*SHIFTS, "learned", "out"), 1.0)
+        self.past = []
+        third = (high - low) / 3
+        self.within = [
+            Cell(low + i * third, low + (i + 1) * third, level - 1) for i in range(3 if level else 0)
+        ]
+
+    def bet(self, y, p):
+        if not self.low <= 2 / math.pi * math.asin(math.sqrt(p)) < self.high:
+            return
+        learned = sum(v - u for v, u in self.past) / (1 + sum(u * (1 - u) for _, u in self.past))
+        for shift in SHIFTS:
+            self.wealth[shift] *= ratio(y, p, shift)
+        self.wealth["learned"] *= ratio(y, p, min(1.0, max(-1.0, learned)))
+        self.past.append((y, p))
+        for cell in self.within:
+            cell.bet(y, p)
+
+    def total(self):
+        own = (
+            sum(self.wealth[shift] for shift in SHIFTS) / 12
+            + (self.wealth["learned"] + self.wealth["out"]) / 3
+        )
+        return (own + math.prod(cell.total() for cell in self.within)) / 2 if self.within else own
+
+
+def reference(y, p, block=32):
+    """Return E_1, ..., E_n row by row."""
+    root = Cell(0.0, 1.0, 4)
+    wealths = [[1.0] * (len(GRID) + 1)]
+    path = []
+    for t, (v, u) in enumerate(zip(y, p, strict=True), start=1):
+        root.bet(v, u)
+        grid = [old * ratio(v, u, a, b) for old, (a, b) in zip(wealths[-1], GRID, strict=False)]
+        wealths.append([*grid, root.total()])
+        shares = {j: 1 / ((j + 1) * (j + 2)) for j in range(t) if block * j < t}
+        waiting = 1 - sum(shares.values())
+        owned = [
+            sum(share * now / wealths[block * j][c] for j, share in shares.items()) + waiting
+            for c, now in enumerate(wealths[-1])
+        ]
+        path.append(sum(owned[:-1]) / (2 * len(GRID)) + owned[-1] / 2)
+    return np.array(path)
+
+
+def e_path(y, p, **kwargs):
+    return np.exp(SequentialTest().test(np.asarray(y), p, pos_label=1, **kwargs).log_e_path)
+
+
+def draw(n, seed, p_of_truth=None):
+    """Return predictions p and outcomes with probability p_of_truth(p)."""
+    rng = np.random.default_rng(seed)
+    p = rng.uniform(0.02, 0.98, n)
+    truth = p if p_of_truth is None else p_of_truth(p)
+    return (rng.random(n) < truth).astype(int), p
+
+
+@pytest.mark.parametrize("block", [32, 7])
+@pytest.mark.parametrize("chunk", [8192, 11])
+def test_equals_the_definition(monkeypatch, block, chunk):
+    monkeypatch.setattr(_betting, "_BLOCK", block)
+    monkeypatch.setattr(_betting, "_CHUNK", chunk)
+    for y, p in (draw(80, 1), draw(80, 2, np.square), draw(40, 3, lambda p: 1 - p)):
+        np.testing.assert_allclose(e_path(y, p), reference(y, p, block), rtol=1e-10)
+    y = draw(80, 4)[0]
+    p = np.random.default_rng(4).choice([0.1, 0.11, 0.5, 0.9, 0.997], 80)
+    np.testing.assert_allclose(e_path(y, p), reference(y, p, block), rtol=1e-10)
+
+
+@pytest.mark.parametrize("block", [32, 2])
+def test_expectation_is_one_for_all_labels(monkeypatch, block):
+    """Sum over all label vectors of probability times E_t; forecasts depend on past outcomes."""
+    monkeypatch.setattr(_betting, "_BLOCK", block)
+    n = 8
+    total = np.zeros(n)
+    for labels in itertools.product((0, 1), repeat=n):
+        p = [0.3]
+        p.extend((0.1, 0.3, 0.31, 0.97)[(2 * labels[t - 1] + sum(labels[:t])) % 4] for t in range(1, n))
+        y, p = np.array(labels), np.array(p)
+        total += np.prod(np.where(y == 1, p, 1 - p)) * e_path(y, p)
+    np.testing.assert_allclose(total, 1.0, rtol=1e-10)
+
+
+def test_every_step_is_fair():
+    """p E(y = 1) + (1 - p) E(y = 0) is the wealth before, at any point of a stream."""
+    y, p = draw(150, 5, np.sqrt)
+    before = np.append(1.0, e_path(y, p))
+    for t in (0, 1, 31, 32, 33, 63, 64, 100, 149):
+        won, lost = (e_path([*y[:t], label], p[: t + 1])[-1] for label in (1, 0))
+        assert p[t] * won + (1 - p[t]) * lost == pytest.approx(before[t], rel=1e-10)
+        assert min(won, lost) > 0
+
+
+def test_by_hand():
+    """At p = 1/2 every bet on one side has an equal one on the other."""
+    result = SequentialTest().test([1], [0.5])
+    assert isinstance(result, SequentialTestResult)
+    assert result.log_e_path.shape == (1,)
+    assert result.log_e_path[0] == pytest.approx(0.0, abs=1e-15)
+    assert result.estimate == 0.5
+    assert result.pvalue == pytest.approx(1.0)
+    assert result.n_samples == 1
+    assert result.rejected_at() is None
+
+
+def test_what_has_not_started_is_kept():
+    y, p = draw(3000, 6, lambda p: expit(0.6 * logit(p)))
+    y[1000:] = np.random.default_rng(0).random(2000) < p[1000:] ** 2
+    t = np.arange(1, 3001)
+    assert (e_path(y, p) >= 1 / (2 + (t - 1) // 32) * (1 - 1e-12)).all()
+
+
+def test_level_at_every_time():
+    rng = np.random.default_rng(7)
+    repetitions, ever = 300, []
+    for i in range(repetitions):
+        p = rng.uniform(size=2000) if i % 2 else expit(3 * rng.normal(size=2000))
+        ever.append(SequentialTest().test(rng.random(2000) < p, p).pvalue)
+    for alpha in (0.05, 0.2):
+        hits = int(np.sum(np.array(ever) <= alpha))
+        assert binom.sf(hits - 1, repetitions, alpha) > 1e-3, hits
+    # the capital is at work, not idle
+    assert np.mean(np.array(ever) < 1.0) > 0.3
+
+
+@pytest.mark.parametrize(
+    ("n", "truth"),
+    [
+        (1500, lambda p: expit(logit(p) + 0.5)),
+        (1500, lambda p: expit(0.5 * logit(p))),
+        (1500, lambda p: expit(2.0 * logit(p))),
+        (6000, lambda p: np.clip(p + 0.15 * np.sin(8 * np.pi * p), 0, 1)),
+        (6000, lambda p: p + 0.25 * ((p > 0.4) & (p < 0.5))),
+    ],
+    ids=["shift", "overconfident", "timid", "oscillating", "local"],
+)
+def test_power(n, truth):
+    found = [SequentialTest().test(*draw(n, seed, truth)).rejects(0.05) for seed in range(10)]
+    assert sum(found) >= 9
+
+
+def test_late_change_is_found():
+    """After many calibrated rows a change is seen without winning back what was lost before."""
+    y, p = draw(5000, 8)
+    late, q = draw(1000, 9, lambda p: expit(logit(p) - 0.7))
+    result = SequentialTest().test(np.append(y, late), np.append(p, q))
+    assert 5000 < result.rejected_at(0.01) < 6000
+
+
+def test_rejected_at():
+    y, p = draw(800, 10, np.square)
+    result = SequentialTest().test(y, p)
+    for alpha in (0.5, 0.05, 1e-3):
+        row = result.rejected_at(alpha)
+        assert result.log_e_path[row - 1] >= -math.log(alpha) > result.log_e_path[: row - 1].max()
+        assert SequentialTest().test(y[:row], p[:row]).rejects(alpha)
+        assert not SequentialTest().test(y[: row - 1], p[: row - 1]).rejects(alpha)
+    assert result.statistic == max(0.0, result.log_e_path.max())
+    assert result.pvalue == math.exp(-result.statistic)
+    assert result.log_e_value == result.log_e_path[-1]
+    with pytest.raises(ValueError, match="alpha"):
+        result.rejected_at(1.0)
+
+
+@pytest.mark.parametrize("chunk", [8192, 50])
+def test_any_cutting_gives_the_same(monkeypatch, chunk):
+    monkeypatch.setattr(_betting, "_CHUNK", chunk)
+    rng = np.random.default_rng(11)
+    y, p = draw(700, 12, np.sqrt)
+    p[::50], y[::50] = 0.0, 0
+    p[1::70], y[1::70] = 1.0, 1
+    times = rng.integers(0, 3, 700)
+    times[::20] = 1
+    whole = SequentialTest().test(y, p, sample_weight=times)
+    for cuts in ([], [1], [350], [*range(1, 60)], [20, 21, 40, 400, 680]):
+        stream = SequentialTest()
+        paths = []
+        for rows in np.split(np.arange(700), cuts):
+            if not times[rows].any():
+                continue
+            stream = pickle.loads(pickle.dumps(stream))
+            stream.partial_fit(p[rows], y[rows], times[rows], classes=[0, 1])
+            paths.append(stream.result_.log_e_path)
+            assert stream.result_.n_before + len(paths[-1]) == stream.n_samples_
+        np.testing.assert_allclose(np.concatenate(paths), whole.log_e_path, rtol=1e-10, atol=1e-10)
+        assert stream.n_samples_ == whole.n_samples == times.sum()
+        assert stream.statistic_ == stream.max_log_e_value_ == pytest.approx(whole.statistic, rel=1e-10)
+        assert stream.log_e_value_ == pytest.approx(whole.log_e_value, rel=1e-10)
+        assert stream.e_value_ == pytest.approx(math.exp(whole.log_e_value), rel=1e-9)
+        assert stream.pvalue_ == pytest.approx(whole.pvalue, rel=1e-9)
+        assert stream.result_.estimate == pytest.approx(whole.estimate, rel=1e-10)
+
+
+def test_state_does_not_grow():
+    y, p = draw(20_000, 13)
+    short, long = (SequentialTest().fit(p[:n], y[:n])._stream for n in (200, 20_000))
+    assert len(pickle.dumps(long)) < len(pickle.dumps(short)) + 200
+
+
+def test_weights_repeat_rows_in_place():
+    y, p = draw(60, 14)
+    times = np.random.default_rng(14).integers(0, 4, 60)
+    weighted = SequentialTest().test(y, p, sample_weight=times)
+    repeated = SequentialTest().test(np.repeat(y, times), np.repeat(p, times))
+    np.testing.assert_array_equal(weighted.log_e_path, repeated.log_e_path)
+    with pytest.raises(ValueError, match="sample_weight"):
+        SequentialTest().test(y, p, sample_weight=np.full(60, 2**40))
+    with pytest.raises(ValueError, match="sample_weight"):
+        SequentialTest().fit(p, y, np.full(60, 0.5))
+
+
+def test_certain_forecasts():
+    y, p = draw(100, 15)
+    at = [0, 10, 10, 50, 100]
+    filled = SequentialTest().test(
+        np.insert(y, at, [0, 1, 0, 1, 1]), np.insert(p, at, [0.0, 1.0, 0.0, 1.0, 1.0])
+    )
+    plain = SequentialTest().test(y, p)
+    assert filled.statistic == plain.statistic
+    assert filled.log_e_value == plain.log_e_value
+    assert filled.log_e_path[0] == 0.0
+    assert filled.n_samples == 105
+    stream = SequentialTest().fit(p, y)
+    assert stream.pvalue_ > 0
+    stream.partial_fit([0.5, 0.0, 0.5], [1, 1, 0])
+    assert stream.pvalue_ == 0.0
+    assert stream.e_value_ == stream.statistic_ == np.inf
+    assert "impossible: y = 1 where p = 0" in stream.result_.reason
+    np.testing.assert_array_equal(np.isinf(stream.result_.log_e_path), [False, True, True])
+    assert stream.result_.rejected_at(0.01) == 102
+    stream.partial_fit(p, y)
+    assert np.isinf(stream.log_e_value_)
+    assert stream.pvalue_ == 0.0
+
+
+@pytest.mark.parametrize("p", [1e-300, 5e-324, 1e-17, 1 - 2.0**-53])
+def test_extreme_forecasts_are_exact(p):
+    """The most that the tree and the grid can win and lose stays finite; fair bets stay fair."""
+    for label in (0, 1):
+        result = SequentialTest().test([label] * 50, [p] * 50, pos_label=1)
+        assert np.isfinite(result.log_e_path).all()
+        assert result.pvalue > 0
+    first = (
+        SequentialTest().test([1], [p]).log_e_path[0],
+        SequentialTest().test([0], [p], pos_label=1).log_e_path[0],
+    )
+    assert p * math.exp(first[0]) + (1 - p) * math.exp(first[1]) == pytest.approx(1.0, rel=1e-10)
+
+
+def test_estimate_is_the_cutoff_error_of_cells():
+    """Equal to the metric if predictions in a cell are equal, and not above it."""
+    y, p = draw(500, 16, np.square)
+    cells = np.floor(2 / np.pi * np.arcsin(np.sqrt(p)) * 81)
+    middles = np.sin((cells + 0.5) / 81 * np.pi / 2) ** 2
+    assert SequentialTest().test(y, middles).estimate == pytest.approx(cutoff_calibration_error(y, middles))
+    assert SequentialTest().test(y, p).estimate <= cutoff_calibration_error(y, p) + 1e-12
+
+
+def test_labels_of_a_stream():
+    p = [0.2, 0.7]
+    expected = SequentialTest().test([0, 0, 1, 0], p * 2).log_e_value
+    for first, second, classes, known in [
+        ([0, 0], [1, 0], None, [0, 1]),
+        ([False, False], [True, False], None, [False, True]),
+        ([-1, -1], [1, -1], None, [-1, 1]),
+        (["no", "no"], ["yes", "no"], ["yes", "no"], ["no", "yes"]),
+        ([7, 7], [9, 7], [7, 9], [7, 9]),
+    ]:
+        stream = (
+            SequentialTest().partial_fit(p, first, classes=classes).partial_fit(p, second, classes=classes)
+        )
+        np.testing.assert_array_equal(stream.classes_, known)
+        assert stream.log_e_value_ == pytest.approx(expected, rel=1e-10)
+        assert 0 < stream.score(p, second) <= 1
+    with pytest.raises(ValueError, match=r"single label 'a'.*classes"):
+        SequentialTest().partial_fit(p, ["a", "a"])
+    with pytest.raises(ValueError, match="single label 3"):
+        SequentialTest().fit(p, [3, 3])
+    with pytest.raises(ValueError, match="two distinct"):
+        SequentialTest().partial_fit(p, [0, 1], classes=[0, 1, 2])
+    with pytest.raises(ValueError, match="differs"):
+        SequentialTest().partial_fit(p, [0, 1]).partial_fit(p, [0, 1], classes=[0, 2])
+
+
+def test_bad_data_leave_the_stream_as_it_was():
+    y, p = draw(50, 17)
+    stream = SequentialTest().fit(p, y)
+    before = pickle.dumps(stream)
+    for bad_p, bad_y, w, named in [
+        ([0.2, 1.5], [0, 1], None, "y_proba"),
+        ([0.2, np.nan], [0, 1], None, "y_proba"),
+        ([0.2], [0, 1], None, "rows"),
+        ([], [], None, "empty"),
+        ([0.2, 0.3], [0, 1], [1, -1], "sample_weight"),
+        ([0.2, 0.3], [0, 1], [1, 0.5], "sample_weight"),
+    ]:
+        for method in (stream.partial_fit, stream.fit):
+            with pytest.raises(ValueError, match=named):
+                method(bad_p, bad_y, w)
+    with pytest.raises(ValueError, match="contains 2, which is not one of"):
+        stream.partial_fit([0.2, 0.3], [0, 2])
+    with pytest.raises(ValueError, match="3 distinct values"):
+        stream.fit([0.2, 0.3, 0.4], [0, 1, 2])
+    assert pickle.dumps(stream) == before
+
+
+def test_fit_restarts():
+    y, p = draw(90, 18)
+    stream = SequentialTest().partial_fit(p, y).partial_fit(p, y)
+    assert stream.n_samples_ == 180
+    assert stream.fit(p, y).result_ == SequentialTest().test(y, p)
+    assert not hasattr(clone(stream), "result_")
+
+
+def test_rows_of_earlier_calls():
+    y, p = draw(800, 10, np.square)
+    stream = SequentialTest().fit(p[:400], y[:400])
+    assert stream.pvalue_ <= 0.05
+    row = stream.result_.rejected_at(0.05)
+    assert row == SequentialTest().test(y, p).rejected_at(0.05)
+    stream.partial_fit(p[400:], y[400:])
+    with pytest.raises(ValueError, match="first 400 observations"):
+        stream.result_.rejected_at(0.05)
+
+
+def test_input_types():
+    y, p = draw(60, 19)
+    p = p.astype(np.float32)
+    expected = SequentialTest().test(y, p.astype(float))
+    assert SequentialTest().test(y, p) == expected
+    frame = pd.DataFrame({"p": p, "y": y})
+    assert SequentialTest().fit(frame[["p"]], frame["y"]).result_ == expected
+    assert SequentialTest().partial_fit(np.column_stack((1 - p, p)), y).result_ == expected
