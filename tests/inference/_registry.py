@@ -5,7 +5,14 @@ A new test is one row here.
 
 from dataclasses import dataclass
 
-from sklearn_calib.inference import BinomialTest, CalibrationTest, SampleSplittingTest, TCal
+from sklearn_calib.inference import (
+    BinomialTest,
+    CalibrationTest,
+    KernelTest,
+    SampleSplittingTest,
+    SequentialTest,
+    TCal,
+)
 
 
 @dataclass(frozen=True)
@@ -13,6 +20,7 @@ class TestCase:
     """A test of calibration, reproducible, and what theory promises of it.
 
     ``flip``: (1 - y, 1 - p) gives the same estimate. ``draws``: p-values come from redrawn samples.
+    ``ordered``: the order of rows matters, as it does for streams.
     """
 
     __test__ = False
@@ -21,6 +29,7 @@ class TestCase:
     test: CalibrationTest
     flip: bool = True
     draws: bool = False
+    ordered: bool = False
 
 
 TESTS = [
@@ -38,7 +47,22 @@ TESTS = [
     TestCase("tcal_tolerance", TCal(tolerance=0.05, n_resamples=99, random_state=0), draws=True),
     TestCase("splitting", SampleSplittingTest(n_resamples=99, random_state=0), flip=False, draws=True),
     TestCase("splitting_pearson", SampleSplittingTest(method="chi-squared", random_state=0), flip=False),
+    TestCase("kernel", KernelTest(n_resamples=99, random_state=0), draws=True),
+    TestCase("kernel_gaussian", KernelTest("gaussian", n_resamples=99, random_state=0), draws=True),
+    TestCase("kernel_adaptive", KernelTest(bandwidth="adaptive", n_resamples=99, random_state=0), draws=True),
+    TestCase("kernel_asymptotic", KernelTest(method="asymptotic")),
+    TestCase("kernel_theory", KernelTest(method="theory")),
+    # a flip shuffles rows into other blocks
+    TestCase("kernel_block", KernelTest(estimator="block", random_state=0), flip=False),
+    TestCase("kernel_linear", KernelTest(estimator="linear", random_state=0), flip=False),
+    TestCase(
+        "kernel_block_draws",
+        KernelTest(estimator="block", method="monte_carlo", n_resamples=99, random_state=0),
+        flip=False,
+        draws=True,
+    ),
     # the samples of the generated tests are continuous
     TestCase("binomial", BinomialTest(max_values=10_000)),
     TestCase("binomial_doubled", BinomialTest("bonferroni", "doubled", max_values=10_000)),
+    TestCase("sequential", SequentialTest(), ordered=True),
 ]

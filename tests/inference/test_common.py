@@ -13,7 +13,7 @@ def case(request):
 
 
 def test_rows_and_weights(case):
-    _properties.check_rows_and_weights(case.test)
+    _properties.check_rows_and_weights(case.test, case.ordered)
 
 
 def test_estimator(case):
