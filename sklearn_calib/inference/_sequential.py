@@ -145,15 +145,15 @@ class SequentialTest(CalibrationTest):
     that fails makes the e-value infinite and the p-value 0.
 
     Validity at every time has its price: at a fixed sample size the power is below that of tests made for
-    it. Errors much smaller than all cells are invisible, and a shift so small that n p (1 - p) a^2 / 2 is
-    not well above the logarithm of 1 / alpha plus that of the shares is not found. To watch for changes
-    forever, note that the evidence needed grows with the logarithm of the time at which they begin.
+    it. Errors that cancel within the smallest cells are invisible, and a shift a in log-odds is not found
+    before n p (1 - p) a^2 / 2 exceeds the logarithm of 1 / alpha and the cost of the shares. The evidence
+    needed for a change grows with the logarithm of the time at which it happens.
 
     The estimate is the largest absolute residual sum over runs of the 81 cells, divided by n: the cutoff
     calibration error, but for intervals that end within cells. Like every such maximum it is biased upwards.
 
-    Cost: linear in the number of observations, with about 60 exponentials for each; the state, kept between
-    calls of ``partial_fit``, is a few hundred numbers whatever the length of the stream.
+    Cost: linear in the number of observations, with about a hundred exponentials for each; the state, kept
+    between calls of ``partial_fit``, is about a thousand numbers whatever the length of the stream.
 
     References
     ----------
