@@ -1,0 +1,228 @@
+"""Estimators of the squared kernel calibration error, and their values for redrawn labels."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
+from sklearn_calib._core._kernel import (
+    MAX_DENSE,
+    Form,
+    covariance_products,
+    kernel_form,
+    kernel_matrix,
+    null_variance,
+    powered_bandwidth,
+)
+from sklearn_calib._core._null import MAX_CELLS, draw_positives
+from sklearn_calib._validation import BinarySample, ClassSample
+
+__all__ = ["Estimates", "KernelSample", "assign_blocks", "block_estimates", "quadratic_estimates"]
+
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+# Draws made at a time in a block, and numbers in the arrays of a step.
+_DRAWS = 1 << 10
+_WORK = 1 << 21
+# Blocks need a label for every row.
+_MOST_ROWS = 1 << 27
+
+
+@dataclass(frozen=True, eq=False)
+class KernelSample:
+    """Distinct predictions in increasing order, with the number of rows and of rows of each class.
+
+    ``points`` and ``counts`` have one column per class; in a binary problem one for the positive class.
+    """
+
+    points: Array
+    weight: Array
+    counts: Array
+
+    @classmethod
+    def from_binary(cls, sample: BinarySample) -> "KernelSample":
+        """Group outcomes by their prediction."""
+        grouped = group_outcomes(sample.y, sample.p, sample.w)
+        return cls(grouped.prob[:, np.newaxis], grouped.weight, grouped.positives[:, np.newaxis])
+
+    @classmethod
+    def from_classes(cls, sample: ClassSample) -> "KernelSample":
+        """Group labels by their vector of probabilities."""
+        order = np.lexsort(sample.p.T[::-1])
+        p, y = sample.p[order], sample.y[order]
+        w = np.ones(y.shape[0]) if sample.w is None else sample.w[order]
+        changes = np.any(p[1:] != p[:-1], axis=1)
+        group = np.concatenate(([0], np.cumsum(changes)))
+        starts = group_starts(group)
+        counts = np.zeros((starts.shape[0], p.shape[1]))
+        np.add.at(counts, (group, y), w)
+        return cls(p[starts], np.add.reduceat(w, starts), counts)
+
+    @property
+    def total(self) -> int:
+        """Number of rows."""
+        return int(self.weight.sum())
+
+    def residuals(self, counts: Array) -> Array:
+        """Return the sums of residuals of each point for counts (r, G, C): (r, C, G)."""
+        return np.moveaxis(counts - self.weight[:, np.newaxis] * self.points, 2, 1)
+
+    def squares(self, counts: Array) -> Array:
+        """Return the sum over rows of squared residuals for counts (r, G, C): (r,)."""
+        constant = float(self.weight @ np.square(self.points).sum(axis=1))
+        return np.asarray(np.einsum("rgc,gc->r", counts, 1.0 - 2.0 * self.points)) + constant
+
+    def draw(self, n_draws: int, generator: np.random.Generator) -> Iterator[Array]:
+        """Yield counts (r, G, C) of labels redrawn from the predictions, ``n_draws`` in all."""
+        n_points, n_columns = self.points.shape
+        if n_columns == 1:
+            grouped = GroupedOutcomes(self.points[:, 0], self.weight, self.counts[:, 0])
+            for positives in draw_positives(grouped, n_draws, generator):
+                yield np.asarray(positives.T[:, :, np.newaxis], dtype=np.float64)
+            return
+        trials = self.weight.astype(np.int64)
+        # multiplications by the matrix of all pairs pay off for many columns
+        step = max(64 // n_columns, MAX_CELLS // (n_points * n_columns), 1)
+        for first in range(0, n_draws, step):
+            r = min(step, n_draws - first)
+            yield generator.multinomial(trials, self.points, size=(r, n_points)).astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """Estimates at each bandwidth, (S,), and for redrawn labels, (S, r).
+
+    ``deviation`` is the standard deviation under the null hypothesis, given the predictions, and ``blocks``
+    holds the terms of the mean that a block estimator is, (S, m).
+    """
+
+    observed: Array
+    deviation: Array
+    null: Array
+    blocks: Array
+
+
+def quadratic_estimates(
+    sample: KernelSample, kernel: str, bandwidths: Array, n_draws: int, generator: np.random.Generator
+) -> Estimates:
+    """Return the unbiased quadratic estimator, the mean of h over all pairs of rows."""
+    n_points, n_columns = sample.points.shape
+    if n_columns > 1 and n_points > MAX_DENSE:
+        raise ValueError(
+            f"y_proba has {n_points} distinct rows, but estimator='quadratic' keeps a matrix of all pairs of "
+            f"them for three or more classes, and takes at most {MAX_DENSE}. Use estimator='block'."
+        )
+    pairs = float(sample.total) * (sample.total - 1.0)
+    observed, deviation = np.zeros(bandwidths.shape[0]), np.zeros(bandwidths.shape[0])
+    null = np.zeros((bandwidths.shape[0], n_draws))
+    seed = generator.integers(1 << 32, size=4).tolist()
+    for scale, bandwidth in enumerate(bandwidths):
+        form = kernel_form(sample.points, kernel, bandwidth)
+        observed[scale] = _pair_sums(sample, form, sample.counts[np.newaxis])[0] / pairs
+        variance = null_variance(sample.points, sample.weight, kernel, bandwidth)
+        deviation[scale] = np.sqrt(variance) / pairs
+        # every bandwidth sees the same labels
+        done = 0
+        for counts in sample.draw(n_draws, np.random.default_rng(seed)):
+            null[scale, done : done + counts.shape[0]] = _pair_sums(sample, form, counts) / pairs
+            done += counts.shape[0]
+    return Estimates(observed, deviation, null, observed[:, np.newaxis])
+
+
+def _pair_sums(sample: KernelSample, form: Form, counts: Array) -> Array:
+    """Return sum_{i != j} kappa_ij <r_i, r_j> over rows for counts (r, G, C): (r,)."""
+    n_draws, n_points, n_columns = counts.shape
+    residual = sample.residuals(counts).reshape(-1, n_points)
+    return form(residual).reshape(n_draws, n_columns).sum(axis=1) - sample.squares(counts)
+
+
+def assign_blocks(
+    sample: KernelSample, block_size: int, generator: np.random.Generator
+) -> tuple[NDArray[np.intp], Labels]:
+    """Return the point and the label of the rows of each block, shape (m, block_size).
+
+    Rows are shuffled, whatever their order was: it cannot matter, and blocks do not depend on labels. What
+    does not fill a block is left out. The label of a binary problem is 1 or 0.
+    """
+    n, n_columns = sample.total, sample.points.shape[1]
+    if n > _MOST_ROWS:
+        raise ValueError(
+            f"sample_weight stands for {n} rows, but blocks are formed of single rows, at most {_MOST_ROWS}. "
+            "Use estimator='quadratic'."
+        )
+    counts = sample.counts
+    if n_columns == 1:
+        counts = np.hstack((sample.weight[:, np.newaxis] - counts, counts))
+    cell = np.repeat(np.arange(counts.size), counts.ravel().astype(np.int64))
+    m = n // block_size
+    chosen = cell[generator.permutation(n)[: m * block_size]].reshape(m, block_size)
+    return chosen // counts.shape[1], (chosen % counts.shape[1]).astype(np.int64)
+
+
+def block_estimates(
+    sample: KernelSample,
+    kernel: str,
+    bandwidths: Array,
+    block_size: int,
+    n_draws: int,
+    generator: np.random.Generator,
+) -> Estimates:
+    """Return the block estimator, the mean over blocks of the quadratic estimators of their rows."""
+    point, label = assign_blocks(sample, block_size, generator)
+    n_blocks, n_columns = point.shape[0], sample.points.shape[1]
+    pairs = block_size * (block_size - 1.0)
+    terms = np.zeros((bandwidths.shape[0], n_blocks))
+    variance = np.zeros(bandwidths.shape[0])
+    null = np.zeros((bandwidths.shape[0], n_draws))
+    step = max(1, _WORK // (block_size * max(block_size, min(n_draws, _DRAWS) * n_columns)))
+    for start in range(0, n_blocks, step):
+        here = slice(start, start + step)
+        p = sample.points[point[here]]
+        kappas = [kernel_matrix(p, p, kernel, bandwidth) for bandwidth in bandwidths]
+        residual = _residuals(p, label[here][np.newaxis])
+        covariance = covariance_products(p)
+        for scale, (kappa, bandwidth) in enumerate(zip(kappas, bandwidths, strict=True)):
+            terms[scale, here] = _block_sums(kappa, residual)[:, 0] / pairs
+            narrow = powered_bandwidth(kernel, bandwidth, 2)
+            product = kernel_matrix(p, p, kernel, narrow) * covariance
+            product[:, np.arange(block_size), np.arange(block_size)] = 0.0
+            variance[scale] += 2.0 * product.sum()
+        for first in range(0, n_draws, _DRAWS):
+            r = min(_DRAWS, n_draws - first)
+            redrawn = _residuals(p, _draw_labels(p, r, generator))
+            for scale, kappa in enumerate(kappas):
+                sums = _block_sums(kappa, redrawn).sum(axis=0)
+                null[scale, first : first + r] += sums / (pairs * n_blocks)
+    deviation = np.sqrt(np.maximum(variance, 0.0)) / (pairs * n_blocks)
+    return Estimates(terms.mean(axis=1), deviation, null, terms)
+
+
+def _draw_labels(p: Array, n_draws: int, generator: np.random.Generator) -> Labels:
+    """Return labels drawn from rows (m, B, C), shape (r, m, B)."""
+    uniform = generator.random((n_draws, *p.shape[:-1]))
+    if p.shape[-1] == 1:
+        return (uniform < p[..., 0]).astype(np.int64)
+    below = np.cumsum(p, axis=-1)
+    below /= below[..., -1:]
+    label = np.zeros(uniform.shape, dtype=np.int64)
+    for column in range(p.shape[-1] - 1):
+        label += uniform >= below[..., column]
+    return label
+
+
+def _residuals(p: Array, label: Labels) -> Array:
+    """Return one-hot labels (r, m, B) minus rows p (m, B, C), shape (r, m, B, C)."""
+    if p.shape[-1] == 1:
+        return label[..., np.newaxis] - p
+    return (label[..., np.newaxis] == np.arange(p.shape[-1])) - p
+
+
+def _block_sums(kappa: Array, residual: Array) -> Array:
+    """Return sum_{i != j} kappa_ij <r_i, r_j> of each block and draw, shape (m, r)."""
+    n_draws, n_blocks, size, n_columns = residual.shape
+    r = residual.transpose(1, 2, 0, 3).reshape(n_blocks, size, -1)
+    form = np.einsum("bij,bij->bj", kappa @ r, r) - np.einsum("bij,bij->bj", r, r)
+    return np.asarray(form.reshape(n_blocks, n_draws, n_columns).sum(axis=2))

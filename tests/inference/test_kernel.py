@@ -1,0 +1,473 @@
+"""Kernel tests: definition by double loop, moments by enumeration, exactness, level, power."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+from scipy.stats import norm
+
+from sklearn_calib._core import _kernel
+from sklearn_calib._validation import check_binary, check_class_sample
+from sklearn_calib.inference import KernelScale, KernelTest
+from sklearn_calib.inference import _kernel_estimators as estimators
+from tests.inference import _properties
+
+KERNELS = ("laplacian", "gaussian")
+
+
+def kappa(p, q, kernel, s):
+    """The kernel by its definition, for numbers or vectors."""
+    p, q = np.atleast_1d(p), np.atleast_1d(q)
+    if p.shape[0] == 1:
+        p, q = np.append(1 - p, p), np.append(1 - q, q)
+    if kernel == "laplacian":
+        return np.exp(-0.5 * np.abs(p - q).sum() / s)
+    return np.exp(-0.5 * np.sum((p - q) ** 2) / (2 * s**2))
+
+
+def residual_of(y, p):
+    """One-hot label minus probabilities; for a binary problem the number y - p."""
+    return np.array([y - p]) if np.ndim(p) == 0 else (np.arange(p.shape[0]) == y) - p
+
+
+def double_loop(y, p, kernel, s):
+    """Mean of h over all pairs."""
+    n = len(y)
+    total = sum(
+        kappa(p[i], p[j], kernel, s) * (residual_of(y[i], p[i]) @ residual_of(y[j], p[j]))
+        for i in range(n)
+        for j in range(i)
+    )
+    return total / (n * (n - 1) / 2)
+
+
+def trace_product(p, q):
+    """tr(S_i S_j) from the matrices."""
+    if np.ndim(p) == 0:
+        return p * (1 - p) * q * (1 - q)
+    return np.trace((np.diag(p) - np.outer(p, p)) @ (np.diag(q) - np.outer(q, q)))
+
+
+def class_sample(n=40, n_classes=3, seed=0, power=1.0):
+    """Labels and probabilities of several classes, every fourth row repeated; calibrated if power is 1."""
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.ones(n_classes), n)
+    p[3::4] = p[2::4][: p[3::4].shape[0]]
+    law = p**power / np.sum(p**power, axis=1, keepdims=True)
+    return np.array([rng.choice(n_classes, p=row) for row in law]), p
+
+
+def samples():
+    y, p = _properties.sample(37, power=2)
+    return [(y, p), (y, np.round(p, 1)), class_sample(), class_sample(31, 5, 1)]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("s", [0.03, 0.4, 7.0])
+@pytest.mark.parametrize("which", range(4))
+def test_quadratic_by_double_loop(kernel, s, which):
+    y, p = samples()[which]
+    test = KernelTest(kernel, s, method="monte_carlo", n_resamples=1)
+    result = test.test(y, p)
+    expected = double_loop(y, p, kernel, s)
+    assert result.statistic == pytest.approx(expected, rel=1e-9, abs=1e-14)
+    assert result.estimate == pytest.approx(np.sqrt(max(expected, 0)), rel=1e-9, abs=1e-7)
+    n = len(y)
+    variance = sum(
+        kappa(p[i], p[j], kernel, s) ** 2 * trace_product(p[i], p[j])
+        for i in range(n)
+        for j in range(n)
+        if i != j
+    )
+    (scale,) = result.scales
+    assert scale.null_std == pytest.approx(np.sqrt(2 * variance) / (n * (n - 1)), rel=1e-9)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("size", [2, 5])
+@pytest.mark.parametrize("which", range(4))
+def test_blocks_by_double_loop(kernel, size, which):
+    y, p = samples()[which]
+    if p.ndim == 1:
+        sample = estimators.KernelSample.from_binary(check_binary(y, p))
+    else:
+        sample = estimators.KernelSample.from_classes(check_class_sample(y, p))
+    generator = np.random.default_rng(4)
+    point, label = estimators.assign_blocks(sample, size, generator)
+    assert point.shape == (len(y) // size, size)
+    terms = [
+        double_loop(b, sample.points[a] if p.ndim > 1 else sample.points[a, 0], kernel, 0.3)
+        for a, b in zip(point, label, strict=True)
+    ]
+    options = {"estimator": "linear"} if size == 2 else {"estimator": "block", "block_size": size}
+    drawn = KernelTest(kernel, 0.3, method="monte_carlo", n_resamples=3, random_state=4, **options)
+    result = drawn.test(y, p)
+    assert result.statistic == pytest.approx(np.mean(terms), rel=1e-9)
+    variance = [
+        sum(
+            kappa(a, b, kernel, 0.3) ** 2 * trace_product(a, b)
+            for a, b in itertools.permutations(sample.points[row] if p.ndim > 1 else sample.points[row, 0], 2)
+        )
+        for row in point
+    ]
+    deviation = np.sqrt(2 * np.sum(variance)) / (size * (size - 1) * len(terms))
+    assert result.scales[0].null_std == pytest.approx(deviation, rel=1e-9)
+    limit = KernelTest(kernel, 0.3, random_state=4, **options).test(y, p)
+    z = np.sum(terms) / np.sqrt(max(np.sum(np.square(terms)), (deviation * len(terms)) ** 2))
+    assert limit.statistic == pytest.approx(z)
+    assert limit.pvalue == pytest.approx(norm.sf(z))
+    assert limit.null_law == "normal"
+    assert limit.estimate == result.estimate
+    assert f"{len(terms)} blocks of {size}" in limit.reason
+
+
+def test_blocks_are_every_row_once_whatever_their_order():
+    y, p = _properties.sample(23)
+    w = np.random.default_rng(0).integers(1, 4, 23)
+    sample = estimators.KernelSample.from_binary(check_binary(y, np.round(p, 1), w))
+    point, label = estimators.assign_blocks(sample, 1, np.random.default_rng(0))
+    rows = sorted(zip(sample.points[point[:, 0], 0], label[:, 0], strict=True))
+    assert rows == sorted(zip(np.repeat(np.round(p, 1), w), np.repeat(y, w), strict=True))
+
+
+def test_by_hand():
+    # residuals .5 and .8 at distance .3
+    result = KernelTest(bandwidth=0.3, n_resamples=1).test([1, 1], [0.5, 0.2])
+    assert result.statistic == pytest.approx(0.4 * np.exp(-1))
+    (scale,) = KernelTest("gaussian", 0.3, n_resamples=1).test([1, 1], [0.5, 0.2]).scales
+    assert scale.statistic == pytest.approx(0.4 * np.exp(-0.5))
+    assert scale.null_std == pytest.approx(0.2 * np.exp(-0.5))  # sqrt(4 kappa^2 v v / 4) = kappa .5 * .4
+    assert str(scale).startswith("bandwidth 0.3: SKCE = 0.2426, null sd 0.121,")
+    # one-hot minus p: (.5, -.25, -.25) and (-.5, .75, -.25)
+    p = np.array([[0.5, 0.25, 0.25], [0.5, 0.25, 0.25]])
+    assert KernelTest(n_resamples=1).test([0, 1], p).statistic == pytest.approx(-0.375)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_two_columns_are_twice_the_binary_problem(kernel):
+    y, p = _properties.sample(30)
+    binary = estimators.KernelSample.from_binary(check_binary(y, p))
+    counts = np.hstack((1 - binary.counts, binary.counts))
+    points = np.hstack((1 - binary.points, binary.points))
+    double = estimators.KernelSample(points, binary.weight, counts)
+    one, two = (
+        estimators.quadratic_estimates(sample, kernel, np.array([0.2]), 1, np.random.default_rng(0))
+        for sample in (binary, double)
+    )
+    np.testing.assert_allclose(two.observed, 2 * one.observed)
+    np.testing.assert_allclose(two.deviation, 2 * one.deviation)
+    median = _kernel.median_distance
+    assert median(points, binary.weight, kernel) == pytest.approx(
+        median(binary.points, binary.weight, kernel)
+    )
+    test = KernelTest(kernel, n_resamples=19, random_state=0)
+    _properties.same(test.test(y, np.column_stack((1 - p, p))), test.test(y, p))
+
+
+def enumerated(p):
+    """Every label vector with its probability under the null hypothesis."""
+    if p.ndim == 1:
+        p = np.column_stack((1 - p, p))
+    labels = np.array(list(itertools.product(range(p.shape[1]), repeat=len(p))))
+    return labels, np.prod(p[np.arange(len(p)), labels], axis=1)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_moments_by_enumeration(kernel, n_classes):
+    rng = np.random.default_rng(1)
+    p = np.array([0.1, 0.3, 0.3, 0.45, 0.8, 0.97]) if n_classes == 2 else rng.dirichlet([1, 1, 1], 4)
+    labels, probability = enumerated(p)
+    test = KernelTest(kernel, 0.3, n_resamples=1)
+    values = np.array([test.test(y, p, pos_label=1).statistic for y in labels]) if n_classes == 2 else None
+    if values is None:
+        values = np.array([test.test(y, p).statistic for y in labels])
+    assert probability @ values == pytest.approx(0, abs=1e-14)
+    result = test.test(labels[5], p)
+    assert probability @ values**2 == pytest.approx(result.scales[0].null_std ** 2)
+    if n_classes == 2:
+        n = len(p)
+        grouped, weight = np.unique(p, return_counts=True)
+        moments = _kernel.null_cumulants(grouped[:, np.newaxis], weight.astype(float), kernel, 0.3)
+        sums = values * n * (n - 1)
+        np.testing.assert_allclose(moments, (probability @ sums**2, probability @ sums**3), rtol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("s", [1e-300, 1e-6, 1e-3, 0.02, 0.3, 5.0, 1e9])
+def test_fast_forms_are_those_of_the_matrix(kernel, s):
+    rng = np.random.default_rng(0)
+    points = np.sort(rng.uniform(size=(150, 1)) ** 3, axis=0)
+    x, mass = rng.normal(size=(4, 150)), rng.uniform(size=150)
+    gram = _kernel.kernel_matrix(points, points, kernel, s)
+    expected = np.einsum("rg,gh,rh->r", x, gram, x)
+    np.testing.assert_allclose(_kernel.kernel_form(points, kernel, s)(x), expected, rtol=1e-9, atol=1e-9)
+    triangles = np.einsum("g,h,l,gh,hl,lg", mass, mass, mass, gram, gram, gram, optimize=True)
+    assert _kernel.kernel_triangles(points, mass, kernel, s) == pytest.approx(triangles, rel=1e-9)
+
+
+def test_many_features_are_computed_in_pieces(monkeypatch):
+    rng = np.random.default_rng(0)
+    points, x = np.sort(rng.uniform(size=(5000, 1)), axis=0), rng.normal(size=(3, 5000))
+    kept = _kernel.kernel_form(points, "gaussian", 0.1)(x)
+    monkeypatch.setattr(_kernel, "_KEPT_FEATURES", 0)
+    np.testing.assert_allclose(_kernel.kernel_form(points, "gaussian", 0.1)(x), kept, rtol=1e-10)
+
+
+def test_median_distance():
+    p = np.random.default_rng(0).uniform(size=41)
+    y = np.arange(41) % 2
+    gaps = [abs(a - b) for a, b in itertools.combinations(p, 2)]
+    (scale,) = KernelTest(n_resamples=1).test(y, p).scales
+    assert scale.bandwidth == pytest.approx(np.median(gaps))
+    # more than half of the distances are 0: those of the others; 1 if there are none
+    (tied,) = KernelTest(n_resamples=1).test(y, np.where(np.arange(41) == 7, 0.9, 0.5)).scales
+    assert tied.bandwidth == pytest.approx(0.4)
+    (constant,) = KernelTest(n_resamples=1).test(y, np.full(41, 0.5)).scales
+    assert constant.bandwidth == 1.0
+    # for three classes the distance is half of the l1 norm, or the Euclidean one over the root of 2
+    labels, q = class_sample(20)
+    pairs = list(itertools.combinations(q, 2))
+    (total,) = KernelTest(n_resamples=1).test(labels, q).scales
+    assert total.bandwidth == pytest.approx(np.median([np.abs(a - b).sum() / 2 for a, b in pairs]))
+    (euclid,) = KernelTest("gaussian", n_resamples=1).test(labels, q).scales
+    assert euclid.bandwidth == pytest.approx(np.median([np.sqrt(np.sum((a - b) ** 2) / 2) for a, b in pairs]))
+    # of many rows some stand for all
+    many = np.random.default_rng(1).uniform(size=(20_000, 1))
+    assert _kernel.median_distance(np.sort(many, axis=0), np.ones(20_000), "laplacian") == pytest.approx(
+        1 - np.sqrt(0.5), abs=0.01
+    )
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        KernelTest(bandwidth=0.3, n_resamples=3000, random_state=0),
+        KernelTest("gaussian", bandwidth=0.3, n_resamples=3000, random_state=0),
+        KernelTest(bandwidth=0.3, estimator="block", block_size=4, method="monte_carlo", n_resamples=3000),
+    ],
+    ids=["laplacian", "gaussian", "block"],
+)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_drawn_pvalue_tends_to_the_exact_one(test, n_classes):
+    rng = np.random.default_rng(2)
+    p = np.array([0.1, 0.45, 0.45, 0.8]) if n_classes == 2 else rng.dirichlet([1, 1, 1], 4)
+    labels, probability = enumerated(p)
+    values = np.array([double_loop(y, p, test.kernel, 0.3) for y in labels])
+    for row in range(0, len(labels), max(1, len(labels) // 8)):
+        exact = probability[values >= values[row] - 1e-12].sum()
+        found = test.test(labels[row], p, **({"pos_label": 1} if n_classes == 2 else {})).pvalue
+        assert found == pytest.approx(exact, abs=4.5 * np.sqrt(exact * (1 - exact) / 3000) + 1e-3)
+
+
+@pytest.mark.parametrize("options", [{}, {"bandwidth": "adaptive"}, {"estimator": "block", "block_size": 2}])
+def test_drawn_level_is_exact_for_tiny_samples(options):
+    p = np.array([0.2, 0.4, 0.5, 0.9])
+    labels, probability = enumerated(p)
+    rejected = []
+    for seed in range(30):
+        test = KernelTest(method="monte_carlo", n_resamples=19, random_state=seed, **options)
+        rejected.append(probability @ [test.test(y, p, pos_label=1).pvalue <= 0.2 for y in labels])
+    error = np.std(rejected) / np.sqrt(30)
+    assert 0.01 < np.mean(rejected) <= 0.2 + 3 * error
+
+
+LEVEL_CASES = [
+    (KernelTest(n_resamples=99, random_state=0), 40, 0.07),
+    (KernelTest(bandwidth="adaptive", n_resamples=99, random_state=0), 40, 0.07),
+    (KernelTest(estimator="block", method="monte_carlo", n_resamples=99, random_state=0), 40, 0.07),
+    (KernelTest(method="asymptotic"), 200, 0.06),
+    (KernelTest("gaussian", method="asymptotic"), 200, 0.06),
+    (KernelTest(estimator="block", block_size=5, random_state=0), 200, 0.03),
+    (KernelTest(estimator="linear", random_state=0), 200, 0.05),
+    (KernelTest(method="theory"), 60, 0.0),
+]
+
+
+@pytest.mark.parametrize(("test", "n", "least"), LEVEL_CASES)
+def test_level(test, n, least):
+    _properties.check_level(
+        [test.test(*_properties.sample(n, seed)).pvalue for seed in range(300)], least=least
+    )
+
+
+@pytest.mark.parametrize("estimator", ["block", "linear"])
+def test_blocks_keep_the_level_for_rare_events(estimator):
+    # most samples hold no event, so that every product of residuals is positive
+    found = []
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        p = rng.beta(0.5, 24.5, 60)
+        y = (rng.random(60) < p).astype(int)
+        found.append(KernelTest(estimator=estimator, random_state=0).test(y, p).pvalue)
+    _properties.check_level(found)
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        KernelTest(n_resamples=99, random_state=0),
+        KernelTest(estimator="block", random_state=0),
+        KernelTest(bandwidth="adaptive", estimator="linear", n_resamples=99, random_state=0),
+        KernelTest(method="theory"),
+    ],
+)
+def test_level_for_classes(test):
+    found = [test.test(*class_sample(60, 3, seed)).pvalue for seed in range(200)]
+    _properties.check_level(found, least=0.0 if test.method == "theory" else 0.02)
+
+
+def test_power():
+    # predictions whose logit is off by a quarter: the rate of rejections was .9 and more in larger runs
+    drawn = KernelTest(n_resamples=99, random_state=0)
+    limit = KernelTest(method="asymptotic")
+    hits = []
+    for seed in range(60):
+        rng = np.random.default_rng([7, seed])
+        p = rng.uniform(size=1000)
+        y = (rng.random(1000) < expit(logit(p) + 0.25)).astype(int)
+        hits.append((drawn.test(y, p).rejects(), limit.test(y, p).rejects()))
+    assert np.mean(hits, axis=0).min() > 0.7
+    # blocks and linear time need more data, but get there
+    y, p = _properties.sample(4000, power=2)
+    assert KernelTest(estimator="block", random_state=0).test(y, p).pvalue < 1e-4
+    assert KernelTest(estimator="linear", random_state=0).test(y, p).pvalue < 1e-2
+    assert KernelTest(method="theory").test(*_properties.sample(20_000, power=4)).pvalue < 1e-4
+    labels, q = class_sample(300, 4, power=3)
+    assert KernelTest(n_resamples=199, random_state=0).test(labels, q).pvalue == 1 / 200
+    assert KernelTest(estimator="block", random_state=0).test(labels, q).pvalue < 0.05
+
+
+def test_adaptive_sees_what_oscillates():
+    rng = np.random.default_rng(3)
+    p = rng.uniform(0.1, 0.9, 4000)
+    y = (rng.random(4000) < p + 0.1 * np.sin(50 * p)).astype(int)
+    result = KernelTest(bandwidth="adaptive", n_resamples=199, random_state=0).test(y, p)
+    assert result.pvalue == 1 / 200
+    assert [scale.bandwidth for scale in result.scales] == sorted(
+        (scale.bandwidth for scale in result.scales), reverse=True
+    )
+    best = max(result.scales, key=lambda scale: scale.statistic / scale.null_std)
+    assert best.bandwidth < 0.1
+    assert result.statistic == pytest.approx(best.statistic / best.null_std)
+    assert result.estimate == pytest.approx(np.sqrt(best.statistic))
+    assert isinstance(best, KernelScale)
+    assert "max over 5 bandwidths" in result.method
+
+
+def test_asymptotic_agrees_with_draws():
+    for seed in range(3):
+        y, p = _properties.sample(800, seed=seed, power=1.1)
+        for kernel in KERNELS:
+            drawn = KernelTest(kernel, n_resamples=1999, random_state=0).test(y, p)
+            limit = KernelTest(kernel, method="asymptotic").test(y, p)
+            assert limit.statistic == drawn.statistic
+            assert limit.pvalue == pytest.approx(drawn.pvalue, abs=0.05)
+            assert drawn.null_distribution.shape == (1999,)
+            assert drawn.null_distribution.std() == pytest.approx(drawn.scales[0].null_std, rel=0.15)
+
+
+def test_theory_is_hoeffdings_bound():
+    y, p = _properties.sample(100, power=4)
+    result = KernelTest(method="theory").test(y, p)
+    assert result.pvalue == pytest.approx(np.exp(-50 * result.statistic**2 / 2))
+    labels, q = class_sample(51, power=4)
+    result = KernelTest(method="theory", estimator="block", block_size=5, random_state=0).test(labels, q)
+    assert result.statistic > 0
+    assert result.pvalue == pytest.approx(np.exp(-2 * 10 * 2 * result.statistic**2 / 16))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_order_of_classes_and_rows(kernel):
+    y, p = class_sample(50, 4)
+    expected = KernelTest(kernel, n_resamples=1).test(y, p)
+    order = np.array([2, 0, 3, 1])
+    moved = KernelTest(kernel, n_resamples=1).test(np.argsort(order)[y], p[:, order])
+    assert moved.statistic == pytest.approx(expected.statistic)
+    assert moved.scales[0].bandwidth == pytest.approx(expected.scales[0].bandwidth)
+    rows = np.random.default_rng(0).permutation(50)
+    w = np.random.default_rng(1).integers(0, 4, 50)
+    for test in (
+        KernelTest(kernel, n_resamples=19, random_state=0),
+        KernelTest(kernel, estimator="block", random_state=0),
+        KernelTest(kernel, "adaptive", "linear", n_resamples=19, random_state=0),
+    ):
+        _properties.same(test.test(y[rows], p[rows]), test.test(y, p))
+        _properties.same(
+            test.test(y, p, sample_weight=w), test.test(np.repeat(y, w), np.repeat(p, w, axis=0))
+        )
+
+
+def test_blocks_do_not_sort_outcomes():
+    # one prediction, outcomes in order: blocks of neighbours would all hold equal outcomes
+    y = np.repeat([0, 1], 500)
+    result = KernelTest(estimator="linear", random_state=0).test(y, np.full(1000, 0.5))
+    assert result.pvalue > 1e-3
+
+
+def test_few_rows():
+    for options in ({}, {"estimator": "linear"}, {"estimator": "block"}, {"method": "theory"}):
+        result = KernelTest(random_state=0, **options).test([1], [0.4], pos_label=1)
+        assert (result.statistic, result.pvalue, result.estimate) == (0.0, 1.0, 0.0)
+        assert "fewer than two" in result.reason
+        assert 0 < KernelTest(random_state=0, **options).test([1, 0], [0.4, 0.3]).pvalue <= 1
+        assert KernelTest(random_state=0, **options).test([2], [[0.2, 0.3, 0.5]]).pvalue == 1
+    # certain outcomes that come true, and one uncertain row beside them
+    for method in ("monte_carlo", "asymptotic", "theory"):
+        result = KernelTest(method=method).test([0, 1, 1], [0.0, 1.0, 0.5])
+        assert result.pvalue == 1
+        assert "no information" in result.reason
+    assert KernelTest(bandwidth="adaptive").test([0, 1], [0.0, 1.0]).statistic == 0
+    sure = np.eye(3)[[0, 1, 2, 1]]
+    assert KernelTest(random_state=0).test([0, 1, 2, 1], sure).pvalue == 1
+    assert KernelTest(random_state=0).test([0, 1, 2, 2], sure).pvalue == 0
+    # far apart in units of the bandwidth
+    assert KernelTest(bandwidth=1e-9).test([0, 1], [0.2, 0.7]).pvalue == 1
+
+
+def test_saturated_predictions():
+    rng = np.random.default_rng(0)
+    p = expit(40 * rng.normal(size=400))
+    y = (rng.random(400) < p).astype(int)
+    for test in (KernelTest(n_resamples=99, random_state=0), KernelTest(method="asymptotic")):
+        assert 0 < test.test(y, p).pvalue <= 1
+
+
+def test_large_samples_of_classes_need_blocks(monkeypatch):
+    monkeypatch.setattr(estimators, "MAX_DENSE", 20)
+    y, p = class_sample(60)
+    with pytest.raises(ValueError, match="estimator='block'"):
+        KernelTest(random_state=0).test(y, p)
+    assert KernelTest(estimator="block", random_state=0).test(y, p).pvalue > 0
+    monkeypatch.setattr(estimators, "_MOST_ROWS", 50)
+    with pytest.raises(ValueError, match="sample_weight"):
+        KernelTest(estimator="block").test(y, p)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "named"),
+    [
+        ({"kernel": "linear"}, ValueError, "kernel"),
+        ({"bandwidth": 0}, ValueError, "bandwidth"),
+        ({"bandwidth": "mean"}, ValueError, "bandwidth"),
+        ({"bandwidth": None}, TypeError, "bandwidth"),
+        ({"bandwidth": "adaptive", "method": "asymptotic"}, ValueError, "adaptive"),
+        ({"bandwidth": "adaptive", "method": "theory"}, ValueError, "adaptive"),
+        ({"estimator": "biased"}, ValueError, "estimator"),
+        ({"method": "exact"}, ValueError, "method"),
+        ({"estimator": "block", "block_size": 1}, ValueError, "block_size"),
+        ({"estimator": "block", "block_size": 3}, ValueError, "block_size"),
+        ({"estimator": "linear", "block_size": 2}, ValueError, "block_size"),
+        ({"n_resamples": 0}, ValueError, "n_resamples"),
+        ({"random_state": -1}, ValueError, "random_state"),
+    ],
+)
+def test_bad_parameters(parameters, error, named):
+    with pytest.raises(error, match=named):
+        KernelTest(**parameters).test([0, 1], [0.2, 0.3])
+
+
+def test_quadratic_asymptotic_is_binary():
+    with pytest.raises(ValueError, match="binary"):
+        KernelTest(method="asymptotic").test(*class_sample())
