@@ -1,0 +1,162 @@
+"""How often comparisons of two equally calibrated models find a difference, and how often they should not.
+
+    python benchmarks/comparison_level.py
+
+For each pair of models and each metric, samples are drawn many times and tested at the level of 5 %. In all
+pairs but the last the metric of both models is equal in the population, and the rate of rejection should
+not exceed 0.05 (binomial standard error in the head of the table). Beside both methods of `paired_test` is
+the usual bootstrap of the pairs, which rejects where its percentile interval excludes zero. The last column
+is the coverage of the interval of half-sampling for the true difference.
+
+    --sizes 200 1000 --repetitions 200 --resamples 199
+    --metrics ECE,cutoff   only these
+    --smoke                a few repetitions, to see that everything runs
+"""
+
+import argparse
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit, logit
+
+from sklearn_calib.inference import paired_test
+from sklearn_calib.metrics import cutoff_calibration_error, expected_calibration_error, smooth_ece
+
+
+def brier(y_true, y_proba, *, sample_weight=None):
+    """Return the Brier score; scikit-learn's spends most of its time on checks."""
+    return float(np.average((y_true - y_proba) ** 2, weights=sample_weight))
+
+
+METRICS = {
+    "cutoff": cutoff_calibration_error,
+    "ECE": expected_calibration_error,
+    "l2 ECE": partial(expected_calibration_error, norm="l2"),
+    "debiased l2 ECE": partial(expected_calibration_error, norm="l2", debias=True),
+    "smooth ECE": smooth_ece,
+    "Brier": brier,
+}
+# costs some hundred times the others for each sample
+SLOW = {"smooth ECE"}
+GRID = (np.arange(20_000) + 0.5) / 20_000
+
+Sample = tuple[np.ndarray, np.ndarray, np.ndarray]
+Draw = Callable[[np.random.Generator, int], Sample]
+
+
+def population(metric, predicted):
+    """Return the metric where the true probability is uniform and the prediction a function of it."""
+    events = np.rint(GRID * 2.0**40)
+    weight = np.concatenate([events, 2.0**40 - events])
+    p = predicted(GRID)
+    return metric(np.repeat([1, 0], GRID.shape[0]), np.tile(p, 2), sample_weight=weight)
+
+
+def tempered(slope, shift=0.0):
+    return lambda truth: expit(slope * logit(truth) + shift)
+
+
+def of_truth(first, second) -> Draw:
+    """Return a sampler of two models that are functions of a uniform true probability."""
+
+    def draw(rng, n):
+        truth = rng.random(n)
+        return (rng.random(n) < truth).astype(int), first(truth), second(truth)
+
+    return draw
+
+
+def sharper(rng, n):
+    """Both calibrated; the first knows which way the truth departs from the second."""
+    coarse = 0.2 + 0.6 * rng.random(n)
+    sharp = coarse + 0.95 * np.minimum(coarse, 1 - coarse) * rng.choice([-1, 1], n)
+    return (rng.random(n) < sharp).astype(int), sharp, coarse
+
+
+def twins(rng, n):
+    """Exchangeable, slightly over-confident models with errors of their own."""
+    shared, *own = rng.standard_normal((3, n))
+    y = (rng.random(n) < expit(1.3 * shared)).astype(int)
+    return y, expit(1.5 * shared + 0.5 * own[0]), expit(1.5 * shared + 0.5 * own[1])
+
+
+def pairs(metric) -> dict[str, tuple[Draw, float]]:
+    """Return samplers and true differences."""
+    found: dict[str, tuple[Draw, float]] = {"exchangeable": (twins, 0.0)}
+    over = tempered(1.6)
+    value = population(metric, over)
+
+    def solve(model, low, high):
+        return model(brentq(lambda x: population(metric, model(x)) - value, low, high, xtol=1e-5))
+
+    shifted = solve(lambda shift: tempered(1.0, shift), 0.0, 3.0)
+    under = solve(lambda slope: tempered(slope), 0.3, 1.0)
+    if metric is not brier:
+        found["calibrated, sharper"] = (sharper, 0.0)
+        found["calibrated, constant"] = (of_truth(lambda t: t, lambda t: np.full_like(t, 0.5)), 0.0)
+    found["over-confident, shifted"] = (of_truth(over, shifted), 0.0)
+    found["over-, under-confident"] = (of_truth(over, under), 0.0)
+    difference = population(metric, lambda t: t) - population(metric, tempered(2.0))
+    found["DIFFERENT: slopes 1 and 2"] = (of_truth(lambda t: t, tempered(2.0)), difference)
+    return found
+
+
+def bootstrap_rejects(metric, y, a, b, n_resamples, rng):
+    """Return whether the percentile interval of the difference excludes zero."""
+    draws = np.empty(n_resamples)
+    for k in range(n_resamples):
+        rows = rng.integers(0, y.shape[0], y.shape[0])
+        draws[k] = metric(y[rows], a[rows]) - metric(y[rows], b[rows])
+    low, high = np.quantile(draws, [0.025, 0.975], method="weibull")
+    return low > 0 or high < 0
+
+
+def measure(metric, draw, difference, n, repetitions, n_resamples):
+    """Return rates of rejection of half-sampling, swap and bootstrap, and the coverage of the first."""
+    hits = np.zeros(4)
+    for r in range(repetitions):
+        rng = np.random.default_rng([n, r])
+        y, a, b = draw(rng, n)
+        options = {"n_resamples": n_resamples, "random_state": rng}
+        halves = paired_test(metric, y, a, b, method="half-sampling", **options)
+        swap = paired_test(metric, y, a, b, method="swap", **options)
+        hits += [
+            halves.pvalue <= 0.05,
+            swap.pvalue <= 0.05,
+            bootstrap_rejects(metric, y, a, b, n_resamples, rng),
+            halves.low <= difference <= halves.high,
+        ]
+    return hits / repetitions
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--sizes", type=int, nargs="+", default=[200, 1000])
+    parser.add_argument("--repetitions", type=int, default=200)
+    parser.add_argument("--resamples", type=int, default=199)
+    parser.add_argument("--metrics", default=",".join(name for name in METRICS if name not in SLOW))
+    parser.add_argument("--smoke", action="store_true", help="a few seconds, to see that it runs")
+    args = parser.parse_args()
+    if args.smoke:
+        args.sizes, args.repetitions, args.resamples, args.metrics = [60], 2, 39, "cutoff,Brier"
+    error = np.sqrt(0.05 * 0.95 / args.repetitions)
+    print(f"level 0.05, {args.repetitions} samples (s.e. {error:.3f}), {args.resamples} resamples")
+    print(f"{'metric':<18}{'models':<28}{'n':>6}{'halves':>9}{'swap':>9}{'bootstrap':>11}{'coverage':>10}")
+    for name in args.metrics.split(","):
+        metric = METRICS[name]
+        for label, (draw, difference) in pairs(metric).items():
+            for n in args.sizes:
+                rates = measure(metric, draw, difference, n, args.repetitions, args.resamples)
+                print(
+                    f"{name:<18}{label:<28}{n:6d}{rates[0]:9.3f}{rates[1]:9.3f}"
+                    f"{rates[2]:11.3f}{rates[3]:10.3f}",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,331 @@
+"""Paired comparison of two models on the same rows."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_calib._validation import check_fraction, check_generator, check_integer, check_option
+from sklearn_calib.inference._paired_draws import (
+    HalfSamples,
+    PairedRows,
+    check_rows,
+    swapped_differences,
+    tail_rank,
+)
+from sklearn_calib.inference._redraw import Metric, check_metric
+
+__all__ = ["PairedComparison", "choose_method", "paired_test", "swap_test", "tail_pvalue"]
+
+Array = NDArray[np.float64]
+
+METHODS = ("auto", "half-sampling", "swap")
+ALTERNATIVES = ("two-sided", "less", "greater")
+# With fewer rows "auto" does not trust halves of them.
+_FEW_ROWS = 30
+_FEWEST_ROWS = 4
+
+
+@dataclass(frozen=True)
+class PairedComparison:
+    """Comparison of a metric between two models on the same rows.
+
+    Attributes
+    ----------
+    value_a, value_b : float
+        The metric of each model; smaller is better.
+    floor_a, floor_b : float
+        Mean of the metric if the model were perfectly calibrated: what noise alone makes of a calibration
+        error, or the score that the model promises by its own predictions.
+    difference : float
+        ``value_a - value_b``; negative if model a is better.
+    corrected_difference : float
+        The difference without what noise adds to each value, the centre of the interval. The same as
+        ``difference`` for averages over the rows, NaN for ``method="swap"``.
+    low, high : float
+        Confidence interval of the difference in the population; infinite at one end if the alternative is
+        one-sided, NaN for ``method="swap"``.
+    confidence : float
+        Its confidence level.
+    pvalue : float
+        p-value of the hypothesis of ``method``.
+    alternative : str
+        "two-sided", "less" (model a is better) or "greater".
+    method : str
+        "half-sampling" or "swap".
+    n_samples : int
+        Number of rows; frequency weights count.
+    null_distribution : ndarray
+        Differences after each swap, or draws of the error of ``corrected_difference``.
+    """
+
+    value_a: float
+    value_b: float
+    floor_a: float
+    floor_b: float
+    difference: float
+    corrected_difference: float
+    low: float
+    high: float
+    confidence: float
+    pvalue: float
+    alternative: str
+    method: str
+    n_samples: int
+    null_distribution: Array = field(repr=False, compare=False)
+
+    def __str__(self) -> str:
+        lines = [
+            f"model a {self.value_a:.4f} (if calibrated {self.floor_a:.4f})",
+            f"model b {self.value_b:.4f} (if calibrated {self.floor_b:.4f})",
+            f"a - b   {self.difference:.4f}",
+        ]
+        if not np.isnan(self.corrected_difference):
+            lines[-1] += (
+                f", without noise {self.corrected_difference:.4f} [{self.low:.4f}, {self.high:.4f}] "
+                f"({100 * self.confidence:g}% confidence)"
+            )
+        lines.append(f"p-value {self.pvalue:.3g} ({self.alternative}, {self.method}, n = {self.n_samples})")
+        return "\n".join(lines)
+
+
+def paired_test(
+    metric: Metric,
+    y_true: ArrayLike,
+    y_proba_a: ArrayLike,
+    y_proba_b: ArrayLike,
+    *,
+    method: Literal["auto", "half-sampling", "swap"] = "auto",
+    n_resamples: int = 999,
+    confidence: float = 0.95,
+    alternative: Literal["two-sided", "less", "greater"] = "two-sided",
+    sample_weight: ArrayLike | None = None,
+    pos_label: Any = None,
+    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+) -> PairedComparison:
+    r"""Test whether two models differ in a metric, from their predictions for the same rows.
+
+    The models may be one before and after calibration. A calibration error is too large on average, by an
+    amount that depends on the model: a smaller estimate alone does not mean a better calibrated model, and
+    neither does a bootstrap interval of the difference that ignores this.
+
+    Parameters
+    ----------
+    metric : callable
+        ``metric(y_true, y_proba) -> float``, smaller is better: calibration errors of
+        :mod:`sklearn_calib.metrics` and scores such as :func:`sklearn.metrics.brier_score_loss`, with
+        parameters fixed by :func:`functools.partial`. Labels are passed as 0, ..., K - 1. Parts of the rows
+        can lack a class: ``log_loss`` needs ``labels``.
+    y_true : array-like of shape (n,)
+        Labels.
+    y_proba_a, y_proba_b : array-like of shape (n,), (n, 1), (n, 2) or (n, K)
+        Predicted probabilities of the two models, in [0, 1]; one or two columns are passed on to the metric
+        as the probability of the positive class, more of them as they are.
+    method : {"auto", "half-sampling", "swap"}, default="auto"
+        "half-sampling" tests that the metric of both models is equal in the population, with an interval.
+        "swap" tests a stronger hypothesis, exactly: see Notes. "auto" is "half-sampling", but "swap" for
+        fewer than 30 rows.
+    n_resamples : int, default=999
+        Number of random splits or swaps. With "half-sampling", at least 2 / (1 - ``confidence``) - 1.
+    confidence : float, default=0.95
+        Confidence level of the interval, in (0, 1).
+    alternative : {"two-sided", "less", "greater"}, default="two-sided"
+        "less": the metric of model a is smaller.
+    sample_weight : array-like of shape (n,) or None, default=None
+        Frequencies: whole numbers, k for a row that was observed k times.
+    pos_label : label, default=None
+        The positive of two classes, as in the metrics.
+    random_state : int, Generator, RandomState or None, default=None
+        Source of the draws; an integer makes the result reproducible.
+
+    Returns
+    -------
+    PairedComparison
+        Values, their floors under perfect calibration, the difference with its interval, and the p-value.
+
+    Raises
+    ------
+    ValueError
+        If an argument is malformed (the message names it), weights are not whole numbers, there are too few
+        rows or resamples, or the metric fails or is not finite on a part of the rows.
+    TypeError
+        If ``metric`` cannot be called, or a parameter is of the wrong type.
+
+    See Also
+    --------
+    compare_models : The same for any number of models.
+    null_floor : The floors, with their quantiles.
+
+    Notes
+    -----
+    **Swap.** In each row the two predictions change places with probability 1/2. Under the hypothesis that
+    this does not change the law of the data (given the outcome, and independently over rows) the p-value,
+    the share of swaps, the observed one included, with a difference at least as extreme, is valid at any n
+    and for any metric; all swaps are counted if there are no more than ``n_resamples`` + 1. For averages it
+    is the sign-flip test of the differences of losses, which for large n is also valid for equal means. For
+    calibration errors the hypothesis is stronger than equal errors: calibrated models of different sharpness
+    are not exchangeable, nor is an over- with an under-confident one, and both are then rejected too often.
+
+    **Half-sampling.** Rows are split at random into halves; the metric of the halves is
+    :math:`t_1, t_2`, of all rows :math:`t`. If the metric is an average over rows (this shows on the splits
+    themselves) the error of :math:`t` has the law of :math:`(t_1 - t_2) / 2`, as in McCarthy [1]_.
+    Otherwise squares are compared. Take the metric as a norm of :math:`\mu + Z`, miscalibration plus noise:
+    the halves have :math:`\mu + Z + e` and :math:`\mu + Z - e` with :math:`e` distributed as :math:`Z`.
+    Then
+
+    .. math:: C = \tfrac{1}{2} (t_1^2 + t_2^2) - t^2, \qquad L = \tfrac{1}{2} (t_1^2 - t_2^2)
+
+    are what noise adds and the linear part: for a Euclidean norm :math:`C = \lVert e \rVert^2` and :math:`L
+    = 2 (\mu + Z)^\top e`. So :math:`t^2 - \bar C` is unbiased for the squared error in the population, at
+    perfect calibration for any norm; no model of the noise is needed. With differences between models
+    :math:`\Delta` throughout, draws of the error are :math:`\Delta C - \overline{\Delta C} + \kappa \Delta L`
+    with :math:`\kappa^2 = (1 - \operatorname{var} \Delta C / \operatorname{var} \Delta L)_+`, which removes
+    from L part of the noise that :math:`Z` put in its slope. The p-value is the inversion of the interval
+    at 0. Squares are brought back to the units of the metric by dividing through the sum of both corrected
+    errors, or through the noise where that is larger; the interval of two nearly calibrated models is
+    therefore one of an attenuated difference. The approximation is best for norms of binned, cutoff or
+    smoothed residuals whose parameters are fixed; its level is measured in
+    ``benchmarks/comparison_level.py``.
+
+    Cost: ``4 n_resamples`` evaluations of the metric on n / 2 rows, or ``2 n_resamples`` on n, and those of
+    two floors.
+
+    References
+    ----------
+    .. [1] P. J. McCarthy (1969). Pseudo-replication: half samples. Review of the International Statistical
+       Institute 37.
+    .. [2] B. Phipson and G. K. Smyth (2010). Permutation P-values should never be zero. Statistical
+       Applications in Genetics and Molecular Biology 9.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_calib.inference import paired_test
+    >>> from sklearn_calib.metrics import cutoff_calibration_error
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.random(1000)
+    >>> y = rng.random(1000) < p
+    >>> result = paired_test(cutoff_calibration_error, y, p, p**2, random_state=0)
+    >>> result.high < 0 and result.pvalue < 0.01
+    True
+    """
+    check_metric(metric)
+    check_option(alternative, "alternative", ALTERNATIVES)
+    confidence = check_fraction(confidence, "confidence")
+    n_resamples = check_integer(n_resamples, "n_resamples")
+    generator = check_generator(random_state)
+    rows = check_rows(y_true, {"y_proba_a": y_proba_a, "y_proba_b": y_proba_b}, sample_weight, pos_label)
+    sides = 2 if alternative == "two-sided" else 1
+    method_used = choose_method(method, rows.y.shape[0], n_resamples, confidence, sides)
+    if method_used == "swap":
+        comparison = swap_test(metric, rows, 0, 1, n_resamples, generator, alternative)
+    else:
+        halves = HalfSamples.draw(metric, rows, n_resamples, generator)
+        comparison = halves_test(halves, 0, 1, confidence, alternative)
+    floors = [rows.floor(metric, model, generator) for model in (0, 1)]
+    values = [rows.value(metric, model) for model in (0, 1)]
+    return assemble(comparison, values, floors, confidence, alternative, method_used, rows.y.shape[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Contrast:
+    """The part of a comparison that depends on the method."""
+
+    corrected: float
+    low: float
+    high: float
+    pvalue: float
+    draws: Array
+
+
+def assemble(
+    contrast: Contrast,
+    values: list[float],
+    floors: list[float],
+    confidence: float,
+    alternative: str,
+    method: str,
+    n_samples: int,
+) -> PairedComparison:
+    """Return the result for users."""
+    return PairedComparison(
+        value_a=values[0],
+        value_b=values[1],
+        floor_a=floors[0],
+        floor_b=floors[1],
+        difference=values[0] - values[1],
+        corrected_difference=contrast.corrected,
+        low=contrast.low,
+        high=contrast.high,
+        confidence=confidence,
+        pvalue=contrast.pvalue,
+        alternative=alternative,
+        method=method,
+        n_samples=n_samples,
+        null_distribution=contrast.draws,
+    )
+
+
+def choose_method(method: str, n_rows: int, n_resamples: int, confidence: float, sides: int) -> str:
+    """Return the method that is used, if there are rows and resamples enough for it."""
+    check_option(method, "method", METHODS)
+    if method == "auto":
+        method = "half-sampling" if n_rows >= _FEW_ROWS else "swap"
+    if method == "half-sampling":
+        if n_rows < _FEWEST_ROWS:
+            raise ValueError(
+                f"method='half-sampling' needs at least {_FEWEST_ROWS} rows, got {n_rows}. Use method='swap'."
+            )
+        tail = (1.0 - confidence) / sides
+        if tail_rank(n_resamples, tail) < 1:
+            raise ValueError(
+                f"n_resamples={n_resamples} is too few for confidence={confidence:g}. "
+                f"Use n_resamples >= {int(np.ceil(1.0 / tail - 1e-9)) - 1}."
+            )
+    return method
+
+
+def halves_test(halves: HalfSamples, a: int, b: int, confidence: float, alternative: str) -> Contrast:
+    """Return interval and p-value of the difference of two models by their values on half-samples."""
+    corrected, draws = halves.contrast(a, b)
+    ordered = np.sort(draws)
+    two_sided = alternative == "two-sided"
+    rank = tail_rank(draws.shape[0], (1.0 - confidence) / (2 if two_sided else 1))
+    low = corrected - float(ordered[-rank]) if alternative != "less" else -np.inf
+    high = corrected - float(ordered[rank - 1]) if alternative != "greater" else np.inf
+    return Contrast(corrected, low, high, tail_pvalue(corrected, draws, alternative), draws)
+
+
+def tail_pvalue(observed: float, draws: Array, alternative: str, tolerance: float = 0.0) -> float:
+    """Return the Monte Carlo p-value; two-sided, twice the smaller tail."""
+    upper = (1 + np.count_nonzero(draws >= observed - tolerance)) / (1 + draws.shape[0])
+    lower = (1 + np.count_nonzero(draws <= observed + tolerance)) / (1 + draws.shape[0])
+    if alternative == "greater":
+        return float(upper)
+    return float(lower) if alternative == "less" else min(1.0, 2.0 * float(min(upper, lower)))
+
+
+def swap_test(
+    metric: Metric,
+    rows: PairedRows,
+    a: int,
+    b: int,
+    n_resamples: int,
+    generator: np.random.Generator,
+    alternative: str,
+) -> Contrast:
+    """Return the p-value of the swap test; it has no interval."""
+    values = [rows.value(metric, model) for model in (a, b)]
+    observed = values[0] - values[1]
+    draws, exact = swapped_differences(metric, rows, a, b, n_resamples, generator)
+    # sums in another order differ by rounding
+    tolerance = 1e-10 * max(abs(values[0]), abs(values[1]), float(np.abs(draws).max()))
+    if alternative == "two-sided":
+        # the law of the swaps is symmetric about zero
+        observed, seen, side = abs(observed), np.abs(draws), "greater"
+    else:
+        seen, side = draws, alternative
+    # of all swaps the first is the identity, counted once
+    pvalue = tail_pvalue(observed, seen[1:] if exact else seen, side, tolerance)
+    return Contrast(np.nan, np.nan, np.nan, pvalue, draws)

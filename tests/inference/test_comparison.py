@@ -1,0 +1,442 @@
+"""Paired tests: enumeration of all swaps, closed cases, level, weights, symmetry; the table of models."""
+
+import itertools
+from functools import partial
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_rel
+from sklearn.metrics import brier_score_loss, log_loss
+
+from sklearn_calib.inference import compare_models, null_floor, paired_test
+from sklearn_calib.inference._comparison_table import adjust_pvalues
+from sklearn_calib.inference._paired_draws import HalfSamples, check_rows
+from sklearn_calib.metrics import cutoff_calibration_error, expected_calibration_error
+from tests.inference import _properties
+
+ece = partial(expected_calibration_error, n_bins=5)
+
+
+def brier(y_true, y_proba):
+    """The Brier score without the checks of scikit-learn's, which take most of its time."""
+    return float(np.mean((y_true - y_proba) ** 2))
+
+
+METRICS = [cutoff_calibration_error, ece, brier]
+IDS = ["cutoff", "ece", "brier"]
+
+
+def sample(n=60, seed=0):
+    """Two noisy versions of the true probability."""
+    rng = np.random.default_rng(seed)
+    truth = rng.random(n)
+    y = (rng.random(n) < truth).astype(int)
+    a, b = np.clip(truth + rng.normal(0, 0.15, (2, n)), 0.01, 0.99)
+    return y, a, b
+
+
+def every_swap(metric, y, a, b):
+    """Return the difference after each of all 2^n swaps, from the definition."""
+    found = []
+    for swap in itertools.product([0, 1], repeat=len(y)):
+        p = [b[i] if s else a[i] for i, s in enumerate(swap)]
+        q = [a[i] if s else b[i] for i, s in enumerate(swap)]
+        found.append(metric(y, np.array(p)) - metric(y, np.array(q)))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=IDS)
+@pytest.mark.parametrize("alternative", ["two-sided", "less", "greater"])
+def test_swap_is_enumeration(metric, alternative):
+    y, a, b = sample(7, seed=3)
+    everything = every_swap(metric, y, a, b)
+    observed = metric(y, a) - metric(y, b)
+    extreme = {
+        "two-sided": np.abs(everything) >= abs(observed) - 1e-12,
+        "less": everything <= observed + 1e-12,
+        "greater": everything >= observed - 1e-12,
+    }[alternative]
+    options = {"method": "swap", "alternative": alternative, "random_state": 0}
+    exact = paired_test(metric, y, a, b, n_resamples=127, **options)
+    assert exact.pvalue == pytest.approx(extreme.mean(), abs=1e-12)
+    np.testing.assert_allclose(np.sort(exact.null_distribution), np.sort(everything), atol=1e-12)
+    random = paired_test(metric, y, a, b, n_resamples=126, **options)
+    share = extreme.mean()
+    assert random.pvalue == pytest.approx(share, abs=4 * np.sqrt(share * (1 - share) / 126) + 0.01)
+    assert random.null_distribution.shape == (126,)
+
+
+def test_swap_by_hand():
+    # losses .04, .16 and .25 of a, 0 of b: only one of 8 sign patterns reaches the sum, and its mirror image
+    result = paired_test(brier, [1, 0, 1], [0.8, 0.4, 0.5], [1, 0, 1], method="swap")
+    assert result.difference == pytest.approx(0.15)
+    assert result.pvalue == 2 / 8
+    one_sided = partial(paired_test, brier, [1, 0, 1], [0.8, 0.4, 0.5], [1, 0, 1], method="swap")
+    assert one_sided(alternative="greater").pvalue == 1 / 8
+    assert one_sided(alternative="less").pvalue == 1
+    assert np.isnan([result.low, result.high, result.corrected_difference]).all()
+
+
+def test_rows_with_equal_predictions_do_not_count():
+    y, a, b = sample(6, seed=1)
+    tail = np.full(50, 0.3)
+    many = paired_test(
+        brier,
+        np.r_[y, np.arange(50) % 2],
+        np.r_[a, tail],
+        np.r_[b, tail],
+        method="swap",
+        n_resamples=63,
+    )
+    assert many.pvalue == paired_test(brier, y, a, b, method="swap", n_resamples=63).pvalue
+    assert many.null_distribution.shape == (64,)
+
+
+def test_average_is_the_paired_t_test():
+    y, a, b = sample(800)
+    loss_a, loss_b = (y - a) ** 2, (y - b) ** 2
+    reference = ttest_rel(loss_a, loss_b)
+    ends = reference.confidence_interval()
+    result = paired_test(brier, y, a, b, n_resamples=1999, random_state=0)
+    assert result.method == "half-sampling"
+    assert result.corrected_difference == pytest.approx(result.difference, abs=1e-12)
+    assert result.difference == pytest.approx(np.mean(loss_a - loss_b))
+    width = ends.high - ends.low
+    assert (result.low, result.high) == pytest.approx(tuple(ends), abs=0.06 * width)
+    assert result.pvalue == pytest.approx(reference.pvalue, abs=0.05)
+    swap = paired_test(brier, y, a, b, method="swap", n_resamples=1999, random_state=0)
+    assert swap.pvalue == pytest.approx(reference.pvalue, abs=0.05)
+
+
+def test_all_half_samples_of_an_average_have_the_variance_of_the_mean():
+    values = np.array([0.1, 0.5, 0.2, 0.9, 0.4, 0.7])
+    halves = list(itertools.combinations(range(6), 3))
+    linear = [values[list(h)].mean() - values[[i for i in range(6) if i not in h]].mean() for h in halves]
+    assert np.var(linear) / 4 == pytest.approx(values.var(ddof=1) / 6)
+
+
+def test_parts_of_half_samples_from_the_definition():
+    y, a, b = sample(31)
+    rows = check_rows(y, {"a": a, "b": b}, None, None)
+    halves = HalfSamples.draw(ece, rows, 5, np.random.default_rng(1))
+    rng = np.random.default_rng(1)
+    for k in range(5):
+        order = rng.permutation(31)
+        first, second = order[:15], order[15:]
+        for model, p in enumerate((a, b)):
+            t1, t2 = ece(y[first], p[first]) ** 2, ece(y[second], p[second]) ** 2
+            assert halves.linear[k, model] == pytest.approx((t1 - t2) / 2)
+            assert halves.curved[k, model] == pytest.approx((15 * t1 + 16 * t2) / 31 - ece(y, p) ** 2)
+    assert not halves.is_average
+
+
+def test_correction_is_unbiased_for_the_square():
+    # a norm of one cell: the square of the mean residual, .1 off or none, and its noise p (1 - p) / n
+    rng = np.random.default_rng(0)
+    p = np.full(100, 0.5)
+    cell = partial(expected_calibration_error, n_bins=1, norm="l2")
+    for truth in (0.5, 0.6):
+        found = []
+        for _ in range(200):
+            rows = check_rows((rng.random(100) < truth).astype(int), {"a": p}, None, 1)
+            halves = HalfSamples.draw(cell, rows, 20, rng)
+            square = halves.corrected[0]
+            if halves.is_average:
+                # no half crosses zero: the metric itself was kept, and its noise is that of the halves
+                square = square**2 - np.mean(halves.linear**2)
+            found.append(square)
+        error = np.std(found) / np.sqrt(200)
+        assert np.mean(found) == pytest.approx((truth - 0.5) ** 2, abs=4 * error)
+        assert 4 * error < 0.004
+
+
+@pytest.mark.parametrize("method", ["half-sampling", "swap"])
+def test_level_of_calibrated_models_of_equal_sharpness(method):
+    rejected = []
+    for seed in range(80):
+        rng = np.random.default_rng(seed)
+        z = rng.standard_normal((3, 100))
+        y = rng.random(100) < 1 / (1 + np.exp(-1.5 * z[0]))
+        a, b = (1 / (1 + np.exp(-1.5 * z[0] - 0.5 * own)) for own in z[1:])
+        result = paired_test(ece, y, a, b, method=method, n_resamples=59, random_state=seed)
+        rejected.append(result.pvalue <= 0.1)
+    # P(Binomial(80, .1) > 16) < .003
+    assert np.sum(rejected) <= 16
+
+
+def test_level_where_floors_differ():
+    # both calibrated; the floor of one is far above that of the other, and swaps take this for a difference
+    half, swapped = [], []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        p = rng.random(200)
+        y = rng.random(200) < p
+        constant = np.full(200, 0.5)
+        options = {"n_resamples": 59, "random_state": seed}
+        half.append(paired_test(ece, y, p, constant, **options).pvalue <= 0.1)
+        swapped.append(paired_test(ece, y, p, constant, method="swap", **options).pvalue <= 0.1)
+    # P(Binomial(60, .1) > 13) < .003
+    assert np.sum(half) <= 13
+    assert np.sum(swapped) > 16
+
+
+def test_power_and_words():
+    rng = np.random.default_rng(0)
+    p = rng.random(1500)
+    y = rng.random(1500) < p
+    wrong = p**2
+    result = paired_test(cutoff_calibration_error, y, p, wrong, random_state=0)
+    assert result.pvalue <= 0.01
+    assert result.low < -1 / 6 < result.high < 0
+    assert result.floor_a == pytest.approx(null_floor(cutoff_calibration_error, p).mean, rel=0.2)
+    text = str(result)
+    assert f"model a {result.value_a:.4f} (if calibrated {result.floor_a:.4f})" in text
+    assert "95% confidence" in text
+    assert "half-sampling, n = 1500" in text
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=IDS)
+@pytest.mark.parametrize("n_resamples", [59, 100])
+def test_pvalue_is_the_inversion_of_the_interval(metric, n_resamples):
+    for seed in range(6):
+        y, a, b = sample(60, seed)
+        for alternative in ("two-sided", "less", "greater"):
+            result = paired_test(
+                metric,
+                y,
+                a,
+                b**1.5,
+                alternative=alternative,
+                n_resamples=n_resamples,
+                confidence=0.8,
+                random_state=seed,
+            )
+            assert (result.pvalue <= 0.2 + 1e-12) == (not result.low <= 0 <= result.high)
+            assert result.low <= result.high
+
+
+@pytest.mark.parametrize("method", ["half-sampling", "swap"])
+@pytest.mark.parametrize("metric", METRICS, ids=IDS)
+def test_antisymmetry(metric, method):
+    y, a, b = sample(50)
+    options = {"method": method, "n_resamples": 59, "random_state": 5}
+    forward = paired_test(metric, y, a, b, **options)
+    back = paired_test(metric, y, b, a, **options)
+    assert back.pvalue == pytest.approx(forward.pvalue)
+    assert back.difference == -forward.difference
+    if method == "half-sampling":
+        assert (back.low, back.high) == pytest.approx((-forward.high, -forward.low))
+    less = paired_test(metric, y, a, b, alternative="less", **options)
+    greater = paired_test(metric, y, b, a, alternative="greater", **options)
+    assert less.pvalue == pytest.approx(greater.pvalue)
+
+
+@pytest.mark.parametrize("method", ["half-sampling", "swap"])
+@pytest.mark.parametrize("metric", METRICS, ids=IDS)
+@pytest.mark.parametrize("alternative", ["two-sided", "less"])
+def test_same_model_twice(metric, method, alternative):
+    y, a, _ = sample(50)
+    result = paired_test(
+        metric, y, a, a.copy(), method=method, alternative=alternative, n_resamples=59, random_state=0
+    )
+    assert (result.difference, result.pvalue) == (0, 1)
+    if method == "half-sampling":
+        assert result.corrected_difference == 0
+        rounded = paired_test(metric, y, a, a * (1 + 1e-15), n_resamples=59, random_state=0)
+        assert rounded.pvalue == 1 or metric is not brier
+
+
+@pytest.mark.parametrize("method", ["half-sampling", "swap"])
+def test_weights_are_repetition(method):
+    y, a, b = sample(40)
+    times = np.random.default_rng(0).integers(0, 4, 40)
+    options = {"method": method, "n_resamples": 59, "random_state": 0}
+    weighted = paired_test(ece, y, a, b, sample_weight=times, **options)
+    repeated = paired_test(ece, *(np.repeat(x, times) for x in (y, a, b)), **options)
+    assert str(weighted) == str(repeated)
+    assert weighted.n_samples == times.sum()
+    np.testing.assert_array_equal(weighted.null_distribution, repeated.null_distribution)
+
+
+def test_labels_columns_and_seed():
+    y, a, b = sample(50)
+    expected = paired_test(ece, y, a, b, n_resamples=59, random_state=1)
+    names = np.where(y == 1, "event", "none")
+    columns = [np.column_stack([1 - p, p]) for p in (a, b)]
+    found = paired_test(ece, names, *columns, pos_label="event", n_resamples=59, random_state=1)
+    assert str(found) == str(expected)
+    assert expected != paired_test(ece, y, a, b, n_resamples=59, random_state=2)
+
+
+@pytest.mark.parametrize("method", ["half-sampling", "swap"])
+def test_several_classes(method):
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet([1, 1, 1], 400)
+    y = (rng.random((400, 1)) >= p.cumsum(axis=1)).sum(axis=1)
+    flat = 0.5 * p + 0.5 / 3
+    metric = partial(log_loss, labels=[0, 1, 2])
+    options = {"method": method, "n_resamples": 59, "random_state": 0}
+    result = paired_test(metric, y, p, flat, **options)
+    assert result.difference == pytest.approx(metric(y, p) - metric(y, flat))
+    assert result.pvalue <= 0.05
+    # a calibrated model promises its entropy
+    entropy = -np.mean((flat * np.log(flat)).sum(axis=1))
+    assert result.floor_b == pytest.approx(entropy, rel=0.02)
+    letters = paired_test(metric, np.array(["a", "b", "c"])[y], p, flat, **options)
+    assert letters.pvalue == result.pvalue
+    few = y < 2
+    partly = paired_test(metric, y[few], p[few], flat[few], **options)
+    assert partly.value_a == pytest.approx(metric(y[few], p[few]))
+
+
+@pytest.mark.parametrize("method", ["half-sampling", "swap"])
+def test_scores_of_scikit_learn(method):
+    y, a, b = sample(30)
+    options = {"method": method, "n_resamples": 39, "random_state": 0}
+    expected = paired_test(brier, y, a, b, **options)
+    found = paired_test(brier_score_loss, y, a, b, **options)
+    assert found.pvalue == expected.pvalue
+    assert found.value_a == pytest.approx(expected.value_a)
+    assert found.floor_a == pytest.approx(expected.floor_a)
+
+
+def test_auto_swaps_few_rows():
+    y, a, b = sample(30)
+    assert paired_test(ece, y, a, b, n_resamples=39).method == "half-sampling"
+    assert paired_test(ece, y[:29], a[:29], b[:29], n_resamples=39).method == "swap"
+
+
+def test_holm_by_hand():
+    pvalues = np.array([0.01, 0.04, 0.03, 0.005])
+    assert adjust_pvalues(pvalues, "holm") == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert adjust_pvalues(pvalues, "bonferroni") == pytest.approx([0.04, 0.16, 0.12, 0.02])
+    assert adjust_pvalues(pvalues, "none") == pytest.approx(pvalues)
+    assert adjust_pvalues(np.array([0.5, 0.9]), "holm") == pytest.approx([1, 1])
+
+
+def models(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    p = rng.random(n)
+    y = (rng.random(n) < p).astype(int)
+    return y, {"true": p, "noisy": np.clip(p + rng.normal(0, 0.03, n), 0, 1), "squared": p**2, "half": p / 2}
+
+
+@pytest.mark.parametrize("method", ["half-sampling", "swap"])
+@pytest.mark.parametrize("metric", METRICS, ids=IDS)
+def test_compare_models_keeps_the_good_ones(metric, method):
+    y, predictions = models()
+    result = compare_models(metric, y, predictions, method=method, n_resamples=399, random_state=0)
+    assert result.best_set == ("true", "noisy")
+    assert len(result.pairs) == 6
+    raw = np.array([pair.comparison.pvalue for pair in result.pairs])
+    adjusted = [pair.adjusted_pvalue for pair in result.pairs]
+    assert adjusted == pytest.approx(adjust_pvalues(raw, "holm"))
+    for row in result.rows:
+        assert row.value == metric(y, predictions[row.name])
+        assert row.floor >= 0
+        assert row.in_best_set == (row.name in result.best_set)
+        if method == "half-sampling":
+            assert 0 <= row.low <= row.corrected <= row.high
+    assert result.pairs_to_rows()[0]["name_b"] == "noisy"
+
+
+def test_two_models_are_a_paired_test():
+    y, a, b = sample(80)
+    options = {"n_resamples": 59, "random_state": 4}
+    table = compare_models(ece, y, {"a": a, "b": b}, **options)
+    alone = paired_test(ece, y, a, b, **options)
+    assert table.pairs[0].comparison == alone
+    assert table.pairs[0].adjusted_pvalue == alone.pvalue
+
+
+def test_reference_and_table():
+    y, predictions = models()
+    result = compare_models(
+        ece, y, predictions, reference="squared", correction="bonferroni", n_resamples=199, random_state=0
+    )
+    assert [(pair.name_a, pair.name_b) for pair in result.pairs] == [
+        (name, "squared") for name in ("true", "noisy", "half")
+    ]
+    assert "squared" not in result.best_set
+    rows = result.to_rows()
+    assert [row["model"] for row in rows] == list(predictions)
+    assert np.isnan(rows[2]["pvalue"])
+    assert rows[0]["adjusted_pvalue"] == pytest.approx(min(1, 3 * rows[0]["pvalue"]))
+    lines = str(result).splitlines()
+    assert lines[0].startswith("model")
+    assert "p (bonferroni)" in str(result)
+    assert lines[-1] == "half-sampling, n = 400"
+    # the columns are aligned
+    at = lines[0].index("if calibrated") + len("if calibrated")
+    assert all(line[at - 1].isdigit() and line[at] == " " for line in lines[1:5])
+    pandas = pytest.importorskip("pandas")
+    assert pandas.DataFrame(rows).shape == (4, len(rows[0]))
+
+
+def test_interval_of_one_model_covers():
+    hits = 0
+    for seed in range(40):
+        y, predictions = models(200, seed)
+        result = compare_models(
+            cutoff_calibration_error, y, predictions, n_resamples=59, confidence=0.9, random_state=seed
+        )
+        squared = result.rows[2]
+        hits += squared.low <= 1 / 6 <= squared.high
+    _properties.check_level(1.0 - (np.arange(40) < hits) * 1.0, alpha=0.1, least=0.0)
+
+
+GOOD = {"metric": ece, "y_true": [0, 1, 0, 1], "y_proba_a": [0.1, 0.2, 0.3, 0.4], "y_proba_b": [0.5] * 4}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "named"),
+    [
+        ({"metric": "ece"}, TypeError, "metric"),
+        ({"metric": lambda y, p: np.nan}, ValueError, "metric returned nan"),
+        ({"metric": lambda y, p: -(np.median(p) ** 2) - y[0]}, ValueError, "needs values >= 0"),
+        ({"y_proba_a": [0.1, 0.2, 0.3, 1.4]}, ValueError, "y_proba_a"),
+        ({"y_proba_b": [0.5] * 3}, ValueError, "y_proba_b has shape"),
+        ({"y_true": [0, 1]}, ValueError, "y_true has 2 rows"),
+        ({"y_true": [0, 1, 2, 1]}, ValueError, "y_true"),
+        ({"method": "bootstrap"}, ValueError, "method"),
+        ({"alternative": "smaller"}, ValueError, "alternative"),
+        ({"n_resamples": 38}, ValueError, "n_resamples >= 39"),
+        ({"confidence": 1.0}, ValueError, "confidence"),
+        ({"sample_weight": [0.5, 1, 1, 1]}, ValueError, "sample_weight"),
+        ({"sample_weight": [1, 1, 1, 0]}, ValueError, "at least 4 rows"),
+        ({"random_state": "x"}, TypeError, "random_state"),
+        ({"metric": log_loss, "y_true": [0, 0, 0, 1]}, ValueError, "labels"),
+    ],
+)
+def test_bad_arguments(arguments, error, named):
+    good = GOOD | {"method": "half-sampling", "n_resamples": 39}
+    assert paired_test(**good).n_samples == 4
+    with pytest.raises(error, match=named):
+        paired_test(**(good | arguments))
+
+
+def test_bad_arguments_of_several_classes():
+    p = np.full((5, 3), 1 / 3)
+    with pytest.raises(ValueError, match="pos_label"):
+        paired_test(log_loss, [0, 1, 2, 0, 1], p, p, pos_label=1)
+    with pytest.raises(ValueError, match="3 columns"):
+        paired_test(log_loss, [0, 5, 0, 5, 0], p, p)
+    with pytest.raises(ValueError, match="sums to"):
+        paired_test(log_loss, [0, 1, 2, 0, 1], p, 2 * p / 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "named"),
+    [
+        ({"predictions": [[0.1, 0.2]]}, TypeError, "predictions"),
+        ({"predictions": {"a": [0.1, 0.2]}}, ValueError, "at least two"),
+        ({"predictions": {"a": [0.1, 0.2], "b": [0.1, 2]}}, ValueError, r"predictions\['b'\]"),
+        ({"reference": "c"}, ValueError, "reference"),
+        ({"correction": "fdr"}, ValueError, "correction"),
+    ],
+)
+def test_bad_arguments_of_the_table(arguments, error, named):
+    good = {"metric": ece, "y_true": [0, 1], "predictions": {"a": [0.1, 0.2], "b": [0.3, 0.4]}}
+    assert compare_models(**good).method == "swap"
+    with pytest.raises(error, match=named):
+        compare_models(**(good | arguments))
