@@ -2,6 +2,7 @@
 
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._binomial import BinomialTest, BinomialValue
+from sklearn_calib.inference._combined import CombinedTest, TestComponent
 from sklearn_calib.inference._comparison import PairedComparison, paired_test
 from sklearn_calib.inference._comparison_table import (
     ModelComparison,
@@ -26,6 +27,7 @@ __all__ = [
     "BinomialValue",
     "CalibrationTest",
     "CalibrationTestResult",
+    "CombinedTest",
     "ConfidenceInterval",
     "ConsistencyTest",
     "CoxTest",
@@ -45,6 +47,7 @@ __all__ = [
     "SplitClass",
     "TCal",
     "TCalScale",
+    "TestComponent",
     "compare_models",
     "confidence_interval",
     "null_floor",

@@ -272,7 +272,7 @@ def _pearson(pool: Array, n1: int, n_bins: Array, nothing: SplitClass) -> SplitC
     n = pool.shape[0]
     inside = np.arange(n) < n1
     share = n1 / n
-    tests = []
+    tests: list[tuple[float, float, int]] = []
     for m, cells in zip(n_bins, nested_alcoves(pool, n_bins), strict=True):
         n_alone = n - cells.rows.shape[0]
         n_occupied = cells.count.shape[0] + n_alone

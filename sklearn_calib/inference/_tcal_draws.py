@@ -14,7 +14,16 @@ from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
 from sklearn_calib._core._null import draw_outcomes, draw_positives, monte_carlo_pvalue
 from sklearn_calib._core._null_moments import residual_sums
 
-__all__ = ["Draws", "NestedBins", "combine_draws", "draw_labels", "draw_pairs", "null_variance"]
+__all__ = [
+    "Draws",
+    "LabelStatistics",
+    "NestedBins",
+    "combine_draws",
+    "draw_labels",
+    "draw_pairs",
+    "null_deviation",
+    "null_variance",
+]
 
 Array = NDArray[np.float64]
 
@@ -184,6 +193,48 @@ def null_variance(grouped: GroupedOutcomes, bins: NestedBins, law: Array) -> Arr
     return np.maximum(np.array(terms[::-1]), 0.0) / grouped.total**2
 
 
+def null_deviation(grouped: GroupedOutcomes, bins: NestedBins, variance: Array) -> Array:
+    """Return the square roots of variances of T, kept above rounding."""
+    v = (grouped.weight * grouped.prob * (1.0 - grouped.prob))[:, np.newaxis]
+    scale = np.array([step.inverse @ total[:, 0] for step, (total,) in bins.sums(v)])[::-1]
+    out: Array = np.maximum(np.sqrt(variance), _ROUNDING * scale / grouped.total)
+    return out
+
+
+class LabelStatistics:
+    """T of every level for given numbers of positives, which share the predictions of one sample."""
+
+    def __init__(self, grouped: GroupedOutcomes, bins: NestedBins) -> None:
+        self.grouped, self.bins = grouped, bins
+        self._buffer = np.empty(0)
+
+    @property
+    def own(self) -> NDArray[Any]:
+        """The positives of the sample itself, of the type of its draws.
+
+        Both go through the same arithmetic, so that equal samples tie exactly.
+        """
+        grouped = self.grouped
+        single = grouped.weight.shape[0] == int(grouped.total)
+        return (grouped.positives > 0.5 if single else grouped.positives)[:, np.newaxis]
+
+    def __call__(self, positives: NDArray[Any], centre: Array) -> Array:
+        """Return T around the probabilities ``centre``, shape (r, levels), of ``positives`` (groups, r)."""
+        n_groups, r = positives.shape
+        if self._buffer.shape[0] < 2 * positives.size:
+            self._buffer = np.empty(2 * positives.size)
+        columns = self._buffer[: 2 * positives.size].reshape(n_groups, 2 * r)
+        residual, square = columns[:, :r], columns[:, r:]
+        centre = centre[:, np.newaxis]
+        if positives.dtype == bool:
+            np.subtract(positives, centre, out=residual)
+            np.multiply(residual, residual, out=square)
+        else:
+            weight = self.grouped.weight[:, np.newaxis]
+            residual[:], square[:] = residual_sums(centre, weight, positives)
+        return self.bins.statistics(columns, self.grouped.total)
+
+
 def draw_labels(
     grouped: GroupedOutcomes,
     bins: NestedBins,
@@ -197,32 +248,10 @@ def draw_labels(
     They are drawn from ``law``, and T of the draws taken around it; by default these are the predictions.
     """
     null = grouped if law is None else replace(grouped, prob=law)
-    prob, weight, n = grouped.prob[:, np.newaxis], grouped.weight[:, np.newaxis], grouped.total
-    centre = null.prob[:, np.newaxis]
-    v = weight * centre * (1.0 - centre)
-    scale = np.array([step.inverse @ total[:, 0] for step, (total,) in bins.sums(v)])[::-1] / n
-    deviation = np.maximum(np.sqrt(variance), _ROUNDING * scale)
-    buffer = np.empty(0)
-
-    def statistics(positives: NDArray[Any], prob: Array) -> Array:
-        nonlocal buffer
-        n_groups, r = positives.shape
-        if buffer.shape[0] < 2 * positives.size:
-            buffer = np.empty(2 * positives.size)
-        columns = buffer[: 2 * positives.size].reshape(n_groups, 2 * r)
-        residual, square = columns[:, :r], columns[:, r:]
-        if positives.dtype == bool:
-            np.subtract(positives, prob, out=residual)
-            np.multiply(residual, residual, out=square)
-        else:
-            residual[:], square[:] = residual_sums(prob, weight, positives)
-        return bins.statistics(columns, n)
-
-    # observed and drawn samples go through the same arithmetic, so that equal samples tie exactly
-    single = weight.shape[0] == int(n)
-    own = grouped.positives > 0.5 if single else grouped.positives
-    observed = statistics(own[:, np.newaxis], prob)
-    drawn = [statistics(positives, centre) for positives in draw_positives(null, n_resamples, generator)]
+    deviation = null_deviation(null, bins, variance)
+    statistics = LabelStatistics(grouped, bins)
+    observed = statistics(statistics.own, grouped.prob)
+    drawn = [statistics(positives, null.prob) for positives in draw_positives(null, n_resamples, generator)]
     values = np.concatenate((observed, *drawn))
     z = values / deviation
     return Draws(values[0], z[0], deviation, values[1:], z[1:])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sklearn_calib.inference import (
     BinomialTest,
     CalibrationTest,
+    CombinedTest,
     KernelTest,
     SampleSplittingTest,
     SequentialTest,
@@ -45,6 +46,8 @@ TESTS = [
     TestCase("tcal_biased", TCal(statistic="biased", n_resamples=99, random_state=0), False, True),
     TestCase("tcal_l1", TCal(statistic="l1", n_resamples=99, random_state=0), False, True),
     TestCase("tcal_tolerance", TCal(tolerance=0.05, n_resamples=99, random_state=0), draws=True),
+    TestCase("combined", CombinedTest(n_resamples=99, random_state=0), draws=True),
+    TestCase("combined_asymptotic", CombinedTest(method="asymptotic")),
     TestCase("splitting", SampleSplittingTest(n_resamples=99, random_state=0), flip=False, draws=True),
     TestCase("splitting_pearson", SampleSplittingTest(method="chi-squared", random_state=0), flip=False),
     TestCase("kernel", KernelTest(n_resamples=99, random_state=0), draws=True),

@@ -1,0 +1,256 @@
+"""Several tests of calibration as one, with the exact joint null distribution of their statistics."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_calib._core._grouping import GroupedOutcomes
+from sklearn_calib._core._links import logit
+from sklearn_calib._core._null import draw_positives
+from sklearn_calib._validation import BinarySample, check_generator, check_integer, check_option
+from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._cox import CoxTest
+from sklearn_calib.inference._cutoff_test import CutoffTest
+from sklearn_calib.inference._spiegelhalter import SpiegelhalterTest
+from sklearn_calib.inference._tcal import TCal
+from sklearn_calib.inference._tcal_draws import (
+    Draws,
+    LabelStatistics,
+    NestedBins,
+    combine_draws,
+    null_deviation,
+)
+from sklearn_calib.inference._tcal_scales import BinaryScales
+
+__all__ = ["CombinedTest", "TestComponent"]
+
+Array = NDArray[np.float64]
+
+_DEFAULT = ("tcal", "cutoff", "intercept", "slope")
+_METHODS = ("monte_carlo", "asymptotic")
+
+
+@dataclass(frozen=True)
+class TestComponent:
+    """One of the tests that were combined.
+
+    Attributes
+    ----------
+    name : str
+        Its name among the components.
+    statistic : float
+        Its statistic; large values speak against calibration.
+    pvalue : float
+        Its p-value, if it were the only test.
+    """
+
+    # the name must not make pytest collect it
+    __test__ = False
+
+    name: str
+    statistic: float
+    pvalue: float
+
+
+class CombinedTest(CalibrationTest):
+    """Test of calibration that is sensitive to waves, to intervals, to shift and to slope at once.
+
+    No single test is best against everything: see the table of the user guide. This one computes several
+    statistics on the same redrawn outcomes, and compares the smallest of their p-values with its own null
+    distribution. Strong correlation between the components therefore costs nothing, and the level is exact.
+
+    Parameters
+    ----------
+    components : sequence of str, default=("tcal", "cutoff", "intercept", "slope")
+        What is combined, at least one of: "tcal", the largest standardised T of all scales (:class:`TCal`);
+        "cutoff", the range of the residual walk (:class:`CutoffTest`); "intercept" and "slope", the score
+        tests of the logistic recalibration (:class:`CoxTest`): the second is that of a slope where the
+        intercept is free; "spiegelhalter", the squared z (:class:`SpiegelhalterTest`).
+    method : {"monte_carlo", "asymptotic"}, default="monte_carlo"
+        "monte_carlo": outcomes are redrawn from the predictions, which is exact for any n. "asymptotic": the
+        asymptotic p-values of the component tests, combined by Bonferroni, for large n.
+    n_resamples : int, default=999
+        Number of redrawn samples.
+    random_state : int, Generator, RandomState or None, default=None
+        Source of the draws; an integer makes the result reproducible.
+
+    Attributes
+    ----------
+    result_ : CalibrationTestResult
+        The result on the data given to ``fit``, with a :class:`TestComponent` for each component.
+    statistic_, pvalue_ : float
+        Its statistic, the smallest p-value of a component, and its p-value.
+    classes_ : ndarray
+        The sorted labels seen by ``fit``.
+    n_features_in_ : int
+        Number of columns of ``X``.
+
+    Notes
+    -----
+    With residual sums R_g, variances v_g = w_g p_g (1 - p_g) and x = logit(p), centred at its mean with
+    weights v, the score statistics are (sum R)^2 / sum v and (sum R x)^2 / sum v x^2. The p-value of a
+    component is (1 + #{T* >= T}) / (1 + n_resamples); so is that of every draw among the others and the
+    sample, and the p-value of the test is the share of draws, and sample, whose smallest one is at most that
+    of the sample. Ties go by the largest statistic. ``estimate`` is the cutoff calibration error.
+
+    Cost: one sort, and O(n) for each redrawn sample.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_calib.inference import CombinedTest
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(0.2, 0.8, size=1000)
+    >>> y = rng.uniform(size=1000) < p + 0.15 * np.sin(40 * p)
+    >>> result = CombinedTest(random_state=0).test(y, p)
+    >>> result.rejects(0.01), min(result.scales, key=lambda component: component.pvalue).name
+    (True, 'tcal')
+    """
+
+    def __init__(
+        self,
+        components: Sequence[str] = _DEFAULT,
+        method: str = "monte_carlo",
+        n_resamples: int = 999,
+        random_state: Any = None,
+    ) -> None:
+        self.components = components
+        self.method = method
+        self.n_resamples = n_resamples
+        self.random_state = random_state
+
+    def _check_parameters(self) -> None:
+        if isinstance(self.components, str) or not len(self.components):
+            raise ValueError(
+                f"components must be a sequence of names, got {self.components!r}. Choose among "
+                f"{', '.join(map(repr, _COMPONENTS))}."
+            )
+        for name in self.components:
+            check_option(name, "components", tuple(_COMPONENTS))
+        if len(set(self.components)) < len(self.components):
+            raise ValueError(f"components names a test twice: {list(self.components)}.")
+        check_option(self.method, "method", _METHODS)
+        check_integer(self.n_resamples, "n_resamples")
+        if not isinstance(self.random_state, np.random.RandomState):
+            check_generator(self.random_state)
+
+    def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
+        # groups of ties, in sorted order
+        scales = BinaryScales(sample, None, ties=True)
+        names = list(self.components)
+        if self.method == "monte_carlo":
+            parts = [_COMPONENTS[name](scales) for name in names]
+            draws = self._draw(scales.grouped, parts)
+            statistic, pvalue, null, own = combine_draws(draws, "min-p")
+            observed, method = draws.observed, f"{self.n_resamples} label draws"
+        else:
+            results = [_TESTS[name]._test_sample(sample) for name in names]
+            observed = np.array([result.statistic for result in results])
+            own = np.array([result.pvalue for result in results])
+            statistic, null, method = float(own.min()), None, "asymptotic, Bonferroni"
+            pvalue = min(1.0, len(names) * statistic)
+        decided = names[int(own.argmin())]
+        walk = CutoffTest("asymptotic")._test_sample(sample)
+        return CalibrationTestResult(
+            test="combined test",
+            null_hypothesis="P(Y = 1 | p) = p",
+            statistic=statistic,
+            pvalue=pvalue,
+            estimate=walk.estimate,
+            method=f"{method}, smallest of {len(names)}",
+            n_samples=int(scales.n),
+            scales=tuple(
+                TestComponent(name, float(value), float(p))
+                for name, value, p in zip(names, observed, own, strict=True)
+            ),
+            null_distribution=null,
+            reason=f"decided by {decided}",
+            tail="lower",
+        )
+
+    def _draw(self, grouped: GroupedOutcomes, parts: "list[Statistic]") -> Draws:
+        """Return the statistics of the sample, and of samples with redrawn outcomes."""
+        own = grouped.positives[:, np.newaxis].astype(np.float64)
+        values = [np.column_stack([part(own) for part in parts])]
+        generator = check_generator(self.random_state)
+        for positives in draw_positives(grouped, self.n_resamples, generator):
+            drawn = positives.astype(np.float64)
+            values.append(np.column_stack([part(drawn) for part in parts]))
+        every = np.concatenate(values)
+        return Draws(every[0], every[0], np.ones(every.shape[1]), every[1:], every[1:])
+
+
+#: Statistics, one for each column of a matrix of positives.
+Statistic = Callable[[Array], Array]
+
+
+def _tcal(scales: BinaryScales) -> Statistic:
+    moments, grouped = scales.moments, scales.grouped
+    usable = int(np.append((moments.variance > 0.0) & (moments.rows > 0.0), False).argmin())
+    if usable == 0:
+        return lambda positives: np.zeros(positives.shape[1])
+    bins = NestedBins.dyadic(grouped, usable)
+    deviation = null_deviation(grouped, bins, moments.variance[:usable])
+    statistics = LabelStatistics(grouped, bins)
+    return lambda positives: (statistics(positives, grouped.prob) / deviation).max(axis=1)
+
+
+def _cutoff(scales: BinaryScales) -> Statistic:
+    expected = (scales.grouped.weight * scales.grouped.prob)[:, np.newaxis]
+    deviation = np.sqrt(_variance(scales.grouped).sum())
+
+    def statistic(positives: Array) -> Array:
+        walk = np.cumsum(positives - expected, axis=0)
+        reach: Array = np.maximum(walk.max(axis=0), 0.0) - np.minimum(walk.min(axis=0), 0.0)
+        return reach / deviation if deviation > 0.0 else np.zeros_like(reach)
+
+    return statistic
+
+
+def _along(scales: BinaryScales, lever: Array) -> Statistic:
+    """Return the squared sum of residuals times a lever, over its variance."""
+    grouped = scales.grouped
+    variance = float(_variance(grouped) @ lever**2)
+    centre = float(lever @ (grouped.weight * grouped.prob))
+    if variance <= 0.0:
+        return lambda positives: np.zeros(positives.shape[1])
+    return lambda positives: (lever @ positives - centre) ** 2 / variance
+
+
+def _intercept(scales: BinaryScales) -> Statistic:
+    return _along(scales, np.ones_like(scales.grouped.prob))
+
+
+def _slope(scales: BinaryScales) -> Statistic:
+    x, v = logit(scales.grouped.prob), _variance(scales.grouped)
+    total = v.sum()
+    return _along(scales, x - (x @ v / total if total > 0.0 else 0.0))
+
+
+def _spiegelhalter(scales: BinaryScales) -> Statistic:
+    return _along(scales, 1.0 - 2.0 * scales.grouped.prob)
+
+
+def _variance(grouped: GroupedOutcomes) -> Array:
+    out: Array = grouped.weight * grouped.prob * (1.0 - grouped.prob)
+    return out
+
+
+_COMPONENTS: dict[str, Callable[[BinaryScales], Statistic]] = {
+    "tcal": _tcal,
+    "cutoff": _cutoff,
+    "intercept": _intercept,
+    "slope": _slope,
+    "spiegelhalter": _spiegelhalter,
+}
+
+_TESTS: dict[str, CalibrationTest] = {
+    "tcal": TCal(method="asymptotic"),
+    "cutoff": CutoffTest("asymptotic"),
+    "intercept": CoxTest("intercept", "score"),
+    "slope": CoxTest("slope", "score"),
+    "spiegelhalter": SpiegelhalterTest(),
+}

@@ -1,0 +1,122 @@
+"""The combined test."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.special import logit
+
+from sklearn_calib.inference import CombinedTest, CoxTest, CutoffTest, SpiegelhalterTest, TCal
+from tests.inference import _properties
+from tests.inference._properties import check_level
+
+ALL = ("tcal", "cutoff", "intercept", "slope", "spiegelhalter")
+
+
+def statistics(y, p):
+    """Return the statistic of each component from its definition, p without ties."""
+    r, v = y - p, p * (1 - p)
+    walk = np.concatenate(([0.0], np.cumsum(r[np.argsort(p)])))
+    x = logit(p) - (v @ logit(p)) / v.sum()
+    scales = TCal(n_resamples=19, random_state=0).test(y, p).scales
+    return [
+        max(scale.statistic / scale.null_std for scale in scales),
+        np.ptp(walk) / np.sqrt(v.sum()),
+        r.sum() ** 2 / v.sum(),
+        (r @ x) ** 2 / (v @ x**2),
+        (r @ (1 - 2 * p)) ** 2 / (v @ (1 - 2 * p) ** 2),
+    ]
+
+
+def test_statistics_are_those_of_the_definition():
+    y, p = _properties.sample(200, power=1.5)
+    result = CombinedTest(ALL, n_resamples=19, random_state=0).test(y, p)
+    assert [component.name for component in result.scales] == list(ALL)
+    np.testing.assert_allclose([c.statistic for c in result.scales], statistics(y, p), rtol=1e-10)
+    assert result.estimate == pytest.approx(CutoffTest("asymptotic").test(y, p).estimate)
+
+
+def test_components_agree_with_the_tests_themselves():
+    y, p = _properties.sample(400, power=1.15)
+    drawn = {c.name: c.pvalue for c in CombinedTest(ALL, n_resamples=4999, random_state=0).test(y, p).scales}
+    for name, test in [
+        ("intercept", CoxTest("intercept", "score")),
+        ("spiegelhalter", SpiegelhalterTest()),
+        ("cutoff", CutoffTest(n_resamples=4999, random_state=1)),
+        ("tcal", TCal(n_resamples=4999, random_state=1)),
+    ]:
+        assert drawn[name] == pytest.approx(test.test(y, p).pvalue, abs=0.03)
+
+
+def test_one_component_is_that_test():
+    y, p = _properties.sample(100, power=1.5)
+    result = CombinedTest(["cutoff"], n_resamples=199, random_state=0).test(y, p)
+    assert result.pvalue == result.scales[0].pvalue
+    assert result.pvalue == CutoffTest("monte_carlo", n_resamples=199, random_state=0).test(y, p).pvalue
+
+
+def test_level_is_exact_over_all_labels():
+    # all outcomes of six predictions: P(p-value <= alpha) is at most alpha, draws included
+    p = np.array([0.2, 0.2, 0.4, 0.45, 0.7, 0.7])
+    chance, rejected = [], []
+    for row in product((0, 1), repeat=6):
+        y = np.array(row)
+        chance.append(np.where(y == 1, p, 1 - p).prod())
+        # as many draws as make the smallest p-value 1/20
+        rejected.append(
+            np.mean(
+                [CombinedTest(n_resamples=19, random_state=s).test(y, p).pvalue <= 0.1 for s in range(12)]
+            )
+        )
+    level = np.dot(chance, rejected)
+    # 768 independent tests, weighted by chances of at most .06
+    assert 0.02 < level < 0.1 + 3 * np.sqrt(0.09 * np.square(chance).sum() / 12)
+
+
+@pytest.mark.parametrize("method", ["monte_carlo", "asymptotic"])
+@pytest.mark.parametrize("kind", ["plain", "tied"])
+def test_level(method, kind):
+    pvalues = []
+    for seed in range(250):
+        y, p = _properties.sample(150, seed)
+        if kind == "tied":
+            p = np.round(p, 1)
+            y = (np.random.default_rng(seed + 10_000).random(150) < p).astype(int)
+        pvalues.append(CombinedTest(method=method, n_resamples=39, random_state=seed).test(y, p).pvalue)
+    check_level(pvalues, alpha=0.1)
+
+
+@pytest.mark.parametrize("method", ["monte_carlo", "asymptotic"])
+@pytest.mark.parametrize(
+    ("name", "curve"),
+    [
+        ("tcal", lambda p: p + 0.15 * np.sin(40 * p)),
+        ("cutoff", lambda p: p + 0.2 * (np.abs(p - 0.5) < 0.1) - 0.2 * (np.abs(p - 0.5) > 0.24)),
+        ("intercept", lambda p: p + 0.05),
+        ("slope", lambda p: 0.5 + 0.8 * (p - 0.5)),
+    ],
+)
+def test_power_against_everything(method, name, curve):
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.2, 0.8, 4000)
+    y = (rng.random(4000) < curve(p)).astype(int)
+    result = CombinedTest(method=method, n_resamples=199, random_state=0).test(y, p)
+    assert result.rejects(0.01)
+    assert next(c.pvalue for c in result.scales if c.name == name) <= 0.01
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "named"),
+    [
+        ({"components": "tcal"}, ValueError, "components"),
+        ({"components": ()}, ValueError, "components"),
+        ({"components": ("tcal", "tcal")}, ValueError, "twice"),
+        ({"components": ("wald",)}, ValueError, "components"),
+        ({"method": "exact"}, ValueError, "method"),
+        ({"n_resamples": 0}, ValueError, "n_resamples"),
+        ({"random_state": 1.5}, TypeError, "random_state"),
+    ],
+)
+def test_parameters_are_checked(options, error, named):
+    with pytest.raises(error, match=named):
+        CombinedTest(**options).test([0, 1], [0.2, 0.8])
