@@ -5,39 +5,52 @@
 Every truth is a law on finitely many scores, each with its mass and its event probability, so that the cutoff
 calibration error of a fitted map in the population is computed exactly. In each repetition n rows are drawn,
 each calibrator is fitted, and its certificates are compared with that error. Shown are the share of
-repetitions in which they hold, the binomial standard error of that of "asymptotic", and the means of the true
+repetitions in which they hold, the binomial standard error of that of "bootstrap", and the means of the true
 error and of the certificates. A sample with outcomes of one kind only cannot be fitted and is drawn again.
 
 Certificates make room for the monotone map that fits its rows most deceptively. The rows "any map" show how
 much of this room is needed: the true error is there the largest amount, over all monotone maps and intervals,
-by which the sample and the population can disagree, and the certificate is the margin alone.
+by which the sample and the population can disagree, and the certificate is the margin alone. The rows "as it
+is" take the score for the forecast and fit nothing: there the true error is the distance of the two cutoff
+calibration errors of the score, at most, and the certificate is the margin of `cutoff_result`.
+
+The table in benchmarks/results was written by
+
+    python benchmarks/certificate_coverage.py --sizes 200 1000 --repetitions 200 \
+        --csv benchmarks/results/certificate_coverage.csv
 
     --repetitions 500
     --confidence .95
     --sizes 200 1000 5000
+    --resamples 199       bootstrap samples of each margin
+    --csv PATH            also write the table to this file
     --smoke               few repetitions and two sizes, to see that everything runs
 """
 
 import argparse
+import csv
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from scipy.special import expit, logit
 
 from sklearn_calib._core._bounds import cutoff_bound
-from sklearn_calib._core._grouping import GroupedOutcomes
+from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
+from sklearn_calib._core._walk_bootstrap import bootstrap_margin
 from sklearn_calib.calibrators import IsotonicCalibrator, ModifiedPlattCalibrator, PlattCalibrator
 from sklearn_calib.calibrators._certificate import MonotoneCalibrator, cutoff_error_of_map
 
-METHODS = ("asymptotic", "dkw", "paper")
+METHODS = ("bootstrap", "asymptotic", "dkw", "paper")
 CALIBRATORS: dict[str, Callable[[], MonotoneCalibrator]] = {
     "isotonic": IsotonicCalibrator,
     "Platt": PlattCalibrator,
     "modified Platt": ModifiedPlattCalibrator,
 }
 ANY_MAP = "any map"
+AS_IT_IS = "as it is"
 
 
 @dataclass(frozen=True)
@@ -60,6 +73,14 @@ class Truth:
         """Return the cutoff calibration error of a fitted map in the population."""
         population = GroupedOutcomes(self.score, self.mass, self.mass * self.event)
         return cutoff_error_of_map(population, calibrator.transform(self.score))
+
+    def residual_deviation(self, scores: np.ndarray, y: np.ndarray) -> float:
+        """Return the supremum over intervals J of |(P_n - P)[(Y - f) 1{f in J}]| for the score itself."""
+        n, cells = scores.shape[0], self.score.shape[0]
+        rows = np.searchsorted(self.score, scores)
+        count, events = (np.bincount(rows, weights=w, minlength=cells) / n for w in (None, y))
+        excess = events - self.mass * self.event - self.score * (count - self.mass)
+        return float(np.ptp(np.concatenate([[0.0], np.cumsum(excess)])))
 
     def largest_disagreement(self, scores: np.ndarray, y: np.ndarray) -> float:
         """Return the supremum over monotone h and intervals J of |(P_n - P)[(Y - h(f)) 1{f in J}]|.
@@ -140,23 +161,32 @@ TRUTHS = {
 
 
 def simulate(
-    name: str, n: int, repetitions: int, confidence: float, rng: np.random.Generator
+    name: str, n: int, repetitions: int, confidence: float, n_resamples: int, rng: np.random.Generator
 ) -> list[Result]:
-    """Return one result per calibrator, all of them fitted to the same rows, and one for any map."""
+    """Return one result per calibrator, all of them fitted to the same rows, for any map, and for none."""
     truth = TRUTHS[name]
-    labels = [*CALIBRATORS, ANY_MAP]
+    labels = [*CALIBRATORS, ANY_MAP, AS_IT_IS]
     certificates = {label: np.empty((repetitions, len(METHODS))) for label in labels}
     errors = {label: np.empty(repetitions) for label in labels}
     for i in range(repetitions):
         scores, y = truth.draw(n, rng)
+        grouped, rate = group_outcomes(y.astype(np.int64), scores), float(y.mean())
+        margins = {
+            label: [bootstrap_margin(grouped, confidence, n_resamples, rng, refitted=refitted)]
+            + [cutoff_bound(n, confidence, m, base_rate=rate, refitted=refitted) for m in METHODS[1:]]
+            for label, refitted in ((ANY_MAP, True), (AS_IT_IS, False))
+        }
         for label, make in CALIBRATORS.items():
             calibrator = make().fit(scores, y)
             errors[label][i] = truth.cutoff_error(calibrator)
-            certificates[label][i] = [calibrator.cutoff_certificate(confidence, method) for method in METHODS]
+            # one margin serves all maps, and spares the bootstrap of each
+            certificates[label][i] = np.minimum(
+                calibrator.training_cutoff_error_ + np.array(margins[ANY_MAP]), 1.0
+            )
         errors[ANY_MAP][i] = truth.largest_disagreement(scores, y)
-        certificates[ANY_MAP][i] = [
-            cutoff_bound(n, confidence, method, base_rate=y.mean(), refitted=True) for method in METHODS
-        ]
+        errors[AS_IT_IS][i] = truth.residual_deviation(scores, y)
+        for label, values in margins.items():
+            certificates[label][i] = values
     return [
         Result(
             name,
@@ -170,12 +200,14 @@ def simulate(
     ]
 
 
-def study(sizes: list[int], repetitions: int, confidence: float, seed: int = 0) -> Iterator[Result]:
+def study(
+    sizes: list[int], repetitions: int, confidence: float, n_resamples: int = 199, seed: int = 0
+) -> Iterator[Result]:
     """Yield the results of all truths and sizes."""
     rng = np.random.default_rng(seed)
     for name in TRUTHS:
         for n in sizes:
-            yield from simulate(name, n, repetitions, confidence, rng)
+            yield from simulate(name, n, repetitions, confidence, n_resamples, rng)
 
 
 def main() -> None:
@@ -185,22 +217,25 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=500)
     parser.add_argument("--confidence", type=float, default=0.95)
     parser.add_argument("--sizes", type=int, nargs="+", default=[200, 1000, 5000])
+    parser.add_argument("--resamples", type=int, default=199)
+    parser.add_argument("--csv", type=Path)
     parser.add_argument("--smoke", action="store_true")
     arguments = parser.parse_args()
     sizes, repetitions = ([200, 1000], 20) if arguments.smoke else (arguments.sizes, arguments.repetitions)
     print(f"confidence {arguments.confidence:g}, {repetitions} repetitions")
     header = "".join(f"{method:>12}" for method in METHODS)
-    print(f"{'':39}{'holds':>36} {'standard':>9}{'true':>8}{'mean certificate':>36}")
+    print(f"{'':39}{'holds':>48} {'standard':>9}{'true':>8}{'mean certificate':>48}")
     print(f"{'truth':18}{'n':>5} {'calibrator':>15}{header} {'error':>9}{'error':>8}{header}")
     results = []
-    for result in study(sizes, repetitions, arguments.confidence):
+    for result in study(sizes, repetitions, arguments.confidence, arguments.resamples):
         results.append(result)
         coverage = "".join(f"{share:12.3f}" for share in result.coverage)
         certificate = "".join(f"{value:12.4f}" for value in result.certificate)
         error = math.sqrt(result.coverage[0] * (1 - result.coverage[0]) / repetitions)
         print(
             f"{result.truth:18}{result.n:5d} {result.calibrator:>15}{coverage} {error:9.3f}"
-            f"{result.error:8.4f}{certificate}"
+            f"{result.error:8.4f}{certificate}",
+            flush=True,
         )
     print()
     for j, method in enumerate(METHODS):
@@ -209,6 +244,26 @@ def main() -> None:
             f"{method:>10}: lowest coverage {worst.coverage[j]:.3f} ({worst.truth}, n = {worst.n}, "
             f"{worst.calibrator})"
         )
+    if arguments.csv:
+        write(results, arguments.csv, repetitions, arguments.confidence, arguments.resamples)
+
+
+def write(results: list[Result], path: Path, repetitions: int, confidence: float, n_resamples: int) -> None:
+    """Write one line per result; the ratio is that of the paper's certificate to the bootstrap's."""
+    path.parent.mkdir(exist_ok=True)
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        shown = [f"{what}_{method}" for what in ("holds", "mean") for method in METHODS]
+        writer.writerow(
+            ["truth", "n", "calibrator", "repetitions", "confidence", "resamples", "error", *shown, "ratio"]
+        )
+        for result in results:
+            numbers = [result.error, *result.coverage, *result.certificate]
+            numbers.append(result.certificate[-1] / result.certificate[0])
+            writer.writerow(
+                [result.truth, result.n, result.calibrator, repetitions, confidence, n_resamples]
+                + [f"{number:.4g}" for number in numbers]
+            )
 
 
 if __name__ == "__main__":

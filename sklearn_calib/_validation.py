@@ -31,6 +31,7 @@ __all__ = [
     "check_option",
     "check_positive",
     "check_probabilities",
+    "check_resamples",
     "check_scores",
     "check_weights",
 ]
@@ -368,6 +369,17 @@ def check_frequency_weights(w: Array, name: str = "sample_weight") -> NDArray[np
             f"{row}. Tests and intervals depend on the number of observations; leave {name} out, or round it."
         )
     return times.astype(np.int64)
+
+
+def check_resamples(n_resamples: Any, confidence: float) -> int:
+    """Return ``n_resamples`` as int if so many draws have an upper quantile at level ``confidence``."""
+    number = check_integer(n_resamples, "n_resamples")
+    needed = int(np.ceil(1.0 / (1.0 - confidence) - 1e-9)) - 1
+    if number < needed:
+        raise ValueError(
+            f"n_resamples={number} is too few for confidence={confidence:g}. Use n_resamples >= {needed}."
+        )
+    return number
 
 
 def check_generator(random_state: Any, name: str = "random_state") -> np.random.Generator:

@@ -14,10 +14,19 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import erfc
 
-__all__ = ["BOUND_METHODS", "bridge_ranges_quantile", "bridge_ranges_sf", "cutoff_bound", "effective_size"]
+__all__ = [
+    "BOUND_METHODS",
+    "MARGIN_METHODS",
+    "bridge_ranges_quantile",
+    "bridge_ranges_sf",
+    "cutoff_bound",
+    "effective_size",
+]
 
 #: Names of the margins, tightest first.
 BOUND_METHODS = ("asymptotic", "dkw", "paper")
+#: The same and the one that needs the outcomes themselves, :func:`bootstrap_margin`.
+MARGIN_METHODS = (*BOUND_METHODS, "bootstrap")
 
 Array = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes
 
-__all__ = ["MAX_CELLS", "draw_outcomes", "draw_positives", "monte_carlo_pvalue", "spawn"]
+__all__ = ["MAX_CELLS", "draw_outcomes", "draw_positives", "draw_rows", "monte_carlo_pvalue", "spawn"]
 
 #: Numbers drawn at a time (or one draw, if that takes more): bounds the memory, does not change the draws.
 MAX_CELLS = 1 << 18
@@ -109,6 +109,41 @@ def draw_outcomes(
             np.ascontiguousarray(counts.T, dtype=np.float64),
             np.ascontiguousarray(drawn_positives.T, dtype=np.float64),
         )
+
+
+def draw_rows(
+    grouped: GroupedOutcomes, n_draws: int, generator: np.random.Generator, max_cells: int = MAX_CELLS
+) -> Iterator[tuple[Array, Array]]:
+    """Draw the rows of the sample with replacement: the bootstrap.
+
+    Parameters
+    ----------
+    grouped : GroupedOutcomes
+        Outcomes with integer weights, the numbers of their rows.
+    n_draws, generator, max_cells
+        As in :func:`draw_positives`.
+
+    Yields
+    ------
+    count, positives : ndarrays of shape (groups, r)
+        The number of rows, and of positive rows, of each group in the next r draws.
+    """
+    n_groups, n = grouped.prob.shape[0], int(grouped.total)
+    # each group in two cells, without and with event
+    cells = np.concatenate((grouped.weight - grouped.positives, grouped.positives))
+    (choice,) = spawn(generator, 1)
+    if n <= _LIGHT * n_groups:
+        cell_of = np.repeat(np.arange(2 * n_groups), cells.astype(np.int64))
+        for first, last in _chunks(n_draws, n, max_cells):
+            r = last - first
+            place = cell_of[choice.integers(n, size=(r, n))] * r + np.arange(r)[:, np.newaxis]
+            drawn = np.bincount(place.ravel(), minlength=2 * n_groups * r).astype(np.float64)
+            negatives, positives = drawn.reshape(2, n_groups, r)
+            yield negatives + positives, positives
+        return
+    for first, last in _chunks(n_draws, n_groups, max_cells):
+        drawn = choice.multinomial(n, cells / cells.sum(), size=last - first).T.astype(np.float64)
+        yield drawn[:n_groups] + drawn[n_groups:], np.ascontiguousarray(drawn[n_groups:])
 
 
 def monte_carlo_pvalue(observed: float, draws: Array, atol: float = 0.0) -> float:

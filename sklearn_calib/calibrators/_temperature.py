@@ -96,15 +96,26 @@ class TemperatureCalibrator(MonotoneCalibrator):
     def __init__(self, link: str = "logit") -> None:
         self.link = link
 
-    def cutoff_certificate(self, confidence: float = 0.95, method: str = "asymptotic") -> float:
+    def cutoff_certificate(
+        self,
+        confidence: float = 0.95,
+        method: str = "asymptotic",
+        *,
+        n_resamples: int = 999,
+        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    ) -> float:
         """Return the certificate of the fitted map; see :meth:`PlattCalibrator.cutoff_certificate`.
 
         Parameters
         ----------
         confidence : float, default=0.95
             Probability, over the draw of the training rows, with which the bound holds.
-        method : {"asymptotic", "dkw", "paper"}, default="asymptotic"
+        method : {"asymptotic", "dkw", "paper", "bootstrap"}, default="asymptotic"
             The margin.
+        n_resamples : int, default=999
+            Bootstrap samples; at least 1 / (1 - ``confidence``) - 1.
+        random_state : int, Generator, RandomState or None, default=None
+            Source of the bootstrap samples; an integer makes the certificate reproducible.
 
         Returns
         -------
@@ -122,7 +133,9 @@ class TemperatureCalibrator(MonotoneCalibrator):
                 f"A certificate exists for two classes, but y of fit had {self.classes_.shape[0]}. Calibrate "
                 "one class against the rest to certify its probability."
             )
-        return super().cutoff_certificate(confidence, method)
+        return super().cutoff_certificate(
+            confidence, method, n_resamples=n_resamples, random_state=random_state
+        )
 
     def __sklearn_tags__(self) -> Tags:
         """Declare that several classes are supported."""

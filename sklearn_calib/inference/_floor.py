@@ -12,8 +12,8 @@ from sklearn_calib._validation import (
     check_fraction,
     check_frequency_weights,
     check_generator,
-    check_integer,
     check_probabilities,
+    check_resamples,
 )
 from sklearn_calib.inference._redraw import Metric, Redrawn, check_metric, redrawn_values
 
@@ -141,14 +141,8 @@ def null_floor(
     True
     """
     check_metric(metric)
-    n_resamples = check_integer(n_resamples, "n_resamples")
     confidence = check_fraction(confidence, "confidence")
-    needed = int(np.ceil(1.0 / (1.0 - confidence) - 1e-9)) - 1
-    if n_resamples < needed:
-        raise ValueError(
-            f"n_resamples={n_resamples} is too few for confidence={confidence:g}. "
-            f"Use n_resamples >= {needed}."
-        )
+    n_resamples = check_resamples(n_resamples, confidence)
     generator = check_generator(random_state)
     # no outcomes are needed, but predictions and weights are checked as everywhere
     prob = check_probabilities(y_proba)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
-from sklearn_calib._core._null import draw_outcomes
+from sklearn_calib._core._null import draw_outcomes, draw_rows
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import (
     check_binary,
@@ -165,7 +165,8 @@ def confidence_interval(
     redrawn = Redrawn(metric, grouped, weighted=False)
     alpha = 1.0 - confidence
     if method == "percentile":
-        draws = _bootstrap(redrawn, grouped, n_resamples, rng)
+        samples = draw_rows(grouped, n_resamples, rng)
+        draws = np.concatenate([redrawn.values(count, positives) for count, positives in samples])
         low, high = np.quantile(draws, [alpha / 2, 1 - alpha / 2])
         floor = float("nan")
     else:
@@ -187,20 +188,6 @@ def _of_weights(metric: Metric) -> Metric:
     if isinstance(metric, partial) and metric.func is smooth_calibration_error:
         return partial(metric, n_cells=None)
     return metric
-
-
-def _bootstrap(
-    redrawn: Redrawn, grouped: GroupedOutcomes, n_resamples: int, rng: np.random.Generator
-) -> Array:
-    """Return the metric of samples of rows drawn with replacement."""
-    # each prediction in two cells, one for each outcome; cells without rows are never drawn
-    weight = np.stack((grouped.weight - grouped.positives, grouped.positives), axis=1).ravel()
-    positive = np.tile([0.0, 1.0], grouped.prob.shape[0])
-    cells = GroupedOutcomes(np.repeat(grouped.prob, 2), weight, weight * positive)
-    values = []
-    for count, positives in draw_outcomes(cells, n_resamples, rng, truth=positive):
-        values.append(redrawn.values(count[::2] + count[1::2], positives[1::2]))
-    return np.concatenate(values)
 
 
 @dataclass(frozen=True)
@@ -261,8 +248,12 @@ class _Path:
             signal = value / self.floor if self.floor > 0 else np.inf
             alpha_low = 0.5 * self.alpha * (1.0 - np.exp(-(signal**2)))
             # of N draws the j-th is passed with probability j / (N + 1)
-            lower, upper = np.quantile(draws, [alpha_low, 1.0 - (self.alpha - alpha_low)], method="weibull")
-            self.points[step] = _Point(multiple, value, float(lower), float(upper))
+            lower = float(np.quantile(draws, alpha_low, method="weibull"))
+            if np.count_nonzero(np.abs(draws - lower) <= self.redrawn.accuracy) > 1:
+                # what is tied with the quantile, such as errors of 0, is accepted: less is spent below it
+                alpha_low = float(np.mean(draws < lower - self.redrawn.accuracy))
+            upper = float(np.quantile(draws, 1.0 - (self.alpha - alpha_low), method="weibull"))
+            self.points[step] = _Point(multiple, value, lower, upper)
         return self.points[step]
 
     def invert(self) -> tuple[float, float, float]:

@@ -6,11 +6,18 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_calib._core._bounds import BOUND_METHODS, cutoff_bound, effective_size
-from sklearn_calib._core._grouping import group_outcomes
+from sklearn_calib._core._bounds import MARGIN_METHODS, cutoff_bound, effective_size
+from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._walk import residual_walk, walk_extremes, walk_range
+from sklearn_calib._core._walk_bootstrap import bootstrap_margin
 from sklearn_calib._html import result_html
-from sklearn_calib._validation import check_binary, check_fraction, check_option
+from sklearn_calib._validation import (
+    check_binary,
+    check_fraction,
+    check_generator,
+    check_option,
+    check_resamples,
+)
 
 __all__ = ["CutoffResult", "cutoff_calibration_error", "cutoff_result"]
 
@@ -39,6 +46,8 @@ class CutoffResult:
     walk : ndarray of shape (m,)
         Residual sum over all predictions up to and including each of ``probabilities``, divided by the
         total weight.
+    weight, positives : ndarrays of shape (m,)
+        Weight, and weight of positive rows, of each of ``probabilities``.
     """
 
     value: float
@@ -49,9 +58,16 @@ class CutoffResult:
     base_rate: float
     probabilities: Array = field(repr=False)
     walk: Array = field(repr=False)
+    weight: Array = field(repr=False)
+    positives: Array = field(repr=False)
 
     def margin(
-        self, confidence: float = 0.95, method: Literal["asymptotic", "dkw", "paper"] = "asymptotic"
+        self,
+        confidence: float = 0.95,
+        method: Literal["asymptotic", "dkw", "paper", "bootstrap"] = "asymptotic",
+        *,
+        n_resamples: int = 999,
+        random_state: int | np.random.Generator | np.random.RandomState | None = None,
     ) -> float:
         """Bound the distance between ``value`` and the cutoff calibration error of the population.
 
@@ -59,17 +75,45 @@ class CutoffResult:
         ----------
         confidence : float, default=0.95
             Probability with which the bound holds, for independent rows and a predictor fitted on other data.
-        method : {"asymptotic", "dkw", "paper"}, default="asymptotic"
-            Limit law of the deviation, its finite-sample version, or the bound of Proposition 4.1 of the
-            paper.
+        method : {"asymptotic", "dkw", "paper", "bootstrap"}, default="asymptotic"
+            Limit law of a deviation that holds for all monotone maps of the predictions at once, its
+            finite-sample version, the bound of Proposition 4.1 of the paper, or the tightest: the law of the
+            deviation for these predictions alone, the range of the centred residual walk, by bootstrap.
+        n_resamples : int, default=999
+            Bootstrap samples; at least 1 / (1 - ``confidence``) - 1.
+        random_state : int, Generator, RandomState or None, default=None
+            Source of the bootstrap samples; an integer makes the margin reproducible.
 
         Returns
         -------
         float
             The margin; ``value + margin`` is an upper bound on the true error.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range, or the bootstrap is asked for and the weights are not whole
+            numbers, so that rows cannot be drawn.
+        TypeError
+            If a parameter is of the wrong type.
+
+        Notes
+        -----
+        "dkw" and "paper" hold for every sample size; "asymptotic" and "bootstrap" in the limit, and the last
+        needs some events among the rows. The bootstrap costs O(n) for each sample.
         """
         check_fraction(confidence, "confidence")
-        check_option(method, "method", BOUND_METHODS)
+        check_option(method, "method", MARGIN_METHODS)
+        if method == "bootstrap":
+            generator = check_generator(random_state)
+            n_resamples = check_resamples(n_resamples, confidence)
+            if not np.array_equal(self.weight, np.rint(self.weight)):
+                raise ValueError(
+                    "sample_weight had weights that are not whole numbers, but the bootstrap draws rows. "
+                    "Pass row counts as weights, or choose another method."
+                )
+            grouped = GroupedOutcomes(self.probabilities, self.weight, self.positives)
+            return bootstrap_margin(grouped, confidence, n_resamples, generator)
         return cutoff_bound(self.n_samples, confidence, method, base_rate=self.base_rate)
 
     def _where(self) -> str:
@@ -207,4 +251,6 @@ def cutoff_result(
         base_rate=float(grouped.positives.sum() / total),
         probabilities=grouped.prob,
         walk=walk[1:] / total,
+        weight=grouped.weight,
+        positives=grouped.positives,
     )

@@ -1,14 +1,17 @@
 """Certificates: their formula, what they refuse, and how often they hold."""
 
 import math
+import pickle
 
 import numpy as np
 import pytest
 from scipy.stats import binom
 
 from benchmarks.certificate_coverage import CALIBRATORS as SIMULATED
-from benchmarks.certificate_coverage import METHODS, TRUTHS, study
-from sklearn_calib._core._bounds import cutoff_bound
+from benchmarks.certificate_coverage import TRUTHS, study
+from sklearn_calib._core._bounds import BOUND_METHODS, cutoff_bound
+from sklearn_calib._core._grouping import group_outcomes
+from sklearn_calib._core._walk_bootstrap import bootstrap_margin
 from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator
 from tests._references import cutoff_by_enumeration
 from tests.calibrators._registry import CALIBRATORS
@@ -36,7 +39,7 @@ def test_training_error_is_the_cutoff_error_of_the_fitted_map(case, data):
 
 
 @monotone_calibrators
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", BOUND_METHODS)
 def test_certificate_is_training_error_and_margin(case, method, data):
     p, y, w = data
     for confidence in (0.5, 0.99):
@@ -57,6 +60,24 @@ def test_weights_that_are_not_counts_are_refused(case, data):
     with pytest.raises(ValueError, match="weights that are not integers"):
         calibrator.cutoff_certificate()
     assert case.make().fit(p, y, w.astype(float)).cutoff_certificate() <= 1
+
+
+@monotone_calibrators
+def test_bootstrap_certificate(case, data):
+    p, y, w = data
+    calibrator = case.make().fit(p, y, w)
+    options = {"method": "bootstrap", "n_resamples": 99, "random_state": 0}
+    certificate = calibrator.cutoff_certificate(**options)
+    assert calibrator.training_cutoff_error_ < certificate < calibrator.cutoff_certificate()
+    # counts are repetitions, and the margin is of the score's order alone
+    repeated = case.make().fit(np.repeat(p, w), np.repeat(y, w))
+    assert repeated.cutoff_certificate(**options) == pytest.approx(certificate, abs=1e-6)
+    assert pickle.loads(pickle.dumps(calibrator)).cutoff_certificate(**options) == certificate
+    grouped = group_outcomes(y, p, w.astype(float))
+    margin = bootstrap_margin(grouped, 0.95, 99, np.random.default_rng(0), refitted=True)
+    assert certificate == pytest.approx(calibrator.training_cutoff_error_ + margin, abs=1e-12)
+    with pytest.raises(ValueError, match="n_resamples >= 19"):
+        calibrator.cutoff_certificate(method="bootstrap", n_resamples=18)
 
 
 def test_certificate_says_nothing_for_few_rows(data):
@@ -93,8 +114,8 @@ def test_certificates_hold_as_often_as_they_say():
     """At 80 % confidence, over all truths; a share below what chance explains would refute the claim."""
     repetitions, confidence = 40, 0.8
     lowest = binom.ppf(1e-5, repetitions, confidence) / repetitions
-    results = list(study([200, 1000], repetitions, confidence, seed=1))
-    assert len(results) == len(TRUTHS) * (len(SIMULATED) + 1) * 2
+    results = list(study([200, 1000], repetitions, confidence, n_resamples=9, seed=1))
+    assert len(results) == len(TRUTHS) * (len(SIMULATED) + 2) * 2
     for result in results:
         assert (result.coverage >= lowest).all(), result
         assert (np.diff(result.certificate) >= 0).all()

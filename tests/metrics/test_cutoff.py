@@ -135,4 +135,33 @@ def test_margin():
     with pytest.raises(ValueError, match="confidence"):
         result.margin(confidence=1)
     with pytest.raises(ValueError, match="method"):
-        result.margin(method="bootstrap")
+        result.margin(method="hoeffding")
+
+
+def test_bootstrap_margin():
+    y, p, _ = next(samples())
+    n = 100 * y.shape[0]
+    result = cutoff_result(np.tile(y, 100), np.tile(p, 100))
+    margin = result.margin(method="bootstrap", random_state=0)
+    assert 0 < margin < result.margin()
+    assert margin == result.margin(method="bootstrap", random_state=0)
+    weighted = cutoff_result(y, p, sample_weight=np.full(y.shape[0], 100))
+    assert weighted.margin(method="bootstrap", random_state=0) == margin
+    # the plain loop: rows drawn with replacement, their walk less that of the sample
+    rng = np.random.default_rng(1)
+    y, p = np.tile(y, 100), np.tile(p, 100)
+    ranges = []
+    for _ in range(600):
+        rows = rng.integers(0, n, n)
+        steps = [
+            (y[rows] - p[rows])[p[rows] == value].sum() - (y - p)[p == value].sum() for value in np.unique(p)
+        ]
+        ranges.append(np.ptp(np.concatenate([[0.0], np.cumsum(steps)])) / n)
+    assert margin == pytest.approx(np.quantile(ranges, 0.95) + 1 / n, rel=0.12)
+    assert result.margin(0.5, "bootstrap", random_state=0) < margin
+    with pytest.raises(ValueError, match="n_resamples >= 19"):
+        result.margin(method="bootstrap", n_resamples=18)
+    with pytest.raises(TypeError, match="random_state"):
+        result.margin(method="bootstrap", random_state="x")
+    with pytest.raises(ValueError, match="sample_weight"):
+        cutoff_result([0, 1], [0.2, 0.4], sample_weight=[0.5, 1]).margin(method="bootstrap")
