@@ -6,8 +6,8 @@ With a shift of 0 every rejection is an error, and the rate should not exceed th
 draws are exact, so their rows only confirm it; "asymptotic" is an approximation, and this is its test. With
 another shift the rate is the power. The standard error of a rate r is sqrt(r (1 - r) / repetitions).
 
-    --sizes 60 1000            numbers of observations
-    --repetitions 1000         samples for each size
+    --sizes 20 1000            numbers of observations
+    --repetitions 500          samples for each size
     --shift 0                  shift of the logit of the predictions
     --wave 0                   amplitude of an oscillating deviation with 4 periods, in units of p (1 - p)
     --only WORD ...            rows whose name contains one of the words
@@ -65,8 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--sizes", type=int, nargs="+", default=[60, 1000])
-    parser.add_argument("--repetitions", type=int, default=1000)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[20, 1000])
+    parser.add_argument("--repetitions", type=int, default=500)
     parser.add_argument("--shift", type=float, default=0.0)
     parser.add_argument("--wave", type=float, default=0.0)
     parser.add_argument("--only", nargs="+", default=[""])

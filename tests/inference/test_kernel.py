@@ -266,10 +266,10 @@ def test_drawn_level_is_exact_for_tiny_samples(options):
     p = np.array([0.2, 0.4, 0.5, 0.9])
     labels, probability = enumerated(p)
     rejected = []
-    for seed in range(30):
+    for seed in range(20):
         test = KernelTest(method="monte_carlo", n_resamples=19, random_state=seed, **options)
         rejected.append(probability @ [test.test(y, p, pos_label=1).pvalue <= 0.2 for y in labels])
-    error = np.std(rejected) / np.sqrt(30)
+    error = np.std(rejected) / np.sqrt(20)
     assert 0.01 < np.mean(rejected) <= 0.2 + 3 * error
 
 
@@ -288,7 +288,7 @@ LEVEL_CASES = [
 @pytest.mark.parametrize(("test", "n", "least"), LEVEL_CASES)
 def test_level(test, n, least):
     _properties.check_level(
-        [test.test(*_properties.sample(n, seed)).pvalue for seed in range(300)], least=least
+        [test.test(*_properties.sample(n, seed)).pvalue for seed in range(200)], least=least
     )
 
 
@@ -323,7 +323,7 @@ def test_power():
     drawn = KernelTest(n_resamples=99, random_state=0)
     limit = KernelTest(method="asymptotic")
     hits = []
-    for seed in range(60):
+    for seed in range(40):
         rng = np.random.default_rng([7, seed])
         p = rng.uniform(size=1000)
         y = (rng.random(1000) < expit(logit(p) + 0.25)).astype(int)
@@ -415,7 +415,7 @@ def test_few_rows():
         assert KernelTest(random_state=0, **options).test([2], [[0.2, 0.3, 0.5]]).pvalue == 1
     # certain outcomes that come true, and one uncertain row beside them
     for method in ("monte_carlo", "asymptotic", "theory"):
-        result = KernelTest(method=method).test([0, 1, 1], [0.0, 1.0, 0.5])
+        result = KernelTest(method=method, n_resamples=9).test([0, 1, 1], [0.0, 1.0, 0.5])
         assert result.pvalue == 1
         assert "no information" in result.reason
     assert KernelTest(bandwidth="adaptive").test([0, 1], [0.0, 1.0]).statistic == 0
@@ -424,6 +424,15 @@ def test_few_rows():
     assert KernelTest(random_state=0).test([0, 1, 2, 2], sure).pvalue == 0
     # far apart in units of the bandwidth
     assert KernelTest(bandwidth=1e-9).test([0, 1], [0.2, 0.7]).pvalue == 1
+
+
+def test_gamma_law_is_not_used_for_too_few_events():
+    p = np.full(50, 0.01) + np.arange(50) * 1e-5
+    result = KernelTest(method="asymptotic").test(np.zeros(50, int), p)
+    assert result.statistic > 0
+    assert result.pvalue == 1
+    assert "monte_carlo" in result.reason
+    assert KernelTest(method="asymptotic").test(np.zeros(150, int), np.repeat(p, 3)).pvalue < 1
 
 
 def test_saturated_predictions():
