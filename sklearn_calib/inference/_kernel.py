@@ -162,8 +162,8 @@ class KernelTest(CalibrationTest):
     replaced by v_i v_j with v = p (1 - p). Its gamma law also has the third cumulant. It approximates a
     weighted sum of independent chi-squared variables, to which the law tends, and is close to its level from
     about 20 observations on, for rare events below it; ``python benchmarks/kernel_level.py`` prints the
-    levels of all asymptotic tests. Where sum_i v_i is below 1 it is not used: the p-value is 1, and the reason
-    says so.
+    levels of all asymptotic tests. Where sum_i v_i is below 1 it is not used: the p-value is 1, and the
+    reason says so.
 
     p-values of "monte_carlo" are (1 + #{T* >= T}) / (1 + n_resamples). "theory" takes T > 0 of m blocks of B
     rows (m = 1 for "quadratic") to exp(-2 m floor(B / 2) T^2 / c^2) [2]_, where c, the range of h, is 2 in a
