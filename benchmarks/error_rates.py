@@ -1,0 +1,342 @@
+"""Level and power of every test of calibration, by simulation.
+
+    python benchmarks/error_rates.py level      rejection rates if predictions are the true probabilities
+    python benchmarks/error_rates.py power      rejection rates at level .05 if they are not
+
+Under the null hypothesis every rejection is an error: the rate should not exceed the level but by chance. A
+rate that does so by more than three standard errors is marked with *; only tests that their documentation
+calls asymptotic or approximate may have one. All tests see the same samples.
+
+    --sizes 50 200 1000 10000   numbers of observations ("level" only; "power" has n = 1000)
+    --repetitions 1000          samples for each table; a quarter of them for n = 10000
+    --only WORD ...             tests whose name contains one of the words
+    --jobs 1                    processes
+    --csv PATH                  write the table
+    --figure PATH               draw it
+    --smoke                     few samples, to see that everything runs
+"""
+
+import argparse
+import csv
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from scipy.special import expit, logit
+
+from sklearn_calib.inference import (
+    BinomialTest,
+    CalibrationTest,
+    CombinedTest,
+    ConsistencyTest,
+    CoxTest,
+    CutoffTest,
+    HosmerLemeshowTest,
+    KernelTest,
+    SampleSplittingTest,
+    SequentialTest,
+    SpiegelhalterTest,
+    TCal,
+)
+from sklearn_calib.metrics import smooth_ece
+
+Law = Callable[[np.random.Generator, int], np.ndarray]
+Make = Callable[..., CalibrationTest]
+
+LEVELS = (0.01, 0.05, 0.10)
+POWER_SIZE = 1000
+
+# ---- laws of the predictions under the null hypothesis
+
+
+def simplex(n_classes: int, concentration: float, rng: np.random.Generator, n: int) -> np.ndarray:
+    return rng.dirichlet(np.full(n_classes, concentration), n)
+
+
+NULLS: dict[str, Law] = {
+    "uniform": lambda rng, n: rng.uniform(size=n),
+    "near 0 and 1": lambda rng, n: expit(6.0 * rng.normal(size=n)),
+    "tied": lambda rng, n: rng.integers(1, 10, size=n) / 10.0,
+    "rare": lambda rng, n: rng.beta(0.5, 24.5, size=n),
+    "K = 3": partial(simplex, 3, 1.0),
+    "K = 10": partial(simplex, 10, 0.2),
+}
+
+# ---- alternatives: a law of the predictions, and the calibration curve
+
+
+def wave(k: int, p: np.ndarray) -> np.ndarray:
+    return p + 0.15 * np.sin(2.0 * np.pi * k * (p - 0.2) / 0.6)
+
+
+def bumps(p: np.ndarray) -> np.ndarray:
+    """Return eq. (10) of Lee et al. (2023) with s = .6, rho = 100, m = 40: signs alternate."""
+    place = 80.0 * (p - 0.25)
+    inside = (p >= 0.25) & (p <= 0.75)
+    x = np.where(inside, place - np.floor(place), 0.5)
+    with np.errstate(divide="ignore"):
+        zeta = np.exp(-1.0 / np.maximum(x * (1.0 - x), 1e-300))
+    return p + np.where(inside, 100.0 * 40.0**-0.6 * zeta * (-1.0) ** np.floor(place), 0.0)
+
+
+def _logistic(a: float, b: float, p: np.ndarray) -> np.ndarray:
+    return expit(a + b * logit(p))
+
+
+def _middle(rng: np.random.Generator, n: int) -> np.ndarray:
+    return rng.uniform(0.2, 0.8, n)
+
+
+ALTERNATIVES: dict[str, tuple[Law, Callable[[np.ndarray], np.ndarray]]] = {
+    "wave, 1 period": (_middle, partial(wave, 1)),
+    "wave, 4 periods": (_middle, partial(wave, 4)),
+    "wave, 8 periods": (_middle, partial(wave, 8)),
+    "T-Cal bumps": (NULLS["uniform"], bumps),
+    "bump on [.4, .5]": (NULLS["uniform"], lambda p: p + 0.25 * ((p > 0.4) & (p < 0.5))),
+    "slope .75": (NULLS["uniform"], partial(_logistic, 0.0, 0.75)),
+    "slope 1.4": (NULLS["uniform"], partial(_logistic, 0.0, 1.4)),
+    "shift .25": (NULLS["uniform"], partial(_logistic, 0.25, 1.0)),
+    "rare, shift .5": (NULLS["rare"], partial(_logistic, 0.5, 1.0)),
+    "rare, slope .7": (NULLS["rare"], partial(_logistic, -0.9, 0.7)),
+    "tied, shift .25": (NULLS["tied"], partial(_logistic, 0.25, 1.0)),
+}
+
+# ---- tests: how to make one from a generator, and where it applies
+
+BINARY = ("uniform", "near 0 and 1", "tied", "rare")
+EVERYWHERE = tuple(NULLS)
+
+TESTS: dict[str, tuple[Make, tuple[str, ...]]] = {
+    "T-Cal": (partial(TCal, n_resamples=199), EVERYWHERE),
+    "T-Cal, min-p": (partial(TCal, n_resamples=199, combine="min-p"), EVERYWHERE),
+    "T-Cal, Bonferroni": (partial(TCal, n_resamples=599, combine="bonferroni"), EVERYWHERE),
+    "T-Cal, s = 1": (partial(TCal, 1.0, n_resamples=199), EVERYWHERE),
+    "T-Cal, confidence": (partial(TCal, n_resamples=199, reduction="confidence"), ("K = 3", "K = 10")),
+    "T-Cal, pairs redrawn (approximate)": (partial(TCal, n_resamples=199, resample="pairs"), BINARY),
+    "T-Cal, asymptotic": (lambda random_state: TCal(method="asymptotic"), EVERYWHERE),
+    "T-Cal, min-p, asymptotic": (lambda random_state: TCal(method="asymptotic", combine="min-p"), EVERYWHERE),
+    "T-Cal, theory": (lambda random_state: TCal(method="theory"), EVERYWHERE),
+    "T-Cal, biased": (partial(TCal, n_resamples=199, statistic="biased"), EVERYWHERE),
+    "T-Cal, l1": (partial(TCal, n_resamples=199, statistic="l1"), EVERYWHERE),
+    "sample splitting": (partial(SampleSplittingTest, n_resamples=199), EVERYWHERE),
+    "sample splitting, cross-fitted": (
+        partial(SampleSplittingTest, n_resamples=199, cross_fit=True),
+        EVERYWHERE,
+    ),
+    "sample splitting, chi-squared (asymptotic)": (
+        partial(SampleSplittingTest, method="chi-squared"),
+        EVERYWHERE,
+    ),
+    "kernel": (partial(KernelTest, n_resamples=199), EVERYWHERE),
+    "kernel, adaptive": (partial(KernelTest, bandwidth="adaptive", n_resamples=199), EVERYWHERE),
+    "kernel, blocks (asymptotic)": (
+        partial(KernelTest, estimator="block", method="asymptotic"),
+        EVERYWHERE,
+    ),
+    "combined": (partial(CombinedTest, n_resamples=199), BINARY),
+    "combined, asymptotic": (lambda random_state: CombinedTest(method="asymptotic"), BINARY),
+    "cutoff": (partial(CutoffTest, n_resamples=199), BINARY),
+    "cutoff, asymptotic": (lambda random_state: CutoffTest("asymptotic"), BINARY),
+    "smooth ECE, redrawn": (partial(ConsistencyTest, smooth_ece, n_resamples=199), BINARY),
+    "binomial": (lambda random_state: BinomialTest(), ("tied",)),
+    "Spiegelhalter (asymptotic)": (lambda random_state: SpiegelhalterTest(), BINARY),
+    "Hosmer-Lemeshow (asymptotic)": (lambda random_state: HosmerLemeshowTest(), BINARY),
+    "Cox, likelihood ratio (asymptotic)": (lambda random_state: CoxTest(), BINARY),
+    "Cox, score (asymptotic)": (lambda random_state: CoxTest(method="score"), BINARY),
+    "sequential": (lambda random_state: SequentialTest(), BINARY),
+}
+
+
+def pvalues(
+    law: Law,
+    curve: Callable[[np.ndarray], np.ndarray] | None,
+    n: int,
+    seed: Sequence[int],
+    names: Sequence[str],
+) -> list[float]:
+    """Return the p-value of each test on the sample of a seed."""
+    rng = np.random.default_rng(seed)
+    p = law(rng, n)
+    if p.ndim == 1:
+        y = (rng.uniform(size=n) < (p if curve is None else curve(p))).astype(int)
+    else:
+        y = (p.cumsum(axis=1)[:, :-1] < rng.uniform(size=(n, 1))).sum(axis=1)
+    return [_pvalue(TESTS[name][0](random_state=np.random.default_rng(seed)), y, p) for name in names]
+
+
+def _pvalue(test: CalibrationTest, y: np.ndarray, p: np.ndarray) -> float:
+    return test.test(y, p).pvalue
+
+
+def simulate(
+    law: Law,
+    curve: Callable[[np.ndarray], np.ndarray] | None,
+    key: tuple[int, int],
+    repetitions: int,
+    names: Sequence[str],
+    jobs: int,
+) -> np.ndarray:
+    """Return p-values of shape (repetitions, tests)."""
+    n = key[1]
+    seeds = [(*key, repetition) for repetition in range(repetitions)]
+    return np.array(Parallel(n_jobs=jobs)(delayed(pvalues)(law, curve, n, seed, names) for seed in seeds))
+
+
+def chosen(words: Sequence[str], law: str) -> list[str]:
+    """Return the tests that apply to a law of the predictions and were asked for."""
+    return [
+        name
+        for name, (_, laws) in TESTS.items()
+        if law in laws and (not words or any(word in name for word in words))
+    ]
+
+
+def level(options: argparse.Namespace) -> list[dict[str, Any]]:
+    rows = []
+    for index, (law_name, law) in enumerate(NULLS.items()):
+        for n in options.sizes:
+            names = chosen(options.only, law_name)
+            if not names:
+                continue
+            repetitions = max(2, options.repetitions // 4) if n >= 10_000 else options.repetitions
+            values = simulate(law, None, (index, n), repetitions, names, options.jobs)
+            errors = [np.sqrt(a * (1.0 - a) / repetitions) for a in LEVELS]
+            print(f"\nn = {n}, predictions {law_name}, {repetitions} samples; standard errors ", end="")
+            print(" ".join(f"{error:.3f}" for error in errors))
+            print(f"  {'':<44}" + "".join(f"{a:>9.2f}" for a in LEVELS))
+            for name, column in zip(names, values.T, strict=True):
+                rates = [float(np.mean(column <= a + 1e-12)) for a in LEVELS]
+                marks = [
+                    "*" if r > a + 3.0 * e else " " for r, a, e in zip(rates, LEVELS, errors, strict=True)
+                ]
+                cells = "".join(f"{r:8.3f}{mark}" for r, mark in zip(rates, marks, strict=True))
+                print(f"  {name:<44}{cells}", flush=True)
+                rows.append(
+                    {"test": name, "predictions": law_name, "n": n, "repetitions": repetitions}
+                    | {f"at_{a:g}": f"{r:.4f}" for r, a in zip(rates, LEVELS, strict=True)}
+                    | {"exceeds": "yes" if "*" in marks else "no"}
+                )
+    exceeding = [row for row in rows if row["exceeds"] == "yes"]
+    print(f"\n{len(exceeding)} of {len(rows)} rows exceed a level by more than three standard errors:")
+    for row in exceeding:
+        print(f"  {row['test']}, {row['predictions']}, n = {row['n']}")
+    return rows
+
+
+def power(options: argparse.Namespace) -> list[dict[str, Any]]:
+    table: dict[str, dict[str, Any]] = {}
+    for index, (name, (law, curve)) in enumerate(ALTERNATIVES.items()):
+        law_name = next((key for key, value in NULLS.items() if value is law), "uniform")
+        tests = [test for test in chosen(options.only, law_name) if "confidence" not in test]
+        values = simulate(law, curve, (100 + index, POWER_SIZE), options.repetitions, tests, options.jobs)
+        for test, column in zip(tests, values.T, strict=True):
+            table.setdefault(test, {"test": test})[name] = f"{np.mean(column <= 0.05 + 1e-12):.3f}"
+        print(f"{name}: done", flush=True)
+    rows = [{name: row.get(name, "") for name in ("test", *ALTERNATIVES)} for row in table.values()]
+    # what the best test of the table reaches, beyond this one, at worst
+    rates = np.array([[float(row[name] or 0.0) for name in ALTERNATIVES] for row in rows])
+    for row, lost in zip(rows, (rates.max(axis=0) - rates).max(axis=1), strict=True):
+        row["largest loss"] = f"{lost:.3f}"
+    heads = [*ALTERNATIVES, "largest loss"]
+    print(f"\nRejection rates at level .05, n = {POWER_SIZE}, {options.repetitions} samples; ", end="")
+    print(f"standard errors at most {0.5 / np.sqrt(options.repetitions):.3f}")
+    for k, head in enumerate(heads, start=1):
+        print(f"  ({k}) {head}")
+    print(f"  {'':<44}" + "".join(f"{f'({k})':>7}" for k in range(1, len(heads) + 1)))
+    for row in rows:
+        print(f"  {row['test']:<44}" + "".join(f"{row[head]:>7}" for head in heads))
+    return rows
+
+
+def draw_level(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Draw the rate at level .05 of each test, one point for each law and n."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    names = list(dict.fromkeys(row["test"] for row in rows))
+    sizes = sorted({row["n"] for row in rows})
+    figure, ax = plt.subplots(figsize=(8.0, 0.27 * len(names) + 1.4), layout="constrained")
+    ax.axvline(0.05, color="0.3", lw=1)
+    for k, (n, marker) in enumerate(zip(sizes, "ov^sDP", strict=False)):
+        points = [row for row in rows if row["n"] == n]
+        offset = 0.16 * (k - (len(sizes) - 1) / 2)
+        ax.plot(
+            [float(row["at_0.05"]) for row in points],
+            [names.index(row["test"]) + offset for row in points],
+            marker,
+            ms=4,
+            mfc="none",
+            color=str(0.65 - 0.6 * k / max(len(sizes) - 1, 1)),
+            label=f"n = {n}",
+        )
+    ax.set_yticks(range(len(names)), names)
+    ax.invert_yaxis()
+    ax.grid(axis="y", color="0.92", lw=0.6)
+    ax.set_axisbelow(True)
+    ax.set_xlabel("rejection rate under the null hypothesis, level 0.05")
+    ax.legend(fontsize="small")
+    figure.savefig(path, dpi=120)
+
+
+def draw_power(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Draw the table of power as shaded cells with their numbers."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    heads = list(ALTERNATIVES)
+    values = np.array([[float(row[head]) if row[head] else np.nan for head in heads] for row in rows])
+    figure, ax = plt.subplots(figsize=(10.0, 0.27 * len(rows) + 2.0), layout="constrained")
+    ax.imshow(values, cmap="Greys", vmin=0, vmax=1.25, aspect="auto")
+    for i, row in enumerate(values):
+        for j, value in enumerate(row):
+            if np.isfinite(value):
+                color = "white" if value > 0.75 else "black"
+                weight = "bold" if value >= np.nanmax(values[:, j]) - 0.03 else "normal"
+                text = f"{value:.2f}"
+                ax.text(j, i, text, ha="center", va="center", fontsize=7, color=color, weight=weight)
+    ax.set_xticks(range(len(heads)), heads, rotation=35, ha="right")
+    ax.set_yticks(range(len(rows)), [row["test"] for row in rows])
+    figure.savefig(path, dpi=120)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", nargs="?", choices=["level", "power"])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[50, 200, 1000, 10_000])
+    parser.add_argument("--repetitions", type=int, default=1000)
+    parser.add_argument("--only", nargs="+", default=[])
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--csv", type=Path)
+    parser.add_argument("--figure", type=Path)
+    parser.add_argument("--smoke", action="store_true")
+    options = parser.parse_args(arguments)
+    if options.smoke:
+        options.sizes, options.repetitions = [50], 2
+    elif options.what is None:
+        parser.error("say what to measure: level or power")
+    for what, measure, draw in (("level", level, draw_level), ("power", power, draw_power)):
+        if options.what not in (what, None):
+            continue
+        rows = measure(options)
+        if options.csv:
+            options.csv.parent.mkdir(parents=True, exist_ok=True)
+            with options.csv.open("w", newline="", encoding="utf-8") as file:
+                writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
+                writer.writeheader()
+                writer.writerows(rows)
+        if options.figure:
+            options.figure.parent.mkdir(parents=True, exist_ok=True)
+            draw(options.figure, rows)
+
+
+if __name__ == "__main__":
+    main()
