@@ -8,7 +8,14 @@ from scipy.special import expit, logit
 from sklearn.metrics import brier_score_loss
 
 from sklearn_calib.inference import confidence_interval
-from sklearn_calib.metrics import cutoff_calibration_error, expected_calibration_error, smooth_ece
+from sklearn_calib.metrics import (
+    cutoff_calibration_error,
+    decision_risk_gap,
+    expected_calibration_error,
+    logit_smoothed_ece,
+    smooth_calibration_error,
+    smooth_ece,
+)
 
 
 def sample(n=400, slope=1.0, seed=0):
@@ -114,6 +121,55 @@ def test_balanced_and_tiny_samples():
     assert 0 < balanced.high < 0.3
     single = confidence_interval(cutoff_calibration_error, [1], [0.4], random_state=0)
     assert 0 <= single.low <= single.high <= 1
+
+
+EVERY_METRIC = [
+    smooth_ece,
+    partial(smooth_ece, bandwidth=0.1),
+    logit_smoothed_ece,
+    partial(logit_smoothed_ece, noise="uniform"),
+    cutoff_calibration_error,
+    smooth_calibration_error,
+    partial(smooth_calibration_error, n_cells=64),
+    expected_calibration_error,
+    partial(expected_calibration_error, strategy="quantile", norm="max"),
+    partial(expected_calibration_error, norm="l2", debias=True),
+    decision_risk_gap,
+    partial(decision_risk_gap, threshold=0.1),
+]
+RNG = np.random.default_rng(0)
+SAMPLES = {
+    "one": ([1], [0.4]),
+    "one, saturated": ([0], [1.0]),
+    "two, alike": ([0, 1], [0.5, 0.5]),
+    "three": ([0, 1, 1], [0.1, 0.6, 0.7]),
+    "five, one label": ([1, 1, 1, 1, 1], [0.1, 0.2, 0.3, 0.9, 1.0]),
+    "right and saturated": ([0, 1, 1, 0], [0.0, 1.0, 1.0, 0.0]),
+    "wrong and saturated": ([1, 0, 1, 0], [0.0, 1.0, 1.0, 0.0]),
+    "constant": (RNG.integers(0, 2, 30), np.full(30, 0.3)),
+    "no events": (np.zeros(30, dtype=int), RNG.random(30) / 100),
+    "ties": (RNG.integers(0, 2, 40), RNG.random(40).round(1)),
+    "all kinds": (RNG.integers(0, 2, 25), np.r_[RNG.random(10), np.zeros(5), np.ones(5), np.full(5, 0.5)]),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("metric", EVERY_METRIC)
+def test_every_sample_has_an_interval(metric, name):
+    for method in ("inversion", "percentile"):
+        interval = confidence_interval(metric, *SAMPLES[name], method=method, n_resamples=20, random_state=0)
+        assert interval.estimate == pytest.approx(metric(*SAMPLES[name]), rel=1e-8)
+        assert 0 <= interval.low <= interval.high <= 1
+        assert np.isnan(interval.null_mean) == (method == "percentile")
+
+
+def test_bandwidth_that_depends_on_the_size_is_fixed():
+    y, p = sample(n=120)
+    options = {"n_resamples": 20, "random_state": 0}
+    fixed = partial(logit_smoothed_ece, bandwidth=120 ** (-1 / 3))
+    assert confidence_interval(logit_smoothed_ece, y, p, **options) == confidence_interval(
+        fixed, y, p, **options
+    )
 
 
 @pytest.mark.parametrize(
