@@ -33,6 +33,8 @@ def result_html(
     title: str,
     pairs: Iterable[tuple[str, str]],
     tables: Iterable[tuple[str, Sequence[Any]]] = (),
+    *,
+    unfolded: bool = False,
 ) -> str:
     """Return a result as a block of HTML.
 
@@ -43,8 +45,10 @@ def result_html(
     pairs : iterable of (label, value)
         Texts, one line each. A value that is empty is left out.
     tables : iterable of (caption, rows)
-        Tables, folded up at first. Rows that are instances of one dataclass have its fields as columns, other
-        rows are shown by their text. An empty table is left out.
+        Tables, folded up at first. Rows that are dicts have their keys as columns, instances of one dataclass
+        its fields; other rows are shown by their text. An empty table is left out.
+    unfolded : bool
+        Whether the tables are open at first.
 
     Returns
     -------
@@ -57,19 +61,22 @@ def result_html(
         for label, value in pairs
         if value
     )
-    folded = "".join(_folded(caption, rows) for caption, rows in tables if rows)
+    folded = "".join(_folded(caption, rows, unfolded) for caption, rows in tables if rows)
     return (
         f'<div style="{_BLOCK}"><div style="font-weight:600;">{escape(title)}</div>'
         f'<table style="{_TABLE}"><tbody>{lines}</tbody></table>{folded}</div>'
     )
 
 
-def _folded(caption: str, rows: Sequence[Any]) -> str:
+def _folded(caption: str, rows: Sequence[Any], unfolded: bool) -> str:
     """Return a table behind a line that opens it."""
     kind = type(rows[0])
     if is_dataclass(kind) and all(type(row) is kind for row in rows):
         names = [item.name for item in fields(kind)]
         cells = [[_text(getattr(row, name)) for name in names] for row in rows[:MOST_ROWS]]
+    elif kind is dict:
+        names = list(rows[0])
+        cells = [[_text(value) for value in row.values()] for row in rows[:MOST_ROWS]]
     else:
         names, cells = [], [[_text(row)] for row in rows[:MOST_ROWS]]
     head = "".join(f'<th scope="col" style="{_HEAD}">{escape(name)}</th>' for name in names)
@@ -82,7 +89,8 @@ def _folded(caption: str, rows: Sequence[Any]) -> str:
     rest = len(rows) - len(cells)
     more = f'<div style="opacity:.7;">and {rest} more</div>' if rest else ""
     return (
-        '<details style="margin-top:.3em;"><summary style="cursor:pointer;opacity:.85;">'
+        f'<details{" open" if unfolded else ""} style="margin-top:.3em;">'
+        '<summary style="cursor:pointer;opacity:.85;">'
         f'{escape(caption)}</summary><table style="{_TABLE}">'
         + (f'<thead><tr style="{_PLAIN}">{head}</tr></thead>' if head else "")
         + f"<tbody>{body}</tbody></table>{more}</details>"

@@ -14,8 +14,10 @@ from sklearn_calib.inference import (
     CoxTest,
     CutoffTest,
     TCal,
+    compare_models,
     confidence_interval,
     null_floor,
+    paired_test,
 )
 from sklearn_calib.metrics import (
     cutoff_calibration_error,
@@ -186,3 +188,25 @@ def test_rows_of_any_kind():
     assert page.folded[0] == ["count", "share"]
     assert page.folded[1] == ["100000", "0.3333"]
     assert ("and 7 more", True) in page.texts
+
+
+def test_comparisons():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.05, 0.95, 120)
+    y = (rng.random(120) < p).astype(int)
+    models = {"plain": p, EVIL: p**2, "flat": np.full(120, 0.5)}
+    result = compare_models(expected_calibration_error, y, models, n_resamples=39, random_state=0)
+    page = Page(result._repr_html_())
+    text = " ".join(data for data, _ in page.texts)
+    assert "script" not in page.tags
+    assert ("open", None) in page.attributes
+    for name in models:
+        assert name in text
+    for pair in result.pairs:
+        assert f"{pair.adjusted_pvalue:.4g}" in text
+    found = result.pairs[0].comparison
+    text = " ".join(data for data, _ in Page(found._repr_html_()).texts)
+    for value in (found.value_a, found.value_b, found.difference, found.low, found.high):
+        assert f"{value:.4f}" in text
+    swapped = paired_test(expected_calibration_error, y, p, p**2, method="swap", n_resamples=39)
+    assert "without noise" not in swapped._repr_html_()

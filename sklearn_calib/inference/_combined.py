@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._null import draw_positives
-from sklearn_calib._validation import BinarySample, check_generator, check_integer, check_option
+from sklearn_calib._validation import (
+    BinarySample,
+    check_generator,
+    check_integer,
+    check_option,
+    check_positive,
+)
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._cox import CoxTest
 from sklearn_calib.inference._cutoff_test import CutoffTest
@@ -29,7 +35,7 @@ __all__ = ["CombinedTest", "TestComponent"]
 
 Array = NDArray[np.float64]
 
-_DEFAULT = ("tcal", "cutoff", "intercept", "slope")
+_DEFAULT = ("tcal", "intercept", "slope")
 _METHODS = ("monte_carlo", "asymptotic")
 
 
@@ -56,19 +62,23 @@ class TestComponent:
 
 
 class CombinedTest(CalibrationTest):
-    """Test of calibration that is sensitive to waves, to intervals, to shift and to slope at once.
+    """Test of calibration that is sensitive to waves, to bumps, to shift and to slope at once.
 
-    No single test is best against everything: see the table of the user guide. This one computes several
-    statistics on the same redrawn outcomes, and compares the smallest of their p-values with its own null
-    distribution. Strong correlation between the components therefore costs nothing, and the level is exact.
+    No single test is best against everything. This one computes several statistics on the same redrawn
+    outcomes, and compares the smallest of their p-values, each divided by its share of the level, with its
+    own null distribution. Strong correlation between the components therefore costs nothing, and the level is
+    exact. Half of the level is for T-Cal, which sees any shape, the rest for the common special cases.
 
     Parameters
     ----------
-    components : sequence of str, default=("tcal", "cutoff", "intercept", "slope")
+    components : sequence of str, default=("tcal", "intercept", "slope")
         What is combined, at least one of: "tcal", the largest standardised T of all scales (:class:`TCal`);
         "cutoff", the range of the residual walk (:class:`CutoffTest`); "intercept" and "slope", the score
         tests of the logistic recalibration (:class:`CoxTest`): the second is that of a slope where the
         intercept is free; "spiegelhalter", the squared z (:class:`SpiegelhalterTest`).
+    shares : sequence of float or None, default=None
+        How much of the level is spent on each component: positive numbers, in proportion. None spends half of
+        it on "tcal", if it is among several, and the rest in equal parts.
     method : {"monte_carlo", "asymptotic"}, default="monte_carlo"
         "monte_carlo": outcomes are redrawn from the predictions, which is exact for any n. "asymptotic": the
         asymptotic p-values of the component tests, combined by Bonferroni, for large n.
@@ -82,7 +92,7 @@ class CombinedTest(CalibrationTest):
     result_ : CalibrationTestResult
         The result on the data given to ``fit``, with a :class:`TestComponent` for each component.
     statistic_, pvalue_ : float
-        Its statistic, the smallest p-value of a component, and its p-value.
+        Its statistic, the smallest p-value of a component over its share, and its p-value.
     classes_ : ndarray
         The sorted labels seen by ``fit``.
     n_features_in_ : int
@@ -93,8 +103,9 @@ class CombinedTest(CalibrationTest):
     With residual sums R_g, variances v_g = w_g p_g (1 - p_g) and x = logit(p), centred at its mean with
     weights v, the score statistics are (sum R)^2 / sum v and (sum R x)^2 / sum v x^2. The p-value of a
     component is (1 + #{T* >= T}) / (1 + n_resamples); so is that of every draw among the others and the
-    sample, and the p-value of the test is the share of draws, and sample, whose smallest one is at most that
-    of the sample. Ties go by the largest statistic. ``estimate`` is the cutoff calibration error.
+    sample. With shares that sum to 1, the p-value of the test is the fraction of draws, and sample, whose
+    smallest p-value over share is at most that of the sample. Ties go by the largest statistic. ``estimate``
+    is the cutoff calibration error.
 
     Cost: one sort, and O(n) for each redrawn sample.
 
@@ -113,11 +124,13 @@ class CombinedTest(CalibrationTest):
     def __init__(
         self,
         components: Sequence[str] = _DEFAULT,
+        shares: Sequence[float] | None = None,
         method: str = "monte_carlo",
         n_resamples: int = 999,
         random_state: Any = None,
     ) -> None:
         self.components = components
+        self.shares = shares
         self.method = method
         self.n_resamples = n_resamples
         self.random_state = random_state
@@ -132,6 +145,14 @@ class CombinedTest(CalibrationTest):
             check_option(name, "components", tuple(_COMPONENTS))
         if len(set(self.components)) < len(self.components):
             raise ValueError(f"components names a test twice: {list(self.components)}.")
+        if self.shares is not None:
+            if len(self.shares) != len(self.components):
+                raise ValueError(
+                    f"shares must hold one positive number for each of the {len(self.components)} "
+                    f"components, got {self.shares!r}."
+                )
+            for share in self.shares:
+                check_positive(share, "shares")
         check_option(self.method, "method", _METHODS)
         check_integer(self.n_resamples, "n_resamples")
         if not isinstance(self.random_state, np.random.RandomState):
@@ -141,23 +162,26 @@ class CombinedTest(CalibrationTest):
         # groups of ties, in sorted order
         scales = BinaryScales(sample, None, ties=True)
         names = list(self.components)
+        shares = self._shares()
         if self.method == "monte_carlo":
             parts = [_COMPONENTS[name](scales) for name in names]
             draws = self._draw(scales.grouped, parts)
-            statistic, pvalue, null, own = combine_draws(draws, "min-p")
+            statistic, pvalue, null, own = combine_draws(draws, "min-p", shares)
             observed, method = draws.observed, f"{self.n_resamples} label draws"
+            # a smallest p-value over its share is a Bonferroni p-value
+            null = None if null is None else np.minimum(null, 1.0)
         else:
             results = [_TESTS[name]._test_sample(sample) for name in names]
             observed = np.array([result.statistic for result in results])
             own = np.array([result.pvalue for result in results])
-            statistic, null, method = float(own.min()), None, "asymptotic, Bonferroni"
-            pvalue = min(1.0, len(names) * statistic)
-        decided = names[int(own.argmin())]
+            statistic, null, method = float((own / shares).min()), None, "asymptotic, Bonferroni"
+            pvalue = min(1.0, statistic)
+        decided = names[int((own / shares).argmin())]
         walk = CutoffTest("asymptotic")._test_sample(sample)
         return CalibrationTestResult(
             test="combined test",
             null_hypothesis="P(Y = 1 | p) = p",
-            statistic=statistic,
+            statistic=min(1.0, statistic),
             pvalue=pvalue,
             estimate=walk.estimate,
             method=f"{method}, smallest of {len(names)}",
@@ -170,6 +194,17 @@ class CombinedTest(CalibrationTest):
             reason=f"decided by {decided}",
             tail="lower",
         )
+
+    def _shares(self) -> Array:
+        """Return the shares of the level; they sum to 1."""
+        if self.shares is not None:
+            shares = np.array(self.shares, dtype=np.float64)
+        else:
+            shares = np.ones(len(self.components))
+            if "tcal" in self.components:
+                shares[list(self.components).index("tcal")] = max(1, len(shares) - 1)
+        out: Array = shares / shares.sum()
+        return out
 
     def _draw(self, grouped: GroupedOutcomes, parts: "list[Statistic]") -> Draws:
         """Return the statistics of the sample, and of samples with redrawn outcomes."""

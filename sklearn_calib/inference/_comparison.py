@@ -6,6 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib._html import result_html
 from sklearn_calib._validation import check_fraction, check_generator, check_integer, check_option
 from sklearn_calib.inference._paired_draws import (
     HalfSamples,
@@ -88,6 +89,24 @@ class PairedComparison:
             )
         lines.append(f"p-value {self.pvalue:.3g} ({self.alternative}, {self.method}, n = {self.n_samples})")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        without_noise = ""
+        if not np.isnan(self.corrected_difference):
+            without_noise = (
+                f"{self.corrected_difference:.4f} [{self.low:.4f}, {self.high:.4f}] "
+                f"({100 * self.confidence:g}% confidence)"
+            )
+        return result_html(
+            "paired comparison",
+            [
+                ("model a", f"{self.value_a:.4f} (if calibrated {self.floor_a:.4f})"),
+                ("model b", f"{self.value_b:.4f} (if calibrated {self.floor_b:.4f})"),
+                ("a - b", f"{self.difference:.4f}"),
+                ("without noise", without_noise),
+                ("p-value", f"{self.pvalue:.3g} ({self.alternative}, {self.method}, n = {self.n_samples})"),
+            ],
+        )
 
 
 def paired_test(

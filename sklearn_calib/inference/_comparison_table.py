@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib._html import result_html
 from sklearn_calib._validation import check_fraction, check_generator, check_integer, check_option
 from sklearn_calib.inference._comparison import (
     PairedComparison,
@@ -166,6 +167,20 @@ class ModelComparison:
             )
         footer = f"{self.method}, n = {self.n_samples}"
         return "\n\n".join([_aligned(models), _aligned(tests), footer])
+
+    def _repr_html_(self) -> str:
+        return result_html(
+            "comparison of models",
+            [
+                ("best set", ", ".join(self.best_set)),
+                ("reference", self.reference or ""),
+                ("correction", self.correction),
+                ("confidence", f"{100 * self.confidence:g}%"),
+                ("method", f"{self.method}, n = {self.n_samples}"),
+            ],
+            [("models", self.rows), ("tests", self.pairs_to_rows())],
+            unfolded=True,
+        )
 
 
 def compare_models(

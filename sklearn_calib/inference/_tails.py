@@ -1,4 +1,4 @@
-"""Laws that the classical tests share: tail probabilities, never 1 - cdf where small and never 0; densities."""
+"""Laws that the classical tests share: densities, and tail probabilities, never 1 - cdf and never 0."""
 
 import math
 import re

@@ -311,12 +311,15 @@ def _bin_terms(s: Array, q: Array, count: Array, a: Array, v2: Array) -> tuple[A
     return x, w, a * inverse
 
 
-def combine_draws(draws: Draws, combine: str) -> tuple[float, float, Array | None, Array]:
+def combine_draws(
+    draws: Draws, combine: str, weights: Array | None = None
+) -> tuple[float, float, Array | None, Array]:
     """Return statistic, p-value, the statistic of each draw (None if unknown), and the p-value of each scale.
 
     "single": the only scale; "max": the largest z; "min-p": the smallest p-value, where that of every draw is
     its rank among draws and observed sample, ties decided by the largest z at the scales that attain it;
-    "bonferroni": the smallest p-value, to be multiplied by the number of scales.
+    "bonferroni": the smallest p-value, to be multiplied by the number of scales. With ``weights``, p-values
+    are divided by them before the smallest one is taken.
     """
     n_draws, n_scales = draws.drawn.shape
     slack = _TIE * (np.abs(draws.observed) + draws.deviation)
@@ -329,14 +332,15 @@ def combine_draws(draws: Draws, combine: str) -> tuple[float, float, Array | Non
         largest = float(draws.observed_z.max())
         drawn = draws.drawn_z.max(axis=1)
         return largest, monte_carlo_pvalue(largest, drawn, _TIE * (1.0 + abs(largest))), drawn, scale_p
-    smallest = float(scale_p.min())
+    weight = np.ones(n_scales) if weights is None else weights
+    smallest = float((scale_p / weight).min())
     if combine == "bonferroni":
         return smallest, smallest, None, scale_p
     every_p = np.empty((n_draws + 1, n_scales))
     for k in range(n_scales):
         every = np.append(draws.drawn[:, k], draws.observed[k])
         fewer = np.searchsorted(np.sort(every), every - slack[k])
-        every_p[:, k] = (n_draws + 1 - fewer) / (n_draws + 1)
+        every_p[:, k] = (n_draws + 1 - fewer) / (n_draws + 1) / weight[k]
     every_z = np.vstack((draws.drawn_z, draws.observed_z))
     least = every_p.min(axis=1)
     largest_z = np.where(every_p == least[:, np.newaxis], every_z, -np.inf).max(axis=1)

@@ -64,13 +64,11 @@ def test_level_is_exact_over_all_labels():
         chance.append(np.where(y == 1, p, 1 - p).prod())
         # as many draws as make the smallest p-value 1/20
         rejected.append(
-            np.mean(
-                [CombinedTest(n_resamples=19, random_state=s).test(y, p).pvalue <= 0.1 for s in range(12)]
-            )
+            np.mean([CombinedTest(n_resamples=19, random_state=s).test(y, p).pvalue <= 0.1 for s in range(8)])
         )
     level = np.dot(chance, rejected)
-    # 768 independent tests, weighted by chances of at most .06
-    assert 0.02 < level < 0.1 + 3 * np.sqrt(0.09 * np.square(chance).sum() / 12)
+    # 512 independent tests, weighted by chances of at most .06
+    assert 0.02 < level < 0.1 + 3 * np.sqrt(0.09 * np.square(chance).sum() / 8)
 
 
 @pytest.mark.parametrize("method", ["monte_carlo", "asymptotic"])
@@ -102,12 +100,34 @@ def test_power_against_everything(method, name, curve):
     y = (rng.random(4000) < curve(p)).astype(int)
     result = CombinedTest(method=method, n_resamples=199, random_state=0).test(y, p)
     assert result.rejects(0.01)
-    assert next(c.pvalue for c in result.scales if c.name == name) <= 0.01
+    parts = CombinedTest(ALL, method=method, n_resamples=199, random_state=0).test(y, p).scales
+    assert next(c.pvalue for c in parts if c.name == name) <= 0.01
+
+
+def test_shares():
+    y, p = _properties.sample(300, power=1.3)
+    test = CombinedTest(ALL, n_resamples=299, random_state=0)
+    default = test.test(y, p)
+    # T-Cal as much as all others
+    same = CombinedTest(ALL, (4, 1, 1, 1, 1), n_resamples=299, random_state=0).test(y, p)
+    assert same.pvalue == default.pvalue
+    assert default.statistic == pytest.approx(
+        min(c.pvalue / (0.5 if c.name == "tcal" else 0.125) for c in default.scales)
+    )
+    # nearly all of the level for one component
+    only = CombinedTest(ALL, (1e-9, 1, 1e-9, 1e-9, 1e-9), n_resamples=299, random_state=0).test(y, p)
+    assert only.pvalue == pytest.approx(only.scales[1].pvalue)
+    bonferroni = CombinedTest(ALL, (4, 1, 1, 1, 1), method="asymptotic").test(y, p)
+    assert bonferroni.pvalue == pytest.approx(
+        min(1, min(c.pvalue / (0.5 if c.name == "tcal" else 0.125) for c in bonferroni.scales))
+    )
 
 
 @pytest.mark.parametrize(
     ("options", "error", "named"),
     [
+        ({"shares": (1, 1)}, ValueError, "shares"),
+        ({"shares": (1, 0, 1)}, ValueError, "shares"),
         ({"components": "tcal"}, ValueError, "components"),
         ({"components": ()}, ValueError, "components"),
         ({"components": ("tcal", "tcal")}, ValueError, "twice"),
