@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from inspect import signature
 from itertools import combinations
 from typing import Any, Literal
 
@@ -17,7 +18,8 @@ from sklearn_calib.inference._comparison import (
     halves_test,
     swap_test,
 )
-from sklearn_calib.inference._paired_draws import HalfSamples, check_rows
+from sklearn_calib.inference._intervals import confidence_interval
+from sklearn_calib.inference._paired_draws import HalfSamples, PairedRows, check_rows
 from sklearn_calib.inference._redraw import Metric, check_metric
 
 __all__ = ["ModelComparison", "ModelPair", "ModelSummary", "adjust_pvalues", "compare_models"]
@@ -40,7 +42,8 @@ class ModelSummary:
     corrected : float
         The metric without what noise adds to it; NaN for ``method="swap"``.
     low, high : float
-        Confidence interval of the metric in the population; NaN for ``method="swap"``.
+        Confidence interval of the metric in the population: that of :func:`confidence_interval` for binary
+        calibration errors that take weights, else by half-samples; NaN for ``method="swap"``.
     in_best_set : bool
         Whether no test found it worse than another model.
     """
@@ -289,16 +292,21 @@ def compare_models(
         tested = [(k, base) for k in range(len(names)) if k != base]
 
     values = [checked.value(metric, k) for k in range(len(names))]
+    halves = None
     if method_used == "half-sampling":
         halves = HalfSamples.draw(metric, checked, n_resamples, generator)
         contrasts = [halves_test(halves, a, b, confidence, "two-sided") for a, b in tested]
         corrected = halves.root(halves.corrected).tolist()
-        intervals = [halves.interval(k, confidence) for k in range(len(names))]
     else:
         contrasts = [swap_test(metric, checked, a, b, n_resamples, generator, "two-sided") for a, b in tested]
         corrected = [np.nan] * len(names)
-        intervals = [(np.nan, np.nan)] * len(names)
     floors = [checked.floor(metric, k, generator) for k in range(len(names))]
+    intervals = [
+        (np.nan, np.nan)
+        if halves is None
+        else _interval_of_one(metric, checked, halves, k, confidence, generator)
+        for k in range(len(names))
+    ]
     adjusted = adjust_pvalues(np.array([contrast.pvalue for contrast in contrasts]), correction)
     pairs = []
     worse = set()
@@ -330,6 +338,31 @@ def compare_models(
         method=method_used,
         n_samples=n,
     )
+
+
+def _interval_of_one(
+    metric: Metric,
+    rows: PairedRows,
+    halves: HalfSamples,
+    model: int,
+    confidence: float,
+    generator: np.random.Generator,
+) -> tuple[float, float]:
+    """Return the interval of one model: test inversion for binary calibration errors, else half-samples."""
+    if halves.is_average or rows.predictions[model].ndim > 1 or not _takes_weights(metric):
+        return halves.interval(model, confidence)
+    found = confidence_interval(
+        metric, rows.y, rows.predictions[model], confidence=confidence, pos_label=1, random_state=generator
+    )
+    return found.low, found.high
+
+
+def _takes_weights(metric: Metric) -> bool:
+    try:
+        parameters = signature(metric).parameters
+    except (TypeError, ValueError):
+        return False
+    return "sample_weight" in parameters
 
 
 def adjust_pvalues(pvalues: NDArray[np.float64], correction: str) -> NDArray[np.float64]:

