@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._isotonic import fit_isotonic
-from sklearn_calib._validation import check_option
+from sklearn_calib._validation import check_fraction, check_option
 from sklearn_calib.calibrators._certificate import MonotoneCalibrator
 
 __all__ = ["IsotonicCalibrator"]
@@ -13,6 +13,7 @@ __all__ = ["IsotonicCalibrator"]
 Array = NDArray[np.float64]
 
 _INTERPOLATIONS = ("linear", "step")
+_CLIPS = ("auto",)
 
 
 class IsotonicCalibrator(MonotoneCalibrator):
@@ -30,15 +31,21 @@ class IsotonicCalibrator(MonotoneCalibrator):
         The map between blocks. "linear" joins the last score of a block to the first of the next, as
         scikit-learn's ``IsotonicRegression`` does; "step" keeps the value of the lower block. Both agree on
         the training scores, and both are constant outside their range.
+    clip : None, "auto" or float, default=None
+        What becomes of blocks whose event frequency is exactly 0 or 1, for which a single contradiction makes
+        the log loss infinite. None: nothing, so that the map is that of scikit-learn. "auto": a block of
+        weight :math:`N` gets what Laplace's rule of succession gives, :math:`1/(N+2)` in the place of 0 and
+        :math:`(N+1)/(N+2)` in the place of 1, or the value of the next block where that is nearer; no other
+        value changes. A number: all values are moved into [``clip``, 1 - ``clip``].
 
     Attributes
     ----------
     X_thresholds_ : ndarray of shape (n_thresholds,)
         First and last score of each block, strictly increasing.
     y_thresholds_ : ndarray of shape (n_thresholds,)
-        Event frequency of the block of each threshold, non-decreasing.
+        Value of the map in the block of each threshold, non-decreasing: the event frequency, unless clipped.
     training_cutoff_error_ : float
-        Cutoff calibration error of the fitted map on the training rows: 0 up to rounding.
+        Cutoff calibration error of the fitted map on the training rows: 0 up to rounding, unless clipped.
     training_event_rate_ : float
         Weighted frequency of ``classes_[1]`` among the training rows.
     training_size_ : float
@@ -58,6 +65,11 @@ class IsotonicCalibrator(MonotoneCalibrator):
     -----
     O(n log n), for the sort of the scores.
 
+    A clipped map is monotone, so that its certificate is valid; but it no longer meets the event frequency of
+    its extreme blocks, and the certificate grows by that. With "auto" a block of weight :math:`N` of
+    :math:`n` adds less than :math:`1/n` to ``training_cutoff_error_``, at most :math:`2/n` in all; with a
+    number, a block of frequency 0 adds :math:`N/n` times that number.
+
     References
     ----------
     .. [1] Zadrozny, Elkan (2002). Transforming classifier scores into accurate multiclass probability
@@ -71,35 +83,61 @@ class IsotonicCalibrator(MonotoneCalibrator):
     >>> calibrator = IsotonicCalibrator().fit([0.1, 0.2, 0.3, 0.4], [0, 1, 0, 1])
     >>> calibrator.transform([0.1, 0.25, 0.35])
     array([0.  , 0.5 , 0.75])
+    >>> clipped = IsotonicCalibrator(clip="auto").fit([0.1, 0.2, 0.3, 0.4], [0, 1, 0, 1])
+    >>> clipped.transform([0.1, 0.25, 0.4])
+    array([0.33333333, 0.5       , 0.66666667])
     """
 
     X_thresholds_: Array
     y_thresholds_: Array
 
-    def __init__(self, interpolation: str = "linear") -> None:
+    def __init__(self, interpolation: str = "linear", clip: str | float | None = None) -> None:
         self.interpolation = interpolation
+        self.clip = clip
 
     def _check_parameters(self) -> None:
         check_option(self.interpolation, "interpolation", _INTERPOLATIONS)
+        if isinstance(self.clip, str):
+            check_option(self.clip, "clip", _CLIPS)
+        elif self.clip is not None and check_fraction(self.clip, "clip") >= 0.5:
+            raise ValueError(f"clip must be less than 1/2, got {self.clip!r}.")
 
     def _score_kind(self) -> str:
         return "score"
 
     def _fit_monotone(self, grouped: GroupedOutcomes) -> None:
-        self.X_thresholds_, self.y_thresholds_ = isotonic_thresholds(grouped)
+        self.X_thresholds_, self.y_thresholds_ = isotonic_thresholds(grouped, self.clip)
 
     def _map_scores(self, scores: Array) -> Array:
         step = self.interpolation == "step"
         return interpolate_blocks(self.X_thresholds_, self.y_thresholds_, scores, step)
 
 
-def isotonic_thresholds(grouped: GroupedOutcomes) -> tuple[Array, Array]:
+def isotonic_thresholds(grouped: GroupedOutcomes, clip: str | float | None = None) -> tuple[Array, Array]:
     """Return first and last score of each block of the isotonic fit, once if equal, and the values there."""
     blocks = fit_isotonic(grouped)
+    value = blocks.value
+    if clip == "auto":
+        value = _move_from_ends(value, blocks.weight)
+    elif clip is not None:
+        value = np.clip(value, float(clip), 1.0 - float(clip))
     thresholds = np.column_stack([blocks.lower, blocks.upper]).ravel()
-    values = np.repeat(blocks.value, 2)
+    values = np.repeat(value, 2)
     keep = np.append(True, thresholds[1:] > thresholds[:-1])
     return thresholds[keep], values[keep]
+
+
+def _move_from_ends(value: Array, weight: Array) -> Array:
+    """Return increasing frequencies, those that are 0 or 1 replaced by Laplace's rule up to the next."""
+    never, always = value == 0.0, value == 1.0
+    between = value[~never & ~always]
+    moved = value.copy()
+    if never.any():
+        moved[never] = min([1.0 / (float(weight[never].sum()) + 2.0), *between[:1]])
+    if always.any():
+        total = float(weight[always].sum())
+        moved[always] = max([(total + 1.0) / (total + 2.0), *between[-1:]])
+    return moved
 
 
 def interpolate_blocks(x: Array, value: Array, scores: Array, step: bool = False) -> Array:

@@ -40,6 +40,8 @@ class CalibratorCase:
 CALIBRATORS = [
     CalibratorCase("isotonic", IsotonicCalibrator),
     CalibratorCase("isotonic_step", partial(IsotonicCalibrator, interpolation="step"), flip=False),
+    CalibratorCase("isotonic_clip_auto", partial(IsotonicCalibrator, clip="auto")),
+    CalibratorCase("isotonic_clip", partial(IsotonicCalibrator, clip=0.01)),
     CalibratorCase("platt", PlattCalibrator, strict=True),
     CalibratorCase("platt_identity", partial(PlattCalibrator, link="identity"), strict=True),
     CalibratorCase("modified_platt", ModifiedPlattCalibrator, strict=True),
