@@ -7,6 +7,7 @@ from sklearn_calib.calibrators._modified_platt import ModifiedPlattCalibrator
 from sklearn_calib.calibrators._multiclass import OneVsRestCalibrator
 from sklearn_calib.calibrators._platt import PlattCalibrator
 from sklearn_calib.calibrators._temperature import TemperatureCalibrator
+from sklearn_calib.calibrators._venn_abers import VennAbersCalibrator
 
 __all__ = [
     "BaseCalibrator",
@@ -16,4 +17,5 @@ __all__ = [
     "OneVsRestCalibrator",
     "PlattCalibrator",
     "TemperatureCalibrator",
+    "VennAbersCalibrator",
 ]

@@ -15,6 +15,7 @@ from sklearn_calib.calibrators import (
     OneVsRestCalibrator,
     PlattCalibrator,
     TemperatureCalibrator,
+    VennAbersCalibrator,
 )
 
 
@@ -49,6 +50,8 @@ CALIBRATORS = [
     CalibratorCase(
         "modified_platt_isotonic", partial(ModifiedPlattCalibrator, tolerance=0.0, fallback="isotonic")
     ),
+    CalibratorCase("venn_abers", VennAbersCalibrator),
+    CalibratorCase("venn_abers_brier", partial(VennAbersCalibrator, merge="brier")),
     CalibratorCase("temperature", TemperatureCalibrator, strict=True, multiclass=True),
     # log-odds may be any numbers, probabilities too, but then they have no flip symmetry around 1/2
     CalibratorCase(

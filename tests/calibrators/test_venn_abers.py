@@ -1,0 +1,178 @@
+"""Venn-Abers calibration against isotonic regression fitted anew for every test score and label."""
+
+import numpy as np
+import pytest
+from scipy.optimize import isotonic_regression
+from sklearn.isotonic import IsotonicRegression
+from sklearn.linear_model import LogisticRegression
+
+from sklearn_calib import CalibratedClassifier
+from sklearn_calib.calibrators import VennAbersCalibrator
+
+
+def brute_force(scores, y, w, test):
+    """The two fits at each test score, each to the training rows and one more."""
+    found = []
+    for s in test:
+        distinct, place = np.unique(np.append(scores, s), return_inverse=True)
+        weight = np.bincount(place, np.append(w, 1.0))
+        pair = []
+        for label in (0, 1):
+            events = np.bincount(place, np.append(w * y, label))
+            pair.append(isotonic_regression(events / weight, weights=weight).x[distinct == s][0])
+        found.append(pair)
+    return np.array(found).T
+
+
+def places(scores):
+    """Every training score, a point in every gap, and one beyond either end."""
+    distinct = np.unique(scores)
+    return np.concatenate(
+        [[distinct[0] - 1], distinct, (distinct[1:] + distinct[:-1]) / 2, [distinct[-1] + 1]]
+    )
+
+
+def sample(name, n, rng):
+    s = rng.normal(size=n)
+    y = (rng.random(n) < 1 / (1 + np.exp(-2 * s))).astype(int)
+    if name == "ties":
+        s = np.round(s * 3)
+    elif name == "separated":
+        y = (s > 0.3).astype(int)
+    elif name == "reversed":
+        y = (s < 0.3).astype(int)
+    elif name == "noise":
+        y = rng.integers(0, 2, n)
+    y[:2] = [0, 1]
+    return s, y
+
+
+@pytest.mark.parametrize("name", ["plain", "ties", "separated", "reversed", "noise"])
+@pytest.mark.parametrize("weights", ["none", "counts", "real"])
+def test_agrees_with_fitting_anew(name, weights):
+    rng = np.random.default_rng(0)
+    s, y = sample(name, 200, rng)
+    w = {"none": np.ones(200), "counts": rng.integers(1, 5, 200) * 1.0, "real": rng.random(200)}[weights]
+    test = places(s)
+    calibrator = VennAbersCalibrator().fit(s, y, None if weights == "none" else w)
+    found = calibrator.predict_interval(test)
+    np.testing.assert_allclose(found, brute_force(s, y, w, test), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_small_samples_agree_too(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 12))
+    s, y = rng.integers(0, 6, n) * 1.0, rng.integers(0, 2, n)
+    y[:2] = [0, 1]
+    w = rng.integers(1, 4, n) * 1.0
+    test = places(s)
+    found = VennAbersCalibrator().fit(s, y, w).predict_interval(test)
+    np.testing.assert_allclose(found, brute_force(s, y, w, test), rtol=0, atol=1e-14)
+
+
+def test_by_hand():
+    """Scores 1 and 2 with outcomes 0 and 1."""
+    lower, upper = VennAbersCalibrator().fit([1.0, 2.0], [0, 1]).predict_interval([0.0, 1.0, 1.5, 2.0, 3.0])
+    np.testing.assert_allclose(lower, [0, 0, 0, 1 / 2, 1 / 2], rtol=0, atol=1e-15)
+    np.testing.assert_allclose(upper, [1 / 2, 1 / 2, 1, 1, 1], rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize(("merge", "loss"), [("log", "log"), ("brier", "brier")])
+def test_merged_probability_has_the_least_regret(merge, loss):
+    """The two regrets are equal at the merged value, so that moving it makes one of them worse."""
+    rng = np.random.default_rng(3)
+    s, y = sample("plain", 60, rng)
+    # between the ends, where a regret may be infinite
+    test = np.linspace(-0.5, 0.5, 20)
+    calibrator = VennAbersCalibrator(merge).fit(s, y)
+    (lower, upper), p = calibrator.predict_interval(test), calibrator.transform(test)
+
+    def regret(q):
+        if loss == "log":
+            return np.maximum(np.log(upper / q), np.log((1 - lower) / (1 - q)))
+        return np.maximum((1 - q) ** 2 - (1 - upper) ** 2, q**2 - lower**2)
+
+    grid = np.linspace(1e-4, 1 - 1e-4, 4000)
+    best = np.min([regret(q) for q in grid], axis=0)
+    assert (regret(p) <= best + 1e-12).all()
+    assert (regret(p) >= best - 1e-3).all()
+    assert ((lower < p) & (p < upper)).all()
+
+
+@pytest.mark.parametrize("merge", ["log", "brier"])
+def test_never_certain(merge):
+    proba = VennAbersCalibrator(merge).fit(np.arange(1000.0), np.arange(1000) >= 500).transform([-1.0, 2e3])
+    if merge == "log":
+        np.testing.assert_allclose(proba, [1 / 502, 501 / 502], rtol=1e-12)
+    else:
+        np.testing.assert_allclose(proba, [1 / 501 - 0.5 / 501**2, 1 - 1 / 501 + 0.5 / 501**2], rtol=1e-12)
+
+
+def test_steps_are_kept_once_and_contain_the_isotonic_fit():
+    rng = np.random.default_rng(4)
+    s, y = sample("plain", 20_000, rng)
+    calibrator = VennAbersCalibrator().fit(s, y)
+    for thresholds, values in (
+        (calibrator.lower_thresholds_, calibrator.lower_values_),
+        (calibrator.upper_thresholds_, calibrator.upper_values_),
+    ):
+        assert values.shape[0] == thresholds.shape[0] + 1
+        assert (np.diff(thresholds) > 0).all()
+        assert (np.diff(values) > 0).all()
+    lower, upper = calibrator.predict_interval(s)
+    fit = IsotonicRegression().fit(s, y).predict(s)
+    assert (lower <= fit + 1e-12).all()
+    assert (fit <= upper + 1e-12).all()
+
+
+def test_one_of_the_two_is_calibrated():
+    """Theorem 1: E(outcome - p_outcome) = 0 over training and test rows, by enumeration of all labels.
+
+    With three distinct scores in random order and labels of given probabilities, rows are exchangeable.
+    """
+    scores, chance = np.array([0.0, 1.0, 2.0]), np.array([0.3, 0.9, 0.4])
+    total = dict.fromkeys([0, 1], 0.0)
+    gap = {}
+    for code in range(8):
+        y = np.array([code >> k & 1 for k in range(3)])
+        probability = np.prod(np.where(y == 1, chance, 1 - chance))
+        for k in range(3):
+            rest = np.arange(3) != k
+            # by its definition, as a single class cannot be fitted
+            fit = IsotonicRegression().fit(scores, y).predict([scores[k]])[0]
+            if 0 < y[rest].sum() < 2:
+                pair = VennAbersCalibrator().fit(scores[rest], y[rest]).predict_interval([scores[k]])
+                assert pair[y[k]][0] == pytest.approx(fit, abs=1e-15)
+            gap[round(fit, 12)] = gap.get(round(fit, 12), 0.0) + probability / 3 * (y[k] - fit)
+            total[y[k]] += probability / 3
+    assert sum(total.values()) == pytest.approx(1)
+    np.testing.assert_allclose(list(gap.values()), 0, atol=1e-11)
+
+
+def test_average_over_folds_is_near_the_geometric_merge():
+    """What the documentation says about the cross version."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(1500, 2))
+    y = (rng.random(1500) < 1 / (1 + np.exp(-2 * X[:, 0]))).astype(int)
+    model = CalibratedClassifier(LogisticRegression(), VennAbersCalibrator(), ensemble=True).fit(X, y)
+    test = rng.normal(size=(300, 2))
+    pairs = []
+    for pair in model.calibrated_classifiers_:
+        score = pair.estimator.decision_function(test)
+        pairs.append(pair.calibrator.predict_interval(score))
+    lower, upper = np.array(pairs).transpose(1, 0, 2)
+    odds = np.exp(np.mean(np.log(upper) - np.log(1 - lower), axis=0))
+    geometric = np.exp(np.mean(np.log(upper), axis=0))
+    geometric /= geometric + np.exp(np.mean(np.log(1 - lower), axis=0))
+    np.testing.assert_allclose(geometric, odds / (1 + odds), rtol=0, atol=1e-14)
+    mean = np.mean(1 / (1 + (1 - lower) / upper), axis=0)
+    np.testing.assert_allclose(model.predict_proba(test)[:, 1], mean, rtol=0, atol=1e-14)
+    assert np.abs(mean - geometric).max() < 0.03
+
+
+def test_bad_arguments():
+    with pytest.raises(ValueError, match="merge must be one of 'log', 'brier'"):
+        VennAbersCalibrator(merge="mean").fit([0.1, 0.9], [0, 1])
+    with pytest.raises(ValueError, match="X contains NaN"):
+        VennAbersCalibrator().fit([0.1, 0.9], [0, 1]).predict_interval([np.nan])
