@@ -1,6 +1,7 @@
 """p-values of tests as scores: which data the test sees, that scores repeat, and what they are not."""
 
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -263,3 +264,19 @@ def test_says_what_a_pvalue_is_not():
     text = " ".join(PValueScorer.__doc__.split())
     for words in ("no measure of quality", "always predicts the base rate", "BestCalibrated"):
         assert words in text
+
+
+def test_top_label_tests_the_rows_of_each_predicted_class():
+    rng = np.random.default_rng(1)
+    p = rng.dirichlet(np.ones(3), size=200)
+    y = np.array([rng.choice(3, p=row) for row in p])
+    w = rng.integers(0, 3, 200)
+    top = p.argmax(axis=1)
+    pvalues = []
+    for k in range(3):
+        rows = top == k
+        result = CoxTest().test(y[rows] == k, p[rows, k], sample_weight=w[rows])
+        pvalues.append(result.pvalue)
+    model = SimpleNamespace(classes_=np.arange(3), predict_proba=lambda X: p)
+    scorer = PValueScorer(CoxTest(), reduction="top-label")
+    assert scorer(model, p, y, sample_weight=w) == pytest.approx(min(1.0, 3 * min(pvalues)))

@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._binning import quantile_bins, uniform_bins
 from sklearn_calib._core._grouping import group_outcomes
-from sklearn_calib._validation import BinarySample, check_binary, check_integer, check_option
+from sklearn_calib._validation import BinarySample, check_integer, check_option
+from sklearn_calib.metrics._reductions import Reduction, reduced_error
 
 __all__ = ["expected_calibration_error"]
 
@@ -31,6 +32,28 @@ def _bin_sums(sample: BinarySample, n_bins: int, strategy: str) -> tuple[Array, 
     return weight, positives, residuals
 
 
+def _binned_error(sample: BinarySample, n_bins: int, strategy: str, norm: str, debias: bool) -> float:
+    if debias and sample.w is not None and (sample.w != np.rint(sample.w)).any():
+        raise ValueError(
+            "sample_weight must hold whole numbers (repetitions) when debias=True: the correction needs the "
+            "number of observations in each bin."
+        )
+    weight, positives, residual = _bin_sums(sample, n_bins, strategy)
+    gap = residual / weight
+    if norm == "max":
+        return float(np.abs(gap).max())
+    share = weight / weight.sum()
+    if norm == "l1":
+        return float(share @ np.abs(gap))
+    squared = gap**2
+    if debias:
+        many = weight > 1
+        frequency = positives[many] / weight[many]
+        squared[many] -= frequency * (1 - frequency) / (weight[many] - 1)
+        squared[~many] = 0.0
+    return math.sqrt(max(float(share @ squared), 0.0))
+
+
 def expected_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -41,8 +64,10 @@ def expected_calibration_error(
     strategy: Literal["uniform", "quantile"] = "uniform",
     norm: Literal["l1", "l2", "max"] = "l1",
     debias: bool = False,
+    reduction: Reduction = "classwise",
+    labels: ArrayLike | None = None,
 ) -> float:
-    r"""Compute the binned expected calibration error (ECE) of binary predictions.
+    r"""Compute the binned expected calibration error (ECE) of predicted probabilities.
 
     The average gap between event frequency and mean prediction over bins of the prediction. Known to
     everyone and comparable with published numbers, but it depends on the bins and jumps when a prediction
@@ -50,10 +75,12 @@ def expected_calibration_error(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        Labels of two classes.
-    y_proba : array-like of shape (n,), (n, 1) or (n, 2)
-        Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
+    y_true : array-like of shape (n,) or (n, n_labels)
+        Labels of two or more classes; or one column of zeros and ones for each of several labels, over which
+        the error is averaged.
+    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels)
+        Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), of three
+        or more classes in sorted order, or of each label.
     sample_weight : array-like of shape (n,), default=None
         Non-negative weights; weight k counts as k repetitions of the row.
     pos_label : label, default=None
@@ -67,6 +94,14 @@ def expected_calibration_error(
         Mean gap, root mean squared gap, or largest gap.
     debias : bool, default=False
         Subtract from each squared gap the sampling variance of the event frequency. Only for ``norm="l2"``.
+    reduction : {"classwise", "confidence", "top-label"}, default="classwise"
+        How three or more classes are judged. "classwise": each against the rest, the mean over classes;
+        "confidence": the largest probability as a forecast that its class is the right one; "top-label": the
+        same within the rows of each predicted class, the mean weighted by their frequency. The latter two
+        also apply to two classes.
+    labels : array-like of shape (n_classes,), default=None
+        Labels of three or more columns, which stand in sorted order. Needed where a label is missing in
+        ``y_true``, unless labels are 0, ..., n_classes - 1.
 
     Returns
     -------
@@ -120,23 +155,8 @@ def expected_calibration_error(
     check_option(norm, "norm", ("l1", "l2", "max"))
     if debias and norm != "l2":
         raise ValueError(f"debias=True is only defined for norm='l2', got norm={norm!r}.")
-    sample = check_binary(y_true, y_proba, sample_weight, pos_label)
-    if debias and sample.w is not None and (sample.w != np.rint(sample.w)).any():
-        raise ValueError(
-            "sample_weight must hold whole numbers (repetitions) when debias=True: the correction needs the "
-            "number of observations in each bin."
-        )
-    weight, positives, residual = _bin_sums(sample, n_bins, strategy)
-    gap = residual / weight
-    if norm == "max":
-        return float(np.abs(gap).max())
-    share = weight / weight.sum()
-    if norm == "l1":
-        return float(share @ np.abs(gap))
-    squared = gap**2
-    if debias:
-        many = weight > 1
-        frequency = positives[many] / weight[many]
-        squared[many] -= frequency * (1 - frequency) / (weight[many] - 1)
-        squared[~many] = 0.0
-    return math.sqrt(max(float(share @ squared), 0.0))
+
+    def error(sample: BinarySample) -> float:
+        return _binned_error(sample, n_bins, strategy, norm, debias)
+
+    return reduced_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)

@@ -12,12 +12,14 @@ from sklearn_calib._core._walk import residual_walk, walk_extremes, walk_range
 from sklearn_calib._core._walk_bootstrap import bootstrap_margin
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import (
+    BinarySample,
     check_binary,
     check_fraction,
     check_generator,
     check_option,
     check_resamples,
 )
+from sklearn_calib.metrics._reductions import Reduction, reduced_error
 
 __all__ = ["CutoffResult", "cutoff_calibration_error", "cutoff_result"]
 
@@ -133,14 +135,23 @@ class CutoffResult:
         )
 
 
+def _cutoff_error(sample: BinarySample) -> float:
+    if sample.w is None:
+        return walk_range(sample.y, sample.p) / sample.total
+    grouped = group_outcomes(sample.y, sample.p, sample.w)
+    return float(np.ptp(residual_walk(grouped)) / grouped.total)
+
+
 def cutoff_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,
     *,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
+    reduction: Reduction = "classwise",
+    labels: ArrayLike | None = None,
 ) -> float:
-    r"""Compute the cutoff calibration error of binary predictions.
+    r"""Compute the cutoff calibration error of predicted probabilities.
 
     The largest absolute sum of residuals over an interval of predictions, divided by the sample size. It
     has no parameter, can be estimated at rate n**(-1/2) from any sample, and bounds what can be gained by
@@ -149,14 +160,24 @@ def cutoff_calibration_error(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        Labels of two classes.
-    y_proba : array-like of shape (n,), (n, 1) or (n, 2)
-        Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
+    y_true : array-like of shape (n,) or (n, n_labels)
+        Labels of two or more classes; or one column of zeros and ones for each of several labels, over which
+        the error is averaged.
+    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels)
+        Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), of three
+        or more classes in sorted order, or of each label.
     sample_weight : array-like of shape (n,), default=None
         Non-negative weights; weight k counts as k repetitions of the row.
     pos_label : label, default=None
         The positive class. By default 1 for labels in {0, 1} or {-1, 1}, else the greater of the two labels.
+    reduction : {"classwise", "confidence", "top-label"}, default="classwise"
+        How three or more classes are judged. "classwise": each against the rest, the mean over classes;
+        "confidence": the largest probability as a forecast that its class is the right one; "top-label": the
+        same within the rows of each predicted class, the mean weighted by their frequency. The latter two
+        also apply to two classes.
+    labels : array-like of shape (n_classes,), default=None
+        Labels of three or more columns, which stand in sorted order. Needed where a label is missing in
+        ``y_true``, unless labels are 0, ..., n_classes - 1.
 
     Returns
     -------
@@ -200,11 +221,7 @@ def cutoff_calibration_error(
     >>> print(f"{cutoff_calibration_error([0, 1, 0, 1], [0.2, 0.4, 0.9, 0.9]):.2f}")
     0.20
     """
-    sample = check_binary(y_true, y_proba, sample_weight, pos_label)
-    if sample.w is None:
-        return walk_range(sample.y, sample.p) / sample.total
-    grouped = group_outcomes(sample.y, sample.p, sample.w)
-    return float(np.ptp(residual_walk(grouped)) / grouped.total)
+    return reduced_error(_cutoff_error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
 
 
 def cutoff_result(

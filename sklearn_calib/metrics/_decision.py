@@ -10,7 +10,8 @@ from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._core._walk import residual_walk
 from sklearn_calib._html import result_html
-from sklearn_calib._validation import check_binary, check_fraction
+from sklearn_calib._validation import BinarySample, check_binary, check_fraction
+from sklearn_calib.metrics._reductions import Reduction, reduced_error
 
 __all__ = ["DecisionRiskResult", "decision_risk_gap", "decision_risk_result"]
 
@@ -87,15 +88,19 @@ def decision_risk_gap(
     threshold: float = 0.5,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
+    reduction: Reduction = "classwise",
+    labels: ArrayLike | None = None,
 ) -> float:
     r"""Compute how much risk a monotone recalibration could save at one decision threshold.
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        Labels of two classes.
-    y_proba : array-like of shape (n,), (n, 1) or (n, 2)
-        Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
+    y_true : array-like of shape (n,) or (n, n_labels)
+        Labels of two or more classes; or one column of zeros and ones for each of several labels, over which
+        the error is averaged.
+    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels)
+        Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), of three
+        or more classes in sorted order, or of each label.
     threshold : float, default=0.5
         Act when the prediction is at least this; also the cost ratio of acting in vain. Strictly between 0
         and 1.
@@ -103,6 +108,14 @@ def decision_risk_gap(
         Non-negative weights; weight k counts as k repetitions of the row.
     pos_label : label, default=None
         The positive class. By default 1 for labels in {0, 1} or {-1, 1}, else the greater of the two labels.
+    reduction : {"classwise", "confidence", "top-label"}, default="classwise"
+        How three or more classes are judged. "classwise": each against the rest, the mean over classes;
+        "confidence": the largest probability as a forecast that its class is the right one; "top-label": the
+        same within the rows of each predicted class, the mean weighted by their frequency. The latter two
+        also apply to two classes.
+    labels : array-like of shape (n_classes,), default=None
+        Labels of three or more columns, which stand in sorted order. Needed where a label is missing in
+        ``y_true``, unless labels are 0, ..., n_classes - 1.
 
     Returns
     -------
@@ -142,9 +155,12 @@ def decision_risk_gap(
     0.25
     """
     tau = check_fraction(threshold, "threshold")
-    sample = check_binary(y_true, y_proba, sample_weight, pos_label)
-    risk, best = _risks(group_outcomes(sample.y, sample.p, sample.w), np.array([tau]))
-    return max(float(risk[0] - best[0]), 0.0)
+
+    def error(sample: BinarySample) -> float:
+        risk, best = _risks(group_outcomes(sample.y, sample.p, sample.w), np.array([tau]))
+        return max(float(risk[0] - best[0]), 0.0)
+
+    return reduced_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
 
 
 def decision_risk_result(

@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._binning import condense
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
-from sklearn_calib._validation import check_binary, check_integer
+from sklearn_calib._validation import BinarySample, check_integer
+from sklearn_calib.metrics._reductions import Reduction, reduced_error
 
 __all__ = ["smooth_calibration_error"]
 
@@ -65,8 +66,10 @@ def smooth_calibration_error(
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
     n_cells: int | None = None,
+    reduction: Reduction = "classwise",
+    labels: ArrayLike | None = None,
 ) -> float:
-    r"""Compute the smooth calibration error (wCE) of binary predictions.
+    r"""Compute the smooth calibration error (wCE) of predicted probabilities.
 
     The largest correlation of the residuals with a Lipschitz function of the prediction, also called weak
     calibration error. Within a factor of two of the lower distance from calibration, the
@@ -75,10 +78,12 @@ def smooth_calibration_error(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        Labels of two classes.
-    y_proba : array-like of shape (n,), (n, 1) or (n, 2)
-        Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
+    y_true : array-like of shape (n,) or (n, n_labels)
+        Labels of two or more classes; or one column of zeros and ones for each of several labels, over which
+        the error is averaged.
+    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels)
+        Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), of three
+        or more classes in sorted order, or of each label.
     sample_weight : array-like of shape (n,), default=None
         Non-negative weights; weight k counts as k repetitions of the row.
     pos_label : label, default=None
@@ -87,6 +92,14 @@ def smooth_calibration_error(
         None computes the exact value. For large samples, predictions can first be gathered on this many
         cells (the next power of two, 64 or more): the result is then off by less than ``1 / n_cells``. Only
         without weights.
+    reduction : {"classwise", "confidence", "top-label"}, default="classwise"
+        How three or more classes are judged. "classwise": each against the rest, the mean over classes;
+        "confidence": the largest probability as a forecast that its class is the right one; "top-label": the
+        same within the rows of each predicted class, the mean weighted by their frequency. The latter two
+        also apply to two classes.
+    labels : array-like of shape (n_classes,), default=None
+        Labels of three or more columns, which stand in sorted order. Needed where a label is missing in
+        ``y_true``, unless labels are 0, ..., n_classes - 1.
 
     Returns
     -------
@@ -128,10 +141,13 @@ def smooth_calibration_error(
         n_cells = check_integer(n_cells, "n_cells")
         if sample_weight is not None:
             raise ValueError("n_cells cannot be combined with sample_weight; leave n_cells=None.")
-    sample = check_binary(y_true, y_proba, sample_weight, pos_label)
-    if n_cells is None:
-        grouped = group_outcomes(sample.y, sample.p, sample.w)
-    else:
-        rows = condense(sample.y, sample.p, 1 << max(6, (n_cells - 1).bit_length()))
-        grouped = group_outcomes(*rows)
-    return _lipschitz_supremum(grouped) / grouped.total
+
+    def error(sample: BinarySample) -> float:
+        if n_cells is None:
+            grouped = group_outcomes(sample.y, sample.p, sample.w)
+        else:
+            rows = condense(sample.y, sample.p, 1 << max(6, (n_cells - 1).bit_length()))
+            grouped = group_outcomes(*rows)
+        return _lipschitz_supremum(grouped) / grouped.total
+
+    return reduced_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)

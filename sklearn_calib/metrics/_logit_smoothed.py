@@ -17,7 +17,8 @@ from sklearn_calib._core._smoothing import (
     smooth_at_nodes,
     weighted_rows,
 )
-from sklearn_calib._validation import BinarySample, check_binary, check_fraction, check_option, check_positive
+from sklearn_calib._validation import BinarySample, check_fraction, check_option, check_positive
+from sklearn_calib.metrics._reductions import Reduction, reduced_error
 
 __all__ = ["logit_smoothed_ece"]
 
@@ -35,8 +36,10 @@ def logit_smoothed_ece(
     bandwidth: float | Literal["auto"] = "auto",
     noise: Literal["gaussian", "uniform"] = "gaussian",
     eps: float = EPS,
+    reduction: Reduction = "classwise",
+    labels: ArrayLike | None = None,
 ) -> float:
-    r"""Compute the logit-smoothed expected calibration error (LS-ECE) of binary predictions.
+    r"""Compute the logit-smoothed expected calibration error (LS-ECE) of predicted probabilities.
 
     The ECE of the randomised predictor whose log-odds are those of the prediction plus noise. Unlike the
     ECE itself it changes continuously with the predictor, and unlike binned estimates it has no jumps in
@@ -44,10 +47,12 @@ def logit_smoothed_ece(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        Labels of two classes.
-    y_proba : array-like of shape (n,), (n, 1) or (n, 2)
-        Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
+    y_true : array-like of shape (n,) or (n, n_labels)
+        Labels of two or more classes; or one column of zeros and ones for each of several labels, over which
+        the error is averaged.
+    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels)
+        Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), of three
+        or more classes in sorted order, or of each label.
     sample_weight : array-like of shape (n,), default=None
         Non-negative weights; weight k counts as k repetitions of the row.
     pos_label : label, default=None
@@ -62,6 +67,14 @@ def logit_smoothed_ece(
     eps : float, default=2**-53
         Predictions are clipped to [eps, 1 - eps] before the logit, so that 0 and 1 count as log-odds of
         about -+36.7. A larger eps moves confident predictions towards one half, and with them the error.
+    reduction : {"classwise", "confidence", "top-label"}, default="classwise"
+        How three or more classes are judged. "classwise": each against the rest, the mean over classes;
+        "confidence": the largest probability as a forecast that its class is the right one; "top-label": the
+        same within the rows of each predicted class, the mean weighted by their frequency. The latter two
+        also apply to two classes.
+    labels : array-like of shape (n_classes,), default=None
+        Labels of three or more columns, which stand in sorted order. Needed where a label is missing in
+        ``y_true``, unless labels are 0, ..., n_classes - 1.
 
     Returns
     -------
@@ -113,14 +126,17 @@ def logit_smoothed_ece(
         check_option(bandwidth, "bandwidth", ("auto",))
     else:
         check_positive(bandwidth, "bandwidth")
-    sample = check_binary(y_true, y_proba, sample_weight, pos_label)
-    if isinstance(bandwidth, str):
-        size = float(sample.y.shape[0]) if sample.w is None else effective_size(sample.w)
-        width = size ** (-1.0 / 3.0)
-    else:
-        width = float(bandwidth)
-    error = (_uniform_noise if noise == "uniform" else _gaussian_noise)(sample, width, eps)
-    return min(error, 1.0)  # rounding can pass the bound by an ulp
+
+    def error(sample: BinarySample) -> float:
+        if isinstance(bandwidth, str):
+            size = float(sample.y.shape[0]) if sample.w is None else effective_size(sample.w)
+            width = size ** (-1.0 / 3.0)
+        else:
+            width = float(bandwidth)
+        value = (_uniform_noise if noise == "uniform" else _gaussian_noise)(sample, width, eps)
+        return min(value, 1.0)  # rounding can pass the bound by an ulp
+
+    return reduced_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
 
 
 def _gaussian_noise(sample: BinarySample, s: float, eps: float) -> float:

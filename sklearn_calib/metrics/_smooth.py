@@ -22,6 +22,7 @@ from sklearn_calib._core._smoothing import (
 )
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import BinarySample, check_binary, check_option, check_positive
+from sklearn_calib.metrics._reductions import Reduction, reduced_error
 
 __all__ = ["SmoothECEResult", "smooth_ece", "smooth_ece_result"]
 
@@ -156,20 +157,12 @@ def _solve(
     return error(s), float(bandwidth), axis
 
 
-def _check(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    sample_weight: ArrayLike | None,
-    pos_label: Any,
-    bandwidth: float | Literal["auto"],
-    scale: str,
-) -> BinarySample:
+def _check(bandwidth: float | Literal["auto"], scale: str) -> None:
     check_option(scale, "scale", ("probability", "logit"))
     if isinstance(bandwidth, str):
         check_option(bandwidth, "bandwidth", ("auto",))
     else:
         check_positive(bandwidth, "bandwidth")
-    return check_binary(y_true, y_proba, sample_weight, pos_label)
 
 
 def smooth_ece(
@@ -180,8 +173,10 @@ def smooth_ece(
     pos_label: Any = None,
     bandwidth: float | Literal["auto"] = "auto",
     scale: Literal["probability", "logit"] = "probability",
+    reduction: Reduction = "classwise",
+    labels: ArrayLike | None = None,
 ) -> float:
-    r"""Compute the smooth expected calibration error (smECE) of binary predictions.
+    r"""Compute the smooth expected calibration error (smECE) of predicted probabilities.
 
     A calibration error without bins: residuals are smoothed with a Gaussian kernel, reflected at 0 and 1,
     at the one bandwidth that equals the resulting error. It is continuous in the predictions, has no
@@ -189,10 +184,12 @@ def smooth_ece(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
-        Labels of two classes.
-    y_proba : array-like of shape (n,), (n, 1) or (n, 2)
-        Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
+    y_true : array-like of shape (n,) or (n, n_labels)
+        Labels of two or more classes; or one column of zeros and ones for each of several labels, over which
+        the error is averaged.
+    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels)
+        Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), of three
+        or more classes in sorted order, or of each label.
     sample_weight : array-like of shape (n,), default=None
         Non-negative weights; weight k counts as k repetitions of the row.
     pos_label : label, default=None
@@ -202,6 +199,14 @@ def smooth_ece(
     scale : {"probability", "logit"}, default="probability"
         Axis on which the kernel acts. On the logit axis the kernel is not reflected and the bandwidth is in
         log-odds: predictions near 0 and 1 are then told apart.
+    reduction : {"classwise", "confidence", "top-label"}, default="classwise"
+        How three or more classes are judged. "classwise": each against the rest, the mean over classes;
+        "confidence": the largest probability as a forecast that its class is the right one; "top-label": the
+        same within the rows of each predicted class, the mean weighted by their frequency. The latter two
+        also apply to two classes.
+    labels : array-like of shape (n_classes,), default=None
+        Labels of three or more columns, which stand in sorted order. Needed where a label is missing in
+        ``y_true``, unless labels are 0, ..., n_classes - 1.
 
     Returns
     -------
@@ -250,8 +255,12 @@ def smooth_ece(
     >>> print(f"{smooth_ece(y_true, [0.9, 0.9, 0.9, 0.9]):.3f}")
     0.400
     """
-    sample = _check(y_true, y_proba, sample_weight, pos_label, bandwidth, scale)
-    return _solve(sample, bandwidth, scale)[0]
+    _check(bandwidth, scale)
+
+    def error(sample: BinarySample) -> float:
+        return _solve(sample, bandwidth, scale)[0]
+
+    return reduced_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
 
 
 def smooth_ece_result(
@@ -302,7 +311,8 @@ def smooth_ece_result(
     >>> result.grid.shape == result.curve.shape
     True
     """
-    sample = _check(y_true, y_proba, sample_weight, pos_label, bandwidth, scale)
+    _check(bandwidth, scale)
+    sample = check_binary(y_true, y_proba, sample_weight, pos_label)
     value, width, axis = _solve(sample, bandwidth, scale)
     s = width / axis.length
     nodes = node_count(s)

@@ -6,12 +6,13 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_calib._validation import check_labels, check_option
+from sklearn_calib._validation import check_labels, check_option, check_weights
+from sklearn_calib.metrics._reductions import REDUCTIONS, Problem, split_classes
 
 __all__ = ["Forecast", "Reduction", "binary_problems", "check_reduction", "read_forecast"]
 
 Array = NDArray[Any]
-Reduction = Literal["classwise", "confidence"] | None
+Reduction = Literal["classwise", "confidence", "top-label"] | None
 
 
 class Forecast(NamedTuple):
@@ -28,7 +29,7 @@ class Forecast(NamedTuple):
 def check_reduction(reduction: Any, pos_label: Any) -> None:
     """Raise ValueError if the reduction is unknown, or at odds with ``pos_label``."""
     if reduction is not None:
-        check_option(reduction, "reduction", ("classwise", "confidence"))
+        check_option(reduction, "reduction", REDUCTIONS)
     if pos_label is not None and reduction != "classwise":
         raise ValueError(
             f"pos_label={pos_label!r} asks for one class and reduction={reduction!r} for all "
@@ -37,23 +38,18 @@ def check_reduction(reduction: Any, pos_label: Any) -> None:
 
 
 def binary_problems(
-    forecast: Forecast, reduction: str, pos_label: Any
-) -> list[tuple[NDArray[np.int64], Array]]:
+    forecast: Forecast, reduction: str, pos_label: Any, sample_weight: ArrayLike | None
+) -> list[Problem]:
     """Return outcomes 0 or 1 and the probability of 1, once for each class that is judged.
 
-    "classwise": each class against the rest, of two classes the second; or ``pos_label`` alone. "confidence":
-    the largest probability of a row, against whether its class is the right one.
+    As :func:`split_classes`, but "classwise" is of two classes the second, or ``pos_label`` alone.
     """
     codes, proba, classes = forecast
-    if reduction == "confidence":
-        top = proba.argmax(axis=1)
-        best = np.take_along_axis(proba, top[:, None], axis=1)[:, 0]
-        return [((codes == top).astype(np.int64), best)]
-    if pos_label is not None:
-        columns = np.flatnonzero(classes == pos_label).tolist()
-    else:
-        columns = [1] if classes.shape[0] == 2 else list(range(classes.shape[0]))
-    return [((codes == k).astype(np.int64), proba[:, k]) for k in columns]
+    if reduction == "classwise" and (pos_label is not None or classes.shape[0] == 2):
+        column = 1 if pos_label is None else int(np.flatnonzero(classes == pos_label)[0])
+        return [Problem(1.0, (codes == column).astype(np.int64), proba[:, column], None)]
+    weight = None if sample_weight is None else check_weights(sample_weight, codes.shape[0])
+    return split_classes(codes, proba, reduction, weight)
 
 
 def read_forecast(

@@ -48,11 +48,12 @@ class PValueScorer(WeightedScorer, BaseEstimator):
     response_method : str or sequence of str, default="predict_proba"
         Method of the estimator that returns probabilities; of a sequence, the first that it has. Use
         ``"predict"`` for a regressor of 0/1 outcomes whose prediction is a probability.
-    reduction : {"classwise", "confidence"} or None, default="classwise"
+    reduction : {"classwise", "confidence", "top-label"} or None, default="classwise"
         What is tested of K > 2 classes. "classwise": that every single class, against the rest, is
         calibrated; the score is K times the smallest p-value, at most 1 (Bonferroni), itself a p-value.
-        "confidence": that the largest probability of a row is the probability of its class being right; this
-        also applies to two classes. None: the whole vector of probabilities, for tests that take several
+        "confidence": that the largest probability of a row is the probability of its class being right.
+        "top-label": that this holds within the rows of every predicted class, by Bonferroni again. Both also
+        apply to two classes. None: the whole vector of probabilities, for tests that take several
         columns.
 
     Raises
@@ -135,12 +136,15 @@ class PValueScorer(WeightedScorer, BaseEstimator):
         forecast = read_forecast(estimator, X, y_true, self.response_method, self.pos_label)
         if self.reduction is None:
             return self._pvalue_of_all(forecast, sample_weight)
-        problems = binary_problems(forecast, self.reduction, self.pos_label)
-        pvalues = [
+        problems = binary_problems(forecast, self.reduction, self.pos_label, sample_weight)
+        pvalues = []
+        for _, y, proba, rows in problems:
+            weight = (
+                sample_weight if sample_weight is None or rows is None else np.asarray(sample_weight)[rows]
+            )
             # the positive class is 1, also where it is missing
-            self._copy().test(y, proba, sample_weight=sample_weight, pos_label=1).pvalue
-            for y, proba in problems
-        ]
+            result = self._copy().test(y, np.ascontiguousarray(proba), sample_weight=weight, pos_label=1)
+            pvalues.append(result.pvalue)
         return min(1.0, len(pvalues) * min(pvalues))
 
     def _pvalue_of_all(self, forecast: Forecast, sample_weight: ArrayLike | None) -> float:

@@ -48,10 +48,11 @@ class CalibrationScorer(WeightedScorer):
     response_method : str or sequence of str, default="predict_proba"
         Method of the estimator that returns probabilities; of a sequence, the first that it has. Use
         ``"predict"`` for a regressor of 0/1 outcomes whose prediction is a probability.
-    reduction : {"classwise", "confidence"} or None, default="classwise"
+    reduction : {"classwise", "confidence", "top-label"} or None, default="classwise"
         How more than two classes are judged. "classwise": the mean over classes, equally weighted, of the
         metric of that class against the rest. "confidence": the largest probability of each row against
-        whether its class (of several largest, the first) is the right one; this also applies to two classes.
+        whether its class (of several largest, the first) is the right one. "top-label": the same within the
+        rows of each predicted class, the mean weighted by their frequency. Both also apply to two classes.
         None: the metric is called once, with the whole matrix, even for two classes.
     **metric_params
         Further keyword arguments of the metric. A metric that draws random numbers takes an int seed here.
@@ -194,8 +195,14 @@ class CalibrationScorer(WeightedScorer):
     def _reduce(self, forecast: Forecast, params: dict[str, Any]) -> float:
         if self.reduction is None:
             return self._evaluate(forecast.codes, forecast.probabilities, params)
-        problems = binary_problems(forecast, self.reduction, self.pos_label)
-        return float(np.mean([self._evaluate(y, proba, params) for y, proba in problems]))
+        weight = params.get("sample_weight")
+        problems = binary_problems(forecast, self.reduction, self.pos_label, weight)
+        total = 0.0
+        for share, y, proba, rows in problems:
+            if rows is not None and weight is not None:
+                params = {**params, "sample_weight": np.asarray(weight)[rows]}
+            total += share * self._evaluate(y, proba, params)
+        return total
 
     def _evaluate(self, y: NDArray[np.int64], proba: Array, params: dict[str, Any]) -> float:
         value = self.metric(y, np.ascontiguousarray(proba), **params)

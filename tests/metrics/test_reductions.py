@@ -1,0 +1,127 @@
+"""Every metric on several classes and several labels, generated from the registry."""
+
+import numpy as np
+import pytest
+from sklearn.naive_bayes import GaussianNB
+
+from sklearn_calib.scorers import CalibrationScorer
+from tests._registry import METRICS
+
+# those with a canonical version of their own have tests of their own
+every_metric = pytest.mark.parametrize(
+    "case",
+    [case for case in METRICS if "reduction" not in case.params],
+    ids=lambda case: case.name,
+)
+
+
+def sample(n_classes, n=90):
+    rng = np.random.default_rng(n_classes)
+    p = rng.dirichlet(np.full(n_classes, 0.7), size=n)
+    y = np.array([rng.choice(n_classes, p=row) for row in np.sqrt(p) / np.sqrt(p).sum(axis=1)[:, None]])
+    return y, p, rng.integers(0, 3, n)
+
+
+def by_loops(metric, y, p, w, reduction):
+    """The reductions, row by row and class by class."""
+    n_classes = p.shape[1]
+    if reduction == "classwise":
+        parts = [
+            metric([int(label == k) for label in y], p[:, k], sample_weight=w, pos_label=1)
+            for k in range(n_classes)
+        ]
+        return sum(parts) / n_classes
+    predicted = [max(range(n_classes), key=lambda k, row=row: row[k]) for row in p]
+    best = np.array([row[k] for row, k in zip(p, predicted, strict=True)])
+    right = np.array([int(k == label) for k, label in zip(predicted, y, strict=True)])
+    if reduction == "confidence":
+        return metric(right, best, sample_weight=w, pos_label=1)
+    total = 0.0
+    for k in set(predicted):
+        rows = np.array(predicted) == k
+        if w[rows].sum() > 0:
+            part = metric(right[rows], best[rows], sample_weight=w[rows], pos_label=1)
+            total += part * w[rows].sum() / w.sum()
+    return total
+
+
+@every_metric
+@pytest.mark.parametrize("reduction", ["classwise", "confidence", "top-label"])
+def test_equals_loops_over_classes(case, reduction):
+    y, p, w = sample(3)
+    expected = by_loops(case.call, y, p, w, reduction)
+    assert case.call(y, p, sample_weight=w, reduction=reduction) == pytest.approx(expected, abs=1e-9)
+    names = np.array(["ape", "bee", "cat"])
+    assert case.call(names[y], p, sample_weight=w, reduction=reduction) == pytest.approx(expected, abs=1e-9)
+    # without the rows of a class
+    rows = y != 1
+    expected = by_loops(case.call, y[rows], p[rows], w[rows], reduction)
+    for labels, known in ((y, None), (y, [2, 0, 1]), (names[y], names)):
+        value = case.call(labels[rows], p[rows], sample_weight=w[rows], reduction=reduction, labels=known)
+        assert value == pytest.approx(expected, abs=1e-9)
+
+
+@every_metric
+def test_two_classes(case):
+    y, p, w = sample(2)
+    assert case.call(y, p, sample_weight=w) == case.call(y, p[:, 1], sample_weight=w)
+    for reduction in ("confidence", "top-label"):
+        expected = by_loops(case.call, y, p, w, reduction)
+        for proba in (p, p[:, 1]):
+            value = case.call(y, proba, sample_weight=w, reduction=reduction)
+            assert value == pytest.approx(expected, abs=1e-9)
+
+
+@every_metric
+def test_several_labels(case):
+    rng = np.random.default_rng(0)
+    p = rng.random((60, 3))
+    y = (rng.random((60, 3)) < p**1.5).astype(int)
+    y[:, 2] = 0
+    w = rng.integers(0, 3, 60)
+    parts = [case.call(y[:, k], p[:, k], sample_weight=w, pos_label=1) for k in range(3)]
+    assert case.call(y, p, sample_weight=w) == pytest.approx(np.mean(parts), abs=1e-12)
+    # labels that exclude each other, as columns, are classes
+    codes, proba, w = sample(3)
+    assert case.call(np.eye(3)[codes], proba, sample_weight=w) == pytest.approx(
+        case.call(codes, proba, sample_weight=w), abs=1e-9
+    )
+
+
+@every_metric
+@pytest.mark.parametrize("reduction", ["classwise", "confidence", "top-label"])
+def test_scorers_agree(case, reduction):
+    y, X, _ = sample(3)
+    labels = np.array(["ape", "bee", "cat"])[y]
+    model = GaussianNB().fit(X, labels)
+    keep = y != 0
+    scorer = CalibrationScorer(case.function, reduction=reduction, **case.params)
+    expected = case.call(
+        labels[keep], model.predict_proba(X[keep]), labels=model.classes_, reduction=reduction
+    )
+    assert scorer(model, X[keep], labels[keep]) == pytest.approx(-expected, abs=1e-9)
+
+
+@every_metric
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"reduction": "micro"}, "reduction"),
+        ({"pos_label": 1}, "pos_label"),
+        ({"labels": [0, 1]}, "labels"),
+        ({"labels": [0, 1, 5]}, "y_true contains 2"),
+        ({"y_proba": np.full((3, 3), 0.5)}, "sums to 1.5"),
+        ({"y_proba": np.full((2, 3), 1 / 3)}, "y_true"),
+        ({"y_true": [0.5, 1, 2]}, "."),
+        ({"y_true": np.full((3, 3), 2)}, "0 and 1"),
+        ({"y_true": np.eye(3), "reduction": "confidence"}, "reduction='classwise'"),
+        ({"y_true": np.eye(3), "labels": [0, 1, 2]}, "labels"),
+        ({"y_true": np.eye(3), "pos_label": 1}, "pos_label"),
+        ({"y_true": [0, 1, 1], "y_proba": [0.1, 0.2, 0.3], "labels": [0, 1]}, "labels"),
+    ],
+    ids=str,
+)
+def test_bad_input(case, arguments, named):
+    good = {"y_true": [0, 1, 2], "y_proba": np.full((3, 3), 1 / 3)}
+    with pytest.raises(ValueError, match=named):
+        case.call(**(good | arguments))
