@@ -151,6 +151,20 @@ TESTS: dict[str, tuple[Make, tuple[str, ...]]] = {
 }
 
 
+#: The largest n at which slow tests are tried, by name and by whether there are several classes.
+MOST_ROWS = {
+    (name, several): 1000
+    for name in ("T-Cal, biased", "T-Cal, l1", "T-Cal, pairs redrawn (approximate)")
+    for several in (False, True)
+} | {
+    ("sample splitting, cross-fitted", False): 1000,
+    ("sample splitting, cross-fitted", True): 1000,
+    ("T-Cal, Bonferroni", True): 1000,
+    ("kernel", True): 200,
+    ("kernel, adaptive", True): 200,
+}
+
+
 def pvalues(
     law: Law,
     curve: Callable[[np.ndarray], np.ndarray] | None,
@@ -187,16 +201,13 @@ def simulate(
 
 
 def chosen(words: Sequence[str], law: str, n: int) -> list[str]:
-    """Return the tests that apply to a law of the predictions and were asked for.
-
-    The quadratic kernel test of several classes, whose cost grows with n^2, is left out for large n.
-    """
+    """Return the tests that apply to a law of the predictions and were asked for, without the slowest."""
     return [
         name
         for name, (_, laws) in TESTS.items()
         if law in laws
         and (not words or any(word in name for word in words))
-        and not (name in ("kernel", "kernel, adaptive") and law.startswith("K") and n > 200)
+        and n <= MOST_ROWS.get((name, law.startswith("K")), n)
     ]
 
 
