@@ -58,5 +58,18 @@ METRICS = [
     ),
     MetricCase("cutoff", metrics.cutoff_calibration_error),
     MetricCase("smooth_calibration_error", metrics.smooth_calibration_error),
+    MetricCase(
+        "kernel_debiased",
+        metrics.kernel_calibration_error,
+        {"debias": True},
+        scale_free=False,
+        any_weights=False,
+    ),
+    MetricCase("kernel_biased", metrics.kernel_calibration_error, {"debias": False}),
+    MetricCase(
+        "kernel_gaussian",
+        metrics.kernel_calibration_error,
+        {"debias": False, "kernel": "gaussian", "bandwidth": 0.1},
+    ),
     MetricCase("decision_risk_gap", metrics.decision_risk_gap, {"threshold": 0.3}, flip_symmetric=False),
 ]

@@ -4,6 +4,7 @@ from sklearn_calib.metrics._binned import expected_calibration_error
 from sklearn_calib.metrics._cutoff import CutoffResult, cutoff_calibration_error, cutoff_result
 from sklearn_calib.metrics._decision import DecisionRiskResult, decision_risk_gap, decision_risk_result
 from sklearn_calib.metrics._distance import smooth_calibration_error
+from sklearn_calib.metrics._kernel import kernel_calibration_error
 from sklearn_calib.metrics._logit_smoothed import logit_smoothed_ece
 from sklearn_calib.metrics._smooth import SmoothECEResult, smooth_ece, smooth_ece_result
 
@@ -16,6 +17,7 @@ __all__ = [
     "decision_risk_gap",
     "decision_risk_result",
     "expected_calibration_error",
+    "kernel_calibration_error",
     "logit_smoothed_ece",
     "smooth_calibration_error",
     "smooth_ece",

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._validation import BinarySample, check_binary, check_class_sample, check_option
 
-__all__ = ["REDUCTIONS", "Problem", "Reduction", "is_multilabel", "reduced_error", "split_classes"]
+__all__ = ["REDUCTIONS", "Problem", "Reduction", "has_classes", "reduced_error", "split_classes"]
 
 Array = NDArray[np.float64]
 
@@ -58,10 +58,26 @@ def split_classes(
     return problems
 
 
-def is_multilabel(y_true: ArrayLike, y_proba: ArrayLike) -> bool:
+def _is_multilabel(y_true: ArrayLike, y_proba: ArrayLike) -> bool:
     """Tell whether labels and probabilities have one column each for every label."""
     shape = np.shape(np.asarray(y_true))
     return len(shape) == 2 and shape[1] >= 2 and shape == np.shape(np.asarray(y_proba))
+
+
+def has_classes(y_true: ArrayLike, y_proba: ArrayLike, pos_label: Any) -> bool:
+    """Tell whether the probabilities are of three or more classes that exclude each other.
+
+    Raises ValueError if they are, or are those of several labels, and yet there is a ``pos_label``.
+    """
+    shape = np.shape(np.asarray(y_proba))
+    multilabel = _is_multilabel(y_true, y_proba)
+    several = len(shape) == 2 and shape[1] > 2
+    if pos_label is not None and (multilabel or several):
+        raise ValueError(
+            f"pos_label={pos_label!r} belongs to a binary problem, but y_proba has {shape[1]} columns. "
+            "Leave it out, or pass y_true == label with the column of that label."
+        )
+    return several and not multilabel
 
 
 def reduced_error(
@@ -83,18 +99,11 @@ def reduced_error(
         What the user passed to the metric.
     """
     check_option(reduction, "reduction", REDUCTIONS)
-    shape = np.shape(np.asarray(y_proba))
-    multilabel = is_multilabel(y_true, y_proba)
-    if multilabel or (len(shape) == 2 and shape[1] > 2):
-        if pos_label is not None:
-            raise ValueError(
-                f"pos_label={pos_label!r} belongs to a binary problem, but y_proba has {shape[1]} columns. "
-                "Leave it out, or pass y_true == label with the column of that label."
-            )
-        if multilabel:
-            return _multilabel_error(error, y_true, y_proba, sample_weight, reduction, labels)
+    if has_classes(y_true, y_proba, pos_label):
         sample = check_class_sample(y_true, y_proba, sample_weight, labels)
         return _mean_error(error, sample.y, sample.p, sample.w, reduction)
+    if _is_multilabel(y_true, y_proba):
+        return _multilabel_error(error, y_true, y_proba, sample_weight, reduction, labels)
     if labels is not None:
         raise ValueError(
             "labels are those of the columns of three or more classes, but y_proba belongs to a binary "

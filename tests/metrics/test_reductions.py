@@ -84,7 +84,7 @@ def test_several_labels(case):
     # labels that exclude each other, as columns, are classes
     codes, proba, w = sample(3)
     assert case.call(np.eye(3)[codes], proba, sample_weight=w) == pytest.approx(
-        case.call(codes, proba, sample_weight=w), abs=1e-9
+        case.call(codes, proba, sample_weight=w, reduction="classwise"), abs=1e-9
     )
 
 

@@ -1,0 +1,145 @@
+"""The kernel calibration error against double loops, and against the test of the same name."""
+
+import math
+
+import numpy as np
+import pytest
+
+from sklearn_calib.inference import KernelTest
+from sklearn_calib.metrics import kernel_calibration_error as kce
+
+KERNELS = {
+    "laplacian": lambda d, s: math.exp(-d / s),
+    "gaussian": lambda d, s: math.exp(-d * d / (2 * s * s)),
+}
+
+
+def distance(p, q, kernel):
+    if np.ndim(p) == 0:
+        return abs(p - q)
+    if kernel == "laplacian":
+        return sum(abs(a - b) for a, b in zip(p, q, strict=True)) / 2
+    return math.sqrt(sum((a - b) ** 2 for a, b in zip(p, q, strict=True)) / 2)
+
+
+def by_pairs(residuals, p, kernel, s, debias):
+    """The squared error by a double loop over rows."""
+    n = len(p)
+    total = 0.0
+    for i in range(n):
+        for j in range(n):
+            if i != j or not debias:
+                value = KERNELS[kernel](distance(p[i], p[j], kernel), s)
+                total += value * float(np.dot(residuals[i], residuals[j]))
+    return total / (n * (n - 1) if debias else n * n)
+
+
+def sample(n_classes, n=40):
+    rng = np.random.default_rng(n_classes)
+    p = rng.dirichlet(np.ones(n_classes), size=n)
+    p[10:20] = p[:10]
+    y = rng.integers(0, n_classes, n)
+    return y, p
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("debias", [True, False])
+@pytest.mark.parametrize("s", [1.0, 0.05])
+def test_equals_a_double_loop(kernel, debias, s):
+    y, p = sample(2)
+    options = {"kernel": kernel, "debias": debias, "bandwidth": s}
+    expected = by_pairs(y - p[:, 1], p[:, 1], kernel, s, debias)
+    assert kce(y, p, squared=True, **options) == pytest.approx(expected, abs=1e-12)
+    assert kce(y, p, **options) == pytest.approx(math.sqrt(max(expected, 0)), abs=1e-9)
+    y, p = sample(4)
+    expected = by_pairs(np.eye(4)[y] - p, p, kernel, s, debias)
+    assert kce(y, p, squared=True, **options) == pytest.approx(expected, abs=1e-12)
+    assert kce(y, p, **options) == pytest.approx(math.sqrt(max(expected, 0)), abs=1e-9)
+
+
+def test_weights_are_repetitions_of_several_classes():
+    y, p = sample(3)
+    w = np.random.default_rng(0).integers(0, 4, y.shape[0])
+    for debias in (True, False):
+        expected = kce(np.repeat(y, w), np.repeat(p, w, axis=0), debias=debias)
+        assert kce(y, p, sample_weight=w, debias=debias) == pytest.approx(expected, abs=1e-10)
+    with pytest.raises(ValueError, match="sample_weight must hold whole numbers"):
+        kce(y, p, sample_weight=w / 3)
+    order = np.random.default_rng(1).permutation(y.shape[0])
+    assert kce(y[order], p[order], sample_weight=w[order]) == pytest.approx(
+        kce(y, p, sample_weight=w), abs=1e-12
+    )
+
+
+def test_rows_beyond_one_block():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), size=1100)
+    y = rng.integers(0, 3, 1100)
+    residual = np.eye(3)[y] - p
+    gaps = np.abs(p[:, None] - p[None]).sum(axis=2) / 2
+    expected = np.sum(np.exp(-gaps) * (residual @ residual.T)) / 1100**2
+    assert kce(y, p, debias=False, squared=True) == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_equals_the_statistic_of_the_test(n_classes):
+    y, p = sample(n_classes)
+    for bandwidth in ("median", 0.3):
+        result = KernelTest(bandwidth=bandwidth, n_resamples=19, random_state=0).test(y, p)
+        assert kce(y, p, bandwidth=bandwidth) == pytest.approx(result.estimate, abs=1e-10)
+        assert kce(y, p, bandwidth=bandwidth, squared=True) == pytest.approx(result.statistic, abs=1e-12)
+
+
+def test_by_hand():
+    # two rows, residuals .4 and -.6, a distance of .2 apart
+    value = kce([1, 0], [0.6, 0.6], debias=True, squared=True)
+    assert value == pytest.approx(0.4 * -0.6)
+    assert kce([1, 0], [0.6, 0.6]) == 0.0
+    value = kce([1, 0], [0.6, 0.8], debias=False, squared=True)
+    assert value == pytest.approx((0.16 + 0.64 - 2 * 0.32 * math.exp(-0.2)) / 4)
+    # certain of the wrong class of three
+    assert kce([0, 0], [[0.0, 1.0, 0.0]] * 2) == pytest.approx(math.sqrt(2))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_square_is_unbiased_under_calibration(n_classes):
+    """Exact expectation over all labels."""
+    rng = np.random.default_rng(0)
+    n = 4
+    p = rng.dirichlet(np.ones(n_classes), size=n)
+    total = 0.0
+    for code in range(n_classes**n):
+        y = np.array([code // n_classes**i % n_classes for i in range(n)])
+        chance = float(np.prod(p[np.arange(n), y]))
+        total += chance * kce(y, p, squared=True, pos_label=1 if n_classes == 2 else None)
+    assert total == pytest.approx(0.0, abs=1e-14)
+
+
+@pytest.mark.parametrize("reduction", ["classwise", "confidence", "top-label"])
+def test_reductions(reduction):
+    y, p = sample(3)
+    top = p.argmax(axis=1)
+    if reduction == "classwise":
+        expected = np.mean([kce(y == k, p[:, k]) for k in range(3)])
+    elif reduction == "confidence":
+        expected = kce(y == top, p.max(axis=1))
+    else:
+        expected = sum(np.mean(top == k) * kce((y == k)[top == k], p[top == k, k]) for k in range(3))
+    assert kce(y, p, reduction=reduction) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "named"),
+    [
+        ({"kernel": "linear"}, ValueError, "kernel"),
+        ({"bandwidth": "mean"}, ValueError, "bandwidth"),
+        ({"bandwidth": 0.0}, ValueError, "bandwidth"),
+        ({"bandwidth": None}, TypeError, "bandwidth"),
+        ({"reduction": "micro"}, ValueError, "reduction"),
+        ({"sample_weight": [0.5, 1.0]}, ValueError, "sample_weight"),
+        ({"sample_weight": [0.5, 1.0], "debias": False, "bandwidth": "median"}, ValueError, "sample_weight"),
+    ],
+)
+def test_bad_input(arguments, error, named):
+    with pytest.raises(error, match=named):
+        kce([0, 1], [0.2, 0.3], **arguments)
