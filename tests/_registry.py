@@ -71,5 +71,9 @@ METRICS = [
         metrics.kernel_calibration_error,
         {"debias": False, "kernel": "gaussian", "bandwidth": 0.1},
     ),
+    MetricCase("sweep", metrics.sweep_calibration_error, flip_symmetric=False),
+    MetricCase(
+        "sweep_uniform", metrics.sweep_calibration_error, {"strategy": "uniform", "norm": "l2"}, False
+    ),
     MetricCase("decision_risk_gap", metrics.decision_risk_gap, {"threshold": 0.3}, flip_symmetric=False),
 ]

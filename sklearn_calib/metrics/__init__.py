@@ -7,6 +7,7 @@ from sklearn_calib.metrics._distance import smooth_calibration_error
 from sklearn_calib.metrics._kernel import kernel_calibration_error
 from sklearn_calib.metrics._logit_smoothed import logit_smoothed_ece
 from sklearn_calib.metrics._smooth import SmoothECEResult, smooth_ece, smooth_ece_result
+from sklearn_calib.metrics._sweep import sweep_calibration_error
 
 __all__ = [
     "CutoffResult",
@@ -22,4 +23,5 @@ __all__ = [
     "smooth_calibration_error",
     "smooth_ece",
     "smooth_ece_result",
+    "sweep_calibration_error",
 ]

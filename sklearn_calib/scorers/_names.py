@@ -17,6 +17,7 @@ from sklearn_calib.metrics import (
     logit_smoothed_ece,
     smooth_calibration_error,
     smooth_ece,
+    sweep_calibration_error,
 )
 from sklearn_calib.scorers._proper import brier_loss, log_loss
 from sklearn_calib.scorers._pvalue import PValueScorer
@@ -35,6 +36,7 @@ CALIBRATION_SCORERS = {
     "neg_quantile_calibration_error": CalibrationScorer(expected_calibration_error, strategy="quantile"),
     "neg_smooth_calibration_error": CalibrationScorer(smooth_calibration_error),
     "neg_smooth_ece": CalibrationScorer(smooth_ece),
+    "neg_sweep_calibration_error": CalibrationScorer(sweep_calibration_error),
 }
 
 #: p-values of tests of calibration.
