@@ -75,5 +75,6 @@ METRICS = [
     MetricCase(
         "sweep_uniform", metrics.sweep_calibration_error, {"strategy": "uniform", "norm": "l2"}, False
     ),
+    MetricCase("calibration_loss", metrics.calibration_loss),
     MetricCase("decision_risk_gap", metrics.decision_risk_gap, {"threshold": 0.3}, flip_symmetric=False),
 ]

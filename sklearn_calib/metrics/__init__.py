@@ -3,6 +3,12 @@
 from sklearn_calib.metrics._binned import expected_calibration_error
 from sklearn_calib.metrics._cutoff import CutoffResult, cutoff_calibration_error, cutoff_result
 from sklearn_calib.metrics._decision import DecisionRiskResult, decision_risk_gap, decision_risk_result
+from sklearn_calib.metrics._decomposition import (
+    ScoreDecomposition,
+    calibration_loss,
+    refinement_loss,
+    score_decomposition,
+)
 from sklearn_calib.metrics._distance import smooth_calibration_error
 from sklearn_calib.metrics._kernel import kernel_calibration_error
 from sklearn_calib.metrics._logit_smoothed import logit_smoothed_ece
@@ -12,7 +18,9 @@ from sklearn_calib.metrics._sweep import sweep_calibration_error
 __all__ = [
     "CutoffResult",
     "DecisionRiskResult",
+    "ScoreDecomposition",
     "SmoothECEResult",
+    "calibration_loss",
     "cutoff_calibration_error",
     "cutoff_result",
     "decision_risk_gap",
@@ -20,6 +28,8 @@ __all__ = [
     "expected_calibration_error",
     "kernel_calibration_error",
     "logit_smoothed_ece",
+    "refinement_loss",
+    "score_decomposition",
     "smooth_calibration_error",
     "smooth_ece",
     "smooth_ece_result",

@@ -10,11 +10,13 @@ from sklearn.metrics import get_scorer_names as _sklearn_get_scorer_names
 from sklearn_calib._compat import register_scorers
 from sklearn_calib.inference import CoxTest, CutoffTest, HosmerLemeshowTest, SpiegelhalterTest, TCal
 from sklearn_calib.metrics import (
+    calibration_loss,
     cutoff_calibration_error,
     decision_risk_gap,
     expected_calibration_error,
     kernel_calibration_error,
     logit_smoothed_ece,
+    refinement_loss,
     smooth_calibration_error,
     smooth_ece,
     sweep_calibration_error,
@@ -27,6 +29,7 @@ __all__ = ["CALIBRATION_SCORERS", "OWN_SCORERS", "PVALUE_SCORERS", "get_scorer",
 
 #: Errors of calibration, negated.
 CALIBRATION_SCORERS = {
+    "neg_calibration_loss": CalibrationScorer(calibration_loss),
     "neg_cutoff_calibration_error": CalibrationScorer(cutoff_calibration_error),
     "neg_decision_risk_gap": CalibrationScorer(decision_risk_gap),
     "neg_expected_calibration_error": CalibrationScorer(expected_calibration_error),
@@ -34,6 +37,7 @@ CALIBRATION_SCORERS = {
     "neg_logit_smoothed_ece": CalibrationScorer(logit_smoothed_ece),
     "neg_maximum_calibration_error": CalibrationScorer(expected_calibration_error, norm="max"),
     "neg_quantile_calibration_error": CalibrationScorer(expected_calibration_error, strategy="quantile"),
+    "neg_refinement_loss": CalibrationScorer(refinement_loss),
     "neg_smooth_calibration_error": CalibrationScorer(smooth_calibration_error),
     "neg_smooth_ece": CalibrationScorer(smooth_ece),
     "neg_sweep_calibration_error": CalibrationScorer(sweep_calibration_error),

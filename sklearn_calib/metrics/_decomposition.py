@@ -1,0 +1,337 @@
+"""Decompositions of proper scores into miscalibration, discrimination and uncertainty."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import xlog1py, xlogy
+
+from sklearn_calib._core._binning import quantile_bins, uniform_bins
+from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
+from sklearn_calib._core._isotonic import fit_isotonic
+from sklearn_calib._html import result_html
+from sklearn_calib._validation import BinarySample, check_binary, check_integer, check_option
+from sklearn_calib.metrics._reductions import Reduction, reduced_error
+
+__all__ = ["ScoreDecomposition", "calibration_loss", "refinement_loss", "score_decomposition"]
+
+Array = NDArray[np.float64]
+
+_SCORES = {"brier": "Brier score", "log_loss": "log loss"}
+_METHODS = ("isotonic", "binned")
+
+
+@dataclass(frozen=True)
+class ScoreDecomposition:
+    """A mean score as miscalibration - discrimination + uncertainty.
+
+    Attributes
+    ----------
+    score : float
+        The mean score of the predictions; smaller is better.
+    miscalibration : float
+        What recalibration of the predictions would save, also called calibration or reliability loss.
+    discrimination : float
+        What the recalibrated predictions save against the event frequency alone, also called resolution.
+    uncertainty : float
+        The mean score of the event frequency as a prediction.
+    score_name : {"brier", "log_loss"}
+        The score.
+    method : {"isotonic", "binned"}
+        How the predictions were recalibrated.
+    n_samples : float
+        Total weight.
+    """
+
+    score: float
+    miscalibration: float
+    discrimination: float
+    uncertainty: float
+    score_name: str
+    method: str
+    n_samples: float
+
+    @property
+    def calibration_loss(self) -> float:
+        """The part of the score that recalibration removes: ``miscalibration``."""
+        return self.miscalibration
+
+    @property
+    def refinement_loss(self) -> float:
+        """The part that it leaves: ``uncertainty - discrimination``, the score after recalibration."""
+        return self.uncertainty - self.discrimination
+
+    def _rows(self) -> list[tuple[str, str]]:
+        return [
+            ("score", f"{self.score:.4f}"),
+            ("miscalibration", f"{self.miscalibration:.4f}"),
+            ("discrimination", f"{self.discrimination:.4f}"),
+            ("uncertainty", f"{self.uncertainty:.4f}"),
+        ]
+
+    def _title(self) -> str:
+        return f"{_SCORES[self.score_name]}, {self.method}"
+
+    def __str__(self) -> str:
+        return (
+            f"{_SCORES[self.score_name]} {self.score:.4f} = miscalibration {self.miscalibration:.4f} - "
+            f"discrimination {self.discrimination:.4f} + uncertainty {self.uncertainty:.4f} "
+            f"({self.method}, n = {self.n_samples:g})"
+        )
+
+    def _repr_html_(self) -> str:
+        return result_html(self._title(), [*self._rows(), ("n", f"{self.n_samples:g}")])
+
+
+def _mean_score(grouped: GroupedOutcomes, prediction: Array, score: str) -> float:
+    """Return the mean score of one prediction for each group; infinite where an impossible event happened."""
+    negatives = grouped.weight - grouped.positives
+    if score == "brier":
+        losses = grouped.positives * (1.0 - prediction) ** 2 + negatives * prediction**2
+    else:
+        losses = -(xlogy(grouped.positives, prediction) + xlog1py(negatives, -prediction))
+    return float(losses.sum() / grouped.total)
+
+
+def _recalibrated(grouped: GroupedOutcomes, method: str, n_bins: int, strategy: str) -> Array:
+    """Return the event frequency of the block or bin of each group."""
+    if method == "isotonic":
+        fit = fit_isotonic(grouped)
+        return np.asarray(fit.value[np.searchsorted(fit.lower, grouped.prob, side="right") - 1])
+    index = quantile_bins(grouped, n_bins) if strategy == "quantile" else uniform_bins(grouped.prob, n_bins)
+    starts = group_starts(index)
+    frequency = np.add.reduceat(grouped.positives, starts) / np.add.reduceat(grouped.weight, starts)
+    return np.asarray(np.repeat(frequency, np.diff(starts, append=index.shape[0])))
+
+
+def _decompose(
+    sample: BinarySample, score: str, method: str, n_bins: int, strategy: str
+) -> ScoreDecomposition:
+    grouped = group_outcomes(sample.y, sample.p, sample.w)
+    original = _mean_score(grouped, grouped.prob, score)
+    refined = _mean_score(grouped, _recalibrated(grouped, method, n_bins, strategy), score)
+    base_rate = grouped.positives.sum() / grouped.total
+    uncertainty = _mean_score(grouped, np.full_like(grouped.prob, base_rate), score)
+    miscalibration, discrimination = original - refined, uncertainty - refined
+    if method == "isotonic":
+        # no smaller than 0 but for rounding, as the fit is best among all monotone predictions
+        miscalibration = max(miscalibration, 0.0)
+    return ScoreDecomposition(
+        score=original,
+        miscalibration=miscalibration,
+        discrimination=max(discrimination, 0.0),
+        uncertainty=uncertainty,
+        score_name=score,
+        method=method,
+        n_samples=grouped.total,
+    )
+
+
+def _check(score: str, method: str, n_bins: int, strategy: str) -> int:
+    check_option(score, "score", tuple(_SCORES))
+    check_option(method, "method", _METHODS)
+    check_option(strategy, "strategy", ("uniform", "quantile"))
+    return check_integer(n_bins, "n_bins")
+
+
+def score_decomposition(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    pos_label: Any = None,
+    score: Literal["brier", "log_loss"] = "brier",
+    method: Literal["isotonic", "binned"] = "isotonic",
+    n_bins: int = 10,
+    strategy: Literal["uniform", "quantile"] = "quantile",
+) -> ScoreDecomposition:
+    r"""Decompose the Brier score or the log loss into miscalibration, discrimination and uncertainty.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Labels of two classes.
+    y_proba : array-like of shape (n,), (n, 1) or (n, 2)
+        Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
+    sample_weight : array-like of shape (n,), default=None
+        Non-negative weights; weight k counts as k repetitions of the row.
+    pos_label : label, default=None
+        The positive class. By default 1 for labels in {0, 1} or {-1, 1}, else the greater of the two labels.
+    score : {"brier", "log_loss"}, default="brier"
+        The mean squared difference, or the mean negative log-likelihood.
+    method : {"isotonic", "binned"}, default="isotonic"
+        What recalibrates the predictions: the isotonic regression of the outcomes, which has no parameter, or
+        the event frequencies of bins.
+    n_bins : int, default=10
+        Number of bins, for ``method="binned"``.
+    strategy : {"uniform", "quantile"}, default="quantile"
+        Bins of equal width or of equal weight, for ``method="binned"``.
+
+    Returns
+    -------
+    ScoreDecomposition
+        The score and its three parts.
+
+    Raises
+    ------
+    ValueError
+        If an argument is malformed; the message names it.
+
+    See Also
+    --------
+    calibration_loss : The first part alone, also of several classes.
+    refinement_loss : The other two.
+
+    Notes
+    -----
+    With S the mean score, c(p) the recalibrated predictions and :math:`\bar y` the event frequency,
+
+    .. math:: S(p) = \underbrace{S(p) - S(c(p))}_{\text{miscalibration}}
+              - \underbrace{(S(\bar y) - S(c(p)))}_{\text{discrimination}}
+              + \underbrace{S(\bar y)}_{\text{uncertainty}} .
+
+    With the isotonic fit (CORP, Theorem 1 of [1]_) miscalibration and discrimination are never
+    negative: the fit is the best of all non-decreasing functions of the predictions for every proper score.
+    Miscalibration is 0 exactly if the predictions are their own isotonic fit, discrimination if the fit is
+    constant. The event frequencies of bins, as in Murphy's partition [2]_, can be worse than the predictions:
+    miscalibration can then be negative, by the variation of predictions within bins.
+
+    The fit adapts to the sample at hand, so that in small samples even calibrated predictions show some
+    miscalibration. The log loss of an event with prediction 0 (or a non-event with prediction 1) is infinite,
+    and so is the miscalibration. O(n log n).
+
+    References
+    ----------
+    .. [1] T. Dimitriadis, T. Gneiting and A. I. Jordan (2021). Stable reliability diagrams for probabilistic
+       classifiers. PNAS 118. arXiv:2008.03033
+    .. [2] A. H. Murphy (1973). A new vector partition of the probability score. Journal of Applied
+       Meteorology 12.
+
+    Examples
+    --------
+    >>> from sklearn_calib.metrics import score_decomposition
+    >>> print(score_decomposition([0, 0, 1, 1], [0.1, 0.6, 0.5, 0.7]))
+    Brier score 0.1775 = miscalibration 0.0525 - discrimination 0.1250 + uncertainty 0.2500 (isotonic, n = 4)
+    """
+    n_bins = _check(score, method, n_bins, strategy)
+    sample = check_binary(y_true, y_proba, sample_weight, pos_label)
+    return _decompose(sample, score, method, n_bins, strategy)
+
+
+def calibration_loss(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    pos_label: Any = None,
+    score: Literal["brier", "log_loss"] = "brier",
+    reduction: Reduction = "classwise",
+    labels: ArrayLike | None = None,
+) -> float:
+    """Compute how much of the Brier score or the log loss isotonic recalibration would save.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,) or (n, n_labels)
+        Labels of two or more classes; or one column of zeros and ones for each of several labels, over which
+        the loss is averaged.
+    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels)
+        Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), of three
+        or more classes in sorted order, or of each label.
+    sample_weight : array-like of shape (n,), default=None
+        Non-negative weights; weight k counts as k repetitions of the row.
+    pos_label : label, default=None
+        The positive class. By default 1 for labels in {0, 1} or {-1, 1}, else the greater of the two labels.
+    score : {"brier", "log_loss"}, default="brier"
+        The mean squared difference, or the mean negative log-likelihood.
+    reduction : {"classwise", "confidence", "top-label"}, default="classwise"
+        How three or more classes are judged. "classwise": each against the rest, the mean over classes;
+        "confidence": the largest probability as a forecast that its class is the right one; "top-label": the
+        same within the rows of each predicted class, the mean weighted by their frequency. The latter two
+        also apply to two classes.
+    labels : array-like of shape (n_classes,), default=None
+        Labels of three or more columns, which stand in sorted order. Needed where a label is missing in
+        ``y_true``, unless labels are 0, ..., n_classes - 1.
+
+    Returns
+    -------
+    float
+        The miscalibration part of :func:`score_decomposition`, never negative; 0 is best. At most 1 for the
+        Brier score.
+
+    Raises
+    ------
+    ValueError
+        If an argument is malformed; the message names it.
+
+    See Also
+    --------
+    score_decomposition : All parts.
+
+    Notes
+    -----
+    Like every calibration error it is not a proper score: a constant prediction of the event frequency has
+    none. O(n log n).
+
+    Examples
+    --------
+    >>> from sklearn_calib.metrics import calibration_loss
+    >>> print(f"{calibration_loss([0, 0, 1, 1], [0.1, 0.6, 0.5, 0.7]):.4f}")
+    0.0525
+    """
+    n_bins = _check(score, "isotonic", 1, "quantile")
+
+    def error(sample: BinarySample) -> float:
+        return _decompose(sample, score, "isotonic", n_bins, "quantile").miscalibration
+
+    return reduced_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
+
+
+def refinement_loss(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    pos_label: Any = None,
+    score: Literal["brier", "log_loss"] = "brier",
+    reduction: Reduction = "classwise",
+    labels: ArrayLike | None = None,
+) -> float:
+    """Compute the Brier score or the log loss that isotonic recalibration would leave.
+
+    It depends on the order of the predictions alone, and is what a model should be chosen by if it will be
+    recalibrated afterwards. The fit is made on the sample itself: where rows are few, the loss is optimistic.
+
+    Parameters
+    ----------
+    y_true, y_proba, sample_weight, pos_label, score, reduction, labels
+        As in :func:`calibration_loss`.
+
+    Returns
+    -------
+    float
+        The score of the isotonic fit, uncertainty - discrimination in :func:`score_decomposition`; smaller is
+        better. At most 1/4 for the Brier score.
+
+    Raises
+    ------
+    ValueError
+        If an argument is malformed; the message names it.
+
+    See Also
+    --------
+    score_decomposition : All parts.
+
+    Examples
+    --------
+    >>> from sklearn_calib.metrics import refinement_loss
+    >>> print(f"{refinement_loss([0, 0, 1, 1], [0.1, 0.6, 0.5, 0.7]):.4f}")
+    0.1250
+    """
+    n_bins = _check(score, "isotonic", 1, "quantile")
+
+    def error(sample: BinarySample) -> float:
+        return _decompose(sample, score, "isotonic", n_bins, "quantile").refinement_loss
+
+    return reduced_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)

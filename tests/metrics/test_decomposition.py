@@ -1,0 +1,145 @@
+"""Decompositions of scores: the identity, the isotonic fit from its min-max formula, and bounds."""
+
+import math
+
+import numpy as np
+import pytest
+from sklearn.metrics import brier_score_loss, log_loss
+
+from sklearn_calib.metrics import calibration_loss, refinement_loss, score_decomposition
+
+SCORES = ["brier", "log_loss"]
+
+
+def sample(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 60))
+    p = rng.random(n) if seed % 2 else rng.integers(1, 10, n) / 10
+    y = (rng.random(n) < p ** rng.uniform(0.2, 4)).astype(int)
+    return y, p, rng.integers(1, 4, n)
+
+
+def mean_score(y, p, w, score):
+    losses = []
+    for outcome, q in zip(y, p, strict=True):
+        if score == "brier":
+            losses.append((outcome - q) ** 2)
+        else:
+            chance = q if outcome else 1 - q
+            losses.append(-math.log(chance) if chance > 0 else math.inf)
+    return float(np.dot(w, losses) / np.sum(w))
+
+
+def min_max(y, p, w):
+    """The isotonic fit: the largest over lower ends of the smallest over upper ends of the mean between."""
+    values = np.unique(p)
+    return np.array(
+        [
+            max(
+                min(
+                    np.average(y[(p >= low) & (p <= high)], weights=w[(p >= low) & (p <= high)])
+                    for high in values[values >= q]
+                )
+                for low in values[values <= q]
+            )
+            for q in p
+        ]
+    )
+
+
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("seed", range(10))
+def test_isotonic_parts(score, seed):
+    y, p, w = sample(seed)
+    found = score_decomposition(y, p, sample_weight=w, pos_label=1, score=score)
+    fit = min_max(y, p, w)
+    base = np.full(y.shape[0], np.average(y, weights=w))
+    original, refined, alone = (mean_score(y, q, w, score) for q in (p, fit, base))
+    assert found.score == pytest.approx(original, abs=1e-12)
+    assert found.miscalibration == pytest.approx(original - refined, abs=1e-12)
+    assert found.discrimination == pytest.approx(alone - refined, abs=1e-12)
+    assert found.uncertainty == pytest.approx(alone, abs=1e-12)
+    assert found.miscalibration >= 0
+    assert found.discrimination >= 0
+    total = found.miscalibration - found.discrimination + found.uncertainty
+    assert found.score == pytest.approx(total, abs=1e-12)
+    assert found.calibration_loss + found.refinement_loss == pytest.approx(found.score, abs=1e-12)
+    assert calibration_loss(y, p, sample_weight=w, pos_label=1, score=score) == found.miscalibration
+    assert refinement_loss(y, p, sample_weight=w, pos_label=1, score=score) == pytest.approx(
+        refined, abs=1e-12
+    )
+
+
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+def test_binned_parts(score, strategy):
+    rng = np.random.default_rng(1)
+    p = (rng.permutation(60) + 0.5) / 60
+    y = (rng.random(60) < p**2).astype(int)
+    found = score_decomposition(y, p, score=score, method="binned", n_bins=6, strategy=strategy)
+    # both strategies put ten rows in each bin
+    index = np.floor(p * 6).astype(int)
+    frequency = np.array([y[index == j].mean() for j in index])
+    one = np.ones(60)
+    refined = mean_score(y, frequency, one, score)
+    assert found.miscalibration == pytest.approx(mean_score(y, p, one, score) - refined, abs=1e-12)
+    assert found.discrimination == pytest.approx(
+        mean_score(y, np.full(60, y.mean()), one, score) - refined, abs=1e-12
+    )
+    total = found.miscalibration - found.discrimination + found.uncertainty
+    assert found.score == pytest.approx(total, abs=1e-12)
+
+
+def test_murphy_partition():
+    """With one prediction in each bin the parts are reliability, resolution and uncertainty."""
+    y, p, w = sample(2)
+    found = score_decomposition(y, p, sample_weight=w, method="binned", n_bins=10, strategy="uniform")
+    base = np.average(y, weights=w)
+    reliability = resolution = 0.0
+    for value in np.unique(p):
+        rows = p == value
+        frequency = np.average(y[rows], weights=w[rows])
+        reliability += w[rows].sum() / w.sum() * (frequency - value) ** 2
+        resolution += w[rows].sum() / w.sum() * (frequency - base) ** 2
+    assert found.miscalibration == pytest.approx(reliability, abs=1e-12)
+    assert found.discrimination == pytest.approx(resolution, abs=1e-12)
+    assert found.uncertainty == pytest.approx(base * (1 - base), abs=1e-12)
+
+
+def test_scores_are_those_of_scikit_learn():
+    y, p, w = sample(3)
+    brier = score_decomposition(y, p, sample_weight=w)
+    assert brier.score == pytest.approx(brier_score_loss(y, p, sample_weight=w))
+    log = score_decomposition(y, p, sample_weight=w, score="log_loss")
+    assert log.score == pytest.approx(log_loss(y, p, sample_weight=w))
+
+
+def test_limits():
+    # calibrated and constant: neither miscalibration nor discrimination
+    found = score_decomposition([0, 1, 1, 0], [0.5] * 4)
+    assert (found.miscalibration, found.discrimination, found.uncertainty) == (0.0, 0.0, 0.25)
+    # an impossible event
+    found = score_decomposition([0, 1, 1], [0.2, 0.0, 0.9], score="log_loss")
+    assert found.score == math.inf
+    assert found.miscalibration == math.inf
+    assert math.isfinite(found.discrimination)
+    # monotone maps leave the refinement loss
+    y, p, w = sample(5)
+    assert refinement_loss(y, p**3, sample_weight=w) == pytest.approx(
+        refinement_loss(y, p, sample_weight=w), abs=1e-12
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"score": "spherical"}, "score"),
+        ({"method": "platt"}, "method"),
+        ({"strategy": "best"}, "strategy"),
+        ({"n_bins": 0}, "n_bins"),
+        ({"y_proba": [0.1, 1.2]}, "y_proba"),
+    ],
+)
+def test_bad_input(arguments, named):
+    with pytest.raises(ValueError, match=named):
+        score_decomposition(**({"y_true": [0, 1], "y_proba": [0.2, 0.3]} | arguments))
