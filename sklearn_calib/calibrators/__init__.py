@@ -1,6 +1,7 @@
 """Calibrators: estimators that map the scores of a classifier to calibrated probabilities."""
 
 from sklearn_calib.calibrators._base import BaseCalibrator
+from sklearn_calib.calibrators._beta import BetaCalibrator
 from sklearn_calib.calibrators._certified import CertifiedCalibrator
 from sklearn_calib.calibrators._isotonic import IsotonicCalibrator
 from sklearn_calib.calibrators._modified_platt import ModifiedPlattCalibrator
@@ -11,6 +12,7 @@ from sklearn_calib.calibrators._venn_abers import VennAbersCalibrator
 
 __all__ = [
     "BaseCalibrator",
+    "BetaCalibrator",
     "CertifiedCalibrator",
     "IsotonicCalibrator",
     "ModifiedPlattCalibrator",

@@ -9,6 +9,7 @@ from functools import partial
 
 from sklearn_calib.calibrators import (
     BaseCalibrator,
+    BetaCalibrator,
     CertifiedCalibrator,
     IsotonicCalibrator,
     ModifiedPlattCalibrator,
@@ -50,6 +51,9 @@ CALIBRATORS = [
     CalibratorCase(
         "modified_platt_isotonic", partial(ModifiedPlattCalibrator, tolerance=0.0, fallback="isotonic")
     ),
+    CalibratorCase("beta", BetaCalibrator, strict=True),
+    CalibratorCase("beta_ab", partial(BetaCalibrator, "ab"), strict=True),
+    CalibratorCase("beta_am", partial(BetaCalibrator, "am"), strict=True),
     CalibratorCase("venn_abers", VennAbersCalibrator),
     CalibratorCase("venn_abers_brier", partial(VennAbersCalibrator, merge="brier")),
     CalibratorCase("temperature", TemperatureCalibrator, strict=True, multiclass=True),
