@@ -7,6 +7,7 @@ from sklearn_calib.calibrators._isotonic import IsotonicCalibrator
 from sklearn_calib.calibrators._modified_platt import ModifiedPlattCalibrator
 from sklearn_calib.calibrators._multiclass import OneVsRestCalibrator
 from sklearn_calib.calibrators._platt import PlattCalibrator
+from sklearn_calib.calibrators._spline import SplineCalibrator
 from sklearn_calib.calibrators._temperature import TemperatureCalibrator
 from sklearn_calib.calibrators._venn_abers import VennAbersCalibrator
 
@@ -18,6 +19,7 @@ __all__ = [
     "ModifiedPlattCalibrator",
     "OneVsRestCalibrator",
     "PlattCalibrator",
+    "SplineCalibrator",
     "TemperatureCalibrator",
     "VennAbersCalibrator",
 ]

@@ -11,7 +11,15 @@ from sklearn_calib._core._links import expit, logit
 from sklearn_calib.calibrators._base import check_link
 from sklearn_calib.calibrators._certificate import MonotoneCalibrator
 
-__all__ = ["PlattCalibrator", "fit_platt", "is_long", "link_scores", "logistic_curve", "pool_neighbours"]
+__all__ = [
+    "PlattCalibrator",
+    "fit_platt",
+    "is_long",
+    "link_scores",
+    "logistic_curve",
+    "platt_targets",
+    "pool_neighbours",
+]
 
 Array = NDArray[np.float64]
 
@@ -115,10 +123,7 @@ def link_scores(scores: Array, link: str) -> Array:
 
 def fit_platt(scores: Array, grouped: GroupedOutcomes) -> tuple[float, float]:
     """Return slope and intercept of Platt scaling of sorted scores, one per group."""
-    positive = float(grouped.positives.sum())
-    negative = grouped.total - positive
-    high, low = (positive + 1.0) / (positive + 2.0), 1.0 / (negative + 2.0)
-    target = low * grouped.weight + (high - low) * grouped.positives
+    target = platt_targets(grouped)
     # standardised in two steps, so that scores near the largest float do not overflow
     magnitude = float(np.abs(scores[[0, -1]]).max())
     unit = scores / magnitude if magnitude > 0 else scores
@@ -134,6 +139,15 @@ def fit_platt(scores: Array, grouped: GroupedOutcomes) -> tuple[float, float]:
         start = _newton(*pool_neighbours(x, grouped.weight, target), start)
     slope, intercept = _newton(x, grouped.weight, target, start).tolist()
     return slope / spread / magnitude, intercept - slope * (centre / spread)
+
+
+def platt_targets(grouped: GroupedOutcomes) -> Array:
+    """Return the sum of the smoothed targets in each group, (N+ + 1)/(N+ + 2) or 1/(N- + 2) for each row."""
+    positive = float(grouped.positives.sum())
+    negative = grouped.total - positive
+    high, low = (positive + 1.0) / (positive + 2.0), 1.0 / (negative + 2.0)
+    target: Array = low * grouped.weight + (high - low) * grouped.positives
+    return target
 
 
 def is_long(x: Array) -> bool:

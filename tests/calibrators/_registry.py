@@ -15,6 +15,7 @@ from sklearn_calib.calibrators import (
     ModifiedPlattCalibrator,
     OneVsRestCalibrator,
     PlattCalibrator,
+    SplineCalibrator,
     TemperatureCalibrator,
     VennAbersCalibrator,
 )
@@ -56,6 +57,9 @@ CALIBRATORS = [
     CalibratorCase("beta_am", partial(BetaCalibrator, "am"), strict=True),
     CalibratorCase("venn_abers", VennAbersCalibrator),
     CalibratorCase("venn_abers_brier", partial(VennAbersCalibrator, merge="brier")),
+    CalibratorCase("spline", SplineCalibrator, monotone=False),
+    CalibratorCase("spline_monotone", partial(SplineCalibrator, monotone=True), strict=True),
+    CalibratorCase("spline_identity", partial(SplineCalibrator, link="identity", monotone=True), strict=True),
     CalibratorCase("temperature", TemperatureCalibrator, strict=True, multiclass=True),
     # log-odds may be any numbers, probabilities too, but then they have no flip symmetry around 1/2
     CalibratorCase(

@@ -1,0 +1,255 @@
+"""Penalised logistic splines: the numerical part of the spline calibrator."""
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.interpolate import BSpline
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.optimize import nnls
+from sklearn.exceptions import ConvergenceWarning
+
+from sklearn_calib._core._links import expit
+
+__all__ = ["PENALTIES", "LogisticSpline", "evaluate", "fit_spline", "mid_quantiles", "place_knots"]
+
+Array = NDArray[np.float64]
+
+#: Finite penalties that AICc weighs, from the greatest to the least; the infinite one leaves a straight line.
+PENALTIES = tuple(10.0**k for k in range(3, -4, -1))
+_MAX_ITERATIONS = 100
+# A step that moves no log-odds by more than this changes each curvature p (1 - p) by less than 30 %, so that
+# it needs no line search. One as small as the second constant is the last: the curvature, which the effective
+# number of parameters is made of, is then exact enough too.
+_SAFE_MOVE = 0.25
+_LAST_MOVE = 1e-10
+# Below this, a step that is not half as large as the one before is rounding.
+_STALLED_MOVE = 1e-6
+# Share of evenly spaced knots in the places of the knots, which keeps neighbours apart.
+_EVEN_SHARE = 0.02
+# Added to the unit diagonals of scaled matrices.
+_RIDGE = 1e-14
+
+
+@dataclass(frozen=True, eq=False)
+class LogisticSpline:
+    """A fitted cubic spline of log-odds, by its values and slopes at the knots.
+
+    ``penalty`` is the one of the greatest share, and ``edf`` the mean effective number of parameters.
+    """
+
+    knots: Array
+    values: Array
+    slopes: Array
+    penalty: float
+    edf: float
+
+
+class _Basis:
+    """Cubic B-splines at given points, in unknowns in which the penalty is a sum of squares.
+
+    The penalty is sum_j e_j^2 span_j, with e_j the second divided differences of the coefficients over the
+    Greville abscissae: linear functions, whose coefficients are linear in these, cost nothing. The unknowns
+    are intercept and slope of a line, and all e_j sqrt(span_j); ``coefficients`` maps them to those of the
+    B-splines, and ``increments`` to the differences of these.
+    """
+
+    def __init__(self, x: Array, knots: Array) -> None:
+        self.knots = knots
+        self.padded = np.concatenate([np.repeat(knots[0], 3), knots, np.repeat(knots[-1], 3)])
+        size = knots.shape[0] + 2
+        self.greville = np.array([self.padded[j + 1 : j + 4].mean() for j in range(size)])
+        gaps, spans = np.diff(self.greville), (self.greville[2:] - self.greville[:-2]) / 2.0
+        # slopes are sums of e_j span_j, and coefficients are sums of slopes times gaps
+        bent = np.zeros((size, size - 2))
+        bent[1:] = np.cumsum(np.tri(size - 1, size - 2, -1) * np.sqrt(spans) * gaps[:, np.newaxis], axis=0)
+        line = np.column_stack([np.ones(size), self.greville])
+        bent -= line @ np.linalg.lstsq(line, bent, rcond=None)[0]
+        self.coefficients: Array = np.column_stack([line, bent])
+        self.increments: Array = np.diff(self.coefficients, axis=0)
+        self.design: Array = BSpline.design_matrix(x, self.padded, 3).toarray() @ self.coefficients
+        self.penalised = np.append(np.zeros(2), np.ones(size - 2))
+
+    def at_knots(self, theta: Array) -> tuple[Array, Array]:
+        """Return values and slopes of the spline at the knots."""
+        spline = BSpline(self.padded, self.coefficients @ theta, 3)
+        return spline(self.knots), spline(self.knots, 1)
+
+
+class _Problem:
+    """The loss sum_i weight_i log(1 + exp(f_i)) - target_i f_i and its penalised minimisers.
+
+    ``floor`` holds lower bounds of the increments of the coefficients, or is None.
+    """
+
+    def __init__(self, basis: _Basis, weight: Array, target: Array, floor: Array | None) -> None:
+        self.basis, self.weight, self.target, self.floor = basis, weight, target, floor
+        self.total = float(weight.sum())
+
+    def loss(self, theta: Array) -> float:
+        f = self.basis.design @ theta
+        return float(self.weight @ np.logaddexp(0.0, f) - self.target @ f)
+
+    def solve(self, penalty: float, theta: Array) -> tuple[Array, float]:
+        """Return the minimiser of loss + penalty / 2 sum_j e_j^2 span_j, and its number of parameters."""
+        design, ridge = self.basis.design, penalty * self.basis.penalised
+        last = np.inf
+        for _ in range(_MAX_ITERATIONS):
+            p = expit(design @ theta)
+            mass = self.weight * p
+            information = (design.T * (mass - mass * p)) @ design
+            gradient = design.T @ (mass - self.target) + ridge * theta
+            inverse = _inverse(information + np.diag(ridge))
+            step = -inverse @ gradient
+            if self.floor is not None:
+                room = self.basis.increments @ theta - self.floor
+                step, inverse = _bounded_step(inverse, step, self.basis.increments, room)
+            move = float(np.abs(design @ step).max())
+            if move > _SAFE_MOVE:
+                step = step * self._step_length(ridge, theta, step, float(gradient @ step))
+            theta = theta + step
+            if move <= _LAST_MOVE or last / 2.0 < move < _STALLED_MOVE:
+                break
+            last = move
+        else:
+            warnings.warn(
+                f"The spline did not converge in {_MAX_ITERATIONS} Newton steps at penalty {penalty:g}.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return theta, float(np.sum(inverse * information))
+
+    def _step_length(self, ridge: Array, theta: Array, step: Array, slope: float) -> float:
+        """Halve a step until the loss falls by a fixed share of what its slope promises (Armijo)."""
+
+        def objective(at: Array) -> float:
+            return self.loss(at) + 0.5 * float(ridge @ at**2)
+
+        start, length = objective(theta), 1.0
+        rounding = 1e-14 * abs(start)
+        while length > 1e-10 and objective(theta + length * step) > start + 1e-4 * length * slope + rounding:
+            length /= 2.0
+        return length
+
+    def aicc(self, theta: Array, edf: float) -> float:
+        """Return Akaike's criterion corrected for small samples; infinite for too many parameters."""
+        spare = self.total - edf - 1.0
+        return 2.0 * self.loss(theta) + 2.0 * edf * (1.0 + (edf + 1.0) / spare) if spare > 0 else np.inf
+
+
+def _inverse(hessian: Array) -> Array:
+    """Invert a positive definite matrix after scaling its diagonal to one."""
+    scale = 1.0 / np.sqrt(hessian.diagonal())
+    scaled = hessian * scale * scale[:, np.newaxis]
+    # keeps the system solvable where rounding has made it singular
+    scaled[np.diag_indices_from(scaled)] += _RIDGE
+    inverse = cho_solve(cho_factor(scaled), np.diag(scale)) * scale[:, np.newaxis]
+    return np.asarray((inverse + inverse.T) / 2.0)
+
+
+def _bounded_step(inverse: Array, step: Array, increments: Array, room: Array) -> tuple[Array, Array]:
+    """Correct a Newton step such that the increments of the coefficients fall by no more than ``room``.
+
+    The correction u minimises u'Hu, H the Hessian, subject to increments @ (step + u) >= -room. Its
+    multipliers m minimise m'Qm / 2 - m'b over m >= 0 with Q = increments @ inverse @ increments' and b the
+    shortage of the plain step: non-negative least squares. Also returned is the inverse of the Hessian in the
+    directions in which no bound is met.
+    """
+    shortage = -(room + increments @ step)
+    if shortage.max() <= 0.0:
+        return step, inverse
+    toward = inverse @ increments.T
+    scale = 1.0 / np.sqrt(np.sum(increments * toward.T, axis=1))
+    gram = (increments @ toward) * scale * scale[:, np.newaxis]
+    gram[np.diag_indices_from(gram)] += _RIDGE
+    factor = np.linalg.cholesky(gram)
+    aim = solve_triangular(factor, shortage * scale, lower=True)
+    multipliers, _ = nnls(factor.T, aim, maxiter=50 * aim.shape[0])
+    active = multipliers > 0.0
+    met = toward[:, active] * scale[active]
+    kept = inverse - met @ np.linalg.solve(gram[np.ix_(active, active)], met.T)
+    return step + toward @ (multipliers * scale), kept
+
+
+def fit_spline(
+    x: Array,
+    weight: Array,
+    target: Array,
+    knots: Array,
+    line: tuple[float, float],
+    penalty: float | None,
+    least_slope: float | None,
+) -> LogisticSpline:
+    """Fit the spline at a penalty or, for None, average over :data:`PENALTIES` and infinity.
+
+    In the average a fit has a share in proportion to exp(-AICc / 2). ``line`` is the fit with infinite
+    penalty, by slope and intercept. With a ``least_slope`` the increments of the coefficients are at least
+    those of a line of this slope.
+    """
+    basis = _Basis(x, knots)
+    floor = None if least_slope is None else least_slope * np.diff(basis.greville)
+    problem = _Problem(basis, weight, target, floor)
+    theta = np.zeros(basis.greville.shape[0])
+    theta[:2] = line[1], line[0]
+    if penalty is not None and penalty < np.inf:
+        theta, edf = problem.solve(penalty, theta)
+        return LogisticSpline(knots, *basis.at_knots(theta), penalty, edf)
+    fits = [(np.inf, 2.0, theta)]
+    if penalty is None:
+        for value in PENALTIES:
+            theta, edf = problem.solve(value, theta)
+            fits.append((value, edf, theta))
+    criteria = np.array([problem.aicc(theta, edf) for _, edf, theta in fits])
+    # with hardly any rows the line is all that can be fitted
+    criteria[0] = min(criteria[0], np.finfo(np.float64).max)
+    share = np.exp(-0.5 * (criteria - criteria.min()))
+    share /= share.sum()
+    theta = share @ np.array([theta for _, _, theta in fits])
+    edf = float(share @ np.array([edf for _, edf, _ in fits]))
+    return LogisticSpline(knots, *basis.at_knots(theta), fits[int(share.argmax())][0], edf)
+
+
+def mid_quantiles(x: Array, weight: Array, levels: Array) -> Array:
+    """Return quantiles of sorted values by interpolating the mid-distribution function.
+
+    They are continuous in the weights, and those of ``-x`` mirror those of ``x``.
+    """
+    middle = np.cumsum(weight) - weight / 2.0
+    return np.asarray(np.interp(levels * weight.sum(), middle, x))
+
+
+def place_knots(x: Array, weight: Array, n_knots: int) -> Array:
+    """Return knots from the least to the greatest of the sorted values, the inner ones near quantiles."""
+    levels = np.linspace(0.0, 1.0, n_knots)
+    knots = (1.0 - _EVEN_SHARE) * mid_quantiles(x, weight, levels)
+    knots += _EVEN_SHARE * (x[0] + (x[-1] - x[0]) * levels)
+    knots[[0, -1]] = x[0], x[-1]
+    return knots
+
+
+def evaluate(spline: LogisticSpline, x: Array, monotone: bool) -> Array:
+    """Return the log-odds at ``x``: cubic between knots, straight outside.
+
+    Each cubic is a sum of functions that rise from 0 to 1, times the differences of its four Bezier
+    coefficients, so that a non-decreasing spline is so in floating point too. Outside, a slope that is
+    negative counts as zero: the end of a curve is no reason to turn the scores around.
+    """
+    knots, values = spline.knots, spline.values
+    gap = np.diff(knots)
+    first, last = gap * spline.slopes[:-1] / 3.0, gap * spline.slopes[1:] / 3.0
+    middle = np.diff(values) - first - last
+    if monotone:
+        first, middle, last = (np.maximum(part, 0.0) for part in (first, middle, last))
+    cell = np.clip(np.searchsorted(knots, x, side="right") - 1, 0, gap.shape[0] - 1)
+    t = np.clip((x - knots[cell]) / gap[cell], 0.0, 1.0)
+    u = 1.0 - t
+    f: Array = first[cell] * (1.0 - u * u * u)
+    f += middle[cell] * (t * t * (3.0 - 2.0 * t))
+    f += last[cell] * (t * t * t)
+    f += values[cell]
+    if monotone:
+        np.minimum(f, values[cell + 1], out=f)
+    f += max(float(spline.slopes[0]), 0.0) * np.minimum(x - knots[0], 0.0)
+    f += max(float(spline.slopes[-1]), 0.0) * np.maximum(x - knots[-1], 0.0)
+    return f

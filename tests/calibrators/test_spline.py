@@ -1,0 +1,284 @@
+"""Spline calibration against general optimisers, its limits, and a few wrong forecasts of 0 and 1."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import expit, logit
+from sklearn.datasets import make_classification
+from sklearn.naive_bayes import GaussianNB
+
+from sklearn_calib.calibrators import PlattCalibrator, SplineCalibrator, _spline
+from sklearn_calib.calibrators._pspline import PENALTIES, mid_quantiles, place_knots
+from sklearn_calib.meta import CalibratedClassifier
+
+GRID = np.linspace(0.01, 0.99, 99)
+
+
+def sample(n, seed=0):
+    """Outcomes that probabilities overstate at one end only."""
+    rng = np.random.default_rng(seed)
+    p = rng.uniform(0.02, 0.98, n)
+    return p, (rng.random(n) < np.where(p < 0.5, p, 0.5 + (p - 0.5) / 3)).astype(int)
+
+
+def cox_de_boor(x, knots, j, degree):
+    """Value at x of the j-th B-spline of a knot vector, by the recursion that defines it."""
+    if degree == 0:
+        last = knots[j + 1] == knots[-1]
+        return float(knots[j] <= x < knots[j + 1] or (last and knots[j] < knots[j + 1] == x))
+    left, right = knots[j + degree] - knots[j], knots[j + degree + 1] - knots[j + 1]
+    value = 0.0
+    if left > 0:
+        value += (x - knots[j]) / left * cox_de_boor(x, knots, j, degree - 1)
+    if right > 0:
+        value += (knots[j + degree + 1] - x) / right * cox_de_boor(x, knots, j + 1, degree - 1)
+    return value
+
+
+class Definition:
+    """The penalised loss as it is written in the docstring, and its minimiser by a general optimiser."""
+
+    def __init__(self, p, y, n_knots):
+        low, high = mid_quantiles(np.sort(logit(p)), np.ones_like(p), np.array([0.05, 0.95]))
+        self.centre, self.unit = (low + high) / 2, (high - low) / 2
+        self.x = (logit(p) - self.centre) / self.unit
+        assert np.abs(self.x).max() < 2.5, "no remote scores"
+        inner = place_knots(np.sort(self.x), np.ones_like(p), n_knots)
+        self.knots = np.concatenate([[inner[0]] * 3, inner, [inner[-1]] * 3])
+        self.size = n_knots + 2
+        self.basis = self.design(self.x)
+        self.greville = np.array([self.knots[j + 1 : j + 4].mean() for j in range(self.size)])
+        events, others = y.sum(), (1 - y).sum()
+        self.target = np.where(y == 1, (events + 1) / (events + 2), 1 / (others + 2))
+
+    def design(self, x):
+        return np.array([[cox_de_boor(value, self.knots, j, 3) for j in range(self.size)] for value in x])
+
+    def penalty(self, c):
+        total, g = 0.0, self.greville
+        for j in range(self.size - 2):
+            span = (g[j + 2] - g[j]) / 2
+            slopes = [(c[k + 1] - c[k]) / (g[k + 1] - g[k]) for k in (j, j + 1)]
+            total += ((slopes[1] - slopes[0]) / span) ** 2 * span
+        return total
+
+    def loss(self, c):
+        f = self.basis @ c
+        return np.sum(np.logaddexp(0, f) - self.target * f)
+
+    def minimise(self, penalty, floor=None):
+        """Minimise over coefficients, or over their increments above a floor."""
+        square = np.array([[self._penalty_entry(i, j) for j in range(self.size)] for i in range(self.size)])
+        sums = np.tri(self.size)
+        design, square = self.basis @ sums, sums.T @ square @ sums
+
+        def objective(theta):
+            f = design @ theta
+            value = np.sum(np.logaddexp(0, f) - self.target * f) + penalty / 2 * theta @ square @ theta
+            return value, design.T @ (expit(f) - self.target) + penalty * square @ theta
+
+        bounds = [(None, None)] * self.size
+        start = np.zeros(self.size)
+        if floor is not None:
+            bounds = [(None, None), *((low, None) for low in floor)]
+            start[1:] = floor
+        options = {"maxiter": 20_000, "maxfun": 100_000, "ftol": 1e-16, "gtol": 1e-10, "maxcor": 40}
+        found = minimize(objective, start, jac=True, bounds=bounds, method="L-BFGS-B", options=options)
+        return sums @ found.x
+
+    def _penalty_entry(self, i, j):
+        """Polarisation of the quadratic form."""
+        a, b = np.eye(self.size)[[i, j]]
+        return (self.penalty(a + b) - self.penalty(a - b)) / 4
+
+    def curve(self, c, p):
+        return expit(self.design((logit(p) - self.centre) / self.unit) @ c)
+
+
+@pytest.mark.parametrize("penalty", [0.01, 1.0])
+def test_agrees_with_a_general_optimiser(penalty):
+    p, y = sample(150)
+    definition = Definition(p, y, 6)
+    grid = np.linspace(p.min(), p.max(), 50)
+    expected = definition.curve(definition.minimise(penalty), grid)
+    found = SplineCalibrator(n_knots=6, penalty=penalty).fit(p, y).transform(grid)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=2e-5)
+
+
+def test_monotone_agrees_with_a_general_optimiser_with_bounds():
+    rng = np.random.default_rng(3)
+    p = rng.uniform(0.05, 0.95, 150)
+    y = (rng.random(150) < np.where((p > 0.4) & (p < 0.7), 0.9 - p, p)).astype(int)
+    definition = Definition(p, y, 6)
+    slope = PlattCalibrator().fit(p, y).slope_ * definition.unit
+    floor = 1e-3 * slope * np.diff(definition.greville)
+    grid = np.linspace(p.min(), p.max(), 50)
+    c = definition.minimise(0.01, floor)
+    assert (np.diff(c) <= floor + 1e-12).any(), "some bound is active"
+    found = SplineCalibrator(n_knots=6, penalty=0.01, monotone=True).fit(p, y).transform(grid)
+    np.testing.assert_allclose(found, definition.curve(c, grid), rtol=0, atol=2e-5)
+    free = SplineCalibrator(n_knots=6, penalty=0.01).fit(p, y).transform(grid)
+    assert np.abs(free - found).max() > 0.01
+
+
+def test_average_has_the_weights_of_akaike():
+    p, y = sample(200)
+    definition = Definition(p, y, 7)
+    square = np.array([[definition._penalty_entry(i, j) for j in range(9)] for i in range(9)])
+    criteria, curves, parameters = [], [], []
+    for penalty in (*PENALTIES, np.inf):
+        single = SplineCalibrator(n_knots=7, penalty=penalty).fit(p, y)
+        q = single.transform(p)
+        loss = -np.sum(definition.target * np.log(q) + (1 - definition.target) * np.log1p(-q))
+        edf = 2.0
+        if penalty < np.inf:
+            information = (definition.basis.T * (q * (1 - q))) @ definition.basis
+            edf = np.trace(np.linalg.solve(information + penalty * square, information))
+        assert single.effective_parameters_ == pytest.approx(edf, abs=1e-5)
+        criteria.append(2 * loss + 2 * edf + 2 * edf * (edf + 1) / (200 - edf - 1))
+        curves.append(logit(single.transform(GRID)))
+        parameters.append(edf)
+    share = np.exp(-0.5 * (np.array(criteria) - min(criteria)))
+    share /= share.sum()
+    averaged = SplineCalibrator(n_knots=7).fit(p, y)
+    np.testing.assert_allclose(logit(averaged.transform(GRID)), share @ np.array(curves), rtol=0, atol=1e-5)
+    assert averaged.effective_parameters_ == pytest.approx(share @ parameters, abs=1e-4)
+    assert averaged.penalty_ == (*PENALTIES, np.inf)[int(np.argmax(share))]
+
+
+@pytest.mark.parametrize("monotone", [False, True])
+def test_with_infinite_penalty_it_is_platt_scaling(monotone):
+    p, y = sample(500)
+    expected = PlattCalibrator().fit(p, y).transform(GRID)
+    for penalty, tolerance in ((np.inf, 1e-10), (1e8, 1e-6)):
+        found = SplineCalibrator(penalty=penalty, monotone=monotone).fit(p, y).transform(GRID)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance)
+
+
+def test_finds_a_curve_that_platt_scaling_cannot():
+    p, y = sample(20_000)
+    grid = np.linspace(0.03, 0.97, 95)
+    truth = np.where(grid < 0.5, grid, 0.5 + (grid - 0.5) / 3)
+    for monotone in (False, True):
+        assert np.abs(SplineCalibrator(monotone=monotone).fit(p, y).transform(grid) - truth).max() < 0.04
+    assert np.abs(PlattCalibrator().fit(p, y).transform(grid) - truth).max() > 0.06
+
+
+@pytest.mark.parametrize("monotone", [False, True])
+@pytest.mark.parametrize("wrong", [[0, 0, 1, 1], [0, 0, 0, 0], [1, 1, 1, 1]])
+def test_a_few_wrong_forecasts_of_zero_and_one_move_little(monotone, wrong):
+    """They pull Platt scaling, by the logit, as far as 0.1."""
+    moved, platt = [], []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        p = expit(rng.normal(0, 2, 400))
+        y = (rng.random(400) < p).astype(int)
+        both = np.append(p, wrong), np.append(y, 1 - np.array(wrong))
+        for calibrator, moves in ((SplineCalibrator(monotone=monotone), moved), (PlattCalibrator(), platt)):
+            clean, mixed = (float(calibrator.fit(*rows).transform([0.1])[0]) for rows in ((p, y), both))
+            moves.append(abs(mixed - clean))
+    assert max(moved) < 0.02
+    assert min(platt) > 0.05
+
+
+def test_many_forecasts_of_zero_and_one_are_believed():
+    rng = np.random.default_rng(0)
+    p = np.concatenate([expit(rng.normal(0, 1.5, 4000)), np.repeat([0.0, 1.0], 2000)])
+    y = (rng.random(8000) < np.clip(p, 0.2, 0.8)).astype(int)
+    found = SplineCalibrator().fit(p, y).transform(np.array([0.0, 0.5, 1.0]))
+    np.testing.assert_allclose(found, [0.2, 0.5, 0.8], atol=0.03)
+
+
+def test_pooling_changes_little(monkeypatch):
+    rng = np.random.default_rng(1)
+    p = expit(rng.standard_t(3, 30_000))
+    y = (rng.random(30_000) < p**2).astype(int)
+    pooled = SplineCalibrator().fit(p, y).transform(p)
+    monkeypatch.setattr(_spline, "_MOST_GROUPS", 10**6)
+    assert np.abs(SplineCalibrator().fit(p, y).transform(p) - pooled).max() < 3e-5
+
+
+@pytest.mark.parametrize("monotone", [False, True])
+def test_falling_scores_are_the_mirror_image(monotone):
+    p, y = sample(600)
+    calibrator = SplineCalibrator(link="identity", monotone=monotone)
+    z = logit(p)
+    np.testing.assert_allclose(
+        calibrator.fit(-z, y).transform(-z), calibrator.fit(z, y).transform(z), rtol=0, atol=1e-12
+    )
+    assert calibrator.fit(-z, y).transform([-2.0, 2.0])[0] > 0.6
+
+
+def test_straight_outside_the_scores():
+    p, y = sample(500)
+    z = logit(p)
+    calibrator = SplineCalibrator(link="identity").fit(z, y)
+    beyond = z.max() + np.arange(4) * 0.1
+    steps = np.diff(logit(calibrator.transform(beyond)))
+    assert np.ptp(steps) < 1e-9
+    assert steps[0] > 0
+
+
+def test_ends_against_the_trend_are_continued_level():
+    """Log-odds that rise, and fall at the end: outside they stay."""
+    z = np.linspace(-2, 2, 4000)
+    y = np.random.default_rng(0).random(4000) < expit(np.where(z < 1.2, 2 * z, 2.4 - 4 * (z - 1.2)))
+    calibrator = SplineCalibrator(link="identity").fit(z, y)
+    inside, end, outside = calibrator.transform([1.2, 2.0, 3.0])
+    assert inside > end + 0.2
+    assert outside == pytest.approx(end, abs=1e-9)
+    monotone = SplineCalibrator(link="identity", monotone=True).fit(z, y)
+    assert np.diff(monotone.transform(np.linspace(-3, 3, 1000))).min() > 0
+
+
+def test_scale_and_place_of_scores_do_not_matter():
+    p, y = sample(300)
+    z = logit(p)
+    expected = SplineCalibrator(link="identity").fit(z, y).transform(z)
+    for factor in (1e-200, 1e3, 1e300):
+        found = SplineCalibrator(link="identity").fit(z * factor, y).transform(z * factor)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
+
+
+def test_only_the_monotone_map_has_a_certificate():
+    p, y = sample(400)
+    free = SplineCalibrator().fit(p, y)
+    assert not hasattr(free, "cutoff_certificate")
+    assert not hasattr(free, "training_cutoff_error_")
+    with pytest.raises(AttributeError, match="cutoff_certificate"):
+        free.cutoff_certificate()
+    monotone = SplineCalibrator(monotone=True).fit(p, y)
+    assert 0 < monotone.training_cutoff_error_ < monotone.cutoff_certificate() < 1
+
+
+@pytest.mark.parametrize("monotone", [False, True])
+def test_hardly_any_rows(monotone):
+    for p, y in (([0.2, 0.8], [0, 1]), ([0.5, 0.5], [0, 1]), ([0.2, 0.5, 0.8], [0, 1, 0])):
+        proba = SplineCalibrator(monotone=monotone).fit(p, y).transform([0.0, 0.3, 1.0])
+        assert ((proba > 0) & (proba < 1)).all()
+
+
+def test_in_a_calibrated_classifier():
+    X, y = make_classification(n_samples=2000, n_informative=3, n_redundant=12, flip_y=0.2, random_state=0)
+    model = CalibratedClassifier(GaussianNB(), SplineCalibrator()).fit(X[:1000], y[:1000])
+    raw = GaussianNB().fit(X[:1000], y[:1000]).predict_proba(X[1000:])[:, 1]
+    repaired = model.predict_proba(X[1000:])[:, 1]
+    assert np.mean((repaired - y[1000:]) ** 2) < np.mean((raw - y[1000:]) ** 2) - 0.015
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"link": "auto"}, ValueError, "link must be one of"),
+        ({"n_knots": 1}, ValueError, "n_knots must be at least 2"),
+        ({"n_knots": 4.0}, TypeError, "n_knots must be an integer"),
+        ({"penalty": "bic"}, ValueError, "penalty must be one of"),
+        ({"penalty": 0.0}, ValueError, "penalty must be positive"),
+        ({"penalty": np.nan}, ValueError, "penalty must be positive"),
+        ({"penalty": None}, TypeError, "penalty must be 'aicc' or a number"),
+        ({"monotone": 1}, TypeError, "monotone must be True or False"),
+    ],
+)
+def test_parameters_out_of_range(arguments, error, message):
+    with pytest.raises(error, match=message):
+        SplineCalibrator(**arguments).fit(*sample(20))
