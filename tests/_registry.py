@@ -76,5 +76,7 @@ METRICS = [
         "sweep_uniform", metrics.sweep_calibration_error, {"strategy": "uniform", "norm": "l2"}, False
     ),
     MetricCase("calibration_loss", metrics.calibration_loss),
+    MetricCase("lower_distance", metrics.lower_distance_to_calibration, {"n_cells": 64}),
+    MetricCase("interval", metrics.interval_calibration_error),
     MetricCase("decision_risk_gap", metrics.decision_risk_gap, {"threshold": 0.3}, flip_symmetric=False),
 ]

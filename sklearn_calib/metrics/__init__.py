@@ -10,12 +10,19 @@ from sklearn_calib.metrics._decomposition import (
     score_decomposition,
 )
 from sklearn_calib.metrics._distance import smooth_calibration_error
+from sklearn_calib.metrics._distance_bounds import (
+    CalibrationDistance,
+    distance_from_calibration,
+    interval_calibration_error,
+    lower_distance_to_calibration,
+)
 from sklearn_calib.metrics._kernel import kernel_calibration_error
 from sklearn_calib.metrics._logit_smoothed import logit_smoothed_ece
 from sklearn_calib.metrics._smooth import SmoothECEResult, smooth_ece, smooth_ece_result
 from sklearn_calib.metrics._sweep import sweep_calibration_error
 
 __all__ = [
+    "CalibrationDistance",
     "CutoffResult",
     "DecisionRiskResult",
     "ScoreDecomposition",
@@ -25,9 +32,12 @@ __all__ = [
     "cutoff_result",
     "decision_risk_gap",
     "decision_risk_result",
+    "distance_from_calibration",
     "expected_calibration_error",
+    "interval_calibration_error",
     "kernel_calibration_error",
     "logit_smoothed_ece",
+    "lower_distance_to_calibration",
     "refinement_loss",
     "score_decomposition",
     "smooth_calibration_error",

@@ -1,0 +1,92 @@
+"""Lower distance from calibration as a flow along the line, and interval calibration error."""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+from scipy.sparse import coo_array
+
+from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
+
+__all__ = ["gather", "interval_error", "transport_distance"]
+
+Array = NDArray[np.float64]
+
+
+def gather(grouped: GroupedOutcomes, cells: int) -> tuple[GroupedOutcomes, float]:
+    """Return groups at the mean prediction of each of so many cells, and how far rows moved on average."""
+    index = np.minimum((grouped.prob * cells).astype(np.int64), cells - 1)
+    starts = group_starts(index)
+    weight = np.add.reduceat(grouped.weight, starts)
+    # rounding must not carry a mean beyond the cell, or the order would be lost
+    mean = np.add.reduceat(grouped.weight * grouped.prob, starts) / weight
+    last = np.append(starts[1:], index.shape[0]) - 1
+    mean = np.clip(mean, grouped.prob[starts], grouped.prob[last])
+    moved = np.abs(grouped.prob - np.repeat(mean, np.diff(starts, append=index.shape[0])))
+    positives = np.add.reduceat(grouped.positives, starts)
+    return GroupedOutcomes(mean, weight, positives), float(grouped.weight @ moved) / grouped.total
+
+
+def transport_distance(grouped: GroupedOutcomes, targets: Array) -> float:
+    """Return the least mean distance by which rows move to become calibrated at the targets.
+
+    Rows move along the line, and may be divided. Where mass t_j ends at target u_j, its positive part is
+    u_j t_j and its negative part (1 - u_j) t_j. With F(j) the net flow of positive (negative) mass from node
+    j to node j + 1, in both directions apart so that it is never negative, this is the linear program
+
+        min  sum_j gap_j (F+_j + F-_j + G+_j + G-_j)
+        s.t. supply1_j + F_{j-1} - F_j = u_j t_j,  supply0_j + G_{j-1} - G_j = (1 - u_j) t_j,  t >= 0,
+
+    with t_j = 0 at nodes that are no targets: O(nodes) variables and entries. The targets contain 0 and 1.
+    """
+    nodes = np.unique(np.concatenate((grouped.prob, targets)))
+    n, m = nodes.shape[0], targets.shape[0]
+    place = np.searchsorted(nodes, grouped.prob)
+    supply = np.zeros((2, n))
+    supply[0, place] = grouped.positives / grouped.total
+    supply[1, place] = (grouped.weight - grouped.positives) / grouped.total
+    goal = np.searchsorted(nodes, targets)
+    edge = np.arange(n - 1)
+    rows, columns, values = [], [], []
+
+    def add(row: NDArray[np.intp], column: NDArray[np.intp], value: Array) -> None:
+        rows.append(row)
+        columns.append(column)
+        values.append(value)
+
+    column = np.arange(m)
+    for kind, share in enumerate((targets, 1.0 - targets)):
+        add(kind * n + goal, column, share)
+        for way, sign in enumerate((1.0, -1.0)):
+            flow = m + (2 * kind + way) * (n - 1) + edge
+            add(kind * n + edge, flow, np.full(n - 1, sign))
+            add(kind * n + edge + 1, flow, np.full(n - 1, -sign))
+    size = m + 4 * (n - 1)
+    matrix = coo_array(
+        (np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))), shape=(2 * n, size)
+    )
+    cost = np.concatenate((np.zeros(m), np.tile(np.diff(nodes), 4)))
+    solution = linprog(cost, A_eq=matrix.tocsc(), b_eq=supply.ravel(), bounds=(0, None), method="highs")
+    if solution.status != 0:  # pragma: no cover - the program has a finite optimum
+        raise RuntimeError(f"the linear program of the distance was not solved: {solution.message}")
+    return max(float(solution.fun), 0.0)
+
+
+def interval_error(grouped: GroupedOutcomes, cells: int) -> float:
+    """Return min over partitions into intervals of sum (absolute residual + weight times width) / n.
+
+    Dynamic programming over the last interval, O(m^2); intervals shrink to the predictions that they hold. Of
+    more than ``cells`` distinct predictions, those that share one of so many cells stay together.
+    """
+    m = grouped.prob.shape[0]
+    starts = np.arange(m)
+    if m > cells:
+        starts = group_starts(np.minimum((grouped.prob * cells).astype(np.int64), cells - 1))
+    low, high = grouped.prob[starts], grouped.prob[np.append(starts[1:], m) - 1]
+    residual = np.concatenate(([0.0], np.cumsum(np.add.reduceat(grouped.residual, starts))))
+    weight = np.concatenate(([0.0], np.cumsum(np.add.reduceat(grouped.weight, starts))))
+    best = np.zeros(starts.shape[0] + 1)
+    for j in range(1, starts.shape[0] + 1):
+        width = high[j - 1] - low[:j]
+        last = np.abs(residual[j] - residual[:j]) + (weight[j] - weight[:j]) * width
+        best[j] = np.min(best[:j] + last)
+    return float(best[-1] / grouped.total)

@@ -1,0 +1,151 @@
+"""Lower distance against the transport program of its definition, interval error against enumeration."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from sklearn_calib._core._grouping import group_outcomes
+from sklearn_calib._core._transport import interval_error
+from sklearn_calib.metrics import (
+    distance_from_calibration,
+    interval_calibration_error,
+    lower_distance_to_calibration,
+    smooth_calibration_error,
+)
+
+
+def transport_program(y, p, w, grid):
+    """The least E|u - p| over couplings of (p, y) with u on a grid that are calibrated: a dense program."""
+    n, k = p.shape[0], grid.shape[0]
+    cost = np.abs(grid - p[:, None]).ravel()
+    marginal = np.kron(np.eye(n), np.ones(k))
+    # sum_i pi(i, u) (y_i - u) = 0 for every u
+    balance = np.hstack([np.diag(outcome - grid) for outcome in y])
+    solution = linprog(
+        cost,
+        A_eq=np.vstack([marginal, balance]),
+        b_eq=np.concatenate([w / w.sum(), np.zeros(k)]),
+        method="highs",
+    )
+    assert solution.status == 0
+    return solution.fun
+
+
+def by_partitions(y, p, w):
+    """The interval error by trying all partitions of the distinct predictions."""
+    values = np.unique(p)
+    best = np.inf
+    for cuts in itertools.product([False, True], repeat=len(values) - 1):
+        parts, part = [], [values[0]]
+        for cut, value in zip(cuts, values[1:], strict=True):
+            if cut:
+                parts.append(part)
+                part = []
+            part.append(value)
+        parts.append(part)
+        total = 0.0
+        for part in parts:
+            rows = (p >= part[0]) & (p <= part[-1])
+            total += abs(np.sum((w * (y - p))[rows])) + (part[-1] - part[0]) * w[rows].sum()
+        best = min(best, total)
+    return best / w.sum()
+
+
+def sample(seed, largest=25):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, largest))
+    p = rng.random(n) if seed % 2 else rng.integers(0, 11, n) / 10
+    y = (rng.random(n) < rng.random(n) ** rng.uniform(0.1, 5)).astype(int)
+    return y, p, rng.integers(1, 5, n)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_equals_the_dense_program(seed):
+    y, p, w = sample(seed)
+    value = lower_distance_to_calibration(y, p, sample_weight=w, pos_label=1, n_cells=30)
+    expected = transport_program(y, p, w, np.arange(31) / 30)
+    assert value == pytest.approx(expected, abs=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_interval_error_by_enumeration(seed):
+    y, p, w = sample(seed, largest=10)
+    value = interval_calibration_error(y, p, sample_weight=w, pos_label=1)
+    assert value == pytest.approx(by_partitions(y, p, w), abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_relations(seed):
+    """Every inequality between the consistent measures, up to the resolution of the grid."""
+    y, p, w = sample(seed, largest=80)
+    found = distance_from_calibration(y, p, sample_weight=w, pos_label=1)
+    smooth = smooth_calibration_error(y, p, sample_weight=w, pos_label=1)
+    slack = 1e-8
+    assert found.smooth == smooth
+    assert found.resolution <= 1 / 400 + 1 / 200
+    assert (found.transport - found.resolution) / 2 <= smooth + slack
+    assert smooth <= 2 * found.transport + slack
+    assert found.lower <= found.transport + slack
+    assert found.transport - found.resolution <= found.interval + slack
+    assert found.interval <= 4 * np.sqrt(found.transport) + slack
+    assert 0 <= found.lower <= found.upper <= found.interval <= 1
+    distinct = sum(abs(np.sum((w * (y - p))[p == value])) for value in np.unique(p)) / w.sum()
+    assert found.interval <= distinct + slack
+
+
+def test_by_hand():
+    # .5 +- eps with outcomes 0 and 1: parts of 1/2 - eps change places, the smooth error sees about half
+    eps = 0.01
+    y, p = [0, 1], [0.5 - eps, 0.5 + eps]
+    found = distance_from_calibration(y, p)
+    assert found.transport == pytest.approx((0.5 - eps) * 2 * eps, abs=1e-9)
+    assert found.smooth == pytest.approx((0.5 - eps) * eps)
+    assert found.interval == pytest.approx(2 * eps)
+    # one prediction: nothing is nearer than a mean of 2/3
+    assert lower_distance_to_calibration([1, 1, 0], [0.2] * 3) == pytest.approx(2 / 3 - 0.2)
+    assert interval_calibration_error([1, 1, 0], [0.2] * 3) == pytest.approx(2 / 3 - 0.2)
+    assert lower_distance_to_calibration([0, 0], [1.0, 1.0]) == pytest.approx(1.0)
+
+
+def test_finer_grids_approach_from_above():
+    y, p, _ = sample(7, largest=60)
+    fine = lower_distance_to_calibration(y, p, pos_label=1, n_cells=960)
+    before = np.inf
+    for n_cells in (60, 120, 240, 480):
+        value = lower_distance_to_calibration(y, p, pos_label=1, n_cells=n_cells)
+        assert fine - 1e-9 <= value <= min(fine + 0.5 / n_cells, before) + 1e-9
+        before = value
+
+
+def test_many_predictions():
+    """Gathering moves the lower distance by no more than it says, and the interval error only upwards."""
+    rng = np.random.default_rng(0)
+    p = rng.random(400)
+    y = (rng.random(400) < 0.5 + 0.4 * np.sin(12 * p)).astype(int)
+    exact = lower_distance_to_calibration(y, p, n_cells=400)
+    coarse = distance_from_calibration(y, p, n_cells=50)
+    assert abs(coarse.transport - exact) <= coarse.resolution + 0.5 / 400
+    assert coarse.resolution <= 1 / 50 + 0.5 / 50
+    grouped = group_outcomes(y, p)
+    full = interval_error(grouped, 400)
+    assert full == interval_calibration_error(y, p)
+    for cells in (20, 100):
+        assert full <= interval_error(grouped, cells) <= full + 2 / cells
+    assert distance_from_calibration(y, p).lower <= full
+
+
+def test_text():
+    text = str(distance_from_calibration([0, 1], [0.4, 0.6]))
+    assert text.startswith("distance from calibration between 0.0775 and 0.2000 (lower distance 0.0800,")
+
+
+@pytest.mark.parametrize("function", [lower_distance_to_calibration, distance_from_calibration])
+def test_bad_input(function):
+    with pytest.raises(ValueError, match="n_cells"):
+        function([0, 1], [0.2, 0.3], n_cells=0)
+    with pytest.raises(TypeError, match="n_cells"):
+        function([0, 1], [0.2, 0.3], n_cells=1.5)
+    with pytest.raises(ValueError, match="y_proba"):
+        function([0, 1], [0.2, 1.3])
