@@ -8,7 +8,15 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes
 
-__all__ = ["MAX_CELLS", "draw_outcomes", "draw_positives", "draw_rows", "monte_carlo_pvalue", "spawn"]
+__all__ = [
+    "MAX_CELLS",
+    "draw_outcomes",
+    "draw_positives",
+    "draw_rows",
+    "monte_carlo_pvalue",
+    "sample_labels",
+    "spawn",
+]
 
 #: Numbers drawn at a time (or one draw, if that takes more): bounds the memory, does not change the draws.
 MAX_CELLS = 1 << 18
@@ -144,6 +152,32 @@ def draw_rows(
     for first, last in _chunks(n_draws, n_groups, max_cells):
         drawn = choice.multinomial(n, cells / cells.sum(), size=last - first).T.astype(np.float64)
         yield drawn[:n_groups] + drawn[n_groups:], np.ascontiguousarray(drawn[n_groups:])
+
+
+def sample_labels(p: Array, n_draws: int, generator: np.random.Generator) -> Iterator[NDArray[np.int64]]:
+    """Yield labels drawn from the rows of ``p``, shape (r, n), ``n_draws`` in all.
+
+    Numbers are taken from the generator draw after draw: how draws are cut into pieces does not matter.
+    """
+    n, n_classes = p.shape
+    below = np.cumsum(p, axis=1)
+    below /= below[:, -1:]
+    flat = below.ravel()
+    step = max(1, MAX_CELLS // n)
+    for first in range(0, n_draws, step):
+        r = min(step, n_draws - first)
+        uniform = generator.random((r, n))
+        # binary search for the first class whose cumulative probability exceeds the uniform number
+        found = np.zeros((r, n), dtype=np.int64)
+        row = np.arange(n) * n_classes
+        size = 1 << (n_classes - 1).bit_length()
+        while size > 1:
+            size //= 2
+            probe = found + (size - 1)
+            passed = probe < n_classes - 1
+            passed &= flat[row + np.minimum(probe, n_classes - 1)] <= uniform
+            found += size * passed
+        yield found
 
 
 def monte_carlo_pvalue(observed: float, draws: Array, atol: float = 0.0) -> float:

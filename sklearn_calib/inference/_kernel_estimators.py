@@ -16,7 +16,7 @@ from sklearn_calib._core._kernel import (
     null_variance,
     powered_bandwidth,
 )
-from sklearn_calib._core._null import MAX_CELLS, draw_positives
+from sklearn_calib._core._null import MAX_CELLS, draw_positives, sample_labels
 from sklearn_calib._validation import BinarySample, ClassSample
 
 __all__ = ["Estimates", "KernelSample", "assign_blocks", "block_estimates", "quadratic_estimates"]
@@ -202,15 +202,10 @@ def block_estimates(
 
 def _draw_labels(p: Array, n_draws: int, generator: np.random.Generator) -> Labels:
     """Return labels drawn from rows (m, B, C), shape (r, m, B)."""
-    uniform = generator.random((n_draws, *p.shape[:-1]))
     if p.shape[-1] == 1:
-        return (uniform < p[..., 0]).astype(np.int64)
-    below = np.cumsum(p, axis=-1)
-    below /= below[..., -1:]
-    label = np.zeros(uniform.shape, dtype=np.int64)
-    for column in range(p.shape[-1] - 1):
-        label += uniform >= below[..., column]
-    return label
+        return (generator.random((n_draws, *p.shape[:-1])) < p[..., 0]).astype(np.int64)
+    rows = p.reshape(-1, p.shape[-1])
+    return np.concatenate(list(sample_labels(rows, n_draws, generator))).reshape(n_draws, *p.shape[:-1])
 
 
 def _residuals(p: Array, label: Labels) -> Array:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib._core._null import sample_labels
 from sklearn_calib._validation import (
     check_classes,
     check_frequency_weights,
@@ -43,11 +44,11 @@ class PairedRows:
         p = self.predictions[model]
         if p.ndim == 1:
             return null_floor(metric, p, n_resamples=_FLOOR_DRAWS, random_state=generator).mean
-        cumulative = np.cumsum(p, axis=1)
-        total = 0.0
-        for _ in range(_FLOOR_DRAWS):
-            level = generator.random(p.shape[0]) * cumulative[:, -1]
-            total += _evaluate(metric, (level[:, np.newaxis] >= cumulative).sum(axis=1), p)
+        total = sum(
+            _evaluate(metric, labels, p)
+            for drawn in sample_labels(p, _FLOOR_DRAWS, generator)
+            for labels in drawn
+        )
         return total / _FLOOR_DRAWS
 
 

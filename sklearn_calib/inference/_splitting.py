@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._alcoves import SharedCells
 from sklearn_calib._core._class_moments import class_moments
-from sklearn_calib._core._null import MAX_CELLS, spawn
+from sklearn_calib._core._null import MAX_CELLS, sample_labels, spawn
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
@@ -19,7 +19,7 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._tails import chi2_sf
-from sklearn_calib.inference._tcal_classes import nested_alcoves, sample_labels
+from sklearn_calib.inference._tcal_classes import nested_alcoves
 from sklearn_calib.inference._tcal_draws import Draws, combine_draws
 from sklearn_calib.inference._tcal_scales import check_rows, finest_level, number_of_bins
 

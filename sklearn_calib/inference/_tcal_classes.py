@@ -1,6 +1,5 @@
 """T-Cal for several classes by Monte Carlo: statistics of redrawn labels over partitions of the simplex."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,10 +8,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from sklearn_calib._core._alcoves import SharedCells, shared_alcoves
-from sklearn_calib._core._null import MAX_CELLS, spawn
+from sklearn_calib._core._null import sample_labels, spawn
 from sklearn_calib.inference._tcal_draws import Draws
 
-__all__ = ["draw_class_labels", "draw_class_pairs", "draw_plug_in", "nested_alcoves", "sample_labels"]
+__all__ = ["draw_class_labels", "draw_class_pairs", "draw_plug_in", "nested_alcoves"]
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -27,32 +26,6 @@ def nested_alcoves(p: Array, n_bins: Array) -> list[SharedCells]:
         partitions.append(cells)
         among = cells.rows
     return partitions
-
-
-def sample_labels(p: Array, n_draws: int, generator: np.random.Generator) -> Iterator[Labels]:
-    """Yield labels drawn from the rows of ``p``, shape (r, n), ``n_draws`` in all.
-
-    Numbers are taken from the generator draw after draw: how draws are cut into pieces does not matter.
-    """
-    n, n_classes = p.shape
-    below = np.cumsum(p, axis=1)
-    below /= below[:, -1:]
-    flat = below.ravel()
-    step = max(1, MAX_CELLS // n)
-    for first in range(0, n_draws, step):
-        r = min(step, n_draws - first)
-        uniform = generator.random((r, n))
-        # binary search for the first class whose cumulative probability exceeds the uniform number
-        found = np.zeros((r, n), dtype=np.int64)
-        row = np.arange(n) * n_classes
-        size = 1 << (n_classes - 1).bit_length()
-        while size > 1:
-            size //= 2
-            probe = found + (size - 1)
-            passed = probe < n_classes - 1
-            passed &= flat[row + np.minimum(probe, n_classes - 1)] <= uniform
-            found += size * passed
-        yield found
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
-from sklearn_calib._core._null import draw_outcomes, draw_positives, monte_carlo_pvalue
+from sklearn_calib._core._null import draw_outcomes, draw_positives, monte_carlo_pvalue, sample_labels
 
 
 def groups(prob, weight):
@@ -106,3 +106,12 @@ def test_pvalue_is_exact_when_the_sample_is_one_of_the_draws(ties):
         share = np.mean(pvalues <= alpha + 1e-12)
         assert share <= alpha + 1e-12
         assert ties or share == pytest.approx(alpha)
+
+
+def test_labels_have_their_probabilities():
+    p = np.array([[0.2, 0.0, 0.5, 0.3], [0.0, 0.0, 1.0, 0.0], [0.25, 0.25, 0.25, 0.25]])
+    draws = np.concatenate(list(sample_labels(p, 20_000, np.random.default_rng(0))))
+    assert draws.shape == (20_000, 3)
+    share = np.array([np.bincount(column, minlength=4) / 20_000 for column in draws.T])
+    np.testing.assert_allclose(share, p, atol=0.015)
+    assert (share[p == 0] == 0).all()

@@ -12,7 +12,7 @@ from sklearn_calib._core._class_moments import cell_cumulants, cell_statistics, 
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._core._null_moments import bin_moments
 from sklearn_calib.inference import TCal
-from sklearn_calib.inference._tcal_classes import draw_class_labels, nested_alcoves, sample_labels
+from sklearn_calib.inference._tcal_classes import draw_class_labels, nested_alcoves
 from sklearn_calib.inference._tcal_scales import relaxed_law
 from tests.inference._properties import check_level
 
@@ -140,15 +140,6 @@ def test_sparse_tables_give_the_same_statistic():
     variance = class_moments(cells, y, p).variance
     draws = draw_class_labels(cells, y, p, p, variance, 5, np.random.default_rng(0))
     assert draws.observed[0] == pytest.approx(plain_statistic(y, p, 2))
-
-
-def test_labels_have_their_probabilities():
-    p = np.array([[0.2, 0.0, 0.5, 0.3], [0.0, 0.0, 1.0, 0.0], [0.25, 0.25, 0.25, 0.25]])
-    draws = np.concatenate(list(sample_labels(p, 20_000, np.random.default_rng(0))))
-    assert draws.shape == (20_000, 3)
-    share = np.array([np.bincount(column, minlength=4) / 20_000 for column in draws.T])
-    np.testing.assert_allclose(share, p, atol=0.015)
-    assert (share[p == 0] == 0).all()
 
 
 @pytest.mark.parametrize("combine", ["max", "min-p"])
