@@ -3,23 +3,34 @@
 from sklearn_calib.calibrators._base import BaseCalibrator
 from sklearn_calib.calibrators._beta import BetaCalibrator
 from sklearn_calib.calibrators._certified import CertifiedCalibrator
+from sklearn_calib.calibrators._dirichlet import DirichletCalibrator
 from sklearn_calib.calibrators._isotonic import IsotonicCalibrator
+from sklearn_calib.calibrators._log_average import LogAverageCalibrator
+from sklearn_calib.calibrators._matrix import MatrixScalingCalibrator, StructuredMatrixScalingCalibrator
 from sklearn_calib.calibrators._modified_platt import ModifiedPlattCalibrator
 from sklearn_calib.calibrators._multiclass import OneVsRestCalibrator
 from sklearn_calib.calibrators._platt import PlattCalibrator
 from sklearn_calib.calibrators._spline import SplineCalibrator
 from sklearn_calib.calibrators._temperature import TemperatureCalibrator
+from sklearn_calib.calibrators._top_label import TopLabelCalibrator
+from sklearn_calib.calibrators._vector import VectorScalingCalibrator
 from sklearn_calib.calibrators._venn_abers import VennAbersCalibrator
 
 __all__ = [
     "BaseCalibrator",
     "BetaCalibrator",
     "CertifiedCalibrator",
+    "DirichletCalibrator",
     "IsotonicCalibrator",
+    "LogAverageCalibrator",
+    "MatrixScalingCalibrator",
     "ModifiedPlattCalibrator",
     "OneVsRestCalibrator",
     "PlattCalibrator",
     "SplineCalibrator",
+    "StructuredMatrixScalingCalibrator",
     "TemperatureCalibrator",
+    "TopLabelCalibrator",
+    "VectorScalingCalibrator",
     "VennAbersCalibrator",
 ]

@@ -14,7 +14,7 @@ from sklearn_calib.calibrators._base import BaseCalibrator, check_link
 from sklearn_calib.calibrators._certificate import MonotoneCalibrator
 from sklearn_calib.calibrators._platt import is_long, pool_neighbours
 
-__all__ = ["TemperatureCalibrator"]
+__all__ = ["TemperatureCalibrator", "fit_inverse_temperature"]
 
 Array = NDArray[np.float64]
 # From an inverse temperature to derivative and second derivative of the loss.
@@ -155,7 +155,7 @@ class TemperatureCalibrator(MonotoneCalibrator):
             return
         for name in ("training_cutoff_error_", "training_event_rate_", "training_size_"):
             self.__dict__.pop(name, None)
-        self.temperature_ = 1.0 / _fit_rows(self._logits(scores), codes, weight)
+        self.temperature_ = 1.0 / fit_inverse_temperature(self._logits(scores), codes, weight)
 
     def _fit_monotone(self, grouped: GroupedOutcomes) -> None:
         self.temperature_ = 1.0 / _fit_groups(self._logits(grouped.prob), grouped)
@@ -209,7 +209,7 @@ def _group_derivatives(z: Array, weight: Array, positives: Array, beta: float) -
     return first, second
 
 
-def _fit_rows(z: Array, codes: NDArray[np.int64], weight: Array | None) -> float:
+def fit_inverse_temperature(z: Array, codes: NDArray[np.int64], weight: Array | None) -> float:
     """Return the inverse temperature of rows of logits."""
     n = z.shape[0]
     w = np.ones(n) if weight is None else weight

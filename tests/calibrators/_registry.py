@@ -11,12 +11,18 @@ from sklearn_calib.calibrators import (
     BaseCalibrator,
     BetaCalibrator,
     CertifiedCalibrator,
+    DirichletCalibrator,
     IsotonicCalibrator,
+    LogAverageCalibrator,
+    MatrixScalingCalibrator,
     ModifiedPlattCalibrator,
     OneVsRestCalibrator,
     PlattCalibrator,
     SplineCalibrator,
+    StructuredMatrixScalingCalibrator,
     TemperatureCalibrator,
+    TopLabelCalibrator,
+    VectorScalingCalibrator,
     VennAbersCalibrator,
 )
 
@@ -78,6 +84,56 @@ CALIBRATORS = [
     ),
     CalibratorCase(
         "one_vs_rest_platt", partial(OneVsRestCalibrator, PlattCalibrator()), monotone=False, multiclass=True
+    ),
+    CalibratorCase("vector", VectorScalingCalibrator, monotone=False, multiclass=True),
+    CalibratorCase("vector_cv", partial(VectorScalingCalibrator, "cv"), monotone=False, multiclass=True),
+    CalibratorCase("matrix", MatrixScalingCalibrator, monotone=False, multiclass=True),
+    CalibratorCase(
+        "matrix_identity",
+        partial(MatrixScalingCalibrator, link="identity"),
+        monotone=False,
+        multiclass=True,
+        flip=False,
+        log_odds=True,
+    ),
+    CalibratorCase("structured_matrix", StructuredMatrixScalingCalibrator, monotone=False, multiclass=True),
+    CalibratorCase("dirichlet", partial(DirichletCalibrator, 0.01), monotone=False, multiclass=True),
+    CalibratorCase("dirichlet_cv", DirichletCalibrator, monotone=False, multiclass=True),
+    CalibratorCase(
+        "dirichlet_l2",
+        partial(DirichletCalibrator, 0.01, regularization="l2"),
+        monotone=False,
+        multiclass=True,
+    ),
+    # equal probabilities are broken in favour of one class
+    CalibratorCase(
+        "top_label",
+        partial(TopLabelCalibrator, PlattCalibrator()),
+        monotone=False,
+        multiclass=True,
+        flip=False,
+    ),
+    CalibratorCase(
+        "top_label_pooled",
+        partial(TopLabelCalibrator, IsotonicCalibrator(), "pooled"),
+        monotone=False,
+        multiclass=True,
+        flip=False,
+    ),
+    CalibratorCase(
+        "log_average",
+        partial(
+            LogAverageCalibrator,
+            [OneVsRestCalibrator(PlattCalibrator()), MatrixScalingCalibrator()],
+            [1.0, 2.0],
+        ),
+        monotone=False,
+        multiclass=True,
+    ),
+    CalibratorCase(
+        "log_average_binary",
+        partial(LogAverageCalibrator, [IsotonicCalibrator(), PlattCalibrator()]),
+        monotone=False,
     ),
     # the division of the rows depends on their values, hence on the direction of the scores
     CalibratorCase("certified", partial(CertifiedCalibrator, random_state=0), monotone=False, flip=False),

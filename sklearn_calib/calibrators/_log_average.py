@@ -1,0 +1,165 @@
+"""An ensemble of calibrators: the average of their log-probabilities."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
+from sklearn.base import clone
+from sklearn.utils import Tags
+
+from sklearn_calib._core._links import EPS, expit, logit
+from sklearn_calib._validation import check_weights
+from sklearn_calib.calibrators._base import BaseCalibrator
+from sklearn_calib.calibrators._multiclass import check_calibrator, scores_wanted
+
+__all__ = ["LogAverageCalibrator"]
+
+Array = NDArray[np.float64]
+
+
+class LogAverageCalibrator(BaseCalibrator):
+    r"""Several calibrators of the same scores: the geometric mean of their probabilities, then normalised.
+
+    With shares :math:`a_m` that sum to 1, the calibrated probabilities are proportional to
+    :math:`\prod_m p_{mk}^{a_m}`; for two classes the log-odds are averaged. As the log loss is convex in
+    log-probabilities, that of the average is never above the average of the losses, up to the raise of zeros
+    below. It is good to average a calibrator that looks at one class at a time with one that looks at all.
+
+    Parameters
+    ----------
+    calibrators : sequence of calibrators or classifiers
+        Calibrators of this package, or classifiers with ``predict_proba``, which then receive the scores as
+        columns. Each is cloned. For more than two classes wrap binary ones in :class:`OneVsRestCalibrator`.
+    weights : array-like of shape (n_calibrators,) or None, default=None
+        Their shares, divided by their sum. None: equal ones. A calibrator of weight zero is fitted but not
+        used.
+
+    Attributes
+    ----------
+    calibrators_ : list
+        The fitted calibrators, each fitted to the indices of the labels in ``classes_``.
+    weights_ : ndarray of shape (n_calibrators,)
+        The shares :math:`a`.
+    classes_ : ndarray of shape (n_classes,)
+        The sorted class labels.
+    n_features_in_ : int
+        Number of columns of ``X``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Column names of ``X``, where it has string names.
+
+    Raises
+    ------
+    ValueError
+        When fitting, if there is no calibrator, if ``weights`` does not suit, or if some calibrators want
+        probabilities and others logits, if all rows of a class have weight zero; and as for any calibrator.
+    TypeError
+        When fitting, if ``calibrators`` is not a sequence of objects that can be fitted and predict
+        probabilities.
+
+    See Also
+    --------
+    MatrixScalingCalibrator : looks at all classes at once.
+    OneVsRestCalibrator : looks at one class at a time.
+
+    Notes
+    -----
+    The cost is the sum of those of the calibrators. Probabilities of 0 are raised to 2**-53 first (and of 1
+    lowered, for two classes), so that no calibrator has a veto.
+
+    References
+    ----------
+    .. [1] Genest, Zidek (1986). Combining probability distributions: a critique and an annotated
+       bibliography. Statistical Science 1(1), Section 3.
+
+    Examples
+    --------
+    >>> from sklearn_calib.calibrators import (
+    ...     IsotonicCalibrator, LogAverageCalibrator, PlattCalibrator
+    ... )
+    >>> scores, outcomes = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6], [0, 1, 0, 1, 0, 1]
+    >>> calibrator = LogAverageCalibrator([IsotonicCalibrator(), PlattCalibrator()])
+    >>> calibrator.fit(scores, outcomes).transform([0.25]).round(3)
+    array([0.479])
+    """
+
+    calibrators_: list[Any]
+    weights_: Array
+
+    def __init__(self, calibrators: Sequence[Any], weights: ArrayLike | None = None) -> None:
+        self.calibrators = calibrators
+        self.weights = weights
+
+    def __sklearn_tags__(self) -> Tags:
+        """Declare several classes if all calibrators support them."""
+        tags = super().__sklearn_tags__()
+        if isinstance(self.calibrators, list | tuple):
+            tags.classifier_tags.multi_class = not any(_is_binary(one) for one in self.calibrators)
+        return tags
+
+    def _check_parameters(self) -> None:
+        if not isinstance(self.calibrators, list | tuple):
+            raise TypeError(f"calibrators must be a list of calibrators, got {self.calibrators!r}.")
+        if not self.calibrators:
+            raise ValueError("calibrators is empty. Pass at least one calibrator.")
+        for calibrator in self.calibrators:
+            check_calibrator(calibrator)
+        if self.weights is not None:
+            check_weights(self.weights, len(self.calibrators), "weights")
+        self._score_kind()
+
+    def _score_kind(self) -> str:
+        kinds = {scores_wanted(calibrator) for calibrator in self.calibrators}
+        if {"probability", "logit"} <= kinds:
+            raise ValueError(
+                "calibrators wants probabilities and logits at once. Give all calibrators the same link."
+            )
+        # "score" takes whatever there is
+        return next((kind for kind in ("probability", "logit") if kind in kinds), "score")
+
+    def _check_classes(self, classes: NDArray[Any], scores: Array) -> None:
+        for calibrator in self.calibrators:
+            if isinstance(calibrator, BaseCalibrator):
+                calibrator._check_classes(classes, scores)
+        super()._check_classes(classes, scores)
+
+    def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
+        counts = np.bincount(codes, minlength=self.classes_.shape[0])
+        if not counts.all():
+            missing = self.classes_[int(counts.argmin())]
+            raise ValueError(
+                f"sample_weight is zero for all rows of class {missing!r}. The calibrators "
+                "would not know the class; give it rows of positive weight."
+            )
+        metadata = {} if weight is None else {"sample_weight": weight}
+        n = len(self.calibrators)
+        shares = np.ones(n) if self.weights is None else check_weights(self.weights, n, "weights")
+        self.weights_ = shares / shares.sum()
+        columns = _columns(scores)
+        self.calibrators_ = [clone(one).fit(columns, codes, **metadata) for one in self.calibrators]
+
+    def _map_scores(self, scores: Array) -> Array:
+        columns = _columns(scores)
+        total = np.zeros_like(scores)
+        for calibrator, share in zip(self.calibrators_, self.weights_, strict=True):
+            if share == 0.0:
+                continue
+            proba = np.asarray(calibrator.predict_proba(columns), dtype=np.float64)
+            if scores.ndim == 1:
+                total += share * logit(proba[:, 1])
+            else:
+                total += share * np.log(np.maximum(proba, EPS))
+        mapped: Array = expit(total) if scores.ndim == 1 else softmax(total, axis=1)
+        return mapped
+
+
+def _columns(scores: Array) -> Array:
+    return scores[:, np.newaxis] if scores.ndim == 1 else scores
+
+
+def _is_binary(calibrator: Any) -> bool:
+    return (
+        isinstance(calibrator, BaseCalibrator)
+        and not calibrator.__sklearn_tags__().classifier_tags.multi_class
+    )

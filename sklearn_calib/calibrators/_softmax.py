@@ -1,0 +1,186 @@
+"""Penalised softmax regression by Newton's method, for vector, matrix and Dirichlet calibration.
+
+The scores of a row with features x in R^K are W x + b, and the parameters are held as one array: [W, b] of
+shape (K, K + 1), or, where W is diagonal, its diagonal beside b, shape (K, 2).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["AffineProblem", "affine_scores", "log_losses", "minimise_affine"]
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+_MAX_NEWTON = 100
+_MAX_CONJUGATE = 500
+_MAX_HALVINGS = 40
+# Iterations end where no derivative exceeds this, per unit of weight and of the typical feature; one more
+# Newton step follows, whose conjugate gradients end at _LAST_RESIDUAL of the gradient.
+_GRADIENT = 1e-9
+_ROUGH_GRADIENT = 1e-5
+_LAST_RESIDUAL = 1e-5
+_ARMIJO = 1e-4
+# Of the preconditioner: no blocks beyond so many classes; rows whose p (1 - p) is a smaller share of the
+# largest are left out; what is added to the diagonal, as a share of the largest entry.
+_MAX_BLOCKS = 200
+_NO_DOUBT = 1e-3
+_JITTER = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class AffineProblem:
+    """Minimise sum_i weight_i (log sum_k exp s_ik - s_iy) + sum_j penalty_j (theta_j - centre_j)^2 / 2."""
+
+    features: Array
+    codes: Codes
+    weight: Array
+    penalty: Array
+    centre: Array
+
+    def value(self, theta: Array, scores: Array) -> float:
+        """Return the objective at ``theta``, whose scores are given."""
+        loss = float(log_losses(scores, self.codes) @ self.weight)
+        return loss + float((self.penalty * np.square(theta - self.centre)).sum()) / 2.0
+
+    def gradient(self, theta: Array, proba: Array) -> Array:
+        """Return the derivative at ``theta``, whose probabilities are given."""
+        residual = proba.copy()
+        residual[np.arange(self.codes.shape[0]), self.codes] -= 1.0
+        residual *= self.weight[:, np.newaxis]
+        return _adjoint(residual, self.features, theta) + self.penalty * (theta - self.centre)
+
+    def curvature(self, direction: Array, proba: Array) -> Array:
+        """Return the second derivative at the probabilities, times a direction."""
+        moved = affine_scores(direction, self.features)
+        moved -= np.einsum("ij,ij->i", moved, proba)[:, np.newaxis]
+        moved *= proba
+        moved *= self.weight[:, np.newaxis]
+        return _adjoint(moved, self.features, direction) + self.penalty * direction
+
+    def preconditioner(self, proba: Array) -> Callable[[Array], Array]:
+        """Return an approximate inverse of the second derivative at the probabilities.
+
+        For a full W it inverts the blocks of one class each, from the rows in which the class is in doubt,
+        for a diagonal W or very many classes the diagonal alone.
+        """
+        spread = proba * (1.0 - proba)
+        spread *= self.weight[:, np.newaxis]
+        n_classes, size = self.penalty.shape
+        if size != n_classes + 1 or n_classes > _MAX_BLOCKS:
+            found = _adjoint(spread, np.square(self.features), self.penalty) + self.penalty
+            found = np.maximum(found, _JITTER * found.max() + np.finfo(np.float64).tiny)
+            return lambda residual: residual / found
+        blocks = np.empty((n_classes, size, size))
+        for k in range(n_classes):
+            rows = np.flatnonzero(spread[:, k] > _NO_DOUBT * spread[:, k].max())
+            part = np.column_stack([self.features[rows], np.ones(rows.shape[0])])
+            blocks[k] = part.T @ (part * spread[rows, k, np.newaxis])
+        own = np.arange(size)
+        blocks[:, own, own] += self.penalty
+        largest = blocks[:, own, own].max()
+        blocks[:, own, own] += _JITTER * largest + np.finfo(np.float64).tiny
+        inverse = np.linalg.inv(blocks)
+        return lambda residual: np.matmul(inverse, residual[:, :, np.newaxis])[:, :, 0]
+
+
+def affine_scores(theta: Array, features: Array) -> Array:
+    """Return W x + b of every row."""
+    full = theta.shape[1] == theta.shape[0] + 1
+    scores: Array = features @ theta[:, :-1].T if full else features * theta[:, 0]
+    scores += theta[:, -1]
+    return scores
+
+
+def log_losses(scores: Array, codes: Codes) -> Array:
+    """Return -log of the softmax of the true class, row by row."""
+    largest = scores.max(axis=1)
+    total = np.exp(scores - largest[:, np.newaxis]).sum(axis=1)
+    losses: Array = np.log(total) + largest - scores[np.arange(codes.shape[0]), codes]
+    return losses
+
+
+def minimise_affine(problem: AffineProblem, start: Array, rough: bool = False) -> tuple[Array, int, bool]:
+    """Return the minimiser, the number of Newton steps, and whether they converged.
+
+    Truncated Newton: each step by conjugate gradients, preconditioned, to a residual that
+    shrinks with the gradient (Nocedal and Wright, Numerical Optimization, Algorithm 7.1), then halved until
+    the objective falls. ``rough`` is for comparisons of penalties.
+    """
+    theta = start.copy()
+    total = float(problem.weight.sum())
+    typical = float(np.sqrt(np.square(problem.features).mean()))
+    small = (_ROUGH_GRADIENT if rough else _GRADIENT) * total * max(1.0, typical)
+    scores = affine_scores(theta, problem.features)
+    value, first = problem.value(theta, scores), 0.0
+    for step in range(1, _MAX_NEWTON + 1):
+        proba = _softmax(scores)
+        gradient = problem.gradient(theta, proba)
+        size = float(np.abs(gradient).max())
+        last = size <= small
+        first = max(first, size)
+        if size == 0.0 or (last and rough):
+            return theta, step - 1, True
+        residual = _LAST_RESIDUAL if last else min(0.3, float(np.sqrt(size / first)))
+        move = _conjugate_gradients(problem, proba, gradient, residual)
+        slope = float((gradient * move).sum())
+        factor = 1.0
+        for _ in range(_MAX_HALVINGS):
+            trial = theta + factor * move
+            scores = affine_scores(trial, problem.features)
+            reached = problem.value(trial, scores)
+            # the last bits of the objective are noise
+            if reached <= value + _ARMIJO * factor * slope + 1e-13 * abs(value):
+                theta, value = trial, reached
+                break
+            factor /= 2.0
+        else:
+            return theta, step, last
+        if last:
+            return theta, step, True
+    return theta, _MAX_NEWTON, False
+
+
+def _conjugate_gradients(problem: AffineProblem, proba: Array, gradient: Array, tolerance: float) -> Array:
+    """Return an approximate Newton step: a descent direction whatever the number of iterations."""
+    invert = problem.preconditioner(proba)
+    move = np.zeros_like(gradient)
+    residual = -gradient
+    scaled = invert(residual)
+    direction = scaled
+    product = float((residual * scaled).sum())
+    goal = tolerance**2 * product
+    for _ in range(_MAX_CONJUGATE):
+        curved = problem.curvature(direction, proba)
+        bend = float((direction * curved).sum())
+        if bend <= 0.0:
+            break
+        length = product / bend
+        move = move + length * direction
+        residual = residual - length * curved
+        scaled = invert(residual)
+        before, product = product, float((residual * scaled).sum())
+        if product <= goal:
+            break
+        direction = scaled + (product / before) * direction
+    return move
+
+
+def _adjoint(rows: Array, features: Array, like: Array) -> Array:
+    """Return the transpose of ``affine_scores`` applied to an array (n, K), in the shape of ``like``."""
+    found = np.empty(like.shape)
+    if like.shape[1] == like.shape[0] + 1:
+        np.matmul(rows.T, features, out=found[:, :-1])
+    else:
+        found[:, 0] = np.einsum("ij,ij->j", rows, features)
+    found[:, -1] = rows.sum(axis=0)
+    return found
+
+
+def _softmax(scores: Array) -> Array:
+    proba = np.exp(scores - scores.max(axis=1, keepdims=True))
+    proba /= proba.sum(axis=1, keepdims=True)
+    return proba

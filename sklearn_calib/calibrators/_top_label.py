@@ -1,0 +1,157 @@
+"""Top-label calibration: the probability that the predicted class is right."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from sklearn_calib._validation import check_option
+from sklearn_calib.calibrators._base import BaseCalibrator
+from sklearn_calib.calibrators._multiclass import check_calibrator, event_probability
+
+__all__ = ["TopLabelCalibrator"]
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+_MODES = ("per_class", "pooled")
+
+
+class TopLabelCalibrator(BaseCalibrator):
+    """A binary calibrator for the probability of the predicted class, one for each predicted class.
+
+    The rows are divided by the most probable class, and in each part the greatest probability, the
+    confidence, is calibrated for "the prediction is right". So among the rows predicted as one class, those
+    of one calibrated confidence c are right with probability c (top-label calibration [1]_); with all rows
+    together this holds on average over the predicted classes only (confidence calibration [2]_). What
+    remains, 1 - c, is divided among the other classes in proportion to their probabilities, equally if these
+    are all zero.
+
+    Parameters
+    ----------
+    calibrator : calibrator or classifier
+        A binary calibrator of this package, or any classifier with ``predict_proba``; it receives confidences
+        as one column, and labels 0 and 1. It is cloned for each part.
+    mode : {"per_class", "pooled"}, default="per_class"
+        Whether each predicted class has a calibrator of its own.
+
+    Attributes
+    ----------
+    calibrators_ : list
+        The fitted calibrators, by index of the predicted class. A class that was never predicted, or whose
+        predictions were all right or all wrong, has the calibrator of all rows.
+    pooled_ : object or None
+        The calibrator of all rows; None if it was not needed, and if all rows were right or all wrong:
+        then the confidence of new rows is ``pooled_rate_``.
+    pooled_rate_ : float
+        Frequency of right predictions by Laplace's rule, (right + 1) / (rows + 2), in total weight.
+    classes_ : ndarray of shape (n_classes,)
+        The sorted class labels.
+    n_features_in_ : int
+        Number of columns of ``X``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Column names of ``X``, where it has string names.
+
+    Raises
+    ------
+    ValueError
+        When fitting, if ``mode`` is unknown or rows are not probabilities; and as for any calibrator.
+    TypeError
+        When fitting, if ``calibrator`` cannot be fitted or predicts no probabilities.
+
+    See Also
+    --------
+    OneVsRestCalibrator : calibrates the probability of each class, for all rows.
+
+    Notes
+    -----
+    The cost is that of binary fits with n rows in all. The class predicted before is the one that c belongs
+    to; where c falls below the share of another class, ``predict`` differs from it. Ties between classes are
+    broken in favour of the first.
+
+    References
+    ----------
+    .. [1] Gupta, Ramdas (2022). Top-label calibration and multiclass-to-binary reductions. ICLR.
+       arXiv:2107.08353, Algorithm 1.
+    .. [2] Guo, Pleiss, Sun, Weinberger (2017). On calibration of modern neural networks. ICML.
+       arXiv:1706.04599.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_calib.calibrators import IsotonicCalibrator, TopLabelCalibrator
+    >>> proba = np.tile([[0.8, 0.15, 0.05], [0.1, 0.7, 0.2]], (4, 1))
+    >>> labels = [0, 1, 0, 1, 1, 0, 0, 2]
+    >>> calibrator = TopLabelCalibrator(IsotonicCalibrator()).fit(proba, labels)
+    >>> calibrator.predict_proba(proba[:2]).round(3)
+    array([[0.75 , 0.188, 0.062],
+           [0.167, 0.5  , 0.333]])
+    """
+
+    calibrators_: list[Any]
+    pooled_: Any
+    pooled_rate_: float
+
+    def __init__(self, calibrator: Any, mode: str = "per_class") -> None:
+        self.calibrator = calibrator
+        self.mode = mode
+
+    def _check_parameters(self) -> None:
+        check_calibrator(self.calibrator)
+        check_option(self.mode, "mode", _MODES)
+
+    def _score_kind(self) -> str:
+        return "probability"
+
+    def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
+        proba, top, confidence = _top(scores)
+        right = (codes == top).astype(np.int64)
+        w = np.ones(codes.shape[0]) if weight is None else weight
+        self.pooled_rate_ = float((w @ right + 1.0) / (w.sum() + 2.0))
+        n_classes = proba.shape[1]
+        parts = [top == k for k in range(n_classes)]
+        own = [self.mode == "per_class" and _has_both(right[part]) for part in parts]
+        self.pooled_ = None
+        if not all(own) and _has_both(right):
+            self.pooled_ = self._fit_part(confidence, right, weight)
+        self.calibrators_ = [
+            self._fit_part(confidence[part], right[part], None if weight is None else weight[part])
+            if fits
+            else self.pooled_
+            for part, fits in zip(parts, own, strict=True)
+        ]
+
+    def _fit_part(self, confidence: Array, right: Codes, weight: Array | None) -> Any:
+        metadata = {} if weight is None else {"sample_weight": weight}
+        return clone(self.calibrator).fit(confidence[:, np.newaxis], right, **metadata)
+
+    def _map_scores(self, scores: Array) -> Array:
+        proba, top, confidence = _top(scores)
+        calibrated = np.full(top.shape[0], self.pooled_rate_)
+        for k, calibrator in enumerate(self.calibrators_):
+            part = np.flatnonzero(top == k)
+            if calibrator is not None and part.shape[0]:
+                calibrated[part] = event_probability(calibrator, confidence[part])
+        rows = np.arange(top.shape[0])
+        others = proba.copy()
+        others[rows, top] = 0.0
+        rest = others.sum(axis=1)
+        empty = np.flatnonzero(rest == 0.0)
+        others[empty] = 1.0
+        others[empty, top[empty]] = 0.0
+        rest[empty] = proba.shape[1] - 1.0
+        others *= ((1.0 - calibrated) / rest)[:, np.newaxis]
+        others[rows, top] = calibrated
+        return others[:, 1] if scores.ndim == 1 else others
+
+
+def _top(scores: Array) -> tuple[Array, Codes, Array]:
+    """Return the probabilities of all classes, the most probable class, and its probability."""
+    proba = np.column_stack([1.0 - scores, scores]) if scores.ndim == 1 else scores
+    top: Codes = proba.argmax(axis=1)
+    return proba, top, proba[np.arange(top.shape[0]), top]
+
+
+def _has_both(right: Codes) -> bool:
+    return bool(right.any() and not right.all())
