@@ -4,6 +4,7 @@ from sklearn_calib.calibrators._base import BaseCalibrator
 from sklearn_calib.calibrators._beta import BetaCalibrator
 from sklearn_calib.calibrators._certified import CertifiedCalibrator
 from sklearn_calib.calibrators._dirichlet import DirichletCalibrator
+from sklearn_calib.calibrators._histogram_binning import HistogramBinningCalibrator
 from sklearn_calib.calibrators._isotonic import IsotonicCalibrator
 from sklearn_calib.calibrators._log_average import LogAverageCalibrator
 from sklearn_calib.calibrators._matrix import MatrixScalingCalibrator, StructuredMatrixScalingCalibrator
@@ -21,6 +22,7 @@ __all__ = [
     "BetaCalibrator",
     "CertifiedCalibrator",
     "DirichletCalibrator",
+    "HistogramBinningCalibrator",
     "IsotonicCalibrator",
     "LogAverageCalibrator",
     "MatrixScalingCalibrator",

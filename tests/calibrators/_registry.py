@@ -11,6 +11,7 @@ from sklearn_calib.calibrators import (
     BaseCalibrator,
     BetaCalibrator,
     CertifiedCalibrator,
+    HistogramBinningCalibrator,
     DirichletCalibrator,
     IsotonicCalibrator,
     LogAverageCalibrator,
@@ -61,6 +62,14 @@ CALIBRATORS = [
     CalibratorCase("beta", BetaCalibrator, strict=True),
     CalibratorCase("beta_ab", partial(BetaCalibrator, "ab"), strict=True),
     CalibratorCase("beta_am", partial(BetaCalibrator, "am"), strict=True),
+    # an edge belongs to the bin above it
+    CalibratorCase("histogram_binning", HistogramBinningCalibrator, monotone=False, flip=False),
+    CalibratorCase(
+        "histogram_binning_uniform",
+        partial(HistogramBinningCalibrator, "auto", "uniform", "jeffreys"),
+        monotone=False,
+        flip=False,
+    ),
     CalibratorCase("venn_abers", VennAbersCalibrator),
     CalibratorCase("venn_abers_brier", partial(VennAbersCalibrator, merge="brier")),
     CalibratorCase("spline", SplineCalibrator, monotone=False),

@@ -1,0 +1,171 @@
+"""Histogram binning: the event frequency of the bin in which a score falls."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_calib._core._binning import quantile_bins
+from sklearn_calib._core._bounds import effective_size
+from sklearn_calib._core._grouping import GroupedOutcomes
+from sklearn_calib._validation import check_integer, check_option, check_positive
+from sklearn_calib.calibrators._base import BinaryCalibrator
+
+__all__ = ["HistogramBinningCalibrator", "check_bins", "equal_mass_edges", "resolve_bins"]
+
+Array = NDArray[np.float64]
+
+_STRATEGIES = ("quantile", "uniform")
+# Rows of each class that are added to each bin.
+_SMOOTHING = {"laplace": 1.0, "jeffreys": 0.5}
+
+
+class HistogramBinningCalibrator(BinaryCalibrator):
+    r"""Histogram binning: every score in a bin gets the event frequency of the bin's training rows.
+
+    Parameters
+    ----------
+    n_bins : int or "auto", default=15
+        Number of bins. "auto": the cube root of the number of training rows, rounded, which is the order that
+        balances bias and variance for a smooth map.
+    strategy : {"quantile", "uniform"}, default="quantile"
+        "quantile": bins of equal weight, of any real scores. Equal scores are never parted, so that bins can
+        be fewer and unequal where scores are tied. "uniform": bins of equal width on [0, 1]; the scores must
+        be probabilities.
+    smoothing : None, {"laplace", "jeffreys"} or float, default=None
+        Imagined rows of each class that are added to each bin, :math:`(k + \alpha) / (N + 2 \alpha)` for
+        :math:`k` events of weight :math:`N`. None: the frequency itself, which can be 0 or 1. "laplace":
+        :math:`\alpha = 1`. "jeffreys": :math:`\alpha = 1/2`. A number is :math:`\alpha`.
+
+    Attributes
+    ----------
+    n_bins_ : int
+        Number of bins.
+    bin_edges_ : ndarray of shape (n_bins_ - 1,)
+        Edges between bins; a score on an edge belongs to the bin above. Those of "quantile" lie midway
+        between two training scores. The outer bins have no end.
+    bin_counts_ : ndarray of shape (n_bins_,)
+        Weight of the training rows in each bin.
+    bin_event_rates_ : ndarray of shape (n_bins_,)
+        Frequency of ``classes_[1]`` among them; NaN for an empty bin.
+    bin_values_ : ndarray of shape (n_bins_,)
+        Value of the map in each bin: the frequency after smoothing.
+    classes_ : ndarray of shape (2,)
+        The sorted class labels.
+    n_features_in_ : int
+        Number of columns of ``X``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Column names of ``X``, where it has string names.
+
+    See Also
+    --------
+    IsotonicCalibrator : chooses its bins by the outcomes, so that the map is monotone.
+    ScalingBinningCalibrator : bins of a parametric map, which need fewer rows.
+
+    Notes
+    -----
+    O(n log n), for the sort of the scores.
+
+    Only bins of equal width can be empty. Their value is interpolated linearly, by the number of the bin,
+    between the nearest bins with rows on either side; beyond the first and last of these it is constant.
+
+    The map need not be monotone, and the scores within a bin become ties. So there is no certificate of its
+    own; :class:`CertifiedCalibrator` gives one.
+
+    References
+    ----------
+    .. [1] Zadrozny, Elkan (2001). Obtaining calibrated probability estimates from decision trees and naive
+       Bayesian classifiers. ICML.
+
+    Examples
+    --------
+    >>> from sklearn_calib.calibrators import HistogramBinningCalibrator
+    >>> scores, outcomes = [0.1, 0.2, 0.3, 0.6, 0.7, 0.9], [0, 0, 1, 0, 1, 1]
+    >>> calibrator = HistogramBinningCalibrator(n_bins=2).fit(scores, outcomes)
+    >>> calibrator.bin_edges_.round(2), calibrator.bin_counts_
+    (array([0.45]), array([3., 3.]))
+    >>> calibrator.transform([0.0, 0.44, 0.5]).round(3)
+    array([0.333, 0.333, 0.667])
+    """
+
+    n_bins_: int
+    bin_edges_: Array
+    bin_counts_: Array
+    bin_event_rates_: Array
+    bin_values_: Array
+
+    def __init__(
+        self,
+        n_bins: int | str = 15,
+        strategy: str = "quantile",
+        smoothing: str | float | None = None,
+    ) -> None:
+        self.n_bins = n_bins
+        self.strategy = strategy
+        self.smoothing = smoothing
+
+    def _check_parameters(self) -> None:
+        check_bins(self.n_bins)
+        check_option(self.strategy, "strategy", _STRATEGIES)
+        if isinstance(self.smoothing, str):
+            check_option(self.smoothing, "smoothing", tuple(_SMOOTHING))
+        elif self.smoothing is not None:
+            check_positive(self.smoothing, "smoothing")
+
+    def _score_kind(self) -> str:
+        return "probability" if self.strategy == "uniform" else "score"
+
+    def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
+        size = float(scores.shape[0]) if weight is None else effective_size(weight)
+        self.n_bins_ = resolve_bins(self.n_bins, size)
+        super()._fit_scores(scores, codes, weight)
+
+    def _fit_grouped(self, grouped: GroupedOutcomes) -> None:
+        if self.strategy == "quantile":
+            self.bin_edges_ = equal_mass_edges(grouped, self.n_bins_)
+            self.n_bins_ = self.bin_edges_.shape[0] + 1
+        else:
+            self.bin_edges_ = np.arange(1.0, self.n_bins_) / self.n_bins_
+        index = self._bin_of(grouped.prob)
+        count: Array = np.bincount(index, grouped.weight, minlength=self.n_bins_)
+        events: Array = np.bincount(index, grouped.positives, minlength=self.n_bins_)
+        empty = count == 0.0
+        self.bin_counts_ = count
+        self.bin_event_rates_ = np.divide(events, count, out=np.full_like(count, np.nan), where=~empty)
+        added = 0.0 if self.smoothing is None else _pseudo_count(self.smoothing)
+        value = np.divide(events + added, count + 2.0 * added, out=np.zeros_like(count), where=~empty)
+        number = np.arange(self.n_bins_)
+        self.bin_values_ = np.interp(number, number[~empty], value[~empty])
+
+    def _bin_of(self, scores: Array) -> NDArray[np.intp]:
+        return np.searchsorted(self.bin_edges_, scores, side="right")
+
+    def _map_scores(self, scores: Array) -> Array:
+        mapped: Array = self.bin_values_[self._bin_of(scores)]
+        return mapped
+
+
+def check_bins(n_bins: Any) -> None:
+    """Raise unless ``n_bins`` is "auto" or a positive integer."""
+    if isinstance(n_bins, str):
+        check_option(n_bins, "n_bins", ("auto",))
+    else:
+        check_integer(n_bins, "n_bins")
+
+
+def resolve_bins(n_bins: int | str, size: float) -> int:
+    """Return the number of bins for ``size`` rows."""
+    return max(1, round(float(np.cbrt(size)))) if isinstance(n_bins, str) else int(n_bins)
+
+
+def equal_mass_edges(grouped: GroupedOutcomes, n_bins: int) -> Array:
+    """Return edges, midway between neighbouring scores, of at most ``n_bins`` bins of equal weight."""
+    last = np.flatnonzero(np.diff(quantile_bins(grouped, n_bins)))
+    below, above = grouped.prob[last], grouped.prob[last + 1]
+    edge = below / 2.0 + above / 2.0
+    # between neighbouring floats there is no midpoint, and an edge belongs to the bin above it
+    return np.where((edge > below) & (edge < above), edge, above)
+
+
+def _pseudo_count(smoothing: str | float) -> float:
+    return _SMOOTHING[smoothing] if isinstance(smoothing, str) else float(smoothing)

@@ -1,0 +1,134 @@
+"""Histogram binning against loops over rows."""
+
+import numpy as np
+import pytest
+
+from sklearn_calib.calibrators import CertifiedCalibrator, HistogramBinningCalibrator
+
+
+def equal_mass_by_loops(scores, y, w, n_bins):
+    """Walk through the distinct scores: each goes where the middle of its weight falls."""
+    below, members = 0.0, {}
+    for s in np.unique(scores):
+        rows = scores == s
+        middle = (below + w[rows].sum() / 2) / w.sum()
+        members.setdefault(min(int(middle * n_bins), n_bins - 1), []).append(s)
+        below += w[rows].sum()
+    value = {}
+    for group in members.values():
+        rows = np.isin(scores, group)
+        for s in group:
+            value[s] = ((w * y)[rows].sum(), w[rows].sum())
+    return np.array([value[s] for s in scores]).T
+
+
+def equal_width_by_loops(p, y, w, n_bins):
+    events, weight = np.zeros(n_bins), np.zeros(n_bins)
+    for s, label, mass in zip(p, y, w, strict=True):
+        # the greatest j with j / n_bins <= s
+        j = max(k for k in range(n_bins) if k / n_bins <= s)
+        events[j] += label * mass
+        weight[j] += mass
+    return events, weight
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(0)
+    p = np.concatenate([rng.random(150), np.repeat([0.0, 0.29, 0.5, 1.0], 15)])
+    return p, (rng.random(210) < p).astype(int), rng.integers(1, 4, 210).astype(float)
+
+
+@pytest.mark.parametrize("n_bins", [1, 2, 7, 15, 60, 1000])
+@pytest.mark.parametrize(("smoothing", "added"), [(None, 0), ("laplace", 1), ("jeffreys", 0.5), (0.3, 0.3)])
+def test_bins_of_equal_mass(data, n_bins, smoothing, added):
+    p, y, w = data
+    calibrator = HistogramBinningCalibrator(n_bins, smoothing=smoothing).fit(p, y, w)
+    events, weight = equal_mass_by_loops(p, y, w, n_bins)
+    expected = (events + added) / (weight + 2 * added)
+    np.testing.assert_allclose(calibrator.transform(p), expected, rtol=0, atol=1e-14)
+    # ties are never parted, and no bin is empty
+    assert calibrator.n_bins_ <= n_bins
+    assert (calibrator.bin_counts_ > 0).all()
+    assert calibrator.bin_counts_.sum() == w.sum()
+    assert not np.isin(calibrator.bin_edges_, p).any()
+
+
+@pytest.mark.parametrize("n_bins", [1, 2, 10, 100])
+@pytest.mark.parametrize(("smoothing", "added"), [(None, 0), ("laplace", 1), ("jeffreys", 0.5)])
+def test_bins_of_equal_width(data, n_bins, smoothing, added):
+    p, y, w = data
+    calibrator = HistogramBinningCalibrator(n_bins, "uniform", smoothing).fit(p, y, w)
+    events, weight = equal_width_by_loops(p, y, w, n_bins)
+    assert calibrator.n_bins_ == n_bins
+    np.testing.assert_allclose(calibrator.bin_counts_, weight, rtol=1e-14)
+    occupied = weight > 0
+    assert occupied.all() == (n_bins < 100)
+    rate = events[occupied] / weight[occupied]
+    np.testing.assert_allclose(calibrator.bin_event_rates_[occupied], rate, rtol=1e-14)
+    assert np.isnan(calibrator.bin_event_rates_[~occupied]).all()
+    value = (events[occupied] + added) / (weight[occupied] + 2 * added)
+    np.testing.assert_allclose(calibrator.bin_values_[occupied], value, rtol=1e-14)
+
+
+def test_empty_bins_by_hand():
+    """Five bins, of which the second and third have rows, and the last."""
+    calibrator = HistogramBinningCalibrator(6, "uniform").fit([0.2, 0.3, 0.4, 0.45, 0.95], [0, 1, 0, 0, 1])
+    assert calibrator.bin_counts_.tolist() == [0, 2, 2, 0, 0, 1]
+    np.testing.assert_allclose(calibrator.bin_values_, [1 / 2, 1 / 2, 0, 1 / 3, 2 / 3, 1], rtol=0, atol=1e-15)
+    assert calibrator.transform([0.0, 1 / 6, 0.99]).tolist() == [0.5, 0.5, 1.0]
+
+
+def test_by_hand():
+    scores, y = [-3.0, -1.0, -1.0, 4.0, 5.0, 6.0], [0, 0, 1, 1, 1, 1]
+    calibrator = HistogramBinningCalibrator(2).fit(scores, y)
+    assert calibrator.bin_edges_.tolist() == [1.5]
+    assert calibrator.transform([-9.0, 1.4, 1.5]).tolist() == [1 / 3, 1 / 3, 1.0]
+    laplace = HistogramBinningCalibrator(2, smoothing="laplace").fit(scores, y)
+    assert laplace.transform([-9.0, 9.0]).tolist() == [2 / 5, 4 / 5]
+
+
+def test_neighbouring_floats_are_told_apart():
+    for low in (1.0, 0.0, -1e308):
+        scores = np.array([low, np.nextafter(low, np.inf)])
+        assert HistogramBinningCalibrator(2).fit(scores, [0, 1]).transform(scores).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(("n", "bins"), [(2, 1), (8, 2), (1000, 10), (5000, 17)])
+def test_number_of_bins_grows_with_the_cube_root(n, bins):
+    scores, y = np.arange(n, dtype=float), np.arange(n) % 2
+    assert HistogramBinningCalibrator("auto").fit(scores, y).n_bins_ == bins
+    # weights that are not counts stand for as many rows, whatever their unit
+    assert HistogramBinningCalibrator("auto").fit(scores, y, np.full(n, 0.01)).n_bins_ == bins
+
+
+def test_has_a_certificate_by_division_of_the_rows():
+    rng = np.random.default_rng(1)
+    p = rng.random(3000)
+    y = (rng.random(3000) < p**2).astype(int)
+    certified = CertifiedCalibrator(HistogramBinningCalibrator(), random_state=0).fit(p, y)
+    assert certified.accepted_
+    assert certified.certificate_ < 0.12
+    assert not hasattr(HistogramBinningCalibrator(), "cutoff_certificate")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"n_bins": 0}, ValueError, "n_bins must be at least 1"),
+        ({"n_bins": 2.5}, TypeError, "n_bins must be an integer"),
+        ({"n_bins": "sqrt"}, ValueError, "n_bins must be one of 'auto'"),
+        ({"strategy": "kmeans"}, ValueError, "strategy must be one of 'quantile', 'uniform'"),
+        ({"smoothing": "krichevsky"}, ValueError, "smoothing must be one of 'laplace', 'jeffreys'"),
+        ({"smoothing": -1.0}, ValueError, "smoothing must be positive"),
+        ({"smoothing": [1]}, TypeError, "smoothing must be a number"),
+    ],
+)
+def test_parameters_are_checked(parameters, error, message):
+    with pytest.raises(error, match=message):
+        HistogramBinningCalibrator(**parameters).fit([0.1, 0.9], [0, 1])
+
+
+def test_equal_width_needs_probabilities():
+    with pytest.raises(ValueError, match=r"X contains 3.0 at row 1, outside \[0, 1\]"):
+        HistogramBinningCalibrator(strategy="uniform").fit([0.1, 3.0], [0, 1])
