@@ -11,6 +11,7 @@ from sklearn_calib.calibrators._matrix import MatrixScalingCalibrator, Structure
 from sklearn_calib.calibrators._modified_platt import ModifiedPlattCalibrator
 from sklearn_calib.calibrators._multiclass import OneVsRestCalibrator
 from sklearn_calib.calibrators._platt import PlattCalibrator
+from sklearn_calib.calibrators._scaling_binning import ScalingBinningCalibrator
 from sklearn_calib.calibrators._spline import SplineCalibrator
 from sklearn_calib.calibrators._temperature import TemperatureCalibrator
 from sklearn_calib.calibrators._top_label import TopLabelCalibrator
@@ -29,6 +30,7 @@ __all__ = [
     "ModifiedPlattCalibrator",
     "OneVsRestCalibrator",
     "PlattCalibrator",
+    "ScalingBinningCalibrator",
     "SplineCalibrator",
     "StructuredMatrixScalingCalibrator",
     "TemperatureCalibrator",

@@ -11,7 +11,7 @@ from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._validation import check_integer, check_option, check_positive
 from sklearn_calib.calibrators._base import BinaryCalibrator
 
-__all__ = ["HistogramBinningCalibrator", "check_bins", "equal_mass_edges", "resolve_bins"]
+__all__ = ["HistogramBinningCalibrator", "bin_sums", "check_bins", "equal_mass_edges", "resolve_bins"]
 
 Array = NDArray[np.float64]
 
@@ -127,8 +127,8 @@ class HistogramBinningCalibrator(BinaryCalibrator):
         else:
             self.bin_edges_ = np.arange(1.0, self.n_bins_) / self.n_bins_
         index = self._bin_of(grouped.prob)
-        count: Array = np.bincount(index, grouped.weight, minlength=self.n_bins_)
-        events: Array = np.bincount(index, grouped.positives, minlength=self.n_bins_)
+        count = bin_sums(index, grouped.weight, self.n_bins_)
+        events = bin_sums(index, grouped.positives, self.n_bins_)
         empty = count == 0.0
         self.bin_counts_ = count
         self.bin_event_rates_ = np.divide(events, count, out=np.full_like(count, np.nan), where=~empty)
@@ -165,6 +165,11 @@ def equal_mass_edges(grouped: GroupedOutcomes, n_bins: int) -> Array:
     edge = below / 2.0 + above / 2.0
     # between neighbouring floats there is no midpoint, and an edge belongs to the bin above it
     return np.where((edge > below) & (edge < above), edge, above)
+
+
+def bin_sums(index: NDArray[np.intp], mass: Array, n_bins: int) -> Array:
+    """Return the sum of ``mass`` in each bin."""
+    return np.bincount(index, mass, minlength=n_bins).astype(np.float64, copy=False)
 
 
 def _pseudo_count(smoothing: str | float) -> float:

@@ -19,6 +19,7 @@ from sklearn_calib.calibrators import (
     ModifiedPlattCalibrator,
     OneVsRestCalibrator,
     PlattCalibrator,
+    ScalingBinningCalibrator,
     SplineCalibrator,
     StructuredMatrixScalingCalibrator,
     TemperatureCalibrator,
@@ -67,6 +68,15 @@ CALIBRATORS = [
     CalibratorCase(
         "histogram_binning_uniform",
         partial(HistogramBinningCalibrator, "auto", "uniform", "jeffreys"),
+        monotone=False,
+        flip=False,
+    ),
+    CalibratorCase(
+        "scaling_binning", partial(ScalingBinningCalibrator, random_state=0), monotone=False, flip=False
+    ),
+    CalibratorCase(
+        "scaling_binning_all_rows",
+        partial(ScalingBinningCalibrator, IsotonicCalibrator(), "auto", split=False),
         monotone=False,
         flip=False,
     ),

@@ -1,0 +1,213 @@
+"""Scaling-binning: a parametric map, and the means of its values in bins of equal mass."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
+from sklearn_calib._validation import check_frequency_weights, check_generator, check_probabilities
+from sklearn_calib.calibrators._base import BinaryCalibrator
+from sklearn_calib.calibrators._histogram_binning import bin_sums, check_bins, equal_mass_edges, resolve_bins
+from sklearn_calib.calibrators._multiclass import check_calibrator, event_probability, scores_wanted
+from sklearn_calib.calibrators._platt import PlattCalibrator
+
+__all__ = ["ScalingBinningCalibrator"]
+
+Array = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+# More rows numpy cannot divide by a draw without replacement.
+_MOST_ROWS = 10**9
+
+
+class ScalingBinningCalibrator(BinaryCalibrator):
+    r"""Scaling-binning: the values of a fitted map, averaged within bins of equal mass.
+
+    The training rows are divided at random into three parts of about equal size (Section 4 of [1]_). On the
+    first a map is fitted; the values of the map on the second are divided into bins of equal weight; and
+    every score gets the mean of the map over the rows of the third part in its bin. So the map takes few
+    values, and its calibration error can be measured, unlike that of a continuous map; and a mean of values
+    of the map varies less than a mean of outcomes, so that it needs fewer rows than histogram binning.
+
+    Parameters
+    ----------
+    calibrator : calibrator, classifier or None, default=None
+        A binary calibrator of this package, or any classifier with ``predict_proba``, which then receives the
+        scores as one column and labels 0 and 1. It is cloned. None stands for :class:`PlattCalibrator`.
+    n_bins : int or "auto", default=15
+        Number of bins. "auto": the cube root of the number of rows of the second part, rounded.
+    split : bool, default=True
+        Whether to divide the rows. False: all rows fit, place the bins and are averaged, as in the code that
+        the authors published; better with few rows, but then the guarantee of [1]_ is lost.
+    random_state : int, Generator, RandomState or None, default=None
+        Source of the division; an integer makes it reproducible. It depends on the values of the rows and not
+        on their order. Not used with ``split=False``.
+
+    Attributes
+    ----------
+    calibrator_ : object
+        The fitted map.
+    n_bins_ : int
+        Number of bins; fewer than ``n_bins`` where the map has many equal values, which are never parted.
+    bin_edges_ : ndarray of shape (n_bins_ - 1,)
+        Edges between the bins, on the scale of the map's values; a value on an edge belongs to the bin above.
+    bin_counts_ : ndarray of shape (n_bins_,)
+        Weight of the rows of the third part in each bin.
+    bin_values_ : ndarray of shape (n_bins_,)
+        Value of each bin, increasing: the mean of the map over these rows or, where there are none, over
+        those of the second part.
+    part_sizes_ : ndarray of shape (3,)
+        Weight of the rows of each part.
+    classes_ : ndarray of shape (2,)
+        The sorted class labels.
+    n_features_in_ : int
+        Number of columns of ``X``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Column names of ``X``, where it has string names.
+
+    Raises
+    ------
+    ValueError
+        When fitting, if a parameter is out of range, or if the rows are to be divided and there are fewer
+        than three, or ``sample_weight`` does not hold whole numbers, which alone can be divided; and as for
+        any calibrator.
+    TypeError
+        When fitting, if a parameter is of the wrong type.
+
+    See Also
+    --------
+    HistogramBinningCalibrator : means of the outcomes in bins of the score.
+    CertifiedCalibrator : a bound of the error of any map.
+
+    Notes
+    -----
+    The cost is that of the fit and two sorts. The first part takes a third of each class, rounded up, so that
+    it has rows of both; the outcomes of the other parts are not used, and their rows are divided evenly.
+
+    References
+    ----------
+    .. [1] Kumar, Liang, Ma (2019). Verified uncertainty calibration. NeurIPS. arXiv:1909.10155.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_calib.calibrators import ScalingBinningCalibrator
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.random(3000)
+    >>> y = rng.random(3000) < p**2
+    >>> calibrator = ScalingBinningCalibrator(n_bins=4, random_state=0).fit(p, y)
+    >>> calibrator.part_sizes_, calibrator.bin_values_.round(1)
+    (array([1001.,  1000.,  999.]), array([0. , 0.1, 0.4, 0.8]))
+    """
+
+    calibrator_: Any
+    n_bins_: int
+    bin_edges_: Array
+    bin_counts_: Array
+    bin_values_: Array
+    part_sizes_: Array
+
+    def __init__(
+        self,
+        calibrator: Any = None,
+        n_bins: int | str = 15,
+        split: bool = True,
+        random_state: Any = None,
+    ) -> None:
+        self.calibrator = calibrator
+        self.n_bins = n_bins
+        self.split = split
+        self.random_state = random_state
+
+    def _check_parameters(self) -> None:
+        if self.calibrator is not None:
+            check_calibrator(self.calibrator)
+        check_bins(self.n_bins)
+        if not isinstance(self.split, bool | np.bool_):
+            raise TypeError(f"split must be True or False, got {self.split!r}.")
+        check_generator(self.random_state)
+
+    def _score_kind(self) -> str:
+        return scores_wanted(self._resolve_calibrator())
+
+    def _resolve_calibrator(self) -> Any:
+        return PlattCalibrator() if self.calibrator is None else self.calibrator
+
+    def _fit_scores(self, scores: Array, codes: Counts, weight: Array | None) -> None:
+        if weight is not None and self.split:
+            check_frequency_weights(weight)
+        # calibrators that know no weights can be fitted unless there are some
+        self._weighted = weight is not None
+        super()._fit_scores(scores, codes, weight)
+
+    def _fit_grouped(self, grouped: GroupedOutcomes) -> None:
+        events, rest = grouped.positives, grouped.weight - grouped.positives
+        generator = check_generator(self.random_state)
+        fitting, binning, averaging = np.stack([rest, events]), grouped.weight, grouped.weight
+        if self.split:
+            parts = _divide(events.astype(np.int64), rest.astype(np.int64), generator)
+            fitting, binning, averaging = (part.astype(np.float64) for part in parts)
+        self.part_sizes_ = np.array([fitting.sum(), binning.sum(), averaging.sum()])
+        self.calibrator_ = self._fit_calibrator(grouped.prob, fitting, generator)
+        value = self._calibrated(grouped.prob)
+        self._place_bins(value, binning)
+        index = self._bin_of(value)
+        self.bin_counts_ = bin_sums(index, averaging, self.n_bins_)
+        # a bin without rows of the third part has some of the second
+        mass = np.where(self.bin_counts_[index] > 0, averaging, binning)
+        self.bin_values_ = bin_sums(index, mass * value, self.n_bins_) / bin_sums(index, mass, self.n_bins_)
+
+    def _fit_calibrator(self, scores: Array, counts: Array, generator: np.random.Generator) -> Any:
+        """Return the map fitted to ``counts`` rows of either class at each score, in random order."""
+        codes, places = np.nonzero(counts)
+        mass = counts[codes, places]
+        # not sorted by score, as a calibrator may divide its rows once more
+        cells = np.arange(mass.shape[0])
+        rows = generator.permutation(cells if self._weighted else np.repeat(cells, mass.astype(np.int64)))
+        metadata = {"sample_weight": mass[rows]} if self._weighted else {}
+        return clone(self._resolve_calibrator()).fit(
+            scores[places[rows], np.newaxis], codes[rows], **metadata
+        )
+
+    def _place_bins(self, value: Array, weight: Array) -> None:
+        rows = np.flatnonzero(weight)
+        rows = rows[np.argsort(value[rows], kind="stable")]
+        starts = group_starts(value[rows])
+        mass = np.add.reduceat(weight[rows], starts)
+        distinct = GroupedOutcomes(value[rows][starts], mass, np.zeros_like(mass))
+        self.bin_edges_ = equal_mass_edges(distinct, resolve_bins(self.n_bins, distinct.total))
+        self.n_bins_ = self.bin_edges_.shape[0] + 1
+
+    def _calibrated(self, scores: Array) -> Array:
+        """Return the values of the fitted map."""
+        value = event_probability(self.calibrator_, scores)
+        return check_probabilities(value, "calibrator.predict_proba(X)")
+
+    def _bin_of(self, value: Array) -> NDArray[np.intp]:
+        return np.searchsorted(self.bin_edges_, value, side="right")
+
+    def _map_scores(self, scores: Array) -> Array:
+        mapped: Array = self.bin_values_[self._bin_of(self._calibrated(scores))]
+        return mapped
+
+
+def _divide(events: Counts, rest: Counts, generator: np.random.Generator) -> tuple[Counts, Counts, Counts]:
+    """Return rows of each class and score that fit, shape (2, m), and of each score that bin and average."""
+    total = int(events.sum() + rest.sum())
+    if total >= _MOST_ROWS:
+        raise ValueError(
+            f"sample_weight stands for {total} rows, and no more than 10**9 can be divided. Pass smaller "
+            "weights, or split=False."
+        )
+    if total < 3:
+        raise ValueError(
+            f"X has {total} rows, which cannot be divided into three. Pass more, or split=False."
+        )
+    fitting = np.stack(
+        [generator.multivariate_hypergeometric(part, -(-int(part.sum()) // 3)) for part in (rest, events)]
+    )
+    left = events + rest - fitting.sum(axis=0)
+    binning = generator.multivariate_hypergeometric(left, -(-int(left.sum()) // 2))
+    return fitting, binning, left - binning

@@ -1,0 +1,167 @@
+"""Scaling-binning: its steps one by one, its division of the rows, its promise."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from sklearn_calib.calibrators import (
+    HistogramBinningCalibrator,
+    IsotonicCalibrator,
+    PlattCalibrator,
+    ScalingBinningCalibrator,
+)
+from sklearn_calib.calibrators._scaling_binning import _divide
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(0)
+    p = np.concatenate([rng.random(140), np.repeat([0.1, 0.5], 20)])
+    return p, (rng.random(180) < p**2).astype(int), rng.integers(1, 4, 180).astype(float)
+
+
+def bins_by_loops(value, w, n_bins):
+    """Number of the bin of each row: where the middle of its value's weight falls, counted without gaps."""
+    below, number = 0.0, {}
+    for v in np.unique(value):
+        mass = w[value == v].sum()
+        number[v] = min(int((below + mass / 2) / w.sum() * n_bins), n_bins - 1)
+        below += mass
+    ranks = {j: k for k, j in enumerate(sorted(set(number.values())))}
+    return np.array([ranks[number[v]] for v in value])
+
+
+@pytest.mark.parametrize("calibrator", [PlattCalibrator(), IsotonicCalibrator()], ids=repr)
+@pytest.mark.parametrize("n_bins", [1, 4, 15])
+@pytest.mark.parametrize("unit", [1.0, 0.37])
+def test_without_division_step_by_step(data, calibrator, n_bins, unit):
+    p, y, w = data
+    w = w * unit
+    value = type(calibrator)().fit(p, y, w).transform(p)
+    bins = bins_by_loops(value, w, n_bins)
+    expected = [np.average(value[bins == j], weights=w[bins == j]) for j in bins]
+    result = ScalingBinningCalibrator(calibrator, n_bins, split=False).fit(p, y, w)
+    np.testing.assert_allclose(result.transform(p), expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(result.bin_counts_, np.bincount(bins, w), rtol=1e-12)
+    np.testing.assert_allclose(result.part_sizes_, w.sum(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_bins", [2, 5])
+def test_with_division_step_by_step(data, n_bins):
+    """The same draw made again, and its three parts as rows."""
+    p, y, w = data
+    found = ScalingBinningCalibrator(n_bins=n_bins, random_state=3).fit(p, y, w)
+    distinct = np.unique(p)
+    events, rest = (
+        np.array([w[(p == s) & (y == label)].sum() for s in distinct]).astype(int) for label in (1, 0)
+    )
+    fitting, binning, averaging = _divide(events, rest, np.random.default_rng(3))
+    scores = np.concatenate([np.repeat(distinct, fitting[0]), np.repeat(distinct, fitting[1])])
+    platt = PlattCalibrator().fit(scores, np.repeat([0, 1], fitting.sum(axis=1)))
+    second, third = (platt.transform(np.repeat(distinct, part)) for part in (binning, averaging))
+    bins = bins_by_loops(second, np.ones(second.shape[0]), n_bins)
+    edges = [(second[bins == j].max() + second[bins == j + 1].min()) / 2 for j in range(bins.max())]
+    np.testing.assert_allclose(found.bin_edges_, edges, rtol=0, atol=1e-10)
+    inside = np.searchsorted(edges, third)
+    means = [third[inside == j].mean() for j in range(len(edges) + 1)]
+    np.testing.assert_allclose(found.bin_values_, means, rtol=0, atol=1e-10)
+    assert found.bin_counts_.tolist() == np.bincount(inside).tolist()
+    np.testing.assert_allclose(
+        found.transform(np.repeat(distinct, averaging)), np.array(means)[inside], rtol=0, atol=1e-10
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_division(seed):
+    rng = np.random.default_rng(seed)
+    events, rest = rng.integers(0, 4, 30), rng.integers(0, 4, 30)
+    fitting, binning, averaging = _divide(events, rest, rng)
+    assert (fitting.sum(axis=0) + binning + averaging == events + rest).all()
+    assert (fitting >= 0).all()
+    assert (fitting <= np.stack([rest, events])).all()
+    assert min(binning.min(), averaging.min()) >= 0
+    assert fitting.sum(axis=1).tolist() == [-(-rest.sum() // 3), -(-events.sum() // 3)]
+    assert 0 <= binning.sum() - averaging.sum() <= 1
+
+
+def test_every_row_has_the_same_chance():
+    """Six rows at six scores, three of either class: one of each class fits, and four are divided."""
+    rng = np.random.default_rng(0)
+    events, rest = np.array([1, 0, 1, 0, 1, 0]), np.array([0, 1, 0, 1, 0, 1])
+    counts = np.zeros((3, 6))
+    for _ in range(3000):
+        fitting, binning, averaging = _divide(events, rest, rng)
+        counts += [fitting.sum(axis=0), binning, averaging]
+    # five standard deviations of a binomial share
+    np.testing.assert_allclose(counts / 3000, 1 / 3, rtol=0, atol=5 * np.sqrt(2 / 9 / 3000))
+
+
+def test_a_bin_without_rows_of_the_third_part():
+    """Three rows: two fit, one places the bin, none is left."""
+    calibrator = ScalingBinningCalibrator(random_state=0).fit([0.2, 0.6, 0.9], [0, 1, 1])
+    assert calibrator.part_sizes_.tolist() == [2, 1, 0]
+    assert calibrator.bin_counts_.tolist() == [0]
+    assert calibrator.bin_values_[0] in calibrator.calibrator_.transform([0.2, 0.6, 0.9])
+
+
+def test_random_state():
+    rng = np.random.default_rng(1)
+    p = rng.random(300)
+    y = (rng.random(300) < p).astype(int)
+    first, again, other = (
+        ScalingBinningCalibrator(random_state=seed).fit(p, y).transform(p) for seed in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_a_map_that_ignores_weights_and_one_of_scikit_learn():
+    rng = np.random.default_rng(2)
+    s = rng.normal(size=600) * 3
+    y = (rng.random(600) < 1 / (1 + np.exp(-s))).astype(int)
+    calibrator = ScalingBinningCalibrator(LogisticRegression(), "auto", random_state=0).fit(s, y)
+    assert calibrator.n_bins_ == 6
+    assert (np.diff(calibrator.bin_values_) > 0).all()
+    truth = 1 / (1 + np.exp(-s))
+    assert np.mean((calibrator.transform(s) - truth) ** 2) < 0.01
+
+
+def test_varies_less_than_histogram_binning():
+    """The claim of the paper: in bins of a right map, its means vary less than those of the outcomes."""
+    rng = np.random.default_rng(3)
+    grid = np.linspace(0.05, 0.95, 19)
+    maps = {"scaling": [], "histogram": []}
+    for seed in range(60):
+        p = rng.random(600)
+        y = (rng.random(600) < p).astype(int)
+        scaling = ScalingBinningCalibrator(n_bins=10, split=False, random_state=seed)
+        maps["scaling"].append(scaling.fit(p, y).transform(grid))
+        maps["histogram"].append(HistogramBinningCalibrator(10).fit(p, y).transform(grid))
+    spread = {name: np.var(values, axis=0).mean() for name, values in maps.items()}
+    assert spread["scaling"] < spread["histogram"] / 2
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"calibrator": PlattCalibrator}, TypeError, "calibrator is the class PlattCalibrator"),
+        ({"calibrator": 3}, TypeError, "calibrator must have fit and predict_proba"),
+        ({"n_bins": 0}, ValueError, "n_bins must be at least 1"),
+        ({"n_bins": "sqrt"}, ValueError, "n_bins must be one of 'auto'"),
+        ({"split": "yes"}, TypeError, "split must be True or False"),
+        ({"random_state": -1}, ValueError, "random_state must not be negative"),
+    ],
+)
+def test_parameters_are_checked(parameters, error, message):
+    with pytest.raises(error, match=message):
+        ScalingBinningCalibrator(**parameters).fit([0.1, 0.5, 0.9], [0, 0, 1])
+
+
+def test_what_cannot_be_divided():
+    with pytest.raises(ValueError, match="X has 2 rows, which cannot be divided into three"):
+        ScalingBinningCalibrator().fit([0.1, 0.9], [0, 1])
+    assert ScalingBinningCalibrator(split=False).fit([0.1, 0.9], [0, 1]).bin_counts_.sum() == 2
+    with pytest.raises(ValueError, match="sample_weight must hold whole numbers"):
+        ScalingBinningCalibrator().fit([0.1, 0.5, 0.9], [0, 0, 1], [1, 1.5, 1])
+    with pytest.raises(ValueError, match="no more than 10\\*\\*9 can be divided"):
+        ScalingBinningCalibrator().fit([0.1, 0.5, 0.9], [0, 0, 1], [10**9, 1, 1])
