@@ -78,5 +78,6 @@ METRICS = [
     MetricCase("calibration_loss", metrics.calibration_loss),
     MetricCase("lower_distance", metrics.lower_distance_to_calibration, {"n_cells": 64}),
     MetricCase("interval", metrics.interval_calibration_error),
+    MetricCase("ici", metrics.integrated_calibration_index, scale_free=False),
     MetricCase("decision_risk_gap", metrics.decision_risk_gap, {"threshold": 0.3}, flip_symmetric=False),
 ]

@@ -20,10 +20,13 @@ from sklearn_calib.inference import (
     paired_test,
 )
 from sklearn_calib.metrics import (
+    calibration_summary,
     cutoff_calibration_error,
     cutoff_result,
     decision_risk_result,
+    distance_from_calibration,
     expected_calibration_error,
+    score_decomposition,
     smooth_ece_result,
 )
 from sklearn_calib.plot._curve import smooth_curve
@@ -90,6 +93,10 @@ RESULTS = {
     "cutoff_zero": cutoff_result([0, 1], [0.0, 1.0]),
     "decision": decision_risk_result(Y, P),
     "smooth": smooth_ece_result(Y, P),
+    "decomposition": score_decomposition(Y, P),
+    "distance": distance_from_calibration(Y, P),
+    "summary": calibration_summary(Y, P),
+    "summary_of_one_class": calibration_summary([0, 0], [0.1, 0.2]),
     "smooth_logit": smooth_ece_result(Y, P, scale="logit"),
     "curve": smooth_curve(check_binary(Y, P), "auto", 0.95),
 }

@@ -19,21 +19,31 @@ from sklearn_calib.metrics._distance_bounds import (
 from sklearn_calib.metrics._kernel import kernel_calibration_error
 from sklearn_calib.metrics._logit_smoothed import logit_smoothed_ece
 from sklearn_calib.metrics._smooth import SmoothECEResult, smooth_ece, smooth_ece_result
+from sklearn_calib.metrics._summary import (
+    CalibrationSummary,
+    IntervalEstimate,
+    calibration_summary,
+    integrated_calibration_index,
+)
 from sklearn_calib.metrics._sweep import sweep_calibration_error
 
 __all__ = [
     "CalibrationDistance",
+    "CalibrationSummary",
     "CutoffResult",
     "DecisionRiskResult",
+    "IntervalEstimate",
     "ScoreDecomposition",
     "SmoothECEResult",
     "calibration_loss",
+    "calibration_summary",
     "cutoff_calibration_error",
     "cutoff_result",
     "decision_risk_gap",
     "decision_risk_result",
     "distance_from_calibration",
     "expected_calibration_error",
+    "integrated_calibration_index",
     "interval_calibration_error",
     "kernel_calibration_error",
     "logit_smoothed_ece",

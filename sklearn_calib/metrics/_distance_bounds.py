@@ -148,8 +148,8 @@ def lower_distance_to_calibration(
 
     .. math:: \underline{\mathrm{dCE}} = \min\{ \mathrm{E}|u - p| : \mathrm{P}(y = 1 \mid u) = u \}
 
-    is the lower distance of [1]_. As rows move along a line, it is a minimum cost flow: a linear program with a
-    number of variables proportional to the grid, solved by HiGHS, and not to the square of it. A law on the
+    is the lower distance of [1]_. As rows move along a line, it is a minimum cost flow: a linear program with
+    a number of variables proportional to the grid, solved by HiGHS, and not to the square of it. A law on the
     continuum becomes one on the grid by dividing every u between its two neighbours, which moves it by at
     most half a cell on average.
 

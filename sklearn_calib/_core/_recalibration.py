@@ -1,0 +1,174 @@
+"""Logistic recalibration of grouped outcomes: intercept and slope on the log-odds of the predictions."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import xlog1py, xlogy
+
+from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
+from sklearn_calib._core._links import expit, logit
+
+__all__ = ["LogitOutcomes", "Recalibration"]
+
+Array = NDArray[np.float64]
+
+_MOST_STEPS = 200
+_MOST_HALVINGS = 60
+# Twice the log-likelihood still to be gained, at which a step is the last: parameters are then right to 1e-8
+# of their standard errors before it, and to about the square of that after.
+_CONVERGED = 1e-16
+_ROUNDING = 1e-13
+
+
+@dataclass(frozen=True, eq=False)
+class Recalibration:
+    """A recalibration: its event probabilities, and whether the likelihood is attained at finite a and b."""
+
+    intercept: float
+    slope: float
+    prob: Array
+    complement: Array
+    log_likelihood: float
+    finite: bool = True
+
+    @property
+    def variance(self) -> Array:
+        return self.prob * self.complement
+
+    def describe(self, parameter: str) -> str:
+        if not self.finite:
+            return "a threshold separates the outcomes"
+        parts = {"intercept": f"intercept {self.intercept:.3g}", "slope": f"slope {self.slope:.3g}"}
+        return parts[parameter] if parameter in parts else ", ".join(parts.values())
+
+
+class LogitOutcomes:
+    """Grouped outcomes on the log-odds axis: x = logit(p), and u, x standardised."""
+
+    def __init__(self, grouped: GroupedOutcomes) -> None:
+        x = logit(grouped.prob)
+        # clipping can make predictions equal
+        starts = group_starts(x)
+        self.x = x[starts]
+        self.weight = np.add.reduceat(grouped.weight, starts)
+        self.positives = np.add.reduceat(grouped.positives, starts)
+        self.negatives = self.weight - self.positives
+        self.constant = bool(self.x[0] == self.x[-1])
+        self.base_rate = float(self.positives.sum() / grouped.total)
+        self.one_class = self.base_rate in (0.0, 1.0)
+        self.centre = float(self.weight @ self.x / grouped.total)
+        spread = float(np.sqrt(self.weight @ (self.x - self.centre) ** 2 / grouped.total))
+        self.spread = 1.0 if self.constant else spread
+        self.u = (self.x - self.centre) / self.spread
+
+    def at(self, intercept: float, slope: float) -> Recalibration:
+        """Return the model with given parameters."""
+        return self._model(intercept + slope * self.x, intercept, slope)
+
+    def _standardised(self, level: float, rise: float) -> Recalibration:
+        """Return the model level + rise * u."""
+        slope = rise / self.spread
+        return self._model(level + rise * self.u, level - slope * self.centre, slope)
+
+    def _model(self, eta: Array, intercept: float, slope: float) -> Recalibration:
+        losses = self.positives * np.logaddexp(0.0, -eta) + self.negatives * np.logaddexp(0.0, eta)
+        return Recalibration(intercept, slope, expit(eta), expit(-eta), -float(losses.sum()))
+
+    def residual(self, fit: Recalibration) -> Array:
+        """Return the residual sum of each group."""
+        return self.positives * fit.complement - self.negatives * fit.prob
+
+    def information(self, fit: Recalibration) -> tuple[float, float, float]:
+        """Return the entries (1, 1), (1, u), (u, u) of the Fisher information."""
+        v = self.weight * fit.variance
+        return float(v.sum()), float(v @ self.u), float(v @ self.u**2)
+
+    def score_statistic(self, null: Recalibration, parameter: str) -> float:
+        residual = self.residual(null)
+        level, mixed, _ = self.information(null)
+        along_intercept = float(residual.sum())
+        # the part of u that the intercept does not explain
+        along_slope = float(residual @ (self.u - mixed / level))
+        rest = float((self.weight * null.variance) @ (self.u - mixed / level) ** 2)
+        by_intercept = along_intercept**2 / level
+        by_slope = along_slope**2 / rest if rest > 0.0 else 0.0
+        return {"intercept": by_intercept, "slope": by_slope, "both": by_intercept + by_slope}[parameter]
+
+    def wald_statistic(self, full: Recalibration, parameter: str) -> float:
+        level, mixed, _ = self.information(full)
+        if parameter == "intercept":
+            return full.intercept**2 * level
+        rise = (full.slope - 1.0) * self.spread
+        rest = float((self.weight * full.variance) @ (self.u - mixed / level) ** 2)
+        by_slope = rise**2 * rest
+        if parameter == "slope":
+            return by_slope
+        # a + (b - 1) x, written in 1 and u, at the mean of u
+        intercept = full.intercept + (full.slope - 1.0) * self.centre + rise * mixed / level
+        return intercept**2 * level + by_slope
+
+    def standard_errors(self, fit: Recalibration) -> tuple[float, float, float]:
+        """Return standard errors: of the intercept for a known slope, of the intercept, and of the slope."""
+        level, mixed, _ = self.information(fit)
+        if self.constant or not level > 0.0:
+            return (float(level**-0.5) if level > 0.0 else np.inf), np.inf, np.inf
+        rest = float((self.weight * fit.variance) @ (self.u - mixed / level) ** 2)
+        if not rest > 0.0:
+            return float(level**-0.5), np.inf, np.inf
+        slope = rest**-0.5 / self.spread
+        middle = self.centre + self.spread * mixed / level
+        return float(level**-0.5), float(np.hypot(level**-0.5, middle * slope)), float(slope)
+
+    def fit_intercept(self) -> Recalibration:
+        """Return the maximum likelihood fit with slope 1: the root of a decreasing function."""
+        if self.one_class:
+            return self._limit(np.full_like(self.x, self.base_rate))
+        target = float(np.log(self.base_rate) - np.log1p(-self.base_rate))
+        low, high = target - float(self.x[-1]) - 1e-6, target - float(self.x[0]) + 1e-6
+
+        def excess(intercept: float) -> float:
+            eta = intercept + self.x
+            return float(self.positives @ expit(-eta) - self.negatives @ expit(eta))
+
+        return self.at(float(brentq(excess, low, high, xtol=1e-13, rtol=1e-14)), 1.0)
+
+    def fit_both(self) -> Recalibration:
+        """Return the maximum likelihood fit of intercept and slope, or its limit if a threshold separates."""
+        limit = self._separated()
+        if limit is not None:
+            return self._limit(limit)
+        # Newton's method with halved steps, from the constant model; the likelihood is concave
+        point = np.array([np.log(self.base_rate) - np.log1p(-self.base_rate), 0.0])
+        fit = self._standardised(*point)
+        for _ in range(_MOST_STEPS):
+            residual = self.residual(fit)
+            first, mixed, second = self.information(fit)
+            gradient = np.array([residual.sum(), residual @ self.u])
+            determinant = first * second - mixed**2
+            if not determinant > 0.0:
+                break
+            step = np.array([[second, -mixed], [-mixed, first]]) @ gradient / determinant
+            gain = float(gradient @ step)
+            least = fit.log_likelihood - _ROUNDING * (1.0 + abs(fit.log_likelihood))
+            for _ in range(_MOST_HALVINGS):
+                trial = self._standardised(*(point + step))
+                if trial.log_likelihood >= least:
+                    break
+                step /= 2.0
+            point, fit = point + step, trial
+            if gain < _CONVERGED:
+                break
+        return fit
+
+    def _separated(self) -> Array | None:
+        """Return the limit of the event probabilities if a threshold separates the outcomes, else None."""
+        events, others = np.flatnonzero(self.positives), np.flatnonzero(self.negatives)
+        if self.one_class or events[0] >= others[-1] or others[0] >= events[-1]:
+            return self.positives / self.weight
+        return None
+
+    def _limit(self, prob: Array) -> Recalibration:
+        likelihood = float((xlogy(self.positives, prob) + xlog1py(self.negatives, -prob)).sum())
+        return Recalibration(np.nan, np.nan, prob, 1.0 - prob, likelihood, finite=False)

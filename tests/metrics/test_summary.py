@@ -1,0 +1,217 @@
+"""The clinical summary against general optimisers, and its curve against a fit in another basis."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.interpolate import BSpline
+from scipy.optimize import minimize
+from scipy.stats import norm
+
+from sklearn_calib._core._grouping import group_outcomes
+from sklearn_calib._core._smooth_logistic import KNOT_QUANTILES, smooth_frequency
+from sklearn_calib.inference import CoxTest
+from sklearn_calib.metrics import calibration_summary, integrated_calibration_index
+
+
+def sample(seed, n=150):
+    rng = np.random.default_rng(seed)
+    p = rng.beta(1.0, 2.0, n)
+    p[: n // 3] = np.round(p[: n // 3], 1).clip(0.1, 0.9)
+    y = (rng.random(n) < 1 / (1 + np.exp(-(0.3 + 0.6 * np.log(p / (1 - p)))))).astype(int)
+    return y, p, rng.integers(1, 4, n)
+
+
+def log_odds(p):
+    return np.log(p / (1 - p))
+
+
+def maximise(loss, size):
+    """A minimiser, and the inverse of a numerical Hessian there."""
+    found = minimize(loss, np.zeros(size), method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12})
+    return found.x, np.linalg.inv(
+        np.array([[second(loss, found.x, i, j) for j in range(size)] for i in range(size)])
+    )
+
+
+def second(loss, at, i, j, step=1e-3):
+    """A mixed second difference."""
+    e = np.eye(at.shape[0]) * step
+    corners = [loss(at + a * e[i] + b * e[j]) * a * b for a in (1, -1) for b in (1, -1)]
+    return sum(corners) / (4 * step * step)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_intercept_and_slope(seed):
+    y, p, w = sample(seed)
+    x = log_odds(p)
+
+    def loss(at, slope=None):
+        eta = at[0] + (at[1] if slope is None else slope) * x
+        return float(np.sum(w * np.log1p(np.exp(np.where(y == 1, -eta, eta)))))
+
+    found = calibration_summary(y, p, sample_weight=w, confidence=0.9)
+    z = norm.ppf(0.95)
+    alone, variance = maximise(lambda at: loss(at, 1.0), 1)
+    both, covariance = maximise(loss, 2)
+    for estimate, value, error in (
+        (found.intercept, alone[0], math.sqrt(variance[0, 0])),
+        (found.slope_intercept, both[0], math.sqrt(covariance[0, 0])),
+        (found.slope, both[1], math.sqrt(covariance[1, 1])),
+    ):
+        assert estimate.value == pytest.approx(value, abs=1e-6)
+        assert estimate.upper - value == pytest.approx(z * error, rel=1e-4)
+        assert value - estimate.lower == pytest.approx(z * error, rel=1e-4)
+    # the Wald test is about the same slope and error
+    statistic = CoxTest("slope", "wald").test(y, p, sample_weight=w).statistic
+    error = (found.slope.upper - found.slope.value) / z
+    assert ((found.slope.value - 1) / error) ** 2 == pytest.approx(statistic)
+
+
+def spline_reference(y, p, w, quantiles):
+    """The penalised fit in a basis of B-splines that are made linear beyond the outer knots."""
+    x = log_odds(p)
+    values = np.unique(x)
+    mass = np.array([w[x == value].sum() for value in values])
+    knots = np.interp(quantiles, (np.cumsum(mass) - mass / 2) / mass.sum(), values)
+    low, high = knots[0], knots[-1]
+    full = np.concatenate([[low] * 4, knots[1:-1], [high] * 4])
+    size = full.shape[0] - 4
+    splines = [BSpline(full, row, 3) for row in np.eye(size)]
+    # natural: the second derivative vanishes at both ends
+    ends = np.array([[s.derivative(2)(low), s.derivative(2)(high)] for s in splines])
+    natural = np.linalg.svd(ends.T)[2][2:]
+
+    def column(coefficients):
+        s = BSpline(full, coefficients, 3)
+        slope = s.derivative()
+        inside = np.clip(x, low, high)
+        return s(inside) + np.where(x < low, slope(low), slope(high)) * (x - inside)
+
+    basis = np.column_stack([column(row) for row in natural])
+    share = w / w.sum()
+
+    def loss(at):
+        eta = basis @ at
+        centred = eta - share @ eta
+        return float(np.sum(w * np.logaddexp(0, np.where(y == 1, -eta, eta)))) + 0.005 * float(
+            share @ centred**2
+        )
+
+    def gradient(at):
+        eta = basis @ at
+        centred = eta - share @ eta
+        return basis.T @ (w * (1 / (1 + np.exp(-eta)) - y) + 0.01 * share * centred)
+
+    found = minimize(loss, np.zeros(basis.shape[1]), jac=gradient, method="BFGS", options={"gtol": 1e-8})
+    return 1 / (1 + np.exp(-basis @ found.x))
+
+
+@pytest.mark.parametrize("n_knots", [3, 4, 5])
+def test_curve_and_distances(n_knots):
+    y, p, w = sample(4)
+    curve = spline_reference(y, p, w, KNOT_QUANTILES[n_knots])
+    found = calibration_summary(y, p, sample_weight=w, n_knots=n_knots)
+    order = np.searchsorted(found.probabilities, p)
+    np.testing.assert_allclose(found.curve[order], curve, atol=1e-5)
+    gap = np.repeat(np.abs(p - curve), w)
+    assert found.ici == pytest.approx(gap.mean(), abs=1e-5)
+    assert found.e50 == pytest.approx(np.quantile(gap, 0.5, method="inverted_cdf"), abs=1e-5)
+    assert found.e90 == pytest.approx(np.quantile(gap, 0.9, method="inverted_cdf"), abs=1e-5)
+    assert found.emax == pytest.approx(gap.max(), abs=1e-5)
+    ici = integrated_calibration_index(y, p, sample_weight=w, n_knots=n_knots)
+    assert ici == found.ici
+
+
+def test_large_and_scaled():
+    y, p, w = sample(5)
+    repeated, q = np.repeat(y, w), np.repeat(p, w)
+    found = calibration_summary(y, p, sample_weight=w)
+    assert found.n_samples == repeated.shape[0]
+    assert found.n_events == repeated.sum()
+    assert found.observed_minus_expected == pytest.approx(repeated.mean() - q.mean())
+    ratio = found.observed_over_expected
+    assert ratio.value == pytest.approx(repeated.sum() / q.sum())
+    error = math.sqrt((1 - repeated.mean()) / repeated.sum())
+    assert math.log(ratio.upper / ratio.value) == pytest.approx(norm.ppf(0.975) * error)
+    assert ratio.value**2 == pytest.approx(ratio.upper * ratio.lower)
+    brier = np.mean((repeated - q) ** 2)
+    assert found.brier == pytest.approx(brier)
+    assert found.scaled_brier == pytest.approx(1 - brier / np.var(repeated))
+
+
+def test_the_curve_finds_the_truth():
+    rng = np.random.default_rng(0)
+    p = rng.random(20_000)
+    truth = 0.1 + 0.6 * p
+    y = (rng.random(20_000) < truth).astype(int)
+    found = calibration_summary(y, p)
+    assert np.abs(found.curve - (0.1 + 0.6 * found.probabilities))[1000:-1000].max() < 0.03
+    assert found.ici == pytest.approx(np.mean(np.abs(p - truth)), abs=0.01)
+    calibrated = calibration_summary(rng.random(20_000) < p, p)
+    assert calibrated.ici < 0.015
+    assert calibrated.slope.lower < 1 < calibrated.slope.upper
+
+
+def test_intervals_cover():
+    """Of 200 samples, about 95 % of the intervals hold the true intercept and slope."""
+    rng = np.random.default_rng(1)
+    hits = np.zeros(2)
+    for _ in range(200):
+        x = rng.normal(size=150)
+        y = rng.random(150) < 1 / (1 + np.exp(-(0.4 + 0.7 * x)))
+        found = calibration_summary(y, 1 / (1 + np.exp(-x)))
+        hits += [
+            found.slope_intercept.lower <= 0.4 <= found.slope_intercept.upper,
+            found.slope.lower <= 0.7 <= found.slope.upper,
+        ]
+    # 0.95 +- 4 standard errors
+    assert (np.abs(hits / 200 - 0.95) < 4 * math.sqrt(0.95 * 0.05 / 200)).all()
+
+
+def test_borders():
+    # all outcomes equal: no line, the curve is the base rate
+    found = calibration_summary([0, 0, 0], [0.1, 0.2, 0.6])
+    assert found.ici == pytest.approx(0.3)
+    assert math.isnan(found.intercept.value)
+    assert math.isnan(found.slope.value)
+    assert math.isnan(found.scaled_brier)
+    assert (found.observed_over_expected.value, found.observed_over_expected.upper) == (0.0, math.inf)
+    assert "slope                not determined" in str(found)
+    # separated: an intercept, no slope; the curve is finite
+    found = calibration_summary([0, 0, 1, 1], [0.1, 0.2, 0.6, 0.7])
+    assert math.isfinite(found.intercept.upper)
+    assert math.isnan(found.slope.value)
+    assert ((found.curve > 0) & (found.curve < 1)).all()
+    assert (np.diff(found.curve) >= -1e-12).all()
+    # all predictions equal
+    found = calibration_summary([0, 1, 1, 1], [0.5] * 4)
+    assert found.intercept.value == pytest.approx(math.log(3))
+    assert math.isnan(found.slope.value)
+    assert found.ici == found.emax == 0.25
+    # nothing expected
+    assert math.isnan(calibration_summary([0, 0], [0.0, 0.0]).observed_over_expected.value)
+
+
+def test_symmetric_under_exchange_of_the_classes():
+    y, p, w = sample(6)
+    p = np.round(p * 256).clip(1, 255) / 256
+    curve = smooth_frequency(group_outcomes(y, p, w.astype(float)), 5)
+    mirrored = smooth_frequency(group_outcomes(1 - y, 1 - p, w.astype(float)), 5)
+    np.testing.assert_allclose(mirrored[::-1], 1 - curve, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "named"),
+    [
+        ({"n_knots": 2}, ValueError, "n_knots"),
+        ({"n_knots": 8}, ValueError, "n_knots"),
+        ({"n_knots": 3.5}, TypeError, "n_knots"),
+        ({"confidence": 1.0}, ValueError, "confidence"),
+        ({"sample_weight": [0.5, 1.0]}, ValueError, "sample_weight"),
+        ({"y_proba": [0.1, 1.2]}, ValueError, "y_proba"),
+    ],
+)
+def test_bad_input(arguments, error, named):
+    with pytest.raises(error, match=named):
+        calibration_summary(**({"y_true": [0, 1], "y_proba": [0.2, 0.3]} | arguments))
