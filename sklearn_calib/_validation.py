@@ -33,6 +33,7 @@ __all__ = [
     "check_probabilities",
     "check_resamples",
     "check_scores",
+    "check_share",
     "check_weights",
 ]
 
@@ -422,6 +423,15 @@ def check_fraction(value: Any, name: str) -> float:
         raise TypeError(f"{name} must be a number, got {value!r}.")
     if not 0 < float(value) < 1:
         raise ValueError(f"{name} must lie strictly between 0 and 1, got {value!r}.")
+    return float(value)
+
+
+def check_share(value: Any, name: str) -> float:
+    """Return ``value`` as a float in [0, 1)."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, got {value!r}.")
+    if not 0 <= float(value) < 1:
+        raise ValueError(f"{name} must be at least 0 and less than 1, got {value!r}.")
     return float(value)
 
 

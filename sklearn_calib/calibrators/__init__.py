@@ -2,6 +2,7 @@
 
 from sklearn_calib.calibrators._base import BaseCalibrator
 from sklearn_calib.calibrators._beta import BetaCalibrator
+from sklearn_calib.calibrators._centered import CenteredIsotonicCalibrator
 from sklearn_calib.calibrators._certified import CertifiedCalibrator
 from sklearn_calib.calibrators._dirichlet import DirichletCalibrator
 from sklearn_calib.calibrators._histogram_binning import HistogramBinningCalibrator
@@ -12,6 +13,7 @@ from sklearn_calib.calibrators._modified_platt import ModifiedPlattCalibrator
 from sklearn_calib.calibrators._multiclass import OneVsRestCalibrator
 from sklearn_calib.calibrators._platt import PlattCalibrator
 from sklearn_calib.calibrators._scaling_binning import ScalingBinningCalibrator
+from sklearn_calib.calibrators._prior_shift import PriorShiftCalibrator
 from sklearn_calib.calibrators._spline import SplineCalibrator
 from sklearn_calib.calibrators._temperature import TemperatureCalibrator
 from sklearn_calib.calibrators._top_label import TopLabelCalibrator
@@ -21,6 +23,7 @@ from sklearn_calib.calibrators._venn_abers import VennAbersCalibrator
 __all__ = [
     "BaseCalibrator",
     "BetaCalibrator",
+    "CenteredIsotonicCalibrator",
     "CertifiedCalibrator",
     "DirichletCalibrator",
     "HistogramBinningCalibrator",
@@ -31,6 +34,7 @@ __all__ = [
     "OneVsRestCalibrator",
     "PlattCalibrator",
     "ScalingBinningCalibrator",
+    "PriorShiftCalibrator",
     "SplineCalibrator",
     "StructuredMatrixScalingCalibrator",
     "TemperatureCalibrator",

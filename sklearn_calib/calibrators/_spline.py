@@ -116,11 +116,11 @@ class SplineCalibrator(MonotoneCalibrator):
     by Newton's method (penalised iteratively reweighted least squares [1]_). Scores are in units of half the
     distance between their quantiles of level .05 and .95. With :math:`\nu` the trace of the inverse penalised
     information times the information, :math:`\mathrm{AICc} = 2 \cdot \text{loss} + 2\nu +
-    2\nu(\nu+1)/(n - \nu - 1)` [2]_, and a fit has the Akaike weight :math:`\propto e^{-\mathrm{AICc}/2}` in the average of the
-    curves; so the map changes little where two penalties do equally well. With ``monotone=True`` the
-    coefficients increase, at least by a thousandth of what the straight line does, which suffices for the
-    spline to do so; each Newton step is then a non-negative least squares problem, and coefficients at their
-    bounds do not count in :math:`\nu`.
+    2\nu(\nu+1)/(n - \nu - 1)` [2]_, and a fit has the Akaike weight :math:`\propto e^{-\mathrm{AICc}/2}` in
+    the average of the curves [3]_; so the map changes little where two penalties do equally well. With
+    ``monotone=True`` the coefficients increase, at least by a thousandth of what the straight line does,
+    which suffices for the spline to do so; each Newton step is then a non-negative least squares problem, and
+    coefficients at their bounds do not count in :math:`\nu`.
 
     *Remote scores.* A forecast of exactly 0 or 1 has log-odds of about 37 either way, and a straight line
     through a few of these that are wrong would be far off everywhere else. Scores farther from the middle of

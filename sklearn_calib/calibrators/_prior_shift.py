@@ -1,0 +1,183 @@
+"""Correction of probabilities for a base rate that has changed."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from sklearn_calib._core._grouping import GroupedOutcomes
+from sklearn_calib._validation import check_fraction, check_option, check_positive
+from sklearn_calib.calibrators._certificate import MonotoneCalibrator
+
+__all__ = ["PriorShiftCalibrator"]
+
+Array = NDArray[np.float64]
+
+_ESTIMATES = ("labels", "em")
+
+
+class PriorShiftCalibrator(MonotoneCalibrator):
+    r"""Bayes' formula for another base rate than that of the training data.
+
+    A model that was trained on rebalanced classes, or where events are more or less frequent, gives
+    probabilities for the wrong base rate. If the scores are distributed within each class as before, the odds
+    need only be multiplied by the ratio of the prior odds. Nothing else is corrected: a model that was
+    badly calibrated for its own base rate stays so.
+
+    Parameters
+    ----------
+    training_prior : float or None, default=None
+        Frequency of ``classes_[1]`` in the data, as weighted, on which the model was trained. Either this or
+        ``sampling_rate`` is needed.
+    target_prior : "labels", "em", float or None, default=None
+        Frequency of ``classes_[1]`` where the model will be used. "labels", for which None stands: the
+        frequency among the rows of ``fit``. "em": the one under which the scores of the rows of ``fit`` are
+        most likely; of ``y`` only the names of the classes matter then. A number is taken as it is. Must
+        be None with ``sampling_rate``.
+    sampling_rate : float or None, default=None
+        Share of the rows of ``classes_[0]`` that were kept for training, relative to that of ``classes_[1]``
+        if both were thinned out: 0.1 if one of ten non-events was drawn and every event.
+
+    Attributes
+    ----------
+    target_prior_ : float
+        The base rate of the corrected probabilities; NaN with ``sampling_rate``, which needs none.
+    odds_factor_ : float
+        What the odds are multiplied by.
+    training_cutoff_error_ : float
+        Cutoff calibration error of the corrected probabilities on the rows of ``fit``.
+    training_event_rate_ : float
+        Weighted frequency of ``classes_[1]`` among these rows.
+    training_size_ : float
+        Their number; with weights that are not integers, their effective number.
+    classes_ : ndarray of shape (2,)
+        The sorted class labels.
+    n_features_in_ : int
+        Number of columns of ``X``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Column names of ``X``, where it has string names.
+
+    Raises
+    ------
+    ValueError
+        When fitting, if neither or both of ``training_prior`` and ``sampling_rate`` are given, or a
+        parameter is out of range; and as for any calibrator.
+    TypeError
+        When fitting, if a parameter is of the wrong type.
+
+    See Also
+    --------
+    PlattCalibrator : estimates intercept and slope of the log-odds from the outcomes.
+
+    Notes
+    -----
+    With training prior :math:`\pi`, target prior :math:`\pi'` and :math:`r =
+    \frac{\pi'/(1-\pi')}{\pi/(1-\pi)}` (Theorem 2 of [1]_, eq. 2.4 of [2]_), or :math:`r` the sampling rate,
+    the map is
+
+    .. math:: h(p) = \frac{r p}{r p + 1 - p},
+
+    a shift of the log-odds by :math:`\log r`. It keeps the ranking, and 0 and 1 as they are.
+
+    "em" maximises the likelihood :math:`\prod_i (\pi' p_i/\pi + (1-\pi')(1-p_i)/(1-\pi))` of the scores,
+    whose maximum is the fixed point of the EM iteration of [2]_: the mean of :math:`h(p_i)` is
+    :math:`\pi'`. The logarithm is concave in :math:`\pi'`, so that the root of its derivative is found by
+    bracketing, without iterating EM. The estimate is kept :math:`1/(n + 2)` away from 0 and 1, and is the
+    training prior if no score says anything. It rests on the scores being calibrated for :math:`\pi`.
+
+    O(n log n), for the sort that groups equal scores.
+
+    References
+    ----------
+    .. [1] Elkan (2001). The foundations of cost-sensitive learning. IJCAI.
+    .. [2] Saerens, Latinne, Decaestecker (2002). Adjusting the outputs of a classifier to new a priori
+       probabilities: a simple procedure. Neural Computation 14(1).
+
+    Examples
+    --------
+    A model trained on balanced classes, used where one case of ten is an event:
+
+    >>> from sklearn_calib.calibrators import PriorShiftCalibrator
+    >>> calibrator = PriorShiftCalibrator(training_prior=0.5, target_prior=0.1)
+    >>> calibrator.fit([0.2, 0.9], [0, 1]).transform([0.5, 0.9]).round(3)
+    array([0.1, 0.5])
+    """
+
+    target_prior_: float
+    odds_factor_: float
+
+    def __init__(
+        self,
+        training_prior: float | None = None,
+        target_prior: str | float | None = None,
+        sampling_rate: float | None = None,
+    ) -> None:
+        self.training_prior = training_prior
+        self.target_prior = target_prior
+        self.sampling_rate = sampling_rate
+
+    def _check_parameters(self) -> None:
+        if (self.training_prior is None) == (self.sampling_rate is None):
+            found = "neither" if self.training_prior is None else "both"
+            raise ValueError(
+                f"training_prior or sampling_rate is needed, got {found}. Pass the frequency of events in "
+                "the data on which the model was trained, or the share of non-events that was kept for it."
+            )
+        if self.training_prior is not None:
+            check_fraction(self.training_prior, "training_prior")
+        if self.sampling_rate is not None:
+            check_positive(self.sampling_rate, "sampling_rate")
+            if self.target_prior is not None:
+                raise ValueError(
+                    f"target_prior={self.target_prior!r} has no part in the correction by sampling_rate. "
+                    "Leave it out, or pass training_prior in place of sampling_rate."
+                )
+        if isinstance(self.target_prior, str):
+            check_option(self.target_prior, "target_prior", _ESTIMATES)
+        elif self.target_prior is not None:
+            check_fraction(self.target_prior, "target_prior")
+
+    def _score_kind(self) -> str:
+        return "probability"
+
+    def _fit_monotone(self, grouped: GroupedOutcomes) -> None:
+        if self.sampling_rate is not None:
+            self.target_prior_, self.odds_factor_ = float("nan"), float(self.sampling_rate)
+            return
+        prior = check_fraction(self.training_prior, "training_prior")
+        target = _resolve_target(self.target_prior, grouped, prior)
+        self.target_prior_ = target
+        self.odds_factor_ = target / (1.0 - target) * (1.0 - prior) / prior
+
+    def _map_scores(self, scores: Array) -> Array:
+        scaled = self.odds_factor_ * scores
+        return np.asarray(scaled / (scaled + (1.0 - scores)))
+
+
+def _resolve_target(target_prior: Any, grouped: GroupedOutcomes, prior: float) -> float:
+    """Return the target prior as a number."""
+    if target_prior is None or target_prior == "labels":
+        return float(grouped.positives.sum()) / grouped.total
+    return likeliest_prior(grouped, prior) if target_prior == "em" else float(target_prior)
+
+
+def likeliest_prior(grouped: GroupedOutcomes, prior: float) -> float:
+    """Return the prior that makes the scores most likely, given those of the two classes under ``prior``."""
+    # densities of the scores in the two classes, up to the common density of the scores under ``prior``
+    event, other = grouped.prob / prior, (1.0 - grouped.prob) / (1.0 - prior)
+    contrast = grouped.weight * (event - other)
+
+    def slope(target: float) -> float:
+        """Return the derivative of the log-likelihood, which decreases."""
+        return float(np.sum(contrast / (target * event + (1.0 - target) * other)))
+
+    low = 1.0 / (grouped.total + 2.0)
+    high = 1.0 - low
+    if not contrast.any():
+        return prior
+    if slope(low) <= 0.0:
+        return low
+    if slope(high) >= 0.0:
+        return high
+    return float(brentq(slope, low, high, xtol=1e-15, rtol=1e-15))

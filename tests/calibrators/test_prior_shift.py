@@ -1,0 +1,110 @@
+"""Correction for another base rate against Bayes' formula on a joint law that is written out."""
+
+import numpy as np
+import pytest
+
+from sklearn_calib.calibrators import PriorShiftCalibrator
+from sklearn_calib.meta import CalibratedClassifier
+
+#: Probabilities of four values of a feature among non-events and among events.
+OTHERS = np.array([0.5, 0.3, 0.15, 0.05])
+EVENTS = np.array([0.1, 0.2, 0.3, 0.4])
+
+
+def posterior(prior):
+    return prior * EVENTS / (prior * EVENTS + (1 - prior) * OTHERS)
+
+
+@pytest.mark.parametrize("target", [0.02, 0.5, 0.9])
+@pytest.mark.parametrize("training", [0.1, 0.5])
+def test_is_the_posterior_under_the_other_prior(training, target):
+    calibrator = PriorShiftCalibrator(training, target).fit([0.2, 0.7], [0, 1])
+    np.testing.assert_allclose(calibrator.transform(posterior(training)), posterior(target), rtol=1e-14)
+    assert calibrator.target_prior_ == target
+
+
+@pytest.mark.parametrize("rate", [0.1, 3.0])
+def test_sampling_rate_undoes_the_thinning_of_one_class(rate):
+    """Of non-events the share ``rate`` is kept, which changes the base rate from 0.2."""
+    thinned = 0.2 / (0.2 + rate * 0.8)
+    calibrator = PriorShiftCalibrator(sampling_rate=rate).fit([0.2, 0.7], [0, 1])
+    np.testing.assert_allclose(calibrator.transform(posterior(thinned)), posterior(0.2), rtol=1e-14)
+    assert np.isnan(calibrator.target_prior_)
+    assert calibrator.odds_factor_ == rate
+
+
+def test_takes_the_base_rate_of_the_labels():
+    for target in (None, "labels"):
+        calibrator = PriorShiftCalibrator(0.5, target).fit([0.2, 0.7, 0.4], [0, 1, 0], [3, 1, 4])
+        assert calibrator.target_prior_ == 1 / 8
+        assert calibrator.odds_factor_ == pytest.approx(1 / 7)
+
+
+def em(p, w, prior):
+    """The iteration of Saerens, Latinne and Decaestecker, a million steps at most."""
+    target = prior
+    for _ in range(1_000_000):
+        odds = target / (1 - target) * (1 - prior) / prior
+        new = np.average(odds * p / (odds * p + 1 - p), weights=w)
+        if abs(new - target) < 1e-15:
+            break
+        target = new
+    return target
+
+
+@pytest.mark.parametrize("prior", [0.2, 0.5])
+def test_em_is_the_fixed_point_of_the_iteration(prior):
+    rng = np.random.default_rng(0)
+    p = posterior(prior)[rng.choice(4, 300, p=0.7 * EVENTS + 0.3 * OTHERS)]
+    w = rng.integers(1, 4, 300)
+    y = rng.integers(0, 2, 300)
+    calibrator = PriorShiftCalibrator(prior, "em").fit(p, y, w)
+    assert calibrator.target_prior_ == pytest.approx(em(p, w, prior), abs=1e-10)
+    assert np.average(calibrator.transform(p), weights=w) == pytest.approx(
+        calibrator.target_prior_, abs=1e-10
+    )
+    assert calibrator.target_prior_ == pytest.approx(0.7, abs=0.1)
+
+
+def test_em_recovers_the_base_rate_from_exact_frequencies():
+    counts = np.round(1000 * (0.3 * EVENTS + 0.7 * OTHERS))
+    calibrator = PriorShiftCalibrator(0.5, "em").fit(posterior(0.5), [0, 1, 0, 1], counts)
+    assert calibrator.target_prior_ == pytest.approx(0.3, abs=1e-12)
+
+
+def test_em_at_its_limits():
+    low = PriorShiftCalibrator(0.5, "em").fit([0.1, 0.2], [0, 1])
+    assert low.target_prior_ == 1 / 4
+    assert PriorShiftCalibrator(0.5, "em").fit([0.9, 0.8], [0, 1]).target_prior_ == 3 / 4
+    assert PriorShiftCalibrator(0.3, "em").fit([0.3, 0.3], [0, 1]).target_prior_ == 0.3
+
+
+def test_certainty_stays():
+    calibrator = PriorShiftCalibrator(0.5, 0.01).fit([0.2, 0.7], [0, 1])
+    assert calibrator.transform([0.0, 1.0]).tolist() == [0, 1]
+
+
+def test_in_a_calibrated_classifier(calibration_data):
+    X, y, estimator = calibration_data
+    model = CalibratedClassifier(estimator, PriorShiftCalibrator(y.mean(), 0.1), ensemble=False).fit(X, y)
+    raw = model.estimators_[0].predict_proba(X)[:, 1]
+    odds = raw * (1 - y.mean()) * 0.1 / (y.mean() * 0.9)
+    np.testing.assert_allclose(model.predict_proba(X)[:, 1], odds / (odds + 1 - raw))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({}, ValueError, "training_prior or sampling_rate is needed, got neither"),
+        ({"training_prior": 0.5, "sampling_rate": 0.1}, ValueError, "got both"),
+        ({"training_prior": 1.0}, ValueError, "training_prior must lie strictly between"),
+        ({"training_prior": "a"}, TypeError, "training_prior must be a number"),
+        ({"training_prior": 0.5, "target_prior": 0.0}, ValueError, "target_prior must lie strictly between"),
+        ({"training_prior": 0.5, "target_prior": "auto"}, ValueError, "target_prior must be one of"),
+        ({"sampling_rate": 0.0}, ValueError, "sampling_rate must be positive"),
+        ({"sampling_rate": 0.1, "target_prior": 0.2}, ValueError, "target_prior=0.2 has no part"),
+    ],
+)
+def test_parameters_out_of_range(arguments, error, message):
+    with pytest.raises(error, match=message):
+        PriorShiftCalibrator(**arguments).fit([0.2, 0.7], [0, 1])
