@@ -1,0 +1,50 @@
+"""Every calibrator of the registry behind a classifier."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.linear_model import LogisticRegression
+
+from sklearn_calib.calibrators import BaseCalibrator, OneVsRestCalibrator
+from sklearn_calib.meta import CalibratedClassifier
+from tests.calibrators._registry import CALIBRATORS
+
+every_calibrator = pytest.mark.parametrize("case", CALIBRATORS, ids=lambda case: case.name)
+
+
+def problem(n_classes):
+    X, y = make_classification(
+        400, n_features=6, n_informative=4, n_classes=n_classes, class_sep=1.5, flip_y=0.1, random_state=0
+    )
+    return X, np.array(["c", "a", "b"])[y], np.random.default_rng(0).integers(0, 3, 400)
+
+
+@every_calibrator
+@pytest.mark.parametrize("ensemble", [True, False])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_binary(case, ensemble, weighted):
+    X, y, w = problem(2)
+    model = CalibratedClassifier(LogisticRegression(), case.make(), cv=3, ensemble=ensemble)
+    model.fit(X, y, **({"sample_weight": w} if weighted else {}))
+    proba = model.predict_proba(X)
+    assert model.classes_.tolist() == ["a", "c"]
+    assert ((proba >= 0) & (proba <= 1)).all()
+    np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=0, atol=1e-14)
+    assert all(isinstance(calibrator, BaseCalibrator) for calibrator in model.calibrators_)
+    # the classifier is informative, and stays so
+    event = y == "c"
+    assert np.mean((proba[:, 1] - event) ** 2) < event.var() * (1.01 if case.constant else 0.9)
+
+
+@every_calibrator
+def test_several_classes(case):
+    X, y, _ = problem(3)
+    calibrator = case.make() if case.multiclass else OneVsRestCalibrator(case.make())
+    response = "decision_function" if case.log_odds else "predict_proba"
+    model = CalibratedClassifier(
+        LogisticRegression(), calibrator, response_method=response, cv=3, ensemble=False
+    ).fit(X, y)
+    proba = model.predict_proba(X)
+    assert proba.shape == (400, 3)
+    assert ((proba >= 0) & (proba <= 1)).all()
+    np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=0, atol=1e-14)
