@@ -30,7 +30,7 @@ from sklearn_calib.scorers._scorer import CalibrationScorer
 
 __all__ = ["CALIBRATION_SCORERS", "OWN_SCORERS", "PVALUE_SCORERS", "get_scorer", "get_scorer_names"]
 
-#: Errors of calibration, negated.
+#: Errors of calibration, and the refinement loss, negated.
 CALIBRATION_SCORERS = {
     "neg_calibration_loss": CalibrationScorer(calibration_loss),
     "neg_cutoff_calibration_error": CalibrationScorer(cutoff_calibration_error),
@@ -144,9 +144,9 @@ def get_scorer(scoring: str | Callable[..., Any]) -> Callable[..., Any]:
 def get_scorer_names() -> list[str]:
     """Return the names of the scorers of this package.
 
-    All but "neg_brier_score" and "neg_log_loss" are calibration errors or, from "pvalue_cox" to
-    "pvalue_tcal", p-values of tests, hence not proper scores: select models by :class:`BestCalibrated`, never
-    by one of them alone.
+    All but "neg_brier_score", "neg_log_loss" and "neg_refinement_loss" are calibration errors or, from
+    "pvalue_cox" to "pvalue_tcal", p-values of tests, hence not proper scores: select models by
+    :class:`BestCalibrated`, never by one of them alone.
 
     Returns
     -------

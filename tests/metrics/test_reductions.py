@@ -91,7 +91,7 @@ def test_several_labels(case):
 @every_metric
 @pytest.mark.parametrize("reduction", ["classwise", "confidence", "top-label"])
 def test_scorers_agree(case, reduction):
-    y, X, _ = sample(3)
+    y, X, w = sample(3)
     labels = np.array(["ape", "bee", "cat"])[y]
     model = GaussianNB().fit(X, labels)
     keep = y != 0
@@ -100,6 +100,10 @@ def test_scorers_agree(case, reduction):
         labels[keep], model.predict_proba(X[keep]), labels=model.classes_, reduction=reduction
     )
     assert scorer(model, X[keep], labels[keep]) == pytest.approx(-expected, abs=1e-9)
+    expected = case.call(
+        labels, model.predict_proba(X), labels=model.classes_, reduction=reduction, sample_weight=w
+    )
+    assert scorer(model, X, labels, sample_weight=w) == pytest.approx(-expected, abs=1e-9)
 
 
 @every_metric
