@@ -24,6 +24,10 @@ _GRADIENT = 1e-9
 _ROUGH_GRADIENT = 1e-5
 _LAST_RESIDUAL = 1e-5
 _ARMIJO = 1e-4
+# Changes of the objective below this share of it are rounding.
+_NOISE = 1e-13
+# Directions of less curvature, as a share of the largest, change nothing: all classes by the same amount.
+_FLAT = 1e-13
 # Of the preconditioner: no blocks beyond so many classes; rows whose p (1 - p) is a smaller share of the
 # largest are left out; what is added to the diagonal, as a share of the largest entry.
 _MAX_BLOCKS = 200
@@ -61,8 +65,8 @@ class AffineProblem:
         moved *= self.weight[:, np.newaxis]
         return _adjoint(moved, self.features, direction) + self.penalty * direction
 
-    def preconditioner(self, proba: Array) -> Callable[[Array], Array]:
-        """Return an approximate inverse of the second derivative at the probabilities.
+    def preconditioner(self, proba: Array) -> tuple[Callable[[Array], Array], float]:
+        """Return an approximate inverse of the second derivative, and the largest entry of its diagonal.
 
         For a full W it inverts the blocks of one class each, from the rows in which the class is in doubt,
         for a diagonal W or very many classes the diagonal alone.
@@ -72,8 +76,9 @@ class AffineProblem:
         n_classes, size = self.penalty.shape
         if size != n_classes + 1 or n_classes > _MAX_BLOCKS:
             found = _adjoint(spread, np.square(self.features), self.penalty) + self.penalty
-            found = np.maximum(found, _JITTER * found.max() + np.finfo(np.float64).tiny)
-            return lambda residual: residual / found
+            largest = float(found.max())
+            found = np.maximum(found, _JITTER * largest + np.finfo(np.float64).tiny)
+            return (lambda residual: residual / found), largest
         blocks = np.empty((n_classes, size, size))
         for k in range(n_classes):
             rows = np.flatnonzero(spread[:, k] > _NO_DOUBT * spread[:, k].max())
@@ -81,10 +86,10 @@ class AffineProblem:
             blocks[k] = part.T @ (part * spread[rows, k, np.newaxis])
         own = np.arange(size)
         blocks[:, own, own] += self.penalty
-        largest = blocks[:, own, own].max()
+        largest = float(blocks[:, own, own].max())
         blocks[:, own, own] += _JITTER * largest + np.finfo(np.float64).tiny
         inverse = np.linalg.inv(blocks)
-        return lambda residual: np.matmul(inverse, residual[:, :, np.newaxis])[:, :, 0]
+        return (lambda residual: np.matmul(inverse, residual[:, :, np.newaxis])[:, :, 0]), largest
 
 
 def affine_scores(theta: Array, features: Array) -> Array:
@@ -115,12 +120,13 @@ def minimise_affine(problem: AffineProblem, start: Array, rough: bool = False) -
     typical = float(np.sqrt(np.square(problem.features).mean()))
     small = (_ROUGH_GRADIENT if rough else _GRADIENT) * total * max(1.0, typical)
     scores = affine_scores(theta, problem.features)
-    value, first = problem.value(theta, scores), 0.0
+    value, first, slope = problem.value(theta, scores), 0.0, -np.inf
     for step in range(1, _MAX_NEWTON + 1):
         proba = _softmax(scores)
         gradient = problem.gradient(theta, proba)
         size = float(np.abs(gradient).max())
-        last = size <= small
+        # where the objective no longer falls visibly, great penalties keep the derivative from falling
+        last = size <= small or -slope <= _NOISE * abs(value)
         first = max(first, size)
         if size == 0.0 or (last and rough):
             return theta, step - 1, True
@@ -133,12 +139,12 @@ def minimise_affine(problem: AffineProblem, start: Array, rough: bool = False) -
             scores = affine_scores(trial, problem.features)
             reached = problem.value(trial, scores)
             # the last bits of the objective are noise
-            if reached <= value + _ARMIJO * factor * slope + 1e-13 * abs(value):
+            if reached <= value + _ARMIJO * factor * slope + _NOISE * abs(value):
                 theta, value = trial, reached
                 break
             factor /= 2.0
         else:
-            return theta, step, last
+            return theta, step, last or -slope <= _NOISE * abs(value)
         if last:
             return theta, step, True
     return theta, _MAX_NEWTON, False
@@ -146,7 +152,8 @@ def minimise_affine(problem: AffineProblem, start: Array, rough: bool = False) -
 
 def _conjugate_gradients(problem: AffineProblem, proba: Array, gradient: Array, tolerance: float) -> Array:
     """Return an approximate Newton step: a descent direction whatever the number of iterations."""
-    invert = problem.preconditioner(proba)
+    invert, largest = problem.preconditioner(proba)
+    flat = _FLAT * largest
     move = np.zeros_like(gradient)
     residual = -gradient
     scaled = invert(residual)
@@ -156,7 +163,7 @@ def _conjugate_gradients(problem: AffineProblem, proba: Array, gradient: Array, 
     for _ in range(_MAX_CONJUGATE):
         curved = problem.curvature(direction, proba)
         bend = float((direction * curved).sum())
-        if bend <= 0.0:
+        if bend <= flat * float(np.square(direction).sum()):
             break
         length = product / bend
         move = move + length * direction

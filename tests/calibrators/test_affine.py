@@ -1,0 +1,438 @@
+"""Vector, matrix, structured matrix and Dirichlet calibration against their plain definitions."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import softmax
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+
+from sklearn_calib.calibrators import (
+    DirichletCalibrator,
+    MatrixScalingCalibrator,
+    StructuredMatrixScalingCalibrator,
+    TemperatureCalibrator,
+    VectorScalingCalibrator,
+    _softmax,
+)
+from sklearn_calib.calibrators._softmax import AffineProblem, affine_scores
+from sklearn_calib.meta import CalibratedClassifier
+from tests._data import outside_data
+
+EPS = 2.0**-53
+
+ALL = [
+    VectorScalingCalibrator,
+    MatrixScalingCalibrator,
+    StructuredMatrixScalingCalibrator,
+    DirichletCalibrator,
+]
+AROUND_TEMPERATURE = ALL[:3]
+
+
+def distorted(n, k, rng, spread=0.5):
+    """Probabilities, and labels drawn after a linear map of their logarithms with an offset."""
+    z = 1.5 * rng.normal(size=(n, k))
+    true = softmax(
+        z @ (0.7 * np.eye(k) + spread * rng.normal(size=(k, k)) / k) + rng.normal(size=k) / 2, axis=1
+    )
+    y = (true.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
+    y[:k] = np.arange(k)
+    return softmax(z, axis=1), y
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(2)
+    p, y = distorted(120, 3, rng)
+    return p, y, rng.integers(1, 4, 120).astype(float)
+
+
+def plain_loss(w_matrix, b, x, y, w):
+    """Sum of weighted log losses of softmax(W x + b), by loops."""
+    total = 0.0
+    for row, label, weight in zip(x, y, w, strict=True):
+        scores = [sum(w_matrix[j][k] * row[k] for k in range(len(row))) + b[j] for j in range(len(row))]
+        top = max(scores)
+        total += weight * (math.log(sum(math.exp(s - top) for s in scores)) + top - scores[label])
+    return total
+
+
+def centred_logs(p):
+    z = np.log(np.maximum(p, EPS))
+    return z - z.mean(axis=1, keepdims=True)
+
+
+def definition(name, p, y, w):
+    """Objective of (V, b), the map of V, b to probabilities, and which parameters there are."""
+    k, n = p.shape[1], w.sum()
+    beta = 1 / TemperatureCalibrator().fit(p, y, w).temperature_
+    eye, x = np.eye(k), beta * centred_logs(p)
+    off = 1 - eye
+    if name == "vector":
+        free, anchor = eye, eye
+        penalty = lambda v, b: 0.3 * k / 2 * ((v**2).sum() + b @ b)  # noqa: E731
+    elif name == "matrix":
+        free, anchor = eye + off, eye
+        penalty = lambda v, b: 0.3 * k / 2 * ((v**2 * eye).sum() + b @ b + 5 * (v**2 * off).sum())  # noqa: E731
+    elif name == "structured":
+        free, anchor = eye + off, eye
+        smooth = n / (n + 1) * softmax(x, axis=1) + 1 / ((n + 1) * k)
+        x = centred_logs(smooth)
+        penalty = lambda v, b: (  # noqa: E731
+            0.3 * (k * b @ b + k * (v**2 * eye).sum() + k * (k - 1) * (v**2 * off).sum())
+        )
+    else:
+        free, anchor, x = eye + off, 0 * eye, np.log(p)
+        if name == "odir":
+            penalty = lambda v, b: n * (0.3 / (k * (k - 1)) * (v**2 * off).sum() + 0.2 / k * b @ b)  # noqa: E731
+        else:
+            penalty = lambda v, b: n * (0.3 / k**2 * (v**2).sum() + 0.2 / k * b @ b)  # noqa: E731
+
+    def unpack(theta):
+        v = np.zeros((k, k))
+        v[free > 0] = theta[:-k]
+        return v, theta[-k:]
+
+    def objective(theta):
+        v, b = unpack(theta)
+        return plain_loss(anchor + v, b, x, y, w) + penalty(v, b)
+
+    def proba(theta):
+        v, b = unpack(theta)
+        return softmax(x @ (anchor + v).T + b, axis=1)
+
+    return objective, proba, int(free.sum()) + k
+
+
+MAKERS = {
+    "vector": lambda: VectorScalingCalibrator(0.3),
+    "matrix": lambda: MatrixScalingCalibrator(0.3, 5.0),
+    "structured": lambda: StructuredMatrixScalingCalibrator(0.3),
+    "odir": lambda: DirichletCalibrator(0.3, 0.2),
+    "l2": lambda: DirichletCalibrator(0.3, 0.2, "l2"),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_is_the_minimum_of_the_plain_definition(name, data):
+    p, y, w = (array[:40] for array in data)
+    objective, proba, size = definition(name, p, y, w)
+    best = minimize(objective, np.zeros(size), method="BFGS", options={"gtol": 1e-4})
+    calibrator = MAKERS[name]().fit(p, y, w)
+    np.testing.assert_allclose(calibrator.predict_proba(p), proba(best.x), rtol=0, atol=2e-5)
+    assert calibrator.n_iter_ < 15
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_derivatives_are_those_of_finite_differences(full):
+    rng = np.random.default_rng(0)
+    n, k = 50, 4
+    shape = (k, k + 1) if full else (k, 2)
+    problem = AffineProblem(
+        rng.normal(size=(n, k)),
+        rng.integers(0, k, n),
+        rng.random(n) + 0.5,
+        rng.random(shape),
+        rng.normal(size=shape),
+    )
+    theta = rng.normal(size=shape)
+
+    def value(t):
+        return problem.value(t, affine_scores(t, problem.features))
+
+    def proba(t):
+        return softmax(affine_scores(t, problem.features), axis=1)
+
+    step, gradient = 1e-5, problem.gradient(theta, proba(theta))
+    hessian = np.empty((theta.size, theta.size))
+    for j in range(theta.size):
+        move = np.zeros(theta.size)
+        move[j] = step
+        move = move.reshape(shape)
+        slope = (value(theta + move) - value(theta - move)) / (2 * step)
+        assert gradient.ravel()[j] == pytest.approx(slope, abs=1e-6)
+        change = problem.gradient(theta + move, proba(theta + move)) - problem.gradient(
+            theta - move, proba(theta - move)
+        )
+        hessian[j] = change.ravel() / (2 * step)
+        np.testing.assert_allclose(
+            problem.curvature(move / step, proba(theta)).ravel(), hessian[j], rtol=0, atol=1e-6
+        )
+    # the preconditioner inverts the blocks of single classes, or the diagonal
+    blocks = np.zeros_like(hessian)
+    for k_start in range(k) if full else range(theta.size):
+        own = slice(k_start * (k + 1), (k_start + 1) * (k + 1)) if full else slice(k_start, k_start + 1)
+        blocks[own, own] = hessian[own, own]
+    invert, largest = problem.preconditioner(proba(theta))
+    assert largest == pytest.approx(np.diag(hessian).max(), rel=1e-2)
+    found = invert(gradient)
+    np.testing.assert_allclose(found.ravel(), np.linalg.solve(blocks, gradient.ravel()), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_the_gradient_vanishes_at_the_solution(full):
+    rng = np.random.default_rng(1)
+    p, y = distorted(2000, 6, rng)
+    shape = (6, 7) if full else (6, 2)
+    problem = AffineProblem(centred_logs(p), y, np.ones(2000), np.full(shape, 0.1), np.zeros(shape))
+    theta, _, converged = _softmax.minimise_affine(problem, np.zeros(shape))
+    gradient = problem.gradient(theta, softmax(affine_scores(theta, problem.features), axis=1))
+    assert converged
+    assert np.abs(gradient).max() < 1e-9 * 2000
+    rough, _, _ = _softmax.minimise_affine(problem, np.zeros(shape), rough=True)
+    np.testing.assert_allclose(rough, theta, atol=1e-2)
+
+
+def test_temperature_is_inside_vector_is_inside_matrix(data):
+    p, y, w = data
+    x = centred_logs(p)
+
+    def objective(coef, b, beta, penalty=2.0):
+        v = coef / beta - np.eye(3)
+        off = v - np.diag(np.diag(v))
+        penalised = (np.diag(v) ** 2).sum() + b @ b + 10 * (off**2).sum()
+        return plain_loss(coef, b, x, y, w) + penalty * 3 / 2 * penalised
+
+    beta = 1 / TemperatureCalibrator().fit(p, y, w).temperature_
+    vector, matrix = (make(2.0).fit(p, y, w) for make in (VectorScalingCalibrator, MatrixScalingCalibrator))
+    assert vector.temperature_ == matrix.temperature_ == pytest.approx(1 / beta, rel=1e-12)
+    values = [
+        objective(beta * np.eye(3), np.zeros(3), beta),
+        objective(np.diag(vector.coef_), vector.intercept_, beta),
+        objective(matrix.coef_, matrix.intercept_, beta),
+    ]
+    assert values[0] > values[1] + 1e-3 > values[2] + 2e-3
+
+
+@pytest.mark.parametrize("make", ALL)
+@pytest.mark.parametrize("seed", range(5))
+def test_without_penalty_the_training_loss_falls(make, seed):
+    rng = np.random.default_rng(seed)
+    p, y = distorted(200, 4, rng, spread=1.0)
+    kept = make(0.0).fit(p, y).predict_proba(p)
+    floor = 200 / 201 * p + 1 / (4 * 201)
+    start = floor if make is StructuredMatrixScalingCalibrator else p
+    assert log_loss(y, kept) <= log_loss(y, start) + 1e-9
+
+
+@pytest.mark.parametrize("make", AROUND_TEMPERATURE)
+def test_a_great_penalty_leaves_temperature_scaling(make, data):
+    p, y, w = data
+    expected = TemperatureCalibrator().fit(p, y, w).predict_proba(p)
+    if make is StructuredMatrixScalingCalibrator:
+        expected = w.sum() / (w.sum() + 1) * expected + 1 / (3 * (w.sum() + 1))
+    np.testing.assert_allclose(make(1e9).fit(p, y, w).predict_proba(p), expected, atol=1e-7)
+
+
+def test_a_great_ratio_leaves_vector_scaling(data):
+    p, y, w = data
+    matrix = MatrixScalingCalibrator(0.5, 1e10).fit(p, y, w)
+    vector = VectorScalingCalibrator(0.5).fit(p, y, w)
+    np.testing.assert_allclose(np.diag(matrix.coef_), vector.coef_, atol=1e-7)
+    np.testing.assert_allclose(matrix.predict_proba(p), vector.predict_proba(p), atol=1e-7)
+
+
+def test_what_the_penalties_of_dirichlet_pull_to(data):
+    p, y, w = data
+    odir = DirichletCalibrator(1e7).fit(p, y, w)
+    np.testing.assert_allclose(odir.coef_ - np.diag(np.diag(odir.coef_)), 0, atol=1e-5)
+    np.testing.assert_allclose(odir.intercept_, 0, atol=1e-5)
+    assert np.diag(odir.coef_).min() > 0.1
+    free = DirichletCalibrator(1e7, 0.0).fit(p, y, w)
+    assert np.ptp(free.intercept_) > 0.01
+    uniform = DirichletCalibrator(1e7, regularization="l2").fit(p, y, w)
+    np.testing.assert_allclose(uniform.predict_proba(p), 1 / 3, atol=1e-5)
+
+
+def test_dirichlet_finds_the_truth_of_dirichlet_forecasts():
+    rng = np.random.default_rng(5)
+    alpha = np.array([[3.0, 1.0, 1.0], [0.5, 2.0, 1.0], [1.0, 1.5, 2.5]])
+    prior = np.array([0.5, 0.3, 0.2])
+    y = rng.choice(3, 20_000, p=prior)
+    p = np.vstack([rng.dirichlet(alpha[k]) for k in y])
+    log_beta = [sum(map(math.lgamma, a)) - math.lgamma(a.sum()) for a in alpha]
+    true = softmax(np.log(p) @ (alpha - 1).T - log_beta + np.log(prior), axis=1)
+    found = DirichletCalibrator(1e-4).fit(p, y).predict_proba(p)
+    assert np.abs(found - true).mean() < 0.01
+    # the influence of one class on another is out of the reach of vector scaling
+    vector = VectorScalingCalibrator().fit(p, y).predict_proba(p)
+    assert log_loss(y, found) < log_loss(y, vector) - 0.005
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_classes_may_be_permuted(make):
+    rng = np.random.default_rng(3)
+    p, y = distorted(300, 5, rng)
+    order = rng.permutation(5)
+    straight = make().fit(p, y).predict_proba(p)
+    turned = make().fit(p[:, order], np.argsort(order)[y]).predict_proba(p[:, order])
+    np.testing.assert_allclose(turned, straight[:, order], rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("make", AROUND_TEMPERATURE)
+@pytest.mark.parametrize("power", [0.25, 3.0])
+def test_sharpening_beforehand_changes_nothing(make, power, data):
+    p, y, w = data
+    sharp = softmax(power * np.log(p), axis=1)
+    np.testing.assert_allclose(
+        make().fit(sharp, y, w).predict_proba(sharp), make().fit(p, y, w).predict_proba(p), atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_logits_are_log_probabilities_up_to_a_shift(make, data):
+    p, y, w = data
+    shifted = np.log(p) + np.random.default_rng(0).normal(size=(120, 1))
+    np.testing.assert_allclose(
+        make(link="identity").fit(shifted, y, w).predict_proba(shifted),
+        make().fit(p, y, w).predict_proba(p),
+        atol=1e-8,
+    )
+
+
+@pytest.mark.parametrize("make", ALL)
+@pytest.mark.parametrize("right", [True, False])
+def test_certain_forecasts_stay_finite(make, right):
+    p = np.tile(np.eye(3), (20, 1))
+    y = np.tile([0, 1, 2] if right else [1, 2, 0], 20)
+    q = make().fit(p, y).predict_proba(np.vstack([p, [[0.5, 0.5, 0.0], [1 / 3, 1 / 3, 1 / 3]]]))
+    assert np.isfinite(q).all()
+    np.testing.assert_allclose(q.sum(axis=1), 1)
+    assert (q[:60].argmax(axis=1) == y).all() or not right
+    mixed = np.where(np.arange(60) % 10 == 0, (y + 1) % 3, y)
+    assert log_loss(mixed, make().fit(p, mixed).predict_proba(p)) <= math.log(3) + 1e-4
+
+
+def test_softening_bounds_forecasts_after_a_perfect_fit():
+    p = np.vstack([np.full(3, 0.1) + 0.7 * np.eye(3)[k] for k in np.arange(30) % 3])
+    y = np.arange(30) % 3
+    matrix, structured = (
+        make().fit(p, y) for make in (MatrixScalingCalibrator, StructuredMatrixScalingCalibrator)
+    )
+    assert matrix.predict_proba(p).max() > 1 - 1e-12
+    assert 0.9 < structured.predict_proba(p).max() < 1 - 1e-4
+    assert structured.smoothing_ == pytest.approx(1 / 31)
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_a_class_without_weight_becomes_rare(make, data):
+    p, y, w = data
+    calibrator = make(0.1).fit(p, y, np.where(y == 1, 0.0, w))
+    q = calibrator.predict_proba(p)
+    assert calibrator.classes_.tolist() == [0, 1, 2]
+    assert np.isfinite(q).all()
+    assert q[:, 1].mean() < 0.2 * p[:, 1].mean()
+    with pytest.raises(ValueError, match="a column without a label in y cannot be calibrated"):
+        make().fit(p[y != 1], y[y != 1])
+
+
+def plain_cross_validation(make, path, p, y, w):
+    """Log loss, summed over folds dealt out by the sorted values of the distinct rows, for each penalty."""
+    keys = [(*(-np.sort(-z)).round(8), z[k].round(8)) for z, k in zip(centred_logs(p), y, strict=True)]
+    rank = {key: i for i, key in enumerate(sorted(set(keys)))}
+    fold = np.array([rank[key] % 5 for key in keys])
+    losses = []
+    for penalty in path:
+        loss = 0.0
+        for f in range(5):
+            out = fold == f
+            q = make(penalty).fit(p[~out], y[~out], w[~out]).predict_proba(p[out])
+            loss -= float(w[out] @ np.log(q[np.arange(out.sum()), y[out]]))
+        losses.append(loss)
+    return losses
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_the_penalty_is_chosen_by_cross_validation(make, data):
+    p, y, w = data
+    path = make._path
+    losses = plain_cross_validation(make, path, p, y, w)
+    chosen = make("cv").fit(p, y, w)
+    # great penalties hardly differ, and the choice rests on solutions that are not polished
+    assert losses[path.index(chosen.penalty_)] <= min(losses) * (1 + 1e-6)
+    assert min(losses) < 0.99 * max(losses)
+    np.testing.assert_allclose(
+        chosen.predict_proba(p), make(chosen.penalty_).fit(p, y, w).predict_proba(p), rtol=0, atol=1e-14
+    )
+
+
+def test_the_chosen_penalty_adapts():
+    rng = np.random.default_rng(11)
+    z = rng.normal(size=(150, 4)) * 2
+    y = (softmax(z / 2, axis=1).cumsum(axis=1) > rng.random((150, 1))).argmax(axis=1)
+    heavy = MatrixScalingCalibrator("cv").fit(softmax(z, axis=1), y)
+    p, y = distorted(4000, 4, rng, spread=2.0)
+    light = MatrixScalingCalibrator("cv").fit(p, y)
+    assert heavy.penalty_ >= 10 * light.penalty_
+
+
+def test_cross_validation_needs_two_distinct_rows():
+    p, y = np.full((6, 3), 1 / 3), np.tile([0, 1, 2], 2)
+    q = DirichletCalibrator().fit(p, y).predict_proba(p)
+    np.testing.assert_allclose(q, 1 / 3, atol=1e-12)
+
+
+@pytest.mark.parametrize("make", [MatrixScalingCalibrator, VectorScalingCalibrator, DirichletCalibrator])
+def test_a_hundred_classes_with_names(make):
+    rng = np.random.default_rng(4)
+    k, n = 100, 600
+    X = rng.normal(size=(n, 5))
+    names = np.array([f"class {i:02d}" for i in range(k)])
+    y = names[np.arange(n) % k]
+    model = CalibratedClassifier(LogisticRegression(max_iter=500), make(10.0), cv=2, ensemble=False).fit(X, y)
+    q = model.predict_proba(X)
+    assert q.shape == (n, k)
+    np.testing.assert_allclose(q.sum(axis=1), 1, atol=1e-12)
+    assert set(model.predict(X)) <= set(names)
+
+
+def test_more_classes_than_blocks_take_the_diagonal(monkeypatch, data):
+    p, y, w = data
+    expected = MatrixScalingCalibrator().fit(p, y, w).predict_proba(p)
+    monkeypatch.setattr(_softmax, "_MAX_BLOCKS", 2)
+    np.testing.assert_allclose(MatrixScalingCalibrator().fit(p, y, w).predict_proba(p), expected, atol=1e-8)
+
+
+def test_says_when_it_did_not_converge(monkeypatch, data):
+    monkeypatch.setattr(_softmax, "_MAX_NEWTON", 1)
+    with pytest.warns(ConvergenceWarning, match="MatrixScalingCalibrator did not converge in 1 Newton steps"):
+        MatrixScalingCalibrator().fit(*data)
+
+
+@pytest.mark.parametrize(
+    ("calibrator", "error", "message"),
+    [
+        (VectorScalingCalibrator(-1.0), ValueError, "penalty must be finite and not negative, got -1.0"),
+        (VectorScalingCalibrator("auto"), ValueError, "penalty must be a number or 'cv', got 'auto'"),
+        (MatrixScalingCalibrator(None), TypeError, "penalty must be a number or 'cv', got None"),
+        (MatrixScalingCalibrator(1.0, np.inf), ValueError, "off_diagonal_ratio must be finite"),
+        (MatrixScalingCalibrator(1.0, "cv"), ValueError, "off_diagonal_ratio must be a number, got 'cv'"),
+        (StructuredMatrixScalingCalibrator(np.nan), ValueError, "penalty must be finite"),
+        (StructuredMatrixScalingCalibrator(True), TypeError, "penalty must be a number"),
+        (DirichletCalibrator(1.0, -2), ValueError, "intercept_penalty must be finite and not negative"),
+        (DirichletCalibrator(1.0, None, "l1"), ValueError, "regularization must be one of 'odir', 'l2'"),
+    ],
+    ids=repr,
+)
+def test_bad_parameters(calibrator, error, message, data):
+    with pytest.raises(error, match=message):
+        calibrator.fit(*data)
+
+
+def test_more_structure_pays_on_a_network():
+    """Held-out log loss of a network on CIFAR-10, calibrated on 1000 of its rows."""
+    with np.load(outside_data("cifar_softmax", "wideresnet-16-4-cifar-10.npz")) as stored:
+        p, y = stored["probs"].astype(float), stored["label"].astype(int)
+    order = np.random.default_rng(0).permutation(y.shape[0])
+    fit, held_out = order[:1000], order[1000:]
+
+    def loss(calibrator):
+        return log_loss(y[held_out], calibrator.fit(p[fit], y[fit]).predict_proba(p[held_out]))
+
+    temperature = loss(TemperatureCalibrator())
+    for make in ALL:
+        assert loss(make()) < temperature - 0.01
