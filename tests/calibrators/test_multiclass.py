@@ -7,6 +7,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import SplineTransformer
 
 from sklearn_calib.calibrators import IsotonicCalibrator, OneVsRestCalibrator, PlattCalibrator
+from tests.calibrators._registry import CALIBRATORS
 
 
 @pytest.fixture
@@ -30,6 +31,22 @@ def test_is_one_binary_fit_per_class_and_a_division(calibrator, data):
     assert len(lifted.calibrators_) == 3
     certificates = [fitted.cutoff_certificate() for fitted in lifted.calibrators_]
     assert all(0 < certificate < 1 for certificate in certificates)
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CALIBRATORS if not case.multiclass], ids=lambda case: case.name
+)
+def test_lifts_every_binary_calibrator(case, data):
+    proba, y, w = data
+    names = np.array(["low", "mid", "top"])[y]
+    lifted = OneVsRestCalibrator(case.make()).fit(proba, names, w)
+    single = np.column_stack(
+        [case.make().fit(proba[:, k], y == k, w).transform(proba[:, k]) for k in range(3)]
+    )
+    total = single.sum(axis=1, keepdims=True)
+    expected = np.where(total > 0, single / np.where(total > 0, total, 1), 1 / 3)
+    np.testing.assert_allclose(lifted.predict_proba(proba), expected, rtol=0, atol=1e-12)
+    assert set(lifted.predict(proba)) <= set(names)
 
 
 def test_a_zero_row_becomes_uniform():

@@ -1,0 +1,118 @@
+"""The geometric mean of calibrators."""
+
+import math
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+
+from sklearn_calib.calibrators import (
+    IsotonicCalibrator,
+    LogAverageCalibrator,
+    MatrixScalingCalibrator,
+    OneVsRestCalibrator,
+    PlattCalibrator,
+    TemperatureCalibrator,
+)
+from sklearn_calib.meta import CalibratedClassifier
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet([0.6, 0.8, 1.0], 200)
+    y = (p.cumsum(axis=1) > rng.random((200, 1))).argmax(axis=1)
+    return p, y, rng.integers(1, 4, 200)
+
+
+def members():
+    return [OneVsRestCalibrator(PlattCalibrator()), MatrixScalingCalibrator(), TemperatureCalibrator()]
+
+
+@pytest.mark.parametrize("weights", [None, [1, 2, 0.5], [0, 0, 3]])
+def test_is_the_normalised_geometric_mean(weights, data):
+    p, y, w = data
+    found = LogAverageCalibrator(members(), weights).fit(p, y, w)
+    parts = [one.fit(p, y, w).predict_proba(p) for one in members()]
+    a = np.ones(3) if weights is None else np.array(weights)
+    expected = np.empty_like(p)
+    for i in range(200):
+        product = [
+            math.prod(part[i, k] ** (share / a.sum()) for part, share in zip(parts, a, strict=True))
+            for k in range(3)
+        ]
+        expected[i] = np.array(product) / sum(product)
+    np.testing.assert_allclose(found.predict_proba(p), expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found.weights_, a / a.sum())
+    losses = [log_loss(y, part) for part in parts]
+    assert log_loss(y, found.predict_proba(p)) <= np.average(losses, weights=a) + 1e-12
+
+
+def test_for_two_classes_log_odds_are_averaged(data):
+    p, y, w = data
+    p, y = p[:, 0], (y == 0).astype(int)
+    both = [PlattCalibrator(), TemperatureCalibrator()]
+    found = LogAverageCalibrator(both, [3, 1]).fit(p, y, w).transform(p)
+    odds = [np.log(q / (1 - q)) for q in (one.fit(p, y, w).transform(p) for one in both)]
+    np.testing.assert_allclose(np.log(found / (1 - found)), (3 * odds[0] + odds[1]) / 4, rtol=1e-8)
+
+
+def test_zeros_are_no_veto():
+    p, y = np.array([0.1, 0.2, 0.8, 0.9]), np.array([0, 0, 1, 1])
+    isotonic = IsotonicCalibrator()
+    found = LogAverageCalibrator([isotonic, PlattCalibrator()]).fit(p, y).transform(p)
+    assert isotonic.fit(p, y).transform(p).tolist() == [0, 0, 1, 1]
+    assert 0 < found.min() < 1e-6
+    assert 1 - 1e-6 < found.max() < 1
+
+
+def test_one_calibrator_is_itself(data):
+    p, y, w = data
+    np.testing.assert_allclose(
+        LogAverageCalibrator((MatrixScalingCalibrator(),)).fit(p, y, w).predict_proba(p),
+        MatrixScalingCalibrator().fit(p, y, w).predict_proba(p),
+        atol=1e-14,
+    )
+
+
+def test_names_of_classes_and_other_classifiers(data):
+    p, y, _ = data
+    names = np.array(["x", "y", "z"])[y]
+    average = LogAverageCalibrator([LogisticRegression(), TemperatureCalibrator()]).fit(p, names)
+    assert set(average.predict(p)) <= {"x", "y", "z"}
+    model = CalibratedClassifier(LogisticRegression(), LogAverageCalibrator(members()), cv=3).fit(p, names)
+    np.testing.assert_allclose(model.predict_proba(p).sum(axis=1), 1)
+
+
+def test_kinds_of_scores(data):
+    p, y, _ = data
+    logits = [TemperatureCalibrator(link="identity"), MatrixScalingCalibrator(link="identity")]
+    assert LogAverageCalibrator(logits).fit(np.log(p), y).predict_proba(np.log(p)).shape == (200, 3)
+    with pytest.raises(ValueError, match="outside"):
+        LogAverageCalibrator([TemperatureCalibrator(), LogisticRegression()]).fit(np.log(p), y)
+    with pytest.raises(ValueError, match="calibrators wants probabilities and logits at once"):
+        LogAverageCalibrator([TemperatureCalibrator(), logits[0]]).fit(p, y)
+
+
+@pytest.mark.parametrize(
+    ("calibrators", "weights", "error", "message"),
+    [
+        ([], None, ValueError, "calibrators is empty"),
+        (PlattCalibrator(), None, TypeError, "calibrators must be a list of calibrators"),
+        ([PlattCalibrator], None, TypeError, "calibrator is the class PlattCalibrator; pass an instance"),
+        ([TemperatureCalibrator()], [1, 2], ValueError, "weights has 2 rows"),
+        ([TemperatureCalibrator()], [-1], ValueError, "weights contains -1"),
+        ([TemperatureCalibrator()], [0], ValueError, "weights is zero everywhere"),
+        ([PlattCalibrator()], None, ValueError, "Only binary classification is supported by PlattCalibrator"),
+    ],
+)
+def test_bad_parameters(calibrators, weights, error, message, data):
+    with pytest.raises(error, match=message):
+        LogAverageCalibrator(calibrators, weights).fit(*data)
+
+
+def test_every_class_needs_weight(data):
+    p, y, _ = data
+    with pytest.raises(ValueError, match=r"sample_weight is zero for all rows of class .*1"):
+        LogAverageCalibrator(members()).fit(p, y, (y != 1).astype(float))
