@@ -12,8 +12,9 @@ from sklearn_calib.calibrators._matrix import MatrixScalingCalibrator, Structure
 from sklearn_calib.calibrators._modified_platt import ModifiedPlattCalibrator
 from sklearn_calib.calibrators._multiclass import OneVsRestCalibrator
 from sklearn_calib.calibrators._platt import PlattCalibrator
-from sklearn_calib.calibrators._scaling_binning import ScalingBinningCalibrator
 from sklearn_calib.calibrators._prior_shift import PriorShiftCalibrator
+from sklearn_calib.calibrators._scaling_binning import ScalingBinningCalibrator
+from sklearn_calib.calibrators._smoothed import SmoothedCalibrator
 from sklearn_calib.calibrators._spline import SplineCalibrator
 from sklearn_calib.calibrators._temperature import TemperatureCalibrator
 from sklearn_calib.calibrators._top_label import TopLabelCalibrator
@@ -33,8 +34,9 @@ __all__ = [
     "ModifiedPlattCalibrator",
     "OneVsRestCalibrator",
     "PlattCalibrator",
-    "ScalingBinningCalibrator",
     "PriorShiftCalibrator",
+    "ScalingBinningCalibrator",
+    "SmoothedCalibrator",
     "SplineCalibrator",
     "StructuredMatrixScalingCalibrator",
     "TemperatureCalibrator",

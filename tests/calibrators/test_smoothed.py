@@ -1,0 +1,108 @@
+"""Kernel smoothing as a calibrator against double loops, and the guarantee of its randomised form."""
+
+import numpy as np
+import pytest
+
+from sklearn_calib.calibrators import CertifiedCalibrator, SmoothedCalibrator
+from sklearn_calib.calibrators._smoothed import fold
+from sklearn_calib.meta import CalibratedClassifier
+from sklearn_calib.metrics import smooth_ece
+
+
+def kernel(t, p, s):
+    """Density at t of p + s N folded into [0, 1], by its images."""
+    images = [2 * k + sign * p for k in range(-4, 5) for sign in (1, -1)]
+    return sum(np.exp(-0.5 * ((t - image) / s) ** 2) for image in images) / (s * np.sqrt(2 * np.pi))
+
+
+def sample(n=120, seed=0):
+    rng = np.random.default_rng(seed)
+    p = np.round(rng.random(n), 2)
+    return p, (rng.random(n) < p**2).astype(int), rng.integers(1, 4, n)
+
+
+@pytest.mark.parametrize("bandwidth", ["auto", 0.03, 0.5])
+def test_agrees_with_a_double_loop(bandwidth):
+    p, y, w = sample()
+    calibrator = SmoothedCalibrator(bandwidth).fit(p, y, w)
+    s = calibrator.bandwidth_
+    assert s == pytest.approx(smooth_ece(y, p, sample_weight=w) if bandwidth == "auto" else bandwidth)
+    grid = np.linspace(0, 1, 41)
+    expected = []
+    for t in grid:
+        mass = [w[i] * kernel(t, p[i], s) for i in range(120)]
+        expected.append(sum(m * y[i] for i, m in enumerate(mass)) / sum(mass))
+    np.testing.assert_allclose(calibrator.transform(grid), expected, rtol=0, atol=2e-4)
+
+
+def test_randomised_forecast_is_calibrated_on_the_training_rows():
+    """By quadrature over the noise: its residuals vanish at every noisy score, and it moves little."""
+    p, y, w = sample(60)
+    calibrator = SmoothedCalibrator().fit(p, y, w)
+    s, t = calibrator.bandwidth_, (np.arange(1000) + 0.5) / 1000
+    mapped = calibrator.transform(t)
+    density = np.array([w[i] * kernel(t, p[i], s) for i in range(60)])
+    residual = ((y[:, None] - mapped) * density).sum(axis=0) / w.sum()
+    assert np.abs(residual).max() < 1e-3
+    moved = (np.abs(mapped - p[:, None]) * density).sum() / 1000 / w.sum()
+    assert moved <= (1 + 2 * np.sqrt(2 / np.pi)) * calibrator.smooth_ece_
+
+
+def test_noise_is_folded_and_reproducible():
+    p, y, _ = sample()
+    calibrator = SmoothedCalibrator(randomized=True, random_state=3).fit(p, y)
+    noise = np.random.default_rng(3).standard_normal(120) * calibrator.bandwidth_
+    noisy = np.abs(p + noise)
+    noisy = np.where(noisy > 1, 2 - noisy, noisy)
+    plain = SmoothedCalibrator().fit(p, y)
+    np.testing.assert_allclose(calibrator.transform(p), plain.transform(noisy), rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(calibrator.transform(p), calibrator.predict_proba(p)[:, 1])
+    generator = SmoothedCalibrator(randomized=True, random_state=np.random.default_rng(0)).fit(p, y)
+    assert np.abs(generator.transform(p) - generator.transform(p)).max() > 0
+
+
+def test_fold():
+    np.testing.assert_allclose(fold(np.array([-0.2, 0.3, 1.4, 2.1, -3.5])), [0.2, 0.3, 0.6, 0.1, 0.5])
+
+
+def test_randomised_forecast_is_calibrated_in_a_sample():
+    rng = np.random.default_rng(0)
+    p = rng.random(40_000)
+    y = (rng.random(40_000) < np.clip(p + 0.1 * np.sin(9 * p), 0, 1)).astype(int)
+    half, rest = slice(0, 20_000), slice(20_000, None)
+    calibrator = SmoothedCalibrator(randomized=True, random_state=0).fit(p[half], y[half])
+    assert smooth_ece(y[rest], calibrator.transform(p[rest])) < 0.015 < smooth_ece(y[rest], p[rest])
+
+
+def test_far_from_all_scores():
+    """Interpolated where the kernel has no mass."""
+    calibrator = SmoothedCalibrator(0.01).fit([0.2, 0.2, 0.6, 0.6], [0, 1, 1, 1])
+    np.testing.assert_allclose(
+        calibrator.transform([0.0, 0.2, 0.4, 0.6, 1.0]), [0.5, 0.5, 0.75, 1, 1], atol=1e-3
+    )
+
+
+def test_in_other_estimators(calibration_data):
+    X, y, estimator = calibration_data
+    model = CalibratedClassifier(estimator, SmoothedCalibrator()).fit(X, y)
+    raw = estimator.fit(X, y).predict_proba(X)[:, 1]
+    assert np.mean((model.predict_proba(X)[:, 1] - y) ** 2) < np.mean((raw - y) ** 2)
+    p, outcomes, _ = sample(2000)
+    certified = CertifiedCalibrator(SmoothedCalibrator(), random_state=0).fit(p, outcomes)
+    assert certified.accepted_
+    assert certified.certificate_ < 0.2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"bandwidth": 0.0}, ValueError, "bandwidth must be positive"),
+        ({"bandwidth": 1e-9}, ValueError, "bandwidth=1e-09 is too small"),
+        ({"bandwidth": "silverman"}, ValueError, "bandwidth must be one of"),
+        ({"randomized": 1}, TypeError, "randomized must be True or False"),
+        ({"random_state": "a"}, TypeError, "random_state must be"),
+    ],
+)
+def test_parameters_out_of_range(arguments, error, message):
+    with pytest.raises(error, match=message):
+        SmoothedCalibrator(**arguments).fit([0.2, 0.7], [0, 1])
