@@ -121,18 +121,35 @@ class LogitOutcomes:
         middle = self.centre + self.spread * mixed / level
         return float(level**-0.5), float(np.hypot(level**-0.5, middle * slope)), float(slope)
 
-    def fit_intercept(self) -> Recalibration:
-        """Return the maximum likelihood fit with slope 1: the root of a decreasing function."""
+    def fit_intercept(self, slope: float = 1.0) -> Recalibration:
+        """Return the maximum likelihood fit with a given slope: the root of a decreasing function."""
         if self.one_class:
             return self._limit(np.full_like(self.x, self.base_rate))
         target = float(np.log(self.base_rate) - np.log1p(-self.base_rate))
-        low, high = target - float(self.x[-1]) - 1e-6, target - float(self.x[0]) + 1e-6
+        offset = slope * self.x
+        low, high = target - float(offset.max()) - 1e-6, target - float(offset.min()) + 1e-6
 
         def excess(intercept: float) -> float:
-            eta = intercept + self.x
+            eta = intercept + offset
             return float(self.positives @ expit(-eta) - self.negatives @ expit(eta))
 
-        return self.at(float(brentq(excess, low, high, xtol=1e-13, rtol=1e-14)), 1.0)
+        return self.at(float(brentq(excess, low, high, xtol=1e-13, rtol=1e-14)), slope)
+
+    def fit_slope(self, intercept: float, start: float, step: float) -> Recalibration:
+        """Return the maximum likelihood fit with a given intercept; no threshold separates the outcomes."""
+
+        def excess(slope: float) -> float:
+            eta = intercept + slope * self.x
+            return float(self.x @ (self.positives * expit(-eta) - self.negatives * expit(eta)))
+
+        low, high = start - step, start + step
+        while excess(low) < 0.0:
+            low -= step
+            step *= 2.0
+        while excess(high) > 0.0:
+            high += step
+            step *= 2.0
+        return self.at(intercept, float(brentq(excess, low, high, xtol=1e-13, rtol=1e-14)))
 
     def fit_both(self) -> Recalibration:
         """Return the maximum likelihood fit of intercept and slope, or its limit if a threshold separates."""

@@ -236,7 +236,7 @@ def cutoff_result(
     Parameters
     ----------
     y_true, y_proba, sample_weight, pos_label
-        As in :func:`cutoff_calibration_error`.
+        As in :func:`cutoff_calibration_error`, of two classes.
 
     Returns
     -------

@@ -277,7 +277,7 @@ def smooth_ece_result(
     Parameters
     ----------
     y_true, y_proba, sample_weight, pos_label, bandwidth, scale
-        As in :func:`smooth_ece`.
+        As in :func:`smooth_ece`, of two classes.
 
     Returns
     -------
@@ -287,7 +287,7 @@ def smooth_ece_result(
     Raises
     ------
     ValueError
-        As in :func:`smooth_ece`.
+        As in :func:`smooth_ece`, of two classes.
 
     Notes
     -----

@@ -1,14 +1,16 @@
 """The measures of calibration that clinical prediction models are reported with."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
 from scipy.stats import norm
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
-from sklearn_calib._core._recalibration import LogitOutcomes
+from sklearn_calib._core._recalibration import LogitOutcomes, Recalibration
 from sklearn_calib._core._smooth_logistic import KNOT_QUANTILES, smooth_frequency
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import (
@@ -17,6 +19,7 @@ from sklearn_calib._validation import (
     check_fraction,
     check_frequency_weights,
     check_integer,
+    check_option,
 )
 from sklearn_calib.metrics._reductions import Reduction, reduced_error
 
@@ -133,26 +136,51 @@ def _weighted_quantile(values: Array, weight: Array, level: float) -> float:
     return float(values[order][min(index, values.shape[0] - 1)])
 
 
-def _lines(grouped: GroupedOutcomes, z: float) -> tuple[IntervalEstimate, IntervalEstimate, IntervalEstimate]:
-    """Return intercept for slope 1, slope, and intercept beside it, with Wald intervals."""
+_UNKNOWN = IntervalEstimate(np.nan, np.nan, np.nan)
 
-    def interval(value: float, error: float) -> IntervalEstimate:
-        if not (np.isfinite(value) and np.isfinite(error)):
-            return IntervalEstimate(np.nan, np.nan, np.nan)
-        return IntervalEstimate(float(value), float(value - z * error), float(value + z * error))
 
+def _profile_end(value: float, step: float, deviance: Callable[[float], float], limit: float) -> float:
+    """Return where twice the loss of log-likelihood, 0 at the estimate, reaches a limit."""
+    while deviance(value + step) < limit:
+        step *= 2.0
+    return float(brentq(lambda at: deviance(at) - limit, value, value + step, xtol=1e-12, rtol=1e-12))
+
+
+def _lines(
+    grouped: GroupedOutcomes, z: float, interval: str
+) -> tuple[IntervalEstimate, IntervalEstimate, IntervalEstimate]:
+    """Return intercept for slope 1, slope, and intercept beside it, with their intervals."""
     data = LogitOutcomes(grouped)
+
+    def estimate(
+        value: float, error: float, best: Recalibration, refit: Callable[[float], Recalibration]
+    ) -> IntervalEstimate:
+        if not (np.isfinite(value) and np.isfinite(error)):
+            return _UNKNOWN
+        if interval == "wald":
+            return IntervalEstimate(float(value), float(value - z * error), float(value + z * error))
+
+        def deviance(at: float) -> float:
+            return 2.0 * (best.log_likelihood - refit(at).log_likelihood)
+
+        ends = (_profile_end(float(value), way * z * error, deviance, z * z) for way in (-1.0, 1.0))
+        return IntervalEstimate(float(value), *ends)
+
     offset = data.fit_intercept()
-    alone = data.standard_errors(offset)[0] if offset.finite else np.inf
+    intercept = _UNKNOWN
+    if offset.finite:
+        error = data.standard_errors(offset)[0]
+        intercept = estimate(offset.intercept, error, offset, lambda at: data.at(at, 1.0))
     if data.constant:
-        unknown = interval(np.nan, np.nan)
-        return interval(offset.intercept, alone), unknown, unknown
+        return intercept, _UNKNOWN, _UNKNOWN
     both = data.fit_both()
-    _, for_intercept, for_slope = data.standard_errors(both) if both.finite else (np.inf,) * 3
+    if not both.finite:
+        return intercept, _UNKNOWN, _UNKNOWN
+    _, for_intercept, for_slope = data.standard_errors(both)
     return (
-        interval(offset.intercept, alone),
-        interval(both.slope, for_slope),
-        interval(both.intercept, for_intercept),
+        intercept,
+        estimate(both.slope, for_slope, both, data.fit_intercept),
+        estimate(both.intercept, for_intercept, both, lambda at: data.fit_slope(at, both.slope, for_slope)),
     )
 
 
@@ -181,6 +209,7 @@ def calibration_summary(
     pos_label: Any = None,
     n_knots: int = 5,
     confidence: float = 0.95,
+    interval: Literal["wald", "profile"] = "wald",
 ) -> CalibrationSummary:
     r"""Compute the measures of calibration that clinical prediction models are reported with.
 
@@ -201,6 +230,9 @@ def calibration_summary(
         Knots of the smooth curve, from 3 to 7; fewer where predictions are tied.
     confidence : float, default=0.95
         Level of the confidence intervals, in (0, 1).
+    interval : {"wald", "profile"}, default="wald"
+        Intervals of intercepts and slope: the estimate and its standard error, or all values that a
+        likelihood ratio test does not reject, which are better where events are few.
 
     Returns
     -------
@@ -219,8 +251,8 @@ def calibration_summary(
 
     Notes
     -----
-    Intercept and slope [1]_ are maximum likelihood estimates with Wald intervals; predictions are clipped to
-    [2**-53, 1 - 2**-53] before the logit. They are not determined (NaN) if all outcomes are equal, the slope
+    Intercept and slope [1]_ are maximum likelihood estimates; predictions are clipped to [2**-53, 1 - 2**-53]
+    before the logit. They are not determined (NaN) if all outcomes are equal, the slope
     also if all predictions are equal or a threshold separates the outcomes. The interval of O/E is
     :math:`O/E \cdot \exp(\pm z \sqrt{(1 - \bar y)/O})` for O events with frequency :math:`\bar y`; without
     events it is [0, infinity).
@@ -254,6 +286,7 @@ def calibration_summary(
     True
     """
     n_knots = _check_knots(n_knots)
+    check_option(interval, "interval", ("wald", "profile"))
     z = float(norm.isf((1.0 - check_fraction(confidence, "confidence")) / 2.0))
     sample = check_binary(y_true, y_proba, sample_weight, pos_label)
     if sample.w is not None:
@@ -261,7 +294,7 @@ def calibration_summary(
     grouped = group_outcomes(sample.y, sample.p, sample.w)
     total, events = grouped.total, float(grouped.positives.sum())
     expected = float(grouped.weight @ grouped.prob)
-    intercept, slope, slope_intercept = _lines(grouped, z)
+    intercept, slope, slope_intercept = _lines(grouped, z, interval)
     curve = smooth_frequency(grouped, n_knots)
     gap = np.abs(grouped.prob - curve)
     negatives = grouped.weight - grouped.positives

@@ -140,6 +140,13 @@ class Unhashable:
         return cutoff_calibration_error(y_true, y_proba, sample_weight=sample_weight)
 
 
+def test_reductions_of_a_binary_problem():
+    """One that changes a binary problem is left to the loop, one that does not is known."""
+    prob = np.array([0.2, 0.4])
+    assert batched(partial(smooth_ece, reduction="confidence"), prob, 2.0) is None
+    assert batched(partial(smooth_ece, reduction="classwise", labels=None), prob, 2.0) is not None
+
+
 def test_a_metric_that_cannot_be_hashed():
     p = np.linspace(0.1, 0.9, 20)
     own = null_floor(Unhashable(), p, random_state=0)

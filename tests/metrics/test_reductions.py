@@ -1,6 +1,7 @@
 """Every metric on several classes and several labels, generated from the registry."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.naive_bayes import GaussianNB
 
@@ -129,3 +130,36 @@ def test_bad_input(case, arguments, named):
     good = {"y_true": [0, 1, 2], "y_proba": np.full((3, 3), 1 / 3)}
     with pytest.raises(ValueError, match=named):
         case.call(**(good | arguments))
+
+
+@every_metric
+def test_containers_of_several_columns(case):
+    y, p, w = sample(3, n=30)
+    expected = case.call(y, p, sample_weight=w)
+    index = np.random.default_rng(1).permutation(30) + 7
+    frame = pd.DataFrame(p, columns=list("abc"), index=index)
+    for outcome, proba in (
+        (list(y), p.tolist()),
+        (pd.Series(y, index=index), frame),
+        (pd.Series(np.array(["a", "b", "c"])[y]), frame),
+        (y[:, None].ravel(), np.asfortranarray(p)),
+    ):
+        assert case.call(outcome, proba, sample_weight=list(w)) == pytest.approx(expected, abs=1e-12)
+    single = p.astype(np.float32)
+    assert case.call(y, single) == pytest.approx(case.call(y, single.astype(np.float64)), abs=1e-12)
+    onehot = pd.DataFrame(np.eye(3, dtype=int)[y], columns=list("abc"))
+    reduction = {"reduction": "classwise"}
+    assert case.call(onehot, frame, sample_weight=w) == pytest.approx(
+        case.call(y, p, sample_weight=w, **reduction), abs=1e-9
+    )
+
+
+@every_metric
+def test_copies_of_a_sample_of_one_class(case):
+    """Certain and right of one of three classes: no error; certain and wrong: two classes are off."""
+    p = np.eye(3)[[1, 1, 1]]
+    assert case.call([1, 1, 1], p, reduction="classwise") == pytest.approx(0.0, abs=1e-6)
+    assert case.call([1, 1, 1], p, reduction="confidence") == pytest.approx(0.0, abs=1e-6)
+    if "threshold" not in case.params and "debias" not in case.params:
+        assert case.call([2, 2, 2], p, reduction="classwise") == pytest.approx(2 / 3, abs=1e-6)
+        assert case.call([2, 2, 2], p, reduction="confidence") == pytest.approx(1.0, abs=1e-6)

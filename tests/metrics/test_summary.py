@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from scipy.interpolate import BSpline
-from scipy.optimize import minimize
+from scipy.optimize import minimize, minimize_scalar
 from scipy.stats import norm
 
 from sklearn_calib._core._grouping import group_outcomes
@@ -66,6 +66,38 @@ def test_intercept_and_slope(seed):
     statistic = CoxTest("slope", "wald").test(y, p, sample_weight=w).statistic
     error = (found.slope.upper - found.slope.value) / z
     assert ((found.slope.value - 1) / error) ** 2 == pytest.approx(statistic)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_profile_intervals(seed):
+    """At both ends the best fit with that parameter is as much worse as the chi-squared quantile says."""
+    y, p, w = sample(seed, n=60)
+    x = log_odds(p)
+    found = calibration_summary(y, p, sample_weight=w, confidence=0.9, interval="profile")
+    wald = calibration_summary(y, p, sample_weight=w, confidence=0.9)
+
+    def loss(a, b):
+        return float(np.sum(w * np.logaddexp(0, np.where(y == 1, -1, 1) * (a + b * x))))
+
+    limit = norm.ppf(0.95) ** 2
+    best = loss(found.slope_intercept.value, found.slope.value)
+    for end in (found.slope.lower, found.slope.upper):
+        partial_best = minimize_scalar(lambda a, end=end: loss(a, end), bounds=(-9, 9), method="bounded")
+        assert 2 * (partial_best.fun - best) == pytest.approx(limit, abs=1e-5)
+    for end in (found.slope_intercept.lower, found.slope_intercept.upper):
+        partial_best = minimize_scalar(lambda b, end=end: loss(end, b), bounds=(-9, 9), method="bounded")
+        assert 2 * (partial_best.fun - best) == pytest.approx(limit, abs=1e-5)
+    best = loss(found.intercept.value, 1.0)
+    for end in (found.intercept.lower, found.intercept.upper):
+        assert 2 * (loss(end, 1.0) - best) == pytest.approx(limit, abs=1e-8)
+    for ours, theirs in (
+        (found.slope, wald.slope),
+        (found.intercept, wald.intercept),
+        (found.slope_intercept, wald.slope_intercept),
+    ):
+        assert ours.value == theirs.value
+        assert ours.lower < ours.value < ours.upper
+        assert ours.lower == pytest.approx(theirs.lower, abs=0.2 * (theirs.upper - theirs.lower))
 
 
 def spline_reference(y, p, w, quantiles):
@@ -208,6 +240,7 @@ def test_symmetric_under_exchange_of_the_classes():
         ({"n_knots": 8}, ValueError, "n_knots"),
         ({"n_knots": 3.5}, TypeError, "n_knots"),
         ({"confidence": 1.0}, ValueError, "confidence"),
+        ({"interval": "score"}, ValueError, "interval"),
         ({"sample_weight": [0.5, 1.0]}, ValueError, "sample_weight"),
         ({"y_proba": [0.1, 1.2]}, ValueError, "y_proba"),
     ],
