@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from scipy.special import expit, logit
+from scipy import special
 
 from sklearn_calib.inference import (
     BinomialTest,
@@ -59,7 +59,7 @@ def simplex(n_classes: int, concentration: float, rng: np.random.Generator, n: i
 
 NULLS: dict[str, Law] = {
     "uniform": lambda rng, n: rng.uniform(size=n),
-    "near 0 and 1": lambda rng, n: expit(6.0 * rng.normal(size=n)),
+    "near 0 and 1": lambda rng, n: special.expit(6.0 * rng.normal(size=n)),
     "tied": lambda rng, n: rng.integers(1, 10, size=n) / 10.0,
     "rare": lambda rng, n: rng.beta(0.5, 24.5, size=n),
     "K = 3": partial(simplex, 3, 1.0),
@@ -84,7 +84,7 @@ def bumps(p: np.ndarray) -> np.ndarray:
 
 
 def _logistic(a: float, b: float, p: np.ndarray) -> np.ndarray:
-    return expit(a + b * logit(p))
+    return special.expit(a + b * special.logit(p))
 
 
 def _middle(rng: np.random.Generator, n: int) -> np.ndarray:
@@ -112,12 +112,14 @@ EVERYWHERE = tuple(NULLS)
 
 TESTS: dict[str, tuple[Make, tuple[str, ...]]] = {
     "T-Cal": (partial(TCal, n_resamples=199), EVERYWHERE),
+    "T-Cal, max": (partial(TCal, n_resamples=199, combine="max"), EVERYWHERE),
     "T-Cal, min-p": (partial(TCal, n_resamples=199, combine="min-p"), EVERYWHERE),
     "T-Cal, Bonferroni": (partial(TCal, n_resamples=599, combine="bonferroni"), EVERYWHERE),
     "T-Cal, s = 1": (partial(TCal, 1.0, n_resamples=199), EVERYWHERE),
     "T-Cal, confidence": (partial(TCal, n_resamples=199, reduction="confidence"), ("K = 3", "K = 10")),
     "T-Cal, pairs redrawn (approximate)": (partial(TCal, n_resamples=199, resample="pairs"), BINARY),
     "T-Cal, asymptotic": (lambda random_state: TCal(method="asymptotic"), EVERYWHERE),
+    "T-Cal, max, asymptotic": (lambda random_state: TCal(method="asymptotic", combine="max"), EVERYWHERE),
     "T-Cal, min-p, asymptotic": (lambda random_state: TCal(method="asymptotic", combine="min-p"), EVERYWHERE),
     "T-Cal, theory": (lambda random_state: TCal(method="theory"), EVERYWHERE),
     "T-Cal, biased": (partial(TCal, n_resamples=199, statistic="biased"), EVERYWHERE),

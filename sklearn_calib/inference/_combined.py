@@ -22,6 +22,7 @@ from sklearn_calib.inference._cox import CoxTest
 from sklearn_calib.inference._cutoff_test import CutoffTest
 from sklearn_calib.inference._spiegelhalter import SpiegelhalterTest
 from sklearn_calib.inference._tcal import TCal
+from sklearn_calib.inference._tcal_asymptotic import tail_probability
 from sklearn_calib.inference._tcal_draws import (
     Draws,
     LabelStatistics,
@@ -29,7 +30,7 @@ from sklearn_calib.inference._tcal_draws import (
     combine_draws,
     null_deviation,
 )
-from sklearn_calib.inference._tcal_scales import BinaryScales
+from sklearn_calib.inference._tcal_scales import BinaryScales, scale_shares
 
 __all__ = ["CombinedTest", "TestComponent"]
 
@@ -72,7 +73,8 @@ class CombinedTest(CalibrationTest):
     Parameters
     ----------
     components : sequence of str, default=("tcal", "intercept", "slope")
-        What is combined, at least one of: "tcal", the largest standardised T of all scales (:class:`TCal`);
+        What is combined, at least one of: "tcal", minus the logarithm of the smallest
+        p-value over share of all scales (:class:`TCal`);
         "cutoff", the range of the residual walk (:class:`CutoffTest`); "intercept" and "slope", the score
         tests of the logistic recalibration (:class:`CoxTest`): the second is that of a slope where the
         intercept is free; "spiegelhalter", the squared z (:class:`SpiegelhalterTest`).
@@ -230,7 +232,15 @@ def _tcal(scales: BinaryScales) -> Statistic:
     bins = NestedBins.dyadic(grouped, usable)
     deviation = null_deviation(grouped, bins, moments.variance[:usable])
     statistics = LabelStatistics(grouped, bins)
-    return lambda positives: (statistics(positives, grouped.prob) / deviation).max(axis=1)
+    skewness = moments.third_cumulant[:usable] / moments.variance[:usable] ** 1.5
+    shares = scale_shares(scales.n_bins.shape[0])[:usable]
+
+    def evidence(positives: Array) -> Array:
+        tails = tail_probability(statistics(positives, grouped.prob) / deviation, skewness)
+        out: Array = -np.log((tails / shares).min(axis=1))
+        return out
+
+    return evidence
 
 
 def _cutoff(scales: BinaryScales) -> Statistic:

@@ -24,7 +24,7 @@ __all__ = ["TCal", "TCalScale"]
 Array = NDArray[np.float64]
 
 _METHODS = ("monte_carlo", "asymptotic", "theory")
-_COMBINE = ("max", "min-p", "bonferroni")
+_COMBINE = ("weighted", "max", "min-p", "bonferroni")
 _RESAMPLE = ("labels", "pairs")
 _STATISTICS = ("debiased", "biased", "l1")
 _REDUCTIONS = ("canonical", "confidence")
@@ -93,11 +93,14 @@ class TCal(CalibrationTest):
         level that rejects.
     n_resamples : int, default=999
         Number of redrawn samples of "monte_carlo".
-    combine : {"max", "min-p", "bonferroni"}, default="max"
-        How several scales make one test. "max": the largest T divided by its null standard deviation.
-        "min-p": the smallest p-value of a scale, compared with its own null law (ties go by the largest
-        standardised T). "bonferroni", as in [1]_: the smallest p-value times the number of scales B.
-        The first two are exact with "monte_carlo" and account for the dependence of the scales with
+    combine : {"weighted", "max", "min-p", "bonferroni"}, default="weighted"
+        How several scales make one test. "weighted": the smallest p-value of a scale divided by its share of
+        the level, where p-values are those of gamma laws with the variance and third cumulant of T; half of
+        the level is spent equally, half in proportion to 1 / b on m = 2^b. "max": the largest T divided by
+        its null standard deviation, which favours coarse scales, whose laws have heavier tails. "min-p": the
+        smallest p-value of a scale, by rank among the draws (ties go by the largest standardised T), compared
+        with its own null law. "bonferroni", as in [1]_: the smallest p-value times the number of scales B.
+        All but the last are exact with "monte_carlo" and account for the dependence of the scales with
         "asymptotic"; "theory" always takes "bonferroni".
     resample : {"labels", "pairs"}, default="labels"
         What "monte_carlo" redraws: only the outcomes, Y* ~ Bernoulli(p), which is exact given the
@@ -143,10 +146,11 @@ class TCal(CalibrationTest):
     calibration error sqrt(2) times; critical values of "theory" are applied in it, and for K > 2 all else is.
     The cells for K > 2 depend on the order of the classes.
 
-    The statistic of the result is T for a fixed smoothness, the largest standardised T for "max", the
-    smallest p-value of a scale for "min-p" and "bonferroni" (small values reject then), and for "theory" the
-    largest ratio of T to what rejects at level 1. Standardised "biased" and "l1" statistics are centred and
-    scaled by mean and standard deviation over the draws and the sample.
+    The statistic of the result is T for a fixed smoothness, the smallest p-value over share for "weighted",
+    the largest standardised T for "max", the smallest p-value of a scale for "min-p" and "bonferroni" (small
+    values of the first and the last two reject), and for "theory" the largest ratio of T to what rejects at
+    level 1. Standardised "biased" and "l1" statistics are centred and scaled by mean and standard deviation
+    over the draws and the sample.
 
     "asymptotic" takes the variance of T and the covariance of neighbouring scales exactly. The third cumulant
     is exact for bins wider than 2^-12; in narrower ones the rows of a bin are taken for alike, as they are in
@@ -180,7 +184,7 @@ class TCal(CalibrationTest):
     >>> result = TCal(random_state=0).test(y, p**2)
     >>> print(result)
     T-Cal: H0: P(Y = 1 | p) = p
-      p-value    0.001  (999 label draws, max over 16 scales)
+      p-value    0.001  (999 label draws, weighted over 16 scales)
       statistic  ...
       estimate   ...
       n          500
@@ -192,7 +196,7 @@ class TCal(CalibrationTest):
         smoothness: str | float = "adaptive",
         method: str = "monte_carlo",
         n_resamples: int = 999,
-        combine: str = "max",
+        combine: str = "weighted",
         resample: str = "labels",
         statistic: str = "debiased",
         tolerance: float = 0.0,
@@ -251,7 +255,7 @@ class TCal(CalibrationTest):
         needed = int(np.ceil(n_scales / self.alpha - 1e-9)) - 1
         if self.n_resamples < needed:
             several = f" with combine='bonferroni' and {n_scales} scales" if n_scales > 1 else ""
-            instead = ", or combine='max' or 'min-p'" if n_scales > 1 else ""
+            instead = ", or another way to combine" if n_scales > 1 else ""
             raise ValueError(
                 f"n_resamples={self.n_resamples} can never reject at alpha={self.alpha:g}{several}. "
                 f"Use n_resamples >= {needed}{instead}."

@@ -64,16 +64,19 @@ def chain_correlation(moments: NullMoments, levels: NDArray[np.intp]) -> Array:
 def relaxed(moments: NullMoments, variance: Array, mean: float, spread: float) -> NullMoments:
     """Return the moments of T - ``mean`` if T is a null statistic plus an independent normal variable.
 
-    The first has ``variance`` and otherwise the shape that ``moments`` describe; the second, the same at all
-    scales, has that ``mean`` and the variance ``spread``.
+    The first has ``variance``; the second, the same at all scales, has that ``mean`` and the variance
+    ``spread``. The sum keeps the skewness of ``moments``, which is more than it has.
     """
     ratio = np.divide(variance, moments.variance, out=np.zeros_like(variance), where=moments.variance > 0.0)
     neighbours = np.sqrt(ratio[:-1] * ratio[1:])
+    total = np.divide(
+        variance + spread, moments.variance, out=np.zeros_like(variance), where=moments.variance > 0.0
+    )
     return replace(
         moments,
         statistic=moments.statistic - mean,
         variance=variance + spread,
-        third_cumulant=moments.third_cumulant * ratio**1.5,
+        third_cumulant=moments.third_cumulant * total**1.5,
         covariance=np.append(moments.covariance[:-1] * neighbours, 0.0) + spread,
     )
 

@@ -8,15 +8,16 @@ from numpy.typing import NDArray
 
 from sklearn_calib.inference._tcal_asymptotic import (
     FEWEST_PAIRS,
+    SMALLEST_PVALUE,
     any_exceeds,
     chain_correlation,
     relaxed,
     tail_probability,
 )
-from sklearn_calib.inference._tcal_draws import combine_draws
-from sklearn_calib.inference._tcal_scales import Scales
+from sklearn_calib.inference._tcal_draws import Draws, combine_draws
+from sklearn_calib.inference._tcal_scales import Scales, scale_shares
 
-__all__ = ["DECIDE", "Decision", "Options"]
+__all__ = ["DECIDE", "Decision", "Options", "weighted_tails"]
 
 Array = NDArray[np.float64]
 
@@ -99,11 +100,15 @@ def _monte_carlo(scales: Scales, options: Options) -> Decision:
         mean, spread = _displacement(scales, options.tolerance)
         draws = draws.displaced(mean, spread, generator.standard_normal(options.n_resamples))
     combine = options.combine if options.adaptive else "single"
-    statistic, pvalue, null, some_pvalues = combine_draws(draws, combine)
+    statistic, pvalue, null, some_pvalues = combine_draws(draws, "max" if combine == "weighted" else combine)
+    best = int(draws.observed_z.argmax()) if combine == "max" else _smallest(some_pvalues, draws.observed_z)
     if combine == "bonferroni":
         pvalue = min(1.0, scales.n_bins.shape[0] * statistic)
-    by_z = combine == "max"
-    best = int(draws.observed_z.argmax()) if by_z else _smallest(some_pvalues, draws.observed_z)
+    elif combine == "weighted":
+        smallest, which = weighted_tails(draws, scales, options)
+        statistic, best, null = float(smallest[0]), int(which[0]), smallest[1:]
+        # equal samples differ by rounding
+        pvalue = float((1 + np.count_nonzero(null <= statistic * (1.0 + 1e-9))) / (1 + null.shape[0]))
     scale_pvalues = np.ones_like(moments.variance)
     scale_pvalues[:usable] = some_pvalues
     observed, deviation = moments.statistic.copy(), np.sqrt(moments.variance)
@@ -120,8 +125,25 @@ def _monte_carlo(scales: Scales, options: Options) -> Decision:
         method,
         options.combine,
         null,
-        tail="lower" if combine in ("min-p", "bonferroni") else "upper",
+        tail="lower" if combine in ("weighted", "min-p", "bonferroni") else "upper",
     )
+
+
+def weighted_tails(draws: Draws, scales: Scales, options: Options) -> tuple[Array, NDArray[np.intp]]:
+    """Return the smallest tail probability over share of the level, of the sample and of each draw.
+
+    With it the scale at which it is attained. Tails are those of gamma laws: whatever their accuracy, they
+    are the same functions of every sample.
+    """
+    z = np.vstack((draws.observed_z, draws.drawn_z))
+    usable = z.shape[1]
+    if options.statistic == "debiased" and options.resample == "labels" and not options.tolerance:
+        skewness = scales.moments.third_cumulant[:usable] / scales.moments.variance[:usable] ** 1.5
+    else:
+        centred = z - z.mean(axis=0)
+        skewness = (centred**3).mean(axis=0) / np.maximum((centred**2).mean(axis=0), 1e-300) ** 1.5
+    ratio = tail_probability(z, skewness) / scale_shares(scales.n_bins.shape[0])[:usable]
+    return ratio.min(axis=1), ratio.argmin(axis=1)
 
 
 def _asymptotic(scales: Scales, options: Options) -> Decision:
@@ -141,6 +163,11 @@ def _asymptotic(scales: Scales, options: Options) -> Decision:
     correlation = chain_correlation(moments, usable)
     if not options.adaptive:
         statistic, pvalue = float(scales.moments.statistic[0]), float(tails[0])
+    elif options.combine == "weighted":
+        shares = scale_shares(scales.n_bins.shape[0])[usable]
+        best = int((tails / shares).argmin())
+        statistic = float(tails[best] / shares[best])
+        pvalue = any_exceeds(np.clip(statistic * shares, SMALLEST_PVALUE, 1.0), correlation)
     elif options.combine == "max":
         statistic = float(z[best])
         pvalue = any_exceeds(tail_probability(np.full_like(z, statistic), skewness), correlation)

@@ -34,6 +34,7 @@ __all__ = [
     "finest_level",
     "number_of_bins",
     "relaxed_law",
+    "scale_shares",
 ]
 
 Array = NDArray[np.float64]
@@ -54,6 +55,16 @@ def number_of_bins(n: float, smoothness: float, n_classes: int = 2) -> float:
     """Return m = floor(n^(2 / (4 s + K - 1))) of Algorithm 1, at most 2**52."""
     power = 2.0 / (4.0 * smoothness + n_classes - 1)
     return float(min(np.floor(n**power * (1.0 + 1e-12)), 2.0**MAX_LEVEL))
+
+
+def scale_shares(n_scales: int) -> Array:
+    """Return how much of the level is spent on each scale, coarse to fine; the sum is 1.
+
+    One half in equal parts, so that no scale is given up; the other in proportion to 1 / b for the b-th one,
+    since most miscalibration is smooth.
+    """
+    decreasing = 1.0 / np.arange(1.0, n_scales + 1.0)
+    return 0.5 / n_scales + 0.5 * decreasing / decreasing.sum()
 
 
 def relaxed_law(p: Array, tolerance: float) -> Array:

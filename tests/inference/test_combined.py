@@ -18,9 +18,8 @@ def statistics(y, p):
     r, v = y - p, p * (1 - p)
     walk = np.concatenate(([0.0], np.cumsum(r[np.argsort(p)])))
     x = logit(p) - (v @ logit(p)) / v.sum()
-    scales = TCal(n_resamples=19, random_state=0).test(y, p).scales
     return [
-        max(scale.statistic / scale.null_std for scale in scales),
+        -np.log(TCal(n_resamples=19, random_state=0).test(y, p).statistic),
         np.ptp(walk) / np.sqrt(v.sum()),
         r.sum() ** 2 / v.sum(),
         (r @ x) ** 2 / (v @ x**2),

@@ -17,6 +17,7 @@ from sklearn_calib.inference._tcal_asymptotic import (
     tail_probability,
 )
 from sklearn_calib.inference._tcal_draws import Draws, NestedBins, combine_draws, draw_labels
+from sklearn_calib.inference._tcal_scales import scale_shares
 from tests.core.test_dyadic import naive_statistic
 from tests.inference._properties import sample
 
@@ -30,7 +31,7 @@ def wave(rng, n, periods, height=0.15):
 
 def test_by_hand():
     # r = 1/2 twice in one bin: T = 2 (1/4) / (2 * 2) = 1/8, and its null standard deviation is 1/8
-    result = TCal(n_resamples=19, random_state=0).test([1, 1], [0.5, 0.5])
+    result = TCal(combine="max", n_resamples=19, random_state=0).test([1, 1], [0.5, 0.5])
     assert result.statistic == pytest.approx(1)
     assert result.estimate == pytest.approx(np.sqrt(1 / 8))
     assert result.n_samples == 2
@@ -40,7 +41,7 @@ def test_by_hand():
         assert scale.null_std == pytest.approx(1 / 8)
         assert scale.n_paired == 2
     # the null law of T is +-1/8 with equal probability
-    many = TCal(n_resamples=1999, random_state=0).test([1, 1], [0.5, 0.5])
+    many = TCal(combine="max", n_resamples=1999, random_state=0).test([1, 1], [0.5, 0.5])
     assert many.pvalue == pytest.approx(0.5, abs=0.05)
     np.testing.assert_allclose(np.unique(np.round(many.null_distribution, 9)), [-1, 1])
 
@@ -49,7 +50,7 @@ def test_scales_and_statistic_from_the_definition():
     y, p = sample(40)
     p[-1] = 1.0
     y[-1] = 1
-    result = TCal(n_resamples=19, random_state=0).test(y, p)
+    result = TCal(combine="max", n_resamples=19, random_state=0).test(y, p)
     # B = ceil(2 log2(40 / sqrt(log 40))) = 9
     assert result.scales[-1].n_bins <= 2**9
     for scale in result.scales:
@@ -216,8 +217,13 @@ def test_asymptotic_agrees_with_monte_carlo(kind):
         largest = np.mean(z_drawn.max(axis=1) >= z)
         error = 4 * np.sqrt(largest * (1 - largest) / n_draws)
         assert abs(any_exceeds(tails, correlation) - largest) <= error + 0.01 + 0.1 * largest
-    result = TCal(method="asymptotic").test(y, p)
+    result = TCal(method="asymptotic", combine="max").test(y, p)
     assert result.pvalue == pytest.approx(np.mean(z_drawn.max(axis=1) >= result.statistic), abs=0.04)
+    shares = scale_shares(moments.variance.shape[0])[usable]
+    weighted = (tail_probability(z_drawn, skewness) / shares).min(axis=1)
+    own = (tail_probability(moments.statistic[usable] / deviation, skewness) / shares).min()
+    law = any_exceeds(np.clip(own * shares, 1e-300, 1), correlation)
+    assert law == pytest.approx(np.mean(weighted <= own), abs=0.04)
 
 
 def test_asymptotic_leaves_out_what_it_cannot_do():
@@ -246,7 +252,47 @@ def test_theory():
     assert TCal(method="theory").test(*wave(np.random.default_rng(0), 4000, 1, 0)).pvalue == 1
 
 
-@pytest.mark.parametrize("combine", ["max", "min-p", "bonferroni"])
+def test_shares_of_the_level():
+    shares = scale_shares(4)
+    # 1/8 + (1/2) (1, 1/2, 1/3, 1/4) / (25/12)
+    np.testing.assert_allclose(shares, [1 / 8 + 6 / 25, 1 / 8 + 3 / 25, 1 / 8 + 2 / 25, 1 / 8 + 3 / 50])
+    assert scale_shares(30).sum() == pytest.approx(1)
+    assert scale_shares(30).min() > 0.5 / 30
+
+
+@pytest.mark.parametrize("method", ["monte_carlo", "asymptotic"])
+def test_weighted_statistic(method):
+    y, p = wave(np.random.default_rng(0), 500, 3)
+    result = TCal(method=method, n_resamples=99, random_state=0).test(y, p)
+    moments = dyadic_moments(group_outcomes(y, p), 16)
+    fine = TCal(method="asymptotic").test(y, p)
+    # the p-values of the asymptotic scales are the tails of the gamma laws
+    tails = {scale.n_bins: scale.pvalue for scale in fine.scales}
+    # B = ceil(2 log2(500 / sqrt(log 500))) = 16
+    ratio = {m: tail / scale_shares(16)[int(np.log2(m)) - 1] for m, tail in tails.items() if tail < 1}
+    assert result.statistic == pytest.approx(min(ratio.values()), rel=1e-6)
+    assert result.reason == f"decided by {min(ratio, key=ratio.get)} bins"
+    assert result.tail == "lower"
+    assert moments.variance.shape == (16,)
+
+
+def test_weighted_is_between_the_others():
+    # against fine waves not behind Bonferroni and the maximum, against coarse ones not behind min-p
+    def evidence(combine, n, periods, height):
+        test = TCal(method="asymptotic", combine=combine)
+        return np.mean(
+            [
+                np.log(test.test(*wave(np.random.default_rng(seed), n, periods, height)).pvalue)
+                for seed in range(8)
+            ]
+        )
+
+    fine, coarse = (3000, 12, 0.12), (700, 1, 0.06)
+    assert evidence("weighted", *fine) < min(evidence("bonferroni", *fine), evidence("max", *fine))
+    assert evidence("weighted", *coarse) < evidence("min-p", *coarse)
+
+
+@pytest.mark.parametrize("combine", ["weighted", "max", "min-p", "bonferroni"])
 @pytest.mark.parametrize("method", ["monte_carlo", "asymptotic"])
 def test_power(combine, method):
     test = TCal(method=method, n_resamples=399, combine=combine, random_state=0)
@@ -341,7 +387,7 @@ def test_parameters_are_checked_before_any_work(options, error, named):
 def test_printing():
     y, p = sample(60)
     result = TCal(n_resamples=19, random_state=0).test(y, p)
-    assert "19 label draws, max over" in str(result)
+    assert "19 label draws, weighted over" in str(result)
     assert "decided by" in str(result)
     assert "bins: T = " in str(result.scales[0])
     assert "TCalScale" not in repr(result)

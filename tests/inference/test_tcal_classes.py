@@ -142,7 +142,7 @@ def test_sparse_tables_give_the_same_statistic():
     assert draws.observed[0] == pytest.approx(plain_statistic(y, p, 2))
 
 
-@pytest.mark.parametrize("combine", ["max", "min-p"])
+@pytest.mark.parametrize("combine", ["weighted", "max", "min-p"])
 def test_pvalue_tends_to_the_exact_one(combine):
     # the law of T at the only scale that is shared, by enumeration of all labels
     p = np.array([[0.6, 0.3, 0.1], [0.6, 0.3, 0.1], [0.2, 0.2, 0.6], [0.2, 0.2, 0.6]])

@@ -17,7 +17,7 @@ def pvalues(n, repetitions, test_of, shape):
     return out
 
 
-@pytest.mark.parametrize("combine", ["max", "min-p"])
+@pytest.mark.parametrize("combine", ["weighted", "max", "min-p"])
 @pytest.mark.parametrize(("n", "repetitions"), [(60, 400), (1000, 250)])
 def test_monte_carlo_is_exact(combine, n, repetitions):
     found = pvalues(
@@ -34,7 +34,7 @@ def test_monte_carlo_is_exact_for_one_scale(shape):
         check_level(found, alpha, least=0.8 * alpha)
 
 
-@pytest.mark.parametrize("options", [{}, {"combine": "min-p"}, {"smoothness": 1.0}])
+@pytest.mark.parametrize("options", [{}, {"combine": "max"}, {"combine": "min-p"}, {"smoothness": 1.0}])
 @pytest.mark.parametrize("shape", [(1, 1), (0.2, 0.2), (0.5, 12)])
 def test_asymptotic_is_close(options, shape):
     found = pvalues(1000, 250, lambda seed: TCal(method="asymptotic", **options), shape)
