@@ -23,7 +23,9 @@ _MAX_ITERATIONS = 100
 # leaves an error of about its square.
 _SAFE_MOVE = 0.25
 _LAST_MOVE = 1e-8
-# Slopes are taken for normal around 1, the identity, with this standard deviation: nothing against some dozen
+# Where rounding keeps steps from getting so small: what the last promises of the loss, per unit of weight.
+_LAST_GAIN = 1e-20
+# Slopes are taken for normal around 1, the identity, with this standard deviation: nothing against dozens of
 # rows, but it decides where the rows do not.
 _PRIOR_DEVIATION = 10.0
 # Leverage falls beyond the log-odds that this share of the weight does not exceed, or those of .95.
@@ -229,6 +231,7 @@ class _Problem:
         return basis @ self._newton(basis, start)
 
     def _newton(self, basis: Array, free: Array) -> Array:
+        enough = _LAST_GAIN * float(self.weight.sum())
         for _ in range(_MAX_ITERATIONS):
             gradient, hessian = self._derivatives(basis @ free)
             gradient, hessian = basis.T @ gradient, basis.T @ hessian @ basis
@@ -236,10 +239,11 @@ class _Problem:
             hessian += 1e-15 * hessian.trace() * np.eye(free.shape[0])
             step: Array = np.linalg.solve(hessian, -gradient).astype(np.float64, copy=False)
             move = float(self.extent @ np.abs(basis @ step))
+            slope = float(gradient @ step)
             if move > _SAFE_MOVE:
-                step *= self._step_length(basis @ free, basis @ step, float(gradient @ step))
+                step *= self._step_length(basis @ free, basis @ step, slope)
             free = free + step
-            if move <= _LAST_MOVE:
+            if move <= _LAST_MOVE or -slope <= enough:
                 return free
         warnings.warn(
             f"Beta calibration did not converge in {_MAX_ITERATIONS} Newton steps.",

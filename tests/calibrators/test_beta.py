@@ -255,6 +255,22 @@ def test_never_certain_and_finite_at_the_ends():
     assert (proba < 1).all()
 
 
+@every_form
+@pytest.mark.parametrize("seed", range(40, 60))
+def test_weights_and_scores_of_many_orders_of_magnitude(parameters, seed):
+    """Warnings are errors here: the solver always ends."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 80))
+    p = expit(rng.normal(size=n) * 10 ** rng.uniform(-6, 2) + rng.normal() * 3)
+    y = rng.integers(0, 2, n)
+    y[:2] = [0, 1]
+    calibrator = BetaCalibrator(parameters).fit(p, y, 10 ** rng.uniform(-3, 6, n))
+    assert min(calibrator.a_, calibrator.b_) >= 0
+    proba = calibrator.transform(np.linspace(0, 1, 200))
+    assert np.isfinite(proba).all()
+    assert np.diff(proba).min() >= -2e-16
+
+
 def test_parameters_are_checked():
     with pytest.raises(ValueError, match="parameters must be one of 'abm', 'ab', 'am', got 'abc'"):
         BetaCalibrator("abc").fit([0.1, 0.9], [0, 1])
