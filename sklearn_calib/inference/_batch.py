@@ -93,7 +93,10 @@ def batched(metric: Any, prob: Array, total: float) -> Kernel | None:
         return None
     if arguments.pop("pos_label", 1) not in (None, 1):
         return None
-    if arguments.pop("reduction", "classwise") != "classwise" or arguments.pop("labels", None) is not None:
+    if (
+        arguments.pop("reduction", "classwise") not in ("classwise", "canonical")
+        or arguments.pop("labels", None) is not None
+    ):
         return None
     if make is _logit_smoothed and arguments.get("bandwidth", "auto") == "auto":
         arguments["bandwidth"] = total ** (-1.0 / 3.0)

@@ -6,10 +6,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib._core._alcoves import alcoves
 from sklearn_calib._core._binning import quantile_bins, uniform_bins
 from sklearn_calib._core._grouping import group_outcomes
-from sklearn_calib._validation import BinarySample, check_integer, check_option
-from sklearn_calib.metrics._reductions import Reduction, reduced_error
+from sklearn_calib._validation import (
+    BinarySample,
+    ClassSample,
+    check_class_sample,
+    check_integer,
+    check_option,
+)
+from sklearn_calib.metrics._reductions import REDUCTIONS, has_classes, reduced_error
 
 __all__ = ["expected_calibration_error"]
 
@@ -32,12 +39,17 @@ def _bin_sums(sample: BinarySample, n_bins: int, strategy: str) -> tuple[Array, 
     return weight, positives, residuals
 
 
-def _binned_error(sample: BinarySample, n_bins: int, strategy: str, norm: str, debias: bool) -> float:
-    if debias and sample.w is not None and (sample.w != np.rint(sample.w)).any():
+def _check_repetitions(w: Array | None) -> None:
+    if w is not None and (w != np.rint(w)).any():
         raise ValueError(
             "sample_weight must hold whole numbers (repetitions) when debias=True: the correction needs the "
             "number of observations in each bin."
         )
+
+
+def _binned_error(sample: BinarySample, n_bins: int, strategy: str, norm: str, debias: bool) -> float:
+    if debias:
+        _check_repetitions(sample.w)
     weight, positives, residual = _bin_sums(sample, n_bins, strategy)
     gap = residual / weight
     if norm == "max":
@@ -54,6 +66,34 @@ def _binned_error(sample: BinarySample, n_bins: int, strategy: str, norm: str, d
     return math.sqrt(max(float(share @ squared), 0.0))
 
 
+def _canonical_error(sample: ClassSample, n_bins: int, norm: str, debias: bool) -> float:
+    """Return the error over cells of the simplex; gaps are vectors, of half the l1 or squared l2 length."""
+    if debias:
+        _check_repetitions(sample.w)
+    # in the order of their values, so that the order of rows does not matter
+    order = np.lexsort((sample.y, *sample.p.T[::-1]))
+    p, y = sample.p[order], sample.y[order]
+    w = np.ones(y.shape[0]) if sample.w is None else sample.w[order]
+    cells, index = np.unique(alcoves(p, float(n_bins)), return_inverse=True)
+    shape = (cells.shape[0], p.shape[1])
+    events = np.bincount(index * shape[1] + y, weights=w, minlength=shape[0] * shape[1]).reshape(shape)
+    predicted = np.column_stack([np.bincount(index, weights=w * column) for column in p.T])
+    weight = np.bincount(index, weights=w)[:, np.newaxis]
+    gap = (events - predicted) / weight
+    share = weight[:, 0] / weight.sum()
+    if norm != "l2":
+        length = 0.5 * np.abs(gap).sum(axis=1)
+        # rounding can pass the bound by an ulp
+        return min(float(length.max() if norm == "max" else share @ length), 1.0)
+    squared = 0.5 * np.square(gap).sum(axis=1)
+    if debias:
+        many = weight[:, 0] > 1
+        frequency = events[many] / weight[many]
+        squared[many] -= 0.5 * np.sum(frequency * (1 - frequency) / (weight[many] - 1), axis=1)
+        squared[~many] = 0.0
+    return min(math.sqrt(max(float(share @ squared), 0.0)), 1.0)
+
+
 def expected_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -64,7 +104,7 @@ def expected_calibration_error(
     strategy: Literal["uniform", "quantile"] = "uniform",
     norm: Literal["l1", "l2", "max"] = "l1",
     debias: bool = False,
-    reduction: Reduction = "classwise",
+    reduction: Literal["classwise", "confidence", "top-label", "canonical"] = "classwise",
     labels: ArrayLike | None = None,
 ) -> float:
     r"""Compute the binned expected calibration error (ECE) of predicted probabilities.
@@ -94,11 +134,13 @@ def expected_calibration_error(
         Mean gap, root mean squared gap, or largest gap.
     debias : bool, default=False
         Subtract from each squared gap the sampling variance of the event frequency. Only for ``norm="l2"``.
-    reduction : {"classwise", "confidence", "top-label"}, default="classwise"
+    reduction : {"classwise", "confidence", "top-label", "canonical"}, default="classwise"
         How three or more classes are judged. "classwise": each against the rest, the mean over classes;
         "confidence": the largest probability as a forecast that its class is the right one; "top-label": the
         same within the rows of each predicted class, the mean weighted by their frequency. The latter two
-        also apply to two classes.
+        also apply to two classes. "canonical": the whole vector of probabilities, with bins of the simplex,
+        see the notes; only for bins of equal width. Two classes and several labels are judged as in
+        "classwise".
     labels : array-like of shape (n_classes,), default=None
         Labels of three or more columns, which stand in sorted order. Needed where a label is missing in
         ``y_true``, unless labels are 0, ..., n_classes - 1.
@@ -132,6 +174,12 @@ def expected_calibration_error(
     \bar y_b)/(n_b - 1)`, leaves out bins with a single observation, and returns the root of the sum or 0 if
     that is negative. Complexity O(n) for uniform bins, O(n log n) for quantile bins.
 
+    "canonical" cuts the simplex of K probabilities into ``n_bins ** (K - 1)`` simplices of equal volume, the
+    scheme of [3]_; most of them are empty, and cost nothing. Gaps are then vectors, and their absolute value
+    is half of the l1 norm, or for "l2" the Euclidean norm divided by the root of 2; of two classes both are
+    the gap of one of them. With many classes almost every row has a bin of its own, unless ``n_bins`` is
+    small: see :func:`kernel_calibration_error`.
+
     Like every calibration error it is not a proper score: a constant prediction of the event frequency has
     none.
 
@@ -140,6 +188,8 @@ def expected_calibration_error(
     .. [1] M. P. Naeini, G. Cooper and M. Hauskrecht (2015). Obtaining Well Calibrated Probabilities Using
        Bayesian Binning. AAAI.
     .. [2] A. Kumar, P. Liang and T. Ma (2019). Verified Uncertainty Calibration. NeurIPS. arXiv:1909.10155
+    .. [3] D. Lee, X. Huang, H. Hassani and E. Dobriban (2023). T-Cal: An Optimal Test for the Calibration of
+       Predictive Models. JMLR. arXiv:2203.01850. Appendix 8.2.3.
 
     Examples
     --------
@@ -155,8 +205,19 @@ def expected_calibration_error(
     check_option(norm, "norm", ("l1", "l2", "max"))
     if debias and norm != "l2":
         raise ValueError(f"debias=True is only defined for norm='l2', got norm={norm!r}.")
+    check_option(reduction, "reduction", (*REDUCTIONS, "canonical"))
+    if reduction == "canonical":
+        if strategy != "uniform":
+            raise ValueError(
+                f"strategy={strategy!r} is not defined for reduction='canonical': bins of several "
+                "probabilities have equal volume. Use strategy='uniform'."
+            )
+        if has_classes(y_true, y_proba, pos_label):
+            sample = check_class_sample(y_true, y_proba, sample_weight, labels)
+            return _canonical_error(sample, n_bins, norm, debias)
 
     def error(sample: BinarySample) -> float:
         return _binned_error(sample, n_bins, strategy, norm, debias)
 
-    return reduced_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
+    by = "classwise" if reduction == "canonical" else reduction
+    return reduced_error(error, y_true, y_proba, sample_weight, pos_label, by, labels)

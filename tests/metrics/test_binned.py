@@ -94,3 +94,65 @@ def test_debiasing_removes_the_bias():
 def test_bad_parameters(parameters, error, named):
     with pytest.raises(error, match=named):
         expected_calibration_error([0, 1], [0.1, 0.2], **parameters)
+
+
+def canonical_by_loops(y, p, w, n_bins, norm, debias=False):
+    """Rows are gathered in a dictionary by the cell of the simplex that they lie in."""
+    n_classes = p.shape[1]
+    cells = {}
+    for i, row in enumerate(p):
+        c = [n_bins * sum(row[: k + 1]) for k in range(n_classes - 1)]
+        whole = tuple(int(np.floor(value)) for value in c)
+        order = tuple(sorted(range(len(c)), key=lambda k, c=c: c[k] - np.floor(c[k])))
+        cells.setdefault((whole, order), []).append(i)
+    terms, shares = [], []
+    for rows in cells.values():
+        total = w[rows].sum()
+        gap = [np.sum(w[rows] * ((y[rows] == k) - p[rows, k])) / total for k in range(n_classes)]
+        if norm == "l2":
+            value = sum(g * g for g in gap) / 2
+            if debias:
+                frequency = [np.sum(w[rows] * (y[rows] == k)) / total for k in range(n_classes)]
+                noise = sum(f * (1 - f) for f in frequency) / 2
+                value = value - noise / (total - 1) if total > 1 else 0.0
+        else:
+            value = sum(abs(g) for g in gap) / 2
+        terms.append(value)
+        shares.append(total / w.sum())
+    if norm == "max":
+        return max(terms)
+    mean = float(np.dot(shares, terms))
+    return mean if norm == "l1" else np.sqrt(max(mean, 0.0))
+
+
+@pytest.mark.parametrize("n_classes", [3, 5])
+@pytest.mark.parametrize(("norm", "debias"), [("l1", False), ("l2", False), ("l2", True), ("max", False)])
+def test_canonical_bins(n_classes, norm, debias):
+    rng = np.random.default_rng(n_classes)
+    p = rng.dirichlet(np.ones(n_classes), size=150)
+    y = rng.integers(0, n_classes, 150)
+    w = rng.integers(1, 4, 150)
+    for n_bins in (1, 2, 4):
+        options = {"n_bins": n_bins, "norm": norm, "debias": debias, "reduction": "canonical"}
+        value = expected_calibration_error(y, p, sample_weight=w, **options)
+        assert value == pytest.approx(canonical_by_loops(y, p, w, n_bins, norm, debias), abs=1e-9)
+        repeated = expected_calibration_error(np.repeat(y, w), np.repeat(p, w, axis=0), **options)
+        assert value == pytest.approx(repeated, abs=1e-9)
+
+
+def test_canonical_by_hand():
+    p = [[0.5, 0.3, 0.2]] * 4
+    canonical = {"reduction": "canonical"}
+    # frequencies 1/4, 1/2, 1/4
+    y = [0, 1, 1, 2]
+    assert expected_calibration_error(y, p, **canonical) == pytest.approx(0.25)
+    assert expected_calibration_error(y, p, norm="l2", **canonical) == pytest.approx(
+        np.sqrt((0.25**2 + 0.2**2 + 0.05**2) / 2)
+    )
+    # two classes: the usual error
+    binary = expected_calibration_error([0, 1, 1], [0.2, 0.3, 0.9])
+    assert expected_calibration_error([0, 1, 1], [0.2, 0.3, 0.9], **canonical) == binary
+    with pytest.raises(ValueError, match="strategy"):
+        expected_calibration_error(y, p, strategy="quantile", **canonical)
+    with pytest.raises(ValueError, match="whole numbers"):
+        expected_calibration_error(y, p, norm="l2", debias=True, sample_weight=[0.5] * 4, **canonical)

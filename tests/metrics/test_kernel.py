@@ -1,12 +1,14 @@
 """The kernel calibration error against double loops, and against the test of the same name."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from sklearn_calib.inference import KernelTest
 from sklearn_calib.metrics import kernel_calibration_error as kce
+from sklearn_calib.scorers import CalibrationScorer
 
 KERNELS = {
     "laplacian": lambda d, s: math.exp(-d / s),
@@ -143,3 +145,14 @@ def test_reductions(reduction):
 def test_bad_input(arguments, error, named):
     with pytest.raises(error, match=named):
         kce([0, 1], [0.2, 0.3], **arguments)
+
+
+def test_canonical_scorer():
+    """All classes at once, also where the fold lacks one."""
+    y, p = sample(3)
+    names = np.array(["ape", "bee", "cat"])
+    model = SimpleNamespace(classes_=names, predict_proba=lambda X: X)
+    scorer = CalibrationScorer(kce, reduction=None)
+    for rows in (y >= 0, y != 2):
+        expected = kce(names[y[rows]], p[rows], labels=names)
+        assert scorer(model, p[rows], names[y[rows]]) == -expected
