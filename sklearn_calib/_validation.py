@@ -26,6 +26,7 @@ __all__ = [
     "check_fraction",
     "check_frequency_weights",
     "check_generator",
+    "check_groups",
     "check_integer",
     "check_labels",
     "check_option",
@@ -271,6 +272,28 @@ def _sorted_classes(labels: NDArray[Any], name: str) -> tuple[NDArray[Any], NDAr
             f"{name} mixes labels of types that cannot be ordered ({error}). Use labels of one type."
         ) from None
     return classes, codes
+
+
+def check_groups(groups: Any, n_rows: int, name: str = "groups") -> NDArray[Any]:
+    """Return the group of each row, shape (n_rows,): numbers or texts that can be ordered, none missing."""
+    keys = np.asarray(groups)
+    if keys.ndim != 1:
+        raise ValueError(f"{name} must have shape (n,), got shape {keys.shape}. Pass one group per row.")
+    _check_length(name, keys.shape[0], "X", n_rows)
+    missing = np.zeros(n_rows, dtype=bool)
+    if keys.dtype.kind in "fO":
+        missing = np.array([key is None or key != key for key in keys.tolist()], dtype=bool)
+    if missing.any():
+        raise ValueError(
+            f"{name} has a missing value at row {int(missing.argmax())}. Give such rows a group of their own."
+        )
+    try:
+        np.unique(keys)
+    except TypeError as error:
+        raise ValueError(
+            f"{name} mixes values of types that cannot be ordered ({error}). Use values of one type."
+        ) from None
+    return keys
 
 
 def check_scores(X: Any, name: str = "X", *, kind: str) -> Array:

@@ -5,6 +5,7 @@ from sklearn_calib.calibrators._beta import BetaCalibrator
 from sklearn_calib.calibrators._centered import CenteredIsotonicCalibrator
 from sklearn_calib.calibrators._certified import CertifiedCalibrator
 from sklearn_calib.calibrators._dirichlet import DirichletCalibrator
+from sklearn_calib.calibrators._group import GroupCalibrator
 from sklearn_calib.calibrators._histogram_binning import HistogramBinningCalibrator
 from sklearn_calib.calibrators._isotonic import IsotonicCalibrator
 from sklearn_calib.calibrators._log_average import LogAverageCalibrator
@@ -27,6 +28,7 @@ __all__ = [
     "CenteredIsotonicCalibrator",
     "CertifiedCalibrator",
     "DirichletCalibrator",
+    "GroupCalibrator",
     "HistogramBinningCalibrator",
     "IsotonicCalibrator",
     "LogAverageCalibrator",

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
 from sklearn_calib._validation import check_classes, check_option, check_scores, check_weights
 
-__all__ = ["LINKS", "BaseCalibrator", "BinaryCalibrator", "check_link"]
+__all__ = ["LINKS", "BaseCalibrator", "BinaryCalibrator", "both_classes", "check_link"]
 
 Array = NDArray[np.float64]
 
@@ -122,7 +122,7 @@ class BaseCalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Ba
         proba = self._map_scores(self._check_scores(X, reset=False))
         if self.n_features_in_ == 1:
             return proba if len(np.shape(X)) == 1 else proba[:, np.newaxis]
-        return _both_classes(proba)
+        return both_classes(proba)
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the calibrated probabilities of all classes.
@@ -143,7 +143,7 @@ class BaseCalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Ba
             If ``X`` does not suit; see :meth:`fit`.
         """
         check_is_fitted(self)
-        return _both_classes(self._map_scores(self._check_scores(X, reset=False)))
+        return both_classes(self._map_scores(self._check_scores(X, reset=False)))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most probable label: for two classes ``classes_[1]`` where its probability exceeds 1/2.
@@ -243,6 +243,6 @@ def check_link(link: Any) -> str:
     return "probability" if check_option(link, "link", LINKS) == "logit" else "score"
 
 
-def _both_classes(proba: Array) -> Array:
+def both_classes(proba: Array) -> Array:
     """Return one column per class."""
     return np.column_stack([1.0 - proba, proba]) if proba.ndim == 1 else proba

@@ -13,6 +13,7 @@ from sklearn_calib.calibrators import (
     CenteredIsotonicCalibrator,
     CertifiedCalibrator,
     DirichletCalibrator,
+    GroupCalibrator,
     HistogramBinningCalibrator,
     IsotonicCalibrator,
     LogAverageCalibrator,
@@ -88,6 +89,14 @@ CALIBRATORS = [
     CalibratorCase("centered_isotonic", CenteredIsotonicCalibrator, strict=True),
     CalibratorCase("centered_isotonic_plain", partial(CenteredIsotonicCalibrator, tilt=0.0)),
     CalibratorCase("prior_shift", partial(PriorShiftCalibrator, 0.5), strict=True),
+    # without groups, which the generated tests do not pass
+    CalibratorCase("group", GroupCalibrator, monotone=False),
+    CalibratorCase(
+        "group_temperature",
+        partial(GroupCalibrator, TemperatureCalibrator()),
+        monotone=False,
+        multiclass=True,
+    ),
     CalibratorCase("smoothed", SmoothedCalibrator, monotone=False),
     CalibratorCase("spline", SplineCalibrator, monotone=False),
     CalibratorCase("spline_monotone", partial(SplineCalibrator, monotone=True), strict=True),

@@ -1,0 +1,382 @@
+"""One calibrator per group of rows, and a pooled one for the rest."""
+
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.utils import Tags, get_tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sklearn_calib._compat import check_feature_names_in, safe_indexing
+from sklearn_calib._validation import check_classes, check_groups, check_integer, check_scores, check_weights
+from sklearn_calib.calibrators._base import BaseCalibrator, both_classes
+from sklearn_calib.calibrators._multiclass import check_calibrator, event_probability, scores_wanted
+from sklearn_calib.calibrators._platt import PlattCalibrator
+
+__all__ = ["GroupCalibrator"]
+
+Array = NDArray[np.float64]
+
+
+class GroupCalibrator(BaseCalibrator):
+    """One calibrator per group, so that probabilities mean the same in each of them.
+
+    A model that is calibrated on the whole can be too high for one group and too low for another. Here each
+    group of sufficient size has a map of its own. All others share one that is fitted on all rows: groups
+    that are too small, that lack a class, or that ``fit`` has not seen.
+
+    The group of each row is a column of ``X`` (``group_column``), or the argument ``groups`` of ``fit``,
+    ``transform``, ``predict`` and ``predict_proba``. With neither there are no groups, and the map fitted on
+    all rows serves all.
+
+    Parameters
+    ----------
+    calibrator : calibrator, classifier or None, default=None
+        A calibrator of this package, or any classifier with ``predict_proba``, which then receives the scores
+        of two classes as one column. It is cloned for each group. None stands for :class:`PlattCalibrator`.
+    group_column : int, str or None, default=None
+        Position of the column of ``X`` that holds the groups, from the left, or its name if ``X`` is a
+        dataframe. The other columns are the scores.
+    min_group_size : int, default=100
+        Least number of rows, or total weight, with which a group is fitted on its own.
+
+    Attributes
+    ----------
+    calibrators_ : dict
+        The fitted calibrator of each group that has one, by group. Each was fitted to labels 0, 1, ...
+    pooled_calibrator_ : object
+        The one fitted on all rows.
+    pooled_groups_ : list
+        Groups of ``fit`` that had too few rows, or not all classes.
+    classes_ : ndarray of shape (n_classes,)
+        The sorted class labels.
+    n_features_in_ : int
+        Number of columns of ``X``, that of the groups included.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Column names of ``X``, where it has string names.
+
+    Raises
+    ------
+    ValueError
+        When fitting, if groups are given twice, have missing values or the wrong length, if ``X`` has no
+        column ``group_column``, or ``min_group_size`` is less than 1; and as for any calibrator.
+    TypeError
+        When fitting, if a parameter is of the wrong type.
+
+    See Also
+    --------
+    OneVsRestCalibrator : one calibrator per class.
+
+    Notes
+    -----
+    Costs what the fits on all rows and on each group cost. The ranking of rows of different groups may
+    change, so there is no certificate; ``calibrators_`` have theirs, each for its group.
+
+    With metadata routing, request the groups for each method that will receive them:
+    ``GroupCalibrator().set_fit_request(groups=True).set_predict_proba_request(groups=True)``.
+
+    References
+    ----------
+    .. [1] Pleiss, Raghavan, Wu, Kleinberg, Weinberger (2017). On fairness and calibration. NeurIPS.
+
+    Examples
+    --------
+    The scores are right for group 0 and the wrong way around for group 1:
+
+    >>> import numpy as np
+    >>> from sklearn_calib.calibrators import GroupCalibrator, IsotonicCalibrator
+    >>> X = np.array([[0.2, 0], [0.8, 0], [0.2, 1], [0.8, 1]] * 2)
+    >>> y = [0, 1, 0, 1, 0, 1, 1, 0]
+    >>> calibrator = GroupCalibrator(IsotonicCalibrator(), group_column=1, min_group_size=4).fit(X, y)
+    >>> calibrator.predict_proba([[0.8, 0], [0.8, 1], [0.8, 2]])[:, 1]
+    array([1.  , 0.5 , 0.75])
+    """
+
+    calibrators_: dict[Any, Any]
+    pooled_calibrator_: Any
+    pooled_groups_: list[Any]
+
+    def __init__(
+        self, calibrator: Any = None, group_column: int | str | None = None, min_group_size: int = 100
+    ) -> None:
+        self.calibrator = calibrator
+        self.group_column = group_column
+        self.min_group_size = min_group_size
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Fit the map of all rows, and one for each group of sufficient size.
+
+        Parameters
+        ----------
+        X : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes), or with one column more
+            Scores, and the column of the groups if there is one.
+        y : array-like of shape (n,)
+            Class labels.
+        sample_weight : array-like of shape (n,) or None, default=None
+            Non-negative weights; a weight of k counts as the row repeated k times.
+        groups : array-like of shape (n,) or None, default=None
+            Group of each row: numbers or texts.
+
+        Returns
+        -------
+        self
+            The fitted calibrator.
+
+        Raises
+        ------
+        ValueError
+            See the class.
+        """
+        self._check_parameters()
+        keys = self._read_groups(X, groups)
+        super().fit(X, y, sample_weight)
+        self._grouped = keys is not None
+        self.calibrators_, self.pooled_groups_ = {}, []
+        if keys is None:
+            return self
+        scores, codes = self._check_scores(X, reset=False), check_classes(y)[1]
+        weight = np.ones(codes.shape[0])
+        if sample_weight is not None:
+            weight = check_weights(sample_weight, codes.shape[0])
+        for group, members in _members(keys):
+            rows = members[weight[members] > 0]
+            present = np.unique(codes[rows]).shape[0] == self.classes_.shape[0]
+            if present and weight[rows].sum() >= self.min_group_size:
+                known = None if sample_weight is None else weight[rows]
+                self.calibrators_[group] = self._fit_clone(scores[rows], codes[rows], known)
+            else:
+                self.pooled_groups_.append(group)
+        return self
+
+    def fit_transform(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Array:
+        """Fit, and return the calibrated probabilities of the same rows.
+
+        Parameters
+        ----------
+        X, y, sample_weight, groups
+            As for :meth:`fit`.
+
+        Returns
+        -------
+        ndarray
+            As for :meth:`transform`.
+        """
+        return self.fit(X, y, sample_weight, groups).transform(X, groups)
+
+    def transform(self, X: ArrayLike, groups: ArrayLike | None = None) -> Array:
+        """Return calibrated probabilities in the shape of the scores.
+
+        Parameters
+        ----------
+        X : array-like
+            Scores, with as many columns as those of the fit.
+        groups : array-like of shape (n,) or None, default=None
+            Group of each row, if ``fit`` was given groups.
+
+        Returns
+        -------
+        ndarray of the shape of the scores
+            One column: the probability of ``classes_[1]``; otherwise one column per class.
+
+        Raises
+        ------
+        ValueError
+            If ``X`` or ``groups`` do not suit; see :meth:`fit`.
+        """
+        proba = self._calibrated(X, groups)
+        if self.n_features_in_ - (self.group_column is not None) == 1:
+            return proba if len(np.shape(X)) == 1 else proba[:, np.newaxis]
+        return both_classes(proba)
+
+    def predict_proba(self, X: ArrayLike, groups: ArrayLike | None = None) -> Array:
+        """Return the calibrated probabilities of all classes.
+
+        Parameters
+        ----------
+        X : array-like
+            Scores, with as many columns as those of the fit.
+        groups : array-like of shape (n,) or None, default=None
+            Group of each row, if ``fit`` was given groups.
+
+        Returns
+        -------
+        ndarray of shape (n, n_classes)
+            Probabilities, in the order of ``classes_``.
+
+        Raises
+        ------
+        ValueError
+            If ``X`` or ``groups`` do not suit; see :meth:`fit`.
+        """
+        return both_classes(self._calibrated(X, groups))
+
+    def predict(self, X: ArrayLike, groups: ArrayLike | None = None) -> NDArray[Any]:
+        """Return the most probable label.
+
+        Parameters
+        ----------
+        X : array-like
+            Scores, with as many columns as those of the fit.
+        groups : array-like of shape (n,) or None, default=None
+            Group of each row, if ``fit`` was given groups.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels among ``classes_``.
+        """
+        proba = self.predict_proba(X, groups)
+        labels: NDArray[Any] = self.classes_[proba.argmax(axis=1)]
+        return labels
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
+        """Return the names of the columns of scores.
+
+        Parameters
+        ----------
+        input_features : array-like of str or None, default=None
+            Names of the columns of ``X``; by default those of the fit.
+
+        Returns
+        -------
+        ndarray of str
+            The names, without that of the column of groups.
+        """
+        names: NDArray[Any] = np.asarray(check_feature_names_in(self, input_features), dtype=object)
+        return names if self.group_column is None else np.delete(names, self._group_position(names))
+
+    def __sklearn_tags__(self) -> Tags:
+        """Declare several classes if the calibrator takes them."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = get_tags(self._resolve_calibrator()).classifier_tags.multi_class
+        return tags
+
+    def _check_parameters(self) -> None:
+        check_calibrator(self._resolve_calibrator())
+        check_integer(self.min_group_size, "min_group_size")
+        if self.group_column is not None and not isinstance(self.group_column, str):
+            check_integer(self.group_column, "group_column", minimum=0)
+
+    def _resolve_calibrator(self) -> Any:
+        return PlattCalibrator() if self.calibrator is None else self.calibrator
+
+    def _score_kind(self) -> str:
+        return scores_wanted(self._resolve_calibrator())
+
+    def _check_classes(self, classes: NDArray[Any], scores: Array) -> None:
+        calibrator = self._resolve_calibrator()
+        if isinstance(calibrator, BaseCalibrator):
+            calibrator._check_classes(classes, scores)
+        else:
+            super()._check_classes(classes, scores)
+
+    def _check_scores(self, X: Any, y: Any = "no_validation", *, reset: bool) -> Array:
+        if self.group_column is None:
+            return super()._check_scores(X, y, reset=reset)
+        columns = _column_names(X)
+        validate_data(self, X, y, reset=reset, skip_check_array=True, ensure_2d=False)
+        if reset:
+            self.n_features_in_ = len(columns)
+        elif len(columns) != self.n_features_in_:
+            raise ValueError(
+                f"X has {len(columns)} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input: as many columns as X had in fit."
+            )
+        position = self._group_position(columns)
+        others = [k for k in range(len(columns)) if k != position]
+        return check_scores(np.asarray(safe_indexing(_as_table(X), others, axis=1)), kind=self._score_kind())
+
+    def _read_groups(self, X: Any, groups: Any) -> NDArray[Any] | None:
+        """Return the group of each row, or None without groups."""
+        if self.group_column is None:
+            shape = np.shape(X)
+            return None if groups is None else check_groups(groups, shape[0] if shape else 0)
+        if groups is not None:
+            raise ValueError(
+                f"groups and group_column={self.group_column!r} both give the groups. Pass one of them."
+            )
+        position = self._group_position(_column_names(X))
+        column = np.asarray(safe_indexing(_as_table(X), [position], axis=1))[:, 0]
+        return check_groups(column, column.shape[0], f"column {self.group_column!r} of X")
+
+    def _group_position(self, columns: Any) -> int:
+        """Return the position of the column of groups."""
+        names = list(columns)
+        if isinstance(self.group_column, str):
+            if self.group_column not in names:
+                raise ValueError(
+                    f"group_column={self.group_column!r} is no column of X, whose columns are {names[:5]}. "
+                    "Pass a dataframe with this column, or the position of the column."
+                )
+            return names.index(self.group_column)
+        position = int(self.group_column or 0)
+        if position >= len(names):
+            raise ValueError(f"group_column={position} is no column of X, which has {len(names)}, from 0.")
+        return position
+
+    def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
+        self.pooled_calibrator_ = self._fit_clone(scores, codes, weight)
+
+    def _fit_clone(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> Any:
+        metadata = {} if weight is None else {"sample_weight": weight}
+        X = scores[:, np.newaxis] if scores.ndim == 1 else scores
+        return clone(self._resolve_calibrator()).fit(X, codes, **metadata)
+
+    def _calibrated(self, X: Any, groups: Any) -> Array:
+        """Return what the maps of the groups make of their rows, in the shape of the checked scores."""
+        check_is_fitted(self)
+        scores, keys = self._check_scores(X, reset=False), self._read_groups(X, groups)
+        if (keys is not None) != self._grouped:
+            found = "fit was given groups, but none are given now" if self._grouped else "fit had no groups"
+            raise ValueError(f"{found}. Pass groups to fit and to all later calls, or to none.")
+        proba = self._map_scores(scores)
+        for group, rows in [] if keys is None else _members(keys):
+            if group in self.calibrators_:
+                proba[rows] = _apply(self.calibrators_[group], scores[rows])
+        return proba
+
+    def _map_scores(self, scores: Array) -> Array:
+        return _apply(self.pooled_calibrator_, scores)
+
+
+def _apply(calibrator: Any, scores: Array) -> Array:
+    """Return probabilities in the shape of the scores."""
+    if scores.ndim == 1:
+        return event_probability(calibrator, scores).copy()
+    return np.array(calibrator.predict_proba(scores), dtype=np.float64)
+
+
+def _members(keys: NDArray[Any]) -> Iterator[tuple[Any, NDArray[np.intp]]]:
+    """Yield each group with its rows."""
+    groups, index = np.unique(keys, return_inverse=True)
+    order = np.argsort(index, kind="stable")
+    ends = np.cumsum(np.bincount(index))[:-1]
+    yield from zip(groups.tolist(), np.split(order, ends), strict=True)
+
+
+def _as_table(X: Any) -> Any:
+    return X if hasattr(X, "columns") else np.asarray(X)
+
+
+def _column_names(X: Any) -> list[Any]:
+    """Return the names of the columns of a dataframe, or the positions of those of an array."""
+    if hasattr(X, "columns"):
+        return list(X.columns)
+    shape = np.shape(X)
+    if len(shape) != 2:
+        raise ValueError(f"X must have a column of scores and one of groups, got shape {shape}.")
+    return list(range(shape[1]))
