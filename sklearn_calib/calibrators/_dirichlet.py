@@ -23,7 +23,7 @@ class DirichletCalibrator(AffineCalibrator):
     :math:`\ell_i` the log loss of row i, n the total weight and R one of
 
     - "odir", off-diagonal and intercept: :math:`\frac{\lambda}{K (K-1)} \sum_{j \ne k} W_{jk}^2 +
-      \frac{\mu}{K} \sum_k b_k^2`, which leaves the diagonal free;
+      \frac{\mu}{K} \sum_k b_k^2`, which spares the diagonal, but for ``diagonal_penalty``;
     - "l2": :math:`\frac{\lambda}{K^2} \sum_{j, k} W_{jk}^2 + \frac{\mu}{K} \sum_k b_k^2`, which pulls to
       the uniform distribution.
 
@@ -38,6 +38,10 @@ class DirichletCalibrator(AffineCalibrator):
         :math:`\mu \ge 0`. None: equal to :math:`\lambda`.
     regularization : {"odir", "l2"}, default="odir"
         What is penalised.
+    diagonal_penalty : float, default=1.0
+        :math:`\kappa \ge 0`, for "odir" only: adds :math:`\frac{\kappa K}{2 n} \sum_k (W_{kk} - \beta)^2` to
+        R, with :math:`1/\beta` the temperature of :class:`TemperatureCalibrator`. 0 leaves the diagonal free,
+        as [1]_ does; with few rows of each class it then overfits, up to forecasts of 0.
     link : {"logit", "identity"}, default="logit"
         What the scores are. "logit": probabilities, in one, two or K columns; 0 is raised to 2**-53.
         "identity": logits, that is the log-odds of ``classes_[1]`` in one column, or one logit per class in
@@ -69,7 +73,7 @@ class DirichletCalibrator(AffineCalibrator):
 
     See Also
     --------
-    MatrixScalingCalibrator : pulls to temperature scaling.
+    MatrixScalingCalibrator : all of it is pulled to temperature scaling.
 
     Notes
     -----
@@ -105,24 +109,28 @@ class DirichletCalibrator(AffineCalibrator):
         penalty: float | str = "cv",
         intercept_penalty: float | None = None,
         regularization: str = "odir",
+        diagonal_penalty: float = 1.0,
         link: str = "logit",
     ) -> None:
         self.penalty = penalty
         self.intercept_penalty = intercept_penalty
         self.regularization = regularization
+        self.diagonal_penalty = diagonal_penalty
         self.link = link
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_penalty(self.intercept_penalty, "intercept_penalty", None)
         check_option(self.regularization, "regularization", _REGULARIZATIONS)
+        check_penalty(self.diagonal_penalty, "diagonal_penalty")
 
     def _features(self, logits: Array, beta: float, total: float) -> Array:
         features: Array = logits - logsumexp(logits, axis=1, keepdims=True)
         return features
 
     def _centre(self, n_classes: int, beta: float) -> tuple[Array, Array]:
-        return np.zeros((n_classes, n_classes + 1)), beta * np.eye(n_classes, n_classes + 1)
+        temperature = beta * np.eye(n_classes, n_classes + 1)
+        return (np.zeros_like(temperature) if self.regularization == "l2" else temperature), temperature
 
     def _penalties(self, penalty: float, n_classes: int, total: float) -> Array:
         scale = 2.0 * total
@@ -131,7 +139,9 @@ class DirichletCalibrator(AffineCalibrator):
         if self.regularization == "l2":
             every = scale * penalty / n_classes**2
             return matrix_penalties(n_classes, every, every, intercept)
-        return matrix_penalties(n_classes, 0.0, scale * penalty / (n_classes * (n_classes - 1)), intercept)
+        diagonal = n_classes * float(self.diagonal_penalty)
+        off_diagonal = scale * penalty / (n_classes * (n_classes - 1))
+        return matrix_penalties(n_classes, diagonal, off_diagonal, intercept)
 
     def _keep(self, theta: Array, beta: float, total: float) -> None:
         self.coef_ = theta[:, :-1].copy()

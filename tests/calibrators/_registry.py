@@ -121,7 +121,6 @@ CALIBRATORS = [
         "one_vs_rest_platt", partial(OneVsRestCalibrator, PlattCalibrator()), monotone=False, multiclass=True
     ),
     CalibratorCase("vector", VectorScalingCalibrator, monotone=False, multiclass=True),
-    CalibratorCase("vector_cv", partial(VectorScalingCalibrator, "cv"), monotone=False, multiclass=True),
     CalibratorCase("matrix", MatrixScalingCalibrator, monotone=False, multiclass=True),
     CalibratorCase(
         "matrix_identity",
@@ -133,7 +132,6 @@ CALIBRATORS = [
     ),
     CalibratorCase("structured_matrix", StructuredMatrixScalingCalibrator, monotone=False, multiclass=True),
     CalibratorCase("dirichlet", partial(DirichletCalibrator, 0.01), monotone=False, multiclass=True),
-    CalibratorCase("dirichlet_cv", DirichletCalibrator, monotone=False, multiclass=True),
     CalibratorCase(
         "dirichlet_l2",
         partial(DirichletCalibrator, 0.01, regularization="l2"),

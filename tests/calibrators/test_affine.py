@@ -78,6 +78,11 @@ def definition(name, p, y, w):
     elif name == "matrix":
         free, anchor = eye + off, eye
         penalty = lambda v, b: 0.3 * k / 2 * ((v**2 * eye).sum() + b @ b + 5 * (v**2 * off).sum())  # noqa: E731
+    elif name == "odir_diagonal":
+        free, anchor, x = eye + off, beta * eye, np.log(p)
+        penalty = lambda v, b: (  # noqa: E731
+            n * 0.3 * ((v**2 * off).sum() / (k * (k - 1)) + b @ b / k) + 2.0 * k / 2 * (v**2 * eye).sum()
+        )
     elif name == "structured":
         free, anchor = eye + off, eye
         smooth = n / (n + 1) * softmax(x, axis=1) + 1 / ((n + 1) * k)
@@ -112,7 +117,8 @@ MAKERS = {
     "vector": lambda: VectorScalingCalibrator(0.3),
     "matrix": lambda: MatrixScalingCalibrator(0.3, 5.0),
     "structured": lambda: StructuredMatrixScalingCalibrator(0.3),
-    "odir": lambda: DirichletCalibrator(0.3, 0.2),
+    "odir": lambda: DirichletCalibrator(0.3, 0.2, diagonal_penalty=0.0),
+    "odir_diagonal": lambda: DirichletCalibrator(0.3, diagonal_penalty=2.0),
     "l2": lambda: DirichletCalibrator(0.3, 0.2, "l2"),
 }
 
@@ -360,6 +366,30 @@ def test_the_penalty_is_chosen_by_cross_validation(make, data):
     )
 
 
+@pytest.mark.parametrize("make", ALL)
+def test_the_choice_depends_on_nothing_but_the_sample(make, data):
+    p, y, w = data
+    rng = np.random.default_rng(0)
+    expected = make("cv").fit(p, y, w)
+    rows, columns, copies = rng.permutation(120), [2, 0, 1], w.astype(int)
+    for turned, new in (
+        (make("cv").fit(p[rows], y[rows], w[rows]), p),
+        (make("cv").fit(np.repeat(p, copies, axis=0), np.repeat(y, copies)), p),
+        (make("cv").fit(p[:, columns], np.argsort(columns)[y], w), p[:, columns]),
+    ):
+        assert turned.penalty_ == expected.penalty_
+        found = turned.predict_proba(new) if new is p else turned.predict_proba(new)[:, np.argsort(columns)]
+        np.testing.assert_allclose(found, expected.predict_proba(p), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_the_choice_for_two_classes_is_symmetric(make, data):
+    p, y = data[0][:, 0], (data[1] == 0).astype(int)
+    straight, flipped = make("cv").fit(p, y), make("cv").fit(1 - p, 1 - y)
+    assert straight.penalty_ == flipped.penalty_
+    np.testing.assert_allclose(flipped.transform(1 - p), 1 - straight.transform(p), rtol=0, atol=1e-9)
+
+
 def test_the_chosen_penalty_adapts():
     rng = np.random.default_rng(11)
     z = rng.normal(size=(150, 4)) * 2
@@ -414,6 +444,7 @@ def test_says_when_it_did_not_converge(monkeypatch, data):
         (StructuredMatrixScalingCalibrator(np.nan), ValueError, "penalty must be finite"),
         (StructuredMatrixScalingCalibrator(True), TypeError, "penalty must be a number"),
         (DirichletCalibrator(1.0, -2), ValueError, "intercept_penalty must be finite and not negative"),
+        (DirichletCalibrator(diagonal_penalty=-1.0), ValueError, "diagonal_penalty must be finite"),
         (DirichletCalibrator(1.0, None, "l1"), ValueError, "regularization must be one of 'odir', 'l2'"),
     ],
     ids=repr,
@@ -434,5 +465,5 @@ def test_more_structure_pays_on_a_network():
         return log_loss(y[held_out], calibrator.fit(p[fit], y[fit]).predict_proba(p[held_out]))
 
     temperature = loss(TemperatureCalibrator())
-    for make in ALL:
-        assert loss(make()) < temperature - 0.01
+    for calibrator in (*(make() for make in ALL), DirichletCalibrator(diagonal_penalty=0.0)):
+        assert loss(calibrator) < temperature - 0.01
