@@ -303,8 +303,10 @@ class GroupCalibrator(BaseCalibrator):
     def _read_groups(self, X: Any, groups: Any) -> NDArray[Any] | None:
         """Return the group of each row, or None without groups."""
         if self.group_column is None:
+            if groups is None:
+                return None
             shape = np.shape(X)
-            return None if groups is None else check_groups(groups, shape[0] if shape else 0)
+            return check_groups(groups, shape[0] if shape else 0)
         if groups is not None:
             raise ValueError(
                 f"groups and group_column={self.group_column!r} both give the groups. Pass one of them."
