@@ -48,6 +48,9 @@ class OneVsRestCalibrator(BaseCalibrator):
     each single map is monotone only before the division: so there is no certificate, but ``calibrators_``
     have theirs for "class k or not".
 
+    With ``VennAbersCalibrator()`` it is the usual Venn-Abers calibration of several classes: the merged
+    probabilities of each class against the rest, normalised.
+
     References
     ----------
     .. [1] Zadrozny, Elkan (2002). Transforming classifier scores into accurate multiclass probability
