@@ -8,7 +8,8 @@ run in turns, and each turn gives one ratio; the table shows the median time of 
 and its processor time is measured, so that other programs on the machine disturb little.
 
 Where scikit-learn has no such calibrator: beta calibration stands beside a logistic regression on both
-logarithms, which is how it is commonly fitted, and Venn-Abers beside a single isotonic regression; these two
+logarithms, which is how it is commonly fitted; the spline, which searches for its penalty, beside a logistic
+regression on as many splines at a single one; and Venn-Abers beside a single isotonic regression, where both
 also predict as many rows.
 
     --sizes 1e3 1e5 1e6
@@ -31,11 +32,14 @@ import sklearn.calibration
 from scipy.special import expit
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import SplineTransformer
 
 from sklearn_calib.calibrators import (
     BetaCalibrator,
     IsotonicCalibrator,
     PlattCalibrator,
+    SplineCalibrator,
     TemperatureCalibrator,
     VennAbersCalibrator,
 )
@@ -73,6 +77,18 @@ def tasks(n: int) -> dict[str, tuple[Task, Task]]:
         "beta": (
             lambda: BetaCalibrator().fit(proba, y),
             lambda: LogisticRegression(C=1e12).fit(np.column_stack([np.log(proba), -np.log1p(-proba)]), y),
+        ),
+        "spline": (
+            lambda: SplineCalibrator().fit(proba, y),
+            lambda: make_pipeline(SplineTransformer(16, knots="quantile"), LogisticRegression()).fit(
+                score[:, None], y
+            ),
+        ),
+        "spline, monotone": (
+            lambda: SplineCalibrator(monotone=True).fit(proba, y),
+            lambda: make_pipeline(SplineTransformer(16, knots="quantile"), LogisticRegression()).fit(
+                score[:, None], y
+            ),
         ),
         "Venn-Abers, with prediction": (
             lambda: VennAbersCalibrator().fit(score, y).predict_interval(fresh),
