@@ -1,4 +1,7 @@
-"""Vector, matrix, structured matrix and Dirichlet calibration against their plain definitions."""
+"""Vector, matrix, structured matrix and Dirichlet calibration against their plain definitions.
+
+Long because the four share the definitions, the plain cross-validation and every property.
+"""
 
 import math
 
