@@ -8,6 +8,8 @@ rate that does so by more than three standard errors is marked with *, and measu
 which then count; only tests that their documentation calls asymptotic or approximate may exceed again. All
 tests see the same samples.
 
+Long because the tests, the laws and both tables belong to one study.
+
     --sizes 50 200 1000 10000   numbers of observations ("level" only; "power" has n = 1000)
     --repetitions 1000          samples for each table; a quarter of them for n = 10000
     --only WORD ...             tests whose name contains one of the words

@@ -1,4 +1,7 @@
-"""Comparison of any number of models on the same rows."""
+"""Comparison of any number of models on the same rows.
+
+Long because the three results are documented with the function that returns them.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""The null distribution of a test of calibration with what was observed."""
+"""The null distribution of a test of calibration with what was observed.
+
+Long because the two kinds of picture share one display, and its ways in are documented each.
+"""
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 

@@ -1,4 +1,7 @@
-"""Paired tests: enumeration of all swaps, closed cases, level, weights, symmetry; the table of models."""
+"""Paired tests: enumeration of all swaps, closed cases, level, weights, symmetry; the table of models.
+
+Long because the table is tested on the models of the pairs.
+"""
 
 import itertools
 from functools import partial

@@ -1,4 +1,7 @@
-"""Kernel tests: definition by double loop, moments by enumeration, exactness, level, power."""
+"""Kernel tests: definition by double loop, moments by enumeration, exactness, level, power.
+
+Long because all estimators and null laws are compared with the same plain ones.
+"""
 
 import itertools
 

@@ -1,4 +1,7 @@
-"""TestDisplay: what is dark is what the p-value counts, and nothing of the caller's is touched."""
+"""TestDisplay: what is dark is what the p-value counts, and nothing of the caller's is touched.
+
+Long because every test of calibration has a picture of its own.
+"""
 
 import builtins
 from dataclasses import replace
