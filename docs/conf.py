@@ -1,5 +1,7 @@
 """Sphinx configuration: the guides are Markdown, the reference comes from the docstrings."""
 
+import re
+
 import sklearn_calib
 
 project = "sklearn_calib"
@@ -21,6 +23,6 @@ def setup(app):
     """Escape the underscore at the end of an attribute in the shape of another: it would read as a link."""
 
     def escape(app, what, name, obj, options, lines):
-        lines[:] = [line.replace("n_features_in_,)", r"n_features_in\_,)") for line in lines]
+        lines[:] = [re.sub(r"(?<=\w)_(?=,?\)| -)", r"\\_", line) for line in lines]
 
     app.connect("autodoc-process-docstring", escape, priority=1)
