@@ -80,11 +80,12 @@ def legend_texts(display):
     "test",
     [
         TCal(n_resamples=199, random_state=0),
+        TCal(combine="max", n_resamples=199, random_state=0),
         TCal(1.0, n_resamples=199, random_state=1),
         CutoffTest(method="monte_carlo", n_resamples=199, random_state=0),
         ConsistencyTest(cutoff_calibration_error, n_resamples=199, random_state=0),
     ],
-    ids=["tcal", "tcal_fixed", "cutoff", "consistency"],
+    ids=["tcal", "tcal_max", "tcal_fixed", "cutoff", "consistency"],
 )
 @pytest.mark.parametrize("power", [1.0, 1.1, 2.0])
 def test_the_dark_bars_are_the_pvalue(forecast, test, power):
@@ -96,8 +97,13 @@ def test_the_dark_bars_are_the_pvalue(forecast, test, power):
     pale, dark = bars(display.null_), bars(display.tail_)
     assert (1 + dark[:, 2].sum()) / 200 == pytest.approx(result.pvalue, rel=1e-12)
     assert pale[:, 2].sum() + dark[:, 2].sum() == 199
-    assert (dark[:, 0] >= result.statistic - 1e-6).all()
-    assert (pale[:, 1] <= result.statistic + 1e-6).all()
+    assert result.tail == (
+        "lower" if test.get_params().get("combine") == "weighted" and len(result.scales) > 1 else "upper"
+    )
+    above, below = (dark, pale) if result.tail == "upper" else (pale, dark)
+    slack = 1e-6 * (1 + result.statistic)
+    assert (above[:, 0] >= result.statistic - slack).all()
+    assert (below[:, 1] <= result.statistic + slack).all()
     # the bars are the histogram of the draws
     for left, right, height in np.concatenate((pale, dark)):
         assert height == np.count_nonzero(
@@ -219,7 +225,7 @@ def test_the_side_of_a_law(tail, observed):
 
 
 def test_scales_are_drawn_as_they_are(forecast):
-    result = TCal(n_resamples=199, random_state=0).test(forecast[0], forecast[1] ** 1.5)
+    result = TCal(combine="max", n_resamples=199, random_state=0).test(forecast[0], forecast[1] ** 1.5)
     display = TestDisplay.from_result(result, kind="scales")
     assert display.kind_ == "scales"
     x, z = display.observed_.get_data()
@@ -242,7 +248,7 @@ def test_scales_are_drawn_as_they_are(forecast):
 @pytest.mark.parametrize("level", [0.01, 0.05, 0.2])
 @pytest.mark.parametrize("smoothness", ["adaptive", 1.0])
 def test_the_critical_value_parts_what_rejects(forecast, level, smoothness):
-    test = TCal(smoothness, n_resamples=199, random_state=0)
+    test = TCal(smoothness, combine="max", n_resamples=199, random_state=0)
     for power in (1.0, 1.15, 1.5):
         result = test.test(forecast[0], forecast[1] ** power)
         display = TestDisplay.from_result(result, kind="scales", level=level)
@@ -254,8 +260,8 @@ def test_the_critical_value_parts_what_rejects(forecast, level, smoothness):
 
 def test_a_normal_critical_value_without_draws_of_the_largest(forecast):
     for test, level, expected in [
-        (TCal(method="asymptotic"), 0.05, 1.6449),
-        (TCal(n_resamples=19, random_state=0), 0.01, 2.3263),
+        (TCal(method="asymptotic", combine="max"), 0.05, 1.6449),
+        (TCal(combine="max", n_resamples=19, random_state=0), 0.01, 2.3263),
     ]:
         display = TestDisplay.from_predictions(test, *forecast, kind="scales", level=level)
         assert display.critical_.get_ydata()[0] == pytest.approx(expected, abs=1e-4)
@@ -265,6 +271,7 @@ def test_a_normal_critical_value_without_draws_of_the_largest(forecast):
 @pytest.mark.parametrize(
     "test",
     [
+        TCal(n_resamples=399, random_state=0),
         TCal(combine="bonferroni", n_resamples=399, random_state=0),
         TCal(combine="min-p", n_resamples=399, random_state=0),
         TCal(method="asymptotic", combine="min-p"),
@@ -273,7 +280,16 @@ def test_a_normal_critical_value_without_draws_of_the_largest(forecast):
         TCal(statistic="biased", n_resamples=399, random_state=0),
         TCal(tolerance=0.05, n_resamples=399, random_state=0),
     ],
-    ids=["bonferroni", "min_p", "asymptotic_min_p", "theory", "asymptotic_fixed", "biased", "tolerance"],
+    ids=[
+        "weighted",
+        "bonferroni",
+        "min_p",
+        "asymptotic_min_p",
+        "theory",
+        "asymptotic_fixed",
+        "biased",
+        "tolerance",
+    ],
 )
 def test_pvalues_where_z_is_not_what_is_compared(forecast, test):
     for power in (1.0, 1.15, 8.0):
