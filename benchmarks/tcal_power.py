@@ -23,6 +23,8 @@ level of a test of a normal mean. After the tables: differences by curve, and th
 Bonferroni's correction on the same samples; these alternatives lie in few, fine scales, which suits minima
 of p-values better than the largest standardised statistic ("max").
 
+Long because the simulation, the published numbers, the tables and the figure belong to one study.
+
     --repetitions 400          samples for each point
     --only WORD                curves whose name contains it; the others are taken from the CSV
     --draws                    also the Monte Carlo p-values of what is asymptotic, at a part of the points
