@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from scipy import special
+from tcal_power import perturb
 
 from sklearn_calib.inference import (
     BinomialTest,
@@ -75,16 +76,6 @@ def wave(k: int, p: np.ndarray) -> np.ndarray:
     return p + 0.15 * np.sin(2.0 * np.pi * k * (p - 0.2) / 0.6)
 
 
-def bumps(p: np.ndarray) -> np.ndarray:
-    """Return eq. (10) of Lee et al. (2023) with s = .6, rho = 100, m = 40: signs alternate."""
-    place = 80.0 * (p - 0.25)
-    inside = (p >= 0.25) & (p <= 0.75)
-    x = np.where(inside, place - np.floor(place), 0.5)
-    with np.errstate(divide="ignore"):
-        zeta = np.exp(-1.0 / np.maximum(x * (1.0 - x), 1e-300))
-    return p + np.where(inside, 100.0 * 40.0**-0.6 * zeta * (-1.0) ** np.floor(place), 0.0)
-
-
 def _logistic(a: float, b: float, p: np.ndarray) -> np.ndarray:
     return special.expit(a + b * special.logit(p))
 
@@ -97,7 +88,7 @@ ALTERNATIVES: dict[str, tuple[Law, Callable[[np.ndarray], np.ndarray]]] = {
     "wave, 1 period": (_middle, partial(wave, 1)),
     "wave, 4 periods": (_middle, partial(wave, 4)),
     "wave, 8 periods": (_middle, partial(wave, 8)),
-    "T-Cal bumps": (NULLS["uniform"], bumps),
+    "T-Cal bumps": (NULLS["uniform"], lambda p: perturb(p, 0.6, 100.0, 40)),
     "bump on [.4, .5]": (NULLS["uniform"], lambda p: p + 0.25 * ((p > 0.4) & (p < 0.5))),
     "slope .75": (NULLS["uniform"], partial(_logistic, 0.0, 0.75)),
     "slope 1.4": (NULLS["uniform"], partial(_logistic, 0.0, 1.4)),

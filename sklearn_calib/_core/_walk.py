@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes, packed_sort
 
-__all__ = ["WalkExtremes", "residual_walk", "walk_extremes", "walk_range"]
+__all__ = ["WalkExtremes", "residual_walk", "walk_extremes", "walk_range", "walk_ranges"]
 
 Array = NDArray[np.float64]
 
@@ -78,3 +78,10 @@ def walk_range(y: NDArray[np.int64], p: Array) -> float:
         if seen.shape[0]:
             high, low = max(high, int(seen.max())), min(low, int(seen.min()))
     return float(high - low) / float(1 << bits)
+
+
+def walk_ranges(steps: Array) -> Array:
+    """Return the range of each walk, its start at 0 included; ``steps`` (groups, r) become the walks."""
+    walks = np.cumsum(steps, axis=0, out=steps)
+    out: Array = np.maximum(walks.max(axis=0), 0.0) - np.minimum(walks.min(axis=0), 0.0)
+    return out

@@ -19,6 +19,7 @@ from sklearn_calib._core._smoothing import (
     node_count,
     smooth_at_nodes,
 )
+from sklearn_calib._core._walk import walk_ranges
 from sklearn_calib.metrics import (
     cutoff_calibration_error,
     decision_risk_gap,
@@ -115,11 +116,7 @@ def _residual(prob: Array, count: Array, positives: Array) -> Array:
 
 def _cutoff(prob: Array) -> Evaluate:
     def kernel(count: Array, positives: Array) -> Array:
-        walk = _residual(prob, count, positives)
-        np.cumsum(walk, axis=0, out=walk)
-        # the walk starts at 0
-        reach = np.maximum(walk.max(axis=0), 0.0) - np.minimum(walk.min(axis=0), 0.0)
-        return np.asarray(reach / count.sum(axis=0))
+        return np.asarray(walk_ranges(_residual(prob, count, positives)) / count.sum(axis=0))
 
     return kernel
 

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_calib._core._grouping import GroupedOutcomes
+from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._null import draw_positives
+from sklearn_calib._core._walk import residual_walk, walk_ranges
 from sklearn_calib._validation import (
     BinarySample,
     check_generator,
@@ -22,7 +23,7 @@ from sklearn_calib.inference._cox import CoxTest
 from sklearn_calib.inference._cutoff_test import CutoffTest
 from sklearn_calib.inference._spiegelhalter import SpiegelhalterTest
 from sklearn_calib.inference._tcal import TCal
-from sklearn_calib.inference._tcal_asymptotic import tail_probability
+from sklearn_calib.inference._tcal_decision import tails_over_shares
 from sklearn_calib.inference._tcal_draws import (
     Draws,
     LabelStatistics,
@@ -30,7 +31,7 @@ from sklearn_calib.inference._tcal_draws import (
     combine_draws,
     null_deviation,
 )
-from sklearn_calib.inference._tcal_scales import BinaryScales, scale_shares
+from sklearn_calib.inference._tcal_scales import BinaryScales, usable_scales
 
 __all__ = ["CombinedTest", "TestComponent"]
 
@@ -161,33 +162,33 @@ class CombinedTest(CalibrationTest):
             check_generator(self.random_state)
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
-        # groups of ties, in sorted order
-        scales = BinaryScales(sample, None, ties=True)
         names = list(self.components)
         shares = self._shares()
         if self.method == "monte_carlo":
-            parts = [_COMPONENTS[name](scales) for name in names]
-            draws = self._draw(scales.grouped, parts)
+            # groups of ties, in sorted order
+            scales = BinaryScales(sample, None, ties=True)
+            grouped = scales.grouped
+            draws = self._draw(grouped, [_COMPONENTS[name](scales) for name in names])
             statistic, pvalue, null, own = combine_draws(draws, "min-p", shares)
             observed, method = draws.observed, f"{self.n_resamples} label draws"
             # a smallest p-value over its share is a Bonferroni p-value
             null = None if null is None else np.minimum(null, 1.0)
         else:
+            grouped = group_outcomes(sample.y, sample.p, sample.w)
             results = [_TESTS[name]._test_sample(sample) for name in names]
             observed = np.array([result.statistic for result in results])
             own = np.array([result.pvalue for result in results])
             statistic, null, method = float((own / shares).min()), None, "asymptotic, Bonferroni"
             pvalue = min(1.0, statistic)
         decided = names[int((own / shares).argmin())]
-        walk = CutoffTest("asymptotic")._test_sample(sample)
         return CalibrationTestResult(
             test="combined test",
             null_hypothesis="P(Y = 1 | p) = p",
             statistic=min(1.0, statistic),
             pvalue=pvalue,
-            estimate=walk.estimate,
+            estimate=float(np.ptp(residual_walk(grouped)) / grouped.total),
             method=f"{method}, smallest of {len(names)}",
-            n_samples=int(scales.n),
+            n_samples=int(grouped.total),
             scales=tuple(
                 TestComponent(name, float(value), float(p))
                 for name, value, p in zip(names, observed, own, strict=True)
@@ -226,18 +227,18 @@ Statistic = Callable[[Array], Array]
 
 def _tcal(scales: BinaryScales) -> Statistic:
     moments, grouped = scales.moments, scales.grouped
-    usable = int(np.append((moments.variance > 0.0) & (moments.rows > 0.0), False).argmin())
+    usable = usable_scales(moments)
     if usable == 0:
         return lambda positives: np.zeros(positives.shape[1])
     bins = NestedBins.dyadic(grouped, usable)
     deviation = null_deviation(grouped, bins, moments.variance[:usable])
     statistics = LabelStatistics(grouped, bins)
     skewness = moments.third_cumulant[:usable] / moments.variance[:usable] ** 1.5
-    shares = scale_shares(scales.n_bins.shape[0])[:usable]
+    n_scales = scales.n_bins.shape[0]
 
     def evidence(positives: Array) -> Array:
-        tails = tail_probability(statistics(positives, grouped.prob) / deviation, skewness)
-        out: Array = -np.log((tails / shares).min(axis=1))
+        z = statistics(positives, grouped.prob) / deviation
+        out: Array = -np.log(tails_over_shares(z, skewness, n_scales).min(axis=1))
         return out
 
     return evidence
@@ -248,8 +249,7 @@ def _cutoff(scales: BinaryScales) -> Statistic:
     deviation = np.sqrt(_variance(scales.grouped).sum())
 
     def statistic(positives: Array) -> Array:
-        walk = np.cumsum(positives - expected, axis=0)
-        reach: Array = np.maximum(walk.max(axis=0), 0.0) - np.minimum(walk.min(axis=0), 0.0)
+        reach = walk_ranges(positives - expected)
         return reach / deviation if deviation > 0.0 else np.zeros_like(reach)
 
     return statistic

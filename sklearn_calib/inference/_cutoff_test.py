@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._null import draw_positives, monte_carlo_pvalue
-from sklearn_calib._core._walk import residual_walk, walk_extremes
+from sklearn_calib._core._walk import residual_walk, walk_extremes, walk_ranges
 from sklearn_calib._validation import BinarySample, check_generator, check_integer, check_option
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._tails import brownian_range_sf
@@ -151,13 +151,8 @@ class CutoffTest(CalibrationTest):
         """Return the range of the walk of each redrawn sample."""
         prob = grouped.prob[:, np.newaxis]
         expected = grouped.weight[:, np.newaxis] * prob
-        ranges = []
-        for positives in draw_positives(grouped, self.n_resamples, check_generator(self.random_state)):
-            walk = np.subtract(positives, expected)
-            np.cumsum(walk, axis=0, out=walk)
-            # the walk starts at 0
-            ranges.append(np.maximum(walk.max(axis=0), 0.0) - np.minimum(walk.min(axis=0), 0.0))
-        return np.concatenate(ranges)
+        draws = draw_positives(grouped, self.n_resamples, check_generator(self.random_state))
+        return np.concatenate([walk_ranges(positives - expected) for positives in draws])
 
 
 def _effective_size(variance: Array) -> float:

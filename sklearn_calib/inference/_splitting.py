@@ -1,6 +1,6 @@
 """Test of calibration by sample splitting: real labels of one half against labels drawn for the other."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._tails import chi2_sf
 from sklearn_calib.inference._tcal_classes import nested_alcoves
 from sklearn_calib.inference._tcal_draws import Draws, combine_draws
-from sklearn_calib.inference._tcal_scales import check_rows, finest_level, number_of_bins
+from sklearn_calib.inference._tcal_scales import finest_level, number_of_bins, written_out
 
 __all__ = ["SampleSplittingTest", "SplitClass"]
 
@@ -174,10 +174,7 @@ class SampleSplittingTest(CalibrationTest):
     def _split(
         self, y: NDArray[np.int64], p: Array, w: Array | None, null_hypothesis: str
     ) -> CalibrationTestResult:
-        if w is not None:
-            check_rows(float(w.sum()))
-            times = w.astype(np.int64)
-            y, p = np.repeat(y, times), np.repeat(p, times, axis=0)
+        y, p = written_out(y, p, w)
         order = np.lexsort((y, *p.T[::-1]))
         y, p = y[order], p[order]
         n, n_classes = p.shape
@@ -286,21 +283,9 @@ def _pearson(pool: Array, n1: int, n_bins: Array, nothing: SplitClass) -> SplitC
         x2 += alone * (1.0 - share) / share + (n_alone - alone) * share / (1.0 - share)
         tests.append((chi2_sf(x2, n_occupied - 1) if n_occupied > 1 else 1.0, x2, int(m)))
     pvalue, x2, n_chosen = min(tests)
-    return SplitClass(
-        nothing.label,
-        nothing.half,
-        nothing.n_observed,
-        nothing.n_drawn,
-        n_chosen,
-        x2,
-        min(1.0, len(tests) * pvalue),
-    )
+    return replace(nothing, n_bins=n_chosen, statistic=x2, pvalue=min(1.0, len(tests) * pvalue))
 
 
 def _in_order(test: SplitClass, n_classes: int) -> SplitClass:
     """Return the test of a class under its usual index: of two classes the columns were exchanged."""
-    if n_classes > 2:
-        return test
-    return SplitClass(
-        1 - test.label, test.half, test.n_observed, test.n_drawn, test.n_bins, test.statistic, test.pvalue
-    )
+    return test if n_classes > 2 else replace(test, label=1 - test.label)

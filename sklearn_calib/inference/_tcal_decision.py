@@ -15,9 +15,9 @@ from sklearn_calib.inference._tcal_asymptotic import (
     tail_probability,
 )
 from sklearn_calib.inference._tcal_draws import Draws, combine_draws
-from sklearn_calib.inference._tcal_scales import Scales, scale_shares
+from sklearn_calib.inference._tcal_scales import Scales, scale_shares, usable_scales
 
-__all__ = ["DECIDE", "Decision", "Options", "weighted_tails"]
+__all__ = ["DECIDE", "Decision", "Options", "tails_over_shares"]
 
 Array = NDArray[np.float64]
 
@@ -83,8 +83,7 @@ def _displacement(scales: Scales, tolerance: float) -> tuple[float, float]:
 def _monte_carlo(scales: Scales, options: Options) -> Decision:
     moments = scales.moments
     method = f"{options.n_resamples} {'label' if options.resample == 'labels' else 'sample'} draws"
-    # a level shares its pairs with all coarser ones, so that those with information come first
-    usable = int(np.append((moments.variance > 0.0) & (moments.rows > 0.0), False).argmin())
+    usable = usable_scales(moments)
     if usable == 0:
         return _undecided(scales, options, method, _NOTHING_SHARED)
     generator = options.generator()
@@ -142,8 +141,13 @@ def weighted_tails(draws: Draws, scales: Scales, options: Options) -> tuple[Arra
     else:
         centred = z - z.mean(axis=0)
         skewness = (centred**3).mean(axis=0) / np.maximum((centred**2).mean(axis=0), 1e-300) ** 1.5
-    ratio = tail_probability(z, skewness) / scale_shares(scales.n_bins.shape[0])[:usable]
+    ratio = tails_over_shares(z, skewness, scales.n_bins.shape[0])
     return ratio.min(axis=1), ratio.argmin(axis=1)
+
+
+def tails_over_shares(z: Array, skewness: Array, n_scales: int) -> Array:
+    """Return the tail probability of each z, of the first of ``n_scales`` scales, over its share."""
+    return tail_probability(z, skewness) / scale_shares(n_scales)[: z.shape[-1]]
 
 
 def _asymptotic(scales: Scales, options: Options) -> Decision:

@@ -35,6 +35,8 @@ __all__ = [
     "number_of_bins",
     "relaxed_law",
     "scale_shares",
+    "usable_scales",
+    "written_out",
 ]
 
 Array = NDArray[np.float64]
@@ -67,6 +69,11 @@ def scale_shares(n_scales: int) -> Array:
     return 0.5 / n_scales + 0.5 * decreasing / decreasing.sum()
 
 
+def usable_scales(moments: NullMoments) -> int:
+    """Return the number of scales with information; a scale shares its pairs with all coarser ones."""
+    return int(np.append((moments.variance > 0.0) & (moments.rows > 0.0), False).argmin())
+
+
 def relaxed_law(p: Array, tolerance: float) -> Array:
     """Return label probabilities at distance ``tolerance`` from ``p`` towards the greatest uncertainty.
 
@@ -86,8 +93,7 @@ class Scales(Protocol):
     """What a T-Cal test asks of its scales.
 
     ``n_bins`` is m of each scale, coarse to fine, and ``n_cells`` the number of its bins or cells;
-    ``moments`` belong to the debiased statistic. ``unit`` is the square of the norm in which calibration
-    errors are measured, in that of one probability: 1 for two classes.
+    ``moments`` belong to the debiased statistic.
     """
 
     n: float
@@ -173,7 +179,7 @@ class BinaryScales:
         if resample == "pairs":
             return draw_pairs(grouped, bins, n_resamples, generator)
         law = relaxed_law(grouped.prob, tolerance) if tolerance else None
-        variance = self.null_variance(usable, tolerance)
+        variance = self.moments.variance[:usable] if law is None else null_variance(grouped, bins, law)
         return draw_labels(grouped, bins, variance, n_resamples, generator, law)
 
 
@@ -181,11 +187,7 @@ class ClassScales:
     """Equal-volume cells of the simplex: m^(K - 1) of them, m = 2, 4, ... if ``smoothness`` is None."""
 
     def __init__(self, sample: ClassSample, smoothness: float | None) -> None:
-        self.y, self.p = sample.y, sample.p
-        if sample.w is not None:
-            check_rows(float(sample.w.sum()))
-            times = sample.w.astype(np.int64)
-            self.y, self.p = np.repeat(self.y, times), np.repeat(self.p, times, axis=0)
+        self.y, self.p = written_out(sample.y, sample.p, sample.w)
         self.n = float(self.y.shape[0])
         self.n_classes = self.p.shape[1]
         if smoothness is None:
@@ -222,6 +224,15 @@ class ClassScales:
         law = relaxed_law(self.p, tolerance) if tolerance else self.p
         variance = self.null_variance(usable, tolerance)
         return draw_class_labels(cells, self.y, self.p, law, variance, n_resamples, generator)
+
+
+def written_out(y: NDArray[np.int64], p: Array, w: Array | None) -> tuple[NDArray[np.int64], Array]:
+    """Return labels and predictions with each row repeated as often as its weight says."""
+    if w is None:
+        return y, p
+    check_rows(float(w.sum()))
+    times = w.astype(np.int64)
+    return np.repeat(y, times), np.repeat(p, times, axis=0)
 
 
 def check_rows(n: float) -> None:
