@@ -178,7 +178,8 @@ def confidence_interval(
         check_frequency_weights(sample.w)
     grouped = group_outcomes(sample.y, sample.p, sample.w)
     metric = _of_fixed_size(metric, grouped.total)
-    redrawn = Redrawn(metric, grouped, weighted=False)
+    # weights spare a metric that knows them the repetition of rows
+    redrawn = Redrawn(metric, grouped, weighted=sample.w is not None and _of_weights(metric) is metric)
     alpha = 1.0 - confidence
     if method == "percentile":
         samples = draw_rows(grouped, n_resamples, rng)

@@ -1,0 +1,13 @@
+"""Calibration reports: everything about one set of predictions, in words, numbers and pictures."""
+
+from sklearn_calib.report._lines import ReportMetric, ReportPart, ReportRegion, ReportTest
+from sklearn_calib.report._report import CalibrationReport, calibration_report
+
+__all__ = [
+    "CalibrationReport",
+    "ReportMetric",
+    "ReportPart",
+    "ReportRegion",
+    "ReportTest",
+    "calibration_report",
+]

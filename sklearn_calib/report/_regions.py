@@ -1,0 +1,99 @@
+"""Stretches of predictions that are off by more than chance explains."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_calib._core._grouping import GroupedOutcomes
+from sklearn_calib._core._null import draw_positives
+from sklearn_calib.report._lines import ReportRegion
+from sklearn_calib.report._sample import MOST_DISTINCT, cells_of, pooled, variance_of
+
+__all__ = ["find_regions"]
+
+Array = NDArray[np.float64]
+
+# A stretch consists of whole cells of neighbouring predictions.
+_CELLS, _FINER = 64, 32
+_MOST_REGIONS = 6
+# A stretch counts from this variance on: below it a single unexpected event would decide.
+_LEAST_VARIANCE = 3.0
+
+
+def find_regions(
+    grouped: GroupedOutcomes,
+    confidence: float,
+    n_resamples: int,
+    generator: np.random.Generator,
+) -> tuple[ReportRegion, ...]:
+    r"""Return disjoint stretches that are off, in increasing order; all hold together with ``confidence``.
+
+    Candidates are all runs of up to 64 cells of neighbouring predictions. With residual sum S and variance V
+    of a run, and V_0 of all, the statistic is :math:`|S|/\sqrt V - \sqrt{2 \log(e V_0/V)}`, which lets short
+    and long runs compete on equal terms [1]_. Those count that pass the quantile of its maximum over all runs
+    in redrawn outcomes. Of these the one with the largest :math:`|S|` is taken, then the largest that does
+    not overlap, and so on. Within each, the run that counts and is farthest off for each row is named too.
+
+    References
+    ----------
+    .. [1] L. Dümbgen and V. G. Spokoiny (2001). Multiscale testing of qualitative hypotheses. Annals of
+       Statistics 29.
+    """
+    if variance_of(grouped).sum() <= 0.0:
+        return ()
+    cell = np.unique(cells_of(grouped, _CELLS), return_inverse=True)[1]
+    n_cells = int(cell[-1]) + 1
+    small, place = grouped, cell
+    if grouped.prob.shape[0] > MOST_DISTINCT:
+        # each of the cells is parted into finer ones, from whose means outcomes are redrawn
+        fine = np.unique(cells_of(grouped, _FINER * _CELLS), return_inverse=True)[1]
+        small, place = pooled(grouped, fine), cell[np.unique(fine, return_index=True)[1]]
+    first, last = np.triu_indices(n_cells)
+    spread = _over_runs(np.bincount(place, weights=variance_of(small))[:, np.newaxis], first, last)[:, 0]
+    kept = spread >= min(_LEAST_VARIANCE, 0.5 * float(spread.max()))
+    first, last, spread = first[kept], last[kept], spread[kept]
+    scale = np.sqrt(spread)
+    penalty = np.sqrt(2.0 * (1.0 + np.log(spread.max() / spread)))
+    expected = np.bincount(place, weights=small.weight * small.prob)[:, np.newaxis]
+    starts = np.flatnonzero(np.diff(place, prepend=-1))
+    highest = []
+    for positives in draw_positives(small, n_resamples, generator):
+        drawn = np.add.reduceat(positives, starts, axis=0, dtype=np.float64)
+        sums = np.abs(_over_runs(drawn - expected, first, last))
+        highest.append((sums / scale[:, np.newaxis] - penalty[:, np.newaxis]).max(axis=0))
+    limit = float(np.quantile(np.concatenate(highest), confidence, method="weibull"))
+    residual = np.bincount(cell, weights=grouped.residual)[:, np.newaxis]
+    signed = _over_runs(residual, first, last)[:, 0]
+    off = np.abs(signed) / scale - penalty > limit
+    first, last, signed = first[off], last[off], signed[off]
+    rows = _over_runs(np.bincount(cell, weights=grouped.weight)[:, np.newaxis], first, last)[:, 0]
+    free = np.ones(n_cells, dtype=bool)
+    found: list[ReportRegion] = []
+    for run in np.argsort(-np.abs(signed), kind="stable").tolist():
+        part = slice(int(first[run]), int(last[run]) + 1)
+        if len(found) < _MOST_REGIONS and free[part].all():
+            free[part] = False
+            inside = np.flatnonzero((first >= first[run]) & (last <= last[run]) & (signed * signed[run] > 0))
+            worst = inside[np.argmax(np.abs(signed[inside]) / rows[inside])]
+            ends = [
+                (float(grouped.prob[cell >= first[i]][0]), float(grouped.prob[cell <= last[i]][-1]))
+                for i in (run, worst)
+            ]
+            found.append(_region(grouped, *ends, float(signed[worst] / rows[worst])))
+    return tuple(sorted(found, key=lambda region: region.lower))
+
+
+def _over_runs(values: Array, first: NDArray[np.intp], last: NDArray[np.intp]) -> Array:
+    """Return the sums of the rows first, ..., last for each column."""
+    below = np.concatenate((np.zeros((1, values.shape[1])), np.cumsum(values, axis=0)))
+    out: Array = below[last + 1] - below[first]
+    return out
+
+
+def _region(
+    grouped: GroupedOutcomes, ends: tuple[float, float], worst: tuple[float, float], worst_gap: float
+) -> ReportRegion:
+    rows = (grouped.prob >= ends[0]) & (grouped.prob <= ends[1])
+    prob, weight = grouped.prob[rows], grouped.weight[rows]
+    total = float(weight.sum())
+    predicted, observed = float(weight @ prob) / total, float(grouped.positives[rows].sum()) / total
+    return ReportRegion(*ends, predicted, observed, total, *worst, worst_gap)

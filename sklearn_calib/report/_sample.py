@@ -1,0 +1,58 @@
+"""The sample that is resampled: of many distinct predictions, neighbours are averaged."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_calib._core._grouping import GroupedOutcomes
+from sklearn_calib._validation import BinarySample
+
+__all__ = ["MOST_DISTINCT", "cells_of", "condensed", "pooled", "rows_of", "variance_of"]
+
+Array = NDArray[np.float64]
+
+#: With more distinct predictions than this, floors and intervals are those of neighbours averaged.
+MOST_DISTINCT = 4096
+_CELLS = 2048
+
+
+def variance_of(grouped: GroupedOutcomes) -> Array:
+    """Return the variance of the number of events of each group, if the predictions are right."""
+    out: Array = grouped.weight * grouped.prob * (1.0 - grouped.prob)
+    return out
+
+
+def cells_of(grouped: GroupedOutcomes, n_cells: int) -> NDArray[np.intp]:
+    """Return the cell of each group, not decreasing: cells hold like parts of the rows and of the variance.
+
+    Of rows alone, most cells would lie where rare events hardly ever are; of variance alone, none would lie
+    among predictions of nearly 0 and 1. Some cells can be empty.
+    """
+    share = grouped.weight / grouped.total
+    variance = variance_of(grouped)
+    if variance.sum() > 0.0:
+        share = 0.5 * (share + variance / variance.sum())
+    middle = np.cumsum(share) - 0.5 * share
+    return np.clip((middle * n_cells).astype(np.intp), 0, n_cells - 1)
+
+
+def pooled(grouped: GroupedOutcomes, cell: NDArray[np.intp]) -> GroupedOutcomes:
+    """Return one group for each cell that is not empty: its rows, its events, and its mean prediction."""
+    cell = np.unique(cell, return_inverse=True)[1]
+    weight = np.bincount(cell, weights=grouped.weight)
+    expected = np.bincount(cell, weights=grouped.weight * grouped.prob)
+    return GroupedOutcomes(
+        np.clip(expected / weight, 0.0, 1.0), weight, np.bincount(cell, weights=grouped.positives)
+    )
+
+
+def condensed(grouped: GroupedOutcomes, most: int = MOST_DISTINCT, n_cells: int = _CELLS) -> GroupedOutcomes:
+    """Return the sample itself, or, if it has more than ``most`` distinct predictions, cells of neighbours."""
+    return grouped if grouped.prob.shape[0] <= most else pooled(grouped, cells_of(grouped, n_cells))
+
+
+def rows_of(grouped: GroupedOutcomes) -> BinarySample:
+    """Return the sample as two weighted rows, events and others, for each distinct prediction."""
+    outcome = np.repeat(np.array([1, 0]), grouped.prob.shape[0])
+    weight = np.concatenate((grouped.positives, grouped.weight - grouped.positives))
+    used = weight > 0
+    return BinarySample(outcome[used], np.tile(grouped.prob, 2)[used], weight[used])

@@ -1,0 +1,406 @@
+"""What a report says in words: verdict, findings, warnings, advice."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from sklearn_calib.report._lines import ReportPart, ReportRegion
+
+if TYPE_CHECKING:
+    from sklearn_calib.report._report import CalibrationReport
+
+__all__ = [
+    "Verdict",
+    "advice",
+    "findings",
+    "floor_words",
+    "multiple_testing",
+    "number",
+    "part_words",
+    "probability",
+    "pvalue_words",
+    "region_words",
+    "rows_words",
+    "verdict",
+]
+
+# Errors whose upper bound lies below these are called small, and very small.
+_SMALL, _TINY = 0.05, 0.01
+# Below this, frequencies are compared by their ratio.
+_RARE = 0.02
+# Fewer events (or non-events, if these are fewer) than these allow next to nothing, and only few parameters.
+_VERY_FEW, _FEW, _MANY = 10, 100, 1000
+_FEW_ROWS = 200
+
+
+class Verdict(NamedTuple):
+    """The result of a report: its tone, one sentence, and the numbers behind it."""
+
+    level: str  # "off", "slight", "fine" or "open"
+    title: str
+    detail: str
+
+
+def probability(value: float) -> str:
+    """Return a probability: 0.71, or with more digits where it is close to 0 or 1: 0.041, 0.0012, 0.9988."""
+    if value in (0.0, 1.0):
+        return f"{value:g}"
+    if value < 0.5:
+        digits = 1 - int(np.floor(np.log10(max(value, 1e-9)) + 0.02))
+    else:
+        digits = -int(np.floor(np.log10(max(1.0 - value, 1e-9))))
+    return f"{value:.{max(2, digits)}f}"
+
+
+def number(value: float) -> str:
+    """Return a measure with four digits after the point, in full where it is large, a dash where unknown."""
+    if np.isnan(value):
+        return "-"
+    if np.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    if 1e-9 < abs(value) < 9.5e-4:
+        return f"{value:.2g}"
+    return f"{value:.4f}" if abs(value) < 100 else f"{value:.4g}"
+
+
+def rows_words(value: float, what: str = "row") -> str:
+    """Return a number of things, such as "1,203 rows"."""
+    return f"{value:,.0f} {what}{'' if value == 1 else 's'}"
+
+
+def pvalue_words(value: float) -> str:
+    """Return a p-value as "p = 0.012"; below 0.0001 as "p < 0.0001"."""
+    return f"p {_short_pvalue(value, '= ')}"
+
+
+def _short_pvalue(value: float, equals: str = "") -> str:
+    return "< 0.0001" if 0.0 < value < 1e-4 else f"{equals}{value:.2g}"
+
+
+def _points(gap: float) -> str:
+    size = 100.0 * abs(gap)
+    shown = f"{size:.0f}" if size >= 9.5 else f"{size:.1f}".removesuffix(".0") if size >= 0.095 else f"{size:.1g}"
+    return f"{shown} point{'' if shown == '1' else 's'}"
+
+
+def _span(lower: float, upper: float) -> str:
+    low, high = probability(lower), probability(upper)
+    return f"at {low}" if lower == upper or low == high else f"between {low} and {high}"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _amount(predicted: float, observed: float, verb: str = "promises") -> str:
+    """Return by how much predictions are off: in points, or, of rare things, as a ratio."""
+    if max(predicted, observed) < _RARE and predicted > 0.0:
+        if observed == 0.0:
+            return f"{verb} events that never come"
+        return f"events are {observed / predicted:.2g} times as frequent as promised"
+    if min(predicted, observed) > 1.0 - _RARE and predicted < 1.0:
+        return f"non-events are {(1.0 - observed) / (1.0 - predicted):.2g} times as frequent as promised"
+    return f"{verb} {_points(observed - predicted)} too {'little' if observed > predicted else 'much'}"
+
+
+def region_words(region: ReportRegion, who: str = "it") -> str:
+    """Return a stretch of predictions as a sentence, with signs and sizes."""
+    off = _amount(region.predicted, region.observed)
+    if off.startswith("promises"):
+        off = f"{who} {off}"
+    text = (
+        f"{_capital(_span(region.lower, region.upper))} {off}: {probability(region.predicted)} predicted, "
+        f"{probability(region.observed)} observed, {rows_words(region.n_samples)}"
+    )
+    part = (region.worst_lower, region.worst_upper) != (region.lower, region.upper)
+    if part and abs(region.worst_gap) > 1.3 * abs(region.gap) and abs(region.worst_gap) > 0.01:
+        text += (
+            f"; most of all {_span(region.worst_lower, region.worst_upper)}, by {_points(region.worst_gap)}"
+        )
+    return text + "."
+
+
+def part_words(part: ReportPart) -> str:
+    """Return what is off about a class or group, or nothing."""
+    return "" if part.region is None else region_words(part.region)
+
+
+def verdict(report: "CalibrationReport") -> Verdict:
+    """Return the result: is it off beyond chance, and is that much."""
+    error = report.metric("smooth_ece")
+    evidence = f"{_deciding(report)}: {pvalue_words(report.pvalue)}"
+    floor = (
+        f"Smooth ECE {number(error.value)}, {_interval(error.lower, error.upper, report.confidence)}; a perfectly "
+        f"calibrated model with these predictions would show {number(error.chance_mean)} on average and at most "
+        f"{number(error.chance_upper)} in {_share(report.confidence)} of samples like this. {evidence}."
+    )
+    if report.n_impossible and report.miscalibrated:
+        return Verdict(
+            "off",
+            "Not calibrated: outcomes happened that the predictions call impossible.",
+            f"{rows_words(report.n_impossible)} with a prediction of 0 or 1 came out the other way. {floor}",
+        )
+    if report.miscalibrated:
+        base = min(report.observed, 1.0 - report.observed)
+        if error.upper < min(_TINY, 0.1 * base):
+            return Verdict("slight", "Miscalibrated beyond chance, but only slightly.", floor)
+        return Verdict("off", "Not calibrated: the predictions are off by more than chance explains.", floor)
+    if error.upper <= _SMALL:
+        return Verdict(
+            "fine",
+            "No sign of miscalibration, and little room for it.",
+            f"Errors above {number(error.upper)} do not fit these data. {floor}",
+        )
+    return Verdict(
+        "open",
+        "No sign of miscalibration, but there is room for it.",
+        f"A smooth ECE as large as {number(error.upper)} would fit these {rows_words(report.n_samples)} as well. "
+        f"{floor}",
+    )
+
+
+def _share(confidence: float) -> str:
+    return f"{100 * confidence:g} %"
+
+
+def _interval(lower: float, upper: float, confidence: float) -> str:
+    return f"{100 * confidence:g} % interval {number(lower)} to {number(upper)}"
+
+
+def _deciding(report: "CalibrationReport") -> str:
+    if report.kind == "binary":
+        return "Combined test"
+    return "Combined test of the confidence and test of all classes, the smaller p-value doubled"
+
+
+def findings(report: "CalibrationReport") -> tuple[str, ...]:
+    """Return where predictions are off, and in which way; only what is beyond chance."""
+    who = "the model" if report.kind == "confidence" else "it"
+    lines = [region_words(region, who) for region in report.regions]
+    if not lines:
+        lines.append(
+            "No stretch of predictions is off by more than chance explains"
+            + ("; the evidence is spread over them." if report.miscalibrated else ".")
+        )
+    elif not report.miscalibrated:
+        lines.append(
+            "The test that decides does not reject, so take this as a hint: with this many rows it is the "
+            "one place that stands out."
+        )
+    return (*lines, *_kinds(report)) if report.miscalibrated else tuple(lines)
+
+
+def _kinds(report: "CalibrationReport") -> list[str]:
+    """Return shift, slope and what is left, where each is beyond chance."""
+    slope, ratio = report.summary.slope, report.summary.observed_over_expected
+    kinds = []
+    what = "right" if report.kind == "confidence" else "events"
+    if is_shifted(report):
+        many = "too low" if report.observed > report.predicted else "too high"
+        kinds.append(
+            f"Shift: predictions are {many} on the whole; {probability(report.predicted)} predicted, "
+            f"{probability(report.observed)} of the rows are {what} (observed / expected {ratio.value:.2f}, "
+            f"{ratio.lower:.2f} to {ratio.upper:.2f})."
+        )
+    kind = slope_kind(report)
+    around = f"calibration slope {slope.value:.2f}, {slope.lower:.2f} to {slope.upper:.2f}, where 1 is right"
+    if kind == "reversed":
+        kinds.append(f"Reversed: higher predictions go with fewer events; {around}.")
+    elif kind == "over":
+        kinds.append(f"Over-confidence: predictions are too extreme, too close to 0 and 1; {around}.")
+    elif kind == "under":
+        kinds.append(f"Under-confidence: predictions are too timid, too far from 0 and 1; {around}.")
+    if is_bent(report):
+        kinds.append(
+            "Bend or wave: something is left when shift and slope are corrected "
+            f"({pvalue_words(report.residual_pvalue)})."
+        )
+    elif kinds and np.isfinite(report.residual_pvalue):
+        kinds.append(
+            "Nothing speaks for a bend or wave beyond that: corrected for shift and slope the predictions "
+            f"look calibrated ({pvalue_words(report.residual_pvalue)})."
+        )
+    return kinds
+
+
+def is_shifted(report: "CalibrationReport") -> bool:
+    """Tell whether the calibration in the large is off."""
+    intercept = report.summary.intercept
+    if np.isnan(intercept.value):
+        return report.metric("observed_minus_expected").exceeds
+    return not intercept.lower <= 0.0 <= intercept.upper
+
+
+def slope_kind(report: "CalibrationReport") -> str:
+    """Return "over", "under", "reversed" or nothing, by the interval of the slope."""
+    slope = report.summary.slope
+    if np.isnan(slope.value) or slope.lower <= 1.0 <= slope.upper:
+        return ""
+    return "reversed" if slope.upper < 0.0 else "over" if slope.upper < 1.0 else "under"
+
+
+def is_bent(report: "CalibrationReport") -> bool:
+    """Tell whether something is left after shift and slope."""
+    return report.residual_pvalue <= 1.0 - report.confidence
+
+
+def multiple_testing(report: "CalibrationReport") -> str:
+    """Return what the number of tests means."""
+    further = [test for test in report.tests if np.isfinite(test.adjusted)]
+    deciding = len(report.tests) - len(further)
+    first = (
+        "The combined test decides, alone, so that it needs no correction."
+        if deciding == 1
+        else "The first two tests decide together: the smaller p-value counts, doubled."
+    )
+    chance = 1.0 - report.confidence
+    return (
+        f"{first} The other {len(further)} look at the same rows and say in which way the model is off; by chance "
+        f"one of several is at most {chance:.2g} more often than {chance:.0%} of the time. Their last column is "
+        "corrected for that (Holm)."
+    )
+
+
+def floor_words(report: "CalibrationReport") -> str:
+    """Return what a floor is, with the numbers at hand."""
+    error = report.metric("smooth_ece")
+    return (
+        "A calibration error is never 0 on a finite sample. "
+        f"With these {rows_words(report.n_samples)} even perfect predictions would show a smooth ECE of "
+        f"{number(error.chance_mean)} on average: do not read differences between models that are smaller, and "
+        "compare errors of samples of different size only beside their floors. Four times as many rows about "
+        "halve it."
+    )
+
+
+def warnings(report: "CalibrationReport") -> tuple[str, ...]:
+    """Return what these data make doubtful."""
+    lines = []
+    n, events = report.n_samples, report.n_events
+    rarer = min(events, n - events)
+    name = ("right" if report.kind == "confidence" else "events") if events <= n - events else (
+        "wrong" if report.kind == "confidence" else "non-events"
+    )
+    if rarer == 0:
+        lines.append(
+            f"All {rows_words(n)} have the same outcome: slopes are not determined, and little can be said."
+        )
+    elif rarer < _VERY_FEW:
+        lines.append(
+            f"Only {rarer:,.0f} of {rows_words(n)} are {name}: nothing but a gross error could be seen."
+        )
+    elif rarer < _FEW:
+        lines.append(
+            f"Only {rarer:,.0f} of {rows_words(n)} are {name}. Intervals are wide, and curves follow chance; a "
+            "hundred of each outcome, better two hundred, is what a curve needs."
+        )
+    elif n < _FEW_ROWS:
+        lines.append(f"{_capital(rows_words(n))} are few: only large errors can be seen.")
+    if report.n_impossible:
+        lines.append(
+            f"{rows_words(report.n_impossible)} had a prediction of exactly 0 or 1 and the other outcome. Such a "
+            "prediction is refuted by one row, the log loss is infinite, and no number of good predictions "
+            "makes up for it: keep predictions inside (0, 1), for example by IsotonicCalibrator(clip=...)."
+        )
+    elif report.n_certain:
+        lines.append(
+            f"{rows_words(report.n_certain)} have a prediction of exactly 0 or 1. All came true here, but the "
+            "first that does not makes the log loss infinite."
+        )
+    if report.n_distinct == 1:
+        lines.append("All predictions are equal: only their mean can be judged, and they tell no rows apart.")
+    elif report.n_distinct <= 50 and n >= 5 * report.n_distinct:
+        lines.append(
+            f"Only {report.n_distinct} distinct predictions: the binomial test judges each of them, and a smooth "
+            "curve between them means little."
+        )
+    if report.n_distinct > 1 and rarer and _is_uninformative(report):
+        lines.append(
+            "The predictions hardly tell events from non-events: discrimination is no more than chance. A model "
+            "that always promises the base rate is calibrated too, and useless."
+        )
+    return tuple(lines)
+
+
+def _is_uninformative(report: "CalibrationReport") -> bool:
+    slope = report.summary.slope
+    return bool(np.isfinite(slope.value) and slope.lower <= 0.0 <= slope.upper)
+
+
+def advice(report: "CalibrationReport") -> tuple[str, ...]:
+    """Return what to do next: whether to recalibrate, with what, on which rows."""
+    if not report.miscalibrated:
+        lines = [
+            "Leave the predictions as they are: a calibrator would fit noise."
+            if report.metric("smooth_ece").upper <= _SMALL
+            else "Collect more rows before you rely on the probabilities, or recalibrate: what is not seen here "
+            "may still be there."
+        ]
+    elif verdict(report).level == "slight":
+        lines = [
+            "The error is real and small. Recalibrate only if decisions depend on such differences; "
+            f"{_calibrator(report)}"
+        ]
+    elif slope_kind(report) == "reversed":
+        lines = [
+            "Check first that the column of the right class was taken, and pos_label: a model is hardly ever "
+            "this wrong."
+        ]
+    else:
+        lines = [f"Recalibrate. {_capital(_calibrator(report))}", _which_rows(report)]
+    off = [part.name for part in report.groups if part.adjusted <= 1.0 - report.confidence]
+    if off and len(report.groups) > 1:
+        lines.append(
+            f"Groups differ: {_listed(off)} {'is' if len(off) == 1 else 'are'} off by itself (Holm). "
+            "GroupCalibrator fits one map for each group."
+            if len(off) == 1
+            else f"Groups differ: {_listed(off)} are off by themselves (Holm). GroupCalibrator fits one map for "
+            "each group."
+        )
+    lines.append(
+        "Calibration is not accuracy: read the Brier score or log loss beside it, and choose models by those."
+    )
+    return tuple(lines)
+
+
+def _listed(names: list[str]) -> str:
+    shown = names[:5] + ([f"{len(names) - 5} more"] if len(names) > 5 else [])
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _calibrator(report: "CalibrationReport") -> str:
+    """Return which calibrator suits the kind of error and the number of events."""
+    rarer = min(report.n_events, report.n_samples - report.n_events)
+    if report.kind == "confidence":
+        off = sum(part.adjusted <= 1.0 - report.confidence for part in report.classes)
+        if off <= 1 and not is_bent(report):
+            return "one number may do: TemperatureCalibrator()."
+        return (
+            f"{off} of {len(report.classes)} classes are off by themselves: begin with TemperatureCalibrator(), "
+            "and compare StructuredMatrixScalingCalibrator(), which goes on to factors and offsets of the "
+            "classes where the rows allow it."
+        )
+    if rarer < _FEW:
+        return "with so few events take no more than two parameters: PlattCalibrator()."
+    if not is_bent(report):
+        if is_shifted(report) and not slope_kind(report):
+            return (
+                "this is a shift: PlattCalibrator() corrects it; if only the base rate differs from that in "
+                "training, PriorShiftCalibrator(training_prior=...) needs no other parameter."
+            )
+        return "shift and slope are enough: PlattCalibrator(), two parameters on the log-odds."
+    if rarer < _MANY:
+        return "a line is not enough: SplineCalibrator(), which bends as far as the rows allow."
+    return (
+        "a line is not enough, and rows are plenty: IsotonicCalibrator(), or SplineCalibrator() for a smooth map."
+    )
+
+
+def _which_rows(report: "CalibrationReport") -> str:
+    first = "TemperatureCalibrator" if report.kind == "confidence" else "calibrator"
+    name = f"{first}()" if report.kind == "confidence" else first
+    return (
+        "Fit it on rows that the model was not trained on, never on the rows of this report: "
+        f"CalibratedClassifier(model, {name}) does so by cross-validation within the training rows. Then run "
+        "this report again on rows that neither has seen."
+    )
