@@ -1,19 +1,27 @@
-"""Fitting a calibrator beside scikit-learn's own regressors for calibration.
+"""Fitting a calibrator beside scikit-learn's own regressors and, with ``--peers``, beside other packages.
 
     python benchmarks/calibrator_speed.py
+    python benchmarks/calibrator_speed.py --peers --only wanted
 
-Ours groups equal scores, fits, and computes the training error for the certificate; theirs only fits. The two
-run in turns, and each turn gives one ratio; the table shows the median time of ours, the median ratio theirs
-/ ours, and its quartiles. Scores are continuous, the worst case for grouping. Everything runs on one thread,
-and its processor time is measured, so that other programs on the machine disturb little.
+Ours groups equal scores, fits, and computes the training error for the certificate; theirs only fits. In each
+turn ours, theirs and ``np.sort`` of the same scores follow each other, and each turn gives one ratio; the
+table shows the median time of ours, the median of the ratios theirs / ours with their quartiles, and the
+median of ours as a multiple of the sort. Scores are continuous, the worst case for grouping. Everything runs
+on one thread, and its processor time is measured, so that other programs on the machine disturb little.
 
 Where scikit-learn has no such calibrator: beta calibration stands beside a logistic regression on both
 logarithms, which is how it is commonly fitted; the spline, which searches for its penalty, beside a logistic
 regression on as many splines at a single one; and Venn-Abers beside a single isotonic regression, where both
-also predict as many rows.
+also predict as many rows. Dirichlet calibration, of 10 000 softmax outputs for 100 classes whatever the size,
+stands alone. The last column says what is wanted of a row, at a million rows unless it names another number.
 
     --sizes 1e3 1e5 1e6
     --seconds 4          time for each row of the table
+    --softmax FILE       softmax outputs for Dirichlet calibration: an .npz with ``probs`` and ``label``;
+                         simulated ones if it is not given
+    --peers              also time the packages of PEERS that can be imported, and name those that cannot;
+                         they are not installed: run this with a Python that has them
+    --only WORD ...      only rows whose name, peer or wish contains a word; "wanted" for those with a wish
     --smoke              one small size and two turns, to see that everything runs
 """
 
@@ -24,12 +32,15 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", 
     os.environ[_variable] = "1"
 
 import argparse
+import importlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import sklearn.calibration
-from scipy.special import expit
+from scipy.special import expit, softmax
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -37,8 +48,12 @@ from sklearn.preprocessing import SplineTransformer
 
 from sklearn_calib.calibrators import (
     BetaCalibrator,
+    CenteredIsotonicCalibrator,
+    DirichletCalibrator,
+    HistogramBinningCalibrator,
     IsotonicCalibrator,
     PlattCalibrator,
+    ScalingBinningCalibrator,
     SplineCalibrator,
     TemperatureCalibrator,
     VennAbersCalibrator,
@@ -47,68 +62,252 @@ from sklearn_calib.calibrators import (
 Task = Callable[[], object]
 # The class is new in scikit-learn 1.8.
 THEIR_TEMPERATURE = getattr(sklearn.calibration, "_TemperatureScaling", None)
+#: Packages by the name under which they are imported.
+PEERS = {
+    "venn_abers": "venn-abers",
+    "betacal": "betacal",
+    "splinecalib": "splinecalib",
+    "calibration": "uncertainty-calibration",
+    "netcal": "netcal",
+    "probcal": "probcal",
+    "probmetrics": "probmetrics",
+}
 
 
-def tasks(n: int) -> dict[str, tuple[Task, Task]]:
-    """Return, by name, our fit and theirs, on the same rows."""
-    rng = np.random.default_rng(0)
-    score = 2 * rng.standard_normal(n)
-    y = (rng.random(n) < expit(score / 2)).astype(np.int64)
-    proba = expit(score)
-    fresh = 2 * rng.standard_normal(n)
+@dataclass(frozen=True)
+class Row:
+    """Our task, theirs if there is one, the scores for the sort, and what is wanted."""
+
+    name: str
+    peer: str
+    ours: Task
+    theirs: Task | None
+    scores: np.ndarray
+    wanted: str = ""
+
+    def chosen(self, words: list[str]) -> bool:
+        """Tell whether one of the words is in the line, or there are none."""
+        shown = f"{self.name} {self.peer} {'wanted ' + self.wanted if self.wanted else ''}"
+        return not words or any(word in shown for word in words)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Margins, probabilities and outcomes of n rows, and as many fresh probabilities."""
+
+    score: np.ndarray
+    proba: np.ndarray
+    y: np.ndarray
+    fresh: np.ndarray
+
+    @classmethod
+    def draw(cls, n: int) -> "Sample":
+        """Return rows whose margins are twice as large as they should be."""
+        rng = np.random.default_rng(0)
+        score = 2 * rng.standard_normal(n)
+        y = (rng.random(n) < expit(score / 2)).astype(np.int64)
+        return cls(score, expit(score), y, expit(2 * rng.standard_normal(n)))
+
+
+def both(p: np.ndarray) -> np.ndarray:
+    return np.column_stack([1 - p, p])
+
+
+def rows(n: int) -> Iterator[Row]:
+    """Yield what is compared with scikit-learn."""
+    sample = Sample.draw(n)
+    score, proba, y, fresh = sample.score, sample.proba, sample.y, sample.fresh
+    columns = both(proba)
     sigmoid = sklearn.calibration._SigmoidCalibration
-    found: dict[str, tuple[Task, Task]] = {
-        "isotonic, probabilities": (
-            lambda: IsotonicCalibrator().fit(proba, y),
-            lambda: IsotonicRegression(out_of_bounds="clip").fit(proba, y),
-        ),
-        "isotonic, margins": (
-            lambda: IsotonicCalibrator().fit(score, y),
-            lambda: IsotonicRegression(out_of_bounds="clip").fit(score, y),
-        ),
-        "Platt, probabilities": (
-            lambda: PlattCalibrator(link="identity").fit(proba, y),
-            lambda: sigmoid().fit(proba, y),
-        ),
-        "Platt, margins": (
-            lambda: PlattCalibrator(link="identity").fit(score, y),
-            lambda: sigmoid().fit(score, y),
-        ),
-        "beta": (
-            lambda: BetaCalibrator().fit(proba, y),
-            lambda: LogisticRegression(C=1e12).fit(np.column_stack([np.log(proba), -np.log1p(-proba)]), y),
-        ),
-        "spline": (
-            lambda: SplineCalibrator().fit(proba, y),
-            lambda: make_pipeline(SplineTransformer(16, knots="quantile"), LogisticRegression()).fit(
-                score[:, None], y
-            ),
-        ),
-        "spline, monotone": (
-            lambda: SplineCalibrator(monotone=True).fit(proba, y),
-            lambda: make_pipeline(SplineTransformer(16, knots="quantile"), LogisticRegression()).fit(
-                score[:, None], y
-            ),
-        ),
-        "Venn-Abers, with prediction": (
-            lambda: VennAbersCalibrator().fit(score, y).predict_interval(fresh),
-            lambda: IsotonicRegression(out_of_bounds="clip").fit(score, y).predict(fresh),
-        ),
-    }
-    if THEIR_TEMPERATURE is not None:
-        both = np.column_stack([1 - proba, proba])
-        found["temperature, two classes"] = (
-            lambda: TemperatureCalibrator().fit(both, y),
-            lambda: THEIR_TEMPERATURE().fit(both, y),
+
+    def isotonic(x: np.ndarray) -> IsotonicRegression:
+        return IsotonicRegression(out_of_bounds="clip").fit(x, y)
+
+    def splines() -> object:
+        model = make_pipeline(SplineTransformer(16, knots="quantile"), LogisticRegression())
+        return model.fit(score[:, None], y)
+
+    def logarithms() -> object:
+        return LogisticRegression(C=1e12).fit(np.column_stack([np.log(proba), -np.log1p(-proba)]), y)
+
+    faster, five = "ratio > 1", "ratio >= 5"
+    for name, x in (("probabilities", proba), ("margins", score)):
+        yield Row(
+            f"isotonic, {name}",
+            "scikit-learn",
+            lambda x=x: IsotonicCalibrator().fit(x, y).transform(x),
+            lambda x=x: isotonic(x).predict(x),
+            x,
+            faster,
         )
+    for name, x in (("probabilities", proba), ("margins", score)):
+        yield Row(
+            f"Platt, {name}",
+            "scikit-learn",
+            lambda x=x: PlattCalibrator(link="identity").fit(x, y),
+            lambda x=x: sigmoid().fit(x, y),
+            x,
+            five,
+        )
+    if THEIR_TEMPERATURE is not None:
+        yield Row(
+            "temperature, two classes",
+            "scikit-learn",
+            lambda: TemperatureCalibrator().fit(columns, y),
+            lambda: THEIR_TEMPERATURE().fit(columns, y),
+            proba,
+            five,
+        )
+        rng = np.random.default_rng(1)
         logits = 2 * rng.standard_normal((n, 10))
-        several = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
         label = (logits / 2 + rng.gumbel(size=(n, 10))).argmax(axis=1)
         label[:10] = np.arange(10)
-        found["temperature, ten classes"] = (
+        several = softmax(logits, axis=1)
+        yield Row(
+            "temperature, ten classes",
+            "scikit-learn",
             lambda: TemperatureCalibrator().fit(several, label),
             lambda: THEIR_TEMPERATURE().fit(several, label),
+            proba,
         )
+    yield Row("beta", "scikit-learn", lambda: BetaCalibrator().fit(proba, y), logarithms, proba)
+    yield Row("spline", "scikit-learn", lambda: SplineCalibrator().fit(proba, y), splines, proba)
+    yield Row(
+        "spline, monotone",
+        "scikit-learn",
+        lambda: SplineCalibrator(monotone=True).fit(proba, y),
+        splines,
+        proba,
+        "< 3 s",
+    )
+    yield Row(
+        "Venn-Abers, with prediction",
+        "scikit-learn",
+        lambda: VennAbersCalibrator().fit(proba, y).predict_interval(fresh),
+        lambda: isotonic(proba).predict(fresh),
+        proba,
+    )
+
+
+def dirichlet_row(path: Path | None, n: int, n_classes: int) -> Row:
+    """Return Dirichlet calibration of softmax outputs, of a file or simulated."""
+    if path is None:
+        rng = np.random.default_rng(2)
+        logits = rng.standard_normal((n, n_classes))
+        label = rng.integers(0, n_classes, n)
+        label[:n_classes] = np.arange(n_classes)
+        logits[np.arange(n), label] += 3.0 + rng.standard_normal(n)
+        probs = softmax(2 * logits, axis=1)
+    else:
+        with np.load(path) as archive:
+            probs, label = archive["probs"].astype(np.float64), archive["label"]
+    return Row(
+        f"Dirichlet, {probs.shape[0]} x {probs.shape[1]}",
+        "",
+        lambda: DirichletCalibrator().fit(probs, label),
+        None,
+        probs[:, 0],
+        "< 30 s",
+    )
+
+
+def peer_rows(n: int, found: dict[str, object]) -> Iterator[Row]:
+    """Yield what is compared with other packages, those among ``found``."""
+    sample = Sample.draw(n)
+    proba, y, fresh = sample.proba, sample.y, sample.fresh
+    columns, fresh_columns = both(proba), both(fresh)
+
+    def row(name: str, module: str, ours: Task, theirs: Task, wanted: str = "") -> Row:
+        return Row(name, PEERS[module], ours, theirs, proba, wanted)
+
+    if "venn_abers" in found:
+        from venn_abers import VennAbers
+
+        def theirs() -> object:
+            model = VennAbers()
+            model.fit(columns, y)
+            return model.predict_proba(fresh_columns)
+
+        yield row(
+            "Venn-Abers, with prediction",
+            "venn_abers",
+            lambda: VennAbersCalibrator().fit(proba, y).predict_interval(fresh),
+            theirs,
+            "ratio >= 50",
+        )
+    if "betacal" in found:
+        from betacal import BetaCalibration
+
+        yield row(
+            "beta",
+            "betacal",
+            lambda: BetaCalibrator().fit(proba, y),
+            lambda: BetaCalibration().fit(proba[:, None], y),
+        )
+    if "splinecalib" in found:
+        from splinecalib import SplineCalib
+
+        yield row(
+            "spline",
+            "splinecalib",
+            lambda: SplineCalibrator().fit(proba, y),
+            lambda: SplineCalib().fit(proba, y),
+        )
+    if "calibration" in found:
+        from calibration import PlattBinnerCalibrator
+
+        yield row(
+            "scaling-binning",
+            "calibration",
+            lambda: ScalingBinningCalibrator(split=False).fit(proba, y),
+            lambda: PlattBinnerCalibrator(n, 15).train_calibration(proba, y),
+        )
+    if "netcal" in found:
+        from netcal.binning import HistogramBinning
+
+        yield row(
+            "histogram binning",
+            "netcal",
+            lambda: HistogramBinningCalibrator(strategy="uniform").fit(proba, y),
+            lambda: HistogramBinning(15).fit(proba, y),
+        )
+    if "probmetrics" in found:
+        from probmetrics.calibrators import TemperatureScalingCalibrator
+
+        yield row(
+            "temperature, two classes",
+            "probmetrics",
+            lambda: TemperatureCalibrator().fit(columns, y),
+            lambda: TemperatureScalingCalibrator().fit(columns, y),
+        )
+    if "probcal" in found:
+        import probcal
+
+        for name, ours, peer in (
+            ("isotonic", IsotonicCalibrator, probcal.IsotonicCalibrator),
+            ("centred isotonic", CenteredIsotonicCalibrator, probcal.CenteredIsotonicCalibrator),
+            ("beta", BetaCalibrator, probcal.BetaCalibrator),
+            ("Platt", PlattCalibrator, probcal.PlattCalibrator),
+            ("temperature, two classes", TemperatureCalibrator, probcal.TemperatureCalibrator),
+            ("spline, monotone", lambda: SplineCalibrator(monotone=True), probcal.SplineCalibrator),
+            ("Venn-Abers", VennAbersCalibrator, probcal.VennAbersCalibrator),
+        ):
+            yield row(
+                name,
+                "probcal",
+                lambda ours=ours: ours().fit(proba, y),
+                lambda peer=peer: peer().fit(proba, y),
+            )
+
+
+def import_peers() -> dict[str, object]:
+    """Return the peers that can be imported, and name those that cannot."""
+    found = {}
+    for module, package in PEERS.items():
+        try:
+            found[module] = importlib.import_module(module)
+        except ImportError as error:
+            print(f"not compared: {package} ({error})")
     return found
 
 
@@ -118,29 +317,52 @@ def seconds(task: Task) -> float:
     return time.process_time() - start
 
 
+def run_row(row: Row, n: int, budget: float) -> str:
+    """Measure in turns, and return a line of the table."""
+    times, end, least = [], time.perf_counter() + budget, 2
+    while len(times) < least or time.perf_counter() < end:
+        theirs = np.nan if row.theirs is None else seconds(row.theirs)
+        times.append((seconds(row.ours), theirs, seconds(lambda: np.sort(row.scores))))
+    # the first turn warms up, unless it took so long that this cannot matter
+    ours, theirs, sort = np.array(times[1:] if len(times) > 2 else times).T
+    low, middle, high = np.quantile(theirs / ours, [0.25, 0.5, 0.75])
+    ratio = "" if row.theirs is None else f"{middle:8.2f}  {low:7.2f} .. {high:.2f}"
+    return (
+        f"{n:9d}  {row.name:28}{row.peer:24}{np.median(ours):9.4f}{np.median(ours / sort):9.1f}"
+        f"{ratio:30}{row.wanted}"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--sizes", type=float, nargs="+", default=[1e3, 1e5, 1e6])
     parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--softmax", type=Path)
+    parser.add_argument("--peers", action="store_true")
+    parser.add_argument("--only", nargs="+", default=[])
     parser.add_argument("--smoke", action="store_true")
     arguments = parser.parse_args()
-    sizes, budget = (
-        ([1000], 0.0) if arguments.smoke else ([int(n) for n in arguments.sizes], arguments.seconds)
+    sizes, peer_size, classes, budget = [int(n) for n in arguments.sizes], 10**5, 100, arguments.seconds
+    if arguments.smoke:
+        sizes, peer_size, classes, budget = [1000], 1000, 5, 0.0
+    found = import_peers() if arguments.peers else {}
+    print(f"scikit-learn {sklearn.__version__}, numpy {np.__version__}, one thread")
+    print(
+        f"{'rows':>9}  {'calibrator':28}{'beside':24}{'ours, s':>9}{'/ sort':>9}"
+        f"{'  theirs / ours, quartiles':30}wanted"
     )
-    print(f"{'rows':>9}  {'calibrator':28}{'ours, s':>10}{'theirs / ours':>15}  quartiles")
     for n in sizes:
-        for name, (ours, theirs) in tasks(n).items():
-            ours(), theirs()
-            times, end = [], time.perf_counter() + budget
-            while len(times) < 2 or time.perf_counter() < end:
-                times.append((seconds(ours), seconds(theirs)))
-            mine = np.array(times)[:, 0]
-            low, middle, high = np.quantile(np.array(times)[:, 1] / mine, [0.25, 0.5, 0.75])
-            print(
-                f"{n:9d}  {name:28}{np.median(mine):10.4f}{middle:15.2f}  {low:.2f} .. {high:.2f}", flush=True
-            )
+        for row in rows(n):
+            if row.chosen(arguments.only):
+                print(run_row(row, n, budget), flush=True)
+    for row in peer_rows(peer_size, found):
+        if row.chosen(arguments.only):
+            print(run_row(row, peer_size, budget), flush=True)
+    dirichlet = dirichlet_row(arguments.softmax, 100 * classes, classes)
+    if dirichlet.chosen(arguments.only):
+        print(run_row(dirichlet, dirichlet.scores.shape[0], 0.0))
 
 
 if __name__ == "__main__":

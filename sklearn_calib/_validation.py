@@ -253,8 +253,10 @@ def _integer_classes(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     if high - low >= _MAX_LABEL_SPAN or high >= 1 << 62:
         classes, codes = np.unique(labels, return_inverse=True)
         return classes, codes
-    codes = labels.astype(np.int64) - low
-    present = np.bincount(codes) > 0
+    codes = labels.astype(np.int64, copy=False)
+    codes = codes - low if low else codes
+    # of two neighbours both are there
+    present = np.bincount(codes) > 0 if high - low > 1 else np.ones(high - low + 1, dtype=bool)
     classes = (np.flatnonzero(present) + low).astype(labels.dtype)
     return classes, codes if present.all() else (np.cumsum(present) - 1)[codes]
 

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core._bounds import MARGIN_METHODS, cutoff_bound, effective_size
-from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
-from sklearn_calib._core._walk import residual_walk
+from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes
 from sklearn_calib._core._walk_bootstrap import bootstrap_margin
 from sklearn_calib._validation import check_fraction, check_generator, check_option, check_resamples
 from sklearn_calib.calibrators._base import BinaryCalibrator
@@ -134,7 +133,7 @@ class MonotoneCalibrator(BinaryCalibrator):
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
         if weight is None:
             self.training_size_, self._weights_are_counts = float(scores.shape[0]), True
-            self.training_event_rate_ = float(codes.mean())
+            self.training_event_rate_ = int(codes.sum()) / scores.shape[0]
         else:
             self.training_size_ = effective_size(weight)
             self._weights_are_counts = bool(np.array_equal(weight, np.rint(weight)))
@@ -152,14 +151,22 @@ def cutoff_error_of_map(grouped: GroupedOutcomes, mapped: Array) -> float:
 
     Scores with the same value form one group of the mapped forecast, so that no interval can part them.
     """
-    starts = group_starts(mapped)
-    if starts.shape[0] == mapped.shape[0]:
-        merged = GroupedOutcomes(mapped, grouped.weight, grouped.positives)
-    else:
-        weight, positives = (np.add.reduceat(mass, starts) for mass in (grouped.weight, grouped.positives))
-        merged = GroupedOutcomes(mapped[starts], weight, positives)
-    walk = residual_walk(merged)
-    return float(walk.max() - walk.min()) / merged.total
+    high = low = walk = 0.0
+    n = mapped.shape[0]
+    for start in range(0, n, CHUNK):
+        rows = slice(start, start + CHUNK)
+        part = mapped[rows]
+        steps = grouped.weight[rows] * part
+        np.subtract(grouped.positives[rows], steps, out=steps)
+        steps[0] += walk
+        np.cumsum(steps, out=steps)
+        walk = float(steps[-1])
+        # the walk has no value inside a tie
+        last = np.append(part[1:] != part[:-1], start + CHUNK >= n or mapped[start + CHUNK] != part[-1])
+        seen = steps if last.all() else steps[last]
+        if seen.shape[0]:
+            high, low = max(high, float(seen.max())), min(low, float(seen.min()))
+    return (high - low) / grouped.total
 
 
 def check_tolerance(tolerance: Any) -> None:

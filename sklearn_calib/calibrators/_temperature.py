@@ -9,10 +9,17 @@ from scipy.special import softmax
 from sklearn.utils import Tags
 
 from sklearn_calib._core._grouping import GroupedOutcomes
-from sklearn_calib._core._links import EPS, expit, logit
+from sklearn_calib._core._links import EPS, logit
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
 from sklearn_calib.calibrators._certificate import MonotoneCalibrator
-from sklearn_calib.calibrators._platt import is_long, pool_neighbours
+from sklearn_calib.calibrators._platt import (
+    StandardRows,
+    chunks,
+    is_long,
+    logistic_curve,
+    pool_in_pairs,
+    power_of_two,
+)
 
 __all__ = ["TemperatureCalibrator", "fit_inverse_temperature"]
 
@@ -24,6 +31,7 @@ Derivatives = Callable[[float], tuple[float, float]]
 _REACH = 10.0
 _MAX_ITERATIONS = 100
 _LAST_MOVE = 1e-8
+_LAST_CHORD = 1e-6
 # Rows of the subset whose solution is the start for all rows.
 _COARSE_ROWS = 2048
 # Logits handled at a time, so that temporaries stay in cache.
@@ -71,9 +79,9 @@ class TemperatureCalibrator(MonotoneCalibrator):
     Notes
     -----
     The loss is convex in :math:`\beta`. Its derivative is brought to zero by Newton's method in
-    :math:`\log\beta`, kept in a bracket; no step size is to be tuned. A subset of the rows gives the start,
-    so that two or three passes over all :math:`n K` scores suffice. With two classes the certificate is
-    available.
+    :math:`\log\beta`, kept in a bracket; no step size is to be tuned. A subset of the rows, or for two
+    classes a smaller problem of pooled log-odds, gives the start, so that one to three passes over all
+    :math:`n K` scores suffice. With two classes the certificate is available.
 
     References
     ----------
@@ -161,8 +169,9 @@ class TemperatureCalibrator(MonotoneCalibrator):
         self.temperature_ = 1.0 / _fit_groups(self._logits(grouped.prob), grouped)
 
     def _map_scores(self, scores: Array) -> Array:
-        logits = self._logits(scores) / self.temperature_
-        mapped: Array = expit(logits) if scores.ndim == 1 else softmax(logits, axis=1)
+        if scores.ndim == 1:
+            return logistic_curve(scores, self.link, 1.0 / self.temperature_, 0.0)
+        mapped: Array = softmax(self._logits(scores) / self.temperature_, axis=1)
         return mapped
 
     def _logits(self, scores: Array) -> Array:
@@ -176,37 +185,50 @@ class TemperatureCalibrator(MonotoneCalibrator):
 
 def _fit_groups(z: Array, grouped: GroupedOutcomes) -> float:
     """Return the inverse temperature of grouped log-odds, in increasing order."""
-    unit, scale = _unit_scale(z, grouped.weight)
-    if scale == 0.0:
+    if z[0] == 0.0 and z[-1] == 0.0:
         return 1.0
-    start = 1.0
-    if is_long(unit):
-        start = _solve_groups(*pool_neighbours(unit, grouped.weight, grouped.positives), scale, start)
-    return _solve_groups(unit, grouped.weight, grouped.positives, scale, start)
+    magnitude = power_of_two(z)
+    if is_long(z):
+        few, mass = pool_in_pairs(z, grouped.weight, 1.0 / magnitude)
+    else:
+        few, mass = z / magnitude, grouped.weight
+    spread = float(np.sqrt((few * few * mass).sum() / grouped.total))
+    few = few / spread
+    rows = StandardRows(z, grouped.weight, 1.0 / magnitude, 0.0, 1.0 / spread)
+    linear = float(rows.moments(grouped.positives)[0])
+    scale, flat_slope = spread * magnitude, float(few @ mass) / 2.0 - linear
+    separated = _separates(z, grouped)
+    coarse = StandardRows(few, mass)
+    beta = _solve(_derivatives_of(coarse, linear), scale, separated, flat_slope)
+    if separated or flat_slope >= 0.0 or not is_long(z):
+        return beta
+    # the curvature of the pooled log-odds is nearly right, so that a step that proves small needs no other
+    unit = beta * scale
+    second = _derivatives_of(coarse, linear)(unit)[1]
+    move = (linear - float(rows.gradient(np.array([unit, 0.0]))[0])) / (unit * second)
+    if abs(move) <= _LAST_CHORD:
+        return float(beta * np.exp(move))
+    return _solve(_derivatives_of(rows, linear), scale, separated, flat_slope, beta)
 
 
-def _solve_groups(z: Array, weight: Array, positives: Array, scale: float, start: float) -> float:
-    separated = not (((positives > 0) & (z < 0)) | ((positives < weight) & (z > 0))).any()
-    flat_slope = float(((weight / 2.0 - positives) * z).sum())
-    return _solve(
-        lambda beta: _group_derivatives(z, weight, positives, beta), scale, separated, flat_slope, start
+def _separates(z: Array, grouped: GroupedOutcomes) -> bool:
+    """Tell whether no event has negative and no other row positive log-odds."""
+    return not any(
+        (((positives > 0) & (part < 0)) | ((positives < weight) & (part > 0))).any()
+        for part, weight, positives in (
+            (z[rows], grouped.weight[rows], grouped.positives[rows]) for rows in chunks(z.shape[0])
+        )
     )
 
 
-def _group_derivatives(z: Array, weight: Array, positives: Array, beta: float) -> tuple[float, float]:
-    """Return both derivatives of sum_i weight_i log(1 + exp(beta z_i)) - positives_i beta z_i."""
-    first = second = 0.0
-    for start in range(0, z.shape[0], _CHUNK):
-        rows = slice(start, start + _CHUNK)
-        part = z[rows]
-        p = expit(beta * part)
-        mass = weight[rows] * p
-        first += float(((mass - positives[rows]) * part).sum())
-        mass *= 1.0 - p
-        mass *= part
-        mass *= part
-        second += float(mass.sum())
-    return first, second
+def _derivatives_of(rows: StandardRows, linear: float) -> Derivatives:
+    """Return the derivatives of sum_i weight_i log(1 + exp(beta x_i)) - beta linear."""
+
+    def derivatives(beta: float) -> tuple[float, float]:
+        gradient, hessian = rows.derivatives(np.array([beta, 0.0]))
+        return float(gradient[0]) - linear, float(hessian[0, 0])
+
+    return derivatives
 
 
 def fit_inverse_temperature(z: Array, codes: NDArray[np.int64], weight: Array | None) -> float:
@@ -257,7 +279,7 @@ def _unit_scale(z: Array, weight: Array) -> tuple[Array, float]:
     if largest == 0.0:
         return z, 0.0
     unit = z / largest
-    square = np.square(unit) if unit.ndim == 1 else np.einsum("ij,ij->i", unit, unit) / unit.shape[1]
+    square = np.einsum("ij,ij->i", unit, unit) / unit.shape[1]
     spread = float(np.sqrt((square * weight).sum() / weight.sum()))
     unit /= spread
     return unit, spread * largest

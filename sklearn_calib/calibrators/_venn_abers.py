@@ -135,18 +135,31 @@ class VennAbersCalibrator(MonotoneCalibrator):
         return "score"
 
     def _fit_monotone(self, grouped: GroupedOutcomes) -> None:
-        scores, weight, positives = grouped.prob, grouped.weight, grouped.positives
-        mirrored = GroupedOutcomes(-scores[::-1], weight[::-1], (weight - positives)[::-1])
+        scores = grouped.prob
+        misses = np.append(0.0, np.cumsum(grouped.weight - grouped.positives))
+        events = np.append(0.0, np.cumsum(grouped.positives))
+        total = np.append(0.0, np.cumsum(grouped.weight))
+        blocks = fit_isotonic(grouped)
+        vertex = np.searchsorted(scores, blocks.upper, side="right")
         # both tables run over the number of training scores below (upper) or not above (lower) a score
-        upper = 1.0 - _complement_of_upper(grouped)
-        lower = _complement_of_upper(mirrored)[::-1]
+        upper = 1.0 - _complement_of_upper(total, misses, vertex)
+        # the same with outcomes exchanged and scores reversed
+        size = scores.shape[0]
+        mirrored = np.append(size - vertex[-2::-1], size)
+        lower = _complement_of_upper(total[-1] - total[::-1], events[-1] - events[::-1], mirrored)[::-1]
         self.upper_thresholds_, self.upper_values_ = _steps(scores, upper)
         self.lower_thresholds_, self.lower_values_ = _steps(scores, lower)
 
     def _both(self, scores: Array) -> tuple[Array, Array]:
-        below = np.searchsorted(self.lower_thresholds_, scores, side="right")
-        above = np.searchsorted(self.upper_thresholds_, scores, side="left")
-        return self.lower_values_[below], self.upper_values_[above]
+        # one search for both: above a threshold of the upper table is at the next float or above
+        above = np.nextafter(self.upper_thresholds_, np.inf)
+        breaks = np.union1d(self.lower_thresholds_, above)
+        lower = self.lower_values_[
+            np.append(0, np.searchsorted(self.lower_thresholds_, breaks, side="right"))
+        ]
+        upper = self.upper_values_[np.append(0, np.searchsorted(above, breaks, side="right"))]
+        place = np.searchsorted(breaks, scores, side="right")
+        return lower[place], upper[place]
 
     def _map_scores(self, scores: Array) -> Array:
         lower, upper = self._both(scores)
@@ -158,28 +171,38 @@ class VennAbersCalibrator(MonotoneCalibrator):
         return merged
 
 
-def _complement_of_upper(grouped: GroupedOutcomes) -> Array:
-    """Return 1 - p_1 for a score above l of the m training scores, l = 0, ..., m."""
-    blocks = fit_isotonic(grouped)
-    weight = np.append(0.0, np.cumsum(grouped.weight))
-    misses = np.append(0.0, np.cumsum(grouped.weight - grouped.positives))
-    # the vertices after the origin; in terms of non-events the minorant is a concave majorant, and the
-    # formula a minimum over i of maxima over j
-    vertex = np.searchsorted(grouped.prob, blocks.upper, side="right")
-    rise = np.diff(misses[np.append(0, vertex)]) / np.diff(weight[np.append(0, vertex)])
+def _complement_of_upper(weight: Array, misses: Array, vertex: NDArray[np.intp]) -> Array:
+    """Return 1 - p_1 for a score above l of the m training scores, l = 0, ..., m.
+
+    Parameters
+    ----------
+    weight, misses : ndarray of shape (m + 1,)
+        Running sums of weight and of non-events, from 0.
+    vertex : ndarray of shape (n_vertices,)
+        Where the vertices of the minorant stand among them, without the origin.
+    """
+    # in terms of non-events the minorant is a concave majorant, and the formula a minimum over i of maxima
+    # over j
+    edges = np.append(0, vertex)
+    rise = np.append(np.diff(misses[edges]) / np.diff(weight[edges]), -np.inf)
     top_weight, top_misses = weight[vertex], misses[vertex]
+    first, number = np.diff(edges), np.arange(vertex.shape[0])
     # the vertex, among those beyond each point, to which the line is steepest: while the next edge is steeper
-    # than the line to its beginning, it is further right
-    low = np.searchsorted(vertex, np.arange(grouped.prob.shape[0]), side="right")
-    high = np.full_like(low, vertex.shape[0] - 1)
+    # than the line to its beginning, it is further right, which is rare
     start_weight, start_misses = weight[:-1] - 1.0, misses[:-1]
+    tangent = np.repeat(top_misses, first) - start_misses
+    tangent /= np.repeat(top_weight, first) - start_weight
+    rows = np.flatnonzero(np.repeat(rise[1:], first) > tangent)
+    low = np.repeat(number, first)[rows] + 1
+    high = np.full_like(low, vertex.shape[0] - 1)
+    start_weight, start_misses = start_weight[rows], start_misses[rows]
     while (low < high).any():
         middle = (low + high) // 2
         slope = (top_misses[middle] - start_misses) / (top_weight[middle] - start_weight)
-        further = (rise[np.minimum(middle + 1, rise.shape[0] - 1)] > slope) & (low < high)
+        further = (rise[middle + 1] > slope) & (low < high)
         low = np.where(further, middle + 1, low)
         high = np.where(further, high, middle)
-    tangent = (top_misses[low] - start_misses) / (top_weight[low] - start_weight)
+    tangent[rows] = (top_misses[low] - start_misses) / (top_weight[low] - start_weight)
     return np.minimum.accumulate(np.append(tangent, 0.0))
 
 

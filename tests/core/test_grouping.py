@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sklearn_calib._core._grouping import group_outcomes, sorted_outcomes
+from sklearn_calib._core._grouping import group_outcomes, group_scores, sorted_outcomes
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._core._links import EPS, logit
 
@@ -96,3 +96,31 @@ def test_logit():
     assert logit(p)[0] == -logit(p)[-1]
     assert np.isfinite(logit(p)).all()
     assert 1.0 - EPS < 1.0
+
+
+SCORES = {
+    "margins over several chunks": np.random.default_rng(1).normal(size=50_001) * 3,
+    "ties of both signs": np.round(np.random.default_rng(2).normal(size=5000) * 4),
+    "smallest floats": np.array([5e-324, -5e-324, 0.0, -0.0, 2.0**-1074, -1.0, 1.0, 1.0]),
+    "a score that scaling would round": np.array([5e-324, 2.5, -1e300, 5e-324]),
+    "largest floats": np.array([1.7e308, -1.7e308, 1.7e308, 0.0]),
+    "neighbours": np.nextafter(np.array([3.0, 3.0, -3.0, -3.0, 3.0]), [4.0, 0.0, -4.0, 0.0, 3.0]),
+    "one": np.array([-2.0]),
+}
+
+
+@pytest.mark.parametrize("name", SCORES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_groups_of_any_scores(name, weighted):
+    scores = SCORES[name]
+    rng = np.random.default_rng(0)
+    y, w = rng.integers(0, 2, scores.shape[0]), rng.integers(1, 4, scores.shape[0]).astype(float)
+    before = scores.copy()
+    grouped = group_scores(y, scores, w if weighted else None)
+    mass = w if weighted else np.ones_like(scores)
+    values, index = np.unique(scores + 0.0, return_inverse=True)
+    np.testing.assert_array_equal(grouped.prob, values)
+    assert not np.signbit(grouped.prob[grouped.prob == 0]).any()
+    np.testing.assert_array_equal(grouped.weight, np.bincount(index, mass))
+    np.testing.assert_array_equal(grouped.positives, np.bincount(index, mass * y))
+    np.testing.assert_array_equal(scores, before)
