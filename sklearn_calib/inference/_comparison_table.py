@@ -25,7 +25,15 @@ from sklearn_calib.inference._intervals import confidence_interval
 from sklearn_calib.inference._paired_draws import HalfSamples, PairedRows, check_rows
 from sklearn_calib.inference._redraw import Metric, check_metric
 
-__all__ = ["ModelComparison", "ModelPair", "ModelSummary", "adjust_pvalues", "compare_models"]
+__all__ = [
+    "CORRECTIONS",
+    "ModelComparison",
+    "ModelPair",
+    "ModelSummary",
+    "adjust_pvalues",
+    "compare_models",
+    "interval_of_one",
+]
 
 CORRECTIONS = ("holm", "bonferroni", "none")
 
@@ -307,7 +315,7 @@ def compare_models(
     intervals = [
         (np.nan, np.nan)
         if halves is None
-        else _interval_of_one(metric, checked, halves, k, confidence, generator)
+        else interval_of_one(metric, checked, halves, k, confidence, generator)
         for k in range(len(names))
     ]
     adjusted = adjust_pvalues(np.array([contrast.pvalue for contrast in contrasts]), correction)
@@ -343,7 +351,7 @@ def compare_models(
     )
 
 
-def _interval_of_one(
+def interval_of_one(
     metric: Metric,
     rows: PairedRows,
     halves: HalfSamples,

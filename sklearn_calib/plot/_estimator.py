@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["positive_column", "predicted_probabilities"]
+__all__ = ["binary_prediction", "positive_column", "predicted_probabilities"]
 
 Array = NDArray[np.float64]
 
@@ -27,3 +27,14 @@ def positive_column(proba: Array, classes: list[Any], pos_label: Any) -> tuple[A
     elif pos_label not in classes:
         raise ValueError(f"pos_label={pos_label!r} is not among the classes {classes} of the estimator.")
     return proba[:, classes.index(pos_label)], pos_label
+
+
+def binary_prediction(estimator: Any, X: Any, pos_label: Any) -> tuple[Array, Any]:
+    """Return the probabilities of the positive class by a classifier of two classes, and its label."""
+    proba, classes = predicted_probabilities(estimator, X)
+    if len(classes) != 2:
+        raise ValueError(
+            f"estimator must have two classes, got {len(classes)}. Pass the probabilities of one class "
+            "against the rest to from_predictions."
+        )
+    return positive_column(proba, classes, pos_label)

@@ -4,11 +4,35 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.legend import Legend
 
-__all__ = ["BLUE", "GREY", "VERMILION", "new_axes", "next_style"]
+__all__ = [
+    "BLUE",
+    "GREY",
+    "PALE",
+    "VERMILION",
+    "legend_above",
+    "new_axes",
+    "new_grid",
+    "new_panels",
+    "next_style",
+    "plain",
+]
 
 #: Colour of what is context: diagonals, axes of strips.
 GREY = "0.45"
+#: Colour of areas that are context: what chance does.
+PALE = "0.8"
+
+# A legend takes at most these shares of the height and of the width of the axes, unless its letters would be
+# smaller than so many points; and keeps this distance from the data.
+_MOST_LEGEND, _LEGEND_WIDTH, _LEGEND_GAP = 0.6, 0.88, 0.04
+_SMALLEST_LETTERS = 5.0
+
+_MISSING = (
+    "Drawing needs matplotlib, which is not installed. Install the extra that brings it: "
+    'python -m pip install "sklearn-calib[plot]"'
+)
 
 # Colours of Okabe and Ito, which people who are colour-blind tell apart; the dashes tell them apart in grey.
 BLUE, VERMILION = "#0072B2", "#D55E00"
@@ -18,22 +42,72 @@ _STYLES: tuple[tuple[str, Any], ...] = (
     ("#009E73", (0, (6, 2, 1.5, 2))),
     ("#CC79A7", (0, (1.5, 1.5))),
     ("#000000", (0, (6, 2, 1.5, 2, 1.5, 2))),
+    ("#E69F00", (0, (10, 3))),
+    ("#56B4E9", (0, (3, 1.5, 1, 1.5))),
 )
 
 
 def new_axes(width: float = 5.2, height: float = 5.2) -> "Axes":
     """Return the axes of a new figure made through pyplot, so that it shows in notebooks."""
+    return new_panels(width, height, 1)[0]
+
+
+def new_panels(width: float, height: float, columns: int) -> list["Axes"]:
+    """Return axes side by side, with one vertical axis, of a new figure made through pyplot."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise ImportError(
-            "Drawing needs matplotlib, which is not installed. Install the extra that brings it: "
-            'python -m pip install "sklearn-calib[plot]"'
-        ) from error
-    return plt.subplots(figsize=(width, height), layout="constrained")[1]
+        raise ImportError(_MISSING) from error
+    _, panels = plt.subplots(
+        1, columns, figsize=(width, height), layout="constrained", sharey=True, squeeze=False
+    )
+    return list(panels[0])
+
+
+def new_grid(rows: int, columns: int, side: float) -> list["Axes"]:
+    """Return the axes of a new figure of rows and columns, row by row, all with the same limits."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError(_MISSING) from error
+    figure, axes = plt.subplots(
+        rows,
+        columns,
+        figsize=(columns * side, rows * side + 0.4),
+        layout="constrained",
+        sharex=True,
+        sharey=True,
+        squeeze=False,
+    )
+    return list(axes.ravel())
 
 
 def next_style(ax: "Axes", gid: str) -> tuple[str, Any]:
     """Return the colour and dashes for the next curve marked ``gid`` on these axes."""
     drawn = sum(artist.get_gid() == gid for artist in ax.lines)
     return _STYLES[drawn % len(_STYLES)]
+
+
+def plain(text: str) -> str:
+    """Return a text in which matplotlib sees no mathematics."""
+    return text.replace("$", r"\$")
+
+
+def legend_above(ax: "Axes", **legend_params: Any) -> "Legend":
+    """Draw a legend into the axes, and extend the upper end of their y-limits so that it covers no data.
+
+    Its letters are made smaller if it is wider than the axes; it takes no part in the layout of the figure.
+    """
+    frame = ax.get_window_extent()
+    legend = ax.legend(loc="upper left", **legend_params)
+    too_wide = legend.get_window_extent().width / (_LEGEND_WIDTH * frame.width)
+    if too_wide > 1.0:
+        size = max(float(legend.get_texts()[0].get_fontsize()) / too_wide, _SMALLEST_LETTERS)
+        legend = ax.legend(loc="upper left", fontsize=size, title_fontsize=size, **legend_params)
+    legend.set_in_layout(False)
+    share = legend.get_window_extent().height / frame.height + _LEGEND_GAP
+    scale = ax.yaxis.get_transform()
+    lower, upper = scale.transform(ax.get_ylim())
+    upper = lower + (upper - lower) / (1.0 - min(share, _MOST_LEGEND))
+    ax.set_ylim(*scale.inverted().transform([lower, upper]))
+    return legend

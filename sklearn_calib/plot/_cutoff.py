@@ -1,0 +1,442 @@
+"""The cumulative residual walk, whose range is the cutoff calibration error.
+
+Long because its ways in are documented each.
+"""
+
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_calib._validation import check_fraction, check_generator, check_integer, check_option
+from sklearn_calib.inference import CalibrationTestResult
+from sklearn_calib.metrics import CutoffResult, cutoff_result
+from sklearn_calib.plot._estimator import binary_prediction
+from sklearn_calib.plot._matplotlib import GREY, PALE, legend_above, new_axes, next_style, plain
+from sklearn_calib.plot._walk_path import drawn_path, interval_in_words, strip_height, walk_test
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import LineCollection
+    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Rectangle
+    from matplotlib.text import Annotation
+
+__all__ = ["CutoffDisplay"]
+
+Array = NDArray[np.float64]
+
+_WALK = "sklearn_calib.walk"
+_STRIP = "sklearn_calib.strip"
+# The bar that measures the error stands between the data and the right end of the axes.
+_BAR, _RIGHT_END = 1.05, 1.13
+
+
+class CutoffDisplay:
+    r"""Cumulative residual walk, with the interval of predictions that attains the cutoff calibration error.
+
+    Make one with :meth:`from_predictions`, :meth:`from_estimator` or :meth:`from_result`. Residuals y - p are
+    added up in the order of the predictions: where the walk falls predictions are too high, where it rises
+    they are too low, and where it is level they are right. The error is the distance between its highest and
+    its lowest level, both dotted; the interval between them is shaded and put in words in the legend. The
+    grey strip is the room that chance needs: the walk of a calibrated model stays within a strip of this
+    height with probability ``confidence``.
+
+    Parameters
+    ----------
+    result : CutoffResult
+        The walk.
+    test : CalibrationTestResult, default=None
+        What :class:`~sklearn_calib.inference.CutoffTest` says of the same data; None for neither strip nor
+        p-value.
+    name : str, default=None
+        Name of the model in the legend.
+    pos_label : label, default=None
+        The positive class, named on the axis if given.
+
+    Attributes
+    ----------
+    result : CutoffResult
+        What is shown.
+    test : CalibrationTestResult or None
+        The test behind strip and p-value.
+    ax_ : matplotlib Axes
+        Axes with the picture, after :meth:`plot`.
+    figure_ : matplotlib Figure
+        Figure containing it.
+    line_ : matplotlib Line2D
+        The walk, from 0.
+    interval_ : matplotlib Rectangle or None
+        The interval that attains the error.
+    levels_ : matplotlib LineCollection or None
+        The two levels whose distance is the error.
+    bar_ : matplotlib Annotation or None
+        The double arrow between them.
+    strip_ : matplotlib Rectangle or None
+        The strip in which a calibrated walk stays.
+
+    See Also
+    --------
+    sklearn_calib.metrics.cutoff_result : The numbers behind the picture.
+    DecisionDisplay : What the error costs at each decision threshold.
+
+    Notes
+    -----
+    At prediction t the walk is the sum of w_i (y_i - p_i) over all rows with p_i <= t, divided by the total
+    weight: the cumulative differences of [2]_. Its range is the cutoff calibration error of [1]_. Over shares
+    of the rows, ``x="share"``, its slope is the mean residual there.
+
+    The strip does not surround 0, because the error is a range: at each sample it is moved to hold as much of
+    the walk as it can, and the start at 0 always. So the walk leaves it if and only if the test rejects at
+    level 1 - ``confidence``. Its height is the critical value of the range: by redrawn outcomes where the
+    test has redrawn them, exact for any sample, else c sqrt(sum p (1 - p)) / n with the quantile c of the
+    range of Brownian motion (2.497 at 95 %). An envelope about 0 would not do: it can hold a walk whose range
+    is far too large.
+
+    Weights that are whole numbers are repetitions. The test does not take others; for them the limit law is
+    used with Kish's effective sample size, (sum w)^2 / sum w^2, in the place of n.
+
+    A path of more than 4000 points is drawn through the ends and extremes of 1000 columns, so that no extreme
+    is lost; the cost is that of a sort and of the test.
+
+    References
+    ----------
+    .. [1] R. Rossellini, J. A. Soloff, R. F. Barber, Z. Ren and R. Willett (2025). Can a calibration metric
+       be both testable and actionable? COLT. arXiv:2502.19851
+    .. [2] I. Arrieta-Ibarra, P. Gujral, J. Tannen, M. Tygert and C. Xu (2022). Metrics of Calibration for
+       Probabilistic Predictions. JMLR. arXiv:2205.09680
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> import numpy as np
+    >>> from sklearn_calib.plot import CutoffDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(size=1000)
+    >>> y = rng.uniform(size=1000) < p**2
+    >>> display = CutoffDisplay.from_predictions(y, p, name="forecast")
+    >>> print(display.line_.get_label())
+    forecast: cutoff error 0.153, p-value 0.001
+    >>> print(display.interval_.get_label())
+    predictions 0.00 to 0.91: 17 points too high
+    >>> plt.close(display.figure_)
+    """
+
+    ax_: "Axes"
+    figure_: "Figure | SubFigure"
+    line_: "Line2D"
+    interval_: "Rectangle | None"
+    levels_: "LineCollection | None"
+    bar_: "Annotation | None"
+    strip_: "Rectangle | None"
+
+    def __init__(
+        self,
+        result: CutoffResult,
+        test: CalibrationTestResult | None = None,
+        *,
+        name: str | None = None,
+        pos_label: Any = None,
+    ) -> None:
+        self.result = result
+        self.test = test
+        self.name = name
+        self.pos_label = pos_label
+
+    @classmethod
+    def from_result(
+        cls,
+        result: CutoffResult,
+        *,
+        n_resamples: int = 999,
+        random_state: int | np.random.Generator | np.random.RandomState | None = 0,
+        name: str | None = None,
+        pos_label: Any = None,
+        ax: "Axes | None" = None,
+        **plot_params: Any,
+    ) -> Self:
+        """Draw a result of :func:`~sklearn_calib.metrics.cutoff_result`.
+
+        Parameters
+        ----------
+        result : CutoffResult
+            What is shown.
+        n_resamples : int, default=999
+            Redrawn samples of the test, for effective sizes below 2000; above, the limit law is used.
+        random_state : int, Generator, RandomState or None, default=0
+            Source of the draws; by default the same data give the same picture.
+        name : str, default=None
+            Name of the model in the legend.
+        pos_label : label, default=None
+            The positive class, named on the axis if given.
+        ax : matplotlib Axes, default=None
+            Where to draw; a new figure by default.
+        **plot_params : dict
+            Passed to :meth:`plot`.
+
+        Returns
+        -------
+        CutoffDisplay
+
+        Raises
+        ------
+        TypeError
+            If ``result`` is no CutoffResult, or a parameter is of the wrong type.
+        ValueError
+            If a parameter is out of range.
+        ImportError
+            If matplotlib is not installed.
+        """
+        if not isinstance(result, CutoffResult):
+            raise TypeError(
+                f"result must be a CutoffResult, got {type(result).__name__}. Pass what "
+                "cutoff_result() returns."
+            )
+        check_integer(n_resamples, "n_resamples")
+        generator = check_generator(random_state)
+        test = walk_test(result, n_resamples, generator)
+        return cls(result, test, name=name, pos_label=pos_label).plot(ax, **plot_params)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        pos_label: Any = None,
+        n_resamples: int = 999,
+        random_state: int | np.random.Generator | np.random.RandomState | None = 0,
+        name: str | None = None,
+        ax: "Axes | None" = None,
+        **plot_params: Any,
+    ) -> Self:
+        """Draw the walk of predictions.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n,)
+            Labels of two classes.
+        y_proba : array-like of shape (n,), (n, 1) or (n, 2)
+            Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
+        sample_weight : array-like of shape (n,), default=None
+            Non-negative weights.
+        pos_label : label, default=None
+            The positive class. By default 1 for labels in {0, 1} or {-1, 1}, else the greater of the two
+            labels.
+        n_resamples, random_state, name, ax, **plot_params
+            As in :meth:`from_result`.
+
+        Returns
+        -------
+        CutoffDisplay
+
+        Raises
+        ------
+        ValueError
+            If an argument is malformed; the message names it.
+        TypeError
+            If a parameter is of the wrong type.
+        ImportError
+            If matplotlib is not installed.
+        """
+        result = cutoff_result(y_true, y_proba, sample_weight=sample_weight, pos_label=pos_label)
+        return cls.from_result(
+            result,
+            n_resamples=n_resamples,
+            random_state=random_state,
+            name=name,
+            pos_label=pos_label,
+            ax=ax,
+            **plot_params,
+        )
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        *,
+        pos_label: Any = None,
+        name: str | None = None,
+        **params: Any,
+    ) -> Self:
+        """Draw the walk of the probabilities that a fitted classifier predicts.
+
+        Parameters
+        ----------
+        estimator : object
+            Fitted binary classifier with ``predict_proba`` and ``classes_``.
+        X : array-like of shape (n, n_features)
+            Data on which it predicts; not those it was trained on.
+        y : array-like of shape (n,)
+            Their labels.
+        pos_label : label, default=None
+            The positive class; ``classes_[1]`` by default.
+        name : str, default=None
+            Name in the legend; that of the estimator's class by default.
+        **params : dict
+            Passed to :meth:`from_predictions`.
+
+        Returns
+        -------
+        CutoffDisplay
+
+        Raises
+        ------
+        TypeError
+            If the estimator does not predict probabilities.
+        ValueError
+            If it has more than two classes, or as :meth:`from_predictions`.
+        """
+        y_proba, pos_label = binary_prediction(estimator, X, pos_label)
+        shown = type(estimator).__name__ if name is None else name
+        return cls.from_predictions(y, y_proba, pos_label=pos_label, name=shown, **params)
+
+    def plot(
+        self,
+        ax: "Axes | None" = None,
+        *,
+        x: Literal["probability", "share"] = "probability",
+        confidence: float = 0.95,
+        name: str | None = None,
+        show_interval: bool = True,
+        show_strip: bool = True,
+        show_legend: bool = True,
+        **line_params: Any,
+    ) -> Self:
+        """Draw the walk.
+
+        Several displays can share axes; then ``show_interval`` and ``show_strip`` are best left to one.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; a new figure by default. Its size and the style in force are left alone.
+        x : {"probability", "share"}, default="probability"
+            What the horizontal axis measures: the prediction, or the share of rows with a smaller one, which
+            gives room to predictions that are crowded.
+        confidence : float, default=0.95
+            Probability that the walk of a calibrated model stays in a strip as high as the one drawn.
+        name : str, default=None
+            Name in the legend; the display's own by default.
+        show_interval : bool, default=True
+            Whether to shade the interval that attains the error, and to mark its two levels.
+        show_strip : bool, default=True
+            Whether to draw the strip in which a calibrated walk stays.
+        show_legend : bool, default=True
+            Whether to draw the legend.
+        **line_params : dict
+            Properties of the walk, such as ``color`` or ``linewidth``; the interval shares its colour.
+
+        Returns
+        -------
+        CutoffDisplay
+            The display itself.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range, or the test has drawn too few samples for ``confidence``.
+        TypeError
+            If a parameter is of the wrong type.
+        ImportError
+            If matplotlib is not installed.
+        """
+        check_option(x, "x", ("probability", "share"))
+        confidence = check_fraction(confidence, "confidence")
+        height = strip_height(self.result, self.test, confidence) if show_strip else None
+        ax = new_axes(6.4, 4.4) if ax is None else ax
+        at, walk, ends = drawn_path(self.result, x)
+        color, dashes = next_style(ax, _WALK)
+        line: dict[str, Any] = {"color": color, "linestyle": dashes, "linewidth": 1.8, "zorder": 4}
+        line |= {"label": self._label(name)} | line_params
+        style = "steps-post" if x == "probability" else "default"
+        (self.line_,) = ax.plot(at, walk, gid=_WALK, drawstyle=style, **line)
+        self.interval_, self.levels_, self.bar_, self.strip_ = None, None, None, None
+        if show_interval and self.result.value > 0:
+            self._draw_interval(ax, ends, walk, confidence)
+        if height is not None:
+            self._draw_strip(ax, walk, height, confidence)
+        self._finish(ax, x, show_legend)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _label(self, name: str | None) -> str:
+        shown = self.name if name is None else name
+        text = f"cutoff error {self.result.value:.3f}"
+        if self.test is not None:
+            text += f", p-value {self.test.pvalue:.2g}"
+        return text if shown is None else plain(f"{shown}: {text}")
+
+    def _draw_interval(self, ax: "Axes", ends: tuple[float, float], walk: Array, confidence: float) -> None:
+        color = self.line_.get_color()
+        self.interval_ = ax.axvspan(
+            *ends,
+            color=color,
+            alpha=0.15,
+            # a single value has no width
+            linewidth=0.0 if ends[0] < ends[1] else 2.0,
+            zorder=1,
+            label=interval_in_words(self.result, self.test, confidence),
+        )
+        levels = [float(walk.min()), float(walk.max())]
+        self.levels_ = ax.hlines(
+            levels, 0.0, _BAR + 0.015, color=color, linestyle=":", linewidth=1.2, zorder=3
+        )
+        self.bar_ = ax.annotate(
+            "",
+            (_BAR, levels[1]),
+            (_BAR, levels[0]),
+            arrowprops={"arrowstyle": "<->", "color": color, "shrinkA": 0, "shrinkB": 0, "linewidth": 1.2},
+        )
+        ax.annotate(
+            f"{self.result.value:.3f}",
+            (_BAR, sum(levels) / 2),
+            (4, 0),
+            textcoords="offset points",
+            rotation=90,
+            va="center",
+            ha="left",
+            color=color,
+        )
+
+    def _draw_strip(self, ax: "Axes", walk: Array, height: float, confidence: float) -> None:
+        middle = (float(walk.min()) + float(walk.max())) / 2.0
+        bottom = float(np.clip(middle - height / 2.0, -height, 0.0))
+        self.strip_ = ax.axhspan(
+            bottom,
+            bottom + height,
+            facecolor="none",
+            edgecolor=PALE,
+            hatch="////",
+            linewidth=0,
+            zorder=0.5,
+            gid=_STRIP,
+            label=f"a calibrated walk stays in here ({100 * confidence:g} %)",
+        )
+
+    def _finish(self, ax: "Axes", x: str, show_legend: bool) -> None:
+        event = "" if self.pos_label is None else f" of {self.pos_label!r}"
+        label = f"Predicted probability{event}"
+        if x == "share":
+            label = "Share of rows, in order of predicted probability"
+        ax.set_xlabel(plain(label))
+        ax.set_ylabel("Cumulative residual y \u2212 p\n(falls: predicted too high)")
+        ax.axhline(0.0, color=GREY, linewidth=0.8, zorder=2)
+        marked = any(line.get_gid() == _WALK for line in ax.lines) and len(ax.texts) > 0
+        ax.set_xlim(-0.02, _RIGHT_END if marked else 1.02)
+        heights = [line.get_ydata() for line in ax.lines if line.get_gid() == _WALK]
+        heights += [
+            np.array([patch.get_y(), patch.get_y() + patch.get_height()])  # type: ignore[attr-defined]
+            for patch in ax.patches
+            if patch.get_gid() == _STRIP
+        ]
+        values = np.concatenate([np.asarray(part, dtype=np.float64) for part in heights])
+        low, high = float(values.min()), float(values.max())
+        pad = 0.05 * (high - low) or 0.01
+        ax.set_ylim(low - pad, high + pad)
+        if show_legend:
+            legend_above(ax)

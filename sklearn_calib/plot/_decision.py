@@ -1,0 +1,414 @@
+"""The risk gap over decision thresholds.
+
+Long because its ways in are documented each.
+"""
+
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_calib._validation import (
+    check_binary,
+    check_fraction,
+    check_generator,
+    check_option,
+    check_resamples,
+)
+from sklearn_calib.metrics import DecisionRiskResult, decision_risk_result
+from sklearn_calib.plot._estimator import binary_prediction
+from sklearn_calib.plot._gap_floor import RiskGapFloor, risk_gap_floor
+from sklearn_calib.plot._matplotlib import GREY, PALE, legend_above, new_axes, next_style, plain
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import Collection
+    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.lines import Line2D
+
+__all__ = ["DecisionDisplay"]
+
+_GAP = "sklearn_calib.gap"
+_BOUND = "sklearn_calib.gap_bound"
+_CHANCE = "sklearn_calib.gap_chance"
+# A bound that is so many times as high as the rest would leave no room for it.
+_FAR = 2.0
+
+
+class DecisionDisplay:
+    r"""Risk gap over decision thresholds: what recalibration could save a decision maker.
+
+    Make one with :meth:`from_predictions`, :meth:`from_estimator` or :meth:`from_result`. Who acts when the
+    prediction is at least the threshold pays for acting in vain and for missed events; the gap is the part
+    of this cost, per row, that the best non-decreasing recalibration would save. It never exceeds the cutoff
+    calibration error, the dashed line. The grey area is what chance alone would show at each threshold if the
+    predictions were calibrated: the best recalibration is chosen with hindsight, so a gap is never negative.
+
+    Parameters
+    ----------
+    result : DecisionRiskResult
+        The gaps.
+    floor : RiskGapFloor, default=None
+        What chance alone makes of them, at the same thresholds; None for no grey area and no p-value.
+    name : str, default=None
+        Name of the model in the legend.
+
+    Attributes
+    ----------
+    result : DecisionRiskResult
+        What is shown.
+    floor : RiskGapFloor or None
+        What chance alone would show.
+    ax_ : matplotlib Axes
+        Axes with the picture, after :meth:`plot`.
+    figure_ : matplotlib Figure
+        Figure containing it.
+    line_ : matplotlib Line2D
+        The gap at each threshold.
+    worst_ : matplotlib Line2D or None
+        The point at the threshold with the largest gap; None if there is no gap at all.
+    bound_ : matplotlib Line2D or None
+        The cutoff calibration error.
+    chance_ : matplotlib Collection or None
+        The area that chance alone reaches.
+
+    See Also
+    --------
+    sklearn_calib.metrics.decision_risk_result : The numbers behind the picture.
+    CutoffDisplay : Where the cutoff calibration error comes from.
+
+    Notes
+    -----
+    With threshold t, acting without an event costs t and an event without acting 1 - t, as in Section 3 of
+    [1]_; t is therefore also the ratio of the first cost to the sum of both.
+
+    Let W be the cumulative residual walk, and let the walk of y - t be W plus the walk of p - t. Cutting at c
+    instead of t changes the risk by the increment of the walk of y - t between the two cuts; the walk of
+    p - t is lowest at t. The gap is therefore at most W(t) - min W, and so at most the range of W, the cutoff
+    calibration error. Proposition 3.2 of [1]_ says twice as much, ``result.bound``.
+
+    Chance: outcomes are redrawn from the predictions, and the gap is computed with the best recalibration of
+    each redrawn sample. The quantile holds at each threshold alone, for who has one threshold; the p-value
+    compares the largest gap with the largest one of each redrawn sample, as the worst threshold is found by
+    looking at all. Predictions are gathered in 64 n^(1/3) cells for this, none of which holds a threshold
+    inside. Weights that are whole numbers are repetitions; other weights stay with their rows.
+
+    References
+    ----------
+    .. [1] R. Rossellini, J. A. Soloff, R. F. Barber, Z. Ren and R. Willett (2025). Can a calibration metric
+       be both testable and actionable? COLT. arXiv:2502.19851
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> import numpy as np
+    >>> from sklearn_calib.plot import DecisionDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(size=1000)
+    >>> y = rng.uniform(size=1000) < p**2
+    >>> display = DecisionDisplay.from_predictions(y, p)
+    >>> print(display.worst_.get_label())
+    worst at 0.38: 0.031, p-value 0.002
+    >>> bool((display.result.gap <= display.bound_.get_ydata()[0]).all())
+    True
+    >>> plt.close(display.figure_)
+    """
+
+    ax_: "Axes"
+    figure_: "Figure | SubFigure"
+    line_: "Line2D"
+    worst_: "Line2D | None"
+    bound_: "Line2D | None"
+    chance_: "Collection | None"
+
+    def __init__(
+        self, result: DecisionRiskResult, floor: RiskGapFloor | None = None, *, name: str | None = None
+    ) -> None:
+        self.result = result
+        self.floor = floor
+        self.name = name
+
+    @classmethod
+    def from_result(
+        cls,
+        result: DecisionRiskResult,
+        *,
+        name: str | None = None,
+        ax: "Axes | None" = None,
+        **plot_params: Any,
+    ) -> Self:
+        """Draw a result of :func:`~sklearn_calib.metrics.decision_risk_result`, without what chance does.
+
+        Parameters
+        ----------
+        result : DecisionRiskResult
+            What is shown.
+        name : str, default=None
+            Name of the model in the legend.
+        ax : matplotlib Axes, default=None
+            Where to draw; a new figure by default.
+        **plot_params : dict
+            Passed to :meth:`plot`.
+
+        Returns
+        -------
+        DecisionDisplay
+
+        Raises
+        ------
+        TypeError
+            If ``result`` is no DecisionRiskResult.
+        ValueError
+            If a parameter is wrong.
+        ImportError
+            If matplotlib is not installed.
+        """
+        if not isinstance(result, DecisionRiskResult):
+            raise TypeError(
+                f"result must be a DecisionRiskResult, got {type(result).__name__}. Pass what "
+                "decision_risk_result() returns."
+            )
+        return cls(result, name=name).plot(ax, **plot_params)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
+        *,
+        thresholds: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        pos_label: Any = None,
+        confidence: float = 0.95,
+        n_resamples: int = 499,
+        random_state: int | np.random.Generator | np.random.RandomState | None = 0,
+        name: str | None = None,
+        ax: "Axes | None" = None,
+        **plot_params: Any,
+    ) -> Self:
+        """Draw the risk gaps of predictions.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n,)
+            Labels of two classes.
+        y_proba : array-like of shape (n,), (n, 1) or (n, 2)
+            Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
+        thresholds : array-like of shape (m,), default=None
+            Thresholds strictly between 0 and 1. By default 0.01, 0.02, ..., 0.99.
+        sample_weight : array-like of shape (n,), default=None
+            Non-negative weights.
+        pos_label : label, default=None
+            The positive class. By default 1 for labels in {0, 1} or {-1, 1}, else the greater of the two
+            labels.
+        confidence : float, default=0.95
+            Probability with which calibrated predictions stay in the grey area, at each threshold.
+        n_resamples : int, default=499
+            Number of redrawn samples; at least 1 / (1 - ``confidence``) - 1.
+        random_state : int, Generator, RandomState or None, default=0
+            Source of the draws; by default the same data give the same picture.
+        name : str, default=None
+            Name of the model in the legend.
+        ax : matplotlib Axes, default=None
+            Where to draw; a new figure by default.
+        **plot_params : dict
+            Passed to :meth:`plot`.
+
+        Returns
+        -------
+        DecisionDisplay
+
+        Raises
+        ------
+        ValueError
+            If an argument is malformed; the message names it.
+        TypeError
+            If a parameter is of the wrong type.
+        ImportError
+            If matplotlib is not installed.
+        """
+        confidence = check_fraction(confidence, "confidence")
+        n_resamples = check_resamples(n_resamples, confidence)
+        generator = check_generator(random_state)
+        sample = check_binary(y_true, y_proba, sample_weight, pos_label)
+        result = decision_risk_result(
+            sample.y, sample.p, thresholds=thresholds, sample_weight=sample.w, pos_label=1
+        )
+        floor = risk_gap_floor(sample, result, confidence, n_resamples, generator)
+        return cls(result, floor, name=name).plot(ax, **plot_params)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        *,
+        pos_label: Any = None,
+        name: str | None = None,
+        **params: Any,
+    ) -> Self:
+        """Draw the risk gaps of the probabilities that a fitted classifier predicts.
+
+        Parameters
+        ----------
+        estimator : object
+            Fitted binary classifier with ``predict_proba`` and ``classes_``.
+        X : array-like of shape (n, n_features)
+            Data on which it predicts; not those it was trained on.
+        y : array-like of shape (n,)
+            Their labels.
+        pos_label : label, default=None
+            The positive class; ``classes_[1]`` by default.
+        name : str, default=None
+            Name in the legend; that of the estimator's class by default.
+        **params : dict
+            Passed to :meth:`from_predictions`.
+
+        Returns
+        -------
+        DecisionDisplay
+
+        Raises
+        ------
+        TypeError
+            If the estimator does not predict probabilities.
+        ValueError
+            If it has more than two classes, or as :meth:`from_predictions`.
+        """
+        y_proba, pos_label = binary_prediction(estimator, X, pos_label)
+        shown = type(estimator).__name__ if name is None else name
+        return cls.from_predictions(y, y_proba, pos_label=pos_label, name=shown, **params)
+
+    def plot(
+        self,
+        ax: "Axes | None" = None,
+        *,
+        x: Literal["threshold", "cost_ratio"] = "threshold",
+        name: str | None = None,
+        show_chance: bool = True,
+        show_bound: bool | Literal["auto"] = "auto",
+        show_legend: bool = True,
+        **line_params: Any,
+    ) -> Self:
+        """Draw the risk gaps.
+
+        Several displays can share axes; then ``show_chance`` and ``show_bound`` are best left to one.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; a new figure by default. Its size and the style in force are left alone.
+        x : {"threshold", "cost_ratio"}, default="threshold"
+            What the horizontal axis measures: the threshold t, or (1 - t) / t on a logarithmic axis, how many
+            times as much a missed event costs as acting in vain.
+        name : str, default=None
+            Name in the legend; the display's own by default.
+        show_chance : bool, default=True
+            Whether to draw the area that chance alone reaches, if it is known.
+        show_bound : bool or "auto", default="auto"
+            Whether to draw the cutoff calibration error, which no gap exceeds. With "auto" it is only named
+            in the legend where it is more than twice as high as everything else.
+        show_legend : bool, default=True
+            Whether to draw the legend.
+        **line_params : dict
+            Properties of the line of gaps, such as ``color`` or ``linewidth``.
+
+        Returns
+        -------
+        DecisionDisplay
+            The display itself.
+
+        Raises
+        ------
+        ValueError
+            If ``x`` is none of its options.
+        ImportError
+            If matplotlib is not installed.
+        """
+        check_option(x, "x", ("threshold", "cost_ratio"))
+        ax = new_axes(6.4, 4.4) if ax is None else ax
+        result = self.result
+        order = np.argsort(result.thresholds, kind="stable")
+        tau, gap = result.thresholds[order], result.gap[order]
+        at = tau if x == "threshold" else (1.0 - tau) / tau
+        color, dashes = next_style(ax, _GAP)
+        line: dict[str, Any] = {"color": color, "linestyle": dashes, "linewidth": 2.0, "zorder": 4}
+        line |= {"label": self._label(name)} | line_params
+        if at.shape[0] == 1:
+            line = {"marker": "o"} | line
+        (self.line_,) = ax.plot(at, gap, gid=_GAP, **line)
+        self.worst_, self.bound_, self.chance_ = None, None, None
+        if gap.max() > 0:
+            self._draw_worst(ax, at, tau, gap)
+        if show_chance and self.floor is not None:
+            self.chance_ = ax.fill_between(
+                at,
+                self.floor.quantile[order],
+                color=PALE,
+                linewidth=0,
+                zorder=1,
+                gid=_CHANCE,
+                label=f"chance alone ({100 * self.floor.confidence:g} % at each threshold)",
+            )
+        if show_bound:
+            within = show_bound is True or 0.5 * result.bound <= _FAR * _top(ax)
+            self.bound_ = ax.axhline(
+                0.5 * result.bound,
+                color=GREY,
+                linestyle="--",
+                linewidth=1.5,
+                zorder=2,
+                gid=_BOUND if within else None,
+                label=f"bound: cutoff error {0.5 * result.bound:.3f}{'' if within else ', off the axis'}",
+            )
+        self._finish(ax, x, show_legend)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _label(self, name: str | None) -> str:
+        shown = self.name if name is None else name
+        return "risk gap" if shown is None else plain(f"{shown}: risk gap")
+
+    def _draw_worst(
+        self, ax: "Axes", at: NDArray[np.float64], tau: NDArray[np.float64], gap: NDArray[np.float64]
+    ) -> None:
+        worst = int(gap.argmax())
+        label = f"worst at {tau[worst]:.2f}: {gap[worst]:.3f}"
+        if self.floor is not None:
+            label += f", p-value {self.floor.pvalue:.2g}"
+        (self.worst_,) = ax.plot(
+            at[worst],
+            gap[worst],
+            color=self.line_.get_color(),
+            marker="D",
+            markersize=7,
+            markeredgecolor=ax.get_facecolor(),
+            linestyle="none",
+            zorder=5,
+            label=label,
+        )
+
+    def _finish(self, ax: "Axes", x: str, show_legend: bool) -> None:
+        if x == "cost_ratio":
+            ax.set_xscale("log")
+            ax.set_xlabel("Cost of a missed event / cost of acting in vain")
+        else:
+            ax.set_xlim(0.0, 1.0)
+            ax.set_xlabel("Decision threshold")
+        ax.set_ylabel("Risk that recalibration saves")
+        ax.set_ylim(0.0, 1.05 * _top(ax) or 0.01)
+        if show_legend:
+            legend_above(ax)
+
+
+def _top(ax: "Axes") -> float:
+    """Return the height of what the axes must show."""
+    tops = [float(np.max(line.get_ydata())) for line in ax.lines if line.get_gid() in (_GAP, _BOUND)]
+    tops += [
+        float(np.asarray(path.vertices)[:, 1].max())
+        for part in ax.collections
+        if part.get_gid() == _CHANCE
+        for path in part.get_paths()
+    ]
+    return max(tops)

@@ -1,0 +1,343 @@
+"""ComparisonDisplay: what is drawn is what the comparison says, and letters mean what they should."""
+
+from dataclasses import replace
+from functools import partial
+from itertools import combinations
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import brier_score_loss
+from sklearn.naive_bayes import GaussianNB
+
+from sklearn_calib.inference import ModelPair, ModelSummary, compare_models, confidence_interval, paired_test
+from sklearn_calib.inference._comparison_table import ModelComparison
+from sklearn_calib.metrics import cutoff_calibration_error, expected_calibration_error, smooth_ece
+from sklearn_calib.plot import ComparisonDisplay
+from sklearn_calib.plot._comparison import limits
+from sklearn_calib.plot._comparison_data import enough_resamples, letters, named_metrics
+
+mpl.use("Agg")
+plt = pytest.importorskip("matplotlib.pyplot")
+
+
+QUICK = {"metrics": cutoff_calibration_error, "n_resamples": 199}
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def models():
+    rng = np.random.default_rng(0)
+    p = rng.beta(0.7, 0.9, 300)
+    return (rng.random(300) < p).astype(int), {"third": p**3, "true": p, "root": p**0.5}
+
+
+@pytest.fixture(scope="module")
+def compared(models):
+    y, predictions = models
+    return compare_models(cutoff_calibration_error, y, predictions, n_resamples=199, random_state=0)
+
+
+def texts(display, panel=0):
+    return [text.get_text() for text in display.marks_[panel]]
+
+
+def legend_texts(display):
+    return [text.get_text() for text in display.ax_.get_legend().get_texts()]
+
+
+def test_drawn_equals_computed(models, compared):
+    y, predictions = models
+    display = ComparisonDisplay.from_predictions(
+        y, predictions, metrics=cutoff_calibration_error, n_resamples=199
+    )
+    assert display.comparisons["cutoff calibration error"].rows == compared.rows
+    assert display.models_ == ["third", "true", "root"]
+    assert [label.get_text() for label in display.ax_.get_yticklabels()] == display.models_
+    drawn = {}
+    for line in (display.points_[0], display.worse_[0]):
+        drawn |= dict(zip(line.get_ydata(), line.get_xdata(), strict=True))
+    assert [drawn[k] for k in range(3)] == [row.value for row in compared.rows]
+    assert {compared.rows[int(k)].name for k in display.points_[0].get_ydata()} == set(compared.best_set)
+    assert compared.best_set == ("true",)
+    segments = np.array(display.intervals_[0].get_segments())
+    np.testing.assert_array_equal(segments[:, 0, 0], [row.low for row in compared.rows])
+    np.testing.assert_array_equal(segments[:, 1, 0], [row.high for row in compared.rows])
+    np.testing.assert_array_equal(segments[:, :, 1], [[k, k] for k in range(3)])
+    np.testing.assert_array_equal(display.floors_[0].get_xdata(), [row.floor for row in compared.rows])
+    # the first model is on top
+    bottom, top = display.ax_.get_ylim()
+    assert bottom > 2 > 0 > top
+    assert display.worse_[0].get_markerfacecolor() == display.ax_.get_facecolor()
+    assert "95 % interval of the true value" in legend_texts(display)
+    assert "measured, found worse" in legend_texts(display)
+    assert "if calibrated (on average)" in legend_texts(display)
+    assert display.ax_.get_xlabel() == "cutoff calibration error"
+    left, right = display.ax_.get_xlim()
+    assert left < 0
+    assert right > max(row.high for row in compared.rows)
+
+
+def test_order(compared):
+    display = ComparisonDisplay.from_result(compared, order="value")
+    values = {row.name: row.value for row in compared.rows}
+    assert display.models_ == sorted(values, key=values.get)
+    assert [label.get_text() for label in display.ax_.get_yticklabels()] == display.models_
+    drawn = {}
+    for line in (display.points_[0], display.worse_[0]):
+        drawn |= dict(zip(line.get_ydata(), line.get_xdata(), strict=True))
+    assert [drawn[k] for k in range(3)] == sorted(values.values())
+
+
+def graph(names, parted, confidence=0.95):
+    """Return a comparison in which the given pairs differ."""
+    rows = tuple(ModelSummary(name, 0.1, 0.01, 0.1, 0.05, 0.15, True) for name in names)
+    pairs = tuple(
+        ModelPair(a, b, None, 0.001 if (a, b) in parted else 0.9) for a, b in combinations(names, 2)
+    )
+    return ModelComparison(rows, pairs, tuple(names), None, "holm", confidence, "swap", 50)
+
+
+def test_letters_by_their_definition():
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        names = list("uvwxyz"[: rng.integers(2, 7)])
+        share = rng.random()
+        parted = {pair for pair in combinations(names, 2) if rng.random() < share}
+        found = letters(names, graph(names, parted))
+        for pair in combinations(names, 2):
+            assert (set(found[pair[0]]) & set(found[pair[1]]) == set()) == (pair in parted)
+        used = sorted(set("".join(found.values())))
+        members = [{name for name in names if letter in found[name]} for letter in used]
+        # no letter is idle
+        assert all(not (a < b) for a in members for b in members)
+        assert used == list("abcdefghijklmnopqrstuvwxyz"[: len(used)])
+    assert letters(["b", "a"], graph(["b", "a"], {("b", "a")})) == {"b": "a", "a": "b"}
+
+
+def test_marks_of_all_pairs(compared):
+    display = ComparisonDisplay.from_result(compared)
+    adjusted = {(pair.name_a, pair.name_b): pair.adjusted_pvalue for pair in compared.pairs}
+    found = dict(zip(display.models_, texts(display), strict=True))
+    for (a, b), pvalue in adjusted.items():
+        assert (set(found[a]) & set(found[b]) == set()) == (pvalue <= 0.05)
+    assert "same letter: no difference found" in legend_texts(display)
+    assert [text.get_position()[1] for text in display.marks_[0]] == [0, 1, 2]
+
+
+def test_marks_against_a_reference(models):
+    y, predictions = models
+    display = ComparisonDisplay.from_predictions(y, predictions, reference="true", **QUICK)
+    (comparison,) = display.comparisons.values()
+    expected = {pair.name_a: f"p = {pair.adjusted_pvalue:.2g}" for pair in comparison.pairs}
+    assert texts(display) == [expected["third"], "reference", expected["root"]]
+    assert "same letter: no difference found" not in legend_texts(display)
+
+
+def test_marks_of_one_pair(models):
+    y, predictions = models
+    pair = {name: predictions[name] for name in ("third", "true")}
+    display = ComparisonDisplay.from_predictions(y, pair, **QUICK)
+    (comparison,) = display.comparisons.values()
+    assert texts(display) == [f"p = {comparison.pairs[0].adjusted_pvalue:.2g}"]
+    assert display.marks_[0][0].get_position()[1] == 0.5
+    display = ComparisonDisplay.from_result(comparison, show_tests=False)
+    assert display.marks_ == [[]]
+    tiny = replace(comparison, pairs=(replace(comparison.pairs[0], adjusted_pvalue=1e-5),))
+    assert texts(ComparisonDisplay.from_result(tiny)) == ["p < 0.001"]
+
+
+def test_a_paired_test(models):
+    y, predictions = models
+    for a, b in [("third", "true"), ("true", "third")]:
+        result = paired_test(
+            cutoff_calibration_error, y, predictions[a], predictions[b], n_resamples=199, random_state=0
+        )
+        display = ComparisonDisplay.from_result(result, metric_name="smECE", model_names=(a, b))
+        assert display.models_ == [a, b]
+        assert display.ax_.get_xlabel() == "smECE"
+        assert list(display.points_[0].get_ydata()) == [1 - display.models_.index("third")]
+        assert texts(display) == [f"p = {result.pvalue:.2g}"]
+        np.testing.assert_array_equal(display.floors_[0].get_xdata(), [result.floor_a, result.floor_b])
+        assert display.intervals_[0].get_segments() == []
+        assert not any("interval" in text for text in legend_texts(display))
+    swap = paired_test(
+        cutoff_calibration_error, y, predictions["true"], predictions["true"], method="swap", random_state=0
+    )
+    assert list(ComparisonDisplay.from_result(swap).points_[0].get_ydata()) == [0, 1]
+
+
+def test_several_metrics(models):
+    y, predictions = models
+    metrics = {"cutoff": cutoff_calibration_error, "Brier": brier_score_loss}
+    display = ComparisonDisplay.from_predictions(y, predictions, metrics=metrics, n_resamples=199)
+    assert [ax.get_xlabel() for ax in display.axes_] == ["cutoff", "Brier"]
+    assert len(display.points_) == len(display.floors_) == len(display.marks_) == 2
+    assert display.axes_[0].get_ylim() == display.axes_[1].get_ylim()
+    assert display.axes_[1].get_legend() is None
+    assert display.axes_[0].get_xlim() != display.axes_[1].get_xlim()
+    figure, axes = plt.subplots(1, 3)
+    again = display.plot(axes[1:])
+    figure.canvas.draw()
+    assert again.axes_ == list(axes[1:])
+    assert not axes[0].has_data()
+
+
+def test_the_axis_starts_at_zero_if_the_numbers_come_near():
+    left, right = limits(np.array([0.02, 0.1]), 0.0)
+    assert -0.01 < left < 0
+    assert right > 0.1
+    left, right = limits(np.array([0.5, 0.6]), 0.0)
+    assert 0.45 < left < 0.5
+    assert right > 0.6
+    # what the tests say stands at the right of all numbers
+    left, right = limits(np.array([0.02, 0.1]), 0.24)
+    assert left + 0.76 * (right - left) > 0.1
+    left, right = limits(np.array([-0.3]), 0.0)
+    assert left < -0.3 < right
+    assert limits(np.zeros(2), 0.0)[1] > 0
+
+
+def test_names_of_metrics():
+    def by_hand(y, p):
+        return 0.0
+
+    binned = partial(expected_calibration_error, n_bins=10, norm="l2")
+    assert list(named_metrics([smooth_ece, binned, by_hand, partial(by_hand)][:3])) == [
+        "smooth ECE", "expected calibration error (n_bins=10, norm='l2')", "by hand",
+    ]  # fmt: skip
+    assert named_metrics({"x": by_hand}) == {"x": by_hand}
+
+
+def test_one_model(models):
+    y, predictions = models
+    display = ComparisonDisplay.from_predictions(
+        y, {"third": predictions["third"]}, metrics=cutoff_calibration_error, n_resamples=99
+    )
+    (comparison,) = display.comparisons.values()
+    assert comparison.rows[0].value == cutoff_calibration_error(y, predictions["third"])
+    interval = confidence_interval(cutoff_calibration_error, y, predictions["third"], random_state=0)
+    assert comparison.rows[0].low == pytest.approx(interval.low, abs=0.02)
+    assert comparison.rows[0].high == pytest.approx(interval.high, abs=0.02)
+    assert comparison.rows[0].floor == pytest.approx(interval.null_mean, abs=0.005)
+    assert display.marks_ == [[]]
+    assert legend_texts(display)[0] == "measured"
+
+
+def test_weights_are_repetitions(models):
+    y, predictions = models
+    times = np.random.default_rng(0).integers(0, 3, 300)
+    repeated = {name: np.repeat(p, times) for name, p in predictions.items()}
+    params = {"n_resamples": 199, "metrics": cutoff_calibration_error}
+    a = ComparisonDisplay.from_predictions(y, predictions, sample_weight=times, **params)
+    b = ComparisonDisplay.from_predictions(np.repeat(y, times), repeated, **params)
+    assert a.comparisons == b.comparisons
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_from_estimators(many):
+    X, y = (load_iris if many else load_breast_cancer)(return_X_y=True)
+    words = np.array([f"class {label}" for label in y])
+    rng = np.random.default_rng(0)
+    X = X + 2 * X.std(axis=0) * rng.normal(size=X.shape)
+    a = LogisticRegression(max_iter=9999).fit(X[::2], words[::2])
+    b = GaussianNB().fit(X[::2], words[::2])
+    X, words = X[1::2], words[1::2]
+    metric: Any = cutoff_calibration_error
+    if many:
+        metric = partial(metric, reduction="confidence", labels=[0, 1, 2])
+    params = {"metrics": {"ECE": metric}, "n_resamples": 39}
+    display = ComparisonDisplay.from_estimators({"LR": a, "NB": b}, X, words, **params)
+    expected = ComparisonDisplay.from_predictions(
+        words, {"LR": a.predict_proba(X), "NB": b.predict_proba(X)}, **params
+    )
+    assert display.comparisons == expected.comparisons
+    assert display.models_ == ["LR", "NB"]
+    if many:
+        one = ComparisonDisplay.from_estimators({"LR": a}, X, words, **params)
+        assert one.comparisons["ECE"].rows[0].value == display.comparisons["ECE"].rows[0].value
+    else:
+        other = ComparisonDisplay.from_estimators({"LR": a, "NB": b}, X, words, pos_label="class 0", **params)
+        columns = {"LR": a.predict_proba(X)[:, 0], "NB": b.predict_proba(X)[:, 0]}
+        known = ComparisonDisplay.from_predictions(words, columns, pos_label="class 0", **params)
+        assert other.comparisons == known.comparisons
+    c = GaussianNB().fit(X, np.arange(len(X)) % 2)
+    with pytest.raises(ValueError, match=r"estimators\['c'\] knows the classes"):
+        ComparisonDisplay.from_estimators({"LR": a, "c": c}, X, words)
+    with pytest.raises(TypeError, match="estimators must map names to fitted classifiers, got list"):
+        ComparisonDisplay.from_estimators([a, b], X, words)
+
+
+def test_enough_resamples_for_the_smallest_pvalue():
+    assert enough_resamples(None, 1, 0.95) == 999
+    assert enough_resamples(None, 28, 0.95) == 1119
+    assert 2 * 28 / 1120 <= 0.05 < 2 * 28 / 1119
+    assert enough_resamples(39, 1, 0.95) == 39
+    with pytest.raises(ValueError, match=r"n_resamples=118 is too few for 3 tests .* n_resamples >= 119"):
+        enough_resamples(118, 3, 0.95)
+
+
+def test_errors_name_the_argument(models, compared):
+    y, predictions = models
+    draw = partial(ComparisonDisplay.from_predictions, y, n_resamples=199)
+    with pytest.raises(TypeError, match="predictions must map names to arrays, got ndarray"):
+        draw(predictions["true"])
+    with pytest.raises(ValueError, match="predictions is empty"):
+        draw({})
+    with pytest.raises(TypeError, match=r"metrics must be callable, a list .* got 'ece'"):
+        draw(predictions, metrics="ece")
+    with pytest.raises(TypeError, match=r"metrics\['a'\] must be callable, got 3"):
+        draw(predictions, metrics={"a": 3})
+    with pytest.raises(ValueError, match="metrics is empty"):
+        draw(predictions, metrics=[])
+    with pytest.raises(ValueError, match="metrics holds two of the same name"):
+        draw(predictions, metrics=[smooth_ece, smooth_ece])
+    for bad, error in [
+        ({"confidence": 1.0}, ValueError),
+        ({"n_resamples": 0}, ValueError),
+        ({"correction": "none at all"}, ValueError),
+        ({"reference": "fourth"}, ValueError),
+        ({"random_state": "seed"}, TypeError),
+        ({"sample_weight": np.full(300, 0.5)}, ValueError),
+    ]:
+        with pytest.raises(error, match=next(iter(bad))):
+            ComparisonDisplay.from_predictions(y, predictions, **bad)
+    with pytest.raises(ValueError, match=r"predictions\['true'\]"):
+        draw({"true": predictions["true"] + 1.0})
+    with pytest.raises(ValueError, match="order must be one of"):
+        ComparisonDisplay.from_result(compared, order="best")
+    with pytest.raises(TypeError, match="result must be a ModelComparison or a PairedComparison, got float"):
+        ComparisonDisplay.from_result(0.3)
+    with pytest.raises(ValueError, match="model_names must be the names of two models"):
+        ComparisonDisplay.from_result(compared, model_names=("a",))
+    with pytest.raises(ValueError, match="comparisons is empty"):
+        ComparisonDisplay({}).plot()
+    other = replace(compared, rows=compared.rows[:2])
+    with pytest.raises(ValueError, match=r"comparisons\['b'\] is of the models"):
+        ComparisonDisplay.from_result({"a": compared, "b": other})
+    assert plt.get_fignums() == []
+    with pytest.raises(ValueError, match="ax holds 2 axes, but there are 1 metrics"):
+        ComparisonDisplay.from_result(compared, ax=plt.subplots(1, 2)[1])
+
+
+@pytest.mark.parametrize("size", [(6.4, 3.5), (2.8, 2.4)])
+def test_the_legend_covers_no_data(compared, size):
+    figure, ax = plt.subplots(figsize=size)
+    ComparisonDisplay.from_result(compared, ax=ax)
+    figure.canvas.draw()
+    legend = ax.get_legend().get_window_extent()
+    assert ax.transData.transform((0.0, -0.4))[1] < legend.y0
+    assert legend.width <= ax.get_window_extent().width
+    display = ComparisonDisplay.from_result(compared, show_legend=False, show_floor=False, color="purple")
+    assert display.ax_.get_legend() is None
+    assert display.floors_ == []
+    assert display.points_[0].get_color() == "purple"
+    np.testing.assert_allclose(display.intervals_[0].get_colors()[0], mpl.colors.to_rgba("purple"))

@@ -1,0 +1,279 @@
+"""CutoffDisplay: the walk by its definition, a strip that agrees with the test, words that are true."""
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.text import Annotation
+
+from sklearn_calib.inference import CutoffTest
+from sklearn_calib.inference._tails import brownian_range_sf
+from sklearn_calib.metrics import cutoff_result
+from sklearn_calib.plot import CutoffDisplay
+from sklearn_calib.plot._walk_path import drawn_path, strip_height, walk_test
+
+mpl.use("Agg")
+plt = pytest.importorskip("matplotlib.pyplot")
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def forecast():
+    rng = np.random.default_rng(0)
+    p = np.round(rng.beta(0.7, 0.9, 300), 2)
+    return (rng.random(300) < p**1.5).astype(int), p
+
+
+def reference_walk(y, p, w):
+    """Return distinct predictions and the walk by its definition, row by row."""
+    at = sorted(set(p.tolist()))
+    total = sum(w)
+    walk = [sum(w[i] * (y[i] - p[i]) for i in range(len(y)) if p[i] <= t) / total for t in at]
+    share = [sum(w[i] for i in range(len(y)) if p[i] <= t) / total for t in at]
+    return np.array(at), np.array(walk), np.array(share)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_drawn_equals_definition(forecast, weighted):
+    y, p = forecast
+    w = np.random.default_rng(1).random(300) if weighted else np.ones(300)
+    given = w if weighted else None
+    at, walk, share = reference_walk(y, p, w)
+    result = cutoff_result(y, p, sample_weight=given)
+    display = CutoffDisplay.from_predictions(y, p, sample_weight=given, name="model")
+    x, drawn = display.line_.get_data()
+    assert display.line_.get_drawstyle() == "steps-post"
+    np.testing.assert_array_equal(x[:1], 0.0)
+    np.testing.assert_array_equal(x[1 : at.shape[0] + 1], at)
+    np.testing.assert_allclose(drawn[1 : at.shape[0] + 1], walk, atol=1e-12)
+    assert drawn[0] == 0.0
+    levels = sorted(segment[0, 1] for segment in np.array(display.levels_.get_segments()))
+    assert levels[1] - levels[0] == pytest.approx(result.value, rel=1e-12)
+    np.testing.assert_allclose(levels, [min(0.0, walk.min()), max(0.0, walk.max())], atol=1e-12)
+    box = display.interval_.get_bbox()
+    assert (box.x0, box.x1) == (result.lower, result.upper)
+    assert display.line_.get_label().startswith(f"model: cutoff error {result.value:.3f}, p-value ")
+    assert display.ax_.get_ylim()[0] < levels[0]
+    display = CutoffDisplay.from_predictions(y, p, sample_weight=given, x="share")
+    x, drawn = display.line_.get_data()
+    np.testing.assert_allclose(x, np.append(0.0, share), atol=1e-12)
+    np.testing.assert_allclose(drawn[1:], walk, atol=1e-12)
+    # the walk is at one level at the start of the interval, and at the other at its end
+    ends = display.interval_.get_bbox().x0, display.interval_.get_bbox().x1
+    np.testing.assert_allclose(sorted(np.interp(ends, x, drawn)), levels, atol=1e-12)
+
+
+def test_a_case_by_hand():
+    # residuals -.2 at .2; -.8 + .2 at .8; .1 at .9: the walk is 0, -.05, -.2, -.175
+    display = CutoffDisplay.from_predictions([0, 0, 1, 1], [0.2, 0.8, 0.8, 0.9])
+    x, walk = display.line_.get_data()
+    np.testing.assert_allclose(x, [0.0, 0.2, 0.8, 0.9, 1.0])
+    np.testing.assert_allclose(walk, [0.0, -0.05, -0.2, -0.175, -0.175])
+    # three quarters of the rows are off by .8 / 3 on average
+    assert display.interval_.get_label() == "predictions 0.20 to 0.80: 27 points too high, may be chance"
+
+
+def test_words_are_the_mean_residual(forecast):
+    p = forecast[1]
+    for sign, word in [(1.0, "low"), (-1.0, "high")]:
+        shifted = np.clip(p - 0.2 * sign, 0.0, 1.0)
+        labels = (np.random.default_rng(2).random(300) < p).astype(int)
+        result = cutoff_result(labels, shifted)
+        label = CutoffDisplay.from_result(result).interval_.get_label()
+        inside = (shifted >= result.lower) & (shifted <= result.upper)
+        mean = 100 * abs((labels - shifted)[inside].mean())
+        where = f"predictions {result.lower:.2f} to {result.upper:.2f}"
+        assert label == f"{where}: {mean:.0f} points too {word}"
+    assert (
+        "too high" in CutoffDisplay.from_predictions(np.zeros(50), p[:50], pos_label=1).interval_.get_label()
+    )
+
+
+def test_a_single_value_and_narrow_intervals_in_words():
+    y = np.repeat([0, 1], [90, 10])
+    display = CutoffDisplay.from_predictions(y, np.full(100, 0.5))
+    assert display.interval_.get_label() == "predictions of 0.5: 40 points too high"
+    assert display.interval_.get_linewidth() > 0
+    p = np.tile([0.0011, 0.0014], 50)
+    label = CutoffDisplay.from_predictions(y, p).interval_.get_label()
+    assert label == "predictions 0.00110 to 0.00140: 10 points too low"
+
+
+@pytest.mark.parametrize("method", ["monte_carlo", "asymptotic"])
+@pytest.mark.parametrize("power", [0.8, 1.0, 1.15, 2.0])
+@pytest.mark.parametrize("confidence", [0.9, 0.95])
+def test_the_walk_leaves_the_strip_if_and_only_if_the_test_rejects(method, power, confidence):
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        p = np.round(rng.random(200), 2)
+        y = (rng.random(200) < p**power).astype(int)
+        test = CutoffTest(method, n_resamples=199, random_state=seed).test(y, p)
+        display = CutoffDisplay(cutoff_result(y, p), test).plot(confidence=confidence)
+        box = display.strip_.get_bbox()
+        walk = display.line_.get_ydata()
+        assert box.y0 - 1e-15 <= 0.0 <= box.y1 + 1e-15
+        within = bool((walk >= box.y0 - 1e-12).all() and (walk <= box.y1 + 1e-12).all())
+        assert within == (not test.rejects(1.0 - confidence + 1e-12))
+        assert f"{100 * confidence:g} %" in display.strip_.get_label()
+        assert display.ax_.get_ylim()[0] < box.y0
+        assert ("chance" in display.interval_.get_label()) == within
+        plt.close("all")
+
+
+def test_height_of_the_strip():
+    rng = np.random.default_rng(0)
+    p = rng.random(15_000)
+    y = (rng.random(15_000) < p).astype(int)
+    result = cutoff_result(y, p)
+    display = CutoffDisplay.from_result(result)
+    deviation = np.sqrt((p * (1 - p)).sum()) / 15_000
+    height = display.strip_.get_bbox().height
+    assert height == pytest.approx(2.4977 * deviation, rel=1e-4)
+    assert brownian_range_sf(height / deviation) == pytest.approx(0.05, rel=1e-6)
+    drawn = CutoffTest("monte_carlo", n_resamples=999, random_state=0).test(y, p)
+    assert strip_height(result, drawn, 0.95) == pytest.approx(height, rel=0.06)
+    # the critical draw is the 50th from above of 999
+    assert strip_height(result, drawn, 0.95) == np.sort(drawn.null_distribution)[-50] * deviation
+
+
+@pytest.mark.parametrize(("n", "samples"), [(40, 400), (15_000, 150)])
+def test_level_of_the_strip(n, samples):
+    rng = np.random.default_rng(n)
+    p = rng.beta(0.5, 0.8, n)
+    outside = 0
+    for _ in range(samples):
+        result = cutoff_result((rng.random(n) < p).astype(int), p, pos_label=1)
+        outside += result.value > strip_height(result, walk_test(result, 99, rng), 0.95) * (1 + 1e-9)
+    # four standard deviations of a share of 5 %
+    assert abs(outside / samples - 0.05) < 4 * np.sqrt(0.05 * 0.95 / samples)
+
+
+def test_whole_weights_are_repetitions(forecast):
+    y, p = forecast
+    times = np.random.default_rng(0).integers(0, 4, 300)
+    weighted = CutoffDisplay.from_predictions(y, p, sample_weight=times)
+    repeated = CutoffDisplay.from_predictions(np.repeat(y, times), np.repeat(p, times))
+    np.testing.assert_allclose(weighted.line_.get_data(), repeated.line_.get_data(), atol=1e-15)
+    assert weighted.line_.get_label() == repeated.line_.get_label()
+    assert weighted.interval_.get_label() == repeated.interval_.get_label()
+    assert weighted.strip_.get_bbox().height == pytest.approx(repeated.strip_.get_bbox().height, rel=1e-12)
+    assert weighted.test.n_samples == times.sum()
+
+
+def test_other_weights_count_by_the_effective_size(forecast):
+    y, p = forecast
+    plain = CutoffDisplay.from_predictions(y, p)
+    halved = CutoffDisplay.from_predictions(y, p, sample_weight=np.full(300, 0.5))
+    deviation = np.sqrt((p * (1 - p)).sum()) / 300
+    assert halved.strip_.get_bbox().height == pytest.approx(2.4977 * deviation, rel=1e-4)
+    assert halved.test.pvalue == pytest.approx(brownian_range_sf(plain.result.value / deviation), rel=1e-9)
+    w = np.random.default_rng(0).random(300)
+    display = CutoffDisplay.from_predictions(y, p, sample_weight=w)
+    n = w.sum() ** 2 / (w**2).sum()
+    deviation = np.sqrt((w * p * (1 - p)).sum() / w.sum() / n)
+    assert display.strip_.get_bbox().height == pytest.approx(2.4977 * deviation, rel=1e-4)
+
+
+def test_thinning_loses_no_extreme():
+    rng = np.random.default_rng(0)
+    p = rng.random(60_000) ** 3
+    y = (rng.random(60_000) < p).astype(int)
+    result = cutoff_result(y, p)
+    for x in ("probability", "share"):
+        at, walk, ends = drawn_path(result, x)
+        assert at.shape[0] <= 4002
+        assert (np.diff(at) >= 0).all()
+        assert (at[0], walk[0]) == (0.0, 0.0)
+        full = np.append(0.0, result.walk)
+        position = np.append(0.0, result.probabilities)
+        if x == "share":
+            position = np.append(0.0, np.cumsum(result.weight)) / 60_000
+        assert (walk.min(), walk.max()) == (full.min(), full.max())
+        assert walk[-1] == full[-1]
+        # each of 1000 columns keeps both
+        for j in range(0, 1000, 37):
+            chosen = np.minimum(np.floor(position * 1000), 999) == j
+            kept = np.minimum(np.floor(at * 1000), 999) == j
+            if chosen.any():
+                assert (walk[kept].min(), walk[kept].max()) == (full[chosen].min(), full[chosen].max())
+        assert set(zip(at[:-1], walk[:-1], strict=True)) <= set(zip(position, full, strict=True))
+        assert 0 <= ends[0] < ends[1] <= 1
+
+
+def test_what_is_not_asked_for_is_not_drawn(forecast):
+    display = CutoffDisplay.from_predictions(
+        *forecast, show_interval=False, show_strip=False, show_legend=False
+    )
+    assert (display.interval_, display.levels_, display.bar_, display.strip_) == (None, None, None, None)
+    assert display.ax_.get_legend() is None
+    assert display.ax_.get_xlim() == (-0.02, 1.02)
+    result = cutoff_result(*forecast)
+    display = CutoffDisplay(result).plot()
+    assert display.strip_ is None
+    assert "p-value" not in display.line_.get_label()
+    assert isinstance(display.bar_, Annotation)
+
+
+def test_nothing_to_show():
+    perfect = CutoffDisplay.from_predictions([0, 1, 1], [0.0, 1.0, 1.0])
+    assert perfect.interval_ is None
+    assert perfect.strip_ is None
+    assert perfect.line_.get_label() == "cutoff error 0.000, p-value 1"
+    wrong = CutoffDisplay.from_predictions([0, 1, 1], [0.0, 1.0, 0.0])
+    assert wrong.strip_ is None
+    one = CutoffDisplay.from_predictions([1], [0.5])
+    one.figure_.canvas.draw()
+    assert one.line_.get_ydata().tolist() == [0.0, 0.5, 0.5]
+    weights = CutoffDisplay.from_predictions([0, 1], [0.0, 1.0], sample_weight=[0.5, 0.7])
+    assert weights.strip_ is None
+
+
+def test_several_on_shared_axes(forecast):
+    y, p = forecast
+    ax = plt.subplots()[1]
+    first = CutoffDisplay.from_predictions(y, p, ax=ax, name="before")
+    second = CutoffDisplay.from_predictions(
+        y, p**1.5, ax=ax, name="after", show_interval=False, show_strip=False, color="purple"
+    )
+    assert first.line_.get_linestyle() != second.line_.get_linestyle()
+    assert second.line_.get_color() == "purple"
+    low, high = ax.get_ylim()
+    for display in (first, second):
+        assert low < display.line_.get_ydata().min()
+        assert high > display.line_.get_ydata().max()
+    texts = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert [text.split(":")[0] for text in texts if "cutoff" in text] == ["before", "after"]
+
+
+@pytest.mark.parametrize("size", [(6.4, 4.4), (2.6, 2.2)])
+def test_the_legend_covers_no_data(forecast, size):
+    y, p = forecast
+    figure, ax = plt.subplots(figsize=size)
+    display = CutoffDisplay.from_predictions(1 - y, p, ax=ax, name="a model")
+    figure.canvas.draw()
+    legend = ax.get_legend().get_window_extent()
+    points = ax.transData.transform(np.transpose(display.line_.get_data()))
+    assert not any(legend.contains(*point) for point in points)
+    assert legend.width <= ax.get_window_extent().width
+
+
+def test_errors_name_the_argument(forecast):
+    with pytest.raises(TypeError, match="result must be a CutoffResult, got float"):
+        CutoffDisplay.from_result(0.3)
+    for bad, error in [
+        ({"x": "rows"}, ValueError),
+        ({"confidence": 1.0}, ValueError),
+        ({"n_resamples": 0}, ValueError),
+        ({"random_state": "seed"}, TypeError),
+    ]:
+        with pytest.raises(error, match=next(iter(bad))):
+            CutoffDisplay.from_predictions(*forecast, **bad)
+    with pytest.raises(ValueError, match=r"confidence=0.999 needs more .* n_resamples >= 999, or show_strip"):
+        CutoffDisplay.from_predictions(*forecast, n_resamples=99, confidence=0.999)
+    with pytest.raises(ValueError, match="y_proba must have shape"):
+        CutoffDisplay.from_predictions([0, 1, 2], np.eye(3))
+    assert plt.get_fignums() == []

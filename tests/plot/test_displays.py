@@ -1,0 +1,152 @@
+"""What all displays of a model share: estimators, the caller's axes and style, labels, absent matplotlib."""
+
+import builtins
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sklearn_calib.metrics import cutoff_calibration_error
+from sklearn_calib.plot import ComparisonDisplay, CutoffDisplay, DecisionDisplay
+
+mpl.use("Agg")
+plt = pytest.importorskip("matplotlib.pyplot")
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+def cutoff(y, p, **params):
+    return CutoffDisplay.from_predictions(y, p, n_resamples=99, **params)
+
+
+def decision(y, p, **params):
+    return DecisionDisplay.from_predictions(y, p, n_resamples=39, **params)
+
+
+def comparison(y, p, **params):
+    models = {"$a$": p, "b": p**2}
+    return ComparisonDisplay.from_predictions(
+        y, models, metrics=cutoff_calibration_error, n_resamples=39, **params
+    )
+
+
+DRAWN = [cutoff, decision, comparison]
+
+
+@pytest.fixture(scope="module")
+def forecast():
+    rng = np.random.default_rng(0)
+    p = rng.beta(0.7, 0.9, 200)
+    return (rng.random(200) < p**1.5).astype(int), p
+
+
+@pytest.mark.parametrize("draw", DRAWN)
+def test_the_callers_axes_and_style_are_left_alone(forecast, draw):
+    figure, (ax, other) = plt.subplots(1, 2, figsize=(9, 3))
+    before = (
+        dict(mpl.rcParams), figure.get_size_inches().tolist(), ax.get_position().bounds, ax.get_aspect(),
+        np.random.get_state()[1].tolist(),  # noqa: NPY002
+    )  # fmt: skip
+    display = draw(*forecast, ax=ax)
+    figure.canvas.draw()
+    after = (
+        dict(mpl.rcParams), figure.get_size_inches().tolist(), ax.get_position().bounds, ax.get_aspect(),
+        np.random.get_state()[1].tolist(),  # noqa: NPY002
+    )  # fmt: skip
+    assert before == after
+    assert display.ax_ is ax
+    assert display.figure_ is figure
+    assert not other.has_data()
+    assert plt.get_fignums() == [figure.number]
+
+
+@pytest.mark.parametrize("draw", DRAWN)
+def test_the_same_data_give_the_same_picture(forecast, draw):
+    pictures = []
+    for _ in range(2):
+        figure = draw(*forecast).figure_
+        figure.canvas.draw()
+        pictures.append(np.asarray(figure.canvas.buffer_rgba()))
+    np.testing.assert_array_equal(*pictures)
+
+
+@pytest.mark.parametrize("draw", DRAWN)
+def test_style_in_force_reaches_new_figures(forecast, draw):
+    with mpl.rc_context({"font.size": 7.0, "axes.facecolor": "yellow"}):
+        display = draw(*forecast)
+        assert display.ax_.xaxis.label.get_fontsize() == 7.0
+        assert mpl.colors.to_hex(display.ax_.get_facecolor()) == "#ffff00"
+
+
+@pytest.mark.parametrize("draw", DRAWN)
+def test_without_matplotlib(monkeypatch, forecast, draw):
+    real = builtins.__import__
+
+    def blocked(name, *args, **kwargs):
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", blocked)
+    with pytest.raises(ImportError, match=r"sklearn-calib\[plot\]"):
+        draw(*forecast)
+
+
+@pytest.mark.parametrize("display", [CutoffDisplay, DecisionDisplay])
+def test_from_estimator_is_from_predictions(display):
+    X, y = load_breast_cancer(return_X_y=True)
+    words = np.where(y == 1, "good", "bad")
+    model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[::2], words[::2])
+    X, words = X[1::2], words[1::2]
+    weight = np.random.default_rng(0).integers(1, 4, len(words))
+    proba = model.predict_proba(X)
+    for label, column in [(None, 1), ("bad", 0)]:
+        drawn = display.from_estimator(model, X, words, pos_label=label, sample_weight=weight, n_resamples=39)
+        known = ("bad", "good")[column]
+        expected = display.from_predictions(
+            words, proba[:, column], pos_label=known, sample_weight=weight, n_resamples=39
+        )
+        np.testing.assert_array_equal(drawn.line_.get_data(), expected.line_.get_data())
+        assert drawn.line_.get_label().startswith("Pipeline: ")
+    with pytest.raises(ValueError, match="pos_label='ugly' is not among the classes"):
+        display.from_estimator(model, X, words, pos_label="ugly")
+    with pytest.raises(TypeError, match="estimator must have predict_proba, which RidgeClassifier lacks"):
+        display.from_estimator(RidgeClassifier().fit(X, words), X, words)
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match="estimator must have two classes, got 3"):
+        display.from_estimator(LogisticRegression(max_iter=999).fit(X, y), X, y)
+
+
+@pytest.mark.parametrize("draw", [cutoff, decision])
+def test_names_are_not_mathematics(forecast, draw):
+    display = draw(*forecast, name=r"$\undefined{$")
+    display.figure_.canvas.draw()
+    assert display.line_.get_label().startswith(r"\$\undefined{\$: ")
+    y, p = forecast
+    words = np.where(y == 1, "$1$", "$0$")
+    cutoff(words, p).figure_.canvas.draw()
+    display = cutoff(words, p, pos_label="$1$")
+    display.figure_.canvas.draw()
+    assert display.ax_.get_xlabel() == r"Predicted probability of '\$1\$'"
+    assert display.name is None
+    comparison(*forecast).figure_.canvas.draw()
+
+
+def test_tones_of_areas_and_lines_differ_in_grey(forecast):
+    def tone(color):
+        return np.dot(mpl.colors.to_rgb(color), [0.2126, 0.7152, 0.0722])
+
+    display = decision(*forecast)
+    assert tone(display.chance_.get_facecolor()[0]) - tone(display.line_.get_color()) > 0.3
+    # areas that cross are told apart by hatches
+    display = cutoff(*forecast)
+    assert display.strip_.get_hatch()
+    assert not display.interval_.get_hatch()
