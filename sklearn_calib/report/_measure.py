@@ -75,6 +75,8 @@ def measure_error(
 ) -> ReportMetric:
     """Return an error with interval and floor; the value is that of all rows, without averaging."""
     most, cells, part = _DEAR.get(key, (0, 0, 1))
+    if key == "log_loss_miscalibration" and _saturated(grouped):
+        return ReportMetric(key, name, value, _NAN, _NAN, _NAN, _NAN, _NAN)
     small = condensed(grouped, most, cells) if most else condensed(grouped)
     number = budget.n_resamples if part == 1 else max(min(_FEWEST, budget.n_resamples), budget.n_resamples // part)
     single = bool((small.weight == 1).all())
@@ -88,7 +90,7 @@ def measure_error(
         confidence=budget.confidence,
     )
     low = high = _NAN
-    if np.isfinite(value) and not (key == "log_loss_miscalibration" and _saturated(grouped)):
+    if np.isfinite(value):
         interval = confidence_interval(
             metric,
             rows.y,
@@ -104,7 +106,7 @@ def measure_error(
 
 
 def _saturated(grouped: GroupedOutcomes) -> bool:
-    """Tell whether a prediction is 0 or 1: in other populations its log loss could be infinite."""
+    """Tell whether a prediction is 0 or 1: the log loss is infinite for some outcomes then."""
     return bool(grouped.prob[0] <= 0.0 or grouped.prob[-1] >= 1.0)
 
 

@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._null import draw_positives
+from sklearn_calib._core._walk import residual_walk, walk_extremes
 from sklearn_calib.report._lines import ReportRegion
 from sklearn_calib.report._sample import MOST_DISTINCT, cells_of, pooled, variance_of
 
@@ -31,7 +32,8 @@ def find_regions(
     of a run, and V_0 of all, the statistic is :math:`|S|/\sqrt V - \sqrt{2 \log(e V_0/V)}`, which lets short
     and long runs compete on equal terms [1]_. Those count that pass the quantile of its maximum over all runs
     in redrawn outcomes. Of these the one with the largest :math:`|S|` is taken, then the largest that does
-    not overlap, and so on. Within each, the run that counts and is farthest off for each row is named too.
+    not overlap, and so on. Within each, the run that counts and is farthest off for each row is named too. The
+    ends of a stretch are those predictions within the run between which the residual sum is largest.
 
     References
     ----------
@@ -74,11 +76,8 @@ def find_regions(
             free[part] = False
             inside = np.flatnonzero((first >= first[run]) & (last <= last[run]) & (signed * signed[run] > 0))
             worst = inside[np.argmax(np.abs(signed[inside]) / rows[inside])]
-            ends = [
-                (float(grouped.prob[cell >= first[i]][0]), float(grouped.prob[cell <= last[i]][-1]))
-                for i in (run, worst)
-            ]
-            found.append(_region(grouped, *ends, float(signed[worst] / rows[worst])))
+            rows_in = [(cell >= first[i]) & (cell <= last[i]) for i in (run, worst)]
+            found.append(_region(grouped, rows_in[0], rows_in[1], float(signed[worst] / rows[worst])))
     return tuple(sorted(found, key=lambda region: region.lower))
 
 
@@ -90,10 +89,17 @@ def _over_runs(values: Array, first: NDArray[np.intp], last: NDArray[np.intp]) -
 
 
 def _region(
-    grouped: GroupedOutcomes, ends: tuple[float, float], worst: tuple[float, float], worst_gap: float
+    grouped: GroupedOutcomes, rows: NDArray[np.bool_], worst: NDArray[np.bool_], worst_gap: float
 ) -> ReportRegion:
-    rows = (grouped.prob >= ends[0]) & (grouped.prob <= ends[1])
-    prob, weight = grouped.prob[rows], grouped.weight[rows]
+    """Return a run as a stretch, cut to those of its predictions that give the largest residual sum."""
+    part = GroupedOutcomes(grouped.prob[rows], grouped.weight[rows], grouped.positives[rows])
+    extremes = walk_extremes(residual_walk(part))
+    kept = slice(extremes.first, extremes.last + 1)
+    prob, weight = part.prob[kept], part.weight[kept]
     total = float(weight.sum())
-    predicted, observed = float(weight @ prob) / total, float(grouped.positives[rows].sum()) / total
-    return ReportRegion(*ends, predicted, observed, total, *worst, worst_gap)
+    predicted, observed = float(weight @ prob) / total, float(part.positives[kept].sum()) / total
+    spot = grouped.prob[worst]
+    low, high = float(prob[0]), float(prob[-1])
+    # the cut may have gone through the cells that are farthest off
+    ends = float(np.clip(spot[0], low, high)), float(np.clip(spot[-1], low, high))
+    return ReportRegion(low, high, predicted, observed, total, *ends, worst_gap)

@@ -132,13 +132,13 @@ def _test_lines(report: "CalibrationReport") -> list[str]:
 def _part_lines(report: "CalibrationReport", parts: tuple[ReportPart, ...]) -> list[str]:
     shown = reported_parts(parts, MOST_PARTS)
     lines = [
-        f"  {'':<22}{'rows':>10}{'events':>10}{'predicted':>11}{'observed':>10}{'smECE':>9}{'perfect':>9}"
+        f"  {'':<20}{'rows':>10}{'events':>10}{'predicted':>11}{'observed':>10}{'smECE':>9}{'perfect':>9}"
         f"{'p':>9}{'Holm':>9}"
     ]
     for part in shown:
         mark = "*" if part.adjusted <= 1.0 - report.confidence else ""
         lines.append(
-            f"{mark:<2}{one_line(part.name, 21):<22}{part.n_samples:>10,.0f}{part.n_events:>10,.0f}"
+            f"{mark:<2}{one_line(part.name, 19):<20}{part.n_samples:>10,.0f}{part.n_events:>10,.0f}"
             f"{probability(part.predicted):>11}{probability(part.observed):>10}{number(part.error):>9}"
             f"{number(part.chance_mean):>9}{pvalue_text(part.pvalue):>9}{pvalue_text(part.adjusted):>9}"
         )
