@@ -12,6 +12,7 @@ from sklearn_calib._core._links import clip_probability, expit
 from sklearn_calib._validation import check_option
 from sklearn_calib.calibrators._certificate import MonotoneCalibrator
 from sklearn_calib.calibrators._platt import is_long, pool_neighbours
+from sklearn_calib.calibrators._remote import balanced_intercept, core_reach, discounts
 
 __all__ = ["BetaCalibrator"]
 
@@ -28,9 +29,6 @@ _LAST_GAIN = 1e-20
 # Slopes are taken for normal around 1, the identity, with this standard deviation: nothing against dozens of
 # rows, but it decides where the rows do not.
 _PRIOR_DEVIATION = 10.0
-# Leverage falls beyond the log-odds that this share of the weight does not exceed, or those of .95.
-_CORE_SHARE = 0.95
-_LEAST_REACH = float(np.log(19.0))
 _LOG_2 = float(np.log(2.0))
 
 
@@ -129,15 +127,14 @@ class BetaCalibrator(MonotoneCalibrator):
     def _fit_monotone(self, grouped: GroupedOutcomes) -> None:
         low, high = _logs(grouped.prob)
         odds = np.abs(low + high)
-        self.reach_ = _reach(odds, grouped.weight)
-        ratio = np.divide(self.reach_, odds, out=np.ones_like(odds), where=odds > self.reach_)
-        discount = ratio * ratio * ratio
+        self.reach_ = core_reach(odds, grouped.weight)
+        discount = discounts(odds, self.reach_)
         target = _platt_targets(grouped)
         problem = _Problem(low, high, discount * grouped.weight, discount * target)
         self.a_, self.b_, self.c_ = problem.solve(self.parameters)
         if self.parameters != "ab":
             slope_part = self.a_ * low + self.b_ * high
-            self.c_ = _intercept(slope_part, grouped.weight, target, self.c_)
+            self.c_ = balanced_intercept(slope_part, grouped.weight, target, self.c_)
 
     def _map_scores(self, scores: Array) -> Array:
         low, high = _logs(scores)
@@ -164,35 +161,6 @@ def _platt_targets(grouped: GroupedOutcomes) -> Array:
     positive = float(grouped.positives.sum())
     high, low = (positive + 1.0) / (positive + 2.0), 1.0 / (grouped.total - positive + 2.0)
     return low * grouped.weight + (high - low) * grouped.positives
-
-
-def _reach(odds: Array, weight: Array) -> float:
-    """Return the absolute log-odds that the core of the weight does not exceed, or a floor."""
-    # by increasing score these fall, then rise: a stable sort merges the two runs
-    order = np.argsort(odds, kind="stable")
-    mass = np.cumsum(weight[order])
-    # a little less, so that rounding of the sum cannot move on to the next score
-    core = np.searchsorted(mass, _CORE_SHARE * (1.0 - 1e-12) * mass[-1])
-    return max(float(odds[order[core]]), _LEAST_REACH)
-
-
-def _intercept(offset: Array, weight: Array, target: Array, start: float) -> float:
-    """Return the intercept at which the sum of the map is the sum of the targets; it is increasing."""
-    wanted = float(target.sum())
-    low, high, centre = -np.inf, np.inf, start
-    for _ in range(_MAX_ITERATIONS):
-        p = expit(offset + centre)
-        mass = weight * p
-        excess = float(mass.sum()) - wanted
-        low, high = (low, centre) if excess > 0 else (centre, high)
-        slope = float((mass * (1.0 - p)).sum())
-        # no step moves by more than 2, so that flat regions are left at a steady pace
-        step = -np.sign(excess) * min(2.0, abs(excess) / max(slope, 1e-300))
-        if abs(step) <= 1e-13 * max(1.0, abs(centre)):
-            break
-        moved = centre + step
-        centre = moved if low < moved < high else (low + high) / 2.0
-    return float(centre)
 
 
 class _Problem:

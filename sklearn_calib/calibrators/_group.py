@@ -75,7 +75,9 @@ class GroupCalibrator(BaseCalibrator):
     change, so there is no certificate; ``calibrators_`` have theirs, each for its group.
 
     With metadata routing, request the groups for each method that will receive them:
-    ``GroupCalibrator().set_fit_request(groups=True).set_predict_proba_request(groups=True)``.
+    ``GroupCalibrator().set_fit_request(groups=True).set_predict_proba_request(groups=True)``. So
+    :class:`~sklearn_calib.meta.CalibratedClassifier` hands them on; without routing it cannot, and a column
+    of groups beside the scores is the way.
 
     References
     ----------

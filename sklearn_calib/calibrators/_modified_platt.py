@@ -13,7 +13,7 @@ from sklearn_calib.calibrators._certificate import (
     resolve_tolerance,
 )
 from sklearn_calib.calibrators._isotonic import interpolate_blocks, isotonic_thresholds
-from sklearn_calib.calibrators._platt import fit_platt, link_scores, logistic_curve
+from sklearn_calib.calibrators._platt import fit_linked, logistic_curve
 
 __all__ = ["ModifiedPlattCalibrator"]
 
@@ -122,7 +122,7 @@ class ModifiedPlattCalibrator(MonotoneCalibrator):
         return check_link(self.link)
 
     def _fit_monotone(self, grouped: GroupedOutcomes) -> None:
-        self.slope_, self.intercept_ = fit_platt(link_scores(grouped.prob, self.link), grouped)
+        self.slope_, self.intercept_ = fit_linked(grouped, self.link)
         curve = logistic_curve(grouped.prob, self.link, self.slope_, self.intercept_)
         self.platt_cutoff_error_ = cutoff_error_of_map(grouped, curve)
         self.tolerance_ = resolve_tolerance(

@@ -12,11 +12,13 @@ from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._links import expit, logit
 from sklearn_calib.calibrators._base import check_link
 from sklearn_calib.calibrators._certificate import MonotoneCalibrator
+from sklearn_calib.calibrators._remote import balanced_intercept, discount_remote
 
 __all__ = [
     "PlattCalibrator",
     "StandardRows",
     "chunks",
+    "fit_linked",
     "fit_platt",
     "is_long",
     "link_scores",
@@ -90,6 +92,14 @@ class PlattCalibrator(MonotoneCalibrator):
     all scores are equal, the slope is 0. A decreasing map has a certificate as an increasing one has: it,
     too, is monotone.
 
+    *Remote probabilities.* With ``link="logit"`` a score of exactly 0 or 1 has log-odds of about 37 either
+    way, and a few of them that are wrong would flatten the whole curve. So beyond the reach :math:`r`, three
+    times the .95 quantile by weight of the absolute log-odds :math:`|\ell|` but at least three times
+    :math:`\log 19`, the weight of a row is multiplied by :math:`r^3/|\ell|^3`, as in
+    :class:`BetaCalibrator`; and :math:`b` is then set so that the map and the targets have the same mean over
+    all rows, each counted in full. Without log-odds beyond :math:`r`, and with ``link="identity"`` always,
+    this is plain Platt scaling.
+
     References
     ----------
     .. [1] Platt (1999). Probabilistic outputs for support vector machines and comparisons to regularized
@@ -115,7 +125,7 @@ class PlattCalibrator(MonotoneCalibrator):
         return check_link(self.link)
 
     def _fit_monotone(self, grouped: GroupedOutcomes) -> None:
-        self.slope_, self.intercept_ = fit_platt(link_scores(grouped.prob, self.link), grouped)
+        self.slope_, self.intercept_ = fit_linked(grouped, self.link)
 
     def _map_scores(self, scores: Array) -> Array:
         return logistic_curve(scores, self.link, self.slope_, self.intercept_)
@@ -135,6 +145,16 @@ def logistic_curve(scores: Array, link: str, slope: float, intercept: float) -> 
 def link_scores(scores: Array, link: str) -> Array:
     """Return the log-odds of probabilities for link "logit", the scores as they are for "identity"."""
     return logit(scores) if link == "logit" else scores
+
+
+def fit_linked(grouped: GroupedOutcomes, link: str) -> tuple[float, float]:
+    """Return slope and intercept of Platt scaling; of probabilities, remote ones count less for the slope."""
+    z = link_scores(grouped.prob, link)
+    discounted = discount_remote(z, grouped) if link == "logit" else None
+    if discounted is None:
+        return fit_platt(z, grouped)
+    slope, intercept = fit_platt(z, discounted)
+    return slope, balanced_intercept(slope * z, grouped.weight, platt_targets(grouped), intercept)
 
 
 def chunks(n: int) -> Iterator[slice]:

@@ -20,6 +20,7 @@ from sklearn_calib.calibrators._platt import (
     pool_in_pairs,
     power_of_two,
 )
+from sklearn_calib.calibrators._remote import discount_remote
 
 __all__ = ["TemperatureCalibrator", "fit_inverse_temperature"]
 
@@ -43,8 +44,9 @@ class TemperatureCalibrator(MonotoneCalibrator):
 
     With :math:`\beta = 1/T` the calibrated probabilities are :math:`p_k^\beta / \sum_j p_j^\beta`, and for
     two classes the log-odds are multiplied by :math:`\beta`. A temperature above 1 repairs overconfidence. It
-    is the one with the least weighted log loss of the training rows; as :math:`T = 1` changes nothing, that
-    loss is never above the original one, and the ranking of the classes of a row never changes.
+    is the one with the least weighted log loss of the training rows (for two classes see the Notes); as
+    :math:`T = 1` changes nothing, that loss is never above the original one, and the ranking of the classes
+    of a row never changes.
 
     Parameters
     ----------
@@ -82,6 +84,11 @@ class TemperatureCalibrator(MonotoneCalibrator):
     :math:`\log\beta`, kept in a bracket; no step size is to be tuned. A subset of the rows, or for two
     classes a smaller problem of pooled log-odds, gives the start, so that one to three passes over all
     :math:`n K` scores suffice. With two classes the certificate is available.
+
+    Of two classes, probabilities that are remote (few, and far closer to 0 or 1 than the others) count less,
+    by the rule of :class:`PlattCalibrator`: a handful of zeros and ones that are wrong would otherwise make
+    the temperature great. The loss that is least is then the one with these weights. With
+    ``link="identity"``, and where nothing is remote, every row counts in full.
 
     References
     ----------
@@ -166,7 +173,9 @@ class TemperatureCalibrator(MonotoneCalibrator):
         self.temperature_ = 1.0 / fit_inverse_temperature(self._logits(scores), codes, weight)
 
     def _fit_monotone(self, grouped: GroupedOutcomes) -> None:
-        self.temperature_ = 1.0 / _fit_groups(self._logits(grouped.prob), grouped)
+        z = self._logits(grouped.prob)
+        discounted = discount_remote(z, grouped) if self.link == "logit" else None
+        self.temperature_ = 1.0 / _fit_groups(z, grouped if discounted is None else discounted)
 
     def _map_scores(self, scores: Array) -> Array:
         if scores.ndim == 1:

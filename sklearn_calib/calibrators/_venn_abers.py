@@ -151,24 +151,42 @@ class VennAbersCalibrator(MonotoneCalibrator):
         self.lower_thresholds_, self.lower_values_ = _steps(scores, lower)
 
     def _both(self, scores: Array) -> tuple[Array, Array]:
-        # one search for both: above a threshold of the upper table is at the next float or above
-        above = np.nextafter(self.upper_thresholds_, np.inf)
-        breaks = np.union1d(self.lower_thresholds_, above)
-        lower = self.lower_values_[
-            np.append(0, np.searchsorted(self.lower_thresholds_, breaks, side="right"))
-        ]
-        upper = self.upper_values_[np.append(0, np.searchsorted(above, breaks, side="right"))]
-        place = np.searchsorted(breaks, scores, side="right")
+        breaks, lower, upper = self._tables()
+        place = _place(breaks, scores)
         return lower[place], upper[place]
 
+    def _tables(self) -> tuple[Array, Array, Array]:
+        """Return scores at which either function may step up, and both functions between them."""
+        # a step that leaves out its threshold takes place at the next float
+        above = np.nextafter(self.upper_thresholds_, np.inf)
+        breaks = np.union1d(self.lower_thresholds_, above)
+        lower, upper = (
+            values[np.append(0, np.searchsorted(thresholds, breaks, side="right"))]
+            for thresholds, values in (
+                (self.lower_thresholds_, self.lower_values_),
+                (above, self.upper_values_),
+            )
+        )
+        return breaks, lower, upper
+
     def _map_scores(self, scores: Array) -> Array:
-        lower, upper = self._both(scores)
+        breaks, lower, upper = self._tables()
         # written so that every operation is monotone, and with it the rounded result
         if self.merge == "log":
             merged: Array = 1.0 / (1.0 + (1.0 - lower) / upper)
         else:
             merged = (lower * lower + (1.0 - (1.0 - upper) * (1.0 - upper))) / 2.0
-        return merged
+        return merged[_place(breaks, scores)]
+
+
+def _place(breaks: Array, scores: Array) -> NDArray[np.intp]:
+    """Return how many of the sorted breaks do not exceed each score."""
+    if breaks.shape[0] < scores.shape[0] and (scores[1:] >= scores[:-1]).all():
+        # sorted scores, as those of the fit: it is faster to search the other way around
+        ends = np.searchsorted(scores, breaks, side="left")
+        counts = np.diff(ends, prepend=0, append=scores.shape[0])
+        return np.repeat(np.arange(breaks.shape[0] + 1), counts)
+    return np.searchsorted(breaks, scores, side="right")
 
 
 def _complement_of_upper(weight: Array, misses: Array, vertex: NDArray[np.intp]) -> Array:
@@ -186,14 +204,14 @@ def _complement_of_upper(weight: Array, misses: Array, vertex: NDArray[np.intp])
     edges = np.append(0, vertex)
     rise = np.append(np.diff(misses[edges]) / np.diff(weight[edges]), -np.inf)
     top_weight, top_misses = weight[vertex], misses[vertex]
-    first, number = np.diff(edges), np.arange(vertex.shape[0])
+    sizes = np.diff(edges)
     # the vertex, among those beyond each point, to which the line is steepest: while the next edge is steeper
     # than the line to its beginning, it is further right, which is rare
     start_weight, start_misses = weight[:-1] - 1.0, misses[:-1]
-    tangent = np.repeat(top_misses, first) - start_misses
-    tangent /= np.repeat(top_weight, first) - start_weight
-    rows = np.flatnonzero(np.repeat(rise[1:], first) > tangent)
-    low = np.repeat(number, first)[rows] + 1
+    tangent = np.repeat(top_misses, sizes) - start_misses
+    tangent /= np.repeat(top_weight, sizes) - start_weight
+    rows = np.flatnonzero(np.repeat(rise[1:], sizes) > tangent)
+    low = np.searchsorted(edges, rows, side="right")
     high = np.full_like(low, vertex.shape[0] - 1)
     start_weight, start_misses = start_weight[rows], start_misses[rows]
     while (low < high).any():

@@ -34,7 +34,7 @@ from sklearn_calib.meta._responses import (
     record_features,
     resolve_response,
 )
-from sklearn_calib.meta._routing import Routed, route
+from sklearn_calib.meta._routing import Routed, route, route_prediction
 
 __all__ = ["CalibratedClassifier"]
 
@@ -115,6 +115,12 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     ``sklearn.set_config(enable_metadata_routing=True)`` the requests of the parts decide:
     ``CalibratedClassifier(LogisticRegression().set_fit_request(sample_weight=True),
     IsotonicCalibrator().set_fit_request(sample_weight=True))``.
+
+    *Groups.* A :class:`~sklearn_calib.calibrators.GroupCalibrator` sees the scores and no column of ``X``;
+    its groups are metadata here, and need routing enabled. If it was given ``set_fit_request(groups=True)``
+    and ``set_predict_proba_request(groups=True)``, pass ``groups`` to ``fit``, ``predict_proba`` and
+    ``predict``, in both ensemble modes; a splitter that uses groups receives those of ``fit`` too. Without
+    routing use a ``GroupCalibrator`` on its own, with the groups as a column beside the scores.
 
     *Rare classes.* Each class must occur in every training part, and with ``ensemble=True`` also in every
     held-out part, where a calibrator is fitted; otherwise ``fit`` names the class and the fold before any
@@ -268,33 +274,38 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             slice_metadata(X, metadata, rows),
         )
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: Any, **params: Any) -> Array:
         """Return calibrated probabilities.
 
         Parameters
         ----------
         X : array-like, sparse matrix, dataframe or list of length n
             What the estimator takes.
+        **params : dict
+            Metadata for ``predict_proba`` of the calibrator, such as ``groups``; see the Notes of the class.
 
         Returns
         -------
         ndarray of shape (n, n_classes)
             The mean of the probabilities of the pairs; columns follow ``classes_``.
+
+        Raises
+        ------
+        ValueError
+            If there is metadata although routing is not enabled.
         """
         check_is_fitted(self)
-        first, *others = self.calibrated_classifiers_
-        total = first.predict_proba(X)
-        for pair in others:
-            total = total + pair.predict_proba(X)
-        return total / len(self.calibrated_classifiers_)
+        return self._calibrated(X, "predict_proba", params)
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any, **params: Any) -> NDArray[Any]:
         """Return the class of the highest calibrated probability (of equal ones, the first).
 
         Parameters
         ----------
         X : array-like, sparse matrix, dataframe or list of length n
             What the estimator takes.
+        **params : dict
+            Metadata for ``predict_proba`` of the calibrator; see :meth:`predict_proba`.
 
         Returns
         -------
@@ -302,8 +313,17 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             Class labels.
         """
         check_is_fitted(self)
-        labels: NDArray[Any] = self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        labels: NDArray[Any] = self.classes_[np.argmax(self._calibrated(X, "predict", params), axis=1)]
         return labels
+
+    def _calibrated(self, X: Any, method: str, params: dict[str, Any]) -> Array:
+        """Return the mean of the probabilities of the pairs for ``method``, which was passed ``params``."""
+        metadata = route_prediction(self, method, params)
+        first, *others = self.calibrated_classifiers_
+        total = first.predict_proba(X, **metadata)
+        for pair in others:
+            total = total + pair.predict_proba(X, **metadata)
+        return total / len(self.calibrated_classifiers_)
 
     @property
     def estimators_(self) -> list[Any]:
@@ -316,19 +336,27 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return [pair.calibrator for pair in self.calibrated_classifiers_]
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Return what the parts request: ``fit`` serves estimator, calibrator and splitter.
+        """Return what the parts request: ``fit`` of all of them, and ``predict_proba`` of the calibrator.
 
         Returns
         -------
         MetadataRouter
             The routing information.
         """
-        to_fit = MethodMapping().add(caller="fit", callee="fit")
         router = MetadataRouter(owner=type(self).__name__)
-        router.add(estimator=self._base_estimator(), method_mapping=to_fit)
+        router.add(
+            estimator=self._base_estimator(),
+            method_mapping=MethodMapping().add(caller="fit", callee="fit"),
+        )
         router.add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
         calibrator = self._routed_calibrator()
-        return router if calibrator is None else router.add(calibrator=calibrator, method_mapping=to_fit)
+        if calibrator is None:
+            return router
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        mapping.add(caller="predict_proba", callee="predict_proba")
+        return router.add(
+            calibrator=calibrator, method_mapping=mapping.add(caller="predict", callee="predict_proba")
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -52,12 +52,12 @@ class CalibratedPair:
         """Return what the calibrator reads: shape (n, 1), the score of ``classes[1]``, or (n, n_classes)."""
         return class_scores(self.estimator, X, self.response_method, self.classes)
 
-    def predict_proba(self, X: Any) -> Array:
-        """Return calibrated probabilities of shape (n, n_classes)."""
+    def predict_proba(self, X: Any, **metadata: Any) -> Array:
+        """Return calibrated probabilities of shape (n, n_classes); ``metadata`` goes to the calibrator."""
         scores = self.scores(X)
         if is_passthrough(self.calibrator):
             return np.hstack([1.0 - scores, scores]) if scores.shape[1] == 1 else scores
-        return np.asarray(self.calibrator.predict_proba(scores), dtype=np.float64)
+        return np.asarray(self.calibrator.predict_proba(scores, **metadata), dtype=np.float64)
 
 
 def is_passthrough(calibrator: Any) -> bool:
@@ -126,6 +126,7 @@ def fit_pair(
     fitted = default_calibrator(method) if calibrator is None else clone(calibrator)
     _check_scale(estimator, fitted, method, scores)
     if classes.shape[0] > 2 and not get_tags(fitted).classifier_tags.multi_class:
+        _check_no_metadata(fitted, metadata)
         fitted = OneVsRestCalibrator(fitted)
     fitted.fit(scores, labels, **metadata)
     return CalibratedPair(estimator, fitted, method, classes)
@@ -145,6 +146,18 @@ def _check_scale(estimator: Any, calibrator: Any, method: str, scores: Array) ->
             f"{name} takes probabilities, but decision_function of {type(estimator).__name__} gives "
             f"{outside[0]:.6g}, outside [0, 1]. Use response_method='predict_proba', or a calibrator of any "
             "scores (link='identity', isotonic)."
+        )
+
+
+def _check_no_metadata(calibrator: Any, metadata: dict[str, Any]) -> None:
+    """Raise if a calibrator that is to be lifted to several classes receives more than weights."""
+    further = sorted(set(metadata) - {"sample_weight"})
+    if further:
+        name = type(calibrator).__name__
+        raise ValueError(
+            f"{name} is for two classes here and would be fitted to each class against the rest, which "
+            f"passes on no {', '.join(further)}. Give it a calibrator of several classes, such as "
+            f"{name}(OneVsRestCalibrator(PlattCalibrator()))."
         )
 
 

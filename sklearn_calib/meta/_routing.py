@@ -12,7 +12,7 @@ from sklearn.utils.validation import has_fit_parameter
 from sklearn_calib._compat import BaseSearchCV, routing_enabled
 from sklearn_calib._validation import check_weights
 
-__all__ = ["Routed", "accepts_weight", "route"]
+__all__ = ["Routed", "accepts_weight", "route", "route_prediction"]
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,20 @@ def route(
     if to_estimator:
         fit_params["sample_weight"] = weight
     return Routed(fit_params, {"sample_weight": weight} if to_calibrator else {}, split_params)
+
+
+def route_prediction(owner: Any, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    """Return what was passed to ``owner.method`` for ``predict_proba`` of the calibrator."""
+    if not params:
+        return {}
+    if not routing_enabled():
+        raise ValueError(
+            f"{method} of {type(owner).__name__} got {', '.join(sorted(params))}, which reaches the "
+            "calibrator only by metadata routing. Call sklearn.set_config(enable_metadata_routing=True), "
+            "and request it with calibrator.set_predict_proba_request."
+        )
+    routed = process_routing(owner, method, **params)
+    return dict(routed["calibrator"]["predict_proba"])
 
 
 def accepts_weight(estimator: Any) -> bool:

@@ -99,8 +99,9 @@ def test_by_hand():
 
 def test_logit_link_reads_log_odds():
     rng = np.random.default_rng(2)
-    p = np.concatenate([rng.random(400), [0.0, 1.0]])
-    y = (rng.random(402) < p).astype(int)
+    # those of 0 and 1 are the core here, and hence not remote
+    p = np.concatenate([rng.random(400), np.repeat([0.0, 1.0], 20)])
+    y = (rng.random(440) < p).astype(int)
     from_probabilities = PlattCalibrator().fit(p, y)
     odds = logit(np.clip(p, EPS, 1 - EPS))
     from_odds = PlattCalibrator(link="identity").fit(odds, y)

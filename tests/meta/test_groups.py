@@ -1,0 +1,107 @@
+"""Groups that reach the calibrator of a wrapped classifier, in fit and in prediction."""
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.datasets import make_classification
+from sklearn.exceptions import UnsetMetadataPassedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import StratifiedKFold
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sklearn_calib.calibrators import (
+    GroupCalibrator,
+    IsotonicCalibrator,
+    OneVsRestCalibrator,
+    PlattCalibrator,
+)
+from sklearn_calib.meta import CalibratedClassifier
+
+X, Y = make_classification(600, n_features=5, flip_y=0.3, random_state=0)
+GROUPS = np.array(["a", "b", "b", "c"])[np.random.default_rng(0).integers(0, 4, 600)]
+FOLDS = StratifiedKFold(3)
+
+
+@pytest.fixture
+def routing():
+    with sklearn.config_context(enable_metadata_routing=True):
+        yield
+
+
+def grouped(calibrator=None):
+    found = GroupCalibrator(calibrator, min_group_size=20)
+    return found.set_fit_request(groups=True).set_predict_proba_request(groups=True)
+
+
+@pytest.mark.parametrize("ensemble", [True, False])
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_against_fits_by_hand(routing, ensemble, n_jobs):
+    model = CalibratedClassifier(GaussianNB(), grouped(), cv=FOLDS, ensemble=ensemble, n_jobs=n_jobs)
+    model.fit(X, Y, groups=GROUPS)
+    fresh = np.roll(GROUPS, 1)
+    folds = [(GaussianNB().fit(X[a], Y[a]), b) for a, b in FOLDS.split(X, Y)]
+    if ensemble:
+        expected = np.mean(
+            [
+                GroupCalibrator(min_group_size=20)
+                .fit(base.predict_proba(X[b])[:, 1], Y[b], groups=GROUPS[b])
+                .predict_proba(base.predict_proba(X)[:, 1], groups=fresh)
+                for base, b in folds
+            ],
+            axis=0,
+        )
+    else:
+        held = np.empty(600)
+        for base, b in folds:
+            held[b] = base.predict_proba(X[b])[:, 1]
+        expected = (
+            GroupCalibrator(min_group_size=20)
+            .fit(held, Y, groups=GROUPS)
+            .predict_proba(GaussianNB().fit(X, Y).predict_proba(X)[:, 1], groups=fresh)
+        )
+    found = model.predict_proba(X, groups=fresh)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(model.predict(X, groups=fresh), expected.argmax(axis=1))
+    # the groups matter
+    assert np.abs(found - model.predict_proba(X, groups=GROUPS)).max() > 1e-3
+
+
+def test_frozen_estimator_and_pipeline_around(routing):
+    base = FrozenEstimator(GaussianNB().fit(X[:300], Y[:300]))
+    frozen = CalibratedClassifier(base, grouped()).fit(X[300:], Y[300:], groups=GROUPS[300:])
+    pipeline = make_pipeline(StandardScaler(), CalibratedClassifier(GaussianNB(), grouped(), cv=2))
+    pipeline.fit(X, Y, groups=GROUPS)
+    for model in (frozen, pipeline):
+        proba = model.predict_proba(X, groups=GROUPS)
+        np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=0, atol=1e-14)
+        with pytest.raises(ValueError, match="fit was given groups, but none are given now"):
+            model.predict_proba(X)
+
+
+def test_several_classes(routing):
+    y = np.digitize(X[:, 0] + X[:, 1], [-0.5, 0.8])
+    native = grouped(OneVsRestCalibrator(PlattCalibrator()))
+    model = CalibratedClassifier(GaussianNB(), native, cv=2).fit(X, y, groups=GROUPS)
+    assert model.predict_proba(X, groups=GROUPS).shape == (600, 3)
+    with pytest.raises(ValueError, match=r"passes on no groups\. Give it a calibrator of several classes"):
+        CalibratedClassifier(GaussianNB(), grouped(), cv=2).fit(X, y, groups=GROUPS)
+
+
+def test_what_is_not_requested_is_an_error_that_says_so(routing):
+    model = CalibratedClassifier(GaussianNB(), GroupCalibrator().set_fit_request(groups=True), cv=2)
+    model.fit(X, Y, groups=GROUPS)
+    with pytest.raises(UnsetMetadataPassedError, match=r"GroupCalibrator\.predict_proba"):
+        model.predict_proba(X, groups=GROUPS)
+    for calibrator in (IsotonicCalibrator(), None, "passthrough"):
+        model = CalibratedClassifier(GaussianNB(), calibrator, cv=2).fit(X, Y)
+        with pytest.raises(TypeError, match="groups"):
+            model.predict(X, groups=GROUPS)
+
+
+def test_without_routing_the_error_says_what_to_do():
+    model = CalibratedClassifier(GaussianNB(), GroupCalibrator(), cv=2).fit(X, Y)
+    for method in (model.predict, model.predict_proba):
+        with pytest.raises(ValueError, match=r"got groups, which reaches the calibrator only by metadata"):
+            method(X, groups=GROUPS)
