@@ -28,6 +28,7 @@ PALE = "0.8"
 # smaller than so many points; and keeps this distance from the data.
 _MOST_LEGEND, _LEGEND_WIDTH, _LEGEND_GAP = 0.6, 0.88, 0.04
 _SMALLEST_LETTERS = 5.0
+_MOST_DECADES = 300.0
 
 _MISSING = (
     "Drawing needs matplotlib, which is not installed. Install the extra that brings it: "
@@ -70,7 +71,7 @@ def new_grid(rows: int, columns: int, side: float) -> list["Axes"]:
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise ImportError(_MISSING) from error
-    figure, axes = plt.subplots(
+    _, axes = plt.subplots(
         rows,
         columns,
         figsize=(columns * side, rows * side + 0.4),
@@ -109,5 +110,8 @@ def legend_above(ax: "Axes", **legend_params: Any) -> "Legend":
     scale = ax.yaxis.get_transform()
     lower, upper = scale.transform(ax.get_ylim())
     upper = lower + (upper - lower) / (1.0 - min(share, _MOST_LEGEND))
+    if ax.get_yscale() == "log":
+        # floating-point numbers end there
+        upper = min(max(upper, -_MOST_DECADES), _MOST_DECADES)
     ax.set_ylim(*scale.inverted().transform([lower, upper]))
     return legend

@@ -1,16 +1,35 @@
 """What a picture of a test shows, computed before anything is drawn."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtri, ndtri
 
-from sklearn_calib.inference import CalibrationTestResult
+from sklearn_calib.inference import (
+    BinomialValue,
+    CalibrationTestResult,
+    SequentialTestResult,
+    SplitClass,
+    TestComponent,
+)
 from sklearn_calib.inference._tails import null_density
+from sklearn_calib.plot._walk_path import thinned
 
-__all__ = ["NullCurve", "NullHistogram", "ScaleEvidence", "null_curve", "null_histogram", "scale_evidence"]
+__all__ = [
+    "EvidencePath",
+    "NullCurve",
+    "NullHistogram",
+    "ScaleEvidence",
+    "evidence_path",
+    "null_curve",
+    "null_histogram",
+    "scale_evidence",
+]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -23,6 +42,8 @@ _WIDE = 20.0
 _NODES = 801
 # Smaller p-values are drawn here.
 _LEAST = 1e-250
+# Where a p-value of 0 is drawn, as a part of the smallest one that is not.
+_BEYOND = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,17 +74,37 @@ class NullCurve:
 
 @dataclass(frozen=True, eq=False)
 class ScaleEvidence:
-    """Evidence of each scale, by number of bins; a critical value, and of what it is one.
+    """Evidence of each part of a test; a critical value, and of what it is one.
 
-    ``shown`` are standardised statistics, or, ``by_pvalue``, the p-values.
+    ``at`` places the parts on an axis with the title ``axis``, logarithmic to ``base`` if that is not 0, or
+    numbers them if they have ``names``. ``shown`` are standardised statistics, or, ``by_pvalue``, the
+    p-values.
     """
 
-    n_bins: Array
+    at: Array
+    axis: str
+    base: int
+    names: tuple[str, ...]
+    part: str
     shown: Array
     pvalues: Array
     critical: float
     critical_name: str
     by_pvalue: bool
+
+
+@dataclass(frozen=True, eq=False)
+class EvidencePath:
+    """Logarithm to base 10 of the e-value after each observation, thinned, and where it passed a level.
+
+    ``reached`` is the number of the observation, or None; ``early`` says that it was before the first one.
+    """
+
+    number: Array
+    evidence: Array
+    critical: float
+    reached: int | None
+    early: bool
 
 
 def null_histogram(draws: Array, observed: float, tail: str) -> NullHistogram:
@@ -145,33 +186,91 @@ def _degrees(law: str) -> int:
 
 
 def scale_evidence(result: CalibrationTestResult, level: float) -> ScaleEvidence | None:
-    """Return the evidence of each scale, or None if the result has no scales with bins and deviations.
+    """Return the evidence of each part of a test, or None if the result does not know of parts.
 
-    Where the test compares standardised statistics, these; else, as their mean under the null hypothesis need
-    not be 0, the p-values.
+    Where the test compares standardised statistics of scales, these; else, as their mean under the null
+    hypothesis need not be 0, the p-values.
     """
-    wanted = ("n_bins", "statistic", "null_std", "pvalue")
-    scales = [scale for scale in result.scales if all(hasattr(scale, name) for name in wanted)]
-    scales = sorted((scale for scale in scales if scale.null_std > 0.0), key=lambda scale: scale.n_bins)
-    if not scales:
-        return None
-    n_bins, statistic, deviation, pvalues = np.array(
-        [[float(getattr(scale, name)) for name in wanted] for scale in scales]
-    ).T
+    first = result.scales[0] if result.scales else None
+    if isinstance(first, BinomialValue):
+        at, pvalues = _columns(result.scales, "value", "adjusted_pvalue")
+        whole = "for all values at once"
+        return _by_pvalue(at, "Predicted probability", 0, (), "value", pvalues, level, whole)
+    if isinstance(first, TestComponent | SplitClass):
+        numbers = np.arange(float(len(result.scales)))
+        (pvalues,) = _columns(result.scales, "pvalue")
+        part = "component" if isinstance(first, TestComponent) else "class"
+        names = tuple(
+            scale.name if part == "component" else f"{scale.label}, half {scale.half + 1}"
+            for scale in result.scales
+        )
+        axis = "" if part == "component" else "Predicted class, and the half that keeps its labels"
+        return _by_pvalue(numbers, axis, 0, names, part, pvalues, level, f"of one {part} alone")
+    for place, axis, base, part in (
+        ("n_bins", "Number of bins", 2, "scale"),
+        ("bandwidth", "Bandwidth of the kernel", 10, "bandwidth"),
+    ):
+        wanted = (place, "statistic", "null_std", "pvalue")
+        scales = [scale for scale in result.scales if all(hasattr(scale, name) for name in wanted)]
+        scales = sorted((scale for scale in scales if scale.null_std > 0.0), key=attrgetter(place))
+        if scales:
+            return _of_scales(result, level, _columns(scales, *wanted), (axis, base, part))
+    return None
+
+
+def _columns(scales: Sequence[Any], *names: str) -> Array:
+    return np.array([[float(getattr(scale, name)) for scale in scales] for name in names])
+
+
+def _by_pvalue(
+    at: Array,
+    axis: str,
+    base: int,
+    names: tuple[str, ...],
+    part: str,
+    pvalues: Array,
+    critical: float,
+    critical_name: str,
+) -> ScaleEvidence:
+    # what is impossible stands above all that is not
+    possible = np.append(pvalues[pvalues > 0.0], critical)
+    shown = np.maximum(pvalues, max(_BEYOND * float(possible.min()), _LEAST))
+    return ScaleEvidence(at, axis, base, names, part, shown, pvalues, critical, critical_name, True)
+
+
+def _of_scales(
+    result: CalibrationTestResult,
+    level: float,
+    columns: Array,
+    words: tuple[str, int, str],
+) -> ScaleEvidence:
+    """Return the evidence of scales that have a statistic and its null standard deviation."""
+    at, statistic, deviation, pvalues = columns
+    axis, base, part = words
     z = statistic / deviation
     drawn = None if result.null_distribution is None else _critical_draw(result, level)
-    if _close(result.statistic, z.max()):
-        if drawn is None:
-            return ScaleEvidence(
-                n_bins, z, pvalues, -float(ndtri(level)), "of one scale alone, normal law", False
-            )
-        return ScaleEvidence(n_bins, z, pvalues, drawn, "of the largest, by draws", False)
-    if drawn is not None and z.shape[0] == 1 and _close(result.statistic, statistic[0]):
-        return ScaleEvidence(n_bins, z, pvalues, drawn / float(deviation[0]), "by draws", False)
-    shown = np.maximum(pvalues, _LEAST)
+    critical, name = -float(ndtri(level)), f"of one {part} alone, normal law"
+    standardised = _close(result.statistic, z.max())
+    if standardised and drawn is not None:
+        critical, name = drawn, "of the largest, by draws"
+    elif drawn is not None and z.shape[0] == 1 and _close(result.statistic, statistic[0]):
+        standardised, critical, name = True, drawn / float(deviation[0]), "by draws"
+    if standardised:
+        return ScaleEvidence(at, axis, base, (), part, z, pvalues, critical, name, False)
+    critical, name = level, f"of one {part} alone"
     if drawn is not None and result.tail == "lower" and _close(result.statistic, pvalues.min()):
-        return ScaleEvidence(n_bins, shown, pvalues, drawn, "of the smallest, by draws", True)
-    return ScaleEvidence(n_bins, shown, pvalues, level, "of one scale alone", True)
+        critical, name = drawn, "of the smallest, by draws"
+    return _by_pvalue(at, axis, base, (), part, pvalues, critical, name)
+
+
+def evidence_path(result: SequentialTestResult, level: float) -> EvidencePath:
+    """Return the evidence of a sequential test against the number of observations."""
+    path = result.log_e_path / math.log(10.0)
+    number = result.n_before + np.arange(1.0, path.shape[0] + 1.0)
+    early = result.max_log_e_before >= -math.log(level)
+    reached = None if early else result.rejected_at(level)
+    kept = thinned((number - number[0]) / max(1.0, number[-1] - number[0]), path)
+    return EvidencePath(number[kept], path[kept], -math.log10(level), reached, early)
 
 
 def _close(a: float, b: float) -> bool:

@@ -1,7 +1,4 @@
-"""The null distribution of a test of calibration with what was observed.
-
-Long because the two kinds of picture share one display, and its ways in are documented each.
-"""
+"""What a test of calibration saw: null distribution, evidence of its parts, or path of a sequential test."""
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -9,17 +6,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._validation import check_fraction, check_option
-from sklearn_calib.inference import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference import CalibrationTest, CalibrationTestResult, SequentialTestResult
 from sklearn_calib.plot._estimator import positive_column, predicted_probabilities
-from sklearn_calib.plot._matplotlib import BLUE, GREY, VERMILION, new_axes
+from sklearn_calib.plot._matplotlib import legend_above, new_axes, plain
 from sklearn_calib.plot._null import (
+    EvidencePath,
     NullCurve,
     NullHistogram,
     ScaleEvidence,
+    evidence_path,
     null_curve,
     null_histogram,
     scale_evidence,
 )
+from sklearn_calib.plot._test_drawing import draw_null, draw_path, draw_scales
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,12 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["TestDisplay"]
 
-_KINDS = ("auto", "null", "scales")
+_KINDS = ("auto", "null", "scales", "path")
 _TAILS = ("upper", "lower", "two-sided")
-_PALE = "0.78"
-# Height of the axes over the highest bar, with a legend above it.
-_ROOM = 1.5
-_OBSERVED = "sklearn_calib.observed"
 _ADVICE = "Run a test that keeps its draws, such as TCal() or CutoffTest(method='monte_carlo')"
 
 
@@ -41,10 +37,12 @@ class TestDisplay:
     """What a test of calibration saw, beside what it would see if the predictions were calibrated.
 
     Make one with :meth:`from_predictions` or :meth:`from_estimator`, which run a test, or with
-    :meth:`from_result`. There are two pictures. "null": the distribution of the statistic under the null
+    :meth:`from_result`. There are three pictures. "null": the distribution of the statistic under the null
     hypothesis, redrawn or in theory, with the observed statistic as a line; what lies as far out or farther
-    is dark, and its share is the p-value. "scales": for a test that looks at several numbers of bins, the
-    evidence of each: its statistic in units of the null standard deviation, or its p-value.
+    is dark, and its share is the p-value. "scales": for a test of several parts (T-Cal's numbers of bins, the
+    bandwidths of a kernel, the values of a binomial test, the components of a combined test), the evidence of
+    each: its statistic in units of the null standard deviation, or its p-value. "path": for a sequential
+    test, the e-value after each observation.
 
     Parameters
     ----------
@@ -61,18 +59,20 @@ class TestDisplay:
         Axes with the picture, after :meth:`plot`.
     figure_ : matplotlib Figure
         Figure containing it.
-    kind_ : {"null", "scales"}
+    kind_ : {"null", "scales", "path"}
         Which picture it is.
     observed_ : matplotlib Line2D
-        "null": the line at the observed statistic. "scales": the points, one for each number of bins.
+        "null": the line at the observed statistic. "scales": the points, one for each part. "path": the
+        e-value, as a logarithm to base 10.
     null_ : matplotlib BarContainer, Line2D or LineCollection
         "null": the bars of all redrawn samples that are less extreme, or the density. "scales": the stems,
-        from 0, or from a p-value of 1.
+        from 0, or from a p-value of 1. "path": the line of no evidence, an e-value of 1.
     tail_ : matplotlib BarContainer, Collection or Line2D
         What speaks against the null hypothesis. "null": the bars or the area at least as extreme as
-        observed. "scales": the filled points, whose own p-value is at most ``level``.
+        observed. "scales": the filled points, whose own p-value is at most ``level``. "path": the point where
+        the e-value first reached 1 / ``level``, if it did.
     critical_ : matplotlib Line2D or None
-        "scales": the critical value.
+        "scales": the critical value. "path": the e-value of 1 / ``level``.
 
     See Also
     --------
@@ -82,14 +82,17 @@ class TestDisplay:
     -----
     The histogram has an edge at the observed statistic, so that no bar holds draws of both kinds; draws that
     only rounding parts from it count as ties. With N draws the p-value counts the observed sample too, and is
-    1 / (N + 1) where nothing is dark. For T-Cal with ``combine="min-p"`` the statistic is a p-value, small
-    ones are extreme, and ties are broken by the standardised statistic: the dark part can then be more than
-    the p-value. The axis is logarithmic where such statistics span more than a factor of 20.
+    1 / (N + 1) where nothing is dark. For T-Cal the statistic is the smallest p-value of a scale, by default
+    divided by the share of the level that the scale has: small ones are extreme. With ``combine="min-p"``
+    ties are broken by the standardised statistic, so that the dark part can be more than the p-value. The
+    axis is logarithmic where such statistics span more than a factor of 20.
 
-    "scales" shows standardised statistics where these are what the test compares, as T-Cal does by default;
-    otherwise p-values, on a logarithmic axis that points down. The critical value is that of the largest
-    statistic, or of the smallest p-value, by the draws. Without draws it is that of a single scale; for
-    statistics it is then the normal one, approximate, and too small for few bins.
+    "scales" shows p-values of the values of a binomial test adjusted for their number, those of components as
+    if each were the only test. Of scales it shows standardised statistics where these are what the test
+    compares, as T-Cal does with ``combine="max"``; otherwise p-values, on a logarithmic axis that points
+    down. A p-value of 0, of what is impossible, stands above all others and is marked so. The critical value
+    is that of the largest statistic, or of the smallest p-value, by the draws. Without draws it is that of a
+    single scale; for statistics it is then the normal one, approximate, and too small for few bins.
 
     Examples
     --------
@@ -270,7 +273,7 @@ class TestDisplay:
         self,
         ax: "Axes | None" = None,
         *,
-        kind: Literal["auto", "null", "scales"] = "auto",
+        kind: Literal["auto", "null", "scales", "path"] = "auto",
         level: float = 0.05,
         name: str | None = None,
         show_legend: bool = True,
@@ -282,11 +285,11 @@ class TestDisplay:
         ----------
         ax : matplotlib Axes, default=None
             Where to draw; a new figure by default. Its size and the style in force are left alone.
-        kind : {"auto", "null", "scales"}, default="auto"
-            The null distribution, or the evidence of each scale. "auto" is the former where the result knows
-            it, else the latter.
+        kind : {"auto", "null", "scales", "path"}, default="auto"
+            The null distribution, the evidence of each part of the test, or the e-value of a sequential test.
+            "auto" is the last for such a test, else the first where the result knows it.
         level : float, default=0.05
-            Level of the critical value and of the filled points of "scales", in (0, 1).
+            Level of the critical value of "scales" and "path", and of the filled points, in (0, 1).
         name : str, default=None
             Title of the legend; the display's own by default.
         show_legend : bool, default=True
@@ -310,29 +313,35 @@ class TestDisplay:
         check_option(kind, "kind", _KINDS)
         level = check_fraction(level, "level")
         shown = self._content(kind, level)
+        drawn: tuple[Line2D, Any, Any, Line2D | None]
         ax = new_axes(6.4, 4.2) if ax is None else ax
-        if isinstance(shown, ScaleEvidence):
-            self.kind_ = "scales"
-            self._draw_scales(ax, shown, level, line_params)
+        if isinstance(shown, NullHistogram | NullCurve):
+            self.kind_, drawn = "null", draw_null(ax, shown, self.result, line_params)
+        elif isinstance(shown, ScaleEvidence):
+            self.kind_, drawn = "scales", draw_scales(ax, shown, level, line_params)
         else:
-            self.kind_, self.critical_ = "null", None
-            if isinstance(shown, NullHistogram):
-                self._draw_histogram(ax, shown)
-                highest = float(shown.counts.max())
-            else:
-                self._draw_curve(ax, shown)
-                highest = shown.top
-            self._draw_observed(ax, highest, line_params)
-            ax.set_ylim(0.0, (_ROOM if show_legend else 1.1) * highest)
+            self.kind_, drawn = "path", draw_path(ax, shown, level, line_params)
+        self.observed_, self.null_, self.tail_, self.critical_ = drawn
         if show_legend:
             title = name or self.name or self.result.test
-            ax.legend(loc="best", title=title.replace("$", r"\$"))
+            if self.kind_ != "null":
+                title += f": p-value {self.result.pvalue:.3g}"
+            legend_above(ax, title=plain(title))
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
-    def _content(self, kind: str, level: float) -> NullHistogram | NullCurve | ScaleEvidence:
+    def _content(self, kind: str, level: float) -> NullHistogram | NullCurve | ScaleEvidence | EvidencePath:
         """Return what is drawn, or raise if the result does not hold it."""
         result = self.result
+        if isinstance(result, SequentialTestResult) and kind in ("auto", "path"):
+            if not result.log_e_path.shape[0]:
+                raise ValueError("The result holds no observations, so that there is no path to draw.")
+            return evidence_path(result, level)
+        if kind == "path":
+            raise ValueError(
+                f"kind='path' is for a SequentialTest, but the result is of {result.test!r}. "
+                "Draw kind='auto'."
+            )
         check_option(result.tail, "result.tail", _TAILS)
         known = result.null_distribution is not None or bool(result.null_law)
         if kind == "null" or (kind == "auto" and known):
@@ -359,98 +368,6 @@ class TestDisplay:
                 + ("Draw kind='null'." if known else f"{_ADVICE}.")
             )
         return evidence
-
-    def _draw_histogram(self, ax: "Axes", shown: NullHistogram) -> None:
-        left, width = shown.edges[:-1], np.diff(shown.edges)
-        parts = []
-        for chosen, color, text in (
-            (~shown.extreme, _PALE, "draws less extreme"),
-            (shown.extreme, BLUE, "draws as extreme or more"),
-        ):
-            counts = shown.counts[chosen]
-            parts.append(
-                ax.bar(
-                    left[chosen],
-                    counts,
-                    width[chosen],
-                    align="edge",
-                    color=color,
-                    edgecolor=ax.get_facecolor(),
-                    linewidth=0.5,
-                    zorder=2,
-                    label=f"{counts.sum()} {text}" if counts.size else "",
-                )
-            )
-        self.null_, self.tail_ = parts
-        if shown.log:
-            ax.set_xscale("log")
-        ax.set_ylabel("Number of draws")
-
-    def _draw_curve(self, ax: "Axes", shown: NullCurve) -> None:
-        (self.null_,) = ax.plot(
-            shown.x,
-            shown.density,
-            color=GREY,
-            linewidth=1.5,
-            zorder=3,
-            label=_law_in_words(self.result.null_law),
-        )
-        self.tail_ = ax.fill_between(
-            shown.x,
-            shown.density,
-            where=shown.extreme,
-            color=BLUE,
-            linewidth=0,
-            zorder=2,
-            label="as extreme or more",
-        )
-        ax.set_ylabel("Density")
-
-    def _draw_observed(self, ax: "Axes", height: float, line_params: dict[str, Any]) -> None:
-        result = self.result
-        line: dict[str, Any] = {"color": VERMILION, "linestyle": (0, (6, 2)), "linewidth": 2.2, "zorder": 4}
-        line |= {"label": f"observed {result.statistic:.3g}, p-value {result.pvalue:.3g}"} | line_params
-        (self.observed_,) = ax.plot([result.statistic] * 2, [0.0, 1.02 * height], gid=_OBSERVED, **line)
-        ax.set_xlabel("Statistic under the null hypothesis")
-
-    def _draw_scales(
-        self, ax: "Axes", shown: ScaleEvidence, level: float, line_params: dict[str, Any]
-    ) -> None:
-        strong = shown.pvalues <= level
-        point: dict[str, Any] = {"color": BLUE, "linestyle": "none", "marker": "o", "markersize": 6.5}
-        hollow = {"markerfacecolor": ax.get_facecolor(), "label": f"p-value above {level:g}", "zorder": 4}
-        (self.observed_,) = ax.plot(shown.n_bins, shown.shown, gid=_OBSERVED, **point | hollow | line_params)
-        color = self.observed_.get_color()
-        (self.tail_,) = ax.plot(
-            shown.n_bins[strong],
-            shown.shown[strong],
-            **point | line_params | {"label": f"p-value of the scale at most {level:g}", "zorder": 5},
-        )
-        origin = 1.0 if shown.by_pvalue else 0.0
-        self.null_ = ax.vlines(shown.n_bins, origin, shown.shown, color=color, linewidth=1.4, zorder=3)
-        ax.axhline(origin, color=GREY, linewidth=1.0, zorder=1)
-        self.critical_ = ax.axhline(
-            shown.critical,
-            color=VERMILION,
-            linestyle=(0, (6, 2)),
-            linewidth=1.5,
-            zorder=2,
-            label=f"{level:g} critical value {shown.critical_name}",
-        )
-        ax.set_xscale("log", base=2)
-        ax.set_xlim(shown.n_bins[0] / 1.6, shown.n_bins[-1] * 1.6)
-        ax.set_xlabel("Number of bins")
-        if shown.by_pvalue:
-            ax.set_yscale("log")
-            ax.set_ylim(1.5, min(shown.shown.min(), shown.critical) ** 1.15 / 1.5)
-        ax.set_ylabel("p-value of the scale" if shown.by_pvalue else "Statistic / null standard deviation")
-
-
-def _law_in_words(law: str) -> str:
-    if law == "brownian range":
-        return "law of the range of Brownian motion"
-    chi2 = law.removeprefix("chi2(").removesuffix(")")
-    return "normal law" if chi2 == law else f"chi-squared law, {chi2} df"
 
 
 def _check_test(test: Any) -> None:

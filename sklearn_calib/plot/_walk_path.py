@@ -10,7 +10,7 @@ from sklearn_calib.inference import CalibrationTestResult, CutoffTest
 from sklearn_calib.inference._tails import brownian_range_sf
 from sklearn_calib.metrics import CutoffResult
 
-__all__ = ["drawn_path", "interval_in_words", "strip_height", "walk_test"]
+__all__ = ["drawn_path", "interval_in_words", "strip_height", "thinned", "walk_test"]
 
 Array = NDArray[np.float64]
 
@@ -83,15 +83,18 @@ def drawn_path(result: CutoffResult, x: str) -> tuple[Array, Array, tuple[float,
         at /= at[-1]
         first = int(np.searchsorted(result.probabilities, result.lower))
         ends = (float(at[first]), float(at[int(np.searchsorted(result.probabilities, result.upper)) + 1]))
-    kept = _thinned(at, walk)
+    kept = thinned(at, walk)
     at, walk = at[kept], walk[kept]
     if x == "probability" and at[-1] < 1.0:
         at, walk = np.append(at, 1.0), np.append(walk, walk[-1])
     return at, walk, ends
 
 
-def _thinned(x: Array, y: Array) -> NDArray[np.intp]:
-    """Return the indices of the first, the last, the lowest and the highest point of each of 1000 columns."""
+def thinned(x: Array, y: Array) -> NDArray[np.intp]:
+    """Return the indices of the first, the last, the lowest and the highest point of each of 1000 columns.
+
+    ``x`` lies in [0, 1], in increasing order. Of no more than 4000 points all are kept.
+    """
     n = x.shape[0]
     if n <= 4 * _COLUMNS:
         return np.arange(n)
