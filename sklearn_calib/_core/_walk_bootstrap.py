@@ -24,6 +24,7 @@ def bootstrap_margin(
     generator: np.random.Generator,
     *,
     refitted: bool = False,
+    event_rate: bool = False,
 ) -> float:
     """Return the bootstrap quantile of the deviation of the cutoff calibration error.
 
@@ -40,6 +41,8 @@ def bootstrap_margin(
     refitted : bool
         Whether the margin is for all monotone maps of the score, for which its values do not matter, or for
         the predictions as they are.
+    event_rate : bool
+        Whether the margin must cover the deviation of the event rate as well; it does so if ``refitted``.
 
     Returns
     -------
@@ -57,11 +60,13 @@ def bootstrap_margin(
             drawn -= events
             deviations.append(largest_disagreement(events, drawn))
         else:
+            rate = np.abs(events.sum(axis=0)) if event_rate else 0.0
             drawn *= prob[:, np.newaxis]
             events -= drawn
             walk = np.cumsum(events, axis=0, out=events)
             # the walk starts at 0
-            deviations.append(np.maximum(walk.max(axis=0), 0.0) - np.minimum(walk.min(axis=0), 0.0))
+            spread = np.maximum(walk.max(axis=0), 0.0) - np.minimum(walk.min(axis=0), 0.0)
+            deviations.append(np.maximum(spread, rate))
     draws = np.concatenate(deviations) / total
     # of N draws the j-th is passed with probability j / (N + 1)
     return float(np.quantile(draws, confidence, method="weibull")) + (2.0 if refitted else 1.0) / total

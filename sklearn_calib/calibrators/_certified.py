@@ -8,15 +8,17 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_calib._core._bounds import BOUND_METHODS, cutoff_bound
+from sklearn_calib._core._bounds import MARGIN_METHODS, cutoff_bound
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._walk import residual_walk
+from sklearn_calib._core._walk_bootstrap import bootstrap_margin
 from sklearn_calib._validation import (
     check_fraction,
     check_frequency_weights,
     check_generator,
     check_option,
     check_probabilities,
+    check_resamples,
 )
 from sklearn_calib.calibrators._base import BinaryCalibrator
 from sklearn_calib.calibrators._certificate import check_tolerance, resolve_tolerance
@@ -31,6 +33,7 @@ Counts = NDArray[np.int64]
 _PASSTHROUGH = "passthrough"
 # More rows numpy cannot divide by a draw without replacement.
 _MOST_ROWS = 10**9
+_RESAMPLES = 999
 
 
 class CertifiedCalibrator(BinaryCalibrator):
@@ -61,10 +64,11 @@ class CertifiedCalibrator(BinaryCalibrator):
         is.
     confidence : float, default=0.95
         Confidence of the certificate, and of the tolerance "sharp".
-    method : {"asymptotic", "dkw", "paper"}, default="asymptotic"
+    method : {"asymptotic", "dkw", "paper", "bootstrap"}, default="asymptotic"
         The margin of the certificate; see :meth:`cutoff_certificate`.
     random_state : int, Generator, RandomState or None, default=None
-        Source of the division; an integer makes it reproducible. It depends on the values of the rows and not
+        Source of the division, and of the 999 samples of "bootstrap"; an integer makes it reproducible. It
+        depends on the values of the rows and not
         on their order.
 
     Attributes
@@ -123,7 +127,12 @@ class CertifiedCalibrator(BinaryCalibrator):
     V / 2. Hence the certificate is, cut off at 1,
 
     - ``cutoff_error_ + margin_`` for the fitted map,
-    - ``abs(mean_ - certified_event_rate_) + margin_ / 2`` for the constant.
+    - ``abs(mean_ - certified_event_rate_) + margin_ / 2`` for the constant, with "bootstrap" plus
+      ``margin_``.
+
+    "bootstrap" is tighter, as the map is fixed: its margin is the quantile of the larger of two deviations of
+    bootstrap samples from the rows that certify, the range of the residual walk of the map and the deviation
+    of the event rate. Both are of one event, so that it does not matter that the same rows choose the map.
 
     With ``stratify=False`` the rows that certify are an independent sample, for which "dkw" and "paper" hold
     at every n. Division by class makes their event rate vary less: in the limit V can only become smaller by
@@ -182,7 +191,14 @@ class CertifiedCalibrator(BinaryCalibrator):
         self.method = method
         self.random_state = random_state
 
-    def cutoff_certificate(self, confidence: float = 0.95, method: str = "asymptotic") -> float:
+    def cutoff_certificate(
+        self,
+        confidence: float = 0.95,
+        method: str = "asymptotic",
+        *,
+        n_resamples: int = 999,
+        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    ) -> float:
         """Return an upper confidence bound of the cutoff calibration error of the map in use on new data.
 
         ``certificate_`` is the one at the confidence and with the method given on construction.
@@ -191,10 +207,15 @@ class CertifiedCalibrator(BinaryCalibrator):
         ----------
         confidence : float, default=0.95
             Probability, over the draw and the division of the rows, with which the bound holds.
-        method : {"asymptotic", "dkw", "paper"}, default="asymptotic"
+        method : {"asymptotic", "dkw", "paper", "bootstrap"}, default="asymptotic"
             The margin for a map that was fixed beforehand: "asymptotic" and "dkw" as for
             :meth:`IsotonicCalibrator.cutoff_certificate`, "paper" from Proposition 4.1 of [1]_,
             ``(20 + sqrt(2 log(1 / (1 - confidence)))) / sqrt(n)``; ``n`` counts the rows that certify.
+            "bootstrap": see the Notes of the class.
+        n_resamples : int, default=999
+            Bootstrap samples; at least 1 / (1 - ``confidence``) - 1.
+        random_state : int, Generator, RandomState or None, default=None
+            Source of the bootstrap samples; an integer makes the certificate reproducible.
 
         Returns
         -------
@@ -214,12 +235,25 @@ class CertifiedCalibrator(BinaryCalibrator):
            actionable? COLT. arXiv:2502.19851.
         """
         confidence = check_fraction(confidence, "confidence")
-        method = check_option(method, "method", BOUND_METHODS)
+        method = check_option(method, "method", MARGIN_METHODS)
         check_is_fitted(self)
-        margin = self._margin(confidence, method)
+        n_resamples = check_resamples(n_resamples, confidence) if method == "bootstrap" else 0
+        margin = self._margin(confidence, method, n_resamples, check_generator(random_state))
+        return self._bound(margin, method)
+
+    def _margin(
+        self, confidence: float, method: str, n_resamples: int, generator: np.random.Generator
+    ) -> float:
+        if method == "bootstrap":
+            return bootstrap_margin(self._certified_rows, confidence, n_resamples, generator, event_rate=True)
+        return cutoff_bound(self.certified_size_, confidence, method, base_rate=self.mean_)
+
+    def _bound(self, margin: float, method: str) -> float:
+        """Return the certificate of the map in use with this margin."""
         if self.accepted_:
             return min(1.0, self.cutoff_error_ + margin)
-        return min(1.0, abs(self.mean_ - self.certified_event_rate_) + margin / 2.0)
+        share = margin if method == "bootstrap" else margin / 2.0
+        return min(1.0, abs(self.mean_ - self.certified_event_rate_) + share)
 
     def _check_parameters(self) -> None:
         if isinstance(self.calibrator, str):
@@ -231,7 +265,8 @@ class CertifiedCalibrator(BinaryCalibrator):
             raise TypeError(f"stratify must be True or False, got {self.stratify!r}.")
         check_tolerance(self.tolerance)
         check_fraction(self.confidence, "confidence")
-        check_option(self.method, "method", BOUND_METHODS)
+        if check_option(self.method, "method", MARGIN_METHODS) == "bootstrap":
+            check_resamples(_RESAMPLES, self.confidence)
         check_generator(self.random_state)
 
     def _score_kind(self) -> str:
@@ -267,8 +302,8 @@ class CertifiedCalibrator(BinaryCalibrator):
         self.cutoff_error_ = self._measure(scores, codes, held_out)
         self.tolerance_ = resolve_tolerance(self.tolerance, self.certified_size_, self.confidence, self.mean_)
         self.accepted_ = self.cutoff_error_ <= self.tolerance_
-        self.margin_ = self._margin(self.confidence, self.method)
-        self.certificate_ = self.cutoff_certificate(self.confidence, self.method)
+        self.margin_ = self._margin(self.confidence, self.method, _RESAMPLES, generator)
+        self.certificate_ = self._bound(self.margin_, self.method)
 
     def _draw(self, counts: Counts, codes: Counts, generator: np.random.Generator) -> Counts:
         """Return how many rows of each cell certify, drawn without replacement."""
@@ -319,15 +354,16 @@ class CertifiedCalibrator(BinaryCalibrator):
 
     def _measure(self, scores: Array, codes: Counts, counts: Counts) -> float:
         """Return the plug-in cutoff calibration error of the fitted map on the rows that certify."""
-        if self.calibrator_ is None:
-            return float("nan")
         cells = np.flatnonzero(counts)
+        if self.calibrator_ is None:
+            # the constant alone remains to be certified
+            constant = np.full(cells.shape[0], self.mean_)
+            self._certified_rows = group_outcomes(codes[cells], constant, counts[cells].astype(np.float64))
+            return float("nan")
         mapped = check_probabilities(self._calibrated(scores[cells]), "calibrator.predict_proba(X)")
         grouped = group_outcomes(codes[cells], mapped, counts[cells].astype(np.float64))
+        self._certified_rows = grouped
         return float(np.ptp(residual_walk(grouped))) / grouped.total
-
-    def _margin(self, confidence: float, method: str) -> float:
-        return cutoff_bound(self.certified_size_, confidence, method, base_rate=self.mean_)
 
     def _calibrated(self, scores: Array) -> Array:
         """Return what the fitted calibrator makes of the scores."""
