@@ -125,7 +125,11 @@ def _tests(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> tu
     if grouped.total >= _LARGE and method == "monte_carlo":
         sample = rows_of(condensed(grouped))
     chosen: list[tuple[str, str, CalibrationTest]] = [
-        ("combined test", "anything", CombinedTest(method=method, n_resamples=n_draws, random_state=budget.seed)),
+        (
+            "combined test",
+            "anything",
+            CombinedTest(method=method, n_resamples=n_draws, random_state=budget.seed),
+        ),
         ("T-Cal", "waves and bumps", TCal(method=method, n_resamples=n_draws, random_state=budget.seed)),
         (
             "cutoff test",

@@ -47,7 +47,7 @@ def measure_graph(line: ReportMetric) -> str:
 
 
 def region_strip(regions: tuple[ReportRegion, ...], low: float, high: float) -> str:
-    """Return the axis of predictions with the stretches that are off: gaps down where too much is promised."""
+    """Return the axis of predictions with the stretches that are off: downwards, too much is promised."""
     if not regions or high <= low:
         return ""
     width, reach = 1000.0, 34.0
@@ -80,7 +80,8 @@ def region_strip(regions: tuple[ReportRegion, ...], low: float, high: float) -> 
     if len(sides) == 1:
         sides = ["too little promised" if above else "too much promised"]
     return (
-        f'<svg class="strip" viewBox="0 0 {width:g} {above + below + 4.0:g}" preserveAspectRatio="none" role="img" '
+        f'<svg class="strip" viewBox="0 0 {width:g} {above + below + 4.0:g}" preserveAspectRatio="none" '
+        f'role="img" '
         f'aria-label="Stretches of predictions that are off">{"".join(parts)}</svg>'
         f'<div class="axis"><span>{probability(low)}</span><span>{"; ".join(sides)}</span>'
         f"<span>{probability(high)}</span></div>"

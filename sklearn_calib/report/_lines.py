@@ -81,8 +81,8 @@ class ReportRegion:
     worst_lower, worst_upper : float
         Smallest and largest prediction of that part of the stretch which is farthest off, in the same
         direction, and by itself beyond chance; often all of it.
-    worst_gap : float
-        Observed minus predicted there.
+    worst_predicted, worst_observed : float
+        Mean prediction and event frequency there.
     """
 
     lower: float
@@ -92,7 +92,8 @@ class ReportRegion:
     n_samples: float
     worst_lower: float
     worst_upper: float
-    worst_gap: float
+    worst_predicted: float
+    worst_observed: float
 
     @property
     def gap(self) -> float:

@@ -78,7 +78,9 @@ def measure_error(
     if key == "log_loss_miscalibration" and _saturated(grouped):
         return ReportMetric(key, name, value, _NAN, _NAN, _NAN, _NAN, _NAN)
     small = condensed(grouped, most, cells) if most else condensed(grouped)
-    number = budget.n_resamples if part == 1 else max(min(_FEWEST, budget.n_resamples), budget.n_resamples // part)
+    number = (
+        budget.n_resamples if part == 1 else max(min(_FEWEST, budget.n_resamples), budget.n_resamples // part)
+    )
     single = bool((small.weight == 1).all())
     rows = rows_of(small)
     floor = null_floor(
@@ -113,7 +115,7 @@ def _saturated(grouped: GroupedOutcomes) -> bool:
 def large_scale_lines(
     grouped: GroupedOutcomes, summary: CalibrationSummary, budget: Budget
 ) -> list[ReportMetric]:
-    """Return calibration in the large, intercept and slope, with their normal laws if predictions are right."""
+    """Return observed against expected, intercept and slope, beside their laws if predictions are right."""
     z, total = budget.z, grouped.total
     variance = variance_of(grouped)
     frequency = float(grouped.positives.sum()) / total
@@ -214,9 +216,7 @@ def score_lines(
     for part in ("discrimination", "uncertainty"):
         number = getattr(brier, part)
         lines.append(
-            ReportMetric(
-                f"brier_{part}", f"{part} in the Brier score", number, _NAN, _NAN, _NAN, _NAN, _NAN
-            )
+            ReportMetric(f"brier_{part}", f"{part} in the Brier score", number, _NAN, _NAN, _NAN, _NAN, _NAN)
         )
     return lines
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sklearn_calib.report._advice import advice, warnings
 from sklearn_calib.report._graphs import measure_graph, region_strip
 from sklearn_calib.report._lines import ReportPart
 from sklearn_calib.report._pictures import pictures
@@ -20,7 +21,6 @@ from sklearn_calib.report._text import (
     reported_parts,
 )
 from sklearn_calib.report._words import (
-    advice,
     findings,
     floor_words,
     multiple_testing,
@@ -29,11 +29,10 @@ from sklearn_calib.report._words import (
     probability,
     rows_words,
     verdict,
-    warnings,
 )
 
 if TYPE_CHECKING:
-    from sklearn_calib.report._report import CalibrationReport
+    from sklearn_calib.report._result import CalibrationReport
 
 __all__ = ["report_fragment", "report_page"]
 
@@ -58,7 +57,8 @@ def report_page(report: "CalibrationReport", title: str | None = None) -> str:
 
 def report_fragment(report: "CalibrationReport") -> str:
     """Return a block for a notebook; its rules hold for nothing else on the page."""
-    return f'<div class="{ROOT}"><style>{BLOCK_STYLE}</style>{_body(report, heading(report), _ids(report))}</div>'
+    body = _body(report, heading(report), _ids(report))
+    return f'<div class="{ROOT}"><style>{BLOCK_STYLE}</style>{body}</div>'
 
 
 def _ids(report: "CalibrationReport") -> str:
@@ -83,7 +83,8 @@ def _body(report: "CalibrationReport", title: str, prefix: str) -> str:
     return (
         f'<header><h1>{escape(title)}</h1><div class="soft">{escape(about(report))}</div></header>'
         + "\n".join(section for section in sections if section)
-        + f"<footer>n_resamples={report.n_resamples}, random_state={report.seed}; the same call gives the same "
+        + f"<footer>n_resamples={report.n_resamples}, random_state={report.seed}; the same call gives "
+        "the same "
         f"report. sklearn_calib {escape(report.version)}</footer>"
     )
 
@@ -100,7 +101,9 @@ def _tiles(report: "CalibrationReport") -> str:
         if np.isfinite(line.value):
             ends = f"{line.lower:.2f} to {line.upper:.2f}"
             tiles.append((f"{line.value:.2f}", f"{name}; {level} interval {ends}, right is 1"))
-    cells = "".join(f'<div class="tile"><b>{escape(big)}</b><span>{escape(small)}</span></div>' for big, small in tiles)
+    cells = "".join(
+        f'<div class="tile"><b>{escape(big)}</b><span>{escape(small)}</span></div>' for big, small in tiles
+    )
     return f'<div class="tiles">{cells}</div>'
 
 
@@ -151,11 +154,14 @@ def _measures(report: "CalibrationReport") -> str:
         )
     return (
         "<section><h2>Measures</h2>"
-        '<p class="soft small">Each beside its floor: what a perfectly calibrated model with these predictions '
-        f"shows on average, and in {level} of samples (the shaded range). Coloured, with a filled mark: outside "
+        '<p class="soft small">Each beside its floor: what a perfectly calibrated model with these '
+        "predictions "
+        f"shows on average, and in {level} of samples (the shaded range). Coloured, with a filled mark: "
+        f"outside "
         "that range. An interval is for the population, without the noise that is in the value, and can lie "
         "below it.</p>"
-        '<div class="scroll"><table><thead><tr><th scope="col" class="left">measure</th><th scope="col">value</th>'
+        '<div class="scroll"><table><thead><tr><th scope="col" class="left">measure</th><th '
+        'scope="col">value</th>'
         f'<th scope="col">{level} interval</th><th scope="col"></th><th scope="col">perfect model</th>'
         f'<th scope="col">its range</th></tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
         f'<p class="soft small">{escape(floor_words(report))}</p></section>'
@@ -172,15 +178,18 @@ def _tests(report: "CalibrationReport") -> str:
         out = test.result.pvalue <= 1.0 - report.confidence
         rows.append(
             f'<tr{_marked(out)}><th scope="row"><span class="dot"></span>{escape(test.name)}</th>'
-            f'<td class="left">{escape(test.question)}</td><td class="value">{pvalue_text(test.result.pvalue)}</td>'
+            f'<td class="left">{escape(test.question)}</td><td '
+            f'class="value">{pvalue_text(test.result.pvalue)}</td>'
             f"<td>{pvalue_text(test.adjusted) or 'decides'}</td>"
-            f'<td class="note">{escape(test.result.method)}; {escape(test.result.reason or "no reason given")}</td>'
+            f'<td class="note">{escape(test.result.method)}; '
+            f"{escape(test.result.reason or 'no reason given')}</td>"
             "</tr>"
         )
     return (
         '<section><h2>Tests</h2><div class="scroll"><table><thead><tr><th scope="col" class="left">test</th>'
         '<th scope="col" class="left">looks for</th><th scope="col">p-value</th><th scope="col">Holm</th>'
-        f'<th scope="col" class="left">how, and what it saw</th></tr></thead><tbody>{"".join(rows)}</tbody></table>'
+        f'<th scope="col" class="left">how, and what it '
+        f"saw</th></tr></thead><tbody>{''.join(rows)}</tbody></table>"
         f'</div><p class="soft small">{escape(multiple_testing(report))}</p></section>'
     )
 
@@ -206,7 +215,8 @@ def _parts(title: str, about_them: str, report: "CalibrationReport", parts: tupl
     heads = ("rows", "events", "predicted", "observed", "smooth ECE", "perfect model", "p (Holm)")
     columns = "".join(f'<th scope="col">{head}</th>' for head in heads)
     return (
-        f'<section><h2>{title}</h2><p class="soft small">{escape(about_them)} {off} of {len(parts)} off beyond '
+        f'<section><h2>{title}</h2><p class="soft small">{escape(about_them)} {off} of {len(parts)} off '
+        f"beyond "
         "chance, by the cutoff test, with p-values corrected for their number (Holm).</p>"
         f'<div class="scroll"><table><thead><tr><th scope="col" class="left"></th>{columns}'
         '<th scope="col" class="left">most off</th></tr></thead>'

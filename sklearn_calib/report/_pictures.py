@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from sklearn_calib._validation import BinarySample
-    from sklearn_calib.report._report import CalibrationReport
+    from sklearn_calib.report._result import CalibrationReport
 
 __all__ = ["Picture", "pictures"]
 
@@ -29,7 +29,7 @@ _COLORS = {
     "#c7c7c7": "var(--pale)",
     "#cccccc": "var(--pale)",
 }
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "font.size": 10.0,
     "text.color": _INK,
@@ -79,20 +79,24 @@ def pictures(report: "CalibrationReport", prefix: str) -> tuple[Picture, ...]:
 
     def walk(ax: "Axes") -> None:
         draws = 5 * report.n_resamples - 1
-        CutoffDisplay.from_predictions(rows.y, rows.p, n_resamples=draws, random_state=report.seed, ax=ax, **given)
+        CutoffDisplay.from_predictions(
+            rows.y, rows.p, n_resamples=draws, random_state=report.seed, ax=ax, **given
+        )
         ax.set_xlabel("Confidence" if report.kind == "confidence" else "Predicted probability")
 
-    drawn: list[tuple[str, str, Callable[["Axes"], None]]] = [
+    drawn: list[tuple[str, str, Callable[[Axes], None]]] = [
         (
             "Reliability",
-            "How often events happened, against what was predicted. On the dotted line promises are kept; below "
+            "How often events happened, against what was predicted. On the dotted line promises are "
+            "kept; below "
             "it too much is promised. The band says how far chance may have moved the curve.",
             reliability,
         ),
         (
             "Running sum",
             "What was observed minus what was promised, added up from small to large predictions. Where it "
-            "falls, predictions are too high; calibrated ones stay within the grey. The marked stretch is the "
+            "falls, predictions are too high; calibrated ones stay within the grey. The marked stretch "
+            "is the "
             "cutoff calibration error.",
             walk,
         ),
@@ -107,7 +111,8 @@ def pictures(report: "CalibrationReport", prefix: str) -> tuple[Picture, ...]:
         drawn.append(
             (
                 _first_capital(shown.test),
-                "What the test would see if the predictions were calibrated, and what it saw. What is dark is as "
+                "What the test would see if the predictions were calibrated, and what it saw. What is "
+                "dark is as "
                 "extreme or more: its share is the p-value.",
                 lambda ax: _null(TestDisplay, ax, shown),
             )
@@ -140,9 +145,7 @@ def _histogram(ax: "Axes", rows: "BinarySample", kind: str) -> None:
     for outcome, sign, color, name in ((1, 1.0, "#D55E00", names[0]), (0, -1.0, "#0072B2", names[1])):
         chosen = rows.y == outcome
         height = np.histogram(rows.p[chosen], edges, weights=weight[chosen])[0]
-        ax.bar(
-            edges[:-1], sign * height, np.diff(edges), align="edge", color=color, alpha=0.75, label=name
-        )
+        ax.bar(edges[:-1], sign * height, np.diff(edges), align="edge", color=color, alpha=0.75, label=name)
     ax.axhline(0.0, color=_INK, linewidth=0.6)
     ax.yaxis.set_major_formatter(lambda value, _: f"{abs(value):,.0f}")
     ax.set_xlabel("Confidence" if kind == "confidence" else "Predicted probability")

@@ -1,5 +1,7 @@
 """Stretches of predictions that are off by more than chance explains."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -32,8 +34,8 @@ def find_regions(
     of a run, and V_0 of all, the statistic is :math:`|S|/\sqrt V - \sqrt{2 \log(e V_0/V)}`, which lets short
     and long runs compete on equal terms [1]_. Those count that pass the quantile of its maximum over all runs
     in redrawn outcomes. Of these the one with the largest :math:`|S|` is taken, then the largest that does
-    not overlap, and so on. Within each, the run that counts and is farthest off for each row is named too. The
-    ends of a stretch are those predictions within the run between which the residual sum is largest.
+    not overlap, and so on. Within each, the run that counts and is farthest off for each row is named too.
+    The ends of a stretch are those predictions within the run between which the residual sum is largest.
 
     References
     ----------
@@ -77,29 +79,35 @@ def find_regions(
             inside = np.flatnonzero((first >= first[run]) & (last <= last[run]) & (signed * signed[run] > 0))
             worst = inside[np.argmax(np.abs(signed[inside]) / rows[inside])]
             rows_in = [(cell >= first[i]) & (cell <= last[i]) for i in (run, worst)]
-            found.append(_region(grouped, rows_in[0], rows_in[1], float(signed[worst] / rows[worst])))
+            found.append(_region(grouped, *rows_in))
     return tuple(sorted(found, key=lambda region: region.lower))
 
 
-def _over_runs(values: Array, first: NDArray[np.intp], last: NDArray[np.intp]) -> Array:
+def _over_runs(values: NDArray[Any], first: NDArray[np.intp], last: NDArray[np.intp]) -> Array:
     """Return the sums of the rows first, ..., last for each column."""
     below = np.concatenate((np.zeros((1, values.shape[1])), np.cumsum(values, axis=0)))
     out: Array = below[last + 1] - below[first]
     return out
 
 
-def _region(
-    grouped: GroupedOutcomes, rows: NDArray[np.bool_], worst: NDArray[np.bool_], worst_gap: float
-) -> ReportRegion:
+def _region(grouped: GroupedOutcomes, rows: NDArray[np.bool_], worst: NDArray[np.bool_]) -> ReportRegion:
     """Return a run as a stretch, cut to those of its predictions that give the largest residual sum."""
-    part = GroupedOutcomes(grouped.prob[rows], grouped.weight[rows], grouped.positives[rows])
+    part = _only(grouped, rows)
     extremes = walk_extremes(residual_walk(part))
-    kept = slice(extremes.first, extremes.last + 1)
-    prob, weight = part.prob[kept], part.weight[kept]
-    total = float(weight.sum())
-    predicted, observed = float(weight @ prob) / total, float(part.positives[kept].sum()) / total
-    spot = grouped.prob[worst]
-    low, high = float(prob[0]), float(prob[-1])
+    part = _only(part, slice(extremes.first, extremes.last + 1))
+    low, high = float(part.prob[0]), float(part.prob[-1])
     # the cut may have gone through the cells that are farthest off
-    ends = float(np.clip(spot[0], low, high)), float(np.clip(spot[-1], low, high))
-    return ReportRegion(low, high, predicted, observed, total, *ends, worst_gap)
+    spot = _only(grouped, worst & (grouped.prob >= low) & (grouped.prob <= high))
+    spot = spot if spot.prob.shape[0] else part
+    ends = float(spot.prob[0]), float(spot.prob[-1])
+    return ReportRegion(low, high, *_frequencies(part), part.total, *ends, *_frequencies(spot))
+
+
+def _only(grouped: GroupedOutcomes, rows: NDArray[np.bool_] | slice) -> GroupedOutcomes:
+    return GroupedOutcomes(grouped.prob[rows], grouped.weight[rows], grouped.positives[rows])
+
+
+def _frequencies(grouped: GroupedOutcomes) -> tuple[float, float]:
+    """Return mean prediction and event frequency."""
+    total = grouped.total
+    return float(grouped.weight @ grouped.prob) / total, float(grouped.positives.sum()) / total

@@ -38,15 +38,15 @@ def cells_of(grouped: GroupedOutcomes, n_cells: int) -> NDArray[np.intp]:
 def pooled(grouped: GroupedOutcomes, cell: NDArray[np.intp]) -> GroupedOutcomes:
     """Return one group for each cell that is not empty: its rows, its events, and its mean prediction."""
     cell = np.unique(cell, return_inverse=True)[1]
-    weight = np.bincount(cell, weights=grouped.weight)
-    expected = np.bincount(cell, weights=grouped.weight * grouped.prob)
-    return GroupedOutcomes(
-        np.clip(expected / weight, 0.0, 1.0), weight, np.bincount(cell, weights=grouped.positives)
+    weight, positives = (
+        np.bincount(cell, weights=each).astype(np.float64) for each in (grouped.weight, grouped.positives)
     )
+    expected = np.bincount(cell, weights=grouped.weight * grouped.prob)
+    return GroupedOutcomes(np.clip(expected / weight, 0.0, 1.0), weight, positives)
 
 
 def condensed(grouped: GroupedOutcomes, most: int = MOST_DISTINCT, n_cells: int = _CELLS) -> GroupedOutcomes:
-    """Return the sample itself, or, if it has more than ``most`` distinct predictions, cells of neighbours."""
+    """Return the sample itself, or cells of neighbours if it has more than ``most`` predictions."""
     return grouped if grouped.prob.shape[0] <= most else pooled(grouped, cells_of(grouped, n_cells))
 
 

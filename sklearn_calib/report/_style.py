@@ -35,7 +35,8 @@ R section{background:var(--card);border:1px solid var(--rule);border-radius:10px
 margin:0 0 1rem;overflow-wrap:anywhere}
 R .verdict{border-left:6px solid var(--tone)}
 R .verdict h2{font-size:1.22rem;color:var(--tone);margin-bottom:.35rem}
-R .off{--tone:var(--off)} R .slight{--tone:var(--slight)} R .fine{--tone:var(--fine)} R .open{--tone:var(--open)}
+R .off{--tone:var(--off)} R .slight{--tone:var(--slight)} R .fine{--tone:var(--fine)} R .open{
+--tone:var(--open)}
 R .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(10.5rem,1fr));gap:.7rem 1.4rem;
 margin:.9rem 0 .2rem}
 R .tile b{display:block;font-size:1.42rem;font-weight:640;line-height:1.25}
@@ -51,21 +52,25 @@ R figure svg{width:100%;height:auto;display:block;color:var(--ink)}
 R figcaption{font-size:.84rem;color:var(--soft);margin-top:.25rem}
 R figcaption b{color:var(--ink);font-weight:620}
 R .scroll{overflow-x:auto;margin:0 -.3rem;padding:0 .3rem}
-R table{border-collapse:collapse;width:100%;font-size:.9rem;margin:0 0 .6rem;border:0;color:inherit;background:none}
-R th,R td{padding:.3rem .55rem;text-align:right;vertical-align:middle;border:0;border-bottom:1px solid var(--rule);
+R table{border-collapse:collapse;width:100%;font-size:.9rem;margin:0 0 .6rem;border:0;color:inherit;
+background:none}
+R th,R td{padding:.3rem .55rem;text-align:right;vertical-align:middle;border:0;
+border-bottom:1px solid var(--rule);
 white-space:nowrap;background:none;color:inherit;max-width:none}
 R table{overflow-wrap:normal}
 R thead th{font-size:.78rem;color:var(--soft);font-weight:600;vertical-align:bottom;white-space:nowrap}
-R tbody th{text-align:left;font-weight:500;white-space:normal;min-width:9rem}
+R tbody th{text-align:left;font-weight:500;white-space:normal;min-width:10.5rem}
 R td.left,R th.left{text-align:left}
 R tbody tr{background:none}
 R tr.out td.value,R tr.out th{font-weight:680}
-R td.note{white-space:normal;text-align:left;min-width:15rem;font-size:.86rem;color:var(--soft)}
-R .dot{display:inline-block;width:.55em;height:.55em;border-radius:50%;margin-right:.45em;background:var(--pale)}
+R td.note{white-space:normal;text-align:left;min-width:18rem;font-size:.86rem;color:var(--soft)}
+R .dot{display:inline-block;width:.55em;height:.55em;border-radius:50%;margin-right:.45em;
+background:var(--pale)}
 R tr.out .dot{background:var(--red)}
 R .graph{width:150px;height:18px;display:inline-block;vertical-align:middle}
 R .strip{width:100%;height:3.2rem;display:block;margin:.1rem 0 0}
-R .axis{display:flex;justify-content:space-between;gap:1rem;font-size:.82rem;color:var(--soft);margin:.15rem 0 .7rem}
+R .axis{display:flex;justify-content:space-between;gap:1rem;font-size:.82rem;color:var(--soft);
+margin:.15rem 0 .7rem}
 R footer{font-size:.82rem;color:var(--soft);margin:1.2rem 0 0}
 @media (max-width:40rem){R section{padding:.9rem .85rem}R h1{font-size:1.4rem}R .pair,R .pictures{
 grid-template-columns:minmax(0,1fr)}}

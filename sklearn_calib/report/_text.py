@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sklearn_calib.report._advice import advice, warnings
 from sklearn_calib.report._lines import ReportMetric, ReportPart
 from sklearn_calib.report._words import (
-    advice,
     findings,
     floor_words,
     multiple_testing,
@@ -17,11 +17,10 @@ from sklearn_calib.report._words import (
     probability,
     rows_words,
     verdict,
-    warnings,
 )
 
 if TYPE_CHECKING:
-    from sklearn_calib.report._report import CalibrationReport
+    from sklearn_calib.report._result import CalibrationReport
 
 __all__ = [
     "about",
@@ -60,7 +59,8 @@ def about(report: "CalibrationReport") -> str:
         label = "" if report.positive == "1" else f', an event is "{one_line(report.positive, 40)}"'
         return f"{what}, mean prediction {probability(report.predicted)}{label}"
     return (
-        f"{rows_words(report.n_samples)}, {len(report.classes)} classes, predicted class right in {shown}, mean "
+        f"{rows_words(report.n_samples)}, {len(report.classes)} classes, predicted class right in "
+        f"{shown}, mean "
         f"confidence {probability(report.predicted)}"
     )
 
@@ -168,7 +168,10 @@ def report_text(report: "CalibrationReport") -> str:
     for name, body in sections:
         if body:
             lines += ["", name, "-" * len(name), *body]
-    lines += ["", f"n_resamples={report.n_resamples}, random_state={report.seed}, sklearn_calib {report.version}"]
+    lines += [
+        "",
+        f"n_resamples={report.n_resamples}, random_state={report.seed}, sklearn_calib {report.version}",
+    ]
     return "\n".join(lines)
 
 

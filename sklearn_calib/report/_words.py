@@ -1,4 +1,4 @@
-"""What a report says in words: verdict, findings, warnings, advice."""
+"""What a report found, in words: verdict, stretches, kinds of error, what tests and floors mean."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -7,13 +7,16 @@ import numpy as np
 from sklearn_calib.report._lines import ReportPart, ReportRegion
 
 if TYPE_CHECKING:
-    from sklearn_calib.report._report import CalibrationReport
+    from sklearn_calib.report._result import CalibrationReport
 
 __all__ = [
+    "SMALL",
     "Verdict",
-    "advice",
+    "capital",
     "findings",
     "floor_words",
+    "is_bent",
+    "is_shifted",
     "multiple_testing",
     "number",
     "part_words",
@@ -21,16 +24,16 @@ __all__ = [
     "pvalue_words",
     "region_words",
     "rows_words",
+    "slope_kind",
     "verdict",
 ]
 
-# Errors whose upper bound lies below these are called small, and very small.
-_SMALL, _TINY = 0.05, 0.01
+#: Errors whose upper bound lies below this are called small.
+SMALL = 0.05
+# ... and very small.
+_TINY = 0.01
 # Below this, frequencies are compared by their ratio.
 _RARE = 0.02
-# Fewer events (or non-events, if these are fewer) than these allow next to nothing, and only few parameters.
-_VERY_FEW, _FEW, _MANY = 10, 100, 1000
-_FEW_ROWS = 200
 
 
 class Verdict(NamedTuple):
@@ -45,10 +48,14 @@ def probability(value: float) -> str:
     """Return a probability: 0.71, or with more digits where it is close to 0 or 1: 0.041, 0.0012, 0.9988."""
     if value in (0.0, 1.0):
         return f"{value:g}"
+    if value < 1e-5:
+        return f"{value:.0e}"
+    if value > 1.0 - 1e-5:
+        return f"1-{1.0 - value:.0e}"
     if value < 0.5:
-        digits = 1 - int(np.floor(np.log10(max(value, 1e-9)) + 0.02))
+        digits = 1 - int(np.floor(np.log10(value) + 0.02))
     else:
-        digits = -int(np.floor(np.log10(max(1.0 - value, 1e-9))))
+        digits = -int(np.floor(np.log10(1.0 - value)))
     return f"{value:.{max(2, digits)}f}"
 
 
@@ -79,7 +86,9 @@ def _short_pvalue(value: float, equals: str = "") -> str:
 
 def _points(gap: float) -> str:
     size = 100.0 * abs(gap)
-    shown = f"{size:.0f}" if size >= 9.5 else f"{size:.1f}".removesuffix(".0") if size >= 0.095 else f"{size:.1g}"
+    shown = (
+        f"{size:.0f}" if size >= 9.5 else f"{size:.1f}".removesuffix(".0") if size >= 0.095 else f"{size:.1g}"
+    )
     return f"{shown} point{'' if shown == '1' else 's'}"
 
 
@@ -88,7 +97,8 @@ def _span(lower: float, upper: float) -> str:
     return f"at {low}" if lower == upper or low == high else f"between {low} and {high}"
 
 
-def _capital(text: str) -> str:
+def capital(text: str) -> str:
+    """Return a text with a capital letter at its beginning."""
     return text[:1].upper() + text[1:]
 
 
@@ -109,13 +119,16 @@ def region_words(region: ReportRegion, who: str = "it") -> str:
     if off.startswith("promises"):
         off = f"{who} {off}"
     text = (
-        f"{_capital(_span(region.lower, region.upper))} {off}: {probability(region.predicted)} predicted, "
+        f"{capital(_span(region.lower, region.upper))} {off}: {probability(region.predicted)} predicted, "
         f"{probability(region.observed)} observed, {rows_words(region.n_samples)}"
     )
     part = (region.worst_lower, region.worst_upper) != (region.lower, region.upper)
-    if part and abs(region.worst_gap) > 1.3 * abs(region.gap) and abs(region.worst_gap) > 0.01:
+    worst_gap = region.worst_observed - region.worst_predicted
+    if part and abs(worst_gap) > 1.3 * abs(region.gap) and abs(worst_gap) > 0.001:
         text += (
-            f"; most of all {_span(region.worst_lower, region.worst_upper)}, by {_points(region.worst_gap)}"
+            f"; most of all {_span(region.worst_lower, region.worst_upper)}, with "
+            f"{probability(region.worst_predicted)} predicted and {probability(region.worst_observed)} "
+            f"observed"
         )
     return text + "."
 
@@ -130,8 +143,10 @@ def verdict(report: "CalibrationReport") -> Verdict:
     error = report.metric("smooth_ece")
     evidence = f"{_deciding(report)}: {pvalue_words(report.pvalue)}"
     floor = (
-        f"Smooth ECE {number(error.value)}, {_interval(error.lower, error.upper, report.confidence)}; a perfectly "
-        f"calibrated model with these predictions would show {number(error.chance_mean)} on average and at most "
+        f"Smooth ECE {number(error.value)}, {_interval(error.lower, error.upper, report.confidence)}; a "
+        f"perfectly "
+        f"calibrated model with these predictions would show {number(error.chance_mean)} on average and "
+        f"at most "
         f"{number(error.chance_upper)} in {_share(report.confidence)} of samples like this. {evidence}."
     )
     if report.n_impossible and report.miscalibrated:
@@ -145,7 +160,7 @@ def verdict(report: "CalibrationReport") -> Verdict:
         if error.upper < min(_TINY, 0.1 * base):
             return Verdict("slight", "Miscalibrated beyond chance, but only slightly.", floor)
         return Verdict("off", "Not calibrated: the predictions are off by more than chance explains.", floor)
-    if error.upper <= _SMALL:
+    if error.upper <= SMALL:
         return Verdict(
             "fine",
             "No sign of miscalibration, and little room for it.",
@@ -154,7 +169,8 @@ def verdict(report: "CalibrationReport") -> Verdict:
     return Verdict(
         "open",
         "No sign of miscalibration, but there is room for it.",
-        f"A smooth ECE as large as {number(error.upper)} would fit these {rows_words(report.n_samples)} as well. "
+        f"A smooth ECE as large as {number(error.upper)} would fit these {rows_words(report.n_samples)} "
+        f"as well. "
         f"{floor}",
     )
 
@@ -255,8 +271,10 @@ def multiple_testing(report: "CalibrationReport") -> str:
     )
     chance = 1.0 - report.confidence
     return (
-        f"{first} The other {len(further)} look at the same rows and say in which way the model is off; by chance "
-        f"one of several is at most {chance:.2g} more often than {chance:.0%} of the time. Their last column is "
+        f"{first} The other {len(further)} look at the same rows and say in which way the model is off; "
+        f"by chance "
+        f"one of several is at most {chance:.2g} more often than {chance:.0%} of the time. Their last "
+        f"column is "
         "corrected for that (Holm)."
     )
 
@@ -267,140 +285,8 @@ def floor_words(report: "CalibrationReport") -> str:
     return (
         "A calibration error is never 0 on a finite sample. "
         f"With these {rows_words(report.n_samples)} even perfect predictions would show a smooth ECE of "
-        f"{number(error.chance_mean)} on average: do not read differences between models that are smaller, and "
+        f"{number(error.chance_mean)} on average: do not read differences between models that are "
+        f"smaller, and "
         "compare errors of samples of different size only beside their floors. Four times as many rows about "
         "halve it."
-    )
-
-
-def warnings(report: "CalibrationReport") -> tuple[str, ...]:
-    """Return what these data make doubtful."""
-    lines = []
-    n, events = report.n_samples, report.n_events
-    rarer = min(events, n - events)
-    name = ("right" if report.kind == "confidence" else "events") if events <= n - events else (
-        "wrong" if report.kind == "confidence" else "non-events"
-    )
-    if rarer == 0:
-        lines.append(
-            f"All {rows_words(n)} have the same outcome: slopes are not determined, and little can be said."
-        )
-    elif rarer < _VERY_FEW:
-        lines.append(
-            f"Only {rarer:,.0f} of {rows_words(n)} are {name}: nothing but a gross error could be seen."
-        )
-    elif rarer < _FEW:
-        lines.append(
-            f"Only {rarer:,.0f} of {rows_words(n)} are {name}. Intervals are wide, and curves follow chance; a "
-            "hundred of each outcome, better two hundred, is what a curve needs."
-        )
-    elif n < _FEW_ROWS:
-        lines.append(f"{_capital(rows_words(n))} are few: only large errors can be seen.")
-    if report.n_impossible:
-        lines.append(
-            f"{rows_words(report.n_impossible)} had a prediction of exactly 0 or 1 and the other outcome. Such a "
-            "prediction is refuted by one row, the log loss is infinite, and no number of good predictions "
-            "makes up for it: keep predictions inside (0, 1), for example by IsotonicCalibrator(clip=...)."
-        )
-    elif report.n_certain:
-        lines.append(
-            f"{rows_words(report.n_certain)} have a prediction of exactly 0 or 1. All came true here, but the "
-            "first that does not makes the log loss infinite."
-        )
-    if report.n_distinct == 1:
-        lines.append("All predictions are equal: only their mean can be judged, and they tell no rows apart.")
-    elif report.n_distinct <= 50 and n >= 5 * report.n_distinct:
-        lines.append(
-            f"Only {report.n_distinct} distinct predictions: the binomial test judges each of them, and a smooth "
-            "curve between them means little."
-        )
-    if report.n_distinct > 1 and rarer and _is_uninformative(report):
-        lines.append(
-            "The predictions hardly tell events from non-events: discrimination is no more than chance. A model "
-            "that always promises the base rate is calibrated too, and useless."
-        )
-    return tuple(lines)
-
-
-def _is_uninformative(report: "CalibrationReport") -> bool:
-    slope = report.summary.slope
-    return bool(np.isfinite(slope.value) and slope.lower <= 0.0 <= slope.upper)
-
-
-def advice(report: "CalibrationReport") -> tuple[str, ...]:
-    """Return what to do next: whether to recalibrate, with what, on which rows."""
-    if not report.miscalibrated:
-        lines = [
-            "Leave the predictions as they are: a calibrator would fit noise."
-            if report.metric("smooth_ece").upper <= _SMALL
-            else "Collect more rows before you rely on the probabilities, or recalibrate: what is not seen here "
-            "may still be there."
-        ]
-    elif verdict(report).level == "slight":
-        lines = [
-            "The error is real and small. Recalibrate only if decisions depend on such differences; "
-            f"{_calibrator(report)}"
-        ]
-    elif slope_kind(report) == "reversed":
-        lines = [
-            "Check first that the column of the right class was taken, and pos_label: a model is hardly ever "
-            "this wrong."
-        ]
-    else:
-        lines = [f"Recalibrate. {_capital(_calibrator(report))}", _which_rows(report)]
-    off = [part.name for part in report.groups if part.adjusted <= 1.0 - report.confidence]
-    if off and len(report.groups) > 1:
-        lines.append(
-            f"Groups differ: {_listed(off)} {'is' if len(off) == 1 else 'are'} off by itself (Holm). "
-            "GroupCalibrator fits one map for each group."
-            if len(off) == 1
-            else f"Groups differ: {_listed(off)} are off by themselves (Holm). GroupCalibrator fits one map for "
-            "each group."
-        )
-    lines.append(
-        "Calibration is not accuracy: read the Brier score or log loss beside it, and choose models by those."
-    )
-    return tuple(lines)
-
-
-def _listed(names: list[str]) -> str:
-    shown = names[:5] + ([f"{len(names) - 5} more"] if len(names) > 5 else [])
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
-
-
-def _calibrator(report: "CalibrationReport") -> str:
-    """Return which calibrator suits the kind of error and the number of events."""
-    rarer = min(report.n_events, report.n_samples - report.n_events)
-    if report.kind == "confidence":
-        off = sum(part.adjusted <= 1.0 - report.confidence for part in report.classes)
-        if off <= 1 and not is_bent(report):
-            return "one number may do: TemperatureCalibrator()."
-        return (
-            f"{off} of {len(report.classes)} classes are off by themselves: begin with TemperatureCalibrator(), "
-            "and compare StructuredMatrixScalingCalibrator(), which goes on to factors and offsets of the "
-            "classes where the rows allow it."
-        )
-    if rarer < _FEW:
-        return "with so few events take no more than two parameters: PlattCalibrator()."
-    if not is_bent(report):
-        if is_shifted(report) and not slope_kind(report):
-            return (
-                "this is a shift: PlattCalibrator() corrects it; if only the base rate differs from that in "
-                "training, PriorShiftCalibrator(training_prior=...) needs no other parameter."
-            )
-        return "shift and slope are enough: PlattCalibrator(), two parameters on the log-odds."
-    if rarer < _MANY:
-        return "a line is not enough: SplineCalibrator(), which bends as far as the rows allow."
-    return (
-        "a line is not enough, and rows are plenty: IsotonicCalibrator(), or SplineCalibrator() for a smooth map."
-    )
-
-
-def _which_rows(report: "CalibrationReport") -> str:
-    first = "TemperatureCalibrator" if report.kind == "confidence" else "calibrator"
-    name = f"{first}()" if report.kind == "confidence" else first
-    return (
-        "Fit it on rows that the model was not trained on, never on the rows of this report: "
-        f"CalibratedClassifier(model, {name}) does so by cross-validation within the training rows. Then run "
-        "this report again on rows that neither has seen."
     )
