@@ -13,7 +13,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn_calib._core._grouping import group_scores
 from sklearn_calib._core._links import EPS, logit
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
-from sklearn_calib.calibrators._softmax import AffineProblem, affine_scores, log_losses, minimise_affine
+from sklearn_calib.calibrators._softmax import (
+    AffineProblem,
+    Preconditioner,
+    affine_scores,
+    log_losses,
+    minimise_affine,
+)
 from sklearn_calib.calibrators._temperature import fit_inverse_temperature
 
 __all__ = ["AffineCalibrator", "check_penalty"]
@@ -21,11 +27,19 @@ __all__ = ["AffineCalibrator", "check_penalty"]
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
-_FOLDS = 5
+_FOLDS = 3
 # Logits that agree to so many decimals count as equal: the last bits depend on the order of the classes.
 _DIGITS = 8
-# The path of penalties ends where the loss of the folds exceeds the least so far by this factor.
-_WORSE = 1.01
+# "cv" tries the multiples by powers of ten, from this one down to one, of the least penalty, which for a
+# penalty per unit of weight is the following number, divided by the total weight.
+_DECADES = 5
+_LEAST = 500.0
+# A greater penalty is preferred if its mean loss exceeds the least by no more than so many standard errors of
+# the difference; the path is left where the excess is more than the second number of them.
+_AS_GOOD = 0.5
+_GIVE_UP = 2.0
+# Relative differences of losses that are rounding.
+_TIE = 1e-9
 
 
 class AffineCalibrator(BaseCalibrator):
@@ -42,9 +56,6 @@ class AffineCalibrator(BaseCalibrator):
     intercept_: Array
     n_iter_: int
 
-    # Penalties tried by "cv", in decreasing order.
-    _path: tuple[float, ...] = tuple(10.0**power for power in range(4, -4, -1))
-
     @abstractmethod
     def _features(self, logits: Array, beta: float, total: float) -> Array:
         """Return what W is multiplied with, given inverse temperature and total weight of the fit."""
@@ -56,6 +67,10 @@ class AffineCalibrator(BaseCalibrator):
     @abstractmethod
     def _penalties(self, penalty: float, n_classes: int, total: float) -> Array:
         """Return the factor of half the square of each parameter's deviation; the loss is a weighted sum."""
+
+    def _least_penalty(self, n_classes: int, total: float) -> float:
+        """Return the least penalty that "cv" tries: the fewer rows, the greater."""
+        return _LEAST / total
 
     @abstractmethod
     def _keep(self, theta: Array, beta: float, total: float) -> None:
@@ -111,50 +126,83 @@ class AffineCalibrator(BaseCalibrator):
         return centred
 
     def _choose(self, logits: Array, codes: Codes, weight: Array) -> float:
-        """Return the penalty of the path with the least log loss of rows left out, fold by fold."""
-        folds = _folds(logits, codes)
-        n_folds = int(folds.max()) + 1
-        if n_folds == 1:
-            return self._path[0]
-        parts = []
-        for fold in range(n_folds):
-            out = folds == fold
-            fit = _Fit(self, logits[~out], codes[~out], weight[~out])
-            parts.append((fit, self._features(logits[out], fit.beta, fit.total), codes[out], weight[out]))
-        best, least = self._path[0], float("inf")
-        for penalty in self._path:
-            loss = 0.0
-            for fit, features, labels, share in parts:
+        """Return the greatest penalty of the path whose loss of rows left out is as good as the least.
+
+        That is: exceeds it by no more than half the standard error of the differences, row by row.
+        """
+        total = float(weight.sum())
+        least_penalty = self._least_penalty(logits.shape[1], total)
+        path = [least_penalty * 10.0**power for power in range(_DECADES, -1, -1)]
+        shares = _shares(logits, codes, weight)
+        # one temperature for all folds, so that the choice is about the penalties alone
+        beta = fit_inverse_temperature(logits, codes, weight)
+        parts, counts = [], []
+        for share in shares.T:
+            rest, out = np.flatnonzero(share < 1), np.flatnonzero(share > 0)
+            if rest.size == 0:
+                return path[0]
+            fit = _Fit(self, logits[rest], codes[rest], (weight * (1 - share))[rest], beta)
+            parts.append((fit, self._features(logits[out], beta, fit.total), codes[out]))
+            counts.append((weight * share)[out])
+        count = np.concatenate(counts)
+        found: list[Array] = []
+        best = np.full(count.shape[0], np.inf)
+        for penalty in path:
+            for fit, _, _ in parts:
                 fit.solve(penalty, rough=True)
-                loss += float(log_losses(affine_scores(fit.theta, features), labels) @ share)
-            if loss < least:
-                best, least = penalty, loss
-            elif loss > _WORSE * least:
+            losses = np.concatenate(
+                [log_losses(affine_scores(fit.theta, features), labels) for fit, features, labels in parts]
+            )
+            found.append(losses)
+            if float(losses @ count) < float(best @ count):
+                best = losses
+            elif not _is_as_good(losses, best, count, _GIVE_UP):
                 break
-        return best
+        good = (_is_as_good(losses, best, count, _AS_GOOD) for losses in found)
+        return path[list(good).index(True)]
 
 
 class _Fit:
     """Rows with the features of a calibrator, and the solution for one penalty as the start for the next."""
 
-    def __init__(self, calibrator: AffineCalibrator, logits: Array, codes: Codes, weight: Array) -> None:
+    def __init__(
+        self,
+        calibrator: AffineCalibrator,
+        logits: Array,
+        codes: Codes,
+        weight: Array,
+        beta: float | None = None,
+    ) -> None:
         self._calibrator, self._codes, self._weight = calibrator, codes, weight
         self.total = float(weight.sum())
-        self.beta = fit_inverse_temperature(logits, codes, weight)
+        self.beta = fit_inverse_temperature(logits, codes, weight) if beta is None else beta
         self._features = calibrator._features(logits, self.beta, self.total)
         self._target, self.theta = calibrator._centre(logits.shape[1], self.beta)
         self.n_iter, self.converged = 0, False
+        self._preconditioner = Preconditioner()
 
     def solve(self, penalty: float, rough: bool = False) -> None:
         penalties = self._calibrator._penalties(penalty, self._features.shape[1], self.total)
         problem = AffineProblem(self._features, self._codes, self._weight, penalties, self._target)
-        self.theta, self.n_iter, self.converged = minimise_affine(problem, self.theta, rough)
+        self.theta, self.n_iter, self.converged = minimise_affine(
+            problem, self.theta, rough, self._preconditioner
+        )
 
 
-def _folds(logits: Array, codes: Codes) -> Codes:
-    """Return the fold of each row: equal rows share one, and neither order nor names of classes matter.
+def _is_as_good(losses: Array, best: Array, weight: Array, errors: float) -> bool:
+    """Return whether the mean loss exceeds the best by at most so many standard errors, or by rounding."""
+    total = float(weight.sum())
+    excess = losses - best
+    mean = float(excess @ weight) / total
+    error = float(np.sqrt(np.square(excess - mean) @ weight)) / total
+    return mean <= errors * error + _TIE * float(best @ weight) / total
 
-    Rows are put in the order of their sorted logits and then of the logit of the true class, and dealt out.
+
+def _shares(logits: Array, codes: Codes, weight: Array) -> Array:
+    """Return the share of each row that each fold leaves out; neither order nor names of classes matter.
+
+    Groups of equal rows, put in the order of their sorted logits and then of the logit of the true class, are
+    dealt out; those whose weight allows it are divided among all folds.
     """
     rows = np.arange(codes.shape[0])
     keys = np.column_stack([np.sort(logits, axis=1)[:, ::-1], logits[rows, codes]]).round(_DIGITS)
@@ -162,8 +210,10 @@ def _folds(logits: Array, codes: Codes) -> Codes:
     changes = (keys[order][1:] != keys[order][:-1]).any(axis=1)
     groups = np.empty(rows.shape[0], dtype=np.int64)
     groups[order] = np.concatenate([[0], np.cumsum(changes)])
-    folds: Codes = groups % _FOLDS
-    return folds
+    shares = np.zeros((rows.shape[0], _FOLDS))
+    shares[rows, groups % _FOLDS] = 1.0
+    shares[np.bincount(groups, weights=weight)[groups] >= _FOLDS] = 1.0 / _FOLDS
+    return shares[:, shares.any(axis=0)]
 
 
 def check_penalty(value: Any, name: str, *options: str | None) -> None:

@@ -32,16 +32,17 @@ class DirichletCalibrator(AffineCalibrator):
     Parameters
     ----------
     penalty : float or "cv", default="cv"
-        :math:`\lambda \ge 0`. "cv": the power of ten from 1e6 to 1e-5 with the least log loss in 5-fold
-        cross-validation; good values differ by many orders with the number of classes.
+        :math:`\lambda \ge 0`. "cv": chosen by cross-validation; good values differ by many orders with the
+        number of classes.
     intercept_penalty : float or None, default=None
         :math:`\mu \ge 0`. None: equal to :math:`\lambda`.
     regularization : {"odir", "l2"}, default="odir"
         What is penalised.
-    diagonal_penalty : float, default=1.0
-        :math:`\kappa \ge 0`, for "odir" only: adds :math:`\frac{\kappa K}{2 n} \sum_k (W_{kk} - \beta)^2` to
-        R, with :math:`1/\beta` the temperature of :class:`TemperatureCalibrator`. 0 leaves the diagonal free,
-        as [1]_ does; with few rows of each class it then overfits, up to forecasts of 0.
+    diagonal_penalty : float, default=10.0
+        :math:`\kappa \ge 0`, for "odir" only: adds :math:`\kappa \Big(\frac{K}{2 n} +
+        \frac{\lambda}{K^3 (K-1)}\Big) \sum_k (W_{kk} - \beta)^2` to R, with :math:`1/\beta` the temperature
+        of :class:`TemperatureCalibrator`, which is what a great :math:`\lambda` leaves. 0 leaves the diagonal
+        free, as [1]_ does; with few rows of each class it then overfits, up to forecasts of 0.
     link : {"logit", "identity"}, default="logit"
         What the scores are. "logit": probabilities, in one, two or K columns; 0 is raised to 2**-53.
         "identity": logits, that is the log-odds of ``classes_[1]`` in one column, or one logit per class in
@@ -77,11 +78,10 @@ class DirichletCalibrator(AffineCalibrator):
 
     Notes
     -----
-    Solved as :class:`MatrixScalingCalibrator` is, at the same cost for each fit. The path of penalties is
-    walked from the greatest down, each solution the start of the next, and left where the loss of the folds
-    has become 1 % worse than the least. Equal rows lie in the same fold, so that weights are repetitions for
-    the choice too. Adding one number to all scores of a row changes nothing, which makes W and b without
-    penalty one of many solutions.
+    Solved as :class:`MatrixScalingCalibrator` is, at the same cost for each fit. Its choice of the penalty is
+    made too, from a least one of :math:`2500 K^2 (K-1) / n^2`, which penalises the influence of one class on
+    another as much as there; with "odir" few rows thus leave about temperature scaling. Adding one number to
+    all scores of a row changes nothing, which makes W and b without penalty one of many solutions.
 
     References
     ----------
@@ -102,14 +102,12 @@ class DirichletCalibrator(AffineCalibrator):
     array([[0.2, 0.3, 0.5]])
     """
 
-    _path = tuple(10.0**power for power in range(6, -6, -1))
-
     def __init__(
         self,
         penalty: float | str = "cv",
         intercept_penalty: float | None = None,
         regularization: str = "odir",
-        diagonal_penalty: float = 1.0,
+        diagonal_penalty: float = 10.0,
         link: str = "logit",
     ) -> None:
         self.penalty = penalty
@@ -139,9 +137,13 @@ class DirichletCalibrator(AffineCalibrator):
         if self.regularization == "l2":
             every = scale * penalty / n_classes**2
             return matrix_penalties(n_classes, every, every, intercept)
-        diagonal = n_classes * float(self.diagonal_penalty)
         off_diagonal = scale * penalty / (n_classes * (n_classes - 1))
+        diagonal = float(self.diagonal_penalty) * (n_classes + off_diagonal / n_classes**2)
         return matrix_penalties(n_classes, diagonal, off_diagonal, intercept)
+
+    def _least_penalty(self, n_classes: int, total: float) -> float:
+        # the least penalty of an influence of one class on another is that of matrix scaling
+        return n_classes**2 * (n_classes - 1) / 2.0 * 10.0 / total * super()._least_penalty(n_classes, total)
 
     def _keep(self, theta: Array, beta: float, total: float) -> None:
         self.coef_ = theta[:, :-1].copy()

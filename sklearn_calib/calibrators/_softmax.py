@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["AffineProblem", "affine_scores", "log_losses", "minimise_affine"]
+__all__ = ["AffineProblem", "Preconditioner", "affine_scores", "log_losses", "minimise_affine"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -28,8 +28,10 @@ _ARMIJO = 1e-4
 _NOISE = 1e-13
 # Directions of less curvature, as a share of the largest, change nothing: all classes by the same amount.
 _FLAT = 1e-13
-# Of the preconditioner: no blocks beyond so many classes; rows whose p (1 - p) is a smaller share of the
-# largest are left out; what is added to the diagonal, as a share of the largest entry.
+# Of the preconditioner: computed anew after so many conjugate gradients; no blocks beyond so many classes;
+# rows whose p (1 - p) is a smaller share of the largest are left out; what is added to the diagonal, as a
+# share of the largest entry.
+_MANY_CONJUGATE = 20
 _MAX_BLOCKS = 200
 _NO_DOUBT = 1e-3
 _JITTER = 1e-10
@@ -65,31 +67,56 @@ class AffineProblem:
         moved *= self.weight[:, np.newaxis]
         return _adjoint(moved, self.features, direction) + self.penalty * direction
 
-    def preconditioner(self, proba: Array) -> tuple[Callable[[Array], Array], float]:
-        """Return an approximate inverse of the second derivative, and the largest entry of its diagonal.
 
-        For a full W it inverts the blocks of one class each, from the rows in which the class is in doubt,
-        for a diagonal W or very many classes the diagonal alone.
-        """
-        spread = proba * (1.0 - proba)
-        spread *= self.weight[:, np.newaxis]
-        n_classes, size = self.penalty.shape
-        if size != n_classes + 1 or n_classes > _MAX_BLOCKS:
-            found = _adjoint(spread, np.square(self.features), self.penalty) + self.penalty
-            largest = float(found.max())
-            found = np.maximum(found, _JITTER * largest + np.finfo(np.float64).tiny)
-            return (lambda residual: residual / found), largest
-        blocks = np.empty((n_classes, size, size))
-        for k in range(n_classes):
-            rows = np.flatnonzero(spread[:, k] > _NO_DOUBT * spread[:, k].max())
-            part = np.column_stack([self.features[rows], np.ones(rows.shape[0])])
-            blocks[k] = part.T @ (part * spread[rows, k, np.newaxis])
-        own = np.arange(size)
-        blocks[:, own, own] += self.penalty
+class Preconditioner:
+    """Approximate inverse of the second derivative, kept from step to step and from penalty to penalty.
+
+    For a full W it inverts the blocks of one class each, from the rows in which the class is in doubt,
+    for a diagonal W or very many classes the diagonal alone. What the rows contribute is computed at the
+    first use and after a step that took many conjugate gradients; the penalties are those of the problem.
+    """
+
+    def __init__(self) -> None:
+        self._found: Array | None = None
+        self._stale = False
+
+    def report(self, iterations: int) -> None:
+        """Take note of how many conjugate gradients a step took."""
+        self._stale = iterations > _MANY_CONJUGATE
+
+    def prepare(self, problem: AffineProblem, proba: Array) -> tuple[Callable[[Array], Array], float]:
+        """Return the approximate inverse, and the largest entry of the diagonal."""
+        n_classes, size = problem.penalty.shape
+        if self._found is None or self._stale:
+            spread = proba * (1.0 - proba)
+            spread *= problem.weight[:, np.newaxis]
+            if size != n_classes + 1 or n_classes > _MAX_BLOCKS:
+                self._found = _adjoint(spread, np.square(problem.features), problem.penalty)
+            else:
+                self._found = _class_blocks(spread, problem.features)
+            self._stale = False
+        if self._found.ndim == 2:
+            entries = self._found + problem.penalty
+            largest = float(entries.max())
+            entries = np.maximum(entries, _JITTER * largest + np.finfo(np.float64).tiny)
+            return (lambda residual: residual / entries), largest
+        blocks, own = self._found.copy(), np.arange(size)
+        blocks[:, own, own] += problem.penalty
         largest = float(blocks[:, own, own].max())
         blocks[:, own, own] += _JITTER * largest + np.finfo(np.float64).tiny
         inverse = np.linalg.inv(blocks)
         return (lambda residual: np.matmul(inverse, residual[:, :, np.newaxis])[:, :, 0]), largest
+
+
+def _class_blocks(spread: Array, features: Array) -> Array:
+    """Return sum_i spread_ik x_i x_i^T for each class, with a 1 appended to x."""
+    n_classes = spread.shape[1]
+    blocks = np.empty((n_classes, n_classes + 1, n_classes + 1))
+    for k in range(n_classes):
+        rows = np.flatnonzero(spread[:, k] > _NO_DOUBT * spread[:, k].max())
+        part = np.column_stack([features[rows], np.ones(rows.shape[0])])
+        blocks[k] = part.T @ (part * spread[rows, k, np.newaxis])
+    return blocks
 
 
 def affine_scores(theta: Array, features: Array) -> Array:
@@ -108,13 +135,17 @@ def log_losses(scores: Array, codes: Codes) -> Array:
     return losses
 
 
-def minimise_affine(problem: AffineProblem, start: Array, rough: bool = False) -> tuple[Array, int, bool]:
+def minimise_affine(
+    problem: AffineProblem, start: Array, rough: bool = False, preconditioner: Preconditioner | None = None
+) -> tuple[Array, int, bool]:
     """Return the minimiser, the number of Newton steps, and whether they converged.
 
     Truncated Newton: each step by conjugate gradients, preconditioned, to a residual that
     shrinks with the gradient (Nocedal and Wright, Numerical Optimization, Algorithm 7.1), then halved until
-    the objective falls. ``rough`` is for comparisons of penalties.
+    the objective falls. ``rough`` is for comparisons of penalties. A ``preconditioner`` may have served
+    another penalty before.
     """
+    preconditioner = Preconditioner() if preconditioner is None else preconditioner
     theta = start.copy()
     total = float(problem.weight.sum())
     typical = float(np.sqrt(np.square(problem.features).mean()))
@@ -131,7 +162,7 @@ def minimise_affine(problem: AffineProblem, start: Array, rough: bool = False) -
         if size == 0.0 or (last and rough):
             return theta, step - 1, True
         residual = _LAST_RESIDUAL if last else min(0.3, float(np.sqrt(size / first)))
-        move = _conjugate_gradients(problem, proba, gradient, residual)
+        move = _conjugate_gradients(problem, preconditioner, proba, gradient, residual)
         slope = float((gradient * move).sum())
         factor = 1.0
         for _ in range(_MAX_HALVINGS):
@@ -150,9 +181,11 @@ def minimise_affine(problem: AffineProblem, start: Array, rough: bool = False) -
     return theta, _MAX_NEWTON, False
 
 
-def _conjugate_gradients(problem: AffineProblem, proba: Array, gradient: Array, tolerance: float) -> Array:
+def _conjugate_gradients(
+    problem: AffineProblem, preconditioner: Preconditioner, proba: Array, gradient: Array, tolerance: float
+) -> Array:
     """Return an approximate Newton step: a descent direction whatever the number of iterations."""
-    invert, largest = problem.preconditioner(proba)
+    invert, largest = preconditioner.prepare(problem, proba)
     flat = _FLAT * largest
     move = np.zeros_like(gradient)
     residual = -gradient
@@ -160,7 +193,9 @@ def _conjugate_gradients(problem: AffineProblem, proba: Array, gradient: Array, 
     direction = scaled
     product = float((residual * scaled).sum())
     goal = tolerance**2 * product
-    for _ in range(_MAX_CONJUGATE):
+    iterations = 0
+    while iterations < _MAX_CONJUGATE:
+        iterations += 1
         curved = problem.curvature(direction, proba)
         bend = float((direction * curved).sum())
         if bend <= flat * float(np.square(direction).sum()):
@@ -173,6 +208,7 @@ def _conjugate_gradients(problem: AffineProblem, proba: Array, gradient: Array, 
         if product <= goal:
             break
         direction = scaled + (product / before) * direction
+    preconditioner.report(iterations)
     return move
 
 
