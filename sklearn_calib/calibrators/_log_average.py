@@ -12,11 +12,17 @@ from sklearn.utils import Tags
 from sklearn_calib._core._links import EPS, expit, logit
 from sklearn_calib._validation import check_weights
 from sklearn_calib.calibrators._base import BaseCalibrator
-from sklearn_calib.calibrators._multiclass import check_calibrator, scores_wanted
+from sklearn_calib.calibrators._dirichlet import DirichletCalibrator
+from sklearn_calib.calibrators._matrix import StructuredMatrixScalingCalibrator
+from sklearn_calib.calibrators._multiclass import OneVsRestCalibrator, check_calibrator, scores_wanted
+from sklearn_calib.calibrators._spline import SplineCalibrator
 
 __all__ = ["LogAverageCalibrator"]
 
 Array = NDArray[np.float64]
+
+# With so many rows for each class the calibrator of single classes has half of its final share.
+_ROWS_OF_A_CLASS = 50.0
 
 
 class LogAverageCalibrator(BaseCalibrator):
@@ -29,11 +35,15 @@ class LogAverageCalibrator(BaseCalibrator):
 
     Parameters
     ----------
-    calibrators : sequence of calibrators or classifiers
-        Calibrators of this package, or classifiers with ``predict_proba``, which then receive the scores as
-        columns. Each is cloned. For more than two classes wrap binary ones in :class:`OneVsRestCalibrator`.
+    calibrators : sequence of calibrators or classifiers, or None, default=None
+        None: a spline of each class against the rest, ``OneVsRestCalibrator(SplineCalibrator())``, and two
+        that look at all classes, :class:`StructuredMatrixScalingCalibrator` and :class:`DirichletCalibrator`.
+        Otherwise calibrators of this package, or classifiers with ``predict_proba``, which then receive the
+        scores as columns. Each is cloned. For more than two classes wrap binary ones in
+        :class:`OneVsRestCalibrator`.
     weights : array-like of shape (n_calibrators,) or None, default=None
-        Their shares, divided by their sum. None: equal ones. A calibrator of weight zero is fitted but not
+        Their shares, divided by their sum. None: equal ones, or for the default calibrators those of Notes. A
+        calibrator of weight zero is fitted but not
         used.
 
     Attributes
@@ -68,6 +78,10 @@ class LogAverageCalibrator(BaseCalibrator):
     The cost is the sum of those of the calibrators. Probabilities of 0 are raised to 2**-53 first (and of 1
     lowered, for two classes), so that no calibrator has a veto.
 
+    The spline of a class needs more rows of the class than there are, if they are few. With total weight n,
+    the default share of :math:`\frac12 \frac{n}{n + 50 K}` gives it a half only where there are many, and the
+    other two have equal parts of the rest.
+
     References
     ----------
     .. [1] Genest, Zidek (1986). Combining probability distributions: a critique and an annotated
@@ -82,35 +96,52 @@ class LogAverageCalibrator(BaseCalibrator):
     >>> calibrator = LogAverageCalibrator([IsotonicCalibrator(), PlattCalibrator()])
     >>> calibrator.fit(scores, outcomes).transform([0.25]).round(3)
     array([0.479])
+
+    Several classes, without further choices:
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> proba = rng.dirichlet(np.ones(3), 600)
+    >>> labels = (proba.cumsum(axis=1) > rng.random((600, 1))).argmax(axis=1)
+    >>> calibrator = LogAverageCalibrator().fit(proba, labels)
+    >>> calibrator.weights_.round(2), calibrator.predict_proba([[0.2, 0.3, 0.5]]).round(1)
+    (array([0.4, 0.3, 0.3]), array([[0.2, 0.3, 0.5]]))
     """
 
     calibrators_: list[Any]
     weights_: Array
 
-    def __init__(self, calibrators: Sequence[Any], weights: ArrayLike | None = None) -> None:
+    def __init__(self, calibrators: Sequence[Any] | None = None, weights: ArrayLike | None = None) -> None:
         self.calibrators = calibrators
         self.weights = weights
 
     def __sklearn_tags__(self) -> Tags:
         """Declare several classes if all calibrators support them."""
         tags = super().__sklearn_tags__()
-        if isinstance(self.calibrators, list | tuple):
-            tags.classifier_tags.multi_class = not any(_is_binary(one) for one in self.calibrators)
+        if self.calibrators is None or isinstance(self.calibrators, list | tuple):
+            tags.classifier_tags.multi_class = not any(map(_is_binary, self._members()))
         return tags
 
     def _check_parameters(self) -> None:
-        if not isinstance(self.calibrators, list | tuple):
+        if self.calibrators is not None and not isinstance(self.calibrators, list | tuple):
             raise TypeError(f"calibrators must be a list of calibrators, got {self.calibrators!r}.")
-        if not self.calibrators:
+        members = self._members()
+        if not members:
             raise ValueError("calibrators is empty. Pass at least one calibrator.")
-        for calibrator in self.calibrators:
+        for calibrator in members:
             check_calibrator(calibrator)
         if self.weights is not None:
-            check_weights(self.weights, len(self.calibrators), "weights")
+            check_weights(self.weights, len(members), "weights")
         self._score_kind()
 
+    def _members(self) -> Sequence[Any]:
+        if self.calibrators is not None:
+            return self.calibrators
+        spline = OneVsRestCalibrator(SplineCalibrator())
+        return [spline, StructuredMatrixScalingCalibrator(), DirichletCalibrator()]
+
     def _score_kind(self) -> str:
-        kinds = {scores_wanted(calibrator) for calibrator in self.calibrators}
+        kinds = {scores_wanted(calibrator) for calibrator in self._members()}
         if {"probability", "logit"} <= kinds:
             raise ValueError(
                 "calibrators wants probabilities and logits at once. Give all calibrators the same link."
@@ -119,7 +150,7 @@ class LogAverageCalibrator(BaseCalibrator):
         return next((kind for kind in ("probability", "logit") if kind in kinds), "score")
 
     def _check_classes(self, classes: NDArray[Any], scores: Array) -> None:
-        for calibrator in self.calibrators:
+        for calibrator in self._members():
             if isinstance(calibrator, BaseCalibrator):
                 calibrator._check_classes(classes, scores)
         super()._check_classes(classes, scores)
@@ -133,11 +164,17 @@ class LogAverageCalibrator(BaseCalibrator):
                 "would not know the class; give it rows of positive weight."
             )
         metadata = {} if weight is None else {"sample_weight": weight}
-        n = len(self.calibrators)
-        shares = np.ones(n) if self.weights is None else check_weights(self.weights, n, "weights")
+        members = self._members()
+        if self.weights is not None:
+            shares = check_weights(self.weights, len(members), "weights")
+        elif self.calibrators is None:
+            total = float(codes.shape[0] if weight is None else weight.sum())
+            shares = _default_shares(total, self.classes_.shape[0])
+        else:
+            shares = np.ones(len(members))
         self.weights_ = shares / shares.sum()
         columns = _columns(scores)
-        self.calibrators_ = [clone(one).fit(columns, codes, **metadata) for one in self.calibrators]
+        self.calibrators_ = [clone(one).fit(columns, codes, **metadata) for one in members]
 
     def _map_scores(self, scores: Array) -> Array:
         columns = _columns(scores)
@@ -152,6 +189,12 @@ class LogAverageCalibrator(BaseCalibrator):
                 total += share * np.log(np.maximum(proba, EPS))
         mapped: Array = expit(total) if scores.ndim == 1 else softmax(total, axis=1)
         return mapped
+
+
+def _default_shares(total: float, n_classes: int) -> Array:
+    """Return the shares of the default calibrators: the first looks at one class at a time."""
+    single = 0.5 * total / (total + _ROWS_OF_A_CLASS * n_classes)
+    return np.array([single, (1.0 - single) / 2.0, (1.0 - single) / 2.0])
 
 
 def _columns(scores: Array) -> Array:

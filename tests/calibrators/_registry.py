@@ -163,6 +163,7 @@ CALIBRATORS = [
         monotone=False,
         multiclass=True,
     ),
+    CalibratorCase("log_average_default", LogAverageCalibrator, monotone=False, multiclass=True),
     CalibratorCase(
         "log_average_binary",
         partial(LogAverageCalibrator, [IsotonicCalibrator(), PlattCalibrator()]),

@@ -6,7 +6,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import SplineTransformer
 
-from sklearn_calib.calibrators import IsotonicCalibrator, OneVsRestCalibrator, PlattCalibrator
+from sklearn_calib.calibrators import (
+    IsotonicCalibrator,
+    OneVsRestCalibrator,
+    PlattCalibrator,
+    VennAbersCalibrator,
+)
 from tests.calibrators._registry import CALIBRATORS
 
 
@@ -47,6 +52,25 @@ def test_lifts_every_binary_calibrator(case, data):
     expected = np.where(total > 0, single / np.where(total > 0, total, 1), 1 / 3)
     np.testing.assert_allclose(lifted.predict_proba(proba), expected, rtol=0, atol=1e-12)
     assert set(lifted.predict(proba)) <= set(names)
+
+
+def test_many_classes_with_venn_abers_and_a_class_that_is_absent():
+    rng = np.random.default_rng(1)
+    k, n = 100, 1000
+    proba = rng.dirichlet(np.ones(k), n)
+    y = np.concatenate([np.arange(k), (proba[k:].cumsum(axis=1) > rng.random((n - k, 1))).argmax(axis=1)])
+    lifted = OneVsRestCalibrator(VennAbersCalibrator()).fit(proba, y)
+    found = lifted.predict_proba(proba[:50])
+    single = np.column_stack(
+        [VennAbersCalibrator().fit(proba[:, j], y == j).transform(proba[:50, j]) for j in range(k)]
+    )
+    np.testing.assert_allclose(found, single / single.sum(axis=1, keepdims=True), rtol=0, atol=1e-14)
+    assert (found > 0).all()
+    kept = y != 7
+    with pytest.raises(ValueError, match=r"X has 100 columns but y has 99 classes.*cannot be calibrated"):
+        lifted.fit(proba[kept], y[kept])
+    with pytest.raises(ValueError, match=r"sample_weight is zero for all rows of class .*7"):
+        lifted.fit(proba, y, kept.astype(float))
 
 
 def test_a_zero_row_becomes_uniform():
