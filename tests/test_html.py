@@ -29,7 +29,7 @@ from sklearn_calib.metrics import (
     score_decomposition,
     smooth_ece_result,
 )
-from sklearn_calib.plot._curve import smooth_curve
+from sklearn_calib.plot._smooth_curve import smooth_curve
 
 VOID = {"br", "hr", "img", "link", "input", "meta"}
 EVIL = "<script>alert('1')</script> & \"quoted\""
@@ -98,7 +98,7 @@ RESULTS = {
     "summary": calibration_summary(Y, P),
     "summary_of_one_class": calibration_summary([0, 0], [0.1, 0.2]),
     "smooth_logit": smooth_ece_result(Y, P, scale="logit"),
-    "curve": smooth_curve(check_binary(Y, P), "auto", 0.95),
+    "curve": smooth_curve(check_binary(Y, P), "auto", 0.95)[0],
 }
 
 

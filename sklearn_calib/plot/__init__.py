@@ -1,7 +1,24 @@
 """Displays: pictures of calibration, with matplotlib imported only when one is drawn."""
 
-from sklearn_calib.plot._curve import ReliabilityCurve
+from sklearn_calib.plot._belt import CalibrationBelt
+from sklearn_calib.plot._comparison import ComparisonDisplay
+from sklearn_calib.plot._curve import ReliabilityBand, ReliabilityCurve
+from sklearn_calib.plot._cutoff import CutoffDisplay
+from sklearn_calib.plot._decision import DecisionDisplay
+from sklearn_calib.plot._gap_floor import RiskGapFloor
+from sklearn_calib.plot._panel import ReliabilityPanel
 from sklearn_calib.plot._reliability import ReliabilityDisplay
 from sklearn_calib.plot._test_display import TestDisplay
 
-__all__ = ["ReliabilityCurve", "ReliabilityDisplay", "TestDisplay"]
+__all__ = [
+    "CalibrationBelt",
+    "ComparisonDisplay",
+    "CutoffDisplay",
+    "DecisionDisplay",
+    "ReliabilityBand",
+    "ReliabilityCurve",
+    "ReliabilityDisplay",
+    "ReliabilityPanel",
+    "RiskGapFloor",
+    "TestDisplay",
+]

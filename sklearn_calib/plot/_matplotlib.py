@@ -101,10 +101,13 @@ def legend_above(ax: "Axes", **legend_params: Any) -> "Legend":
     """
     frame = ax.get_window_extent()
     legend = ax.legend(loc="upper left", **legend_params)
-    too_wide = legend.get_window_extent().width / (_LEGEND_WIDTH * frame.width)
-    if too_wide > 1.0:
-        size = max(float(legend.get_texts()[0].get_fontsize()) / too_wide, _SMALLEST_LETTERS)
-        legend = ax.legend(loc="upper left", fontsize=size, title_fontsize=size, **legend_params)
+    room = _LEGEND_WIDTH * frame.width
+    if legend.get_window_extent().width > room:
+        tight = {"handlelength": 1.4, "handletextpad": 0.5, "borderpad": 0.3, "borderaxespad": 0.3}
+        legend = ax.legend(loc="upper left", **tight, **legend_params)
+        size = float(legend.get_texts()[0].get_fontsize())
+        size = max(min(1.0, room / legend.get_window_extent().width) * size, _SMALLEST_LETTERS)
+        legend = ax.legend(loc="upper left", fontsize=size, title_fontsize=size, **tight, **legend_params)
     legend.set_in_layout(False)
     share = legend.get_window_extent().height / frame.height + _LEGEND_GAP
     scale = ax.yaxis.get_transform()

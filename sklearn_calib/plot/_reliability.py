@@ -1,45 +1,54 @@
-"""The reliability diagram."""
+"""The reliability diagram.
 
-from collections.abc import Callable
-from functools import partial
+Long because the docstrings say what each kind of curve and band means.
+"""
+
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._validation import (
-    check_binary,
-    check_fraction,
-    check_integer,
-    check_option,
-    check_positive,
+from sklearn_calib._validation import check_binary, check_option
+from sklearn_calib.plot._compute import CurveOptions
+from sklearn_calib.plot._curve import ReliabilityCurve
+from sklearn_calib.plot._draw import (
+    CURVE,
+    check_scale,
+    draw_band,
+    draw_departures,
+    draw_diagonal,
+    draw_distribution,
+    draw_edges,
+    draw_legend,
+    draw_width,
+    finish,
+    set_scale,
 )
-from sklearn_calib.metrics import expected_calibration_error, smooth_ece
-from sklearn_calib.plot._curve import ReliabilityCurve, binned_curve, smooth_curve, with_error_interval
 from sklearn_calib.plot._estimator import positive_column, predicted_probabilities
-from sklearn_calib.plot._matplotlib import GREY, new_axes, next_style
+from sklearn_calib.plot._matplotlib import new_axes, next_style, plain
+from sklearn_calib.plot._parts import class_parts, fold_parts, group_parts, mean_curve
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.collections import Collection
     from matplotlib.figure import Figure, SubFigure
     from matplotlib.lines import Line2D
 
+    from sklearn_calib.plot._panel import ReliabilityPanel
+
 __all__ = ["ReliabilityDisplay"]
 
-_CURVE = "sklearn_calib.reliability"
-_DIAGONAL = "sklearn_calib.diagonal"
-_STRIP = "sklearn_calib.density"
-# The strip with the histogram of the predictions lies below the diagram, between these heights.
-_STRIP_FLOOR, _STRIP_TOP = -0.17, -0.03
+_DENSITIES = ("strip", "classes", "rug", "width", "none")
+_WIDTHS = {"binned": 1.2, "belt": 1.4, "corp": 1.9}
 
 
 class ReliabilityDisplay:
     """Reliability diagram: observed event frequency against predicted probability.
 
-    Make one with :meth:`from_predictions` or :meth:`from_estimator`. A curve on the diagonal is perfect;
-    above it events are more frequent than predicted, below it less. The band says how far chance alone may
-    have moved the curve, the strip below where the predictions lie, and the legend the calibration error.
+    Make one with :meth:`from_predictions`, :meth:`from_estimator` or :meth:`from_cv_results`. A curve on the
+    diagonal is perfect; above it events are more frequent than predicted, below it less. The band says how
+    far chance alone may have moved the curve, the strip below where the predictions lie, and the legend the
+    calibration error.
 
     Parameters
     ----------
@@ -61,38 +70,88 @@ class ReliabilityDisplay:
     line_ : matplotlib Line2D
         The curve.
     band_ : matplotlib Collection or None
-        Confidence band of the curve.
+        The widest band.
+    bands_ : list of matplotlib Collection
+        All bands; a belt has two.
     density_ : matplotlib Collection or None
-        Strip with a histogram of the predictions.
+        What shows where the predictions lie.
     diagonal_ : matplotlib Line2D or None
         Line of perfect calibration; None if it was not asked for or the axes had one.
+    departures_ : matplotlib Collection or None
+        Marks on the diagonal where it lies outside a simultaneous band or a belt.
+    edges_ : list of matplotlib Artist
+        What a logit axis shows at its edges: predictions of 0 and 1, and bins with no events or no others.
+    displays_ : list of ReliabilityDisplay
+        The display itself; in a :class:`ReliabilityPanel`, the displays of which it consists.
 
     See Also
     --------
+    ReliabilityPanel : Several classes, groups or folds.
     sklearn_calib.metrics.smooth_ece_result : The numbers behind the smooth curve.
+    sklearn_calib.metrics.score_decomposition : The numbers of ``method="corp"``.
 
     Notes
     -----
-    The smooth curve is the kernel regression of the outcome on the prediction with a Gaussian reflected at 0
-    and 1 ([1]_, eq. 1). The authors take smooth ECE itself as its bandwidth, ``bandwidth="smooth_ece"``. The
-    area between curve and diagonal, weighted by the density of the predictions, then differs from the error
-    by up to 0.8 times the bandwidth (Lemma 10): a badly calibrated model looks better than it is. Therefore
-    "auto" goes no further than Silverman's rule for the predictions, 1.06 sd(p) n^(-1/5) [2]_. The number in
-    the legend is always smooth ECE.
+    **Curves.** The smooth curve is the kernel regression of the outcome on the prediction with a Gaussian
+    reflected at 0 and 1 ([1]_, eq. 1). The authors take smooth ECE itself as its bandwidth,
+    ``bandwidth="smooth_ece"``, and let the width of the curve show the density of the predictions,
+    ``density="width"``. The area between curve and diagonal, weighted by that density, then differs from the
+    error by up to 0.8 times the bandwidth (Lemma 10), so that the error can be read off the picture; but a
+    badly calibrated model looks better than it is. Therefore "auto" goes no further than Silverman's rule for
+    the predictions, 1.06 sd(p) n^(-1/5) [2]_. On logit axes "auto" is that rule for the log-odds, and the
+    kernel is not reflected. The number in the legend is always smooth ECE. The curve is drawn within the
+    range of the predictions, where at least five of them, counted by nearness exp(-d^2 / 2s^2), support it.
 
-    The curve is drawn within the range of the predictions, where at least five of them, counted by nearness
-    exp(-d^2 / 2s^2), support it. The band is pointwise: Wilson's score interval [3]_ of the observed
+    "corp" is the isotonic regression of the outcome on the prediction [3]_: level on blocks of predictions,
+    with straight lines from block to block. It has no parameter, and gives the Brier score as
+    MCB - DSC + UNC: miscalibration, discrimination, uncertainty. "binned" shows frequency against mean
+    prediction in bins.
+
+    "belt" is the calibration belt of medicine, for predictions that were not fitted on these data [4]_: the
+    log-odds of the event as a polynomial of the log-odds of the prediction, whose degree rises from 1 to at
+    most 4 while the likelihood-ratio test of the next coefficient rejects at level 0.05. The belts, at
+    ``confidence`` and at 0.8, invert the likelihood-ratio test of all coefficients; the p-value in the legend
+    is that of perfect calibration. Both use the law of the statistic for large samples given the selected
+    degree, which knows that larger degrees were selected for large statistics. More than 2048 distinct
+    predictions are gathered in cells first.
+
+    **Bands.** "confidence" is pointwise. For a smooth curve: Wilson's score interval [5]_ of the observed
     frequency, with the effective size (sum w K)^2 / sum w^2 K^2 of the kernel's window as the number of
     trials. It is meant for the smoothed frequency; where the true one bends within a bandwidth, the two
-    differ. Whole numbers as weights are repetitions; other weights are taken as sampling weights (Kish's
-    effective size).
+    differ. For bins: the exact interval of Clopper and Pearson for the mean event probability of the bin. For
+    "corp": the largest lower and least upper bound at each point of exact intervals from neighbouring
+    predictions, at levels that hold together; valid for samples of any size if event probabilities do not
+    decrease with the prediction. (The bootstrap fails for isotonic regression.)
+
+    "consistency" redraws all labels from the predictions, ``n_resamples`` times, computes the curve anew with
+    the same bandwidth or bins, and takes quantiles at each point. Some of a calibrated curve may well leave
+    such a band, as each point does so in 5 % of samples.
+
+    "simultaneous" bounds the whole curve of event probabilities at once, provided that they do not decrease
+    [6]_: exact intervals of pooled frequencies for runs of neighbouring predictions, at levels that add up to
+    1 - ``confidence``, bound the curve to their left from above and to their right from below. It is valid
+    for samples of any size and for predictions of any law. Predictions are first cut, without a look at the
+    outcomes, into at most some 4.5 n^(1/3) cells of equal mass (500 at most), and runs have lengths in
+    geometric progression: about a tenth narrower than all runs of all predictions, and fast. Where the
+    diagonal leaves the band, it is marked: perfect calibration is rejected. Where the limits cross, the event
+    probabilities do decrease somewhere, and the legend says so.
+
+    Whole numbers as weights are repetitions; other weights are taken as sampling weights (Kish's effective
+    size), which exact bands for "corp", "simultaneous" and belts refuse.
 
     References
     ----------
     .. [1] J. Blasiok and P. Nakkiran (2024). Smooth ECE: Principled Reliability Diagrams via Kernel
        Smoothing. ICLR. arXiv:2309.12236
     .. [2] B. W. Silverman (1986). Density Estimation for Statistics and Data Analysis. Chapman and Hall.
-    .. [3] E. B. Wilson (1927). Probable inference, the law of succession, and statistical inference. JASA 22.
+    .. [3] T. Dimitriadis, T. Gneiting and A. I. Jordan (2021). Stable reliability diagrams for probabilistic
+       classifiers. PNAS 118. arXiv:2008.03033
+    .. [4] G. Nattino, S. Finazzi and G. Bertolini (2014). A new calibration test and a reappraisal of the
+       calibration belt for the assessment of prediction models based on dichotomous outcomes. Statistics in
+       Medicine 33.
+    .. [5] E. B. Wilson (1927). Probable inference, the law of succession, and statistical inference. JASA 22.
+    .. [6] T. Dimitriadis, L. Duembgen, A. Henzi, M. Puke and J. Ziegel (2023). Honest calibration assessment
+       for binary outcome predictions. Biometrika 110. arXiv:2203.04065
 
     Examples
     --------
@@ -102,15 +161,24 @@ class ReliabilityDisplay:
     >>> display = ReliabilityDisplay.from_predictions(y_true, y_proba, name="forecast")
     >>> print(display.line_.get_label())
     forecast: smECE = 0.140
-    >>> plt.close(display.figure_)
+    >>> corp = ReliabilityDisplay.from_predictions(y_true, y_proba, method="corp", band="simultaneous")
+    >>> print(corp.curve)
+    corp reliability curve: MCB = 0.0792, DSC = 0.0885, UNC = 0.2344 (n = 8)
+    >>> print(corp.curve.bands[0])
+    95 % confidence, simultaneous; contains the diagonal
+    >>> plt.close("all")
     """
 
     ax_: "Axes"
     figure_: "Figure | SubFigure"
     line_: "Line2D"
     band_: "Collection | None"
+    bands_: "list[Collection]"
     density_: "Collection | None"
     diagonal_: "Line2D | None"
+    departures_: "Collection | None"
+    edges_: "list[Artist]"
+    displays_: "list[ReliabilityDisplay]"
 
     def __init__(self, curve: ReliabilityCurve, *, name: str | None = None, pos_label: Any = None) -> None:
         self.curve = curve
@@ -125,44 +193,79 @@ class ReliabilityDisplay:
         *,
         sample_weight: ArrayLike | None = None,
         pos_label: Any = None,
-        method: Literal["smooth", "binned"] = "smooth",
+        labels: ArrayLike | None = None,
+        reduction: Literal["classwise", "confidence", "top-label"] | None = None,
+        groups: ArrayLike | None = None,
+        method: Literal["smooth", "binned", "corp", "belt"] = "smooth",
+        band: Literal["confidence", "consistency", "simultaneous", "none"] = "confidence",
         bandwidth: float | Literal["auto", "smooth_ece"] = "auto",
         n_bins: int = 15,
         strategy: Literal["uniform", "quantile"] = "uniform",
+        scale: Literal["probability", "logit"] = "probability",
         confidence: float = 0.95,
         error_interval: bool = False,
+        n_resamples: int = 999,
+        random_state: Any = 0,
+        layout: Literal["overlay", "grid"] | None = None,
         name: str | None = None,
         ax: "Axes | None" = None,
         **plot_params: Any,
-    ) -> Self:
+    ) -> "ReliabilityDisplay":
         """Draw the reliability diagram of predictions.
 
         Parameters
         ----------
         y_true : array-like of shape (n,)
-            Labels of two classes.
-        y_proba : array-like of shape (n,), (n, 1) or (n, 2)
-            Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
+            Labels of two or more classes.
+        y_proba : array-like of shape (n,), (n, 1), (n, 2) or (n, K)
+            Predicted probabilities in [0, 1] of the positive class; of two columns the last is used. Of three
+            or more columns, those of the classes.
         sample_weight : array-like of shape (n,), default=None
-            Non-negative weights.
+            Non-negative weights. Exact bands need whole numbers, which count repetitions.
         pos_label : label, default=None
             The positive class. By default 1 for labels in {0, 1} or {-1, 1}, else the greater of the two
             labels.
-        method : {"smooth", "binned"}, default="smooth"
-            Kernel regression, or frequencies in bins.
+        labels : array-like of shape (K,), default=None
+            Labels of three or more columns, which stand in sorted order.
+        reduction : {"classwise", "confidence", "top-label"}, default=None
+            How several classes are shown. "classwise", the default for three or more: one curve for each
+            class against the rest. "confidence": the largest probability of each row against whether its
+            class is the right one. "top-label": the same for the rows of each predicted class. The latter two
+            can be asked for two classes too.
+        groups : array-like of shape (n,), default=None
+            Group of each row: one curve for each, with its own number.
+        method : {"smooth", "binned", "corp", "belt"}, default="smooth"
+            Kernel regression; frequencies in bins; isotonic regression with the parts of the Brier score; or
+            polynomial recalibration with its calibration belt. See the notes of the class.
+        band : {"confidence", "consistency", "simultaneous", "none"}, default="confidence"
+            "confidence": around the curve, for the event frequency, pointwise. "consistency": around the
+            diagonal, where the curve would lie if the predictions were perfectly calibrated, pointwise.
+            "simultaneous": for the whole curve of event probabilities at once, provided that these do not
+            decrease. A belt is a band by itself.
         bandwidth : float or {"auto", "smooth_ece"}, default="auto"
-            Bandwidth of ``method="smooth"``: that of smooth ECE, or with "auto" Silverman's rule if that is
-            smaller.
+            Bandwidth of ``method="smooth"``, in units of probability or, for ``scale="logit"``, of log-odds:
+            that of smooth ECE, or with "auto" Silverman's rule if that is smaller.
         n_bins : int, default=15
             Number of bins of ``method="binned"``.
         strategy : {"uniform", "quantile"}, default="uniform"
-            Bins of equal width or of equal mass.
+            Bins of equal width or of equal mass; the latter suit rare events.
+        scale : {"probability", "logit"}, default="probability"
+            Both axes of the diagram. On "logit" axes, which suit rare events, smoothing takes place in
+            log-odds, the number of a smooth curve is smooth ECE on the logit scale, and predictions of
+            exactly 0 or 1 are drawn at the edge and named in the legend.
         confidence : float, default=0.95
-            Pointwise confidence of the band, and of the interval of the error.
+            Confidence of the band, and of the interval of the error. A belt is drawn at 0.8 too.
         error_interval : bool, default=False
             Whether to add to the number in the legend its interval by
             :func:`~sklearn_calib.inference.confidence_interval` (``random_state=0``). Costs some two thousand
             evaluations of the error; weights must then be whole numbers.
+        n_resamples : int, default=999
+            Number of redrawn samples behind ``band="consistency"``.
+        random_state : int, Generator, RandomState or None, default=0
+            Source of their labels.
+        layout : {"overlay", "grid"}, default=None
+            Several curves in one diagram, or each in its own. By default the former if there are at most five
+            or ``ax`` is given.
         name : str, default=None
             Name of the model in the legend.
         ax : matplotlib Axes, default=None
@@ -173,6 +276,8 @@ class ReliabilityDisplay:
         Returns
         -------
         ReliabilityDisplay
+            A :class:`ReliabilityPanel`, whose ``displays_`` are the single ones, for ``groups`` or several
+            classes, unless ``reduction="confidence"``.
 
         Raises
         ------
@@ -181,24 +286,49 @@ class ReliabilityDisplay:
         ImportError
             If matplotlib is not installed.
         """
-        check_option(method, "method", ("smooth", "binned"))
-        check_option(strategy, "strategy", ("uniform", "quantile"))
-        check_integer(n_bins, "n_bins")
-        check_fraction(confidence, "confidence")
-        if isinstance(bandwidth, str):
-            check_option(bandwidth, "bandwidth", ("auto", "smooth_ece"))
-        else:
-            check_positive(bandwidth, "bandwidth")
-        sample = check_binary(y_true, y_proba, sample_weight, pos_label)
-        metric: Callable[..., float] = smooth_ece
-        if method == "smooth":
-            curve = smooth_curve(sample, bandwidth, confidence)
-        else:
-            curve = binned_curve(sample, n_bins, strategy, confidence)
-            metric = partial(expected_calibration_error, n_bins=n_bins, strategy=strategy)
-        if error_interval:
-            curve = with_error_interval(curve, metric, sample)
-        return cls(curve, name=name, pos_label=pos_label).plot(ax, **plot_params)
+        options = CurveOptions(
+            method=method,
+            band=band,
+            bandwidth=bandwidth,
+            n_bins=n_bins,
+            strategy=strategy,
+            confidence=confidence,
+            error_interval=error_interval,
+            scale=scale,
+            n_resamples=n_resamples,
+            random_state=random_state,
+        )
+        if layout is not None:
+            check_option(layout, "layout", ("overlay", "grid"))
+        _check_density(plot_params)
+        parts = class_parts(y_true, y_proba, sample_weight, pos_label, labels, reduction)
+        axis_label: tuple[str, str] | None = None
+        if parts is None:
+            sample = check_binary(y_true, y_proba, sample_weight, pos_label)
+        elif len(parts) == 1:
+            sample, axis_label = parts[0].sample, ("Confidence", "Accuracy")
+        if groups is not None:
+            if parts is not None and len(parts) > 1:
+                raise ValueError(
+                    f"groups cannot be shown beside {len(parts)} classes. Pass reduction='confidence', or "
+                    "the column of one class."
+                )
+            if parts is not None:
+                y_true, y_proba, pos_label = parts[0].y_true, parts[0].y_proba, 1
+            parts = group_parts(y_true, y_proba, sample_weight, pos_label, groups)
+        elif parts is None or len(parts) == 1:
+            display = cls(options.curve(sample), name=name, pos_label=None if axis_label else pos_label)
+            display._axis_label = axis_label
+            return display.plot(ax, **plot_params)
+        from sklearn_calib.plot._panel import ReliabilityPanel
+
+        for part in parts:
+            options.check_sample(part.sample)
+        displays = [cls(options.curve(part.sample), name=part.name) for part in parts]
+        for display in displays:
+            display._axis_label, display._brief = axis_label, True
+            display.pos_label = None if axis_label or groups is None else pos_label
+        return ReliabilityPanel(displays, name=name, layout=layout).plot(ax, **plot_params)
 
     @classmethod
     def from_estimator(
@@ -210,19 +340,19 @@ class ReliabilityDisplay:
         pos_label: Any = None,
         name: str | None = None,
         **params: Any,
-    ) -> Self:
+    ) -> "ReliabilityDisplay":
         """Draw the reliability diagram of a fitted classifier on data.
 
         Parameters
         ----------
         estimator : object
-            Fitted binary classifier with ``predict_proba`` and ``classes_``.
+            Fitted classifier with ``predict_proba`` and ``classes_``.
         X : array-like of shape (n, n_features)
             Data on which it predicts; not those it was trained on.
         y : array-like of shape (n,)
             Their labels.
         pos_label : label, default=None
-            The positive class; ``classes_[1]`` by default.
+            The positive class of two; ``classes_[1]`` by default.
         name : str, default=None
             Name in the legend; the class of the estimator by default.
         **params : dict
@@ -237,17 +367,109 @@ class ReliabilityDisplay:
         TypeError
             If the estimator does not predict probabilities.
         ValueError
-            If it does not have two classes, or another argument is malformed.
+            If an argument is malformed.
         """
         proba, classes = predicted_probabilities(estimator, X)
-        if len(classes) != 2:
-            raise ValueError(
-                f"estimator must have two classes, got {len(classes)}. Pass the probabilities of one class "
-                "against the rest to from_predictions."
-            )
-        y_proba, pos_label = positive_column(proba, classes, pos_label)
         shown = type(estimator).__name__ if name is None else name
-        return cls.from_predictions(y, y_proba, pos_label=pos_label, name=shown, **params)
+        if len(classes) > 2:
+            return cls.from_predictions(y, proba, pos_label=pos_label, labels=classes, name=shown, **params)
+        if params.get("reduction") in (None, "classwise"):
+            y_proba, pos_label = positive_column(proba, classes, pos_label)
+            return cls.from_predictions(y, y_proba, pos_label=pos_label, name=shown, **params)
+        return cls.from_predictions(y, proba, pos_label=classes[-1], name=shown, **params)
+
+    @classmethod
+    def from_cv_results(
+        cls,
+        cv_results: dict[str, Any],
+        X: Any,
+        y: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        pos_label: Any = None,
+        summary: Literal["pooled", "mean"] = "pooled",
+        name: str | None = None,
+        ax: "Axes | None" = None,
+        show_band: bool = True,
+        show_density: bool = True,
+        density: Literal["strip", "classes", "rug", "width", "none"] = "strip",
+        show_diagonal: bool = True,
+        show_legend: bool = True,
+        **params: Any,
+    ) -> "ReliabilityPanel":
+        """Draw the reliability diagrams of the folds of a cross-validation, thin, and one for all, bold.
+
+        Parameters
+        ----------
+        cv_results : dict
+            What :func:`sklearn.model_selection.cross_validate` returned with ``return_estimator=True`` and
+            ``return_indices=True``, of a classifier of two classes.
+        X : array-like of shape (n, n_features)
+            The data that were cross-validated.
+        y : array-like of shape (n,)
+            Their labels.
+        sample_weight : array-like of shape (n,), default=None
+            Non-negative weights.
+        pos_label : label, default=None
+            The positive class; ``classes_[1]`` by default.
+        summary : {"pooled", "mean"}, default="pooled"
+            What is bold. "pooled": the curve of the predictions of all folds, with its band and number;
+            outcomes of different folds are treated as independent given the predictions. "mean": the mean of
+            the curves where all of them exist, with one standard deviation of the folds to either side; the
+            number is the mean over folds with its standard deviation.
+        name : str, default=None
+            Name in the legend; the class of the estimators by default.
+        ax : matplotlib Axes, default=None
+            Where to draw; a new figure by default.
+        show_band, show_density, density, show_diagonal, show_legend
+            As in :meth:`plot`, for the bold curve.
+        **params : dict
+            What to compute, as in :meth:`from_predictions`, such as ``method`` and ``scale``; and properties
+            of the bold line.
+
+        Returns
+        -------
+        ReliabilityPanel
+            Its ``displays_`` are those of the folds, and ``summary_`` is the bold one.
+
+        Raises
+        ------
+        TypeError
+            If the estimators do not predict probabilities.
+        ValueError
+            If ``cv_results`` lacks estimators or indices, or an argument is malformed.
+        ImportError
+            If matplotlib is not installed.
+        """
+        from sklearn_calib.plot._panel import ReliabilityPanel
+
+        check_option(summary, "summary", ("pooled", "mean"))
+        check_option(density, "density", _DENSITIES)
+        known = {key: params.pop(key) for key in CurveOptions.__dataclass_fields__ if key in params}
+        options = CurveOptions(**known)
+        if summary == "mean" and options.method == "belt":
+            raise ValueError("summary='mean' is not for method='belt'. Use summary='pooled'.")
+        folds, pooled, default_name = fold_parts(cv_results, X, y, sample_weight, pos_label)
+        plain_options = CurveOptions(**known | {"band": "none", "error_interval": False})
+        curves = [plain_options.curve(fold) for fold in folds]
+        bold = mean_curve(curves) if summary == "mean" else options.curve(pooled)
+        whole = cls(bold, name=f"{summary}, {len(folds)} folds", pos_label=pos_label)
+        displays = [
+            cls(curve, name=f"fold {number}", pos_label=pos_label) for number, curve in enumerate(curves)
+        ]
+        title = default_name if name is None else name
+        return ReliabilityPanel(displays, name=title, layout="overlay", summary=whole).plot(
+            ax,
+            show_band=show_band,
+            show_density=show_density,
+            density=density,
+            show_diagonal=show_diagonal,
+            show_legend=show_legend,
+            **params,
+        )
+
+    _axis_label: tuple[str, str] | None = None
+    _brief = False
 
     def plot(
         self,
@@ -256,6 +478,7 @@ class ReliabilityDisplay:
         name: str | None = None,
         show_band: bool = True,
         show_density: bool = True,
+        density: Literal["strip", "classes", "rug", "width", "none"] = "strip",
         show_diagonal: bool = True,
         show_legend: bool = True,
         **line_params: Any,
@@ -271,9 +494,13 @@ class ReliabilityDisplay:
         name : str, default=None
             Name in the legend; the display's own by default.
         show_band : bool, default=True
-            Whether to draw the confidence band.
+            Whether to draw the band.
         show_density : bool, default=True
-            Whether to draw a histogram of the predictions, in a strip below zero.
+            Whether to show where the predictions lie; if not, ``density`` is of no effect.
+        density : {"strip", "classes", "rug", "width", "none"}, default="strip"
+            How to show it: a histogram in a strip below the diagram; histograms of events (upward) and others
+            (downward) there; ticks for single predictions there, those of events in the upper half; the
+            width of the curve (of bins: the area of markers).
         show_diagonal : bool, default=True
             Whether to draw the line of perfect calibration (once on the same axes).
         show_legend : bool, default=True
@@ -288,62 +515,55 @@ class ReliabilityDisplay:
 
         Raises
         ------
+        ValueError
+            If ``density`` is not known, or ``ax`` holds a diagram of another scale.
         ImportError
             If matplotlib is not installed.
         """
+        check_option(density, "density", _DENSITIES)
         ax = new_axes() if ax is None else ax
         curve = self.curve
-        color, dashes = next_style(ax, _CURVE)
+        check_scale(ax, curve.scale)
+        color, dashes = next_style(ax, CURVE)
+        set_scale(ax, curve)
         line: dict[str, Any] = {"color": color, "linestyle": dashes, "linewidth": 2.2, "zorder": 4}
+        line["linewidth"] = _WIDTHS.get(curve.method, 2.2)
         if curve.method == "binned":
-            line |= {"linewidth": 1.2, "marker": "o", "markersize": 5}
+            line |= {"marker": "o", "markersize": 5}
+        style = density if show_density else "none"
+        if style == "width":
+            line |= {"linewidth": 0.9, "markersize": 3}
         line |= {"label": self._label(name)} | line_params
-        self.diagonal_ = _draw_diagonal(ax) if show_diagonal else None
-        (self.line_,) = ax.plot(curve.predicted, curve.observed, gid=_CURVE, **line)
+        self.diagonal_ = draw_diagonal(ax) if show_diagonal else None
+        (self.line_,) = ax.plot(curve.predicted, curve.observed, gid=CURVE, **line)
         used = self.line_.get_color()
-        self.band_ = self._draw_band(ax, used) if show_band else None
-        self.density_ = self._draw_density(ax, used) if show_density else None
-        self._finish(ax, show_legend)
-        self.ax_, self.figure_ = ax, ax.figure
+        bands = curve.bands if show_band else ()
+        self.bands_ = [draw_band(ax, band, used) for band in bands]
+        self.band_ = self.bands_[-1] if self.bands_ else None
+        self.departures_ = draw_departures(ax, bands[-1], used) if bands else None
+        if style == "width":
+            self.density_ = draw_width(ax, curve, self.line_)
+        else:
+            self.density_ = None if style == "none" else draw_distribution(ax, curve, used, style)
+        limits = finish(ax, curve)
+        self.edges_ = draw_edges(ax, curve, used, limits)
+        event = "" if self.pos_label is None else plain(f" of {self.pos_label!r}")
+        names = self._axis_label or ("Predicted probability", "Observed frequency")
+        ax.set_xlabel(names[0] + event)
+        ax.set_ylabel(names[1] + event)
+        self.ax_, self.figure_, self.displays_ = ax, ax.figure, [self]
+        if show_legend:
+            draw_legend(ax, [curve])
         return self
 
     def _label(self, name: str | None) -> str:
         shown = self.name if name is None else name
-        number = self.curve.label()
-        return number if shown is None else f"{shown}: {number}"
-
-    def _draw_band(self, ax: "Axes", color: Any) -> "Collection":
-        curve = self.curve
-        if curve.method == "binned":
-            return ax.vlines(curve.predicted, curve.lower, curve.upper, color=color, linewidth=1.4, zorder=3)
-        return ax.fill_between(
-            curve.predicted, curve.lower, curve.upper, color=color, alpha=0.2, linewidth=0, zorder=2
-        )
-
-    def _draw_density(self, ax: "Axes", color: Any) -> "Collection":
-        curve = self.curve
-        x = np.repeat(curve.edges, 2)[1:-1]
-        height = np.repeat(curve.density / curve.density.max(), 2)
-        top = _STRIP_FLOOR + (_STRIP_TOP - _STRIP_FLOOR) * height
-        return ax.fill_between(
-            x, _STRIP_FLOOR, top, color=color, alpha=0.45, linewidth=0, zorder=2, gid=_STRIP
-        )
-
-    def _finish(self, ax: "Axes", show_legend: bool) -> None:
-        event = "" if self.pos_label is None else f" of {self.pos_label!r}"
-        ax.set_xlabel(f"Predicted probability{event}")
-        ax.set_ylabel(f"Observed frequency{event}")
-        ax.set_xlim(-0.02, 1.02)
-        has_strip = any(artist.get_gid() == _STRIP for artist in ax.collections)
-        ax.set_ylim(_STRIP_FLOOR if has_strip else -0.02, 1.02)
-        if show_legend:
-            ax.legend(loc="upper left")
+        number = self.curve.label(4 if self.curve.scale == "logit" or self.curve.method == "corp" else 3)
+        # three parts of a score are too long for one line; and uncertainty hardly differs between curves
+        number = number.partition(", UNC")[0] if self._brief else number.replace(", DSC", "\nDSC")
+        return number if shown is None else f"{plain(str(shown))}: {number}"
 
 
-def _draw_diagonal(ax: "Axes") -> "Line2D | None":
-    if any(artist.get_gid() == _DIAGONAL for artist in ax.lines):
-        return None
-    (line,) = ax.plot(
-        [0, 1], [0, 1], color=GREY, linestyle=":", linewidth=1.5, label="perfect", gid=_DIAGONAL, zorder=1
-    )
-    return line
+def _check_density(plot_params: dict[str, Any]) -> None:
+    """Check before anything is computed what :meth:`ReliabilityDisplay.plot` will be given."""
+    check_option(plot_params.get("density", "strip"), "density", _DENSITIES)

@@ -6,9 +6,24 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
+from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._validation import check_binary
 from sklearn_calib.metrics import expected_calibration_error, smooth_ece_result
-from sklearn_calib.plot._curve import _effective_size, binned_curve, smooth_curve, wilson_interval
+from sklearn_calib.plot import _smooth_curve, _step_curve
+from sklearn_calib.plot._monotone_band import clopper_pearson
+from sklearn_calib.plot._smooth_curve import KernelWindow, wilson_interval
+
+
+def smooth_curve(*args):
+    return _smooth_curve.smooth_curve(*args)[0]
+
+
+def binned_curve(sample, *args):
+    return _step_curve.binned_curve(sample, group_outcomes(sample.y, sample.p, sample.w), *args)[0]
+
+
+def _effective_size(t, p, w, s):
+    return KernelWindow(t, p, w, s, reflect=True).effective_size()
 
 
 def sample_of(n=300, seed=0, weights=None):
@@ -43,6 +58,15 @@ def test_wilson_interval_is_scipys(events, trials, confidence):
     lower, upper = wilson_interval(np.array([events / trials]), np.array([trials]), confidence)
     assert lower[0] == pytest.approx(expected.low, abs=1e-12)
     assert upper[0] == pytest.approx(expected.high, abs=1e-12)
+
+
+@pytest.mark.parametrize(("events", "trials"), [(0, 7), (3, 10), (10, 10), (50, 400), (1, 1)])
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.9999])
+def test_clopper_pearson_is_scipys(events, trials, confidence):
+    expected = binomtest(events, trials).proportion_ci(confidence, method="exact")
+    lower, upper = clopper_pearson(np.array([events]), np.array([trials]), (1 - confidence) / 2)
+    assert lower[0] == pytest.approx(expected.low, abs=1e-10)
+    assert upper[0] == pytest.approx(expected.high, abs=1e-10)
 
 
 @pytest.mark.parametrize("s", [0.03, 0.3, 2.0])
@@ -188,7 +212,8 @@ def test_uniform_bins_against_a_loop(n_bins):
         if w.size:
             mean = [float((w * v[member]).sum() / w.sum()) for v in (sample.p, sample.y)]
             size = w.sum() ** 2 / (w**2).sum()
-            rows.append([*mean, *wilson_interval(np.array(mean[1]), np.array(size), 0.8)])
+            limits = clopper_pearson(np.array(mean[1] * size), np.array(size), 0.1)
+            rows.append([*mean, *limits])
     found = np.column_stack([curve.predicted, curve.observed, curve.lower, curve.upper])
     np.testing.assert_allclose(found, np.array(rows, dtype=float), rtol=1e-9)
     assert curve.error == pytest.approx(

@@ -13,7 +13,12 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClas
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_calib.inference import confidence_interval
-from sklearn_calib.metrics import expected_calibration_error, smooth_ece, smooth_ece_result
+from sklearn_calib.metrics import (
+    calibration_loss,
+    expected_calibration_error,
+    smooth_ece,
+    smooth_ece_result,
+)
 from sklearn_calib.plot import ReliabilityDisplay
 
 mpl.use("Agg")
@@ -60,22 +65,27 @@ def test_drawn_equals_computed(forecast):
     np.testing.assert_array_equal(np.asarray(display.diagonal_.get_data()), [[0, 1], [0, 1]])
     assert display.line_.get_label() == f"model: smECE = {smooth_ece(*forecast):.3f}"
     texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
-    assert texts == ["perfect", display.line_.get_label()]
+    assert texts == ["perfect", display.line_.get_label(), "95 % confidence, pointwise"]
     assert display.figure_ is display.ax_.figure
 
 
-@pytest.mark.parametrize("method", ["smooth", "binned"])
+@pytest.mark.parametrize("method", ["smooth", "binned", "corp", "belt"])
 def test_strip_shows_the_histogram_below_the_diagram(forecast, method):
     display = ReliabilityDisplay.from_predictions(*forecast, method=method)
+    display.figure_.canvas.draw()
     (path,) = display.density_.get_paths()
     x, height = path.vertices.T
-    floor, top = height.min(), height.max()
-    assert display.ax_.get_ylim()[0] <= floor < top < 0
     edges, density = display.curve.edges, display.curve.density
     for j in (0, 17, int(density.argmax()), 49):
         corners = height[(x == edges[j]) | (x == edges[j + 1])]
-        drawn = floor + (top - floor) * density[j] / density.max()
-        assert np.isclose(corners, drawn).sum() >= 2
+        assert np.isclose(corners, density[j] / density.max()).sum() >= 2
+    on_screen = display.density_.get_transform().transform(path.vertices)
+    axes = display.ax_.transAxes.inverted().transform(on_screen)[:, 1]
+    (_, zero) = display.ax_.transAxes.inverted().transform(display.ax_.transData.transform((0.0, 0.0)))
+    assert 0.0 < axes.min() < axes.max() < zero
+    # the histogram stands above its predictions
+    expected = display.ax_.transData.transform(np.column_stack((x, np.zeros_like(x))))[:, 0]
+    np.testing.assert_allclose(on_screen[:, 0], expected)
 
 
 def test_binned(forecast):
@@ -88,7 +98,7 @@ def test_binned(forecast):
     np.testing.assert_array_equal(segments[:, 1, 1], display.curve.upper)
 
 
-@pytest.mark.parametrize("method", ["smooth", "binned"])
+@pytest.mark.parametrize("method", ["smooth", "binned", "corp", "belt"])
 def test_the_callers_axes_and_style_are_left_alone(forecast, method):
     figure, (ax, other) = plt.subplots(1, 2, figsize=(9, 3))
     before = (
@@ -114,18 +124,21 @@ def test_style_in_force_reaches_new_figures(forecast):
         assert mpl.colors.to_hex(display.ax_.get_facecolor()) == "#ffff00"
 
 
-@pytest.mark.parametrize("method", ["smooth", "binned"])
+@pytest.mark.parametrize("method", ["smooth", "binned", "corp"])
 def test_the_number_with_its_interval(forecast, method):
     y, p = forecast[0][:150], forecast[1][:150]
     weight = np.random.default_rng(0).integers(1, 3, 150)
-    metric = smooth_ece if method == "smooth" else partial(expected_calibration_error, n_bins=5)
+    metrics = {"smooth": smooth_ece, "corp": calibration_loss}
+    metric = metrics.get(method, partial(expected_calibration_error, n_bins=5))
     display = ReliabilityDisplay.from_predictions(
         y, p, sample_weight=weight, method=method, n_bins=5, confidence=0.8, error_interval=True
     )
     expected = confidence_interval(metric, y, p, sample_weight=weight, confidence=0.8, random_state=0)
     assert display.curve.error_interval == (expected.low, expected.high)
     text = display.line_.get_label()
-    assert text.endswith(f" = {expected.estimate:.3f} [{expected.low:.3f}, {expected.high:.3f}]")
+    digits = 4 if method == "corp" else 3
+    shown = [f"{value:.{digits}f}" for value in (expected.estimate, expected.low, expected.high)]
+    assert text.partition("\n")[0].endswith(f" = {shown[0]} [{shown[1]}, {shown[2]}]")
     with pytest.raises(ValueError, match="sample_weight"):
         ReliabilityDisplay.from_predictions(
             y, p, sample_weight=weight / 3, method=method, error_interval=True
@@ -140,7 +153,16 @@ def test_two_models_share_axes(forecast):
     assert first.line_.get_linestyle() != second.line_.get_linestyle()
     assert second.diagonal_ is None
     labels = [text.get_text() for text in first.ax_.get_legend().get_texts()]
-    assert labels == ["perfect", first.line_.get_label(), second.line_.get_label()]
+    curves = [first.line_.get_label(), second.line_.get_label()]
+    # what the bands are is said once
+    assert labels == ["perfect", *curves, "95 % confidence, pointwise"]
+    # the strip of the first stands above that of the second
+    first.figure_.canvas.draw()
+    upper, lower = (
+        display.density_.get_transform().transform(display.density_.get_paths()[0].vertices)[:, 1]
+        for display in (first, second)
+    )
+    assert lower.max() < upper.min()
 
 
 def test_colours_differ_in_grey():
@@ -225,8 +247,6 @@ def test_from_estimator_refuses_what_it_cannot_draw():
     for model in (LinearRegression(), RidgeClassifier()):
         with pytest.raises(TypeError, match="estimator must have predict_proba"):
             ReliabilityDisplay.from_estimator(model.fit(X, y), X, y)
-    with pytest.raises(ValueError, match="estimator must have two classes, got 3"):
-        ReliabilityDisplay.from_estimator(LogisticRegression(max_iter=500).fit(X, y), X, y)
     binary = LogisticRegression().fit(X[:100], y[:100])
     with pytest.raises(ValueError, match="pos_label=7 is not among the classes"):
         ReliabilityDisplay.from_estimator(binary, X[:100], y[:100], pos_label=7)
@@ -236,6 +256,32 @@ def test_from_estimator_refuses_what_it_cannot_draw():
     ("params", "error", "message"),
     [
         ({"method": "corps"}, ValueError, "method must be one of"),
+        ({"band": "belt"}, ValueError, "band must be one of"),
+        ({"scale": "log"}, ValueError, "scale must be one of"),
+        ({"density": "violin"}, ValueError, "density must be one of"),
+        ({"layout": "tower"}, ValueError, "layout must be one of"),
+        ({"reduction": "mean"}, ValueError, "reduction must be one of"),
+        ({"labels": [0, 1]}, ValueError, "labels are those of the columns of three or more"),
+        ({"groups": [1, 2]}, ValueError, "groups has shape"),
+        ({"groups": [1, None, 2]}, ValueError, "groups has a missing value at row 1"),
+        ({"band": "consistency", "n_resamples": 10}, ValueError, "n_resamples=10 is too few"),
+        ({"band": "consistency", "random_state": "x"}, TypeError, "random_state must be"),
+        (
+            {"method": "belt", "band": "consistency"},
+            ValueError,
+            "band='consistency' is not for method='belt'",
+        ),
+        ({"method": "belt", "error_interval": True}, ValueError, "error_interval needs a calibration error"),
+        (
+            {"method": "belt", "y_proba": [0.1, 0.5, 1.0]},
+            ValueError,
+            "y_proba contains 1 predictions of exactly",
+        ),
+        ({"method": "belt", "y_proba": [0.3, 0.3, 0.3]}, ValueError, "y_proba holds the single value 0.3"),
+        ({"method": "belt"}, ValueError, "a threshold of y_proba separates"),
+        ({"band": "simultaneous", "sample_weight": [1, 1, 0.5]}, ValueError, "sample_weight must hold whole"),
+        ({"method": "belt", "sample_weight": [1, 1, 0.5]}, ValueError, "sample_weight must hold whole"),
+        ({"method": "corp", "sample_weight": [1, 1, 0.5]}, ValueError, "sample_weight must hold whole"),
         ({"strategy": "kmeans"}, ValueError, "strategy must be one of"),
         ({"n_bins": 0}, ValueError, "n_bins must be at least 1"),
         ({"n_bins": 2.5}, TypeError, "n_bins must be an integer"),
@@ -270,10 +316,15 @@ def test_without_matplotlib_the_extra_is_named(forecast, monkeypatch):
         ReliabilityDisplay.from_predictions(*forecast)
 
 
-@pytest.mark.parametrize("method", ["smooth", "binned"])
+@pytest.mark.parametrize("method", ["smooth", "binned", "corp"])
 @pytest.mark.parametrize("p", [[0.4], [0.0] * 6, [1.0] * 5, [0.5, 0.5, 0.5]])
 def test_a_handful_of_predictions_can_be_drawn(method, p):
     y = [1] * len(p)
-    display = ReliabilityDisplay.from_predictions(y, p, method=method)
-    display.figure_.canvas.draw()
-    assert np.isfinite(display.line_.get_ydata()).any()
+    for scale in ("probability", "logit"):
+        ax = plt.figure(figsize=(2, 2)).add_subplot()
+        for band in ("confidence", "consistency", "simultaneous"):
+            display = ReliabilityDisplay.from_predictions(
+                y, p, method=method, scale=scale, band=band, n_resamples=39, ax=ax, show_legend=False
+            )
+            assert np.isfinite(display.line_.get_ydata()).any()
+        ax.figure.canvas.draw()

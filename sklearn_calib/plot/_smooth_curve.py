@@ -1,0 +1,215 @@
+"""The smooth reliability curve, and how many predictions stand behind it."""
+
+import math
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from sklearn_calib._core._grouping import group_starts
+from sklearn_calib._core._links import expit, logit
+from sklearn_calib._core._smoothing import TAIL
+from sklearn_calib._validation import BinarySample
+from sklearn_calib.metrics import smooth_ece_result
+from sklearn_calib.plot._curve import ReliabilityBand, ReliabilityCurve
+from sklearn_calib.plot._distribution import FAR, distribution, edge_predictions, interior
+
+__all__ = ["KernelWindow", "Smoother", "smooth_curve", "squared_weights", "wilson_interval"]
+
+Array = NDArray[np.float64]
+
+# A picture cannot show more nodes than this; the cells are half as wide as their distance.
+_NODES = 512
+CELLS = 1024
+# A wide kernel may carry the curve this far beyond the predictions, in units of the axis' length.
+_BEYOND = 1.0 / 50
+# The curve is drawn where the predictions nearby are worth at least this many at the very spot.
+_NEARBY = 5.0
+
+
+def wilson_interval(frequency: Array, size: Array, confidence: float) -> tuple[Array, Array]:
+    """Return Wilson's score interval of a proportion observed in (effectively) ``size`` trials.
+
+    It solves ``(f - q)^2 = z^2 q (1 - q) / size`` for q, so unlike a bootstrap it keeps its width where no
+    event, or nothing but events, was seen.
+    """
+    z2 = float(ndtri(0.5 + confidence / 2)) ** 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shrunk = 1.0 / (1.0 + z2 / size)
+        centre = shrunk * (frequency + z2 / (2.0 * size))
+        half = shrunk * np.sqrt(z2 * (frequency * (1.0 - frequency) / size + z2 / (4.0 * size**2)))
+    return np.clip(centre - half, 0.0, 1.0), np.clip(centre + half, 0.0, 1.0)
+
+
+def squared_weights(w: Array | None) -> Array | None:
+    """Return the weights whose sum plays the part of sum w^2 in the variance of a weighted mean.
+
+    Whole numbers count repetitions, each an observation of its own; other weights are sampling weights, for
+    which Kish's effective sample size (sum w)^2 / sum w^2 applies.
+    """
+    return w if w is None or bool((w == np.rint(w)).all()) else w**2
+
+
+def _silverman(place: Array, w: Array | None, smallest: float) -> float:
+    """Return Silverman's rule of thumb for the density of the predictions, or 1 if they are all equal."""
+    spread = float(np.sqrt(np.cov(place, ddof=0, aweights=w)))
+    squares = squared_weights(w)
+    size = float(place.shape[0]) if w is None or squares is None else float(w.sum() ** 2 / squares.sum())
+    return max(1.06 * spread * size**-0.2, smallest) if spread > 0 else 1.0
+
+
+class KernelWindow:
+    """A Gaussian kernel of scale s about each node of an axis, acting on predictions gathered in cells.
+
+    A kernel narrower than the cells is widened to them; ``shrink`` is s over the scale in use.
+
+    Parameters
+    ----------
+    nodes : ndarray of shape (m,)
+        Where the kernel is centred, on [0, 1].
+    place : ndarray of shape (n,)
+        The predictions on that axis.
+    s : float
+        Scale.
+    reflect : bool
+        Whether the kernel is reflected at 0 and 1.
+    """
+
+    def __init__(self, nodes: Array, place: Array, w: Array | None, s: float, *, reflect: bool) -> None:
+        self.cell = self.find(place)
+        mass = self.gather(w)
+        self.used = np.flatnonzero(mass)
+        self.mass = mass[self.used]
+        self.squares = self.gather(squared_weights(w))[self.used]
+        self.x = self.gather(place if w is None else w * place)[self.used] / self.mass
+        scale = max(s, 2.0 / CELLS)
+        self.shrink = s / scale
+        self.kernel = np.zeros((nodes.shape[0], self.x.shape[0]))
+        reach = math.ceil((TAIL * scale + 1.0) / 2.0) if reflect else 0
+        for period in range(-reach, reach + 1):
+            for image in (2.0 * period + self.x, 2.0 * period - self.x)[: 1 + reflect]:
+                if image.max() > -TAIL * scale and image.min() < 1.0 + TAIL * scale:
+                    self.kernel += np.exp(-0.5 * ((nodes[:, np.newaxis] - image) / scale) ** 2)
+        self.total = self.kernel @ self.mass
+
+    @staticmethod
+    def find(place: Array) -> NDArray[np.int64]:
+        """Return the cell of each place."""
+        return np.minimum((place * CELLS).astype(np.int64), CELLS - 1)
+
+    def gather(self, values: Array | None) -> Array:
+        """Return the sum of values, one for each prediction, in each of the cells."""
+        return np.bincount(self.cell, weights=values, minlength=CELLS).astype(np.float64)
+
+    def mean(self, sums: Array) -> Array:
+        """Return the kernel's mean at each node of values whose sums in the used cells are given."""
+        total = self.total if sums.ndim == 1 else self.total[:, np.newaxis]
+        out = np.full((self.total.shape[0], *sums.shape[1:]), np.nan)
+        np.divide(self.kernel @ sums, total, out=out, where=total > 0)
+        return out
+
+    def effective_size(self) -> Array:
+        """Return (sum w K)^2 / sum w^2 K^2 at each node; it is proportional to s as s vanishes."""
+        spread = self.kernel**2 @ self.squares
+        size = np.zeros_like(self.total)
+        np.divide(self.total**2, spread, out=size, where=spread > 0)
+        return size * self.shrink
+
+    def nearby(self) -> Array:
+        """Return sum of exp(-(t - x)^2 / 2 s^2): predictions count by nearness, one at t counts 1."""
+        unit = float(self.squares.sum() / self.mass.sum())
+        return self.total * (self.shrink / unit)
+
+
+class _Axis:
+    """The axis of smoothing, on which predictions lie in [0, 1]."""
+
+    def __init__(self, scale: str, p: Array) -> None:
+        self.scale: Literal["probability", "logit"] = "logit" if scale == "logit" else "probability"
+        self.origin, self.length = 0.0, 1.0
+        if scale == "logit":
+            x = np.clip(logit(p), -FAR, FAR)
+            self.origin, self.length = float(x.min()), max(float(np.ptp(x)), 1.0)
+
+    def locate(self, p: Array) -> Array:
+        """Return the places of predictions."""
+        if self.scale == "probability":
+            return p
+        return np.clip((np.clip(logit(p), -FAR, FAR) - self.origin) / self.length, 0.0, 1.0)
+
+
+class Smoother(NamedTuple):
+    """The rows that a curve smooths, their axis, and the kernel."""
+
+    rows: BinarySample
+    axis: _Axis
+    window: KernelWindow
+
+    def smooth(self, prob: Array, sums: Array) -> Array:
+        """Return the smoothed frequencies for sums of labels, (groups, r), at the predictions ``prob``."""
+        cell = self.window.find(self.axis.locate(prob))
+        starts = group_starts(cell)
+        gathered = np.zeros((CELLS, sums.shape[1]))
+        gathered[cell[starts]] = np.add.reduceat(sums, starts, axis=0)
+        return self.window.mean(gathered[self.window.used])
+
+
+def smooth_curve(
+    sample: BinarySample,
+    bandwidth: float | Literal["auto", "smooth_ece"],
+    confidence: float,
+    scale: str = "probability",
+) -> tuple[ReliabilityCurve, Smoother]:
+    """Return the kernel regression with a band for the smoothed frequency, and the means to do it again.
+
+    The error is smooth ECE at its own bandwidth whatever that of the curve, so that numbers can be compared.
+    """
+    rows = interior(sample) if scale == "logit" else sample
+    axis = _Axis(scale, rows.p)
+    result = smooth_ece_result(sample.y, sample.p, sample_weight=sample.w, pos_label=1, scale=axis.scale)
+    error, width = result.value, result.bandwidth
+    place = axis.locate(rows.p)
+    if bandwidth == "auto":
+        rule = axis.length * _silverman(place, rows.w, 1.0 / _NODES)
+        # smooth ECE is a probability: it is no length on an axis of log-odds
+        width = rule if scale == "logit" else min(width, rule)
+    elif bandwidth != "smooth_ece":
+        width = float(bandwidth)
+    if scale == "logit":
+        # a little beyond the predictions, so that a single one makes a curve too
+        t = np.linspace(-_BEYOND, 1.0 + _BEYOND, _NODES + 1)
+        window = KernelWindow(t, place, rows.w, width / axis.length, reflect=False)
+        events = rows.y.astype(np.float64) if rows.w is None else rows.w * rows.y
+        observed = np.clip(window.mean(window.gather(events)[window.used]), 0.0, 1.0)
+        predicted = expit(axis.origin + axis.length * t)
+        support = window.total / float(window.total.max())
+    else:
+        if width != result.bandwidth:
+            result = smooth_ece_result(rows.y, rows.p, sample_weight=rows.w, pos_label=1, bandwidth=width)
+        stride = max(1, (result.grid.shape[0] - 1) // _NODES)
+        t, observed = result.grid[::stride], result.curve[::stride].copy()
+        window = KernelWindow(t, place, rows.w, width, reflect=True)
+        predicted, support = t, result.density[::stride]
+    nearby = window.nearby()
+    shown = nearby >= min(_NEARBY, 0.5 * float(nearby.max()))
+    # a wide kernel would carry the curve to where no prediction is
+    shown &= (t >= place.min() - _BEYOND) & (t <= place.max() + _BEYOND)
+    observed[~shown] = np.nan
+    lower, upper = wilson_interval(observed, window.effective_size(), confidence)
+    curve = ReliabilityCurve(
+        "smooth",
+        predicted,
+        observed,
+        (ReliabilityBand("confidence", confidence, predicted, lower, upper),),
+        support,
+        distribution(sample, scale),
+        "smECE" if scale == "probability" else "logit smECE",
+        error,
+        confidence,
+        sample.total,
+        bandwidth=width,
+        scale=scale,
+        at_edges=edge_predictions(sample) if scale == "logit" else (),
+    )
+    return curve, Smoother(rows, axis, window)

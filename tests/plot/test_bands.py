@@ -1,0 +1,345 @@
+"""Bands of reliability curves: against loops over all intervals, and by what they promise."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.stats import binom, binomtest
+from sklearn.isotonic import IsotonicRegression
+
+from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
+from sklearn_calib._validation import check_binary
+from sklearn_calib.plot import ReliabilityBand
+from sklearn_calib.plot._compute import CurveOptions
+from sklearn_calib.plot._monotone_band import cell_count, interval_lengths, monotone_band, monotone_limits
+from sklearn_calib.plot._smooth_curve import smooth_curve
+
+
+def sample_of(n=400, seed=0, truth=lambda p: p, digits=None):
+    rng = np.random.default_rng(seed)
+    p = rng.beta(0.7, 0.9, n)
+    p = p if digits is None else np.round(p, digits)
+    return check_binary((rng.random(n) < truth(p)).astype(int), p, pos_label=1)
+
+
+def plain_bounds(events, trials, risk):
+    """Clopper-Pearson bounds, each with its own error."""
+    found = binomtest(int(events), int(trials)).proportion_ci(1 - 2 * risk, method="exact")
+    return found.low, found.high
+
+
+@pytest.mark.parametrize("pointwise", [False, True])
+@pytest.mark.parametrize("some", [False, True])
+def test_limits_against_a_double_loop_over_intervals(pointwise, some):
+    rng = np.random.default_rng(1)
+    weight = rng.integers(1, 6, 14)
+    positives = rng.binomial(weight, np.linspace(0.05, 0.95, 14))
+    lengths = interval_lengths(14) if some else list(range(1, 15))
+    intervals = [(j, k) for j in range(14) for k in range(j, 14) if k - j + 1 in lengths]
+    lower, upper = np.zeros(14), np.ones(14)
+    risk = 0.1 / 2 / (len(lengths) if pointwise else len(intervals))
+    for j, k in intervals:
+        low, high = plain_bounds(positives[j : k + 1].sum(), weight[j : k + 1].sum(), risk)
+        for cell in range(14):
+            if cell == k or (cell > k and not pointwise):
+                lower[cell] = max(lower[cell], low)
+            if cell == j or (cell < j and not pointwise):
+                upper[cell] = min(upper[cell], high)
+    found = monotone_limits(weight.astype(float), positives.astype(float), 0.1, lengths, pointwise=pointwise)
+    np.testing.assert_allclose(found[0], lower, atol=1e-9)
+    np.testing.assert_allclose(found[1], upper, atol=1e-9)
+    if not some and not pointwise:
+        assert risk == pytest.approx(0.1 / (14 * 15))
+
+
+def test_lengths_grow_geometrically_and_reach_all_cells():
+    assert interval_lengths(1) == [1]
+    for n_cells in (2, 7, 100, 500):
+        lengths = interval_lengths(n_cells)
+        assert lengths[0] == 1
+        assert lengths[-1] == n_cells
+        assert (np.diff(lengths) > 0).all()
+        assert all(after <= np.ceil(1.25 * before) for before, after in pairwise(lengths))
+    assert len(interval_lengths(500)) < 30
+    assert cell_count(10**9) == 500
+
+
+def test_a_single_value_has_the_clopper_pearson_interval():
+    grouped = GroupedOutcomes(np.array([0.3]), np.array([20.0]), np.array([4.0]))
+    band = monotone_band(grouped, 0.95, "simultaneous")
+    lower, upper = plain_bounds(4, 20, 0.025)
+    np.testing.assert_allclose(band.at([0.3]), [[lower], [upper]], atol=1e-10)
+    # to the right only the lower one holds, to the left only the upper one
+    np.testing.assert_allclose(band.at([0.9]), [[lower], [1.0]], atol=1e-10)
+    np.testing.assert_allclose(band.at([0.1]), [[0.0], [upper]], atol=1e-10)
+
+
+@pytest.mark.parametrize("digits", [None, 1])
+def test_limits_hold_between_and_within_cells(digits):
+    """At each x, only cells that end at or before x, or begin at or after it, count."""
+    sample = sample_of(300, digits=digits)
+    grouped = group_outcomes(sample.y, sample.p)
+    band = monotone_band(grouped, 0.9, "simultaneous")
+    middle = (np.cumsum(grouped.weight) - 0.5 * grouped.weight) / 300
+    cell = np.unique(np.floor(middle * cell_count(300)), return_inverse=True)[1]
+    n_cells = int(cell.max()) + 1
+    weight, positives = (np.bincount(cell, part) for part in (grouped.weight, grouped.positives))
+    low, high = monotone_limits(weight, positives, 0.1, interval_lengths(n_cells), pointwise=False)
+    x = np.concatenate((grouped.prob, np.linspace(0, 1, 57)))
+    for t, *found in zip(x, *band.at(x), strict=True):
+        before = [low[k] for k in range(n_cells) if grouped.prob[cell == k].max() <= t]
+        after = [high[k] for k in range(n_cells) if grouped.prob[cell == k].min() >= t]
+        assert found == pytest.approx([max(before, default=0.0), min(after, default=1.0)], abs=1e-12)
+
+
+STEP = {"calibrated": lambda p: p, "steps": lambda p: 0.1 + 0.5 * (p > 0.3) + 0.3 * (p > 0.8)}
+
+
+@pytest.mark.parametrize("truth", STEP.values(), ids=STEP)
+@pytest.mark.parametrize(("n", "digits"), [(30, None), (300, None), (300, 1)])
+def test_simultaneous_band_holds_the_whole_curve_at_its_level(truth, n, digits):
+    """In samples of any size; a step function is the hardest case, as bounds are then attained."""
+    rng = np.random.default_rng(2)
+    misses, repetitions = 0, 250
+    for _ in range(repetitions):
+        p = rng.beta(0.6, 0.8, n)
+        p = p if digits is None else np.round(p, digits)
+        y = (rng.random(n) < truth(p)).astype(int)
+        grouped = group_outcomes(y, p)
+        lower, upper = monotone_band(grouped, 0.8, "simultaneous").at(grouped.prob)
+        misses += bool(((truth(grouped.prob) < lower) | (truth(grouped.prob) > upper)).any())
+    assert misses <= binom.ppf(0.999, repetitions, 0.2)
+
+
+def test_the_level_is_used_up_where_there_is_one_interval():
+    """One distinct prediction: the exact error of the band, by enumeration, is just below 1 - level."""
+    q, n = 0.3, 400
+    events = np.arange(n + 1)
+    missed = []
+    for k in events:
+        band = monotone_band(
+            GroupedOutcomes(np.array([q]), np.array([float(n)]), np.array([float(k)])), 0.9, "simultaneous"
+        )
+        (low,), (high,) = band.at([q])
+        missed.append(not low <= q <= high)
+    risk = binom.pmf(events, n, q)[missed].sum()
+    assert 0.07 < risk <= 0.1
+
+
+def test_pointwise_band_holds_at_each_point():
+    rng = np.random.default_rng(3)
+    at = np.array([0.03, 0.3, 0.31, 0.7, 0.95])
+    misses, repetitions, truth = np.zeros(at.shape[0]), 300, STEP["steps"]
+    for _ in range(repetitions):
+        p = rng.beta(0.6, 0.8, 200)
+        y = (rng.random(200) < truth(p)).astype(int)
+        lower, upper = monotone_band(group_outcomes(y, p), 0.8, "confidence").at(at)
+        misses += (truth(at) < lower) | (truth(at) > upper)
+    assert (misses <= binom.ppf(0.999, repetitions, 0.2)).all()
+
+
+def test_pointwise_is_narrower_than_simultaneous():
+    grouped = group_outcomes(*(lambda s: (s.y, s.p))(sample_of(1000)))
+    x = np.linspace(0.05, 0.95, 19)
+    widths = []
+    for kind in ("confidence", "simultaneous"):
+        lower, upper = monotone_band(grouped, 0.95, kind).at(x)
+        widths.append((upper - lower).mean())
+    assert widths[0] < 0.85 * widths[1]
+
+
+def test_flipped_classes_flip_the_band():
+    sample = sample_of(500, digits=2)
+    # cells of equal mass are symmetric but for ties at their edges: ten values, each a cell
+    p = np.minimum(np.floor(sample.p * 10), 9) / 10 + 0.05
+    band = monotone_band(group_outcomes(sample.y, p), 0.95, "simultaneous")
+    other = monotone_band(group_outcomes(1 - sample.y, 1 - p), 0.95, "simultaneous")
+    x = np.linspace(0.01, 0.99, 33)
+    lower, upper = band.at(x)
+    low, high = other.at(1 - x)
+    np.testing.assert_allclose(lower, 1 - high, atol=1e-9)
+    np.testing.assert_allclose(upper, 1 - low, atol=1e-9)
+
+
+def test_a_curve_that_falls_makes_the_limits_cross():
+    rng = np.random.default_rng(0)
+    p = rng.random(2000)
+    falling = monotone_band(group_outcomes((rng.random(2000) < 1 - p).astype(int), p), 0.95, "simultaneous")
+    assert falling.crosses
+    assert "limits cross" in str(falling)
+    rising = monotone_band(group_outcomes((rng.random(2000) < p).astype(int), p), 0.95, "simultaneous")
+    assert not rising.crosses
+    assert rising.departures == ()
+    assert str(rising) == "95 % confidence, simultaneous; contains the diagonal"
+
+
+def test_departures_are_where_the_diagonal_leaves():
+    x = np.array([0.0, 0.2, 0.4, 0.6, 1.0])
+    band = ReliabilityBand(
+        "belt", 0.9, x, np.array([0.1, 0.2, 0.2, 0.2, 0.2]), np.array([1, 1, 0.6, 0.4, 0.4])
+    )
+    above, below = band.departures
+    assert above[:2] == pytest.approx((0.0, 0.2))
+    assert above.side == "above"
+    # from (0.4, 0.6) to (0.6, 0.4) the upper limit meets the diagonal at one half
+    assert below[:2] == pytest.approx((0.5, 1.0))
+    assert below.side == "below"
+    assert str(band) == "90 % calibration belt; leaves out the diagonal in 0 to 0.2 (above), 0.5 to 1 (below)"
+
+
+def test_calibrated_predictions_seldom_leave_the_simultaneous_band():
+    rng = np.random.default_rng(5)
+    left = 0
+    for _ in range(200):
+        p = rng.random(150)
+        y = (rng.random(150) < p).astype(int)
+        left += bool(monotone_band(group_outcomes(y, p), 0.8, "simultaneous").departures)
+    assert left <= binom.ppf(0.999, 200, 0.2)
+    bad = monotone_band(
+        group_outcomes((rng.random(5000) < p[0] ** 3).astype(int), rng.random(5000)), 0.8, "simultaneous"
+    )
+    assert bad.departures
+
+
+def consistency(sample, method, **options):
+    return CurveOptions(method=method, band="consistency", **options).curve(sample)
+
+
+@pytest.mark.parametrize("method", ["smooth", "binned", "corp"])
+def test_consistency_band_is_that_of_redrawn_samples(method):
+    """Redraw labels in a loop, compute each curve anew, take quantiles: the same up to simulation."""
+    sample = sample_of(250, truth=lambda p: p**1.5, digits=2)
+    curve = consistency(sample, method, n_resamples=2999, bandwidth=0.08, n_bins=7, random_state=1)
+    (band,) = curve.bands
+    rng = np.random.default_rng(9)
+    draws = []
+    x = band.predicted[np.isfinite(band.lower)]
+    for _ in range(600):
+        y = (rng.random(250) < sample.p).astype(int)
+        if method == "smooth":
+            kernel = sum(
+                np.exp(-0.5 * ((x[:, None] - image) / 0.08) ** 2)
+                for image in (sample.p, -sample.p, 2 - sample.p)
+            )
+            draws.append(kernel @ y / kernel.sum(axis=1))
+        elif method == "binned":
+            which = np.minimum((sample.p * 7).astype(int), 6)
+            draws.append(np.bincount(which, y, 7) / np.bincount(which, minlength=7))
+        else:
+            draws.append(IsotonicRegression(y_min=0, y_max=1).fit(sample.p, y).predict(x))
+    known = np.isfinite(band.lower)
+    for limit, level in ((band.lower, 0.025), (band.upper, 0.975)):
+        expected = np.quantile(draws, level, axis=0)
+        np.testing.assert_allclose(limit[known], expected, atol=0.06)
+        assert np.abs(limit[known] - expected).mean() < 0.015
+
+
+@pytest.mark.parametrize("method", ["smooth", "binned", "corp"])
+def test_consistency_band_surrounds_the_diagonal_and_has_its_level(method):
+    """Each point of the curve of a calibrated sample lies in the band as often as it says, on average."""
+    inside = []
+    for seed in range(60):
+        curve = consistency(sample_of(200, seed), method, n_resamples=99, confidence=0.8, bandwidth=0.1)
+        (band,) = curve.bands
+        at = np.interp(band.predicted, curve.predicted, curve.observed)
+        known = np.isfinite(band.lower) & np.isfinite(at)
+        inside.append(((band.lower <= at + 1e-12) & (at <= band.upper + 1e-12))[known].mean())
+    assert abs(np.mean(inside) - 0.8) < 0.09 if method == "smooth" else np.mean(inside) > 0.76
+
+
+def test_consistency_does_not_see_the_outcomes():
+    sample = sample_of(300)
+    other = check_binary(1 - sample.y, sample.p)
+    for method in ("smooth", "binned", "corp"):
+        one, two = (consistency(s, method, n_resamples=49, bandwidth=0.1).bands[0] for s in (sample, other))
+        np.testing.assert_array_equal(one.lower, two.lower)
+        np.testing.assert_array_equal(one.upper, two.upper)
+
+
+@pytest.mark.parametrize("method", ["smooth", "binned", "corp"])
+def test_consistency_depends_on_the_seed_alone(method):
+    sample = sample_of(300)
+    order = np.random.default_rng(0).permutation(300)
+    shuffled = check_binary(sample.y[order], sample.p[order])
+    one, two, three = (
+        consistency(s, method, n_resamples=49, random_state=seed, bandwidth=0.1).bands[0]
+        for s, seed in ((sample, 4), (shuffled, 4), (sample, 5))
+    )
+    np.testing.assert_allclose(one.lower, two.lower, atol=1e-12)
+    assert not np.allclose(one.lower, three.lower)
+
+
+@pytest.mark.parametrize("method", ["smooth", "binned", "corp"])
+def test_whole_weights_are_repetitions_in_all_bands(method):
+    base = sample_of(150, digits=2)
+    times = np.random.default_rng(0).integers(1, 4, 150)
+    weighted = check_binary(base.y, base.p, times)
+    repeated = check_binary(np.repeat(base.y, times), np.repeat(base.p, times))
+    for band in ("confidence", "consistency", "simultaneous"):
+        options = CurveOptions(method=method, band=band, n_resamples=49, bandwidth=0.1)
+        one, two = options.curve(weighted).bands[0], options.curve(repeated).bands[0]
+        np.testing.assert_allclose(one.predicted, two.predicted, atol=1e-12)
+        np.testing.assert_allclose(one.lower, two.lower, atol=1e-9)
+        np.testing.assert_allclose(one.upper, two.upper, atol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["smooth", "binned", "corp"])
+def test_sampling_weights_are_those_of_single_labels(method):
+    """One row with nearly all the weight: redrawn labels jump as it does."""
+    p = np.full(40, 0.5) + np.linspace(-0.01, 0.01, 40)
+    w = np.full(40, 0.01)
+    w[20] = 100.5
+    sample = check_binary(np.arange(40) % 2, p, w)
+    (band,) = consistency(sample, method, n_resamples=99, n_bins=1, bandwidth=0.2).bands
+    known = np.isfinite(band.lower)
+    assert band.lower[known].min() < 0.02
+    assert band.upper[known].max() > 0.98
+
+
+def test_many_predictions_are_gathered_with_small_error():
+    sample = sample_of(20_000)
+    fine = consistency(sample, "binned", n_resamples=999, n_bins=10).bands[0]
+    p = sample.p
+    which = np.minimum((p * 10).astype(int), 9)
+    size = np.bincount(which, minlength=10)
+    mean = np.bincount(which, p, 10) / size
+    spread = np.sqrt(np.bincount(which, p * (1 - p), 10)) / size
+    np.testing.assert_allclose(fine.lower, mean - 1.96 * spread, atol=0.35 * spread.max())
+    np.testing.assert_allclose(fine.upper, mean + 1.96 * spread, atol=0.35 * spread.max())
+
+
+def test_band_none_and_limits_of_other_grids():
+    sample = sample_of(200)
+    bare = CurveOptions(band="none").curve(sample)
+    assert bare.bands == ()
+    assert np.isnan(bare.lower).all()
+    curve = CurveOptions(method="corp", band="simultaneous").curve(sample)
+    lower, upper = curve.bands[0].at(curve.predicted)
+    np.testing.assert_array_equal(curve.lower, lower)
+    np.testing.assert_array_equal(curve.upper, upper)
+
+
+def test_corp_curve_is_the_isotonic_fit():
+    sample = sample_of(300, truth=lambda p: p**1.5)
+    curve = CurveOptions(method="corp", band="none").curve(sample)
+    expected = IsotonicRegression(y_min=0, y_max=1).fit(sample.p, sample.y)
+    np.testing.assert_allclose(curve.observed, expected.predict(curve.predicted), atol=1e-12)
+    parts = curve.decomposition
+    score = np.mean((sample.y - sample.p) ** 2)
+    assert parts.miscalibration - parts.discrimination + parts.uncertainty == pytest.approx(score)
+    assert curve.label(4) == (
+        f"MCB = {parts.miscalibration:.4f}, DSC = {parts.discrimination:.4f}, UNC = {parts.uncertainty:.4f}"
+    )
+
+
+def test_smooth_curve_on_the_logit_axis_is_a_kernel_regression():
+    sample = sample_of(300)
+    curve, _ = smooth_curve(sample, 0.5, 0.95, "logit")
+    x = np.log(sample.p / (1 - sample.p))
+    t = np.log(curve.predicted / (1 - curve.predicted))
+    kernel = np.exp(-0.5 * ((t[:, None] - x) / 0.5) ** 2)
+    shown = np.isfinite(curve.observed)
+    np.testing.assert_allclose(
+        curve.observed[shown], (kernel @ sample.y / kernel.sum(axis=1))[shown], atol=2e-3
+    )
+    assert curve.error_name == "logit smECE"
