@@ -44,6 +44,8 @@ Array = NDArray[np.float64]
 # (negative numbers, infinities and NaN all lie above)
 _ONE_BITS = np.float64(1.0).view(np.uint64)
 _ROW_SUM_TOLERANCE = 1e-3
+# Whole numbers up to here are floats.
+_MOST_COUNTED = 2.0**53
 # Integer labels within such a span are counted, not sorted.
 _MAX_LABEL_SPAN = 1 << 16
 
@@ -393,6 +395,10 @@ def check_frequency_weights(w: Array, name: str = "sample_weight") -> NDArray[np
         raise ValueError(
             f"{name} must hold whole numbers (how often each row was observed), got {w[row]!r} at row "
             f"{row}. Tests and intervals depend on the number of observations; leave {name} out, or round it."
+        )
+    if w.sum() > _MOST_COUNTED:
+        raise ValueError(
+            f"{name} stands for {w.sum():.3g} rows, and no more than 2**53 can be counted. Divide it."
         )
     return times.astype(np.int64)
 

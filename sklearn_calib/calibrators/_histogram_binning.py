@@ -16,6 +16,8 @@ __all__ = ["HistogramBinningCalibrator", "bin_sums", "check_bins", "equal_mass_e
 Array = NDArray[np.float64]
 
 _STRATEGIES = ("quantile", "uniform")
+# So many are right for 10**18 rows, which only weights can stand for.
+_MOST_AUTO_BINS = 1e6
 # Rows of each class that are added to each bin.
 _SMOOTHING = {"laplace": 1.0, "jeffreys": 0.5}
 
@@ -155,7 +157,9 @@ def check_bins(n_bins: Any) -> None:
 
 def resolve_bins(n_bins: int | str, size: float) -> int:
     """Return the number of bins for ``size`` rows."""
-    return max(1, round(float(np.cbrt(size)))) if isinstance(n_bins, str) else int(n_bins)
+    if not isinstance(n_bins, str):
+        return int(n_bins)
+    return max(1, round(min(float(np.cbrt(size)), _MOST_AUTO_BINS)))
 
 
 def equal_mass_edges(grouped: GroupedOutcomes, n_bins: int) -> Array:

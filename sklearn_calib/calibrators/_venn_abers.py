@@ -6,6 +6,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._isotonic import fit_isotonic
+from sklearn_calib._core._links import EPS
 from sklearn_calib._validation import check_option
 from sklearn_calib.calibrators._certificate import MonotoneCalibrator
 
@@ -173,7 +174,8 @@ class VennAbersCalibrator(MonotoneCalibrator):
         breaks, lower, upper = self._tables()
         # written so that every operation is monotone, and with it the rounded result
         if self.merge == "log":
-            merged: Array = 1.0 / (1.0 + (1.0 - lower) / upper)
+            # with weights beyond 2**53 the new row is lost in rounding
+            merged: Array = 1.0 / (1.0 + (1.0 - lower) / np.maximum(upper, EPS))
         else:
             merged = (lower * lower + (1.0 - (1.0 - upper) * (1.0 - upper))) / 2.0
         return merged[_place(breaks, scores)]
