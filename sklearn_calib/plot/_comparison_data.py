@@ -20,6 +20,8 @@ Metric = Callable[..., float]
 
 # Random splits, where no more are needed.
 _RESAMPLES = 999
+# Words of the names of functions that are not written as they are.
+_SPELLED = {"ece": "ECE", "brier": "Brier"}
 
 
 def letters(names: list[str], comparison: ModelComparison) -> dict[str, str]:
@@ -143,4 +145,4 @@ def _metric_name(metric: Any) -> str:
         fixed = ", ".join(f"{key}={value!r}" for key, value in metric.keywords.items())
         return f"{_metric_name(metric.func)} ({fixed})" if fixed else _metric_name(metric.func)
     words = getattr(metric, "__name__", repr(metric)).split("_")
-    return " ".join("ECE" if word == "ece" else word for word in words if word)
+    return " ".join(_SPELLED.get(word, word) for word in words if word)

@@ -3,7 +3,7 @@
 Long because its ways in are documented each.
 """
 
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +12,7 @@ from sklearn_calib._validation import check_fraction, check_generator, check_int
 from sklearn_calib.inference import CalibrationTestResult
 from sklearn_calib.metrics import CutoffResult, cutoff_result
 from sklearn_calib.plot._estimator import binary_prediction
-from sklearn_calib.plot._matplotlib import GREY, PALE, legend_above, new_axes, next_style, plain
+from sklearn_calib.plot._matplotlib import GREY, PALE, legend_above, new_axes, next_style, plain, shade
 from sklearn_calib.plot._walk_path import drawn_path, interval_in_words, strip_height, walk_test
 
 if TYPE_CHECKING:
@@ -373,8 +373,10 @@ class CutoffDisplay:
 
     def _draw_interval(self, ax: "Axes", ends: tuple[float, float], walk: Array, confidence: float) -> None:
         color = self.line_.get_color()
-        self.interval_ = ax.axvspan(
-            *ends,
+        self.interval_ = shade(
+            ax,
+            ends,
+            "x",
             color=color,
             alpha=0.15,
             # a single value has no width
@@ -406,9 +408,10 @@ class CutoffDisplay:
     def _draw_strip(self, ax: "Axes", walk: Array, height: float, confidence: float) -> None:
         middle = (float(walk.min()) + float(walk.max())) / 2.0
         bottom = float(np.clip(middle - height / 2.0, -height, 0.0))
-        self.strip_ = ax.axhspan(
-            bottom,
-            bottom + height,
+        self.strip_ = shade(
+            ax,
+            (bottom, bottom + height),
+            "y",
             facecolor="none",
             edgecolor=PALE,
             hatch="////",
@@ -429,14 +432,15 @@ class CutoffDisplay:
         marked = any(line.get_gid() == _WALK for line in ax.lines) and len(ax.texts) > 0
         ax.set_xlim(-0.02, _RIGHT_END if marked else 1.02)
         heights = [line.get_ydata() for line in ax.lines if line.get_gid() == _WALK]
-        heights += [
-            np.array([patch.get_y(), patch.get_y() + patch.get_height()])  # type: ignore[attr-defined]
-            for patch in ax.patches
-            if patch.get_gid() == _STRIP
-        ]
+        # of a rectangle whose height is in units of the data
+        heights += [patch.get_bbox().intervaly for patch in ax.patches if _is_strip(patch)]
         values = np.concatenate([np.asarray(part, dtype=np.float64) for part in heights])
         low, high = float(values.min()), float(values.max())
         pad = 0.05 * (high - low) or 0.01
         ax.set_ylim(low - pad, high + pad)
         if show_legend:
             legend_above(ax)
+
+
+def _is_strip(patch: Any) -> TypeGuard["Rectangle"]:
+    return bool(patch.get_gid() == _STRIP)

@@ -1,10 +1,11 @@
 """The one place that imports matplotlib, and the style that all displays share."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.legend import Legend
+    from matplotlib.patches import Rectangle
 
 __all__ = [
     "BLUE",
@@ -17,6 +18,7 @@ __all__ = [
     "new_panels",
     "next_style",
     "plain",
+    "shade",
 ]
 
 #: Colour of what is context: diagonals, axes of strips.
@@ -87,6 +89,19 @@ def next_style(ax: "Axes", gid: str) -> tuple[str, Any]:
     """Return the colour and dashes for the next curve marked ``gid`` on these axes."""
     drawn = sum(artist.get_gid() == gid for artist in ax.lines)
     return _STYLES[drawn % len(_STYLES)]
+
+
+def shade(ax: "Axes", ends: tuple[float, float], axis: Literal["x", "y"], **patch_params: Any) -> "Rectangle":
+    """Shade the axes between two numbers on one axis, whatever the other axis shows."""
+    from matplotlib.patches import Rectangle
+
+    low, width = ends[0], ends[1] - ends[0]
+    if axis == "x":
+        patch = Rectangle((low, 0.0), width, 1.0, transform=ax.get_xaxis_transform(), **patch_params)
+    else:
+        patch = Rectangle((0.0, low), 1.0, width, transform=ax.get_yaxis_transform(), **patch_params)
+    ax.add_patch(patch)
+    return patch
 
 
 def plain(text: str) -> str:

@@ -35,7 +35,7 @@ def draw_null(
     line: dict[str, Any] = {"color": VERMILION, "linestyle": _DASHES, "linewidth": 2.2, "zorder": 4}
     line |= {"label": f"observed {result.statistic:.3g}, p-value {result.pvalue:.3g}"} | line_params
     (observed,) = ax.plot([result.statistic] * 2, [0.0, 1.02 * highest], **line)
-    ax.set_xlabel(f"Statistic under the null hypothesis ({_EXTREME[result.tail]})")
+    ax.set_xlabel(f"Statistic ({_EXTREME[result.tail]})")
     ax.set_ylim(0.0, 1.06 * highest)
     return observed, null, tail, None
 
@@ -64,7 +64,7 @@ def _histogram(ax: "Axes", shown: NullHistogram) -> tuple[Any, Any]:
         )
     if shown.log:
         ax.set_xscale("log")
-    ax.set_ylabel("Number of draws")
+    ax.set_ylabel("Draws under the null")
     return parts[0], parts[1]
 
 
@@ -79,7 +79,7 @@ def _curve(ax: "Axes", shown: NullCurve, law: str) -> tuple[Any, Any]:
         zorder=2,
         label="as extreme or more",
     )
-    ax.set_ylabel("Density")
+    ax.set_ylabel("Density under the null")
     return null, tail
 
 
@@ -173,5 +173,5 @@ def draw_path(
     pad = 0.05 * (high - low)
     ax.set_ylim(low - pad, high + pad)
     ax.set_xlabel("Number of observations")
-    ax.set_ylabel("Evidence: log10 of the e-value")
+    ax.set_ylabel("log10 of the e-value")
     return observed, none, tail, critical

@@ -98,6 +98,7 @@ def test_a_single_value_and_narrow_intervals_in_words():
     display = CutoffDisplay.from_predictions(y, np.full(100, 0.5))
     assert display.interval_.get_label() == "predictions of 0.5: 40 points too high"
     assert display.interval_.get_linewidth() > 0
+    assert display.interval_.get_bbox().width == 0
     p = np.tile([0.0011, 0.0014], 50)
     label = CutoffDisplay.from_predictions(y, p).interval_.get_label()
     assert label == "predictions 0.00110 to 0.00140: 10 points too low"
