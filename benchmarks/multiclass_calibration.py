@@ -5,8 +5,8 @@
 A file is an .npz archive: with ``probs`` (n, K) and ``label`` (n,) it holds forecasts, for example softmax
 outputs on the test images of CIFAR; with ``X`` and ``y`` a table, on some of whose rows classifiers of
 scikit-learn are trained, which forecast the rest. scikit-learn's digits and wine are such tables, always
-included. Without forecasts in files, some are simulated: logits whose labels are drawn after a linear map that
-mixes pairs of classes.
+included. Without forecasts in files, some are simulated: logits whose labels are drawn after a linear map
+that mixes pairs of classes.
 
 The forecasts are divided at random, ``--splits`` times; the first ``--rows`` are calibrated, the rest scored.
 The first table has the mean log loss of temperature scaling, clipped at 2**-53, and what each calibrator,
