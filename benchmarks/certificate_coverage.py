@@ -40,7 +40,16 @@ from scipy.special import expit, logit
 from sklearn_calib._core._bounds import cutoff_bound
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._walk_bootstrap import bootstrap_margin
-from sklearn_calib.calibrators import IsotonicCalibrator, ModifiedPlattCalibrator, PlattCalibrator
+from sklearn_calib.calibrators import (
+    BetaCalibrator,
+    CenteredIsotonicCalibrator,
+    IsotonicCalibrator,
+    ModifiedPlattCalibrator,
+    PlattCalibrator,
+    SplineCalibrator,
+    TemperatureCalibrator,
+    VennAbersCalibrator,
+)
 from sklearn_calib.calibrators._certificate import MonotoneCalibrator, cutoff_error_of_map
 
 METHODS = ("bootstrap", "asymptotic", "dkw", "paper")
@@ -48,6 +57,11 @@ CALIBRATORS: dict[str, Callable[[], MonotoneCalibrator]] = {
     "isotonic": IsotonicCalibrator,
     "Platt": PlattCalibrator,
     "modified Platt": ModifiedPlattCalibrator,
+    "temperature": TemperatureCalibrator,
+    "beta": BetaCalibrator,
+    "centred isotonic": CenteredIsotonicCalibrator,
+    "Venn-Abers": VennAbersCalibrator,
+    "monotone spline": lambda: SplineCalibrator(monotone=True),
 }
 ANY_MAP = "any map"
 AS_IT_IS = "as it is"
@@ -224,8 +238,8 @@ def main() -> None:
     sizes, repetitions = ([200, 1000], 20) if arguments.smoke else (arguments.sizes, arguments.repetitions)
     print(f"confidence {arguments.confidence:g}, {repetitions} repetitions")
     header = "".join(f"{method:>12}" for method in METHODS)
-    print(f"{'':39}{'holds':>48} {'standard':>9}{'true':>8}{'mean certificate':>48}")
-    print(f"{'truth':18}{'n':>5} {'calibrator':>15}{header} {'error':>9}{'error':>8}{header}")
+    print(f"{'':41}{'holds':>48} {'standard':>9}{'true':>8}{'mean certificate':>48}")
+    print(f"{'truth':18}{'n':>5} {'calibrator':>17}{header} {'error':>9}{'error':>8}{header}")
     results = []
     for result in study(sizes, repetitions, arguments.confidence, arguments.resamples):
         results.append(result)
@@ -233,7 +247,7 @@ def main() -> None:
         certificate = "".join(f"{value:12.4f}" for value in result.certificate)
         error = math.sqrt(result.coverage[0] * (1 - result.coverage[0]) / repetitions)
         print(
-            f"{result.truth:18}{result.n:5d} {result.calibrator:>15}{coverage} {error:9.3f}"
+            f"{result.truth:18}{result.n:5d} {result.calibrator:>17}{coverage} {error:9.3f}"
             f"{result.error:8.4f}{certificate}",
             flush=True,
         )
