@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_calib._core._grouping import group_scores
+from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
 from sklearn_calib._core._links import EPS, logit
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
+from sklearn_calib.calibrators._remote import discount_remote
 from sklearn_calib.calibrators._softmax import (
     AffineProblem,
     Preconditioner,
@@ -46,7 +47,8 @@ class AffineCalibrator(BaseCalibrator):
     """Base of calibrators of the form softmax(W x + b), with x log-probabilities and penalties on W and b.
 
     A subclass defines the features, the penalties, and where they pull to. Two classes are the case K = 2,
-    with log-odds t read as the logits (-t/2, t/2).
+    with log-odds t read as the logits (-t/2, t/2); there remote probabilities count less, by the rule of
+    :class:`PlattCalibrator`.
     """
 
     link: str
@@ -90,6 +92,11 @@ class AffineCalibrator(BaseCalibrator):
     def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
         if scores.ndim == 1:
             grouped = group_scores(codes, scores, weight)
+            if self.link == "logit":
+                # as in Platt scaling, which this is but for the penalty
+                discounted = discount_remote(logit(grouped.prob), grouped)
+                if discounted is not None:
+                    grouped = GroupedOutcomes(grouped.prob, discounted.weight, discounted.positives)
             # one cell for each score and class, so that ties and the order of rows cannot matter
             scores = np.repeat(grouped.prob, 2)
             codes = np.tile(np.array([0, 1], dtype=np.int64), grouped.prob.shape[0])

@@ -8,10 +8,14 @@ from scipy.special import expit, logit
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib.calibrators import (
     BetaCalibrator,
+    DirichletCalibrator,
+    MatrixScalingCalibrator,
     ModifiedPlattCalibrator,
     PlattCalibrator,
     SplineCalibrator,
+    StructuredMatrixScalingCalibrator,
     TemperatureCalibrator,
+    VectorScalingCalibrator,
 )
 from sklearn_calib.calibrators._remote import balanced_intercept, core_reach, discount_remote
 
@@ -24,7 +28,15 @@ ROBUST = {
     "temperature": TemperatureCalibrator,
     "spline": SplineCalibrator,
     "monotone spline": lambda: SplineCalibrator(monotone=True),
+    "vector": lambda: VectorScalingCalibrator(penalty=0.01),
+    "matrix": lambda: MatrixScalingCalibrator(penalty=0.01),
+    "structured matrix": lambda: StructuredMatrixScalingCalibrator(penalty=0.01),
+    "dirichlet": lambda: DirichletCalibrator(penalty=0.01),
 }
+
+
+def both(p):
+    return np.column_stack([1 - p, p])
 
 
 def rows(slope, seed):
