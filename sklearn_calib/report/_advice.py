@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sklearn_calib.report._words import SMALL, capital, is_bent, is_shifted, rows_words, slope_kind, verdict
+from sklearn_calib.report._words import capital, is_bent, is_shifted, rows_words, slope_kind, verdict
 
 if TYPE_CHECKING:
     from sklearn_calib.report._result import CalibrationReport
@@ -82,7 +82,7 @@ def advice(report: "CalibrationReport") -> tuple[str, ...]:
     if not report.miscalibrated:
         lines = [
             "Leave the predictions as they are: a calibrator would fit noise."
-            if report.metric("smooth_ece").upper <= SMALL
+            if verdict(report).level == "fine"
             else "Collect more rows before you rely on the probabilities, or recalibrate: what is not "
             "seen here "
             "may still be there."

@@ -83,6 +83,11 @@ def region_strip(regions: tuple[ReportRegion, ...], low: float, high: float) -> 
         f'<svg class="strip" viewBox="0 0 {width:g} {above + below + 4.0:g}" preserveAspectRatio="none" '
         f'role="img" '
         f'aria-label="Stretches of predictions that are off">{"".join(parts)}</svg>'
-        f'<div class="axis"><span>{probability(low)}</span><span>{"; ".join(sides)}</span>'
-        f"<span>{probability(high)}</span></div>"
+        f'<div class="axis"><span>{_end(low)}</span><span>{"; ".join(sides)}</span>'
+        f"<span>{_end(high)}</span></div>"
     )
+
+
+def _end(value: float) -> str:
+    """Return the end of an axis."""
+    return "0" if value < 1e-5 else "1" if value > 1.0 - 1e-5 else probability(value)

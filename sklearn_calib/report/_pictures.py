@@ -49,6 +49,10 @@ _STYLE: dict[Any, Any] = {
     "axes.unicode_minus": False,
 }
 _BINS = 40
+# Predictions that are all below this, or all above 1 minus it, lie at one end.
+_END = 0.2
+# From this ratio of the highest bars on, they are drawn on a logarithmic scale.
+_UNEQUAL = 30.0
 
 
 class Picture(NamedTuple):
@@ -71,18 +75,36 @@ def pictures(report: "CalibrationReport", prefix: str) -> tuple[Picture, ...]:
     rows = rows_of(condensed(grouped))
     given: dict[str, Any] = {"sample_weight": rows.w, "pos_label": 1}
 
+    sure = report.kind == "confidence"
+    # where all predictions lie at one end, the usual scale would show nothing
+    at_end = float(rows.p.max()) < _END or float(rows.p.min()) > 1.0 - _END
+    named = "Confidence" if sure else "Predicted probability"
+
     def reliability(ax: "Axes") -> None:
-        ReliabilityDisplay.from_predictions(rows.y, rows.p, confidence=report.confidence, ax=ax, **given)
-        sure = report.kind == "confidence"
-        ax.set_xlabel("Confidence" if sure else "Predicted probability")
+        ReliabilityDisplay.from_predictions(
+            rows.y,
+            rows.p,
+            confidence=report.confidence,
+            scale="logit" if at_end else "probability",
+            ax=ax,
+            **given,
+        )
+        ax.set_xlabel(named)
         ax.set_ylabel("Share of right predictions" if sure else "Observed frequency")
 
     def walk(ax: "Axes") -> None:
-        draws = 5 * report.n_resamples - 1
         CutoffDisplay.from_predictions(
-            rows.y, rows.p, n_resamples=draws, random_state=report.seed, ax=ax, **given
+            rows.y,
+            rows.p,
+            n_resamples=5 * report.n_resamples - 1,
+            random_state=report.seed,
+            x="share" if at_end else "probability",
+            confidence=report.confidence,
+            ax=ax,
+            **given,
         )
-        ax.set_xlabel("Confidence" if report.kind == "confidence" else "Predicted probability")
+        if not at_end:
+            ax.set_xlabel(named)
 
     drawn: list[tuple[str, str, Callable[[Axes], None]]] = [
         (
@@ -138,14 +160,24 @@ def _null(display: Any, ax: "Axes", result: Any) -> None:
 
 def _histogram(ax: "Axes", rows: "BinarySample", kind: str) -> None:
     """Draw how many events and non-events have which predictions."""
+    from matplotlib.ticker import MaxNLocator
+
     low, high = float(rows.p.min()), float(rows.p.max())
-    edges = np.linspace(low, high, _BINS + 1) if high < 0.1 else np.linspace(0.0, 1.0, _BINS + 1)
+    at_end = high < _END or low > 1.0 - _END
+    edges = np.linspace(low, high, _BINS + 1) if at_end and high > low else np.linspace(0.0, 1.0, _BINS + 1)
     names = ("right", "wrong") if kind == "confidence" else ("event", "no event")
     weight = np.ones_like(rows.p) if rows.w is None else rows.w
+    highest = []
     for outcome, sign, color, name in ((1, 1.0, "#D55E00", names[0]), (0, -1.0, "#0072B2", names[1])):
         chosen = rows.y == outcome
         height = np.histogram(rows.p[chosen], edges, weights=weight[chosen])[0]
+        highest.append(float(height.max()))
         ax.bar(edges[:-1], sign * height, np.diff(edges), align="edge", color=color, alpha=0.75, label=name)
+    if min(highest) > 0.0 and max(highest) > _UNEQUAL * min(highest):
+        ax.set_yscale("symlog", linthresh=1.0)
+    else:
+        ax.yaxis.set_major_locator(MaxNLocator(6, integer=True))
+    ax.xaxis.set_major_locator(MaxNLocator(5))
     ax.axhline(0.0, color=_INK, linewidth=0.6)
     ax.yaxis.set_major_formatter(lambda value, _: f"{abs(value):,.0f}")
     ax.set_xlabel("Confidence" if kind == "confidence" else "Predicted probability")

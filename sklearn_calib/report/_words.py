@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from sklearn_calib.report._result import CalibrationReport
 
 __all__ = [
-    "SMALL",
     "Verdict",
     "capital",
     "findings",
@@ -28,10 +27,9 @@ __all__ = [
     "verdict",
 ]
 
-#: Errors whose upper bound lies below this are called small.
-SMALL = 0.05
-# ... and very small.
-_TINY = 0.01
+# Errors whose upper bound lies below these, and below a part of the rarer outcome's share, are called small
+# and very small.
+_SMALL, _TINY = 0.05, 0.01
 # Below this, frequencies are compared by their ratio.
 _RARE = 0.02
 
@@ -141,46 +139,39 @@ def part_words(part: ReportPart) -> str:
 def verdict(report: "CalibrationReport") -> Verdict:
     """Return the result: is it off beyond chance, and is that much."""
     error = report.metric("smooth_ece")
-    evidence = f"{_deciding(report)}: {pvalue_words(report.pvalue)}"
-    floor = (
-        f"Smooth ECE {number(error.value)}, {_interval(error.lower, error.upper, report.confidence)}; a "
-        f"perfectly "
-        f"calibrated model with these predictions would show {number(error.chance_mean)} on average and "
-        f"at most "
-        f"{number(error.chance_upper)} in {_share(report.confidence)} of samples like this. {evidence}."
+    numbers = (
+        f"Smooth ECE {number(error.value)} on these rows, where a perfectly calibrated model would show "
+        f"{number(error.chance_mean)} on average and at most {number(error.chance_upper)} in "
+        f"{_share(report.confidence)} of samples; freed of that noise, {number(error.lower)} to "
+        f"{number(error.upper)} ({_share(report.confidence)} interval). {_deciding(report)}: "
+        f"{pvalue_words(report.pvalue)}."
     )
     if report.n_impossible and report.miscalibrated:
         return Verdict(
             "off",
             "Not calibrated: outcomes happened that the predictions call impossible.",
-            f"{rows_words(report.n_impossible)} with a prediction of 0 or 1 came out the other way. {floor}",
+            f"{rows_words(report.n_impossible)} with a prediction of 0 or 1 came out the other way. "
+            f"{numbers}",
         )
+    base = min(report.observed, 1.0 - report.observed)
     if report.miscalibrated:
-        base = min(report.observed, 1.0 - report.observed)
         if error.upper < min(_TINY, 0.1 * base):
-            return Verdict("slight", "Miscalibrated beyond chance, but only slightly.", floor)
-        return Verdict("off", "Not calibrated: the predictions are off by more than chance explains.", floor)
-    if error.upper <= SMALL:
+            return Verdict("slight", "Miscalibrated beyond chance, but only slightly.", numbers)
         return Verdict(
-            "fine",
-            "No sign of miscalibration, and little room for it.",
-            f"Errors above {number(error.upper)} do not fit these data. {floor}",
+            "off", "Not calibrated: the predictions are off by more than chance explains.", numbers
         )
+    if error.upper <= min(_SMALL, 0.2 * base):
+        return Verdict("fine", "No sign of miscalibration, and little room for it.", numbers)
     return Verdict(
         "open",
         "No sign of miscalibration, but there is room for it.",
-        f"A smooth ECE as large as {number(error.upper)} would fit these {rows_words(report.n_samples)} "
-        f"as well. "
-        f"{floor}",
+        f"{rows_words(report.n_samples)} do not rule out an error as large as {number(error.upper)}. "
+        f"{numbers}",
     )
 
 
 def _share(confidence: float) -> str:
     return f"{100 * confidence:g} %"
-
-
-def _interval(lower: float, upper: float, confidence: float) -> str:
-    return f"{100 * confidence:g} % interval {number(lower)} to {number(upper)}"
 
 
 def _deciding(report: "CalibrationReport") -> str:

@@ -1,0 +1,376 @@
+"""calibration_report: its numbers are those of the functions that it calls, and its input is checked."""
+
+import builtins
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_iris
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+
+from sklearn_calib.inference import (
+    BinomialTest,
+    CombinedTest,
+    CoxTest,
+    CutoffTest,
+    SpiegelhalterTest,
+    TCal,
+    confidence_interval,
+    null_floor,
+)
+from sklearn_calib.metrics import (
+    calibration_loss,
+    calibration_summary,
+    cutoff_calibration_error,
+    expected_calibration_error,
+    integrated_calibration_index,
+    logit_smoothed_ece,
+    score_decomposition,
+    smooth_ece,
+)
+from sklearn_calib.report import CalibrationReport, calibration_report
+from sklearn_calib.report._compute import holm
+
+DEBIASED = partial(expected_calibration_error, norm="l2", strategy="quantile", debias=True)
+FUNCTIONS = {
+    "smooth_ece": smooth_ece,
+    "cutoff": cutoff_calibration_error,
+    "logit_smoothed_ece": logit_smoothed_ece,
+    "ece": expected_calibration_error,
+    "l2": DEBIASED,
+    "ici": integrated_calibration_index,
+    "brier_miscalibration": calibration_loss,
+    "log_loss_miscalibration": partial(calibration_loss, score="log_loss"),
+}
+
+
+@pytest.fixture(scope="module")
+def forecast():
+    rng = np.random.default_rng(0)
+    p = rng.beta(2, 3, 600)
+    return (rng.random(600) < p**1.4).astype(int), p
+
+
+@pytest.fixture(scope="module")
+def report(forecast):
+    return calibration_report(*forecast, n_resamples=40, random_state=3, name="model")
+
+
+@pytest.fixture(scope="module")
+def several():
+    rng = np.random.default_rng(1)
+    p = rng.dirichlet([0.6, 0.6, 0.6], 500)
+    y = (p.cumsum(axis=1) < rng.random(500)[:, np.newaxis]).sum(axis=1).clip(0, 2)
+    extreme = p**2.5
+    return y, extreme / extreme.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("key", sorted(FUNCTIONS))
+def test_values_are_those_of_the_functions(key, forecast, report):
+    assert report.metric(key).value == FUNCTIONS[key](*forecast)
+
+
+@pytest.mark.parametrize("key", ["smooth_ece", "cutoff", "ece", "l2", "brier_miscalibration"])
+def test_intervals_and_floors_are_those_of_the_functions(key, forecast, report):
+    y, p = forecast
+    line = report.metric(key)
+    floor = null_floor(FUNCTIONS[key], p, n_resamples=40, random_state=3)
+    interval = confidence_interval(FUNCTIONS[key], y, p, n_resamples=40, random_state=3)
+    np.testing.assert_allclose(line.chance_mean, floor.mean, rtol=1e-9)
+    np.testing.assert_allclose(line.chance_upper, floor.quantile, rtol=1e-9)
+    np.testing.assert_allclose([line.lower, line.upper], [interval.low, interval.high], rtol=1e-6, atol=1e-9)
+    assert line.exceeds == (line.value > floor.quantile)
+
+
+def test_clinical_lines_are_those_of_the_summary(forecast, report):
+    summary = calibration_summary(*forecast, interval="profile")
+    for key, estimate in (
+        ("slope", summary.slope),
+        ("intercept", summary.intercept),
+        ("observed_over_expected", summary.observed_over_expected),
+    ):
+        line = report.metric(key)
+        assert (line.value, line.lower, line.upper) == (estimate.value, estimate.lower, estimate.upper)
+    difference = report.metric("observed_minus_expected")
+    assert difference.value == pytest.approx(summary.observed_minus_expected)
+    residual = forecast[0] - forecast[1]
+    half = 1.959964 * residual.std() / np.sqrt(600)
+    np.testing.assert_allclose(
+        [difference.lower, difference.upper], [residual.mean() - half, residual.mean() + half], rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize("score", ["brier", "log_loss"])
+def test_scores_and_their_normal_intervals(score, forecast, report):
+    y, p = forecast
+    loss = (y - p) ** 2 if score == "brier" else -np.log(np.where(y == 1, p, 1 - p))
+    line = report.metric(score)
+    half = 1.959964 * loss.std() / np.sqrt(600)
+    assert line.value == pytest.approx(loss.mean())
+    np.testing.assert_allclose([line.lower, line.upper], [loss.mean() - half, loss.mean() + half], rtol=1e-6)
+    parts = score_decomposition(y, p, score=score)
+    assert getattr(report, score).miscalibration == pytest.approx(parts.miscalibration)
+    if score == "brier":
+        assert report.metric("brier_discrimination").value == pytest.approx(parts.discrimination)
+        assert report.metric("brier_uncertainty").value == pytest.approx(parts.uncertainty)
+
+
+@pytest.mark.parametrize("key", ["brier", "log_loss", "observed_minus_expected", "intercept", "slope"])
+def test_normal_ranges_of_perfect_predictions_agree_with_draws(key, forecast):
+    p = forecast[1]
+    rng = np.random.default_rng(5)
+    outcomes = (rng.random((300, 600)) < p).astype(int)
+
+    def value(y):
+        if key == "brier":
+            return np.mean((y - p) ** 2)
+        if key == "log_loss":
+            return -np.mean(np.log(np.where(y == 1, p, 1 - p)))
+        if key == "observed_minus_expected":
+            return np.mean(y - p)
+        return getattr(calibration_summary(y, p), key).value
+
+    drawn = np.array([value(y) for y in outcomes])
+    line = calibration_report(*forecast, n_resamples=20).metric(key)
+    assert abs(drawn.mean() - line.chance_mean) < 0.1 * (line.chance_upper - line.chance_lower)
+    inside = np.mean((drawn >= line.chance_lower) & (drawn <= line.chance_upper))
+    # 300 draws: four standard errors, and a little for the approximation
+    assert 0.89 < inside <= 1.0
+
+
+def test_tests_are_those_of_the_room(forecast, report):
+    found = {line.name: line.result.pvalue for line in report.tests}
+    draws = {"n_resamples": 199, "random_state": 3}
+    expected = {
+        "combined test": CombinedTest(**draws),
+        "T-Cal": TCal(**draws),
+        "cutoff test": CutoffTest(**draws),
+        "Cox test": CoxTest(),
+        "Spiegelhalter's z": SpiegelhalterTest(),
+    }
+    assert found == {name: test.test(*forecast).pvalue for name, test in expected.items()}
+    assert report.pvalue == found["combined test"]
+    assert np.isnan(report.tests[0].adjusted)
+    rest = [line.result.pvalue for line in report.tests[1:]]
+    assert [line.adjusted for line in report.tests[1:]] == holm(rest)
+
+
+def test_holm_by_hand():
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+def test_few_distinct_predictions_are_tested_one_by_one():
+    rng = np.random.default_rng(0)
+    p = rng.choice([0.2, 0.5, 0.7], 300)
+    y = (rng.random(300) < p).astype(int)
+    report = calibration_report(y, p, n_resamples=20)
+    assert report.tests[-1].result.pvalue == BinomialTest().test(y, p).pvalue
+    assert any("3 distinct predictions" in text for text in report.warnings)
+
+
+def test_frequencies_are_repetitions(forecast):
+    y, p = forecast[0][:200], forecast[1][:200]
+    times = np.random.default_rng(0).integers(0, 4, 200)
+    weighted = calibration_report(y, p, sample_weight=times, n_resamples=20)
+    repeated = calibration_report(np.repeat(y, times), np.repeat(p, times), n_resamples=20)
+    assert weighted.n_samples == repeated.n_samples == times.sum()
+    for one, other in zip(weighted.metrics, repeated.metrics, strict=True):
+        np.testing.assert_allclose(
+            [one.value, one.lower, one.upper, one.chance_mean, one.chance_upper],
+            [other.value, other.lower, other.upper, other.chance_mean, other.chance_upper],
+            rtol=1e-5,
+            atol=1e-7,
+        )
+    assert [line.result.pvalue for line in weighted.tests] == pytest.approx(
+        [line.result.pvalue for line in repeated.tests]
+    )
+    assert weighted.regions == repeated.regions
+
+
+def test_many_distinct_predictions_are_averaged_without_loss():
+    rng = np.random.default_rng(0)
+    p = rng.beta(1, 4, 6000)
+    y = (rng.random(6000) < p**1.1).astype(int)
+    report = calibration_report(y, p, n_resamples=60)
+    for key in ("smooth_ece", "cutoff", "l2"):
+        line = report.metric(key)
+        assert line.value == FUNCTIONS[key](y, p)
+        floor = null_floor(FUNCTIONS[key], p, n_resamples=60, random_state=1)
+        assert abs(line.chance_mean - floor.mean) < 5 * floor.std / np.sqrt(30)
+    slope = calibration_summary(y, p).slope.value
+    assert report.metric("slope").value == pytest.approx(slope, rel=1e-3)
+
+
+def test_equal_seeds_give_equal_reports(forecast):
+    y, p = forecast[0][:150], forecast[1][:150]
+    first, second, other = (calibration_report(y, p, n_resamples=20, random_state=seed) for seed in (7, 7, 8))
+    assert str(first) == str(second) != str(other)
+    assert first.to_html() == second.to_html()
+    drawn = calibration_report(y, p, n_resamples=20, random_state=np.random.default_rng(0))
+    assert str(calibration_report(y, p, n_resamples=20, random_state=drawn.seed)) == str(drawn)
+
+
+def test_several_classes(several):
+    y, p = several
+    report = calibration_report(y, p, n_resamples=20)
+    right, confidence = (p.argmax(axis=1) == y).astype(int), p.max(axis=1)
+    assert report.kind == "confidence"
+    assert report.metric("smooth_ece").value == pytest.approx(smooth_ece(right, confidence))
+    assert [part.name for part in report.classes] == ["0", "1", "2"]
+    for k, part in enumerate(report.classes):
+        assert part.error == pytest.approx(smooth_ece((y == k).astype(int), p[:, k]))
+        assert part.n_events == (y == k).sum()
+        assert part.predicted == pytest.approx(p[:, k].mean())
+    both = [line.result.pvalue for line in report.tests[:2]]
+    joint = TCal(n_resamples=199, random_state=0).test(y, p).pvalue
+    assert both[1] == joint
+    assert report.pvalue == min(1.0, 2 * min(both))
+    assert report.miscalibrated
+    named = calibration_report(np.array(["c", "a", "b"])[y], p[:, [1, 2, 0]], n_resamples=20)
+    assert [part.name for part in named.classes] == ["a", "b", "c"]
+    assert named.classes[2].error == pytest.approx(report.classes[0].error)
+
+
+def test_groups(forecast):
+    y, p = forecast
+    groups = np.where(np.arange(600) % 3 == 0, "left", "right")
+    report = calibration_report(y, p, groups=groups, n_resamples=20)
+    assert [part.name for part in report.groups] == ["left", "right"]
+    for part in report.groups:
+        rows = groups == part.name
+        assert part.error == smooth_ece(y[rows], p[rows])
+        assert (part.n_samples, part.n_events) == (rows.sum(), y[rows].sum())
+        assert part.pvalue == CutoffTest(n_resamples=199, random_state=0).test(y[rows], p[rows]).pvalue
+    assert [part.adjusted for part in report.groups] == holm([part.pvalue for part in report.groups])
+    weighted = calibration_report(
+        y, p, groups=groups, sample_weight=(groups == "left").astype(int), n_resamples=20
+    )
+    assert [part.name for part in weighted.groups] == ["left"]
+
+
+def test_from_estimator():
+    X, y = load_iris(return_X_y=True)
+    X = X + np.random.default_rng(0).normal(0, 1.0, X.shape)
+    model = LogisticRegression().fit(X[::2], y[::2])
+    report = CalibrationReport.from_estimator(model, X[1::2], y[1::2], n_resamples=20)
+    assert report.name == "LogisticRegression"
+    assert report.metric("ece").value == pytest.approx(
+        expected_calibration_error(y[1::2], model.predict_proba(X[1::2]), reduction="confidence")
+    )
+    names = np.array(["no", "yes"])[(y > 0).astype(int)]
+    model = LogisticRegression().fit(X[::2], names[::2])
+    binary = CalibrationReport.from_estimator(
+        model, X[1::2], names[1::2], name="it", pos_label="no", n_resamples=20
+    )
+    p = model.predict_proba(X[1::2])[:, 0]
+    assert (binary.name, binary.positive) == ("it", "no")
+    assert binary.metric("cutoff").value == cutoff_calibration_error((names[1::2] == "no").astype(int), p)
+    with pytest.raises(TypeError, match="predict_proba"):
+        CalibrationReport.from_estimator(RidgeClassifier().fit(X, y), X, y)
+
+
+def test_any_array_will_do(forecast):
+    y, p = forecast[0][:100], forecast[1][:100]
+    plain = str(calibration_report(y, p, n_resamples=20))
+    assert str(calibration_report(pd.Series(y), pd.Series(p), n_resamples=20)) == plain
+    assert str(calibration_report(y.tolist(), np.column_stack((1 - p, p)), n_resamples=20)) == plain
+
+
+@pytest.mark.parametrize(
+    ("y", "p"),
+    [
+        ([0, 1], [0.3, 0.6]),
+        (np.ones(40, dtype=int), np.linspace(0.1, 0.9, 40)),
+        (np.zeros(40, dtype=int), np.full(40, 0.2)),
+        ([0, 1, 0, 1], [0.0, 1.0, 0.0, 1.0]),
+        ([1, 0, 0, 1, 1], [0.0, 1.0, 0.5, 0.5, 1.0]),
+        (np.arange(60) % 2, np.full(60, 0.5)),
+    ],
+    ids=["two rows", "only events", "no event", "certain and right", "impossible", "constant"],
+)
+def test_odd_samples_are_reported(y, p):
+    report = calibration_report(y, p, n_resamples=20)
+    text, page = str(report), report.to_html()
+    assert max(map(len, text.splitlines())) <= 100
+    assert "nan" not in text.lower()
+    assert page.startswith("<!DOCTYPE html>")
+    assert report.to_dict()["n_samples"] == len(y)
+
+
+def test_impossible_outcomes_decide():
+    y = np.r_[np.arange(300) % 2, 1]
+    p = np.r_[np.full(300, 0.5), 0.0]
+    report = calibration_report(y, p, n_resamples=20)
+    assert (report.pvalue, report.n_impossible, report.n_certain) == (0.0, 1.0, 1.0)
+    assert "impossible" in report.verdict
+    assert report.metric("log_loss").value == np.inf
+    assert any("refuted by one row" in text for text in report.warnings)
+
+
+def test_progress_is_announced(forecast, monkeypatch, capsys):
+    seen = []
+    calibration_report(
+        forecast[0][:80],
+        forecast[1][:80],
+        groups=np.arange(80) % 2,
+        n_resamples=20,
+        progress=lambda *step: seen.append(step),
+    )
+    total = seen[0][1]
+    assert [step[0] for step in seen] == list(range(total))
+    assert {step[2] for step in seen} >= {"smooth ECE", "tests of calibration"}
+    assert capsys.readouterr().err == ""
+
+
+def test_a_bar_needs_tqdm(forecast, monkeypatch):
+    def refuse(name, *args, **kwargs):
+        if name == "tqdm":
+            raise ImportError(name)
+        return importing(name, *args, **kwargs)
+
+    importing = builtins.__import__
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    y, p = forecast[0][:50], forecast[1][:50]
+    with pytest.raises(ImportError, match=r"sklearn-calib\[report\]"):
+        calibration_report(y, p, n_resamples=20, progress=True)
+    calibration_report(y, p, n_resamples=20)
+
+
+def test_a_bar_is_drawn_on_stderr(forecast, capsys):
+    pytest.importorskip("tqdm")
+    calibration_report(forecast[0][:50], forecast[1][:50], n_resamples=20, progress=True)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "tests of calibration" in err
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"y_proba": [0.5] * 5}, ValueError, "y_true has 6 rows but y_proba has 5"),
+        ({"y_proba": [0.5] * 5 + [1.5]}, ValueError, "outside"),
+        ({"y_true": [0, 1, 2, 0, 1, 2]}, ValueError, "3 distinct values"),
+        ({"confidence": 1.0}, ValueError, "confidence"),
+        ({"n_resamples": 10}, ValueError, "n_resamples"),
+        ({"n_resamples": 19}, ValueError, "at least 20"),
+        ({"n_resamples": 20.5}, TypeError, "n_resamples"),
+        ({"random_state": "x"}, TypeError, "random_state"),
+        ({"sample_weight": [0.5] * 6}, ValueError, "whole numbers"),
+        ({"groups": [0, 1]}, ValueError, "groups"),
+        ({"labels": [0, 1, 2]}, ValueError, "labels"),
+        ({"y_proba": np.full((6, 3), 1 / 3), "pos_label": 1}, ValueError, "pos_label"),
+        ({"y_proba": np.full((6, 3), 0.5), "y_true": [0, 1, 2] * 2}, ValueError, "sums to"),
+    ],
+)
+def test_bad_input(change, error, message):
+    given = {"y_true": [0, 1, 0, 1, 0, 1], "y_proba": [0.2, 0.4, 0.6, 0.8, 0.3, 0.7]} | change
+    with pytest.raises(error, match=message):
+        calibration_report(**given)
+
+
+def test_unknown_key(report):
+    with pytest.raises(ValueError, match="'smooth_ece'"):
+        report.metric("nothing")
