@@ -1,11 +1,16 @@
-"""How often the band of the smooth reliability diagram covers the smoothed frequency.
+"""How often the bands of the reliability diagram cover what they are for.
 
     python benchmarks/band_coverage.py
 
-For each truth, predictions and outcomes are drawn anew many times; both bands use the bandwidth
-of the diagram; ours is compared with a bootstrap. Shown are coverage and mean width at several predictions,
-at the nominal level of 95 %. The bootstrap (rows drawn with replacement, percentiles) loses its width at the
-ends, where no event or nothing but events is seen.
+For each truth, predictions and outcomes are drawn anew many times, at the nominal level of 95 %.
+
+First the band of the smooth curve, for the smoothed frequency, beside a bootstrap at the same bandwidth:
+coverage and mean width at several predictions. The bootstrap (rows drawn with replacement, percentiles) loses
+its width at the ends, where no event or nothing but events is seen.
+
+Then the bands for event probabilities that do not decrease: how often the simultaneous one holds the whole
+curve, and the pointwise one its points on average, with their mean widths over the predictions; and the width
+of the simultaneous band from all runs of all predictions, as in the paper, where these are not too many.
 
     --repetitions 400
     --smoke              a few repetitions, to see that everything runs
@@ -17,8 +22,10 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import expit, logit
 
+from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._validation import check_binary
-from sklearn_calib.plot._curve import smooth_curve
+from sklearn_calib.plot._monotone_band import monotone_band, monotone_limits
+from sklearn_calib.plot._smooth_curve import smooth_curve
 
 POINTS = np.array([0.01, 0.1, 0.3, 0.5, 0.8, 0.99])
 N_BOOT = 200
@@ -44,7 +51,7 @@ def simulate(n: int, truth: Truth, repetitions: int) -> np.ndarray:
     for _ in range(repetitions):
         p = rng.beta(0.5, 0.5, n)
         y = (rng.random(n) < truth(p)).astype(int)
-        curve = smooth_curve(check_binary(y, p), "auto", 0.95)
+        curve, _ = smooth_curve(check_binary(y, p), "auto", 0.95)
         kernel = weights_at(POINTS, p, curve.bandwidth)
         target = kernel @ truth(p) / kernel.sum(axis=1)
         ours = [np.interp(POINTS, curve.predicted, limit) for limit in (curve.lower, curve.upper)]
@@ -57,6 +64,42 @@ def simulate(n: int, truth: Truth, repetitions: int) -> np.ndarray:
             total[2 * row] += shown & (low <= target) & (target <= high)
             total[2 * row + 1] += np.where(shown, high - low, 0.0)
     return total / times_drawn
+
+
+MONOTONE: dict[str, tuple[int, Truth]] = {
+    "calibrated, n = 50": (50, lambda p: p),
+    "calibrated, n = 300": (300, lambda p: p),
+    "calibrated, n = 10000": (10_000, lambda p: p),
+    "over-confident, n = 1000": TRUTHS["over-confident, n = 1000"],
+    "two steps, n = 1000": (1000, lambda p: 0.1 + 0.5 * (p > 0.3) + 0.3 * (p > 0.8)),
+    "constant, n = 1000": (1000, lambda p: np.full_like(p, 0.05)),
+}
+MOST_RUNS = 300
+
+
+def simulate_monotone(n: int, truth: Truth, repetitions: int) -> dict[str, float]:
+    """Return coverage and width of the simultaneous and of the pointwise band."""
+    rng = np.random.default_rng(0)
+    found = dict.fromkeys(("simultaneous", "its width", "pointwise", "its mean width"), 0.0)
+    if n <= MOST_RUNS:
+        found["width from all runs"] = 0.0
+    for _ in range(repetitions):
+        p = rng.beta(0.5, 0.5, n)
+        grouped = group_outcomes((rng.random(n) < truth(p)).astype(int), p)
+        target = truth(grouped.prob)
+        for kind, names in (
+            ("simultaneous", ("simultaneous", "its width")),
+            ("confidence", ("pointwise", "its mean width")),
+        ):
+            lower, upper = monotone_band(grouped, 0.95, kind).at(grouped.prob)
+            held = (lower <= target) & (target <= upper)
+            found[names[0]] += held.all() if kind == "simultaneous" else held.mean()
+            found[names[1]] += (upper - lower).mean()
+        if n <= MOST_RUNS:
+            runs = list(range(1, grouped.prob.shape[0] + 1))
+            low, high = monotone_limits(grouped.weight, grouped.positives, 0.05, runs, pointwise=False)
+            found["width from all runs"] += (high - low).mean()
+    return {name: value / repetitions for name, value in found.items()}
 
 
 def main() -> None:
@@ -74,6 +117,10 @@ def main() -> None:
         labels = ("coverage", "width", "coverage, bootstrap", "width, bootstrap")
         for label, values in zip(labels, found, strict=True):
             print(f"  {label:<24}" + " ".join(f"{value:7.3f}" for value in values))
+    for name, (n, truth) in MONOTONE.items():
+        print(f"\nfor monotone curves: {name}")
+        for label, value in simulate_monotone(n, truth, repetitions).items():
+            print(f"  {label:<24}{value:8.3f}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,78 @@
+"""How long the reliability diagram of many predictions takes, for each kind of curve and band.
+
+    python benchmarks/display_speed.py
+
+A diagram is computed, drawn and rendered to pixels. Shown are seconds, and the ratio to np.sort of the same
+predictions, measured in turns with it; the best of a few repetitions.
+
+    --rows 1000000       number of predictions
+    --smoke              few rows, to see that everything runs
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+
+from sklearn_calib.plot import ReliabilityDisplay
+
+DIAGRAMS: dict[str, dict[str, Any]] = {
+    "smooth": {},
+    "smooth, width": {"density": "width", "bandwidth": "smooth_ece"},
+    "smooth, consistency": {"band": "consistency"},
+    "smooth, simultaneous": {"band": "simultaneous"},
+    "smooth, logit axes": {"scale": "logit"},
+    "binned": {"method": "binned"},
+    "binned, consistency": {"method": "binned", "band": "consistency"},
+    "corp": {"method": "corp"},
+    "corp, consistency": {"method": "corp", "band": "consistency"},
+    "corp, simultaneous": {"method": "corp", "band": "simultaneous"},
+    "belt": {"method": "belt"},
+    "smooth, four groups": {"groups": 4},
+}
+
+
+def seconds(task: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    task()
+    return time.perf_counter() - start
+
+
+def draw(y: np.ndarray, p: np.ndarray, params: dict[str, Any]) -> None:
+    import matplotlib.pyplot as plt
+
+    if "groups" in params:
+        params = params | {"groups": np.arange(p.shape[0]) % params["groups"]}
+    display = ReliabilityDisplay.from_predictions(y, p, **params)
+    display.figure_.canvas.draw()
+    plt.close(display.figure_)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--smoke", action="store_true")
+    options = parser.parse_args()
+    mpl.use("Agg")
+    rows, repetitions = (2000, 1) if options.smoke else (options.rows, 3)
+    rng = np.random.default_rng(0)
+    p = rng.beta(0.5, 0.8, rows)
+    y = (rng.random(rows) < p**1.2).astype(int)
+    # what is loaded once, fonts among it, is not counted
+    draw(y[:100], p[:100], {})
+    print(f"{rows} predictions, best of {repetitions}        seconds   in units of np.sort")
+    for name, params in DIAGRAMS.items():
+        times, sorts = [], []
+        for _ in range(repetitions):
+            times.append(seconds(lambda params=params: draw(y, p, params)))
+            sorts.append(seconds(lambda: np.sort(p)))
+        print(f"  {name:<36} {min(times):9.2f} {min(times) / min(sorts):12.0f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

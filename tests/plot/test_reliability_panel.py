@@ -1,0 +1,411 @@
+"""Several curves: classes, groups and folds; and what the axes show of single ones."""
+
+from itertools import pairwise
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold, cross_validate
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sklearn_calib.metrics import expected_calibration_error, score_decomposition, smooth_ece
+from sklearn_calib.plot import ReliabilityDisplay, ReliabilityPanel
+
+mpl.use("Agg")
+plt = pytest.importorskip("matplotlib.pyplot")
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture
+def ax():
+    return plt.figure(figsize=(4, 4)).add_subplot()
+
+
+@pytest.fixture(scope="module")
+def forecast():
+    rng = np.random.default_rng(0)
+    p = rng.beta(0.7, 0.9, 500)
+    return (rng.random(500) < p**1.5).astype(int), p
+
+
+@pytest.fixture(scope="module")
+def classes():
+    rng = np.random.default_rng(1)
+    proba = rng.dirichlet([1.0, 1.5, 0.7], 400)
+    codes = (proba.cumsum(axis=1) < rng.random(400)[:, None]).sum(axis=1)
+    return np.array(["bird", "cat", "dog"])[codes], proba
+
+
+@pytest.fixture(scope="module")
+def folds():
+    X, y = load_breast_cancer(return_X_y=True)
+    y = np.array(["bad", "good"])[y]
+    results = cross_validate(
+        GaussianNB(),
+        X[:, :4],
+        y,
+        cv=KFold(4, shuffle=True, random_state=0),
+        return_estimator=True,
+        return_indices=True,
+    )
+    return results, X[:, :4], y
+
+
+def texts(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def test_classes_against_the_rest(classes, ax):
+    y, proba = classes
+    draw = ReliabilityDisplay.from_predictions
+    panel = draw(y, proba, method="binned", ax=ax, name="model")
+    assert isinstance(panel, ReliabilityPanel)
+    assert panel.ax_ is ax
+    assert [display.name for display in panel.displays_] == ["bird", "cat", "dog"]
+    for k, display in enumerate(panel.displays_):
+        alone = ReliabilityDisplay.from_predictions(
+            y == display.name, proba[:, k] / proba.sum(1), method="binned"
+        )
+        np.testing.assert_allclose(display.curve.observed, alone.curve.observed)
+        assert display.ax_ is ax
+        error = expected_calibration_error(y == display.name, proba[:, k])
+        assert display.line_.get_label() == f"{display.name}: ECE = {error:.3f}"
+    assert len({display.line_.get_color() for display in panel.displays_}) == 3
+    assert ax.get_legend().get_title().get_text() == "model"
+    assert texts(ax)[:4] == ["perfect", *(display.line_.get_label() for display in panel.displays_)]
+
+
+def test_the_largest_probability_against_being_right(classes, ax):
+    y, proba = classes
+    display = ReliabilityDisplay.from_predictions(y, proba, reduction="confidence", ax=ax)
+    assert not isinstance(display, ReliabilityPanel)
+    right = y == np.array(["bird", "cat", "dog"])[proba.argmax(axis=1)]
+    assert display.curve.error == pytest.approx(smooth_ece(right, proba.max(axis=1)), abs=1e-6)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("Confidence", "Accuracy")
+    panel = ReliabilityDisplay.from_predictions(y, proba, reduction="top-label")
+    assert [part.name for part in panel.displays_] == ["predicted bird", "predicted cat", "predicted dog"]
+    rows = proba.argmax(axis=1) == 1
+    assert panel.displays_[1].curve.error == pytest.approx(smooth_ece(right[rows], proba[rows, 1]), abs=1e-6)
+
+
+def test_confidence_of_two_classes(forecast, ax):
+    y, p = forecast
+    display = ReliabilityDisplay.from_predictions(y, p, reduction="confidence", ax=ax)
+    expected = smooth_ece((p > 0.5) == y, np.maximum(p, 1 - p))
+    assert display.curve.error == pytest.approx(expected, abs=1e-6)
+
+
+def test_estimators_of_several_classes():
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["setosa", "versicolor", "virginica"])[y]
+    model = LogisticRegression(max_iter=500).fit(X[::2], names[::2])
+    panel = ReliabilityDisplay.from_estimator(model, X[1::2], names[1::2])
+    assert [display.name for display in panel.displays_] == list(model.classes_)
+    assert panel.name == "LogisticRegression"
+    with pytest.raises(ValueError, match="pos_label"):
+        ReliabilityDisplay.from_estimator(model, X, names, pos_label="setosa")
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_groups_have_a_curve_each_with_number_and_size(forecast, ax, weighted):
+    y, p = forecast
+    groups = pd.Series(np.array(["north", "south"])[(np.arange(500) % 3 == 0).astype(int)])
+    weight = np.random.default_rng(0).integers(0, 3, 500) if weighted else None
+    panel = ReliabilityDisplay.from_predictions(y, p, groups=groups, sample_weight=weight, ax=ax)
+    for display, name in zip(panel.displays_, ("north", "south"), strict=True):
+        rows = (groups == name).to_numpy()
+        part = None if weight is None else weight[rows]
+        error = smooth_ece(y[rows], p[rows], sample_weight=part)
+        size = rows.sum() if weight is None else part.sum()
+        assert display.line_.get_label() == f"{name} (n = {size}): smECE = {error:.3f}"
+        assert display.density_ is not None
+    assert panel.axes_ == [ax]
+
+
+def test_a_group_with_one_class_and_labels_that_are_words(forecast, ax):
+    y, p = forecast
+    words = np.array(["no", "yes"])[y]
+    groups = np.where(y == 1, "events", "mixed")
+    groups[:50] = "mixed"
+    panel = ReliabilityDisplay.from_predictions(words, p, groups=groups, pos_label="yes", ax=ax)
+    assert panel.displays_[0].curve.observed[np.isfinite(panel.displays_[0].curve.observed)].min() == 1.0
+    assert ax.get_xlabel() == "Predicted probability of 'yes'"
+
+
+def test_a_grid_has_a_diagram_for_each(forecast):
+    y, p = forecast
+    panel = ReliabilityDisplay.from_predictions(y, p, groups=np.arange(500) % 6, name="six")
+    assert len(panel.axes_) == len(set(map(id, panel.axes_))) == 6
+    assert [axes.get_title() for axes in panel.axes_] == [display.name for display in panel.displays_]
+    assert texts(panel.axes_[0])[1].startswith("smECE = ")
+    assert len(texts(panel.axes_[5])) == 1
+    assert len({display.line_.get_color() for display in panel.displays_}) == 1
+    assert panel.figure_._suptitle.get_text() == "six"
+    three = ReliabilityDisplay.from_predictions(y, p, groups=np.arange(500) % 3, layout="grid")
+    assert len(three.axes_) == 3
+    with pytest.raises(ValueError, match="layout='grid' makes a figure of its own"):
+        ReliabilityDisplay.from_predictions(y, p, groups=np.arange(500) % 3, layout="grid", ax=plt.gca())
+
+
+def test_many_curves_in_one_diagram_have_no_bands(forecast, ax):
+    y, p = forecast
+    panel = ReliabilityDisplay.from_predictions(y, p, groups=np.arange(500) % 5, ax=ax)
+    assert all(display.band_ is None and display.density_ is None for display in panel.displays_)
+    assert len({display.line_.get_color() for display in panel.displays_}) == 5
+
+
+def test_groups_beside_classes_are_refused(classes):
+    y, proba = classes
+    with pytest.raises(ValueError, match="groups cannot be shown beside 3 classes"):
+        ReliabilityDisplay.from_predictions(y, proba, groups=np.arange(400) % 2)
+    panel = ReliabilityDisplay.from_predictions(
+        y, proba, groups=np.arange(400) % 2, reduction="confidence", show_legend=False
+    )
+    assert len(panel.displays_) == 2
+
+
+def test_folds_are_thin_and_the_pool_is_bold(folds, ax):
+    results, X, y = folds
+    panel = ReliabilityDisplay.from_cv_results(results, X, y, ax=ax)
+    assert len(panel.displays_) == 4
+    assert panel.summary_.line_.get_linewidth() > 2 * panel.displays_[0].line_.get_linewidth()
+    assert panel.summary_.band_ is not None
+    assert all(display.band_ is None for display in panel.displays_)
+    outcomes, predictions = [], []
+    for display, model, rows in zip(
+        panel.displays_, results["estimator"], results["indices"]["test"], strict=True
+    ):
+        predictions.append(model.predict_proba(X[rows])[:, 1])
+        outcomes.append(y[rows] == "good")
+        assert display.curve.error == smooth_ece(outcomes[-1], predictions[-1])
+    error = smooth_ece(np.concatenate(outcomes), np.concatenate(predictions))
+    assert panel.summary_.curve.error == error
+    assert texts(ax) == [
+        "perfect",
+        "single folds",
+        f"pooled, 4 folds: smECE = {error:.3f}",
+        "95 % confidence, pointwise",
+    ]
+    assert ax.get_legend().get_title().get_text() == "GaussianNB"
+
+
+@pytest.mark.parametrize("method", ["smooth", "corp", "binned"])
+@pytest.mark.parametrize("scale", ["probability", "logit"])
+def test_the_mean_of_folds_and_their_spread(folds, ax, method, scale):
+    results, X, y = folds
+    panel = ReliabilityDisplay.from_cv_results(
+        results, X, y, summary="mean", method=method, scale=scale, name="bayes", ax=ax, bandwidth=0.3
+    )
+    curve, single = panel.summary_.curve, [display.curve for display in panel.displays_]
+    errors = [part.error for part in single]
+    assert curve.error == pytest.approx(np.mean(errors))
+    assert curve.error_spread == pytest.approx(np.std(errors, ddof=1))
+    at = curve.predicted[100]
+    values = [np.interp(at, part.predicted, part.observed) for part in single]
+    np.testing.assert_allclose(curve.observed[100], np.mean(values), equal_nan=True)
+    (band,) = curve.bands
+    assert band.kind == "folds"
+    np.testing.assert_allclose(
+        band.upper[100], min(np.mean(values) + np.std(values, ddof=1), 1.0), equal_nan=True
+    )
+    assert "± 1 standard deviation of folds" in texts(ax)
+    ax.figure.canvas.draw()
+
+
+@pytest.mark.parametrize("kind", ["frame", "sparse", "list"])
+def test_folds_of_any_container_with_weights(folds, kind, ax):
+    results, X, y = folds
+    data = {"frame": pd.DataFrame(X, index=np.arange(X.shape[0])[::-1]), "sparse": X, "list": X.tolist()}[
+        kind
+    ]
+    estimators = results
+    if kind == "frame":
+        estimators = cross_validate(
+            make_pipeline(StandardScaler(), GaussianNB()),
+            data,
+            y,
+            cv=3,
+            return_estimator=True,
+            return_indices=True,
+        )
+    if kind == "sparse":
+        data = csr_array(X)
+        estimators = cross_validate(
+            LogisticRegression(), csr_array(X), y, cv=3, return_estimator=True, return_indices=True
+        )
+    weight = np.random.default_rng(0).integers(0, 3, X.shape[0])
+    panel = ReliabilityDisplay.from_cv_results(
+        estimators, data, y, sample_weight=weight, pos_label="bad", density="rug", ax=ax
+    )
+    assert panel.summary_.curve.n_samples == weight.sum()
+    assert ax.get_xlabel() == "Predicted probability of 'bad'"
+
+
+def test_bad_results_of_cross_validation_are_named(folds):
+    results, X, y = folds
+    draw = ReliabilityDisplay.from_cv_results
+    with pytest.raises(ValueError, match="cv_results lacks indices"):
+        draw({"estimator": results["estimator"]}, X, y)
+    with pytest.raises(ValueError, match="cv_results has a test fold with row"):
+        draw(results, X[:100], y[:100])
+    with pytest.raises(ValueError, match="summary must be one of"):
+        draw(results, X, y, summary="median")
+    with pytest.raises(ValueError, match="summary='mean' is not for method='belt'"):
+        draw(results, X, y, summary="mean", method="belt")
+    with pytest.raises(ValueError, match="pos_label='ugly'"):
+        draw(results, X, y, pos_label="ugly")
+    iris = load_iris(return_X_y=True)
+    three = cross_validate(GaussianNB(), *iris, return_estimator=True, return_indices=True)
+    with pytest.raises(ValueError, match="cv_results holds estimators of 3 classes"):
+        draw(three, *iris)
+    assert plt.get_fignums() == []
+
+
+@pytest.fixture(scope="module")
+def rare():
+    rng = np.random.default_rng(0)
+    x = rng.normal(-4.5, 1.5, 3000)
+    p = 1 / (1 + np.exp(-x))
+    y = (rng.random(3000) < p).astype(int)
+    p[:25], p[-5:] = 0.0, 1.0
+    return y, p
+
+
+@pytest.mark.parametrize("method", ["smooth", "binned", "corp", "belt"])
+def test_logit_axes_have_percent_ticks_and_say_what_is_at_the_edge(rare, method, ax):
+    y, p = rare
+    if method == "belt":
+        y, p = y[25:-5], p[25:-5]
+    display = ReliabilityDisplay.from_predictions(
+        y, p, method=method, scale="logit", strategy="quantile", ax=ax
+    )
+    ax.figure.canvas.draw()
+    assert ax.get_xscale() == ax.get_yscale() == "logit"
+    shown = [label.get_text() for label in ax.get_xticklabels()]
+    assert {"1 %", "10 %"} <= set(shown)
+    boxes = [label.get_window_extent() for label in ax.get_xticklabels() if label.get_text()]
+    assert all(one.x1 < two.x0 for one, two in pairwise(boxes))
+    low, high = ax.get_xlim()
+    inside = p[(p > 0) & (p < 1)]
+    assert low < inside.min() < inside.max() < high
+    if method == "belt":
+        assert display.edges_ == []
+        return
+    at_zero, at_one = display.edges_[:2]
+    assert "predicted 0 or 1 (n = 30)" in texts(ax)
+    edge = [mark.get_transform().transform(mark.get_xydata())[0, 0] for mark in (at_zero, at_one)]
+    np.testing.assert_allclose(edge, ax.transAxes.transform([[0, 0], [1, 0]])[:, 0])
+    assert at_one.get_ydata()[0] == pytest.approx(max(y[-5:].mean(), low))
+
+
+def test_bins_without_events_stand_at_the_edge_of_a_logit_axis(rare, ax):
+    y, p = rare
+    display = ReliabilityDisplay.from_predictions(y, p, method="binned", n_bins=40, scale="logit", ax=ax)
+    empty = (display.curve.observed == 0) & (display.curve.predicted > 0) & (display.curve.predicted < 1)
+    marks = [mark for mark in display.edges_ if mark.get_marker() == "v"]
+    assert bool(marks) == bool(empty.any())
+    if marks:
+        np.testing.assert_array_equal(marks[0].get_xdata(), display.curve.predicted[empty])
+
+
+def test_scales_do_not_mix(forecast, ax):
+    ReliabilityDisplay.from_predictions(*forecast, ax=ax)
+    with pytest.raises(ValueError, match="ax holds a diagram with scale='probability'"):
+        ReliabilityDisplay.from_predictions(*forecast, scale="logit", ax=ax)
+
+
+def test_bands_are_told_apart(forecast, ax):
+    for band, text in (
+        ("confidence", "95 % confidence, pointwise"),
+        ("consistency", "95 % consistency, pointwise"),
+        ("simultaneous", "95 % confidence, simultaneous"),
+    ):
+        display = ReliabilityDisplay.from_predictions(*forecast, band=band, n_resamples=99, ax=ax)
+        assert display.band_.get_label() == text
+        assert text in texts(ax)
+    assert display.departures_ is None
+    y, p = forecast
+    display = ReliabilityDisplay.from_predictions(y, p**0.4, band="simultaneous", ax=ax)
+    assert "perfect: outside the band" in texts(ax)
+    segments = np.concatenate([path.vertices for path in display.departures_.get_paths()])
+    np.testing.assert_array_equal(segments[:, 0], segments[:, 1])
+    assert segments[0, 0] == display.curve.bands[0].departures[0].start
+
+
+def test_the_legend_says_that_limits_cross(ax):
+    rng = np.random.default_rng(0)
+    p = rng.random(2000)
+    display = ReliabilityDisplay.from_predictions(rng.random(2000) > p, p, band="simultaneous", ax=ax)
+    assert display.band_.get_label() == "95 % confidence, simultaneous: limits cross"
+
+
+def test_corp_shows_the_parts_of_the_score(forecast, ax):
+    display = ReliabilityDisplay.from_predictions(*forecast, method="corp", ax=ax, name="a")
+    parts = score_decomposition(*forecast)
+    assert display.line_.get_label() == (
+        f"a: MCB = {parts.miscalibration:.4f}\nDSC = {parts.discrimination:.4f}, "
+        f"UNC = {parts.uncertainty:.4f}"
+    )
+
+
+@pytest.mark.parametrize("method", ["smooth", "corp", "binned"])
+def test_width_shows_the_density(forecast, method, ax):
+    display = ReliabilityDisplay.from_predictions(*forecast, method=method, density="width", ax=ax)
+    curve = display.curve
+    if method == "binned":
+        sizes = display.density_.get_sizes()
+        assert sizes.argmax() == curve.support.argmax()
+        assert np.corrcoef(sizes, curve.support)[0, 1] > 0.95
+    else:
+        widths = np.asarray(display.density_.get_linewidths())
+        assert len(widths) == len(display.density_.get_paths())
+        assert widths.max() <= 14.0
+        if method == "smooth":
+            middle = 0.5 * (curve.support[1:] + curve.support[:-1])
+            slope = np.polyfit(middle / curve.support.max(), widths, 1)
+            np.testing.assert_allclose(slope, [14.0 - 0.8, 0.8], atol=1e-9)
+    assert ax.get_ylim()[0] > -0.1
+
+
+def test_area_of_width_and_gap_is_near_smooth_ece(forecast):
+    """What the picture of the authors is for: gap times width, integrated, is the error."""
+    display = ReliabilityDisplay.from_predictions(*forecast, density="width", bandwidth="smooth_ece")
+    curve = display.curve
+    shown = np.isfinite(curve.observed)
+    gap = np.where(shown, np.abs(curve.observed - curve.predicted), 0.0)
+    values = gap * curve.support
+    area = float((0.5 * (values[1:] + values[:-1]) * np.diff(curve.predicted)).sum())
+    assert abs(area - curve.error) <= 0.8 * curve.bandwidth + 0.01
+
+
+def test_events_and_others_have_histograms_of_their_own(forecast, ax):
+    y, p = forecast
+    display = ReliabilityDisplay.from_predictions(y, p, density="classes", ax=ax)
+    data = display.curve.distribution
+    np.testing.assert_allclose(data.events / 50, np.histogram(p[y == 1], data.edges)[0] / 500, atol=1e-12)
+    heights = display.density_.get_paths()[0].vertices[:, 1]
+    assert (heights.min(), heights.max()) == (0.5, 1.0)
+    assert {"events (up)", "others (down)"} <= set(texts(ax))
+
+
+def test_rug_has_a_tick_for_each_place(forecast, ax):
+    y, p = forecast
+    display = ReliabilityDisplay.from_predictions(y, p, density="rug", ax=ax)
+    segments = np.array(display.density_.get_segments())
+    up = segments[segments[:, 1, 1] == 1.0]
+    down = segments[segments[:, 1, 1] == 0.0]
+    for part, outcome in ((up, 1), (down, 0)):
+        places = np.unique(np.minimum((p[y == outcome] * 1000).astype(int), 999))
+        found = np.unique(np.minimum((part[:, 0, 0] * 1000 + 1e-9).astype(int), 999))
+        np.testing.assert_array_equal(found, places)
