@@ -166,7 +166,7 @@ def draw_departures(ax: "Axes", band: ReliabilityBand, color: Any) -> "Collectio
     label = "perfect: outside the band"
     # a straight line on a logit axis too
     lines = [np.repeat(np.linspace(part.start, part.stop, 3)[:, np.newaxis], 2, axis=1) for part in parts]
-    marks = LineCollection(lines, colors=[color], linewidths=6.0, alpha=0.45, capstyle="round", zorder=0.9)
+    marks = LineCollection(lines, colors=[color], linewidths=6.0, alpha=0.55, capstyle="round", zorder=1.75)
     marks.set_label(label if _is_new(ax, label) else "_" + label)
     ax.add_collection(marks, autolim=False)
     return marks
