@@ -35,6 +35,8 @@ _DIGITS = 8
 # penalty per unit of weight is the following number, divided by the total weight.
 _DECADES = 5
 _LEAST = 500.0
+# The best of them is compared with its multiples by this factor and its inverse.
+_HALF_STEP = 10.0**0.5
 # A greater penalty is preferred if its mean loss exceeds the least by no more than so many standard errors of
 # the difference; the path is left where the excess is more than the second number of them.
 _AS_GOOD = 0.5
@@ -152,21 +154,28 @@ class AffineCalibrator(BaseCalibrator):
             parts.append((fit, self._features(logits[out], beta, fit.total), codes[out]))
             counts.append((weight * share)[out])
         count = np.concatenate(counts)
-        found: list[Array] = []
-        best = np.full(count.shape[0], np.inf)
-        for penalty in path:
+
+        def left_out(penalty: float) -> Array:
             for fit, _, _ in parts:
                 fit.solve(penalty, rough=True)
-            losses = np.concatenate(
+            return np.concatenate(
                 [log_losses(affine_scores(fit.theta, features), labels) for fit, features, labels in parts]
             )
-            found.append(losses)
-            if float(losses @ count) < float(best @ count):
-                best = losses
-            elif not _is_as_good(losses, best, count, _GIVE_UP):
+
+        found: dict[float, Array] = {}
+        best, least = path[0], float("inf")
+        for penalty in path:
+            found[penalty] = left_out(penalty)
+            loss = float(found[penalty] @ count)
+            if loss < least:
+                best, least = penalty, loss
+            elif not _is_as_good(found[penalty], found[best], count, _GIVE_UP):
                 break
-        good = (_is_as_good(losses, best, count, _AS_GOOD) for losses in found)
-        return path[list(good).index(True)]
+        for penalty in (best / _HALF_STEP, best * _HALF_STEP):
+            if path[-1] < penalty < path[0]:
+                found[penalty] = left_out(penalty)
+        lowest = min(found.values(), key=lambda losses: float(losses @ count))
+        return max(penalty for penalty in found if _is_as_good(found[penalty], lowest, count, _AS_GOOD))
 
 
 class _Fit:

@@ -78,7 +78,8 @@ class MatrixScalingCalibrator(AffineCalibrator):
 
     *Choice of the penalty.* With n the total weight, "cv" walks :math:`500/n` times 1e5, 1e4, ..., 1, each
     solution the start of the next, in 3 folds that share the temperature of all rows, and ends the walk two
-    standard errors above the least loss so far. Of the penalties whose log loss of rows left out exceeds the
+    standard errors above the least loss so far; the square root of ten times more and less than the best are
+    tried last. Of the penalties whose log loss of rows left out exceeds the
     least by no more than half a standard error of the differences, row by row, it takes the greatest. So few
     rows leave about temperature scaling, though several times as many parameters as rows are fitted. Rows
     that are equal up to the names of the classes, of weight 3 or more in all, are divided among the folds, so
