@@ -28,6 +28,7 @@ __all__ = [
     "draw_legend",
     "draw_width",
     "finish",
+    "full_names",
     "set_scale",
 ]
 
@@ -35,6 +36,7 @@ Array = NDArray[np.float64]
 
 CURVE = "sklearn_calib.reliability"
 _DIAGONAL = "sklearn_calib.diagonal"
+_VALUES = "sklearn_calib.values"
 _STRIP = "sklearn_calib.density"
 _OTHERS = "sklearn_calib.density.others"
 # Lanes for the distributions of the predictions lie below the diagram, which makes room for them, that of the
@@ -44,6 +46,8 @@ _LANE, _LANES, _GAP = 0.115, 0.072, 0.018
 # The line of a curve whose width shows the density, in points.
 _THICKEST, _THINNEST = 14.0, 0.8
 _MARGIN = 0.02
+# So many values of discrete predictions have bars of their own.
+_MOST_VALUES = 50
 _TICKS = (0.5, 0.1, 0.01, 0.001, 0.9, 0.99, 0.999, 1e-4, 1 - 1e-4, 1e-5, 1 - 1e-5, 1e-6, 1 - 1e-6)
 _FINER = (0.05, 0.2, 0.02, 0.005, 0.002, 0.8, 0.95, 0.98, 0.3, 0.7, 0.03, 0.003, 0.015, 0.07)
 # A legend takes no more than these parts of the diagram, nor of both together, unless its letters would be
@@ -62,6 +66,14 @@ def check_scale(ax: "Axes", scale: str) -> None:
         shown = "logit" if ax.get_xscale() == "logit" else "probability"
         if shown != scale:
             raise ValueError(f"ax holds a diagram with scale={shown!r}. Use the same scale, or other axes.")
+
+
+def full_names(line_params: dict[str, Any]) -> dict[str, Any]:
+    """Return properties of a line under their full names, "linewidth" for "lw"."""
+    from matplotlib.cbook import normalize_kwargs
+    from matplotlib.lines import Line2D
+
+    return dict(normalize_kwargs(line_params, Line2D))
 
 
 def set_scale(ax: "Axes", curve: ReliabilityCurve) -> None:
@@ -148,6 +160,26 @@ def draw_band(ax: "Axes", band: ReliabilityBand, color: Any) -> "Collection":
     surface = ax.fill_between(
         x, low, high, where=~(low > high), color=color, alpha=alpha, linewidth=0, zorder=1.7, **named
     )
+    if band.crosses and band.kind == "simultaneous":
+        ax.fill_between(
+            x,
+            high,
+            low,
+            where=low > high,
+            facecolor="none",
+            edgecolor=color,
+            hatch="///",
+            linewidth=0,
+            alpha=0.5,
+        )
+    # a value that many rows share has limits of its own, narrower than those between values
+    shared = np.unique(x[2:][x[2:] == x[:-2]])
+    if 0 < shared.shape[0] <= _MOST_VALUES:
+        low_there, high_there = ReliabilityBand(band.kind, band.confidence, x, low, high).at(shared)
+        some = low_there <= high_there
+        ax.vlines(
+            shared[some], low_there[some], high_there[some], color=color, linewidth=1.6, gid=_VALUES, zorder=3
+        )
     if band.kind in ("consistency", "simultaneous"):
         # the edge tells them from a band about a curve
         style = (0, (2, 2)) if band.kind == "consistency" else "-"

@@ -4,7 +4,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from sklearn_calib._validation import check_option
-from sklearn_calib.plot._draw import CURVE, draw_legend
+from sklearn_calib.plot._draw import CURVE, draw_legend, full_names
 from sklearn_calib.plot._matplotlib import new_axes, new_grid, next_style, plain
 from sklearn_calib.plot._reliability import ReliabilityDisplay
 
@@ -186,6 +186,7 @@ class ReliabilityPanel(ReliabilityDisplay):
                 display.plot(ax, show_legend=False, **params | line_params)
         else:
             # all folds look alike
+            line_params = full_names(line_params)
             color = line_params.get("color", next_style(ax, CURVE)[0])
             for index, display in enumerate(self.displays):
                 named = {"label": "_fold" if index else "single folds", "color": color}

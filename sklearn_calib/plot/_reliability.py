@@ -21,6 +21,7 @@ from sklearn_calib.plot._draw import (
     draw_legend,
     draw_width,
     finish,
+    full_names,
     set_scale,
 )
 from sklearn_calib.plot._estimator import positive_column, predicted_probabilities
@@ -132,9 +133,10 @@ class ReliabilityDisplay:
     1 - ``confidence``, bound the curve to their left from above and to their right from below. It is valid
     for samples of any size and for predictions of any law. Predictions are first cut, without a look at the
     outcomes, into at most some 4.5 n^(1/3) cells of equal mass (500 at most), and runs have lengths in
-    geometric progression: about a tenth narrower than all runs of all predictions, and fast. Where the
-    diagonal leaves the band, it is marked: perfect calibration is rejected. Where the limits cross, the event
-    probabilities do decrease somewhere, and the legend says so.
+    geometric progression, which is fast, and for a thousand rows about a tenth narrower than all runs of
+    all predictions. Where the diagonal leaves the band, it is marked: perfect calibration is rejected. Where
+    the limits cross, the event probabilities do decrease somewhere, and the legend says so. Predictions of
+    few values have bars at each value, where the limits are narrower than between the values.
 
     Whole numbers as weights are repetitions; other weights are taken as sampling weights (Kish's effective
     size), which exact bands for "corp", "simultaneous" and belts refuse.
@@ -522,6 +524,7 @@ class ReliabilityDisplay:
         """
         check_option(density, "density", _DENSITIES)
         ax = new_axes() if ax is None else ax
+        line_params = full_names(line_params)
         curve = self.curve
         check_scale(ax, curve.scale)
         color, dashes = next_style(ax, CURVE)

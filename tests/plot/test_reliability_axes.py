@@ -111,6 +111,28 @@ def test_the_legend_says_that_limits_cross(ax):
     p = rng.random(2000)
     display = ReliabilityDisplay.from_predictions(rng.random(2000) > p, p, band="simultaneous", ax=ax)
     assert display.band_.get_label() == "95 % confidence, simultaneous: limits cross"
+    assert any(artist.get_hatch() for artist in ax.collections)
+
+
+def test_values_that_many_rows_share_have_bars(ax):
+    rng = np.random.default_rng(0)
+    p = rng.choice([0.1, 0.4, 0.8], 300)
+    display = ReliabilityDisplay.from_predictions(rng.random(300) < p, p, band="simultaneous", ax=ax)
+    (bars,) = [artist for artist in ax.collections if artist.get_gid() == "sklearn_calib.values"]
+    lower, upper = display.curve.bands[0].at([0.1, 0.4, 0.8])
+    segments = np.array(bars.get_segments())
+    np.testing.assert_array_equal(segments[:, :, 0], [[0.1] * 2, [0.4] * 2, [0.8] * 2])
+    np.testing.assert_allclose(segments[:, 0, 1], lower)
+    np.testing.assert_allclose(segments[:, 1, 1], upper)
+    # narrower than between the values
+    between = display.curve.bands[0].at([0.2, 0.6])
+    assert (upper - lower)[1] < (between[1] - between[0]).min()
+
+
+def test_short_names_of_properties(forecast, ax):
+    display = ReliabilityDisplay.from_predictions(*forecast, lw=0.3, c="k", ls=":", ax=ax)
+    assert display.line_.get_linewidth() == 0.3
+    assert display.line_.get_color() == "k"
 
 
 def test_corp_shows_the_parts_of_the_score(forecast, ax):
