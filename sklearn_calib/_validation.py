@@ -114,7 +114,8 @@ def check_class_sample(
     y = column_or_1d(y_true)
     _check_length("y_true", y.shape[0], "y_proba", p.shape[0])
     if labels is not None:
-        known, _ = check_classes(labels, "labels")
+        # twice, as labels that are all different look like the targets of a regression
+        known, _ = check_classes(np.tile(column_or_1d(labels), 2), "labels")
         if known.shape[0] != n_classes:
             raise ValueError(
                 f"labels has {known.shape[0]} distinct values but y_proba has {n_classes} columns. "

@@ -4,7 +4,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sklearn_calib.report._words import capital, is_bent, is_shifted, rows_words, slope_kind, verdict
+from sklearn_calib.report._words import (
+    capital,
+    is_bent,
+    is_shifted,
+    one_line,
+    rows_words,
+    slope_kind,
+    verdict,
+)
 
 if TYPE_CHECKING:
     from sklearn_calib.report._result import CalibrationReport
@@ -99,7 +107,7 @@ def advice(report: "CalibrationReport") -> tuple[str, ...]:
         ]
     else:
         lines = [f"Recalibrate. {capital(_calibrator(report))}", _which_rows(report)]
-    off = [part.name for part in report.groups if part.adjusted <= 1.0 - report.confidence]
+    off = [one_line(part.name, 40) for part in report.groups if part.adjusted <= 1.0 - report.confidence]
     if off and len(report.groups) > 1:
         lines.append(
             f"Groups differ: {_listed(off)} {'is' if len(off) == 1 else 'are'} off by itself (Holm). "

@@ -16,7 +16,6 @@ from sklearn_calib.report._text import (
     chance_range,
     heading,
     interval_text,
-    one_line,
     pvalue_text,
     reported_parts,
 )
@@ -25,6 +24,7 @@ from sklearn_calib.report._words import (
     floor_words,
     multiple_testing,
     number,
+    one_line,
     part_words,
     probability,
     rows_words,

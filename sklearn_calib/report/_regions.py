@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._null import draw_positives
-from sklearn_calib._core._walk import residual_walk, walk_extremes
 from sklearn_calib.report._lines import ReportRegion
 from sklearn_calib.report._sample import MOST_DISTINCT, cells_of, pooled, variance_of
 
@@ -18,6 +17,8 @@ Array = NDArray[np.float64]
 # A stretch consists of whole cells of neighbouring predictions.
 _CELLS, _FINER = 64, 32
 _MOST_REGIONS = 6
+# Neighbours of one sign are one stretch if what parts them is at most this part of it.
+_BRIDGE = 0.1
 # A stretch counts from this variance on: below it a single unexpected event would decide.
 _LEAST_VARIANCE = 3.0
 
@@ -33,9 +34,9 @@ def find_regions(
     Candidates are all runs of up to 64 cells of neighbouring predictions. With residual sum S and variance V
     of a run, and V_0 of all, the statistic is :math:`|S|/\sqrt V - \sqrt{2 \log(e V_0/V)}`, which lets short
     and long runs compete on equal terms [1]_. Those count that pass the quantile of its maximum over all runs
-    in redrawn outcomes. Of these the one with the largest :math:`|S|` is taken, then the largest that does
-    not overlap, and so on. Within each, the run that counts and is farthest off for each row is named too.
-    The ends of a stretch are those predictions within the run between which the residual sum is largest.
+    in redrawn outcomes. Of these the one with the largest statistic is taken, then the largest that does not
+    overlap, and so on; those of one sign that nearly touch are made one. In each, the run that counts and is
+    farthest off for each row is named too.
 
     References
     ----------
@@ -67,20 +68,42 @@ def find_regions(
     limit = float(np.quantile(np.concatenate(highest), confidence, method="weibull"))
     residual = np.bincount(cell, weights=grouped.residual)[:, np.newaxis]
     signed = _over_runs(residual, first, last)[:, 0]
-    off = np.abs(signed) / scale - penalty > limit
-    first, last, signed = first[off], last[off], signed[off]
+    statistic = np.abs(signed) / scale - penalty
+    off = statistic > limit
+    first, last, signed, statistic = first[off], last[off], signed[off], statistic[off]
     rows = _over_runs(np.bincount(cell, weights=grouped.weight)[:, np.newaxis], first, last)[:, 0]
-    free = np.ones(n_cells, dtype=bool)
-    found: list[ReportRegion] = []
-    for run in np.argsort(-np.abs(signed), kind="stable").tolist():
-        part = slice(int(first[run]), int(last[run]) + 1)
-        if len(found) < _MOST_REGIONS and free[part].all():
-            free[part] = False
-            inside = np.flatnonzero((first >= first[run]) & (last <= last[run]) & (signed * signed[run] > 0))
-            worst = inside[np.argmax(np.abs(signed[inside]) / rows[inside])]
-            rows_in = [(cell >= first[i]) & (cell <= last[i]) for i in (run, worst)]
-            found.append(_region(grouped, *rows_in))
-    return tuple(sorted(found, key=lambda region: region.lower))
+    regions = []
+    for low, high, sign in _disjoint(first, last, signed, statistic)[:_MOST_REGIONS]:
+        inside = np.flatnonzero((first >= low) & (last <= high) & (signed * sign > 0))
+        worst = inside[np.argmax(np.abs(signed[inside]) / rows[inside])]
+        chosen = [(cell >= a) & (cell <= b) for a, b in ((low, high), (first[worst], last[worst]))]
+        regions.append(_region(grouped, *chosen))
+    return tuple(sorted(regions, key=lambda region: region.lower))
+
+
+def _disjoint(
+    first: NDArray[np.intp], last: NDArray[np.intp], signed: Array, statistic: Array
+) -> list[tuple[int, int, float]]:
+    """Return disjoint runs (first, last, residual sum), the largest sums first.
+
+    They are taken by their statistics. Then neighbours of one sign that (nearly) touch are made one, if that
+    run counts too.
+    """
+    taken: list[tuple[int, int, float]] = []
+    for run in np.argsort(-statistic, kind="stable").tolist():
+        low, high = int(first[run]), int(last[run])
+        if all(high < other_low or low > other_high for other_low, other_high, _ in taken):
+            taken.append((low, high, float(signed[run])))
+    runs = set(zip(first.tolist(), last.tolist(), strict=True))
+    merged: list[tuple[int, int, float]] = []
+    for low, high, total in sorted(taken):
+        if merged and merged[-1][2] * total > 0 and (merged[-1][0], high) in runs:
+            start, end, before = merged[-1]
+            if low - end - 1 <= _BRIDGE * (high - start + 1):
+                merged.pop()
+                low, total = start, before + total
+        merged.append((low, high, total))
+    return sorted(merged, key=lambda run: -abs(run[2]))
 
 
 def _over_runs(values: NDArray[Any], first: NDArray[np.intp], last: NDArray[np.intp]) -> Array:
@@ -91,19 +114,12 @@ def _over_runs(values: NDArray[Any], first: NDArray[np.intp], last: NDArray[np.i
 
 
 def _region(grouped: GroupedOutcomes, rows: NDArray[np.bool_], worst: NDArray[np.bool_]) -> ReportRegion:
-    """Return a run as a stretch, cut to those of its predictions that give the largest residual sum."""
-    part = _only(grouped, rows)
-    extremes = walk_extremes(residual_walk(part))
-    part = _only(part, slice(extremes.first, extremes.last + 1))
-    low, high = float(part.prob[0]), float(part.prob[-1])
-    # the cut may have gone through the cells that are farthest off
-    spot = _only(grouped, worst & (grouped.prob >= low) & (grouped.prob <= high))
-    spot = spot if spot.prob.shape[0] else part
-    ends = float(spot.prob[0]), float(spot.prob[-1])
-    return ReportRegion(low, high, *_frequencies(part), part.total, *ends, *_frequencies(spot))
+    part, spot = (_only(grouped, chosen) for chosen in (rows, worst))
+    ends = [float(end) for each in (part, spot) for end in (each.prob[0], each.prob[-1])]
+    return ReportRegion(ends[0], ends[1], *_frequencies(part), part.total, *ends[2:], *_frequencies(spot))
 
 
-def _only(grouped: GroupedOutcomes, rows: NDArray[np.bool_] | slice) -> GroupedOutcomes:
+def _only(grouped: GroupedOutcomes, rows: NDArray[np.bool_]) -> GroupedOutcomes:
     return GroupedOutcomes(grouped.prob[rows], grouped.weight[rows], grouped.positives[rows])
 
 

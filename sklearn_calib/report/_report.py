@@ -12,7 +12,6 @@ from sklearn_calib._validation import (
     ClassSample,
     check_binary,
     check_class_sample,
-    check_classes,
     check_fraction,
     check_frequency_weights,
     check_generator,
@@ -236,7 +235,7 @@ def _rows(sample: BinarySample, chosen: NDArray[np.bool_]) -> BinarySample:
 
 def _class_names(y_true: ArrayLike, labels: ArrayLike | None, n_classes: int) -> list[str]:
     """Return the labels of the columns, found as the checks of class probabilities find them."""
-    known = check_classes(y_true if labels is None else labels)[0]
+    known = np.unique(np.asarray(y_true if labels is None else labels))
     if known.shape[0] != n_classes:
         known = np.arange(n_classes)
     return [str(label) for label in known.tolist()]

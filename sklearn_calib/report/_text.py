@@ -13,6 +13,7 @@ from sklearn_calib.report._words import (
     floor_words,
     multiple_testing,
     number,
+    one_line,
     part_words,
     probability,
     rows_words,
@@ -27,7 +28,6 @@ __all__ = [
     "chance_range",
     "heading",
     "interval_text",
-    "one_line",
     "pvalue_text",
     "report_dict",
     "report_text",
@@ -37,12 +37,6 @@ __all__ = [
 WIDTH = 100
 #: The text lists at most so many classes or groups: those with the smallest p-values.
 MOST_PARTS = 20
-
-
-def one_line(text: str, most: int = 0) -> str:
-    """Return a text of the user on one line, without control characters, cut to ``most`` characters."""
-    shown = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return shown if not most or len(shown) <= most else shown[: most - 3] + "..."
 
 
 def heading(report: "CalibrationReport") -> str:

@@ -18,6 +18,7 @@ __all__ = [
     "is_shifted",
     "multiple_testing",
     "number",
+    "one_line",
     "part_words",
     "probability",
     "pvalue_words",
@@ -66,6 +67,12 @@ def number(value: float) -> str:
     if 1e-9 < abs(value) < 9.5e-4:
         return f"{value:.2g}"
     return f"{value:.4f}" if abs(value) < 100 else f"{value:.4g}"
+
+
+def one_line(text: str, most: int = 0) -> str:
+    """Return a text of the user on one line, without control characters, cut to ``most`` characters."""
+    shown = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return shown if not most or len(shown) <= most else shown[: most - 3] + "..."
 
 
 def rows_words(value: float, what: str = "row") -> str:

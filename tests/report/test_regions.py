@@ -1,0 +1,109 @@
+"""Stretches of predictions: those that are there are found, others are named no more often than stated."""
+
+import numpy as np
+import pytest
+
+from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
+from sklearn_calib.report._regions import find_regions
+from sklearn_calib.report._sample import cells_of, condensed, pooled, rows_of
+
+
+def regions_of(y, p, w=None, seed=0, confidence=0.95):
+    grouped = group_outcomes(np.asarray(y, dtype=np.int64), np.asarray(p, dtype=float), w)
+    return find_regions(grouped, confidence, 199, np.random.default_rng(seed))
+
+
+def test_a_stretch_that_promises_too_much_is_found():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=8000)
+    truth = np.where((p > 0.6) & (p < 0.8), p - 0.12, p)
+    y = rng.random(8000) < truth
+    (region,) = regions_of(y, p)
+    assert region.lower == pytest.approx(0.6, abs=0.04)
+    assert region.upper == pytest.approx(0.8, abs=0.04)
+    rows = (p >= region.lower) & (p <= region.upper)
+    assert region.n_samples == rows.sum()
+    assert region.predicted == pytest.approx(p[rows].mean())
+    assert region.observed == pytest.approx(y[rows].mean())
+    assert region.gap == pytest.approx(-0.12, abs=0.03)
+    assert region.lower <= region.worst_lower <= region.worst_upper <= region.upper
+    assert region.worst_observed - region.worst_predicted <= region.gap
+
+
+def test_both_directions_are_found_in_order():
+    rng = np.random.default_rng(1)
+    truth = rng.beta(0.8, 0.8, 5000)
+    p = truth**3 / (truth**3 + (1 - truth) ** 3)
+    y = rng.random(5000) < truth
+    low, high = regions_of(y, p)
+    assert low.gap > 0 > high.gap
+    assert low.upper < high.lower
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.02])
+def test_calibrated_predictions_have_none_but_for_the_level(scale):
+    rng = np.random.default_rng(2)
+    p = scale * rng.uniform(size=400 if scale == 1 else 2000)
+    found = sum(bool(regions_of(rng.random(p.shape[0]) < p, p, seed=k, confidence=0.9)) for k in range(40))
+    # 40 samples at level 0.1: mean 4, standard deviation 1.9
+    assert found <= 10
+
+
+def test_calibrated_stretches_are_left_alone():
+    rng = np.random.default_rng(3)
+    wrong = 0
+    for k in range(25):
+        p = rng.uniform(size=2000)
+        y = rng.random(2000) < np.where(p < 0.5, p + 0.2, p)
+        wrong += any(region.lower > 0.55 for region in regions_of(y, p, seed=k))
+    # 25 samples at level 0.05, which the other half of the predictions makes smaller
+    assert wrong <= 4
+
+
+def test_without_variance_there_is_nothing():
+    assert regions_of([0, 1, 1], [0.0, 1.0, 1.0]) == ()
+    assert regions_of([1, 0], [0.0, 1.0]) == ()
+
+
+def test_ties_and_weights():
+    p = np.repeat([0.2, 0.5, 0.8], 200)
+    y = np.tile(np.arange(200) < 100, 3).astype(int)
+    low, high = regions_of(y, p)
+    assert (low.lower, low.upper, low.predicted, low.observed) == (0.2, 0.2, pytest.approx(0.2), 0.5)
+    assert (high.lower, high.upper, high.n_samples) == (0.8, 0.8, 200.0)
+    tied = regions_of([1, 0] * 3, [0.2, 0.2, 0.5, 0.5, 0.8, 0.8], np.full(6, 100.0))
+    assert tied == (low, high)
+
+
+def test_many_predictions_are_averaged_for_the_draws_alone():
+    rng = np.random.default_rng(4)
+    p = rng.uniform(size=9000)
+    y = rng.random(9000) < np.where(p < 0.3, p + 0.1, p)
+    (region,) = regions_of(y, p)
+    assert region.lower in p
+    assert region.upper in p
+    assert region.upper == pytest.approx(0.3, abs=0.05)
+
+
+def test_cells_nest_and_hold_rows_and_variance():
+    rng = np.random.default_rng(5)
+    grouped = group_outcomes((rng.random(3000) < 0.01).astype(np.int64), rng.beta(0.3, 30, 3000), None)
+    fine, coarse = cells_of(grouped, 256), cells_of(grouped, 8)
+    np.testing.assert_array_equal(fine // 32, coarse)
+    assert (np.diff(fine) >= 0).all()
+    rows = np.bincount(coarse, weights=grouped.weight) / 3000
+    variance = np.bincount(coarse, weights=grouped.prob * (1 - grouped.prob))
+    np.testing.assert_allclose(0.5 * (rows + variance / variance.sum()), 1 / 8, atol=0.01)
+
+
+def test_pooling_keeps_sums():
+    grouped = GroupedOutcomes(np.array([0.1, 0.2, 0.6]), np.array([1.0, 3.0, 2.0]), np.array([0.0, 2.0, 1.0]))
+    small = pooled(grouped, np.array([0, 0, 5]))
+    np.testing.assert_allclose(small.prob, [0.175, 0.6])
+    np.testing.assert_array_equal(small.weight, [4.0, 2.0])
+    np.testing.assert_array_equal(small.positives, [2.0, 1.0])
+    assert condensed(grouped) is grouped
+    assert condensed(grouped, 2, 1).prob.shape == (1,)
+    rows = rows_of(grouped)
+    assert rows.total == 6.0
+    assert rows.w @ rows.y == 3.0
