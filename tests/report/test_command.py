@@ -1,0 +1,278 @@
+"""The command line: files are read, and bad ones are refused with one line that says where."""
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sklearn_calib.report import calibration_report
+from sklearn_calib.report._command import main
+from sklearn_calib.report._read import read_columns
+
+ROOT = Path(__file__).resolve().parents[2]
+FAST = ["--n-resamples", "20"]
+
+
+@pytest.fixture(scope="module")
+def forecast():
+    rng = np.random.default_rng(0)
+    p = np.round(rng.beta(2, 3, 120), 4)
+    return (rng.random(120) < p).astype(int), p
+
+
+def write(path, rows, header="y,p"):
+    path.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def table(tmp_path, forecast):
+    return write(tmp_path / "predictions.csv", [f"{y},{p}" for y, p in zip(*forecast, strict=True)])
+
+
+def refused(arguments, capsys):
+    assert main(["report", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("sklearn_calib: error: ")
+    assert err.count("\n") == 1
+    return err
+
+
+def test_default_prints_the_report(table, forecast, capsys):
+    assert main(["report", table, "--y", "y", "--p", "p", *FAST]) == 0
+    out, err = capsys.readouterr()
+    assert out.strip() == str(calibration_report(*forecast, name="predictions.csv", n_resamples=20))
+    assert err == ""
+
+
+def test_options_reach_the_report(tmp_path, forecast, capsys):
+    y, p = forecast
+    rows = [f'{a},{b},{k % 3},"g, {k % 2}"' for k, (a, b) in enumerate(zip(y, p, strict=True))]
+    path = write(tmp_path / "a.csv", rows, "y,p,w,g")
+    page, numbers = tmp_path / "out.html", tmp_path / "out.json"
+    options = ["--weight", "w", "--group", "g", "--seed", "5", "--confidence", "0.9", "--title", "T <b>"]
+    files = ["--out", str(page), "--json", str(numbers), "--text"]
+    assert main(["report", path, "--y", "y", "--p", "p", "--pos-label", "0", *options, *files, *FAST]) == 0
+    k = np.arange(120)
+    expected = calibration_report(
+        y,
+        p,
+        pos_label=0,
+        sample_weight=k % 3,
+        groups=np.where(k % 2, "g, 1", "g, 0"),
+        name="T <b>",
+        confidence=0.9,
+        n_resamples=20,
+        random_state=5,
+    )
+    assert capsys.readouterr().out.strip() == str(expected)
+    assert page.read_text(encoding="utf-8") == expected.to_html()
+    assert json.loads(numbers.read_text(encoding="utf-8")) == json.loads(json.dumps(expected.to_dict()))
+
+
+def test_with_a_file_the_verdict_alone_is_printed(table, tmp_path, capsys):
+    assert main(["report", table, "--y", "y", "--p", "p", "--out", str(tmp_path / "r.html"), *FAST]) == 0
+    out = capsys.readouterr().out
+    assert out.count("\n") == 1
+    assert "Smooth ECE" in out
+
+
+def test_it_runs_as_a_program(table, tmp_path):
+    page = tmp_path / "r.html"
+    command = [sys.executable, "-m", "sklearn_calib", "report"]
+    done = subprocess.run(
+        [*command, table, "--y", "y", "--p", "p", "--out", str(page), *FAST],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    failed = subprocess.run(
+        [*command, table, "--y", "y", "--p", "q"], capture_output=True, text=True, cwd=ROOT
+    )
+    assert failed.returncode == 2
+    assert failed.stdout == ""
+    assert "Traceback" not in failed.stderr
+    assert "has no column 'q'. Its columns are 'y', 'p'." in failed.stderr
+    usage = subprocess.run([*command, "--help"], capture_output=True, text=True, cwd=ROOT)
+    assert usage.returncode == 0
+    assert "--n-resamples" in usage.stdout
+    assert "examples:" in usage.stdout
+
+
+def test_the_package_does_not_load_the_report():
+    code = (
+        "import sys, sklearn_calib; print([m for m in sys.modules if m.startswith('sklearn_calib.report')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("names", ["p_a p_b p_c", "p_c p_a p_b"])
+def test_columns_find_their_classes(names, tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet([1, 1, 1], 90).round(5)
+    p[:, 2] = 1 - p[:, 0] - p[:, 1]
+    y = np.array(list("abc"))[np.arange(90) % 3]
+    rows = [f"{label}," + ",".join(f"{v:.5f}" for v in row) for label, row in zip(y, p, strict=True)]
+    path = write(tmp_path / "m.csv", rows, "y,p_a,p_b,p_c")
+    expected = str(calibration_report(y, p.round(5), name="m.csv", n_resamples=20))
+    assert main(["report", path, "--y", "y", "--p", *names.split(), *FAST]) == 0
+    assert capsys.readouterr().out.strip() == expected
+    order = [name[-1] for name in names.split()]
+    assert main(["report", path, "--y", "y", "--p", *names.split(), "--labels", *order, *FAST]) == 0
+    assert capsys.readouterr().out.strip() == expected
+    message = refused([path, "--y", "y", "--p", *names.split(), "--labels", "a", "b", "d"], capsys)
+    assert "the outcome c in column 'y' has no column of --p" in message
+    assert "2 labels for 3 columns" in refused(
+        [path, "--y", "y", "--p", *names.split(), "--labels", "a", "b"], capsys
+    )
+    assert "--pos-label belongs to two classes" in refused(
+        [path, "--y", "y", "--p", *names.split(), "--pos-label", "a"], capsys
+    )
+    assert "3 distinct outcomes (a, b, c" in refused([path, "--y", "y", "--p", "p_a"], capsys)
+
+
+def test_two_columns_and_text_labels(tmp_path, forecast, capsys):
+    y, p = forecast
+    rows = [f"{'yes' if a else 'no'},{b},{1 - b:.4f}" for a, b in zip(y, p, strict=True)]
+    path = write(tmp_path / "b.csv", rows, "y,yes,no")
+    assert main(["report", path, "--y", "y", "--p", "yes", "no", *FAST]) == 0
+    both = capsys.readouterr().out
+    assert main(["report", path, "--y", "y", "--p", "yes", *FAST]) == 0
+    assert capsys.readouterr().out == both
+    assert 'an event is "yes"' in both
+    assert main(["report", path, "--y", "y", "--p", "no", "--pos-label", "no", *FAST]) == 0
+    assert 'an event is "no"' in capsys.readouterr().out
+
+
+def test_integer_classes_without_names(tmp_path, capsys):
+    rng = np.random.default_rng(1)
+    p = rng.dirichlet([1, 1, 1], 60)
+    rows = [f"{k % 3},{row[0]!r},{row[1]!r},{row[2]!r}" for k, row in enumerate(p.tolist())]
+    path = write(tmp_path / "i.csv", rows, "y,first,second,third")
+    assert main(["report", path, "--y", "y", "--p", "first", "second", "third", *FAST]) == 0
+    expected = calibration_report(np.arange(60) % 3, p, name="i.csv", n_resamples=20)
+    assert capsys.readouterr().out.strip() == str(expected)
+
+
+def test_gzip_bom_quotes_semicolons_and_encodings(tmp_path):
+    text = '\ufeff"y";"p ";name\r\n1;0.25;"a;b"\r\n\r\n0;"0.5";"two\r\nlines"\r\n'
+    plain, packed, latin = tmp_path / "a.csv", tmp_path / "a.csv.gz", tmp_path / "l.csv"
+    plain.write_bytes(text.encode("utf-8"))
+    packed.write_bytes(gzip.compress(text.encode("utf-8")))
+    for path in (plain, packed):
+        columns = read_columns(path, ["p", "y", "name"], delimiter=";")
+        assert columns["p"].probabilities().tolist() == [0.25, 0.5]
+        assert columns["y"].labels().tolist() == [1, 0]
+        assert columns["name"].labels().tolist() == ["a;b", "two\r\nlines"]
+    latin.write_bytes("y,p\nä,0.5\nö,0.25\n".encode("latin-1"))
+    assert read_columns(latin, ["y"], encoding="latin-1")["y"].labels().tolist() == ["ä", "ö"]
+
+
+def test_labels_keep_their_kind(tmp_path):
+    path = write(tmp_path / "a.csv", ["1.0,0.5,01x", "0.0,1.5,2"], "a,b,c")
+    columns = read_columns(path, ["a", "b", "c"])
+    assert columns["a"].labels().tolist() == [1, 0]
+    assert columns["b"].labels().tolist() == ["0.5", "1.5"]
+    assert columns["c"].labels().tolist() == ["01x", "2"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "is empty. It needs a line of column names"),
+        ("  \n", "is empty"),
+        ("y,p\n", "has column names but no rows"),
+        ("y;p\n1;0.5\n", "They seem to be parted by a semicolon: pass --delimiter ';'"),
+        ("y\tp\n1\t0.5\n", "They seem to be parted by a tab"),
+        ("y,q\n1,0.5\n", "has no column 'p'. Its columns are 'y', 'q'."),
+        ("y,p,p\n1,0.5,0.5\n", "has 2 columns named 'p'"),
+        ("y,p\n1,0.5\n0,abc\n", "line 3 of column 'p' is 'abc', not a number."),
+        ("y,p\n1,0.5\n0,80%\n", "line 3 of column 'p' is '80%', not a number. Write it as a fraction: 0.8."),
+        ('y,p\n1,"0,8"\n', "Write decimals with a point: 0.8."),
+        (
+            "y,p\n1,80\n0,20.5\n",
+            "line 2 of column 'p' is 80, not a probability in [0, 1]. These look like perc",
+        ),
+        ("y,p\n1,-3\n0,20.5\n", "Scores first need a calibrator."),
+        ("y,p\n1,inf\n", "line 2 of column 'p' is 'inf'"),
+        ("y,p\n1,0.5\n,0.5\n0,0.1\nNA,0.2\n", "column 'y' has 2 empty or missing cells, the first in line 3"),
+        ("y,p\n1,nan\n", "column 'p' has 1 empty or missing cell, the first in line 2"),
+        ("y,p\n1,0.5\n0\n", "line 3 has 1 cells, but the header has 2"),
+        ('y,p\n1,0.5\n0,"0.5\n', "cannot be read as CSV"),
+        ("y,p\n1,0.5\n1,0.25\n", ""),
+        ("y,p\na,0.5\na,0.25\n", "single label 'a'"),
+    ],
+)
+def test_bad_tables_are_refused(content, message, tmp_path, capsys):
+    path = tmp_path / "bad.csv"
+    path.write_text(content, encoding="utf-8")
+    arguments = [str(path), "--y", "y", "--p", "p", *FAST]
+    if not message:
+        assert main(["report", *arguments]) == 0
+        return
+    error = refused(arguments, capsys)
+    assert message in error
+    if "label 'a'" not in message:
+        assert str(path) in error
+
+
+def test_bad_bytes_and_files_are_refused(tmp_path, table, capsys):
+    path = tmp_path / "bytes.csv"
+    path.write_bytes(b"y,p\n1,0.5\n\xff,0.5\n")
+    assert "line 3 holds bytes that are not utf-8" in refused([str(path), "--y", "y", "--p", "p"], capsys)
+    path.write_bytes(gzip.compress(b"y,p\n1,0.5\n" * 50)[:-12])
+    assert "gzip data are damaged" in refused([str(path), "--y", "y", "--p", "p"], capsys)
+    assert "No such file" in refused([str(tmp_path / "no.csv"), "--y", "y", "--p", "p"], capsys)
+    assert "is a folder" in refused([str(tmp_path), "--y", "y", "--p", "p"], capsys)
+    given = [table, "--y", "y", "--p", "p"]
+    assert "not an encoding" in refused([*given, "--encoding", "no"], capsys)
+    assert "one character" in refused([*given, "--delimiter", "ab"], capsys)
+    assert "its folder does not exist" in refused([*given, "--out", str(tmp_path / "no" / "r.html")], capsys)
+    assert "does not occur among the outcomes: 0, 1" in refused([*given, "--pos-label", "7"], capsys)
+    assert "n_resamples" in refused([*given, "--n-resamples", "3"], capsys)
+    assert "--labels belongs to several columns" in refused([*given, "--labels", "a"], capsys)
+    with pytest.raises(SystemExit) as stopped:
+        main(["report", table, "--y", "y"])
+    assert stopped.value.code == 2
+
+
+def test_parquet(tmp_path, forecast, capsys):
+    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow reads Parquet")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    y, p = forecast
+    path = tmp_path / "predictions.parquet"
+    parquet.write_table(
+        pyarrow.table({"y": y == 1, "p": p, "g": np.where(y, "u", "v"), "hole": [None, *p[1:].tolist()]}),
+        path,
+    )
+    assert main(["report", str(path), "--y", "y", "--p", "p", *FAST]) == 0
+    expected = calibration_report(y == 1, p, name="predictions.parquet", n_resamples=20)
+    assert capsys.readouterr().out.strip() == str(expected)
+    message = refused([str(path), "--y", "y", "--p", "hole"], capsys)
+    assert "column 'hole' has 1 empty or missing cell, the first in row 1" in message
+    assert "has no column 'q'. Its columns are 'y', 'p', 'g', 'hole'." in refused(
+        [str(path), "--y", "y", "--p", "q"], capsys
+    )
+    assert "row 1 of column 'g' is" in refused([str(path), "--y", "y", "--p", "g"], capsys)
+    bad = tmp_path / "bad.parquet"
+    bad.write_text("y,p\n1,0.5\n", encoding="utf-8")
+    assert "cannot be read as Parquet" in refused([str(bad), "--y", "y", "--p", "p"], capsys)
+    assert "No such file" in refused([str(tmp_path / "no.parquet"), "--y", "y", "--p", "p"], capsys)
+    disguised = tmp_path / "really.csv"
+    disguised.write_bytes(path.read_bytes())
+    assert "is a Parquet file by its content" in refused([str(disguised), "--y", "y", "--p", "p"], capsys)
+
+
+def test_without_pyarrow_parquet_is_refused(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    path = tmp_path / "a.parquet"
+    path.write_bytes(b"PAR1")
+    assert 'pip install "sklearn-calib[report]"' in refused([str(path), "--y", "y", "--p", "p"], capsys)
