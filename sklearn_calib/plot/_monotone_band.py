@@ -15,9 +15,8 @@ With M intervals of cells in use, each bound at level alpha / (2 M) makes the ba
 simultaneous at level 1 - alpha in samples of any size (Dimitriadis et al. 2023, who take all intervals of
 all values). In use are all starts and about log(C) lengths in geometric progression, and of the order of
 n^(1/3) cells: fewer intervals have larger levels, and for a thousand rows the band is narrower by about a
-tenth. Pointwise,
-at one x, only intervals that end in the last cell below x are needed, one of each length, and the level of
-each is alpha over twice their number.
+tenth. Pointwise, at one x, only intervals that end in the last cell below x (or begin in the first cell above
+it) are needed, one of each length, and the level of each bound is alpha over twice the number of lengths.
 """
 
 import math
