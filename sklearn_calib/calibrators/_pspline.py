@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._core._links import expit
 
-__all__ = ["PENALTIES", "LogisticSpline", "evaluate", "fit_spline", "mid_quantiles", "place_knots"]
+__all__ = ["PENALTIES", "LogisticSpline", "Ray", "evaluate", "fit_spline", "mid_quantiles", "place_knots"]
 
 Array = NDArray[np.float64]
 
@@ -44,6 +44,19 @@ class LogisticSpline:
     slopes: Array
     penalty: float
     edf: float
+
+
+@dataclass(frozen=True, eq=False)
+class Ray:
+    """A rival of the curve with one parameter: the line that is zero at ``origin``.
+
+    It is fitted to ``target``; ray and curve are then compared on ``observed``, both sums like those of the
+    targets of the curve.
+    """
+
+    origin: float
+    target: Array
+    observed: Array
 
 
 class _Basis:
@@ -180,12 +193,13 @@ def fit_spline(
     line: tuple[float, float],
     penalty: float | None,
     least_slope: float | None,
+    ray: Ray | None,
 ) -> LogisticSpline:
     """Fit the spline at a penalty or, for None, average over :data:`PENALTIES` and infinity.
 
-    In the average a fit has a share in proportion to exp(-AICc / 2). ``line`` is the fit with infinite
-    penalty, by slope and intercept. With a ``least_slope`` the increments of the coefficients are at least
-    those of a line of this slope.
+    In the average a fit has a share in proportion to exp(-AICc / 2), and the average and the ``ray`` have
+    theirs. ``line`` is the fit with infinite penalty, by slope and intercept. With a ``least_slope`` the
+    increments of the coefficients are at least those of a line of this slope.
     """
     basis = _Basis(x, knots)
     floor = None if least_slope is None else least_slope * np.diff(basis.greville)
@@ -200,14 +214,47 @@ def fit_spline(
         for value in PENALTIES:
             theta, edf = problem.solve(value, theta)
             fits.append((value, edf, theta))
-    criteria = np.array([problem.aicc(theta, edf) for _, edf, theta in fits])
-    # with hardly any rows the line is all that can be fitted
-    criteria[0] = min(criteria[0], np.finfo(np.float64).max)
-    share = np.exp(-0.5 * (criteria - criteria.min()))
-    share /= share.sum()
+    share = _akaike_weights([problem.aicc(theta, edf) for _, edf, theta in fits])
+    best = fits[int(share.argmax())][0]
     theta = share @ np.array([theta for _, _, theta in fits])
     edf = float(share @ np.array([edf for _, edf, _ in fits]))
-    return LogisticSpline(knots, *basis.at_knots(theta), fits[int(share.argmax())][0], edf)
+    if penalty is None and ray is not None:
+        straight = _fit_ray(basis, weight, ray, line[0], least_slope or 0.0)
+        problem.target = ray.observed
+        share = _akaike_weights([problem.aicc(straight, 1.0), problem.aicc(theta, edf)])
+        theta = share[0] * straight + share[1] * theta
+        edf = float(share @ [1.0, edf])
+    return LogisticSpline(knots, *basis.at_knots(theta), best, edf)
+
+
+def _fit_ray(basis: _Basis, weight: Array, ray: Ray, start: float, least_slope: float) -> Array:
+    """Return the parameters of the ray, by Newton's method in a bracket."""
+    x = basis.design[:, 1] - ray.origin
+    slope, low, high = start, least_slope, np.inf
+    for _ in range(_MAX_ITERATIONS):
+        p = expit(slope * x)
+        mass = weight * p
+        gradient = float((mass - ray.target) @ x)
+        low, high = (slope, high) if gradient < 0.0 else (low, slope)
+        bend = float((mass - mass * p) @ (x * x))
+        moved = slope - gradient / bend if bend > 0.0 else np.inf
+        if not low < moved < high:
+            moved = (low + high) / 2.0 if high < np.inf else 2.0 * slope + 1.0
+        done = abs(moved - slope) <= _LAST_MOVE * slope
+        slope = moved
+        if done:
+            break
+    theta = np.zeros(basis.greville.shape[0])
+    theta[:2] = -slope * ray.origin, slope
+    return theta
+
+
+def _akaike_weights(criteria: list[float]) -> Array:
+    """Return shares in proportion to exp(-criterion / 2), all to the first where none is finite."""
+    # with hardly any rows the simplest is all that can be fitted
+    finite = np.array([min(criteria[0], np.finfo(np.float64).max), *criteria[1:]])
+    share = np.exp(-0.5 * (finite - finite.min()))
+    return np.asarray(share / share.sum())
 
 
 def mid_quantiles(x: Array, weight: Array, levels: Array) -> Array:

@@ -17,6 +17,7 @@ from sklearn_calib.calibrators._certificate import MonotoneCalibrator
 from sklearn_calib.calibrators._platt import fit_platt, link_scores, platt_targets
 from sklearn_calib.calibrators._pspline import (
     LogisticSpline,
+    Ray,
     evaluate,
     fit_spline,
     mid_quantiles,
@@ -37,6 +38,10 @@ _BULK = np.array([0.05, 0.95])
 _FENCE = 2.5
 _REMOTE_SCALE = 0.25
 _REMOTE_ROWS = 100.0
+# Temperature scaling is fitted as if so many more rows had borne out the forecasts.
+_FAITH = 2.0
+# The share of a row by which the event rate is mixed into all probabilities.
+_DOUBT = 0.1
 # Of the slope of the straight line, what a monotone spline keeps everywhere.
 _LEAST_SLOPE = 1e-3
 
@@ -55,7 +60,8 @@ class SplineCalibrator(MonotoneCalibrator):
     The log-odds of an event are a cubic spline :math:`f` of the log-odds :math:`z` of the score. It minimises
     the log loss against Platt's smoothed targets plus :math:`\lambda/2` times the sum of squared second
     differences of its coefficients, which leaves straight lines free: without data that ask for a bend it
-    is Platt scaling. How much it bends is weighed by AICc.
+    is Platt scaling, and where few rows bear the forecasts out it is close to temperature scaling. How much
+    it bends is weighed by AICc.
 
     Parameters
     ----------
@@ -67,8 +73,8 @@ class SplineCalibrator(MonotoneCalibrator):
         much the curve bends.
     penalty : "aicc" or float, default="aicc"
         :math:`\lambda`. "aicc" averages the fits with :math:`\lambda = 10^{-3}, 10^{-2}, \dots, 10^3` and
-        infinity in proportion to their Akaike weights; see Notes. A positive number, possibly infinite, is
-        taken as it is.
+        infinity in proportion to their Akaike weights, and that average with temperature scaling; see Notes.
+        A positive number, possibly infinite, is taken as it is.
     monotone : bool, default=False
         Whether the map must keep, or wholly reverse, the ranking of the scores. It then has
         :meth:`cutoff_certificate`. Distinct scores stay distinct up to rounding.
@@ -78,7 +84,7 @@ class SplineCalibrator(MonotoneCalibrator):
     penalty_ : float
         The penalty, or the one of the greatest Akaike weight.
     effective_parameters_ : float
-        Effective number of parameters of the curve: 2 for a straight line.
+        Effective number of parameters of the curve: 2 for a straight line, 1 for temperature scaling.
     training_cutoff_error_ : float
         Cutoff calibration error of the fitted map on the training rows; only with ``monotone=True``.
     training_event_rate_ : float
@@ -121,6 +127,14 @@ class SplineCalibrator(MonotoneCalibrator):
     ``monotone=True`` the coefficients increase, at least by a thousandth of what the straight line does,
     which suffices for the spline to do so; each Newton step is then a non-negative least squares problem, and
     coefficients at their bounds do not count in :math:`\nu`.
+
+    *Few rows.* Two parameters are many for a hundred rows and a forecast that was good as it is. With
+    ``penalty="aicc"`` and ``link="logit"`` the averaged curve has a rival of one parameter, :math:`f = \beta
+    z`, fitted to the targets :math:`(n y_i + 2 p_i)/(n + 2)`, as if two more rows had borne out the
+    forecasts :math:`p_i`. Both share in the result by their Akaike weights, in which the losses are against
+    the labels themselves now. Lastly, with ``penalty="aicc"``, probabilities become :math:`(1 - \epsilon) p +
+    \epsilon \bar y` with :math:`\epsilon = 0.1/n` and :math:`\bar y = (n_1 + 1/2)/(n + 1)`, as :math:`n` rows
+    cannot vouch for much smaller ones.
 
     *Remote scores.* A forecast of exactly 0 or 1 has log-odds of about 37 either way, and a straight line
     through a few of these that are wrong would be far off everywhere else. Scores farther from the middle of
@@ -195,30 +209,40 @@ class SplineCalibrator(MonotoneCalibrator):
         self._axis = _fit_axis(z, grouped.weight)
         x, trust = self._axis.place(z), self._axis.trust(z, grouped.weight)
         cells = GroupedOutcomes(x, grouped.weight * trust, grouped.positives * trust)
+        forecast = cells.weight * (expit(z) if self.link == "logit" else 0.0)
         knots = place_knots(x, cells.weight, self.n_knots)
         if x.shape[0] > _MOST_GROUPS:
-            cells = _pool(cells, knots)
-        self._spline = self._fit_curve(cells, knots)
+            cells, forecast = _pool(cells, forecast, knots)
+        self._spline = self._fit_curve(cells, forecast, knots, grouped.total)
         self.penalty_, self.effective_parameters_ = self._spline.penalty, self._spline.edf
+        self._doubt = _DOUBT / grouped.total if isinstance(self.penalty, str) else 0.0
+        self._event_rate = (float(grouped.positives.sum()) + 0.5) / (grouped.total + 1.0)
 
-    def _fit_curve(self, cells: GroupedOutcomes, knots: Array) -> LogisticSpline:
+    def _fit_curve(
+        self, cells: GroupedOutcomes, forecast: Array, knots: Array, n_rows: float
+    ) -> LogisticSpline:
         """Fit the curve in the direction in which it rises."""
         slope, intercept = fit_platt(cells.prob, cells)
         self._rising = slope >= 0.0
         if knots[0] == knots[-1]:
             return LogisticSpline(np.arange(2.0), np.full(2, intercept), np.zeros(2), np.inf, 1.0)
-        x, weight, target = cells.prob, cells.weight, platt_targets(cells)
+        borne_out = (n_rows * cells.positives + _FAITH * forecast) / (n_rows + _FAITH)
+        rows = np.array([cells.prob, cells.weight, platt_targets(cells), borne_out, cells.positives])
+        origin = self._axis.place(np.zeros(1))[0]
         if not self._rising:
-            x, knots = -x[::-1], -knots[::-1]
-            weight, target = np.ascontiguousarray(weight[::-1]), np.ascontiguousarray(target[::-1])
+            rows = np.ascontiguousarray(rows[:, ::-1])
+            rows[0], knots, origin = -rows[0], -knots[::-1], -origin
+        x, weight, target, borne_out, observed = rows
+        ray = Ray(float(origin), borne_out, observed) if self.link == "logit" else None
         penalty = None if isinstance(self.penalty, str) else float(self.penalty)
         least = _LEAST_SLOPE * abs(slope) if self.monotone else None
-        return fit_spline(x, weight, target, knots, (abs(slope), intercept), penalty, least)
+        return fit_spline(x, weight, target, knots, (abs(slope), intercept), penalty, least, ray)
 
     def _map_scores(self, scores: Array) -> Array:
         x = self._axis.place(link_scores(scores, self.link))
-        log_odds = evaluate(self._spline, x if self._rising else -x, self.monotone)
-        return clip_probability(expit(log_odds))
+        proba = expit(evaluate(self._spline, x if self._rising else -x, self.monotone))
+        proba += self._doubt * (self._event_rate - proba)
+        return clip_probability(proba)
 
 
 @dataclass(frozen=True)
@@ -261,16 +285,17 @@ def _fit_axis(z: Array, weight: Array) -> _Axis:
     return _Axis(magnitude, (low + high) / 2.0, (high - low) / 2.0 or 1.0)
 
 
-def _pool(cells: GroupedOutcomes, knots: Array) -> GroupedOutcomes:
-    """Pool sorted groups into equal cells between the knots, each at its mean."""
+def _pool(cells: GroupedOutcomes, forecast: Array, knots: Array) -> tuple[GroupedOutcomes, Array]:
+    """Pool sorted groups into equal cells between the knots, each at its mean; sum up the forecasts."""
     edges = np.concatenate([np.linspace(a, b, _CELLS, endpoint=False) for a, b in pairwise(knots)])
     starts = np.unique(np.searchsorted(cells.prob, edges))
     starts = starts[starts < cells.prob.shape[0]]
-    weight, positives, moment = (
-        np.add.reduceat(mass, starts) for mass in (cells.weight, cells.positives, cells.weight * cells.prob)
+    weight, positives, moment, forecast = (
+        np.add.reduceat(mass, starts)
+        for mass in (cells.weight, cells.positives, cells.weight * cells.prob, forecast)
     )
     # the mean of equal numbers may differ from them in the last bit
-    return GroupedOutcomes(np.clip(moment / weight, knots[0], knots[-1]), weight, positives)
+    return GroupedOutcomes(np.clip(moment / weight, knots[0], knots[-1]), weight, positives), forecast
 
 
 def _check_penalty(penalty: Any) -> None:

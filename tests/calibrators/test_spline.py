@@ -140,10 +140,64 @@ def test_average_has_the_weights_of_akaike():
         parameters.append(edf)
     share = np.exp(-0.5 * (np.array(criteria) - min(criteria)))
     share /= share.sum()
-    averaged = SplineCalibrator(n_knots=7).fit(p, y)
-    np.testing.assert_allclose(logit(averaged.transform(GRID)), share @ np.array(curves), rtol=0, atol=1e-5)
+    averaged = SplineCalibrator(n_knots=7, link="identity").fit(logit(p), y)
+    found = (averaged.transform(logit(GRID)) - 0.1 / 200 * rate(y)) / (1 - 0.1 / 200)
+    np.testing.assert_allclose(logit(found), share @ np.array(curves), rtol=0, atol=1e-5)
     assert averaged.effective_parameters_ == pytest.approx(share @ parameters, abs=1e-4)
     assert averaged.penalty_ == (*PENALTIES, np.inf)[int(np.argmax(share))]
+
+
+def rate(y):
+    return (y.sum() + 0.5) / (len(y) + 1)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("slope", [1.0, 0.4])
+def test_curve_and_temperature_scaling_share_by_their_weights_of_akaike(seed, slope):
+    rng = np.random.default_rng(seed)
+    z = rng.uniform(-2.5, 3, 80)
+    p, n = expit(z), 80
+    y = (rng.random(n) < expit(slope * z)).astype(int)
+    target = (n * y + 2 * p) / (n + 2)
+    ray = minimize(lambda b: np.sum(np.logaddexp(0, b * z) - target * b * z), [1.0], tol=1e-12).x[0]
+    curve = SplineCalibrator(link="identity").fit(z, y)
+    bent = logit((curve.transform(z) - 0.1 / n * rate(y)) / (1 - 0.1 / n))
+
+    def criterion(log_odds, k):
+        return 2 * np.sum(np.logaddexp(0, log_odds) - y * log_odds) + 2 * k * (1 + (k + 1) / (n - k - 1))
+
+    difference = criterion(bent, curve.effective_parameters_) - criterion(ray * z, 1)
+    share = 1 / (1 + np.exp(-difference / 2))
+    assert 0.05 < share < 0.999, "both count"
+    expected = expit(share * ray * z + (1 - share) * bent)
+    found = SplineCalibrator().fit(p, y)
+    np.testing.assert_allclose(
+        found.transform(p), expected + 0.1 / n * (rate(y) - expected), rtol=0, atol=2e-6
+    )
+    effective = share + (1 - share) * curve.effective_parameters_
+    assert found.effective_parameters_ == pytest.approx(effective, abs=1e-4)
+
+
+def test_few_rows_that_bear_the_forecasts_out_move_them_little():
+    """What a perfect forecast loses by being calibrated on 60 rows is less than with Platt scaling."""
+    rng = np.random.default_rng(3)
+    lost = {"spline": 0.0, "Platt": 0.0}
+    for _ in range(100):
+        p = expit(rng.uniform(-3, 3, 60))
+        y = (rng.random(60) < p).astype(int)
+        for name, calibrator in (("spline", SplineCalibrator()), ("Platt", PlattCalibrator())):
+            q = calibrator.fit(p, y).transform(GRID)
+            lost[name] += np.mean(GRID * np.log(GRID / q) + (1 - GRID) * np.log((1 - GRID) / (1 - q)))
+    assert lost["spline"] < 0.8 * lost["Platt"]
+
+
+def test_no_probability_beyond_what_the_rows_can_tell():
+    p = np.array([0.0] * 50 + [1.0] * 50)
+    y = np.array([0] * 50 + [1] * 50)
+    for monotone in (False, True):
+        extreme = SplineCalibrator(monotone=monotone).fit(p, y).transform([0.0, 1.0])
+        assert extreme[0] >= 0.5 * 0.1 / 100
+        assert extreme[1] <= 1 - 0.5 * 0.1 / 100
 
 
 @pytest.mark.parametrize("monotone", [False, True])
@@ -212,7 +266,7 @@ def test_falling_scores_are_the_mirror_image(monotone):
 def test_straight_outside_the_scores():
     p, y = sample(500)
     z = logit(p)
-    calibrator = SplineCalibrator(link="identity").fit(z, y)
+    calibrator = SplineCalibrator(link="identity", penalty=1.0).fit(z, y)
     beyond = z.max() + np.arange(4) * 0.1
     steps = np.diff(logit(calibrator.transform(beyond)))
     assert np.ptp(steps) < 1e-9
