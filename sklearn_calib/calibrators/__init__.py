@@ -1,5 +1,6 @@
 """Calibrators: estimators that map the scores of a classifier to calibrated probabilities."""
 
+from sklearn_calib.calibrators._auto import AutoCalibrator, CalibratorSelection, Candidate
 from sklearn_calib.calibrators._base import BaseCalibrator
 from sklearn_calib.calibrators._beta import BetaCalibrator
 from sklearn_calib.calibrators._centered import CenteredIsotonicCalibrator
@@ -23,8 +24,11 @@ from sklearn_calib.calibrators._vector import VectorScalingCalibrator
 from sklearn_calib.calibrators._venn_abers import VennAbersCalibrator
 
 __all__ = [
+    "AutoCalibrator",
     "BaseCalibrator",
     "BetaCalibrator",
+    "CalibratorSelection",
+    "Candidate",
     "CenteredIsotonicCalibrator",
     "CertifiedCalibrator",
     "DirichletCalibrator",

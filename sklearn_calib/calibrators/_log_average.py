@@ -14,7 +14,13 @@ from sklearn_calib._validation import check_weights
 from sklearn_calib.calibrators._base import BaseCalibrator
 from sklearn_calib.calibrators._dirichlet import DirichletCalibrator
 from sklearn_calib.calibrators._matrix import StructuredMatrixScalingCalibrator
-from sklearn_calib.calibrators._multiclass import OneVsRestCalibrator, check_calibrator, scores_wanted
+from sklearn_calib.calibrators._multiclass import (
+    OneVsRestCalibrator,
+    check_calibrator,
+    check_every_class,
+    is_binary,
+    scores_wanted_by_all,
+)
 from sklearn_calib.calibrators._spline import SplineCalibrator
 
 __all__ = ["LogAverageCalibrator"]
@@ -119,7 +125,7 @@ class LogAverageCalibrator(BaseCalibrator):
         """Declare several classes if all calibrators support them."""
         tags = super().__sklearn_tags__()
         if self.calibrators is None or isinstance(self.calibrators, list | tuple):
-            tags.classifier_tags.multi_class = not any(map(_is_binary, self._members()))
+            tags.classifier_tags.multi_class = not any(map(is_binary, self._members()))
         return tags
 
     def _check_parameters(self) -> None:
@@ -141,13 +147,7 @@ class LogAverageCalibrator(BaseCalibrator):
         return [spline, StructuredMatrixScalingCalibrator(), DirichletCalibrator()]
 
     def _score_kind(self) -> str:
-        kinds = {scores_wanted(calibrator) for calibrator in self._members()}
-        if {"probability", "logit"} <= kinds:
-            raise ValueError(
-                "calibrators wants probabilities and logits at once. Give all calibrators the same link."
-            )
-        # "score" takes whatever there is
-        return next((kind for kind in ("probability", "logit") if kind in kinds), "score")
+        return scores_wanted_by_all(self._members(), "calibrators")
 
     def _check_classes(self, classes: NDArray[Any], scores: Array) -> None:
         for calibrator in self._members():
@@ -156,13 +156,7 @@ class LogAverageCalibrator(BaseCalibrator):
         super()._check_classes(classes, scores)
 
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
-        counts = np.bincount(codes, minlength=self.classes_.shape[0])
-        if not counts.all():
-            missing = self.classes_[int(counts.argmin())]
-            raise ValueError(
-                f"sample_weight is zero for all rows of class {missing!r}. The calibrators "
-                "would not know the class; give it rows of positive weight."
-            )
+        check_every_class(codes, self.classes_)
         metadata = {} if weight is None else {"sample_weight": weight}
         members = self._members()
         if self.weights is not None:
@@ -199,10 +193,3 @@ def _default_shares(total: float, n_classes: int) -> Array:
 
 def _columns(scores: Array) -> Array:
     return scores[:, np.newaxis] if scores.ndim == 1 else scores
-
-
-def _is_binary(calibrator: Any) -> bool:
-    return (
-        isinstance(calibrator, BaseCalibrator)
-        and not calibrator.__sklearn_tags__().classifier_tags.multi_class
-    )

@@ -1,5 +1,6 @@
 """One calibrator per class: the lift of a binary calibrator to several classes."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,15 @@ from sklearn.base import clone
 
 from sklearn_calib.calibrators._base import BaseCalibrator
 
-__all__ = ["OneVsRestCalibrator", "check_calibrator", "event_probability", "scores_wanted"]
+__all__ = [
+    "OneVsRestCalibrator",
+    "check_calibrator",
+    "check_every_class",
+    "event_probability",
+    "is_binary",
+    "scores_wanted",
+    "scores_wanted_by_all",
+]
 
 Array = NDArray[np.float64]
 
@@ -78,13 +87,7 @@ class OneVsRestCalibrator(BaseCalibrator):
         return scores_wanted(self.calibrator)
 
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
-        counts = np.bincount(codes, minlength=self.classes_.shape[0])
-        if not counts.all():
-            missing = self.classes_[int(counts.argmin())]
-            raise ValueError(
-                f"sample_weight is zero for all rows of class {missing!r}. One calibrator per class needs "
-                "rows of positive weight in each."
-            )
+        check_every_class(codes, self.classes_)
         metadata = {} if weight is None else {"sample_weight": weight}
         if scores.ndim == 1:
             columns, targets = [scores], [codes]
@@ -125,6 +128,34 @@ def check_calibrator(calibrator: Any) -> None:
 def scores_wanted(calibrator: Any) -> str:
     """Return the kind of scores that a binary calibrator takes; another classifier takes any."""
     return calibrator._score_kind() if isinstance(calibrator, BaseCalibrator) else "score"
+
+
+def scores_wanted_by_all(calibrators: Iterable[Any], name: str) -> str:
+    """Return the kind of scores that several calibrators take; "score", whatever there is, if none minds."""
+    kinds = {scores_wanted(calibrator) for calibrator in calibrators}
+    if {"probability", "logit"} <= kinds:
+        raise ValueError(
+            f"{name} wants probabilities and logits at once. Give all calibrators the same link."
+        )
+    return next((kind for kind in ("probability", "logit") if kind in kinds), "score")
+
+
+def is_binary(calibrator: Any) -> bool:
+    """Tell whether it is a calibrator of this package for two classes only."""
+    return (
+        isinstance(calibrator, BaseCalibrator)
+        and not calibrator.__sklearn_tags__().classifier_tags.multi_class
+    )
+
+
+def check_every_class(codes: NDArray[np.int64], classes: NDArray[Any]) -> None:
+    """Raise unless each class has a row left, once those of weight zero are gone."""
+    counts = np.bincount(codes, minlength=classes.shape[0])
+    if not counts.all():
+        raise ValueError(
+            f"sample_weight is zero for all rows of class {classes[int(counts.argmin())]!r}. The calibrators "
+            "would not know the class; give it rows of positive weight."
+        )
 
 
 def event_probability(calibrator: Any, scores: Array) -> Array:

@@ -1,0 +1,236 @@
+"""Calibrators on real tables and networks, beside those of other packages: which one to take.
+
+    python benchmarks/compare_calibrators.py [--peers]
+
+Six classifiers are trained on each table; 100, 500 or 5000 other rows calibrate them, and the rest are scored; all
+of this is repeated with new divisions of the rows. Outputs of networks are calibrated and scored likewise. A cell is
+one classifier on one table with one number of rows. Each calibrator is ranked in each cell by its mean log loss (and
+Brier score), and ranks are averaged over cells. The standard error of a mean is that over repetitions, of
+differences to the default, SplineCalibrator() or DEFAULT_SEVERAL for several classes.
+
+Log losses are clipped at 0.001 for all, so that one impossible outcome does not decide; the column "hard" counts the
+outcomes that were given less than one in a million. A method that fails on a split scores there as the forecasts do
+uncalibrated, and the failure is counted. Rows of probabilities that do not sum to one are divided by their sum.
+
+    --peers              also those of other packages that can be imported: pip install -r benchmarks/peers.txt
+    --repetitions 6      divisions of the rows
+    --slow 2             the same, for methods that take more than half a second a split in the first cell
+    --tables NAME ...    some of the tables, or networks
+    --write FOLDER       write the tables as CSV
+    --smoke              two bundled tables, one repetition, to see that everything runs
+"""
+
+# ruff: noqa: E402 (the number of threads must be set before numpy is imported)
+import os
+
+for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
+    os.environ[_variable] = "1"
+
+import argparse
+import contextlib
+import io
+import itertools
+import sys
+import time
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from _calibrator_peers import Method, own_binary, own_multiclass, peers
+from _forecasts import NETWORKS, TABLES, Split, network_splits, table_splits
+from sklearn.metrics import roc_auc_score
+
+from sklearn_calib.metrics import smooth_ece
+
+CLIP, HARD = 1e-3, 1e-6
+ROWS = [100, 500, 5000]
+SEVERAL = ["satellite", "digits", "wine", "diabetes, thirds"]
+DEFAULT, DEFAULT_SEVERAL = "spline", "log average (spline, structured)"
+SCORES = ["log_loss", "brier", "smooth_ece", "auc"]
+SLOW_SECONDS = 0.5
+
+
+def main() -> None:
+    arguments = _arguments()
+    names = arguments.tables or [*TABLES, *NETWORKS]
+    if arguments.smoke:
+        names, arguments.repetitions, arguments.rows = ["breast cancer", "wine"], 1, [100]
+    for several, default in ((False, DEFAULT), (True, DEFAULT_SEVERAL)):
+        chosen = [name for name in names if (name in SEVERAL or name in NETWORKS) == several]
+        if not chosen:
+            continue
+        methods = own_multiclass() if several else own_binary()
+        if arguments.peers:
+            methods |= peers(several, _log)
+        results = measure(_splits(chosen, arguments), methods, arguments.slow)
+        table = ranked(results, default)
+        title = "Several classes" if several else "Two classes"
+        cells = results[["source", "classifier", "rows"]].drop_duplicates()
+        print(f"\n{title}: {len(cells)} cells, {results['split'].nunique()} splits")
+        print(table.to_string(float_format=lambda value: f"{value:.4f}"), flush=True)
+        if arguments.write:
+            stem = arguments.write / f"calibrators_{'several' if several else 'two'}_classes"
+            table.round(5).to_csv(f"{stem}.csv")
+            _by_cell(results).to_csv(f"{stem}_by_cell.csv", float_format="%.5f")
+
+
+def measure(splits: Iterable[Split], methods: dict[str, Method], slow: int) -> pd.DataFrame:
+    """Return one row per split and method, with its scores."""
+    found, seconds = [], {}
+    for number, split in enumerate(splits):
+        binary = split.proba.shape[1] == 2
+        scores, new = (split.fit_proba[:, 1], split.proba[:, 1]) if binary else (split.fit_proba, split.proba)
+        place = (split.source, split.classifier, split.rows, split.repetition, number)
+        found.append((*place, "uncalibrated", *scored(new, split.label), 0.0, 0))
+        plain = found[-1][6:]
+        for name, method in methods.items():
+            if split.repetition >= slow and seconds.get(name, 0.0) > SLOW_SECONDS:
+                continue
+            start = time.perf_counter()
+            try:
+                with _silence():
+                    calibrated = method(scores.copy(), split.fit_label.copy(), new.copy())
+                values = (
+                    *scored(np.asarray(calibrated, dtype=np.float64), split.label),
+                    time.perf_counter() - start,
+                    0,
+                )
+            except Exception as error:
+                if not any(row[5] == name and row[-1] for row in found):
+                    _log(f"{name} failed on {place[:4]}: {type(error).__name__}: {str(error)[:200]}")
+                values = (*plain[:-2], time.perf_counter() - start, 1)
+            seconds[name] = max(seconds.get(name, 0.0), values[-2])
+            found.append((*place, name, *values))
+        if number % 50 == 49:
+            _log(f"{number + 1} splits")
+    columns = [
+        "source",
+        "classifier",
+        "rows",
+        "repetition",
+        "split",
+        "method",
+        *SCORES,
+        "hard",
+        "seconds",
+        "failed",
+    ]
+    return pd.DataFrame(found, columns=columns)
+
+
+def scored(proba: np.ndarray, label: np.ndarray) -> tuple[float, ...]:
+    """Return log loss, Brier score, smooth ECE (of several classes: of the confidence), AUC, and hard mistakes."""
+    if not np.isfinite(proba).all() or proba.min() < -1e-6 or proba.max() > 1 + 1e-6:
+        raise ValueError("returned no probabilities")
+    proba = np.clip(proba, 0.0, 1.0)
+    if proba.ndim == 1:
+        of_label = np.where(label == 1, proba, 1.0 - proba)
+        brier = np.square(1.0 - of_label).mean()
+        return (
+            _log_loss(of_label),
+            brier,
+            smooth_ece(label, proba),
+            roc_auc_score(label, proba),
+            _hard(of_label),
+        )
+    proba = proba / np.maximum(proba.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    of_label = proba[np.arange(len(label)), label]
+    brier = (np.square(proba).sum(axis=1) - 2.0 * of_label + 1.0).mean()
+    error = smooth_ece(label, proba, reduction="confidence", labels=np.arange(proba.shape[1]))
+    normalised = proba / proba.sum(axis=1, keepdims=True)
+    area = roc_auc_score(label, normalised, multi_class="ovr", labels=np.arange(proba.shape[1]))
+    return _log_loss(of_label), brier, error, area, _hard(of_label)
+
+
+def ranked(results: pd.DataFrame, default: str) -> pd.DataFrame:
+    """Return one row per method, by rank in log loss, with the standard errors of differences to the default."""
+    cell = ["source", "classifier", "rows"]
+    table = pd.DataFrame(index=pd.Index(results["method"].unique(), name="method"))
+    for score in ("log_loss", "brier"):
+        wide = results.pivot_table(score, [*cell, "repetition"], "method")
+        everywhere = wide.dropna(axis=1)
+        ranks = everywhere.groupby(level=cell).mean().rank(axis=1)
+        table[f"{score}_rank"] = ranks.mean()
+        by_repetition = everywhere.groupby(level="repetition").mean()
+        table[score] = by_repetition.mean()
+        # slow methods ran on the first repetitions only: what they lose is measured there
+        lost = wide.sub(wide[default], axis=0).groupby(level="repetition").mean()
+        table[f"{score}_lost"] = lost.mean()
+        table[f"{score}_lost_se"] = lost.sem()
+        won, behind = _cells_won(wide, default, cell)
+        if score == "log_loss":
+            table["better_cells"], table["worse_cells"] = won, behind
+    means = results.groupby("method")[["smooth_ece", "auc", "seconds"]].mean()
+    table = table.join(means).join(results.groupby("method")[["hard", "failed"]].sum())
+    table["tie"] = np.where(
+        table["log_loss_lost"].abs() <= table["log_loss_lost_se"].fillna(np.inf), "tie", ""
+    )
+    return table.sort_values(["log_loss_rank", "log_loss_lost"])
+
+
+def _cells_won(wide: pd.DataFrame, default: str, cell: list[str]) -> tuple[pd.Series, pd.Series]:
+    """Return in how many cells each method is better and worse than the default by two standard errors."""
+    difference = wide.sub(wide[default], axis=0).groupby(level=cell)
+    mean, error = difference.mean(), difference.sem()
+    return (mean < -2 * error).sum(), (mean > 2 * error).sum()
+
+
+def _by_cell(results: pd.DataFrame) -> pd.DataFrame:
+    cell = ["source", "classifier", "rows", "method"]
+    means = results.groupby(cell, sort=False)[[*SCORES, "seconds"]].mean()
+    return means.join(results.groupby(cell, sort=False)[["hard", "failed"]].sum())
+
+
+def _splits(names: list[str], arguments: argparse.Namespace) -> Iterable[Split]:
+    repetitions = range(arguments.repetitions)
+    tables = [name for name in names if name in TABLES]
+    networks = [name for name in names if name in NETWORKS]
+    return itertools.chain(
+        table_splits(tables, arguments.rows, repetitions, _log),
+        network_splits(networks, arguments.rows, repetitions, _log),
+    )
+
+
+def _log_loss(of_label: np.ndarray) -> float:
+    return float(-np.log(np.clip(of_label, CLIP, 1.0 - CLIP)).mean())
+
+
+def _hard(of_label: np.ndarray) -> int:
+    return int(np.sum(of_label < HARD))
+
+
+@contextlib.contextmanager
+def _silence():
+    """Peers print and warn a lot."""
+    with (
+        warnings.catch_warnings(),
+        np.errstate(all="ignore"),
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+    ):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _log(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--peers", action="store_true")
+    parser.add_argument("--repetitions", type=int, default=6)
+    parser.add_argument("--slow", type=int, default=2)
+    parser.add_argument("--rows", type=int, nargs="+", default=ROWS)
+    parser.add_argument("--tables", nargs="+", choices=[*TABLES, *NETWORKS])
+    parser.add_argument("--write", type=Path)
+    parser.add_argument("--smoke", action="store_true")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,393 @@
+"""The choice among calibrators, by cross-validated log loss."""
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils import Tags
+
+from sklearn_calib._core._links import EPS
+from sklearn_calib._html import result_html
+from sklearn_calib._validation import check_generator, check_integer
+from sklearn_calib.calibrators._base import BaseCalibrator, check_link
+from sklearn_calib.calibrators._beta import BetaCalibrator
+from sklearn_calib.calibrators._log_average import LogAverageCalibrator
+from sklearn_calib.calibrators._matrix import StructuredMatrixScalingCalibrator
+from sklearn_calib.calibrators._multiclass import (
+    OneVsRestCalibrator,
+    check_calibrator,
+    check_every_class,
+    is_binary,
+    scores_wanted_by_all,
+)
+from sklearn_calib.calibrators._platt import PlattCalibrator
+from sklearn_calib.calibrators._spline import SplineCalibrator
+from sklearn_calib.calibrators._temperature import TemperatureCalibrator
+from sklearn_calib.calibrators._vector import VectorScalingCalibrator
+from sklearn_calib.calibrators._venn_abers import VennAbersCalibrator
+
+__all__ = ["AutoCalibrator", "CalibratorSelection", "Candidate"]
+
+Array = NDArray[np.float64]
+# More rows numpy cannot divide by a draw without replacement.
+_MOST_ROWS = 10**9
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """How one calibrator did in the cross-validation of :class:`AutoCalibrator`.
+
+    Attributes
+    ----------
+    name : str
+        Name of the calibrator.
+    log_loss : float
+        Mean log loss, in nats, of rows that it was not fitted to.
+    excess : float
+        What this is above the least of all candidates.
+    standard_error : float
+        Standard error of the excess, from the differences row by row.
+
+    Examples
+    --------
+    >>> from sklearn_calib.calibrators import AutoCalibrator
+    >>> p = [0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9]
+    >>> y = [0, 0, 1, 0, 1, 0, 1, 1]
+    >>> AutoCalibrator(cv=4).fit(p, y).selection_.candidates[0].name
+    'temperature'
+    """
+
+    name: str
+    log_loss: float
+    excess: float
+    standard_error: float
+
+
+@dataclass(frozen=True)
+class CalibratorSelection:
+    """What :class:`AutoCalibrator` chose, and why; print it.
+
+    Attributes
+    ----------
+    chosen : str
+        Name of the calibrator that was chosen.
+    best : str
+        Name of the one with the least log loss.
+    candidates : tuple of Candidate
+        All of them, from the simplest to the most flexible; empty if there was no cross-validation.
+    n_folds : int
+        Number of folds; 0 if there was no cross-validation.
+    standard_errors : float
+        How many standard errors a simpler calibrator may be behind.
+    reason : str
+        The reason, in a sentence.
+
+    Examples
+    --------
+    >>> from sklearn_calib.calibrators import AutoCalibrator
+    >>> p = [0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9]
+    >>> y = [0, 0, 1, 0, 1, 0, 1, 1]
+    >>> print(AutoCalibrator(cv=4).fit(p, y).selection_.reason)
+    spline has the least log loss of rows held out.
+    """
+
+    chosen: str
+    best: str
+    candidates: tuple[Candidate, ...]
+    n_folds: int
+    standard_errors: float
+    reason: str
+
+    def __str__(self) -> str:
+        lines = [f"Calibrator: {self.chosen}", f"  {self.reason}"]
+        if self.candidates:
+            width = max(len(one.name) for one in self.candidates)
+            lines.append(f"  {'':{width}}  log loss   above the best (s.e.), {self.n_folds} folds")
+            for one in self.candidates:
+                mark = "  <- chosen" if one.name == self.chosen else ""
+                lines.append(
+                    f"  {one.name:{width}}  {one.log_loss:8.5f}   {one.excess:.5f} ({one.standard_error:.5f})"
+                    f"{mark}"
+                )
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Return the same for a notebook."""
+        pairs = [("chosen", self.chosen), ("why", self.reason)]
+        return result_html("Choice of a calibrator", pairs, [("Candidates", self.candidates)], unfolded=True)
+
+
+class AutoCalibrator(BaseCalibrator):
+    r"""The simplest calibrator that is about as good as the best one, by cross-validated log loss.
+
+    Each candidate is fitted to all folds but one and scored on the one left out. The one chosen is the first,
+    in order of complexity, whose mean log loss is above the least one by no more than one standard error of
+    the difference [1]_. It is then fitted to all rows. ``selection_`` says what was chosen and why.
+
+    Parameters
+    ----------
+    candidates : dict of str to calibrator, or None, default=None
+        Calibrators or other classifiers with ``predict_proba`` by name, from the simplest to the most
+        flexible. None: for two classes temperature scaling, Platt scaling, beta calibration, spline and
+        Venn-Abers; with ``link="identity"`` those of them that take any score, Platt scaling, spline and
+        Venn-Abers; for several classes temperature, vector and structured matrix scaling, one spline per
+        class, and the log average of the last two.
+    cv : int, default=5
+        Number of folds, at least 2; fewer where a class has fewer rows. A class with a single row leaves
+        nothing to compare: the first candidate is then taken, and ``selection_`` says so.
+    standard_errors : float, default=1.0
+        How many standard errors a simpler candidate may be behind; 0 takes the one with the least log loss.
+    link : {"logit", "identity"}, default="logit"
+        What the scores are, for the default candidates. "logit": probabilities. "identity": any real scores,
+        or for several classes logits. With ``candidates`` their own links count, and this one is ignored.
+    random_state : int, Generator, RandomState or None, default=0
+        Source of the folds.
+
+    Attributes
+    ----------
+    selection_ : CalibratorSelection
+        What was chosen and why, and how all candidates did.
+    calibrator_ : calibrator
+        The one chosen, fitted to all rows, with the indices of the labels in ``classes_`` as its labels.
+    classes_ : ndarray of shape (n_classes,)
+        The sorted class labels.
+    n_features_in_ : int
+        Number of columns of ``X``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Column names of ``X``, where it has string names.
+
+    Raises
+    ------
+    ValueError
+        When fitting, if a parameter is out of range, if there is no candidate, or if some want probabilities
+        and others logits; if all rows of a class have weight zero; and as for any calibrator.
+    TypeError
+        When fitting, if ``candidates`` is not a dict of objects that can be fitted and predict probabilities.
+
+    See Also
+    --------
+    SplineCalibrator : one curve that weighs its own complexity, for a fraction of the time.
+    LogAverageCalibrator : all candidates together instead of one.
+
+    Notes
+    -----
+    The log loss of row i is :math:`-\log p_{i, y_i}` with probabilities raised to 2**-53. With the
+    differences :math:`d_i` between a candidate and the best, weights :math:`w_i` and :math:`W = \sum w_i`,
+    the excess is :math:`\bar d = \sum w_i d_i / W`, and its standard error :math:`\sqrt{\sum w_i (d_i - \bar
+    d)^2 / (W (W - 1))}`.
+
+    The folds depend on the rows, not on their order, and whole numbers as weights are repetitions: copies of
+    a row are dealt out one by one. Rows with fractional weights are dealt out as they are.
+
+    *Cost.* That of ``cv`` fits of all candidates, and one fit more.
+
+    References
+    ----------
+    .. [1] Hastie, Tibshirani, Friedman (2009). The Elements of Statistical Learning, Section 7.10.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_calib.calibrators import AutoCalibrator
+    >>> p = (np.arange(2000) + 0.5) / 2000
+    >>> y = np.random.default_rng(0).random(2000) < p**2
+    >>> calibrator = AutoCalibrator().fit(p, y)
+    >>> calibrator.selection_.best, calibrator.selection_.chosen
+    ('beta', 'Platt')
+    """
+
+    selection_: CalibratorSelection
+    calibrator_: Any
+
+    def __init__(
+        self,
+        candidates: dict[str, Any] | None = None,
+        cv: int = 5,
+        standard_errors: float = 1.0,
+        link: str = "logit",
+        random_state: Any = 0,
+    ) -> None:
+        self.candidates = candidates
+        self.cv = cv
+        self.standard_errors = standard_errors
+        self.link = link
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Tags:
+        """Declare several classes if all candidates support them."""
+        tags = super().__sklearn_tags__()
+        named = self.candidates.values() if isinstance(self.candidates, dict) else ()
+        tags.classifier_tags.multi_class = not any(is_binary(one) for one in named)
+        return tags
+
+    def _check_parameters(self) -> None:
+        check_integer(self.cv, "cv", minimum=2)
+        check_link(self.link)
+        check_generator(self.random_state)
+        if isinstance(self.standard_errors, bool) or not isinstance(self.standard_errors, Real):
+            raise TypeError(f"standard_errors must be a number, got {self.standard_errors!r}.")
+        if not 0.0 <= float(self.standard_errors) < np.inf:
+            raise ValueError(f"standard_errors must be at least 0 and finite, got {self.standard_errors!r}.")
+        if self.candidates is None:
+            return
+        if not isinstance(self.candidates, dict):
+            raise TypeError(
+                f"candidates must be a dict of calibrators by name, got {self.candidates!r}. "
+                "Its order is that of complexity."
+            )
+        if not self.candidates:
+            raise ValueError("candidates is empty. Pass at least one calibrator.")
+        for calibrator in self.candidates.values():
+            check_calibrator(calibrator)
+        self._score_kind()
+
+    def _score_kind(self) -> str:
+        if self.candidates is None:
+            # several classes cannot be told from two here; both portfolios take the same scores
+            return scores_wanted_by_all(_portfolio(self.link, several=True).values(), "candidates")
+        return scores_wanted_by_all(self.candidates.values(), "candidates")
+
+    def _check_classes(self, classes: NDArray[Any], scores: Array) -> None:
+        for calibrator in (self.candidates or {}).values():
+            if isinstance(calibrator, BaseCalibrator):
+                calibrator._check_classes(classes, scores)
+        super()._check_classes(classes, scores)
+
+    def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
+        check_every_class(codes, self.classes_)
+        columns = scores if scores.ndim == 2 else scores[:, np.newaxis]
+        candidates = self.candidates or _portfolio(self.link, several=scores.ndim == 2)
+        rows = _Rows(columns, codes, weight)
+        n_folds = min(self.cv, int(np.bincount(rows.codes, rows.counts).min()))
+        if n_folds < 2 or len(candidates) == 1:
+            self.selection_ = _uncontested(next(iter(candidates)), len(candidates), self.standard_errors)
+        else:
+            held = rows.deal(n_folds, check_generator(self.random_state))
+            losses = {name: rows.held_out_losses(one, held) for name, one in candidates.items()}
+            self.selection_ = _select(losses, held * rows.unit, float(self.standard_errors))
+        metadata = {} if weight is None else {"sample_weight": weight}
+        self.calibrator_ = clone(candidates[self.selection_.chosen]).fit(columns, codes, **metadata)
+
+    def _map_scores(self, scores: Array) -> Array:
+        columns = scores if scores.ndim == 2 else scores[:, np.newaxis]
+        proba: Array = np.asarray(self.calibrator_.predict_proba(columns), dtype=np.float64)
+        return proba if scores.ndim == 2 else np.ascontiguousarray(proba[:, 1])
+
+
+def _portfolio(link: str, several: bool) -> dict[str, Any]:
+    """Return the default candidates, from the simplest to the most flexible."""
+    platt, spline = PlattCalibrator(link=link), SplineCalibrator(link=link)
+    if several:
+        lifted, structured = OneVsRestCalibrator(spline), StructuredMatrixScalingCalibrator(link=link)
+        return {
+            "temperature": TemperatureCalibrator(link=link),
+            "vector scaling": VectorScalingCalibrator(link=link),
+            "structured matrix scaling": structured,
+            "spline, one vs rest": lifted,
+            "log average of the last two": LogAverageCalibrator([lifted, structured]),
+        }
+    if link == "identity":
+        return {"Platt": platt, "spline": spline, "Venn-Abers": VennAbersCalibrator()}
+    return {
+        "temperature": TemperatureCalibrator(),
+        "Platt": platt,
+        "beta": BetaCalibrator(),
+        "spline": spline,
+        "Venn-Abers": VennAbersCalibrator(),
+    }
+
+
+class _Rows:
+    """The rows to be divided into folds, pooled where they are equal.
+
+    Row i stands for ``counts[i]`` rows of weight ``unit[i]``; only whole rows can be divided. Fractional
+    weights leave all rows apart.
+    """
+
+    def __init__(self, columns: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
+        # in an order of their own, so that the folds do not depend on that of the input
+        order = np.lexsort((*columns.T[::-1], codes))
+        columns, codes = columns[order], codes[order]
+        self.weighted = weight is not None
+        mass = np.ones(codes.shape[0]) if weight is None else weight[order]
+        if (mass == np.floor(mass)).all() and mass.sum() < _MOST_ROWS:
+            differs = (np.diff(columns, axis=0) != 0.0).any(axis=1) | (np.diff(codes) != 0)
+            starts = np.concatenate([[0], np.flatnonzero(differs) + 1])
+            columns, codes, mass = columns[starts], codes[starts], np.add.reduceat(mass, starts)
+            self.counts, self.unit = mass.astype(np.int64), np.ones(starts.shape[0])
+        else:
+            self.counts, self.unit = np.ones(codes.shape[0], dtype=np.int64), mass
+        self.columns, self.codes = columns, codes
+
+    def deal(self, n_folds: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Return how many of each row are in each fold, (n_folds, n); each class is dealt out evenly."""
+        held = np.zeros((n_folds, self.codes.shape[0]), dtype=np.int64)
+        dealt = 0
+        for k in range(int(self.codes[-1]) + 1):
+            part = self.codes == k
+            left = self.counts[part]
+            size = int(left.sum())
+            for i in range(n_folds):
+                # the next class begins with the fold where this one ends, so that folds are of equal size
+                fold = (dealt + i) % n_folds
+                drawn = rng.multivariate_hypergeometric(left, size // n_folds + (i < size % n_folds))
+                held[fold, part] = drawn
+                left = left - drawn
+            dealt += size
+        return held
+
+    def held_out_losses(self, calibrator: Any, held: NDArray[np.int64]) -> Array:
+        """Return the log loss of each row under the fits to the other folds, (n_folds, n)."""
+        losses = np.zeros(held.shape)
+        for fold, tested in enumerate(held):
+            counts = self.counts - tested
+            rows = np.flatnonzero(counts)
+            if self.weighted:
+                metadata = {"sample_weight": counts[rows] * self.unit[rows]}
+            else:
+                metadata, rows = {}, np.repeat(rows, counts[rows])
+            fitted = clone(calibrator).fit(self.columns[rows], self.codes[rows], **metadata)
+            out = np.flatnonzero(tested)
+            proba = np.asarray(fitted.predict_proba(self.columns[out]), dtype=np.float64)
+            losses[fold, out] = -np.log(np.maximum(proba[np.arange(out.shape[0]), self.codes[out]], EPS))
+        return losses
+
+
+def _select(losses: dict[str, Array], weight: Array, standard_errors: float) -> CalibratorSelection:
+    """Choose the first candidate that is within so many standard errors of the best."""
+    total = float(weight.sum())
+
+    def mean(values: Array) -> float:
+        return float((weight * values).sum()) / total
+
+    means = {name: mean(loss) for name, loss in losses.items()}
+    best = min(means, key=means.__getitem__)
+    found = []
+    for name, loss in losses.items():
+        difference = loss - losses[best]
+        excess = mean(difference)
+        error = np.sqrt(mean(np.square(difference - excess)) / max(total - 1.0, 1.0))
+        found.append(Candidate(name, means[name], excess, float(error)))
+    chosen = next(one for one in found if one.excess <= standard_errors * one.standard_error)
+    reason = f"{best} has the least log loss of rows held out"
+    if chosen.name != best:
+        reason += (
+            f", but {chosen.name} is simpler and only {chosen.excess:.2g} above it, with a standard error of "
+            f"{chosen.standard_error:.2g}"
+        )
+    return CalibratorSelection(
+        chosen.name, best, tuple(found), weight.shape[0], standard_errors, f"{reason}."
+    )
+
+
+def _uncontested(name: str, n_candidates: int, standard_errors: float) -> CalibratorSelection:
+    """Return the choice of the first candidate for want of a comparison."""
+    reason = (
+        f"{name} is the only candidate."
+        if n_candidates == 1
+        else f"A class has a single row, so that nothing can be held out; {name} is the simplest candidate."
+    )
+    return CalibratorSelection(name, name, (), 0, float(standard_errors), reason)
