@@ -1,8 +1,8 @@
 """The calibrators that are compared, ours and those of other packages, behind one function each.
 
-An entry takes ``(scores, labels, new_scores)``: for two classes probabilities of shape (n,), labels 0 and 1,
-and returns the calibrated probabilities of class 1; for several classes probabilities of shape (n, K), codes of
-the labels, and returns (m, K). Packages that cannot be imported are named and left out.
+An entry takes ``(scores, labels, new_scores)``: for two classes probabilities of shape (n,), labels 0 and
+1, and returns the calibrated probabilities of class 1; for several classes probabilities of shape (n, K),
+codes of the labels, and returns (m, K). Packages that cannot be imported are named and left out.
 """
 
 import contextlib
@@ -60,19 +60,18 @@ def own_binary() -> dict[str, Method]:
 def own_multiclass() -> dict[str, Method]:
     """Return the calibrators of this package for several classes."""
     lift, spline = ours.OneVsRestCalibrator, ours.SplineCalibrator()
-    structured = ours.StructuredMatrixScalingCalibrator()
     return {
         name: _fitted(calibrator)
         for name, calibrator in {
             "automatic": ours.AutoCalibrator(),
-            "log average (spline, structured)": ours.LogAverageCalibrator([lift(spline), structured]),
+            "log average": ours.LogAverageCalibrator(),
             "log average (spline, matrix)": ours.LogAverageCalibrator(
                 [lift(spline), ours.MatrixScalingCalibrator()]
             ),
             "temperature": ours.TemperatureCalibrator(),
             "vector scaling": ours.VectorScalingCalibrator(),
             "matrix scaling": ours.MatrixScalingCalibrator(),
-            "structured matrix scaling": structured,
+            "structured matrix scaling": ours.StructuredMatrixScalingCalibrator(),
             "Dirichlet": ours.DirichletCalibrator(),
             "spline, one vs rest": lift(spline),
             "beta, one vs rest": lift(ours.BetaCalibrator()),

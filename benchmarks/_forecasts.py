@@ -1,8 +1,8 @@
 """Forecasts of classifiers on real tables, split for the comparison of calibrators.
 
-Each split has rows to train a classifier, rows to calibrate, and rows to score; they are drawn anew, stratified
-by class, for each repetition and each number of rows to calibrate. The tables that scikit-learn does not bring
-along are read from a folder of data; those that are missing are left out and named.
+Each split has rows to train a classifier, rows to calibrate, and rows to score; they are drawn anew,
+stratified by class, for each repetition and each number of rows to calibrate. The tables that scikit-learn
+does not bring along are read from a folder of data; those that are missing are left out and named.
 """
 
 import os

@@ -2,19 +2,21 @@
 
     python benchmarks/compare_calibrators.py [--peers]
 
-Six classifiers are trained on each table; 100, 500 or 5000 other rows calibrate them, and the rest are scored; all
-of this is repeated with new divisions of the rows. Outputs of networks are calibrated and scored likewise. A cell is
-one classifier on one table with one number of rows. Each calibrator is ranked in each cell by its mean log loss (and
-Brier score), and ranks are averaged over cells. The standard error of a mean is that over repetitions, of
-differences to the default, SplineCalibrator() or DEFAULT_SEVERAL for several classes.
+Six classifiers are trained on each table; 100, 500 or 5000 other rows calibrate them, and the rest are
+scored; all of this is repeated with new divisions of the rows. Outputs of networks are calibrated and
+scored likewise. A cell is one classifier on one table with one number of rows. Each calibrator is ranked in
+each cell by its mean log loss (and Brier score), and ranks are averaged over cells. What a method loses is
+its mean difference to the default, SplineCalibrator() for two classes and LogAverageCalibrator() for
+several, with the standard error over repetitions. A difference within one standard error is a tie.
 
-Log losses are clipped at 0.001 for all, so that one impossible outcome does not decide; the column "hard" counts the
-outcomes that were given less than one in a million. A method that fails on a split scores there as the forecasts do
-uncalibrated, and the failure is counted. Rows of probabilities that do not sum to one are divided by their sum.
+Log losses are clipped at 0.001 for all, so that one impossible outcome does not decide; "hard" counts the
+outcomes that were given less than one in a million. A method that fails on a split scores there as the
+uncalibrated forecasts do, and the failure is counted. Rows that do not sum to one are divided by their sum.
 
-    --peers              also those of other packages that can be imported: pip install -r benchmarks/peers.txt
+    --peers              also those of other packages, if installed: pip install -r benchmarks/peers.txt
     --repetitions 6      divisions of the rows
-    --slow 2             the same, for methods that take more than half a second a split in the first cell
+    --slow 2             the same, for methods that have taken more than half a second for a split; they are
+                         not ranked, only their losses are compared where they ran
     --tables NAME ...    some of the tables, or networks
     --write FOLDER       write the tables as CSV
     --smoke              two bundled tables, one repetition, to see that everything runs
@@ -47,8 +49,9 @@ from sklearn_calib.metrics import smooth_ece
 CLIP, HARD = 1e-3, 1e-6
 ROWS = [100, 500, 5000]
 SEVERAL = ["satellite", "digits", "wine", "diabetes, thirds"]
-DEFAULT, DEFAULT_SEVERAL = "spline", "log average (spline, structured)"
+DEFAULT, DEFAULT_SEVERAL = "spline", "log average"
 SCORES = ["log_loss", "brier", "smooth_ece", "auc"]
+COUNTS = ["hard", "seconds", "failed"]
 SLOW_SECONDS = 0.5
 
 
@@ -121,7 +124,7 @@ def measure(splits: Iterable[Split], methods: dict[str, Method], slow: int) -> p
 
 
 def scored(proba: np.ndarray, label: np.ndarray) -> tuple[float, ...]:
-    """Return log loss, Brier score, smooth ECE (of several classes: of the confidence), AUC, and hard mistakes."""
+    """Return log loss, Brier score, smooth ECE (several classes: of confidence), AUC, hard mistakes."""
     if not np.isfinite(proba).all() or proba.min() < -1e-6 or proba.max() > 1 + 1e-6:
         raise ValueError("returned no probabilities")
     proba = np.clip(proba, 0.0, 1.0)
@@ -145,7 +148,7 @@ def scored(proba: np.ndarray, label: np.ndarray) -> tuple[float, ...]:
 
 
 def ranked(results: pd.DataFrame, default: str) -> pd.DataFrame:
-    """Return one row per method, by rank in log loss, with the standard errors of differences to the default."""
+    """Return one row per method, by rank in log loss, with differences to the default and their s.e."""
     cell = ["source", "classifier", "rows"]
     table = pd.DataFrame(index=pd.Index(results["method"].unique(), name="method"))
     for score in ("log_loss", "brier"):

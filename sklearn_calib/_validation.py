@@ -29,6 +29,7 @@ __all__ = [
     "check_groups",
     "check_integer",
     "check_labels",
+    "check_not_negative",
     "check_option",
     "check_positive",
     "check_probabilities",
@@ -446,6 +447,15 @@ def check_positive(value: Any, name: str) -> float:
         raise TypeError(f"{name} must be a number, got {value!r}.")
     if not 0 < float(value) < float("inf"):
         raise ValueError(f"{name} must be positive and finite, got {value!r}.")
+    return float(value)
+
+
+def check_not_negative(value: Any, name: str) -> float:
+    """Return ``value`` as a finite float that is not less than zero."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, got {value!r}.")
+    if not 0 <= float(value) < float("inf"):
+        raise ValueError(f"{name} must be at least 0 and finite, got {value!r}.")
     return float(value)
 
 

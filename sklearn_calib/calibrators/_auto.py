@@ -1,7 +1,6 @@
 """The choice among calibrators, by cross-validated log loss."""
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from sklearn.utils import Tags
 
 from sklearn_calib._core._links import EPS
 from sklearn_calib._html import result_html
-from sklearn_calib._validation import check_generator, check_integer
+from sklearn_calib._validation import check_generator, check_integer, check_not_negative
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
 from sklearn_calib.calibrators._beta import BetaCalibrator
 from sklearn_calib.calibrators._log_average import LogAverageCalibrator
@@ -56,7 +55,7 @@ class Candidate:
     >>> from sklearn_calib.calibrators import AutoCalibrator
     >>> p = [0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9]
     >>> y = [0, 0, 1, 0, 1, 0, 1, 1]
-    >>> AutoCalibrator(cv=4).fit(p, y).selection_.candidates[0].name
+    >>> AutoCalibrator(n_folds=4).fit(p, y).selection_.candidates[0].name
     'temperature'
     """
 
@@ -90,7 +89,7 @@ class CalibratorSelection:
     >>> from sklearn_calib.calibrators import AutoCalibrator
     >>> p = [0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9]
     >>> y = [0, 0, 1, 0, 1, 0, 1, 1]
-    >>> print(AutoCalibrator(cv=4).fit(p, y).selection_.reason)
+    >>> print(AutoCalibrator(n_folds=4).fit(p, y).selection_.reason)
     spline has the least log loss of rows held out.
     """
 
@@ -133,9 +132,9 @@ class AutoCalibrator(BaseCalibrator):
         Calibrators or other classifiers with ``predict_proba`` by name, from the simplest to the most
         flexible. None: for two classes temperature scaling, Platt scaling, beta calibration, spline and
         Venn-Abers; with ``link="identity"`` those of them that take any score, Platt scaling, spline and
-        Venn-Abers; for several classes temperature, vector and structured matrix scaling, one spline per
-        class, and the log average of the last two.
-    cv : int, default=5
+        Venn-Abers; for several classes temperature, vector and structured matrix scaling, and the log average
+        (with ``link="identity"`` of one spline per class and structured matrix scaling).
+    n_folds : int, default=5
         Number of folds, at least 2; fewer where a class has fewer rows. A class with a single row leaves
         nothing to compare: the first candidate is then taken, and ``selection_`` says so.
     standard_errors : float, default=1.0
@@ -179,10 +178,11 @@ class AutoCalibrator(BaseCalibrator):
     the excess is :math:`\bar d = \sum w_i d_i / W`, and its standard error :math:`\sqrt{\sum w_i (d_i - \bar
     d)^2 / (W (W - 1))}`.
 
-    The folds depend on the rows, not on their order, and whole numbers as weights are repetitions: copies of
-    a row are dealt out one by one. Rows with fractional weights are dealt out as they are.
+    The folds depend on the rows, not on their order or that of the classes, and whole numbers as weights are
+    repetitions: copies of a row are dealt out one by one. Rows with fractional weights are dealt out as they
+    are.
 
-    *Cost.* That of ``cv`` fits of all candidates, and one fit more.
+    *Cost.* That of ``n_folds`` fits of all candidates, and one fit more.
 
     References
     ----------
@@ -196,7 +196,7 @@ class AutoCalibrator(BaseCalibrator):
     >>> y = np.random.default_rng(0).random(2000) < p**2
     >>> calibrator = AutoCalibrator().fit(p, y)
     >>> calibrator.selection_.best, calibrator.selection_.chosen
-    ('beta', 'Platt')
+    ('beta', 'beta')
     """
 
     selection_: CalibratorSelection
@@ -205,13 +205,13 @@ class AutoCalibrator(BaseCalibrator):
     def __init__(
         self,
         candidates: dict[str, Any] | None = None,
-        cv: int = 5,
+        n_folds: int = 5,
         standard_errors: float = 1.0,
         link: str = "logit",
         random_state: Any = 0,
     ) -> None:
         self.candidates = candidates
-        self.cv = cv
+        self.n_folds = n_folds
         self.standard_errors = standard_errors
         self.link = link
         self.random_state = random_state
@@ -224,13 +224,10 @@ class AutoCalibrator(BaseCalibrator):
         return tags
 
     def _check_parameters(self) -> None:
-        check_integer(self.cv, "cv", minimum=2)
+        check_integer(self.n_folds, "n_folds", minimum=2)
         check_link(self.link)
         check_generator(self.random_state)
-        if isinstance(self.standard_errors, bool) or not isinstance(self.standard_errors, Real):
-            raise TypeError(f"standard_errors must be a number, got {self.standard_errors!r}.")
-        if not 0.0 <= float(self.standard_errors) < np.inf:
-            raise ValueError(f"standard_errors must be at least 0 and finite, got {self.standard_errors!r}.")
+        check_not_negative(self.standard_errors, "standard_errors")
         if self.candidates is None:
             return
         if not isinstance(self.candidates, dict):
@@ -261,7 +258,7 @@ class AutoCalibrator(BaseCalibrator):
         columns = scores if scores.ndim == 2 else scores[:, np.newaxis]
         candidates = self.candidates or _portfolio(self.link, several=scores.ndim == 2)
         rows = _Rows(columns, codes, weight)
-        n_folds = min(self.cv, int(np.bincount(rows.codes, rows.counts).min()))
+        n_folds = min(self.n_folds, int(np.bincount(rows.codes, rows.counts).min()))
         if n_folds < 2 or len(candidates) == 1:
             self.selection_ = _uncontested(next(iter(candidates)), len(candidates), self.standard_errors)
         else:
@@ -281,13 +278,13 @@ def _portfolio(link: str, several: bool) -> dict[str, Any]:
     """Return the default candidates, from the simplest to the most flexible."""
     platt, spline = PlattCalibrator(link=link), SplineCalibrator(link=link)
     if several:
-        lifted, structured = OneVsRestCalibrator(spline), StructuredMatrixScalingCalibrator(link=link)
+        structured = StructuredMatrixScalingCalibrator(link=link)
+        members = None if link == "logit" else [OneVsRestCalibrator(spline), structured]
         return {
             "temperature": TemperatureCalibrator(link=link),
             "vector scaling": VectorScalingCalibrator(link=link),
             "structured matrix scaling": structured,
-            "spline, one vs rest": lifted,
-            "log average of the last two": LogAverageCalibrator([lifted, structured]),
+            "log average": LogAverageCalibrator(members),
         }
     if link == "identity":
         return {"Platt": platt, "spline": spline, "Venn-Abers": VennAbersCalibrator()}
@@ -308,25 +305,29 @@ class _Rows:
     """
 
     def __init__(self, columns: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
-        # in an order of their own, so that the folds do not depend on that of the input
-        order = np.lexsort((*columns.T[::-1], codes))
-        columns, codes = columns[order], codes[order]
+        # in an order of their own, so that the folds do not depend on that of rows or classes
+        own = columns[:, 0] if columns.shape[1] == 1 else columns[np.arange(codes.shape[0]), codes]
+        order = np.lexsort((*columns.T, *np.sort(columns, axis=1).T, own, codes))
+        columns, codes, own = columns[order], codes[order], own[order]
         self.weighted = weight is not None
         mass = np.ones(codes.shape[0]) if weight is None else weight[order]
         if (mass == np.floor(mass)).all() and mass.sum() < _MOST_ROWS:
             differs = (np.diff(columns, axis=0) != 0.0).any(axis=1) | (np.diff(codes) != 0)
             starts = np.concatenate([[0], np.flatnonzero(differs) + 1])
-            columns, codes, mass = columns[starts], codes[starts], np.add.reduceat(mass, starts)
+            columns, codes, own = columns[starts], codes[starts], own[starts]
+            mass = np.add.reduceat(mass, starts)
             self.counts, self.unit = mass.astype(np.int64), np.ones(starts.shape[0])
         else:
             self.counts, self.unit = np.ones(codes.shape[0], dtype=np.int64), mass
         self.columns, self.codes = columns, codes
+        totals = np.bincount(codes, self.counts), np.bincount(codes, self.counts * own)
+        self.classes = np.lexsort(totals[::-1]).tolist()
 
     def deal(self, n_folds: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """Return how many of each row are in each fold, (n_folds, n); each class is dealt out evenly."""
         held = np.zeros((n_folds, self.codes.shape[0]), dtype=np.int64)
         dealt = 0
-        for k in range(int(self.codes[-1]) + 1):
+        for k in self.classes:
             part = self.codes == k
             left = self.counts[part]
             size = int(left.sum())

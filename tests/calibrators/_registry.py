@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from sklearn_calib.calibrators import (
+    AutoCalibrator,
     BaseCalibrator,
     BetaCalibrator,
     CenteredIsotonicCalibrator,
@@ -168,6 +169,19 @@ CALIBRATORS = [
         "log_average_binary",
         partial(LogAverageCalibrator, [IsotonicCalibrator(), PlattCalibrator()]),
         monotone=False,
+    ),
+    # the folds depend on the values of the scores, hence on their direction
+    CalibratorCase("auto", AutoCalibrator, monotone=False, multiclass=True, flip=False),
+    CalibratorCase(
+        "auto_any_score",
+        partial(
+            AutoCalibrator,
+            {"Platt": PlattCalibrator(link="identity"), "isotonic": IsotonicCalibrator(clip="auto")},
+            3,
+            0.5,
+        ),
+        monotone=False,
+        flip=False,
     ),
     # the division of the rows depends on their values, hence on the direction of the scores
     CalibratorCase("certified", partial(CertifiedCalibrator, random_state=0), monotone=False, flip=False),

@@ -1,0 +1,223 @@
+"""The choice among calibrators: against a plain cross-validation, and what its rule says."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+
+from sklearn_calib.calibrators import (
+    AutoCalibrator,
+    IsotonicCalibrator,
+    LogAverageCalibrator,
+    PlattCalibrator,
+    SplineCalibrator,
+    StructuredMatrixScalingCalibrator,
+    TemperatureCalibrator,
+    VennAbersCalibrator,
+)
+
+
+class Fixed(LogisticRegression):
+    """A classifier that is fitted to nothing: its columns are its probabilities, to a power."""
+
+    def __init__(self, power=1.0):
+        super().__init__()
+        self.power = power
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X):
+        p = np.asarray(X)[:, -1] ** self.power
+        return np.column_stack([1 - p, p])
+
+
+def sample(n=400, power=1.0, seed=0):
+    rng = np.random.default_rng(seed)
+    p = rng.uniform(0.02, 0.98, n)
+    return p, (rng.random(n) < p**power).astype(int)
+
+
+def test_losses_and_standard_errors_of_calibrators_without_parameters():
+    """Their loss on a row is the same in every fold, so the mean over all rows can be written down."""
+    p, y = sample(power=1.5)
+    chosen = AutoCalibrator({"as it is": Fixed(), "power": Fixed(1.5), "square": Fixed(2.0)}).fit(p, y)
+    losses = [-np.log(np.where(y == 1, p**power, 1 - p**power)) for power in (1.0, 1.5, 2.0)]
+    best = int(np.argmin([loss.mean() for loss in losses]))
+    for candidate, loss in zip(chosen.selection_.candidates, losses, strict=True):
+        difference = loss - losses[best]
+        assert candidate.log_loss == pytest.approx(loss.mean(), abs=1e-12)
+        assert candidate.excess == pytest.approx(difference.mean(), abs=1e-12)
+        assert candidate.standard_error == pytest.approx(difference.std(ddof=1) / 20, abs=1e-12)
+    assert chosen.selection_.best == ["as it is", "power", "square"][best]
+
+
+def test_rows_are_held_out():
+    """A calibrator that remembers its rows would win if it were scored on them."""
+    p, y = sample()
+    memory = IsotonicCalibrator(clip=1e-6)
+    found = AutoCalibrator({"Platt": PlattCalibrator(), "isotonic": memory}, standard_errors=0.0).fit(p, y)
+    scores = {one.name: one.log_loss for one in found.selection_.candidates}
+
+    def in_sample(calibrator):
+        q = calibrator.fit(p, y).transform(p)
+        return -np.mean(np.log(np.where(y == 1, q, 1 - q)))
+
+    assert in_sample(memory) < in_sample(PlattCalibrator()) < scores["Platt"] < scores["isotonic"]
+    assert found.selection_.chosen == "Platt"
+
+
+def test_folds_are_even_in_each_class():
+    from sklearn_calib.calibrators._auto import _Rows
+
+    rng = np.random.default_rng(0)
+    codes = np.repeat([0, 1, 2], [13, 7, 25])
+    rows = _Rows(rng.random((45, 3)), rng.permutation(codes), None)
+    held = rows.deal(5, np.random.default_rng(1))
+    np.testing.assert_array_equal(held.sum(axis=0), rows.counts)
+    assert np.ptp(held.sum(axis=1)) == 0, "9 rows each"
+    for k in range(3):
+        assert np.ptp(held[:, rows.codes == k].sum(axis=1)) <= 1
+    # copies of a row are dealt out one by one
+    tied = _Rows(np.repeat([[0.2], [0.7]], 50, axis=0), np.tile([0, 1], 50), None)
+    assert tied.counts.tolist() == [25, 25, 25, 25]
+    assert tied.deal(5, rng).max() < 25
+
+
+def test_one_standard_error_towards_simplicity():
+    p, y = sample(2000, 1.4)
+    candidates = {"far": Fixed(1.0), "near": Fixed(1.38), "true": Fixed(1.4)}
+    strict = AutoCalibrator(candidates, standard_errors=0.0).fit(p, y).selection_
+    lenient = AutoCalibrator(candidates).fit(p, y).selection_
+    indulgent = AutoCalibrator(candidates, standard_errors=1e6).fit(p, y).selection_
+    assert strict.chosen == strict.best == lenient.best
+    near = next(one for one in lenient.candidates if one.name == "near")
+    assert lenient.chosen == ("near" if near.excess <= near.standard_error else "true")
+    assert indulgent.chosen == "far"
+    assert "is simpler" in indulgent.reason
+    assert "is simpler" not in strict.reason
+
+
+def test_result_is_the_chosen_calibrator_fitted_to_all_rows():
+    p, y = sample(1500, 2.0)
+    found = AutoCalibrator().fit(p, y)
+    names = [one.name for one in found.selection_.candidates]
+    assert names == ["temperature", "Platt", "beta", "spline", "Venn-Abers"]
+    again = clone(found.calibrator_).fit(p, y)
+    np.testing.assert_array_equal(found.transform(p), again.transform(p))
+
+
+@pytest.mark.parametrize(
+    ("truth", "expected"),
+    [
+        (lambda p: 1 / (1 + ((1 - p) / p) ** 0.4), {"temperature"}),
+        (lambda p: 1 / (1 + 4 * (1 - p) / p), {"Platt", "beta"}),
+        (lambda p: np.where(p < 0.5, 0.3, 0.7), {"Venn-Abers"}),
+        (lambda p: p + 0.25 * np.sin(2 * np.pi * p) * (p > 0.5), {"spline", "Venn-Abers"}),
+    ],
+)
+def test_finds_the_simplest_family_that_holds_the_truth(truth, expected):
+    rng = np.random.default_rng(1)
+    p = rng.uniform(0.02, 0.98, 30_000)
+    y = (rng.random(30_000) < truth(p)).astype(int)
+    assert AutoCalibrator().fit(p, y).selection_.chosen in expected
+
+
+def test_any_scores():
+    rng = np.random.default_rng(0)
+    z = 50 * rng.standard_normal(500)
+    y = (rng.random(500) < 1 / (1 + np.exp(-z / 20 - 1))).astype(int)
+    found = AutoCalibrator(link="identity").fit(z, y)
+    assert [one.name for one in found.selection_.candidates] == ["Platt", "spline", "Venn-Abers"]
+    assert found.selection_.chosen == "Platt"
+
+
+@pytest.mark.parametrize("link", ["logit", "identity"])
+def test_several_classes(link):
+    rng = np.random.default_rng(0)
+    z = 3 * rng.standard_normal((900, 3))
+    y = (z / 3 + [0.5, 0, 0] + rng.gumbel(size=z.shape)).argmax(axis=1)
+    proba = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    X = proba if link == "logit" else z
+    found = AutoCalibrator(link=link).fit(X, np.array(["c", "a", "b"])[y])
+    assert len(found.selection_.candidates) == 4
+    assert (
+        isinstance(
+            found.calibrator_,
+            TemperatureCalibrator | StructuredMatrixScalingCalibrator | LogAverageCalibrator,
+        )
+        or found.selection_.chosen == "vector scaling"
+    )
+    assert found.predict_proba(X).shape == (900, 3)
+    np.testing.assert_array_equal(found.predict_proba(X), found.calibrator_.predict_proba(X))
+
+
+def test_a_class_with_a_single_row_leaves_nothing_to_compare():
+    p = np.array([0.1, 0.2, 0.3, 0.9])
+    found = AutoCalibrator().fit(p, [0, 0, 0, 1])
+    assert found.selection_.chosen == "temperature"
+    assert found.selection_.n_folds == 0
+    assert "single row" in found.selection_.reason
+    assert AutoCalibrator().fit(p, [0, 1, 0, 1]).selection_.n_folds == 2
+
+
+def test_a_single_candidate_is_not_compared():
+    p, y = sample(50)
+    found = AutoCalibrator({"only": SplineCalibrator()}).fit(p, y)
+    assert found.selection_.reason == "only is the only candidate."
+    np.testing.assert_array_equal(found.transform(p), SplineCalibrator().fit(p, y).transform(p))
+
+
+def test_fractional_weights_count():
+    p, y = sample(300, 2.0)
+    w = np.random.default_rng(1).uniform(0.1, 3, 300)
+    found = AutoCalibrator({"one": Fixed(), "two": Fixed(2.0)})
+    # classifiers that know no weights cannot be given any
+    with pytest.raises(TypeError, match="sample_weight"):
+        found.fit(p, y, w)
+    losses = AutoCalibrator(standard_errors=0).fit(p, y, w).selection_.candidates
+    other = AutoCalibrator(standard_errors=0).fit(p, y).selection_.candidates
+    assert losses[0].log_loss != pytest.approx(other[0].log_loss, abs=1e-4)
+
+
+def test_says_what_it_chose():
+    p, y = sample()
+    text = str(AutoCalibrator().fit(p, y).selection_)
+    assert text.splitlines()[0].startswith("Calibrator: ")
+    assert text.count("<- chosen") == 1
+    for name in ("temperature", "Platt", "beta", "spline", "Venn-Abers"):
+        assert name in text
+    assert "chosen" in AutoCalibrator().fit(p, y).selection_._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "message"),
+    [
+        ({"n_folds": 1}, ValueError, "n_folds must be at least 2"),
+        ({"n_folds": 2.5}, TypeError, "n_folds must be an integer"),
+        ({"standard_errors": -1}, ValueError, "standard_errors must be at least 0"),
+        ({"standard_errors": "one"}, TypeError, "standard_errors must be a number"),
+        ({"candidates": {}}, ValueError, "candidates is empty"),
+        ({"candidates": [PlattCalibrator()]}, TypeError, "candidates must be a dict"),
+        ({"candidates": {"a": PlattCalibrator}}, TypeError, "pass an instance"),
+        ({"candidates": {"a": 3}}, TypeError, "no fit"),
+        ({"link": "probit"}, ValueError, "link must be one of"),
+        ({"random_state": "x"}, (ValueError, TypeError), "random_state"),
+        (
+            {"candidates": {"a": PlattCalibrator(), "b": TemperatureCalibrator(link="identity")}},
+            ValueError,
+            "candidates wants probabilities and logits at once",
+        ),
+    ],
+)
+def test_bad_parameters_are_named(params, error, message):
+    p, y = sample(20)
+    with pytest.raises(error, match=message):
+        AutoCalibrator(**params).fit(p, y)
+
+
+def test_binary_candidates_refuse_several_classes():
+    proba = np.full((6, 3), 1 / 3)
+    with pytest.raises(ValueError, match="classes"):
+        AutoCalibrator({"a": VennAbersCalibrator()}).fit(proba, [0, 1, 2, 0, 1, 2])
