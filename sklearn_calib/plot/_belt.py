@@ -124,18 +124,46 @@ class CalibrationBelt:
         )
 
     def points(self) -> Array:
-        """Return the predictions at which the belt is drawn, between the smallest and the largest."""
+        """Return the predictions at which the belt is drawn, between the smallest and the largest.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            Evenly spaced on the axis of probabilities and on that of log-odds, in increasing order.
+        """
         x = self._axis.x
         low, high = max(x[0], -FAR), min(x[-1], FAR)
         even = np.linspace(expit(low), expit(high), _POINTS)
         return np.unique(np.concatenate((even, expit(np.linspace(low, high, _POINTS)))))
 
     def curve(self, predicted: Array) -> Array:
-        """Return the event probabilities of the selected fit."""
+        """Return the event probabilities of the selected fit.
+
+        Parameters
+        ----------
+        predicted : ndarray of shape (k,)
+            Predictions, strictly between 0 and 1.
+
+        Returns
+        -------
+        ndarray of shape (k,)
+        """
         return np.asarray(expit(self._axis.basis(logit(predicted), self.degree) @ self._fit.beta))
 
     def band(self, predicted: Array, confidence: float) -> ReliabilityBand:
-        """Return the belt at one level."""
+        """Return the belt at one level.
+
+        Parameters
+        ----------
+        predicted : ndarray of shape (k,)
+            Predictions, strictly between 0 and 1, in increasing order.
+        confidence : float
+            Level of the confidence region of the whole polynomial.
+
+        Returns
+        -------
+        ReliabilityBand
+        """
         reach = belt_quantile(confidence, self.degree, self.selection)
         basis = self._axis.basis(logit(predicted), self.degree)
         lower, upper = _extremes(self._axis, self._fit, basis, reach)
