@@ -11,10 +11,17 @@ import pytest
 
 from sklearn_calib.report import calibration_report
 from sklearn_calib.report._command import main
+from sklearn_calib.report._measure import ERRORS
 from sklearn_calib.report._read import read_columns
 
 ROOT = Path(__file__).resolve().parents[2]
 FAST = ["--n-resamples", "20"]
+
+
+@pytest.fixture(autouse=True)
+def _one_measure(monkeypatch):
+    """Leave out the intervals that nothing here looks at: they take most of the time."""
+    monkeypatch.setattr("sklearn_calib.report._compute.ERRORS", ERRORS[:1])
 
 
 @pytest.fixture(scope="module")
