@@ -6,8 +6,9 @@ Six classifiers are trained on each table; 100, 500 or 5000 other rows calibrate
 scored; all of this is repeated with new divisions of the rows. Outputs of networks are calibrated and
 scored likewise. A cell is one classifier on one table with one number of rows. Each calibrator is ranked in
 each cell by its mean log loss (and Brier score), and ranks are averaged over cells. What a method loses is
-its mean difference to the default, SplineCalibrator() for two classes and LogAverageCalibrator() for
-several, with the standard error over repetitions. A difference within one standard error is a tie.
+its mean difference to the default on the same splits, SplineCalibrator() for two classes and
+LogAverageCalibrator() for several, with the standard error over repetitions; ranks are those of the loss in a
+cell. A difference within one standard error is a tie.
 
 Log losses are clipped at 0.001 for all, so that one impossible outcome does not decide; "hard" counts the
 outcomes that were given less than one in a million. A method that fails on a split scores there as the
@@ -15,8 +16,8 @@ uncalibrated forecasts do, and the failure is counted. Rows that do not sum to o
 
     --peers              also those of other packages, if installed: pip install -r benchmarks/peers.txt
     --repetitions 6      divisions of the rows
-    --slow 2             the same, for methods that have taken more than half a second for a split; they are
-                         not ranked, only their losses are compared where they ran
+    --slow 2             the same, for methods of others that have taken more than half a second for a split
+    --limit 60           seconds for a split, after which a method has failed on it
     --tables NAME ...    some of the tables, or networks
     --write FOLDER       write the tables as CSV
     --smoke              two bundled tables, one repetition, to see that everything runs
@@ -32,6 +33,7 @@ import argparse
 import contextlib
 import io
 import itertools
+import signal
 import sys
 import time
 import warnings
@@ -67,7 +69,7 @@ def main() -> None:
         methods = own_multiclass() if several else own_binary()
         if arguments.peers:
             methods |= peers(several, _log)
-        results = measure(_splits(chosen, arguments), methods, arguments.slow)
+        results = measure(_splits(chosen, arguments), methods, arguments.slow, arguments.limit)
         table = ranked(results, default)
         title = "Several classes" if several else "Two classes"
         cells = results[["source", "classifier", "rows"]].drop_duplicates()
@@ -79,7 +81,7 @@ def main() -> None:
             _by_cell(results).to_csv(f"{stem}_by_cell.csv", float_format="%.5f")
 
 
-def measure(splits: Iterable[Split], methods: dict[str, Method], slow: int) -> pd.DataFrame:
+def measure(splits: Iterable[Split], methods: dict[str, Method], slow: int, limit: int) -> pd.DataFrame:
     """Return one row per split and method, with its scores."""
     found, seconds = [], {}
     for number, split in enumerate(splits):
@@ -89,11 +91,11 @@ def measure(splits: Iterable[Split], methods: dict[str, Method], slow: int) -> p
         found.append((*place, "uncalibrated", *scored(new, split.label), 0.0, 0))
         plain = found[-1][6:]
         for name, method in methods.items():
-            if split.repetition >= slow and seconds.get(name, 0.0) > SLOW_SECONDS:
+            if ":" in name and split.repetition >= slow and seconds.get(name, 0.0) > SLOW_SECONDS:
                 continue
             start = time.perf_counter()
             try:
-                with _silence():
+                with _silence(), _limit(limit if ":" in name else 0):
                     calibrated = method(scores.copy(), split.fit_label.copy(), new.copy())
                 values = (
                     *scored(np.asarray(calibrated, dtype=np.float64), split.label),
@@ -153,31 +155,21 @@ def ranked(results: pd.DataFrame, default: str) -> pd.DataFrame:
     table = pd.DataFrame(index=pd.Index(results["method"].unique(), name="method"))
     for score in ("log_loss", "brier"):
         wide = results.pivot_table(score, [*cell, "repetition"], "method")
-        everywhere = wide.dropna(axis=1)
-        ranks = everywhere.groupby(level=cell).mean().rank(axis=1)
-        table[f"{score}_rank"] = ranks.mean()
-        by_repetition = everywhere.groupby(level="repetition").mean()
-        table[score] = by_repetition.mean()
-        # slow methods ran on the first repetitions only: what they lose is measured there
-        lost = wide.sub(wide[default], axis=0).groupby(level="repetition").mean()
-        table[f"{score}_lost"] = lost.mean()
-        table[f"{score}_lost_se"] = lost.sem()
-        won, behind = _cells_won(wide, default, cell)
+        lost = wide.sub(wide[default], axis=0)
+        table[f"{score}_rank"] = lost.groupby(level=cell).mean().rank(axis=1).mean()
+        by_repetition = lost.groupby(level="repetition").mean()
+        table[f"{score}"] = wide[default].mean() + by_repetition.mean()
+        table[f"{score}_lost"], table[f"{score}_lost_se"] = by_repetition.mean(), by_repetition.sem()
         if score == "log_loss":
-            table["better_cells"], table["worse_cells"] = won, behind
+            by_cell = lost.groupby(level=cell)
+            mean, error = by_cell.mean(), by_cell.sem()
+            table["better_cells"], table["worse_cells"] = (mean < -2 * error).sum(), (mean > 2 * error).sum()
     means = results.groupby("method")[["smooth_ece", "auc", "seconds"]].mean()
     table = table.join(means).join(results.groupby("method")[["hard", "failed"]].sum())
     table["tie"] = np.where(
         table["log_loss_lost"].abs() <= table["log_loss_lost_se"].fillna(np.inf), "tie", ""
     )
     return table.sort_values(["log_loss_rank", "log_loss_lost"])
-
-
-def _cells_won(wide: pd.DataFrame, default: str, cell: list[str]) -> tuple[pd.Series, pd.Series]:
-    """Return in how many cells each method is better and worse than the default by two standard errors."""
-    difference = wide.sub(wide[default], axis=0).groupby(level=cell)
-    mean, error = difference.mean(), difference.sem()
-    return (mean < -2 * error).sum(), (mean > 2 * error).sum()
 
 
 def _by_cell(results: pd.DataFrame) -> pd.DataFrame:
@@ -205,6 +197,22 @@ def _hard(of_label: np.ndarray) -> int:
 
 
 @contextlib.contextmanager
+def _limit(seconds: int):
+    """Raise TimeoutError after so many seconds, unless they are 0."""
+
+    def stop(number, frame):
+        raise TimeoutError(f"more than {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextlib.contextmanager
 def _silence():
     """Peers print and warn a lot."""
     with (
@@ -228,6 +236,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--peers", action="store_true")
     parser.add_argument("--repetitions", type=int, default=6)
     parser.add_argument("--slow", type=int, default=2)
+    parser.add_argument("--limit", type=int, default=60)
     parser.add_argument("--rows", type=int, nargs="+", default=ROWS)
     parser.add_argument("--tables", nargs="+", choices=[*TABLES, *NETWORKS])
     parser.add_argument("--write", type=Path)
