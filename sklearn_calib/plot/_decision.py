@@ -82,10 +82,8 @@ class DecisionDisplay:
     With threshold t, acting without an event costs t and an event without acting 1 - t, as in Section 3 of
     [1]_; t is therefore also the ratio of the first cost to the sum of both.
 
-    Let W be the cumulative residual walk, and let the walk of y - t be W plus the walk of p - t. Cutting at c
-    instead of t changes the risk by the increment of the walk of y - t between the two cuts; the walk of
-    p - t is lowest at t. The gap is therefore at most W(t) - min W, and so at most the range of W, the cutoff
-    calibration error. Proposition 3.2 of [1]_ says twice as much, ``result.bound``.
+    The bound, the cutoff calibration error, is proved in the notes of
+    :func:`~sklearn_calib.metrics.decision_risk_gap`.
 
     Chance: outcomes are redrawn from the predictions, and the gap is computed with the best recalibration of
     each redrawn sample. The quantile holds at each threshold alone, for who has one threshold; the p-value
@@ -352,15 +350,15 @@ class DecisionDisplay:
                 label=f"chance alone ({100 * self.floor.confidence:g} % at each threshold)",
             )
         if show_bound:
-            within = show_bound is True or 0.5 * result.bound <= _FAR * _top(ax)
+            within = show_bound is True or result.bound <= _FAR * _top(ax)
             self.bound_ = ax.axhline(
-                0.5 * result.bound,
+                result.bound,
                 color=GREY,
                 linestyle="--",
                 linewidth=1.5,
                 zorder=2,
                 gid=_BOUND if within else None,
-                label=f"bound: cutoff error {0.5 * result.bound:.3f}{'' if within else ', off the axis'}",
+                label=f"bound: cutoff error {result.bound:.3f}{'' if within else ', off the axis'}",
             )
         self._finish(ax, x, show_legend)
         self.ax_, self.figure_ = ax, ax.figure
