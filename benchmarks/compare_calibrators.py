@@ -78,6 +78,7 @@ def main() -> None:
         if arguments.write:
             stem = arguments.write / f"calibrators_{'several' if several else 'two'}_classes"
             table.round(5).to_csv(f"{stem}.csv")
+            Path(f"{stem}.md").write_text(markdown(table), encoding="utf-8")
             _by_cell(results).to_csv(f"{stem}_by_cell.csv", float_format="%.5f")
 
 
@@ -170,6 +171,35 @@ def ranked(results: pd.DataFrame, default: str) -> pd.DataFrame:
         table["log_loss_lost"].abs() <= table["log_loss_lost_se"].fillna(np.inf), "tie", ""
     )
     return table.sort_values(["log_loss_rank", "log_loss_lost"])
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """Return the table for the documentation, in thousandths what is lost to the default."""
+
+    def lost(row: pd.Series, score: str) -> str:
+        mean, error = 1e3 * row[f"{score}_lost"], 1e3 * row[f"{score}_lost_se"]
+        if mean == 0.0:
+            return "default"
+        return f"{mean:+.1f} ± {error:.1f}" + (" (tie)" if abs(mean) <= error else "")
+
+    loss, brier = ("rank, log loss", "log loss", "lost, 1e-3"), ("rank, Brier", "Brier", "lost, 1e-3")
+    head = " | ".join(["method", *loss, *brier, "smooth ECE", "AUC", "hard"])
+    lines = [f"| {head} |", "|---" + "|---:" * 9 + "|"]
+    for name, row in table.iterrows():
+        values = [
+            f"**{name}**" if ":" not in name else name,
+            f"{row['log_loss_rank']:.1f}",
+            f"{row['log_loss']:.4f}",
+            lost(row, "log_loss"),
+            f"{row['brier_rank']:.1f}",
+            f"{row['brier']:.4f}",
+            lost(row, "brier"),
+            f"{row['smooth_ece']:.4f}",
+            f"{row['auc']:.4f}",
+            f"{row['hard']:.0f}",
+        ]
+        lines.append("| " + " | ".join(values) + " |")
+    return "\n".join(lines) + "\n"
 
 
 def _by_cell(results: pd.DataFrame) -> pd.DataFrame:

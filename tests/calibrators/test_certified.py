@@ -1,4 +1,7 @@
-"""The two-step procedure: division of the rows, what is measured, when a map is dropped, what is promised."""
+"""The two-step procedure: division of the rows, what is measured, when a map is dropped, what is promised.
+
+Long because every part of the procedure has its own plain reference.
+"""
 
 import math
 
