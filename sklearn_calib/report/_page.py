@@ -206,9 +206,10 @@ def _parts(title: str, about_them: str, report: "CalibrationReport", parts: tupl
             f'<tr{_marked(out)}><th scope="row"><span class="dot"></span>{escape(one_line(part.name))}</th>'
             f"<td>{part.n_samples:,.0f}</td><td>{part.n_events:,.0f}</td><td>{probability(part.predicted)}</td>"
             f'<td>{probability(part.observed)}</td><td class="value">{number(part.error)}</td>'
-            f"<td>{number(part.chance_mean)}</td><td>{pvalue_text(part.adjusted)}</td>"
-            f'<td class="note">{note}</td></tr>'
+            f"<td>{number(part.chance_mean)}</td><td>{pvalue_text(part.adjusted)}</td></tr>"
         )
+        if note:
+            rows.append(f'<tr><td class="note" colspan="8">{note}</td></tr>')
     off = sum(part.adjusted <= 1.0 - report.confidence for part in parts)
     left = len(parts) - len(shown)
     more = f"<p>{rows_words(left, 'more line')} with greater p-values left out.</p>" if left else ""
@@ -218,7 +219,6 @@ def _parts(title: str, about_them: str, report: "CalibrationReport", parts: tupl
         f'<section><h2>{title}</h2><p class="soft small">{escape(about_them)} {off} of {len(parts)} off '
         f"beyond "
         "chance, by the cutoff test, with p-values corrected for their number (Holm).</p>"
-        f'<div class="scroll"><table><thead><tr><th scope="col" class="left"></th>{columns}'
-        '<th scope="col" class="left">most off</th></tr></thead>'
+        f'<div class="scroll"><table><thead><tr><th scope="col" class="left"></th>{columns}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>{more}</section>"
     )

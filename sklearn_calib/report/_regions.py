@@ -114,9 +114,13 @@ def _over_runs(values: NDArray[Any], first: NDArray[np.intp], last: NDArray[np.i
 
 
 def _region(grouped: GroupedOutcomes, rows: NDArray[np.bool_], worst: NDArray[np.bool_]) -> ReportRegion:
-    part, spot = (_only(grouped, chosen) for chosen in (rows, worst))
-    ends = [float(end) for each in (part, spot) for end in (each.prob[0], each.prob[-1])]
-    return ReportRegion(ends[0], ends[1], *_frequencies(part), part.total, *ends[2:], *_frequencies(spot))
+    part, spot = _only(grouped, rows), _only(grouped, worst)
+    (low, high), (worst_low, worst_high) = (
+        (float(each.prob[0]), float(each.prob[-1])) for each in (part, spot)
+    )
+    return ReportRegion(
+        low, high, *_frequencies(part), part.total, worst_low, worst_high, *_frequencies(spot)
+    )
 
 
 def _only(grouped: GroupedOutcomes, rows: NDArray[np.bool_]) -> GroupedOutcomes:
