@@ -13,17 +13,15 @@ from sklearn_calib._html import result_html
 from sklearn_calib._validation import check_generator, check_integer, check_not_negative
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
 from sklearn_calib.calibrators._beta import BetaCalibrator
-from sklearn_calib.calibrators._log_average import LogAverageCalibrator
+from sklearn_calib.calibrators._default import default_calibrator
 from sklearn_calib.calibrators._matrix import StructuredMatrixScalingCalibrator
 from sklearn_calib.calibrators._multiclass import (
-    OneVsRestCalibrator,
     check_calibrator,
     check_every_class,
     is_binary,
     scores_wanted_by_all,
 )
 from sklearn_calib.calibrators._platt import PlattCalibrator
-from sklearn_calib.calibrators._spline import SplineCalibrator
 from sklearn_calib.calibrators._temperature import TemperatureCalibrator
 from sklearn_calib.calibrators._vector import VectorScalingCalibrator
 from sklearn_calib.calibrators._venn_abers import VennAbersCalibrator
@@ -276,23 +274,22 @@ class AutoCalibrator(BaseCalibrator):
 
 def _portfolio(link: str, several: bool) -> dict[str, Any]:
     """Return the default candidates, from the simplest to the most flexible."""
-    platt, spline = PlattCalibrator(link=link), SplineCalibrator(link=link)
+    default = default_calibrator(link, several)
     if several:
-        structured = StructuredMatrixScalingCalibrator(link=link)
-        members = None if link == "logit" else [OneVsRestCalibrator(spline), structured]
         return {
             "temperature": TemperatureCalibrator(link=link),
             "vector scaling": VectorScalingCalibrator(link=link),
-            "structured matrix scaling": structured,
-            "log average": LogAverageCalibrator(members),
+            "structured matrix scaling": StructuredMatrixScalingCalibrator(link=link),
+            "log average": default,
         }
+    platt = PlattCalibrator(link=link)
     if link == "identity":
-        return {"Platt": platt, "spline": spline, "Venn-Abers": VennAbersCalibrator()}
+        return {"Platt": platt, "spline": default, "Venn-Abers": VennAbersCalibrator()}
     return {
         "temperature": TemperatureCalibrator(),
         "Platt": platt,
         "beta": BetaCalibrator(),
-        "spline": spline,
+        "spline": default,
         "Venn-Abers": VennAbersCalibrator(),
     }
 

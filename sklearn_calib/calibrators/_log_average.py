@@ -1,6 +1,6 @@
 """An ensemble of calibrators: the average of their log-probabilities."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.utils import Tags
 
-from sklearn_calib._core._links import EPS, expit, logit
+from sklearn_calib._core._links import EPS
 from sklearn_calib._validation import check_weights
 from sklearn_calib.calibrators._base import BaseCalibrator
 from sklearn_calib.calibrators._dirichlet import DirichletCalibrator
@@ -23,7 +23,7 @@ from sklearn_calib.calibrators._multiclass import (
 )
 from sklearn_calib.calibrators._spline import SplineCalibrator
 
-__all__ = ["LogAverageCalibrator"]
+__all__ = ["LogAverageCalibrator", "log_average"]
 
 Array = NDArray[np.float64]
 
@@ -172,17 +172,19 @@ class LogAverageCalibrator(BaseCalibrator):
 
     def _map_scores(self, scores: Array) -> Array:
         columns = _columns(scores)
-        total = np.zeros_like(scores)
-        for calibrator, share in zip(self.calibrators_, self.weights_, strict=True):
-            if share == 0.0:
-                continue
-            proba = np.asarray(calibrator.predict_proba(columns), dtype=np.float64)
-            if scores.ndim == 1:
-                total += share * logit(proba[:, 1])
-            else:
-                total += share * np.log(np.maximum(proba, EPS))
-        mapped: Array = expit(total) if scores.ndim == 1 else softmax(total, axis=1)
-        return mapped
+        used = np.flatnonzero(self.weights_)
+        tables = (self.calibrators_[m].predict_proba(columns) for m in used)
+        mean = log_average(tables, self.weights_[used])
+        return mean if scores.ndim > 1 else np.ascontiguousarray(mean[:, 1])
+
+
+def log_average(tables: Iterable[ArrayLike], shares: Iterable[float]) -> Array:
+    """Return the geometric mean of tables of probabilities (n, K), divided by its sum over the classes."""
+    total: Array | float = 0.0
+    for table, share in zip(tables, shares, strict=True):
+        total = total + share * np.log(np.clip(np.asarray(table, dtype=np.float64), EPS, 1.0 - EPS))
+    mean: Array = softmax(total, axis=1)
+    return mean
 
 
 def _default_shares(total: float, n_classes: int) -> Array:

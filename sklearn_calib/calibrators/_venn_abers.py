@@ -75,11 +75,10 @@ class VennAbersCalibrator(MonotoneCalibrator):
     found by bisection. :math:`p_0` follows by exchange of the outcomes and of the direction. Vovk et al. [2]_
     give another algorithm of the same order.
 
-    The cross Venn-Abers predictor of [2]_ averages over folds. ``CalibratedClassifier(classifier,
-    VennAbersCalibrator(), ensemble=True)`` does so with the merged probabilities. Its version for the log
-    loss takes geometric means of all :math:`p_1` and of all :math:`1 - p_0` instead, which amounts to
-    averaging the log-odds :math:`\log p_1 - \log(1 - p_0)` of the folds and not their probabilities; where
-    the folds agree the two hardly differ.
+    The cross Venn-Abers predictor of [2]_ joins those of several folds: ``CalibratedClassifier(classifier,
+    VennAbersCalibrator(), ensemble=True, average="log")`` takes geometric means of all :math:`p_1` and of all
+    :math:`1 - p_0`, its version for the log loss, as :math:`\log p_1 - \log(1 - p_0)` is the log-odds of the
+    merged probability. With ``average="probability"`` the merged probabilities are averaged.
 
     References
     ----------

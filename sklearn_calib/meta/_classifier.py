@@ -14,11 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._compat import UNUSED, routing_enabled, safe_indexing, slice_metadata
 from sklearn_calib._validation import check_option
+from sklearn_calib.calibrators._default import default_calibrator
+from sklearn_calib.calibrators._log_average import log_average
 from sklearn_calib.meta._folds import counted_rows, cross_fit, fit_whole, plan_folds
 from sklearn_calib.meta._pairs import (
     CalibratedPair,
     check_calibrator,
-    default_calibrator,
     fit_fold_pair,
     fit_pair,
     is_passthrough,
@@ -59,13 +60,13 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         as a pipeline of splines and a logistic regression or a grid search over calibrators; it is fitted
         to the scores as features, shape (n, 1) for two classes (the score of ``classes_[1]``), else (n,
         n_classes). One made for two classes is fitted to each class against the rest and the
-        probabilities are renormalised. None means Platt scaling: ``PlattCalibrator(link="identity")`` of
-        decision scores, ``PlattCalibrator(link="logit")`` of probabilities. "passthrough" leaves the
-        probabilities as they are.
+        probabilities are renormalised. None means :class:`~sklearn_calib.calibrators.SplineCalibrator` for
+        two classes, :class:`~sklearn_calib.calibrators.LogAverageCalibrator` for several, which did best in
+        ``benchmarks/compare_calibrators.py``. "passthrough" leaves the probabilities as they are.
     response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
         Which output of the classifier the calibrator reads. With "auto" the calibrator decides. One that
         takes probabilities (it has ``link="logit"``, or knows no other input) reads ``predict_proba`` if
-        the classifier has it, and so does "passthrough". Any other reads ``decision_function`` if the
+        the classifier has it, and so do "passthrough" and None. Any other reads ``decision_function`` if the
         classifier has it, else ``predict_proba``, as :class:`~sklearn.calibration.CalibratedClassifierCV`
         does.
     cv : int, splitter, iterable of splits or None, default=5
@@ -78,6 +79,10 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         rare. The folds then need not cover each row once: a row counts as often as it is held out.
         "auto": False for a frozen estimator and one that takes a precomputed kernel matrix (of which
         folds see different columns), else True.
+    average : {"probability", "log"}, default="probability"
+        How the probabilities of several pairs become one: their mean, as in scikit-learn, or their geometric
+        mean, divided by its sum over the classes; for two classes the latter averages log-odds. "log" with
+        ``VennAbersCalibrator()`` is the cross Venn-Abers predictor.
     n_jobs : int or None, default=None
         Number of folds worked on in parallel; None means 1 unless in a ``joblib.parallel_config`` context.
 
@@ -160,6 +165,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         response_method: str = "auto",
         cv: Any = 5,
         ensemble: bool | str = "auto",
+        average: str = "probability",
         n_jobs: int | None = None,
     ) -> None:
         self.estimator = estimator
@@ -167,6 +173,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.response_method = response_method
         self.cv = cv
         self.ensemble = ensemble
+        self.average = average
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, **params: Any) -> Self:
@@ -201,6 +208,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         check_classifier(estimator)
         check_calibrator(self.calibrator)
         check_option(self.response_method, "response_method", RESPONSE_METHODS)
+        check_option(self.average, "average", ("probability", "log"))
         if is_passthrough(self.calibrator) and self.response_method == "decision_function":
             raise ValueError(
                 "calibrator='passthrough' returns probabilities as they are, so response_method can not be "
@@ -287,7 +295,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n, n_classes)
-            The mean of the probabilities of the pairs; columns follow ``classes_``.
+            The average of the probabilities of the pairs; columns follow ``classes_``.
 
         Raises
         ------
@@ -317,13 +325,14 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return labels
 
     def _calibrated(self, X: Any, method: str, params: dict[str, Any]) -> Array:
-        """Return the mean of the probabilities of the pairs for ``method``, which was passed ``params``."""
+        """Return the average of the probabilities of the pairs for ``method``, passed ``params``."""
         metadata = route_prediction(self, method, params)
-        first, *others = self.calibrated_classifiers_
-        total = first.predict_proba(X, **metadata)
-        for pair in others:
-            total = total + pair.predict_proba(X, **metadata)
-        return total / len(self.calibrated_classifiers_)
+        pairs = self.calibrated_classifiers_
+        tables = (pair.predict_proba(X, **metadata) for pair in pairs)
+        if self.average == "log" and len(pairs) > 1:
+            return log_average(tables, [1.0 / len(pairs)] * len(pairs))
+        total: Array = sum(tables, start=np.zeros(()))
+        return total / len(pairs)
 
     @property
     def estimators_(self) -> list[Any]:
@@ -379,7 +388,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             return None
         if self.calibrator is not None:
             return self.calibrator
-        default = default_calibrator("decision_function")
+        default = default_calibrator("identity", several=False)
         return default.set_fit_request(sample_weight=True) if routing_enabled() else default
 
     def _resolve_ensemble(self, estimator: Any) -> bool:

@@ -9,14 +9,14 @@ from sklearn.base import clone
 from sklearn.utils import get_tags
 
 from sklearn_calib._compat import safe_indexing, slice_metadata
-from sklearn_calib.calibrators import BaseCalibrator, OneVsRestCalibrator, PlattCalibrator
+from sklearn_calib.calibrators import BaseCalibrator, OneVsRestCalibrator
+from sklearn_calib.calibrators._default import default_calibrator
 from sklearn_calib.meta._folds import Fold, score_fold
 from sklearn_calib.meta._responses import DECISION_FIRST, PROBABILITY_FIRST, class_scores
 
 __all__ = [
     "CalibratedPair",
     "check_calibrator",
-    "default_calibrator",
     "fit_fold_pair",
     "fit_pair",
     "is_passthrough",
@@ -86,17 +86,14 @@ def check_calibrator(calibrator: Any) -> None:
             )
 
 
-def default_calibrator(method: str) -> PlattCalibrator:
-    """Return Platt scaling on the scale of the scores."""
-    return PlattCalibrator(link="logit" if method == "predict_proba" else "identity")
-
-
 def response_order(response_method: str, calibrator: Any) -> tuple[str, ...]:
     """Return the methods of a classifier to try, the preferred one first."""
     if response_method != "auto":
         return (response_method,)
     if is_passthrough(calibrator):
         return ("predict_proba",)
+    if calibrator is None:
+        return PROBABILITY_FIRST
     return PROBABILITY_FIRST if score_kind(calibrator) == "probability" else DECISION_FIRST
 
 
@@ -123,7 +120,11 @@ def fit_pair(
     """Fit a clone of the calibrator to held-out scores and join it to the fitted estimator."""
     if is_passthrough(calibrator):
         return CalibratedPair(estimator, calibrator, method, classes)
-    fitted = default_calibrator(method) if calibrator is None else clone(calibrator)
+    if calibrator is None:
+        link = "logit" if method == "predict_proba" else "identity"
+        fitted = default_calibrator(link, several=classes.shape[0] > 2)
+    else:
+        fitted = clone(calibrator)
     _check_scale(estimator, fitted, method, scores)
     if classes.shape[0] > 2 and not get_tags(fitted).classifier_tags.multi_class:
         _check_no_metadata(fitted, metadata)

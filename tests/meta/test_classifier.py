@@ -26,9 +26,11 @@ from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_calib.calibrators import (
     IsotonicCalibrator,
+    LogAverageCalibrator,
     OneVsRestCalibrator,
     PlattCalibrator,
     TemperatureCalibrator,
+    VennAbersCalibrator,
 )
 from sklearn_calib.meta import CalibratedClassifier, CalibratedPair
 
@@ -107,7 +109,7 @@ def test_nothing_passed_in_is_changed(binary):
         (LogisticRegression(), TemperatureCalibrator(link="identity"), "decision_function"),
         (LogisticRegression(), IsotonicCalibrator(), "decision_function"),
         (LogisticRegression(), "passthrough", "predict_proba"),
-        (LogisticRegression(), None, "decision_function"),
+        (LogisticRegression(), None, "predict_proba"),
         (GaussianNB(), None, "predict_proba"),
         (GaussianNB(), IsotonicCalibrator(), "predict_proba"),
         (LinearSVC(random_state=0), IsotonicCalibrator(), "decision_function"),
@@ -129,6 +131,36 @@ def test_default_calibrator_follows_the_scores(binary):
         for method in ("predict_proba", "decision_function")
     }
     assert links == {"predict_proba": "logit", "decision_function": "identity"}
+    assert CalibratedClassifier(LogisticRegression()).fit(*binary).response_method_ == "predict_proba"
+
+
+@pytest.mark.parametrize("method", ["predict_proba", "decision_function"])
+def test_default_calibrator_of_several_classes(method):
+    X, y = make_classification(300, n_informative=4, n_classes=3, random_state=0)
+    model = CalibratedClassifier(LogisticRegression(), response_method=method, cv=2).fit(X, y)
+    assert isinstance(model.calibrators_[0], LogAverageCalibrator)
+    assert_probabilities(model.predict_proba(X), 300, 3)
+
+
+def test_cross_venn_abers_is_the_formula_of_its_authors(binary):
+    X, y = binary
+    model = CalibratedClassifier(GaussianNB(), VennAbersCalibrator(), cv=4, average="log").fit(X, y)
+    both = [pair.calibrator.predict_interval(pair.scores(X)) for pair in model.calibrated_classifiers_]
+    upper = np.prod([p1 for _, p1 in both], axis=0) ** 0.25
+    below = np.prod([1 - p0 for p0, _ in both], axis=0) ** 0.25
+    np.testing.assert_allclose(model.predict_proba(X)[:, 1], upper / (below + upper), rtol=0, atol=1e-12)
+    mean = CalibratedClassifier(GaussianNB(), VennAbersCalibrator(), cv=4).fit(X, y).predict_proba(X)
+    assert np.abs(mean - model.predict_proba(X)).max() > 1e-5
+
+
+def test_log_average_of_several_classes():
+    X, y = make_classification(300, n_informative=4, n_classes=3, random_state=0)
+    model = CalibratedClassifier(GaussianNB(), TemperatureCalibrator(), cv=3, average="log").fit(X, y)
+    product = np.prod([pair.predict_proba(X) for pair in model.calibrated_classifiers_], axis=0) ** (1 / 3)
+    expected = product / product.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(model.predict_proba(X), expected, rtol=0, atol=1e-12)
+    with pytest.raises(ValueError, match="average must be one of"):
+        CalibratedClassifier(GaussianNB(), average="median").fit(X, y)
 
 
 def test_response_method_can_be_forced(binary):
@@ -254,7 +286,7 @@ def test_grid_search_over_calibrators_and_their_parameters(binary):
     assert np.isfinite(scores).all()
     assert np.unique(scores[:3]).shape[0] == 3
     # the logit of the probabilities of a logistic regression is its decision score
-    np.testing.assert_allclose(scores[2:5], scores[2], atol=1e-6)
+    np.testing.assert_allclose(scores[3], scores[4], atol=1e-6)
 
 
 def test_nested_in_a_pipeline_and_in_itself(binary):
