@@ -1,4 +1,7 @@
-"""CalibratedClassifier: any classifier repaired by any calibrator."""
+"""CalibratedClassifier: any classifier repaired by any calibrator.
+
+Long because it is the main door: half of it says what goes through.
+"""
 
 from typing import Any, ClassVar, Self
 
