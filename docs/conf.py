@@ -1,4 +1,4 @@
-"""Sphinx configuration: guides in Markdown, a gallery of examples, a page per public object from its docstring."""
+"""Sphinx configuration: guides in Markdown, a gallery of examples, a page for each public object."""
 
 import os
 import re
@@ -6,10 +6,14 @@ import sys
 import warnings
 from pathlib import Path
 
+from sphinx.errors import SphinxError
+
 import sklearn_calib
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from check_links import broken_links
+from pictures import draw_all
+
 # warnings are errors here; those of the libraries under an example are not the reader's business
 os.environ.setdefault("MPLBACKEND", "agg")
 warnings.filterwarnings("ignore", category=DeprecationWarning)
@@ -92,6 +96,16 @@ def skip_scikit_learn(app, what, name, obj, skip, options):
     return True if added or module.startswith("sklearn.") else None
 
 
+def check_site(app, exception):
+    """Fail if a link inside the site leads nowhere."""
+    if exception is None and app.builder.name == "html":
+        broken = broken_links(Path(app.outdir))
+        if broken:
+            raise SphinxError("links that lead nowhere:\n" + "\n".join(broken))
+
+
 def setup(app):
+    app.connect("builder-inited", lambda app: draw_all())
+    app.connect("build-finished", check_site)
     app.connect("autodoc-process-docstring", escape_trailing_underscores, priority=1)
     app.connect("autodoc-skip-member", skip_scikit_learn)

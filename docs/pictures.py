@@ -1,0 +1,337 @@
+"""Draw the pictures of the guide. Every number in them is computed here, by the package.
+
+``python docs/pictures.py`` draws all into ``docs/_static/drawn``; the build of the site does that by itself.
+``python docs/pictures.py readme`` draws the committed one of the README, ``docs/_static/reliability.png``.
+"""
+
+import sys
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+from scipy.special import expit, logit
+from sklearn.datasets import load_digits
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import train_test_split
+
+from sklearn_calib import CalibratedClassifier
+from sklearn_calib.calibrators import SplineCalibrator
+from sklearn_calib.datasets import load_solar_flares, make_forecasts
+from sklearn_calib.inference import CombinedTest, CoxTest, TCal, null_floor
+from sklearn_calib.metrics import (
+    cutoff_calibration_error,
+    cutoff_result,
+    expected_calibration_error,
+    logit_smoothed_ece,
+    smooth_ece,
+    smooth_ece_result,
+)
+from sklearn_calib.plot import ReliabilityDisplay
+
+STATIC = Path(__file__).resolve().parent / "_static"
+BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "0.45"
+
+
+@cache
+def digits():
+    """Return outcomes, probabilities of a timid forest, and those after its repair, as in docs/start.md."""
+    X, digit = load_digits(return_X_y=True)
+    X_train, X_test, y_train, y_test = train_test_split(X, digit >= 5, test_size=0.5, random_state=0)
+    forest = RandomForestClassifier(max_depth=3, random_state=0).fit(X_train, y_train)
+    repaired = CalibratedClassifier(forest, SplineCalibrator()).fit(X_train, y_train)
+    return y_test, forest.predict_proba(X_test)[:, 1], repaired.predict_proba(X_test)[:, 1]
+
+
+def reliability():
+    """Draw reliability diagrams before and after a repair, side by side."""
+    y, before, after = digits()
+    figure = Figure(figsize=(9.6, 5.4), layout="constrained")
+    for ax, when, p in zip(figure.subplots(1, 2), ("As trained", "Repaired"), (before, after), strict=True):
+        ReliabilityDisplay.from_predictions(y, p, ax=ax, band="simultaneous")
+        pvalue = CombinedTest(random_state=0).test(y, p).pvalue
+        verdict = "more than chance" if pvalue < 0.05 else "may be chance"
+        ax.set_title(f"{when}: {verdict} (p = {pvalue:.2g})")
+    figure.suptitle("A random forest on handwritten digits, and what it is worth on scans it has not seen")
+    return figure
+
+
+def start():
+    """Draw the two diagrams of docs/start.md in one."""
+    y, before, after = digits()
+    figure = Figure(figsize=(5.5, 6), layout="constrained")
+    ax = figure.subplots()
+    ReliabilityDisplay.from_predictions(y, before, name="forest", ax=ax)
+    ReliabilityDisplay.from_predictions(y, after, name="repaired", ax=ax)
+    return figure
+
+
+def calibration():
+    """Draw three forecasters of the same events: sharp and calibrated, calibrated only, sharp only."""
+    rng = np.random.default_rng(0)
+    chance = rng.beta(0.6, 0.6, size=4000)
+    y = (rng.uniform(size=4000) < chance).astype(int)
+    forecasters = {
+        "knows the chances": chance,
+        "knows half of them": np.where(
+            chance > 0.5, chance[chance > 0.5].mean(), chance[chance <= 0.5].mean()
+        ),
+        "exaggerates": expit(2.5 * logit(np.clip(chance, 1e-9, 1 - 1e-9))),
+    }
+    figure = Figure(figsize=(10, 4.4), layout="constrained")
+    axes = figure.subplots(2, 3, sharex=True, sharey="row", height_ratios=(3, 1))
+    for column, (name, p) in zip(axes.T, forecasters.items(), strict=True):
+        edges = np.linspace(0, 1, 11)
+        cell = np.clip(np.digitize(p, edges) - 1, 0, 9)
+        shown = [k for k in range(10) if (cell == k).sum() >= 20]
+        column[0].plot([0, 1], [0, 1], "--", color=GREY, lw=1)
+        column[0].plot(
+            [p[cell == k].mean() for k in shown], [y[cell == k].mean() for k in shown], "o-", color=BLUE
+        )
+        brier = np.mean((y - p) ** 2)
+        column[0].set_title(
+            f"{name}\nsmooth ECE {smooth_ece(y, p):.3f}, Brier score {brier:.3f}", fontsize=10
+        )
+        column[1].hist(p, bins=edges, color=BLUE, alpha=0.6)
+        column[1].set_xlabel("predicted probability")
+        column[1].set_yticks([])
+    axes[0, 0].set_ylabel("observed frequency")
+    axes[1, 0].set_ylabel("how often")
+    return figure
+
+
+def smooth_ece_steps():
+    """Draw smoothed residuals at three bandwidths; the fixed point; smooth ECE beside binned ECE."""
+    flares = load_solar_flares()
+    y, p = flares.y_true, flares.y_proba
+    figure = Figure(figsize=(11, 3.9), layout="constrained")
+    left, middle, right = figure.subplots(1, 3)
+    star = smooth_ece_result(y, p)
+    for s, colour in ((0.02, ORANGE), (star.bandwidth, BLUE), (0.2, GREEN)):
+        result = smooth_ece_result(y, p, bandwidth=float(s))
+        gap = np.nan_to_num(result.curve - result.grid) * result.density
+        name = f"s = {s:.3f}: area {result.value:.3f}"
+        left.plot(result.grid, gap, color=colour, lw=1.3, label=name)
+        if colour == BLUE:
+            left.fill_between(result.grid, gap, color=colour, alpha=0.2)
+    left.axhline(0, color=GREY, lw=0.8)
+    left.set(xlabel="prediction t", ylabel="smoothed residual at t", title="1. Smooth the residuals")
+    left.legend(fontsize=8)
+    widths = np.geomspace(0.005, 0.4, 40)
+    middle.plot(widths, [smooth_ece(y, p, bandwidth=float(s)) for s in widths], color=BLUE, label="smECE$_s$")
+    middle.plot(widths, widths, "--", color=GREY, label="s")
+    middle.plot(star.bandwidth, star.value, "o", color=ORANGE, label=f"smooth ECE = {star.value:.4f}")
+    middle.set(
+        xlabel="bandwidth s", title="2. Take the s that equals its error", ylim=(0, 0.2), xlim=(0, 0.2)
+    )
+    middle.legend(fontsize=8)
+    bins = np.arange(2, 61)
+    right.plot(
+        bins,
+        [expected_calibration_error(y, p, n_bins=int(k)) for k in bins],
+        ".-",
+        color=GREY,
+        lw=0.8,
+        label="ECE by number of bins",
+    )
+    right.axhline(star.value, color=ORANGE, label="smooth ECE")
+    right.set(xlabel="number of bins", title="3. Nothing is left to choose", ylim=(0, None))
+    right.legend(fontsize=8, loc="lower right")
+    figure.suptitle("Forecasts of solar flares (DAFFS, 2016 and 2017)", fontsize=11)
+    return figure
+
+
+def logit_smoothing():
+    """Draw binned ECE on two points, where it jumps, and the bandwidth on a confident model."""
+    figure = Figure(figsize=(10, 3.9), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    x = np.repeat([-0.5, 0.5], 500)
+    y, p = (x > 0).astype(int), expit(1e-3 * x)
+    bins = np.arange(1, 31)
+    left.plot(
+        bins,
+        [expected_calibration_error(y, p, n_bins=int(k)) for k in bins],
+        "o-",
+        ms=3,
+        lw=0.8,
+        color=GREY,
+        label="ECE by number of bins",
+    )
+    for s, colour in ((0.03, GREEN), (0.3, BLUE), (1.0, ORANGE)):
+        value = logit_smoothed_ece(y, p, bandwidth=s)
+        left.axhline(value, color=colour, label=f"logit-smoothed, s = {s:g}: {value:.3f}")
+    left.set(xlabel="number of bins", title="Two predictions, both very near 1/2", ylim=(-0.02, 0.68))
+    left.legend(fontsize=8, loc="upper center", ncol=2)
+    data = make_forecasts(5000, distribution="u_shaped", distortion="slope", strength=0.6, random_state=0)
+    widths = np.geomspace(0.003, 10, 40)
+    right.semilogx(
+        widths,
+        [logit_smoothed_ece(data.y_true, data.y_proba, bandwidth=float(s)) for s in widths],
+        color=BLUE,
+        label="logit-smoothed ECE",
+    )
+    default = len(data.y_true) ** (-1 / 3)
+    right.plot(
+        default,
+        logit_smoothed_ece(data.y_true, data.y_proba),
+        "o",
+        color=ORANGE,
+        label=f"default, s = $n^{{-1/3}}$ = {default:.3f}",
+    )
+    right.axhline(data.true_ece, ls="--", color=GREY, label=f"true ECE, {data.true_ece:.3f}")
+    right.set(xlabel="bandwidth s, in log-odds", title="An over-confident model, 5000 rows", ylim=(0, None))
+    right.legend(fontsize=8)
+    return figure
+
+
+def cutoff_walk():
+    """Draw the cumulative residuals with the interval that attains the error, and how it falls with n."""
+    flares = load_solar_flares()
+    result = cutoff_result(flares.y_true, flares.y_proba)
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    share = np.cumsum(result.weight) / result.weight.sum()
+    left.step(np.append(0, share), np.append(0, result.walk), where="post", color=BLUE)
+    inside = (result.probabilities >= result.lower) & (result.probabilities <= result.upper)
+    ends = share[inside][0], share[inside][-1]
+    left.axvspan(*ends, color=ORANGE, alpha=0.15)
+    left.axhline(result.walk.max(), color=ORANGE, lw=0.8, ls=":")
+    left.axhline(result.walk.min(), color=ORANGE, lw=0.8, ls=":")
+    left.set(
+        xlabel="share of rows, by increasing prediction",
+        ylabel="sum of residuals so far, over n",
+        title=f"Range of the walk = {result.value:.3f}, over [{result.lower:.2f}, {result.upper:.2f}]",
+    )
+    sizes = np.array([100, 300, 1000, 3000, 10000, 30000])
+    for strength, colour, name in ((1.0, GREY, "calibrated"), (0.7, BLUE, "over-confident")):
+        means = [
+            np.mean(
+                [
+                    cutoff_calibration_error(data.y_true, data.y_proba)
+                    for seed in range(20)
+                    for data in [
+                        make_forecasts(int(n), distortion="slope", strength=strength, random_state=seed)
+                    ]
+                ]
+            )
+            for n in sizes
+        ]
+        right.loglog(sizes, means, "o-", color=colour, label=f"{name}, mean of 20 samples")
+    right.loglog(sizes, 0.7 / np.sqrt(sizes), "--", color=ORANGE, lw=1, label=r"a line of slope $-1/2$")
+    right.set(xlabel="number of rows n", title="What is noise falls like $n^{-1/2}$; what is real stays")
+    right.legend(fontsize=8)
+    return figure
+
+
+def tcal_scales():
+    """Draw a wave and a slope, and the evidence of T-Cal at each scale against them."""
+    wave = make_forecasts(2000, distortion="sine", periods=6, strength=0.12, random_state=0)
+    slope = make_forecasts(2000, distortion="slope", strength=0.7, random_state=0)
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    left.plot([0, 1], [0, 1], "--", color=GREY, lw=1)
+    for data, colour, name in ((wave, ORANGE, "wave"), (slope, BLUE, "slope")):
+        order = np.argsort(data.y_proba)
+        cox, tcal = CoxTest().test(data.y_true, data.y_proba), TCal(random_state=0)
+        result = tcal.test(data.y_true, data.y_proba)
+        left.plot(data.y_proba[order], data.true_proba[order], color=colour, label=name)
+        scales = result.scales
+        right.semilogx(
+            [scale.n_bins for scale in scales],
+            [scale.statistic / scale.null_std for scale in scales],
+            "o-",
+            ms=4,
+            color=colour,
+            base=2,
+            label=f"{name}: T-Cal p = {result.pvalue:.3f}, Cox p = {cox.pvalue:.2g}",
+        )
+    left.set(xlabel="prediction", ylabel="probability of the event", title="Two ways to be wrong")
+    left.legend(fontsize=8)
+    right.axhline(0, color=GREY, lw=0.8)
+    right.set(
+        xlabel="number of bins",
+        ylabel="T over its standard deviation if calibrated",
+        title="The evidence at each scale, 2000 rows",
+    )
+    right.legend(fontsize=8)
+    return figure
+
+
+def pitfalls():
+    """Draw binning choices, the floor, and repeated looks."""
+    figure = Figure(figsize=(11, 3.8), layout="constrained")
+    left, middle, right = figure.subplots(1, 3)
+    data = make_forecasts(1000, distortion="slope", strength=0.8, random_state=0)
+    bins = np.arange(2, 51)
+    for strategy, colour in (("uniform", BLUE), ("quantile", ORANGE)):
+        values = [
+            expected_calibration_error(data.y_true, data.y_proba, n_bins=int(k), strategy=strategy)
+            for k in bins
+        ]
+        left.plot(
+            bins,
+            values,
+            ".-",
+            lw=0.8,
+            color=colour,
+            label=f"bins of equal {'width' if colour == BLUE else 'mass'}",
+        )
+    left.axhline(data.true_ece, color=GREY, ls="--", label="truth")
+    left.set(xlabel="number of bins", title="ECE of one sample", ylim=(0, None))
+    left.legend(fontsize=8)
+    sizes = np.array([100, 300, 1000, 3000, 10000])
+    for metric, colour, name in (
+        (expected_calibration_error, BLUE, "ECE, 15 bins"),
+        (smooth_ece, ORANGE, "smooth ECE"),
+    ):
+        floors = [
+            null_floor(
+                metric, make_forecasts(int(n), random_state=0).y_proba, n_resamples=100, random_state=0
+            )
+            for n in sizes
+        ]
+        middle.loglog(sizes, [floor.mean for floor in floors], "o-", color=colour, label=name)
+    middle.set(xlabel="number of rows", title="What perfect predictions get")
+    middle.legend(fontsize=8)
+    rng = np.random.default_rng(0)
+    looks, runs = 20, 200
+    rejected = np.zeros((runs, looks), dtype=bool)
+    for run in range(runs):
+        p = rng.uniform(size=100 * looks)
+        y = (rng.uniform(size=p.size) < p).astype(int)
+        for look in range(looks):
+            seen = slice(0, 100 * (look + 1))
+            rejected[run, look] = CoxTest().test(y[seen], p[seen]).pvalue < 0.05
+    rate = np.maximum.accumulate(rejected, axis=1).mean(axis=0)
+    right.plot(np.arange(1, looks + 1), rate, "o-", ms=4, color=BLUE, label="rejected at some look")
+    right.axhline(0.05, color=GREY, ls="--", label="the level")
+    right.set(xlabel="looks, one each 100 rows", title="Calibrated, tested again and again", ylim=(0, None))
+    right.legend(fontsize=8)
+    return figure
+
+
+PICTURES = {
+    "start": start,
+    "calibration": calibration,
+    "smooth_ece": smooth_ece_steps,
+    "logit_smoothed_ece": logit_smoothing,
+    "cutoff": cutoff_walk,
+    "tcal": tcal_scales,
+    "pitfalls": pitfalls,
+}
+
+
+def draw_all(folder: Path = STATIC / "drawn") -> None:
+    """Draw the pictures that are not there yet, or older than this script."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, draw in PICTURES.items():
+        path = folder / f"{name}.svg"
+        if not path.exists() or path.stat().st_mtime < Path(__file__).stat().st_mtime:
+            draw().savefig(path)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["readme"]:
+        reliability().savefig(STATIC / "reliability.png", dpi=110)
+    else:
+        draw_all()

@@ -1,0 +1,92 @@
+"""The guide: its code runs and prints what it says, and the reference lists every public object once."""
+
+import importlib
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+ROOMS = sorted(path.stem for path in (ROOT / "docs" / "reference").glob("*.md"))
+
+
+def load(name):
+    """Import a script of the docs folder, which is no package."""
+    spec = importlib.util.spec_from_file_location(f"docs_{name}", ROOT / "docs" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+guide = load("run_blocks")
+
+
+@pytest.mark.parametrize("page", guide.pages(), ids=lambda page: str(page.relative_to(ROOT / "docs")))
+def test_code_of_the_guide_prints_what_the_page_says(page, tmp_path, monkeypatch):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("agg")
+    monkeypatch.chdir(tmp_path)
+    for block, printed in guide.run(page):
+        if block.output is not None:
+            assert guide.agree(block.output, printed), f"line {block.line} prints\n{printed}"
+    matplotlib.pyplot.close("all")
+
+
+def test_the_guide_has_code():
+    names = {page.name for page in guide.pages()}
+    assert {"start.md", "calibration.md", "measures.md", "testing.md", "pitfalls.md"} <= names
+    assert {"smooth_ece.md", "logit_smoothed_ece.md", "cutoff.md", "tcal.md"} <= names
+
+
+@pytest.mark.parametrize(
+    ("expected", "printed", "same"),
+    [
+        ("a 0.123", "a  0.124", True),
+        ("a 0.123", "a 0.125", False),
+        ("a 0.123", "b 0.123", False),
+        ("n = 12", "n = 13", False),
+        ("one\n...\nthree", "one\ntwo\nthree", True),
+        ("one\n...\nthree", "one\ntwo\nfour", False),
+        ("one", "one\ntwo", False),
+        ("", "one", False),
+    ],
+)
+def test_outputs_are_compared(expected, printed, same):
+    assert guide.agree(expected, printed) is same
+
+
+def test_outputs_are_found():
+    text = "```python\nprint(1)\n```\nwords\n```text\n1\n```\n\n```python\nprint(2)\n```\n```bash\nls\n```\n"
+    assert [(block.code, block.output, block.line) for block in guide.blocks(text)] == [
+        ("print(1)\n", "1\n", 2),
+        ("print(2)\n", None, 10),
+    ]
+
+
+def test_every_room_has_a_page_of_reference():
+    rooms = {path.parent.name for path in (ROOT / "sklearn_calib").glob("*/__init__.py")} - {"_core"}
+    assert rooms == set(ROOMS)
+    assert (
+        set(re.findall(r"^reference/(\w+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE)) == rooms
+    )
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_reference_lists_every_public_object_once(room):
+    text = (ROOT / "docs" / "reference" / f"{room}.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^   (\w+)$", text, flags=re.MULTILINE)
+    assert sorted(listed) == sorted(importlib.import_module(f"sklearn_calib.{room}").__all__)
+
+
+def test_names_of_the_guide_exist():
+    """`room.name` in the prose of the guide names a public object."""
+    pages = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "methods").glob("*.md"), ROOT / "README.md"]
+    wrong = []
+    for page in pages:
+        for room, name in re.findall(rf"`({'|'.join(ROOMS)})\.(\w+)", page.read_text(encoding="utf-8")):
+            if name != "_" and not hasattr(importlib.import_module(f"sklearn_calib.{room}"), name):
+                wrong.append(f"{page.name}: {room}.{name}")
+    assert wrong == []
