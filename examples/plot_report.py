@@ -1,0 +1,32 @@
+"""
+Everything in one call
+======================
+
+If you do not know where to begin, begin here. A report measures, tests, says where the predictions are off,
+and recommends what to do. It prints as text, shows in notebooks, and writes a page of HTML that can be sent
+to somebody else.
+"""
+
+import matplotlib.pyplot as plt
+
+from sklearn_calib.datasets import load_solar_flares
+from sklearn_calib.plot import ReliabilityDisplay
+from sklearn_calib.report import calibration_report
+
+flares = load_solar_flares()
+report = calibration_report(flares.y_true, flares.y_proba, name="solar flares")
+print(report)
+
+# %%
+# Every finding can be had as a value too. Here the ranges of forecasts that the report names are marked in
+# the diagram. ``report.to_html("report.html")`` writes the page, and ``python -m sklearn_calib report
+# predictions.csv --y y --p p --out report.html`` does all of it without any code.
+
+fig, ax = plt.subplots(figsize=(6.8, 7), layout="constrained")
+ReliabilityDisplay.from_predictions(flares.y_true, flares.y_proba, ax=ax)
+for region in report.regions:
+    ax.axvspan(region.lower, region.upper, color="C1", alpha=0.15, zorder=0)
+    print(f"predictions from {region.lower:.2f} to {region.upper:.2f}:", end=" ")
+    print(f"predicted {region.predicted:.2f}, observed {region.observed:.2f}")
+ax.set_title("Solar flares: shaded where the report says they are off")
+plt.show()

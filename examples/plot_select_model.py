@@ -1,0 +1,53 @@
+"""
+Do not select a model by its calibration error
+==============================================
+
+A model that always says the base rate has next to no calibration error, and no use. A search that minimises
+the calibration error finds just such models. A refit rule keeps the candidates that are as good as the best
+by a proper score, and asks only then which of them is calibrated best.
+"""
+
+import matplotlib.pyplot as plt
+from sklearn.datasets import make_classification
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import GridSearchCV, train_test_split
+
+from sklearn_calib.scorers import BestCalibrated, MultiScorer
+
+X, y = make_classification(5000, n_features=15, n_informative=6, flip_y=0.1, class_sep=0.6, random_state=0)
+X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0)
+
+# %%
+# Candidates from a few cautious steps of boosting to many bold ones. ``MultiScorer`` predicts once for all
+# scores, and ``BestCalibrated`` is the rule.
+
+search = GridSearchCV(
+    HistGradientBoostingClassifier(max_leaf_nodes=8, random_state=0),
+    {"max_iter": [1, 3, 10, 30, 100], "learning_rate": [0.03, 0.1, 0.3]},
+    scoring=MultiScorer(["neg_log_loss", "neg_smooth_ece"]),
+    refit=BestCalibrated(calibration="neg_smooth_ece", proper="neg_log_loss"),
+    cv=5,
+).fit(X_train, y_train)
+
+loss, error = (-search.cv_results_[f"mean_test_{name}"] for name in ("neg_log_loss", "neg_smooth_ece"))
+picks = {"least calibration error": error.argmin(), "refit rule": search.best_index_}
+fig, ax = plt.subplots(figsize=(7.5, 5.2), layout="constrained")
+ax.plot(loss, error, "o", color="0.6", label="candidates")
+for (name, j), marker, color in zip(picks.items(), "Xo", ("C1", "C0"), strict=True):
+    model = search.estimator.set_params(**search.cv_results_["params"][j]).fit(X_train, y_train)
+    auc = roc_auc_score(y_test, model.predict_proba(X_test)[:, 1])
+    print(f"{name:<24} {search.cv_results_['params'][j]}")
+    print(f"{'':<24} log loss {loss[j]:.3f}, smooth ECE {error[j]:.3f}, AUC on new rows {auc:.3f}")
+    ax.plot(loss[j], error[j], marker, color=color, markersize=13, label=f"{name}: AUC {auc:.2f}")
+
+# %%
+# The candidate with the least calibration error stands far to the right: it has hardly begun to learn.
+
+ax.set(
+    xlabel="Log loss, cross-validated",
+    ylabel="Smooth ECE, cross-validated",
+    title="Fifteen models, two ways to choose",
+)
+ax.legend()
+plt.show()

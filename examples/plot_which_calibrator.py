@@ -1,0 +1,50 @@
+"""
+Which calibrator?
+=================
+
+With a few hundred rows a simple curve is best, since a flexible one learns the noise. With many rows a
+flexible one sees what a simple one cannot follow. ``AutoCalibrator`` compares by cross-validation, takes
+the simplest that is about as good as the best, and says why.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from sklearn_calib.calibrators import AutoCalibrator
+from sklearn_calib.datasets import make_forecasts
+
+grid = np.linspace(0.01, 0.99, 99)
+fig, axes = plt.subplots(2, 2, figsize=(10.5, 8), layout="constrained", height_ratios=(3, 2))
+for (top, bottom), n in zip(axes.T, (300, 20_000), strict=True):
+    data = make_forecasts(n, distortion="sine", strength=0.08, random_state=1)
+    calibrator = AutoCalibrator().fit(data.y_proba, data.y_true)
+    selection = calibrator.selection_
+    print(f"{n} rows\n{selection}\n")
+
+    order = np.argsort(data.y_proba)
+    top.plot([0, 1], [0, 1], ":", color="0.4")
+    top.plot(data.y_proba[order], data.true_proba[order], color="0.7", linewidth=5, label="truth")
+    top.plot(grid, calibrator.transform(grid), color="C0", linewidth=2, label=f"chosen: {selection.chosen}")
+    top.set(
+        title=f"{n} rows", xlabel="Predicted probability", ylabel="Probability of the event", aspect="equal"
+    )
+    top.legend(loc="upper left")
+
+    for candidate in selection.candidates:
+        color = "C0" if candidate.name == selection.chosen else "0.6"
+        bottom.errorbar(
+            1000 * candidate.excess,
+            candidate.name,
+            xerr=1000 * candidate.standard_error,
+            fmt="o",
+            color=color,
+        )
+    bottom.axvline(0, color="0.4", linewidth=0.8, zorder=0)
+    bottom.set_xlabel("Log loss beyond the best, in thousandths")
+    bottom.invert_yaxis()
+
+# %%
+# Below stand the candidates, the simplest on top, with one standard error of their distance from the best.
+# The blue one is the first whose bar reaches zero.
+
+plt.show()

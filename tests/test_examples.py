@@ -1,0 +1,51 @@
+"""The gallery: every example runs as a script, prints, draws a picture, and leaves the style alone."""
+
+import re
+import runpy
+from pathlib import Path
+
+import matplotlib as mpl
+import pytest
+
+EXAMPLES = sorted((Path(__file__).resolve().parents[1] / "examples").glob("plot_*.py"))
+MOST_LINES = 60
+
+
+@pytest.fixture
+def pyplot(monkeypatch):
+    """Return pyplot without windows, and close the figures afterwards."""
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    monkeypatch.setattr(plt, "show", lambda: None)
+    plt.close("all")
+    yield plt
+    plt.close("all")
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_example(path, pyplot, capsys):
+    before = dict(mpl.rcParams)
+    runpy.run_path(str(path), run_name="__main__")
+    assert capsys.readouterr().out.strip()
+    figures = [pyplot.figure(number) for number in pyplot.get_fignums()]
+    assert len(figures) == 1
+    figures[0].draw_without_rendering()
+    assert [ax for ax in figures[0].axes if not ax.has_data()] == []
+    assert dict(mpl.rcParams) == before
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_example_is_short_and_stands_alone(path):
+    text = path.read_text(encoding="utf-8")
+    prose, code = text.split('"""\n', 2)[1:]
+    title, underline = prose.splitlines()[:2]
+    assert underline == "=" * len(title)
+    lines = [line for line in code.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    assert len(lines) < MOST_LINES
+    assert lines[-1] == "plt.show()"
+    assert not re.search(r"\._[a-z]|import _", code), "private names"
+
+
+def test_the_gallery_is_not_empty():
+    assert len(EXAMPLES) > 10
