@@ -225,7 +225,7 @@ def cutoff_walk():
 
 def tcal_scales():
     """Draw a wave and a slope, and the evidence of T-Cal at each scale against them."""
-    wave = make_forecasts(2000, distortion="sine", periods=6, strength=0.12, random_state=0)
+    wave = make_forecasts(2000, distortion="sine", periods=8, strength=0.12, random_state=0)
     slope = make_forecasts(2000, distortion="slope", strength=0.7, random_state=0)
     figure = Figure(figsize=(10, 4), layout="constrained")
     left, right = figure.subplots(1, 2)
