@@ -15,6 +15,8 @@ __all__ = ["VennAbersCalibrator"]
 Array = NDArray[np.float64]
 
 _MERGES = ("log", "brier")
+# From so many scores on a table pays.
+_LONG = 1 << 13
 
 
 class VennAbersCalibrator(MonotoneCalibrator):
@@ -187,7 +189,29 @@ def _place(breaks: Array, scores: Array) -> NDArray[np.intp]:
         ends = np.searchsorted(scores, breaks, side="left")
         counts = np.diff(ends, prepend=0, append=scores.shape[0])
         return np.repeat(np.arange(breaks.shape[0] + 1), counts)
-    return np.searchsorted(breaks, scores, side="right")
+    if scores.shape[0] < _LONG or breaks.shape[0] < 2:
+        return np.searchsorted(breaks, scores, side="right")
+    return _place_by_buckets(breaks, scores)
+
+
+def _place_by_buckets(breaks: Array, scores: Array) -> NDArray[np.intp]:
+    """Do the same by a table over equal buckets, which leaves few breaks to compare with."""
+    low, high, n_buckets = float(breaks[0]), float(breaks[-1]), 16 * breaks.shape[0]
+    span = high - low
+    scale = n_buckets / span
+    if not (np.isfinite(span) and np.isfinite(scale)):
+        return np.searchsorted(breaks, scores, side="right")
+    with np.errstate(over="ignore"):
+        bucket = np.clip((scores - low) * scale, 0.0, n_buckets).astype(np.intp)
+    # from one bucket earlier, so that rounding cannot start too far right
+    edges = low + np.arange(-1, n_buckets) * (span / n_buckets)
+    place = np.searchsorted(breaks, edges, side="right")[bucket]
+    guarded = np.append(breaks, np.inf)
+    for _ in range(2):
+        place += guarded[place] <= scores
+    rest = np.flatnonzero(guarded[place] <= scores)
+    place[rest] = np.searchsorted(breaks, scores[rest], side="right")
+    return place
 
 
 def _complement_of_upper(weight: Array, misses: Array, vertex: NDArray[np.intp]) -> Array:

@@ -176,3 +176,20 @@ def test_bad_arguments():
         VennAbersCalibrator(merge="mean").fit([0.1, 0.9], [0, 1])
     with pytest.raises(ValueError, match="X contains NaN"):
         VennAbersCalibrator().fit([0.1, 0.9], [0, 1]).predict_interval([np.nan])
+
+
+@pytest.mark.parametrize("spread", [1.0, 1e-300, 1e-323, 1e300, 4e307, "clustered", "tied"])
+def test_many_scores_are_placed_as_by_bisection(spread):
+    from sklearn_calib.calibrators._venn_abers import _place
+
+    rng = np.random.default_rng(0)
+    breaks = np.unique(rng.standard_normal(300))
+    if spread == "clustered":
+        breaks = np.unique(np.concatenate([breaks * 1e-9, [-5.0, 5.0]]))
+    elif spread != "tied":
+        breaks = np.unique(breaks * spread)
+    scores = np.concatenate([rng.uniform(-1, 1, 20_000) * np.abs(breaks).max(), rng.permutation(breaks)])
+    scores = np.concatenate([scores, np.nextafter(breaks, np.inf), np.nextafter(breaks, -np.inf)])
+    if spread == "tied":
+        scores = rng.choice(breaks, 20_000)
+    np.testing.assert_array_equal(_place(breaks, scores), np.searchsorted(breaks, scores, side="right"))
