@@ -52,7 +52,8 @@ def own_binary() -> dict[str, Method]:
             "centred isotonic": ours.CenteredIsotonicCalibrator(),
             "smoothed": ours.SmoothedCalibrator(),
             "histogram binning": ours.HistogramBinningCalibrator(),
-            "scaling-binning": ours.ScalingBinningCalibrator(),
+            "scaling-binning": ours.ScalingBinningCalibrator(random_state=0),
+            "scaling-binning, all rows": ours.ScalingBinningCalibrator(split=False),
         }.items()
     }
 

@@ -79,13 +79,16 @@ class BetaCalibrator(MonotoneCalibrator):
         + \frac{(a - 1)^2 + (b - 1)^2}{2 \cdot 10^2},
         \qquad d_i = \min(1, r^3 / |\ell_i|^3),
 
-    where :math:`z_i` is the calibrated and :math:`\ell_i` the given log-odds, :math:`t_i` the target of
-    :class:`PlattCalibrator`, and the reach :math:`r` is the .95 quantile of :math:`|\ell|` by weight, but at
-    least :math:`\log 19`. The influence of a row grows with its distance up to the reach and then falls like
-    the inverse of its square. As :math:`d` depends on the score alone, the estimate stays consistent where
-    the model is right (Mallows' type of bounded influence [2]_); and where more than 5 % of the rows are
-    equally far out, none of them is discounted. With these slopes :math:`c`, where it is free, is set so that
-    the map and the targets have the same mean over all rows, each counted in full.
+    where :math:`z_i` is the calibrated and :math:`\ell_i` the given log-odds, and the reach :math:`r` is the
+    .95 quantile of :math:`|\ell|` by weight, but at least :math:`\log 19`. The targets :math:`t_i = (n y_i +
+    p_i + \bar y)/(n + 2)`, with :math:`n` the total weight and :math:`\bar y = (n_1 + 1/2)/(n + 1)`, are as
+    if two more rows had been seen, of which one bore out the forecasts and one had the event rate: without
+    them scores that separate the outcomes would have no best map. The influence of a row grows with its
+    distance up to the reach and then falls like the inverse of its square. As :math:`d` depends on the score
+    alone, the estimate stays consistent where the model is right (Mallows' type of bounded influence [2]_);
+    and where more than 5 % of the rows are equally far out, none of them is discounted. With these slopes
+    :math:`c`, where it is free, is set so that the map and the targets have the same mean over all rows, each
+    counted in full.
 
     A slope that comes out negative is fixed at 0 and the rest fitted anew, which gives the minimum under the
     constraint; if the event becomes rarer as the score grows, what remains is a constant. Newton's method
@@ -129,7 +132,7 @@ class BetaCalibrator(MonotoneCalibrator):
         odds = np.abs(low + high)
         self.reach_ = core_reach(odds, grouped.weight)
         discount = discounts(odds, self.reach_)
-        target = _platt_targets(grouped)
+        target = _targets(grouped)
         problem = _Problem(low, high, discount * grouped.weight, discount * target)
         self.a_, self.b_, self.c_ = problem.solve(self.parameters)
         if self.parameters != "ab":
@@ -156,11 +159,12 @@ def _logs(p: Array) -> tuple[Array, Array]:
     return np.log(q), -np.log1p(-q)
 
 
-def _platt_targets(grouped: GroupedOutcomes) -> Array:
-    """Return the sum of weighted targets of each group, those of Platt scaling."""
-    positive = float(grouped.positives.sum())
-    high, low = (positive + 1.0) / (positive + 2.0), 1.0 / (grouped.total - positive + 2.0)
-    return low * grouped.weight + (high - low) * grouped.positives
+def _targets(grouped: GroupedOutcomes) -> Array:
+    """Return the sum of weighted targets of each group, with a row for forecasts and one for the rate."""
+    total = grouped.total
+    rate = (float(grouped.positives.sum()) + 0.5) / (total + 1.0)
+    target: Array = (total * grouped.positives + grouped.weight * (grouped.prob + rate)) / (total + 2.0)
+    return target
 
 
 class _Problem:

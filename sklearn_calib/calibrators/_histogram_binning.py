@@ -27,14 +27,14 @@ class HistogramBinningCalibrator(BinaryCalibrator):
 
     Parameters
     ----------
-    n_bins : int or "auto", default=15
+    n_bins : int or "auto", default="auto"
         Number of bins. "auto": the cube root of the number of training rows, rounded, which is the order that
         balances bias and variance for a smooth map.
     strategy : {"quantile", "uniform"}, default="quantile"
         "quantile": bins of equal weight, of any real scores. Equal scores are never parted, so that bins can
         be fewer and unequal where scores are tied. "uniform": bins of equal width on [0, 1]; the scores must
         be probabilities.
-    smoothing : None, {"laplace", "jeffreys"} or float, default=None
+    smoothing : None, {"laplace", "jeffreys"} or float, default="jeffreys"
         Imagined rows of each class that are added to each bin, :math:`(k + \alpha) / (N + 2 \alpha)` for
         :math:`k` events of weight :math:`N`. None: the frequency itself, which can be 0 or 1. "laplace":
         :math:`\alpha = 1`. "jeffreys": :math:`\alpha = 1/2`. A number is :math:`\alpha`.
@@ -83,7 +83,7 @@ class HistogramBinningCalibrator(BinaryCalibrator):
     --------
     >>> from sklearn_calib.calibrators import HistogramBinningCalibrator
     >>> scores, outcomes = [0.1, 0.2, 0.3, 0.6, 0.7, 0.9], [0, 0, 1, 0, 1, 1]
-    >>> calibrator = HistogramBinningCalibrator(n_bins=2).fit(scores, outcomes)
+    >>> calibrator = HistogramBinningCalibrator(n_bins=2, smoothing=None).fit(scores, outcomes)
     >>> calibrator.bin_edges_.round(2), calibrator.bin_counts_
     (array([0.45]), array([3., 3.]))
     >>> calibrator.transform([0.0, 0.44, 0.5]).round(3)
@@ -98,9 +98,9 @@ class HistogramBinningCalibrator(BinaryCalibrator):
 
     def __init__(
         self,
-        n_bins: int | str = 15,
+        n_bins: int | str = "auto",
         strategy: str = "quantile",
-        smoothing: str | float | None = None,
+        smoothing: str | float | None = "jeffreys",
     ) -> None:
         self.n_bins = n_bins
         self.strategy = strategy

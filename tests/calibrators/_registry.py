@@ -71,6 +71,12 @@ CALIBRATORS = [
     # an edge belongs to the bin above it
     CalibratorCase("histogram_binning", HistogramBinningCalibrator, monotone=False, flip=False),
     CalibratorCase(
+        "histogram_binning_plain",
+        partial(HistogramBinningCalibrator, 15, smoothing=None),
+        monotone=False,
+        flip=False,
+    ),
+    CalibratorCase(
         "histogram_binning_uniform",
         partial(HistogramBinningCalibrator, "auto", "uniform", "jeffreys"),
         monotone=False,

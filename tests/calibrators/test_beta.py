@@ -25,8 +25,8 @@ def ingredients(p, y, w):
     """Logarithms, targets, and discounts, from the definition."""
     q = np.clip(p, EPS, 1 - EPS)
     low, high = np.log(q), -np.log1p(-q)
-    positive, negative = w[y == 1].sum(), w[y == 0].sum()
-    target = np.where(y == 1, (positive + 1) / (positive + 2), 1 / (negative + 2))
+    n, rate = w.sum(), (w[y == 1].sum() + 0.5) / (w.sum() + 1)
+    target = (n * y + p + rate) / (n + 2)
     odds = np.abs(low + high)
     order = np.argsort(odds)
     reached = np.cumsum(w[order]) >= 0.95 * w.sum() - 1e-9
@@ -187,13 +187,13 @@ def test_recovers_the_map_of_beta_distributed_scores():
 
 
 def test_one_slope_is_platt_scaling_of_the_log_odds():
-    """But for the weak prior, where no row is beyond the reach."""
+    """But for the weak prior and the targets, where no row is beyond the reach."""
     rng = np.random.default_rng(3)
     p = 0.05 + 0.9 * rng.random(20_000)
     y = (rng.random(20_000) < expit(1.3 * logit(p) - 0.4)).astype(int)
     found, platt = BetaCalibrator("am").fit(p, y), PlattCalibrator().fit(p, y)
-    assert found.a_ == found.b_ == pytest.approx(platt.slope_, abs=1e-4)
-    assert found.c_ == pytest.approx(platt.intercept_, abs=1e-4)
+    assert found.a_ == found.b_ == pytest.approx(platt.slope_, abs=1e-3)
+    assert found.c_ == pytest.approx(platt.intercept_, abs=1e-3)
 
 
 def test_ab_passes_through_one_half():
@@ -209,7 +209,7 @@ def test_a_falling_relation_leaves_the_event_rate():
     p = np.linspace(0.01, 0.99, 200)
     y = (p < 0.5).astype(int)
     y[:20] = 0
-    for parameters, expected in (("abm", (80 * 81 / 82 + 120 / 122) / 200), ("ab", 0.5)):
+    for parameters, expected in (("abm", (200 * 0.4 + 0.5 + 80.5 / 201) / 202), ("ab", 0.5)):
         calibrator = BetaCalibrator(parameters).fit(p, y)
         assert (calibrator.a_, calibrator.b_) == (0, 0)
         np.testing.assert_allclose(calibrator.transform([0.0, 0.3, 1.0]), expected, rtol=0, atol=1e-12)
@@ -219,7 +219,7 @@ def test_a_falling_relation_leaves_the_event_rate():
 def test_a_single_score(parameters):
     calibrator = BetaCalibrator(parameters).fit(np.full(10, 0.7), [0] * 6 + [1] * 4)
     if parameters != "ab":
-        smoothed = (4 * 5 / 6 + 6 / 8) / 10
+        smoothed = (4 + 0.7 + 4.5 / 11) / 12
         assert calibrator.transform([0.7])[0] == pytest.approx(smoothed, abs=1e-12)
     assert np.isfinite([calibrator.a_, calibrator.b_, calibrator.c_]).all()
 

@@ -73,7 +73,9 @@ def test_bins_of_equal_width(data, n_bins, smoothing, added):
 
 def test_empty_bins_by_hand():
     """Five bins, of which the second and third have rows, and the last."""
-    calibrator = HistogramBinningCalibrator(6, "uniform").fit([0.2, 0.3, 0.4, 0.45, 0.95], [0, 1, 0, 0, 1])
+    calibrator = HistogramBinningCalibrator(6, "uniform", None).fit(
+        [0.2, 0.3, 0.4, 0.45, 0.95], [0, 1, 0, 0, 1]
+    )
     assert calibrator.bin_counts_.tolist() == [0, 2, 2, 0, 0, 1]
     np.testing.assert_allclose(calibrator.bin_values_, [1 / 2, 1 / 2, 0, 1 / 3, 2 / 3, 1], rtol=0, atol=1e-15)
     assert calibrator.transform([0.0, 1 / 6, 0.99]).tolist() == [0.5, 0.5, 1.0]
@@ -81,7 +83,7 @@ def test_empty_bins_by_hand():
 
 def test_by_hand():
     scores, y = [-3.0, -1.0, -1.0, 4.0, 5.0, 6.0], [0, 0, 1, 1, 1, 1]
-    calibrator = HistogramBinningCalibrator(2).fit(scores, y)
+    calibrator = HistogramBinningCalibrator(2, smoothing=None).fit(scores, y)
     assert calibrator.bin_edges_.tolist() == [1.5]
     assert calibrator.transform([-9.0, 1.4, 1.5]).tolist() == [1 / 3, 1 / 3, 1.0]
     laplace = HistogramBinningCalibrator(2, smoothing="laplace").fit(scores, y)
@@ -91,7 +93,9 @@ def test_by_hand():
 def test_neighbouring_floats_are_told_apart():
     for low in (1.0, 0.0, -1e308):
         scores = np.array([low, np.nextafter(low, np.inf)])
-        assert HistogramBinningCalibrator(2).fit(scores, [0, 1]).transform(scores).tolist() == [0, 1]
+        assert HistogramBinningCalibrator(2, smoothing=None).fit(scores, [0, 1]).transform(
+            scores
+        ).tolist() == [0, 1]
 
 
 @pytest.mark.parametrize(("n", "bins"), [(2, 1), (8, 2), (1000, 10), (5000, 17)])
