@@ -22,6 +22,7 @@ project = "sklearn_calib"
 author = copyright = "The sklearn_calib developers"
 version = release = sklearn_calib.__version__
 extensions = [
+    "link_names",
     "myst_parser",
     "numpydoc",
     "sphinx.ext.autodoc",
@@ -77,7 +78,10 @@ html_theme_options = {
     "show_prev_next": True,
     "show_toc_level": 2,
     "secondary_sidebar_items": ["page-toc", "sg_download_links"],
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 5,
+    "navbar_align": "left",
+    "navbar_persistent": [],
+    "navbar_end": ["search-button", "theme-switcher"],
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "tango",

@@ -78,7 +78,7 @@ def calibration():
         ),
         "exaggerates": expit(2.5 * logit(np.clip(chance, 1e-9, 1 - 1e-9))),
     }
-    figure = Figure(figsize=(10, 4.4), layout="constrained")
+    figure = Figure(figsize=(9, 4.4), layout="constrained")
     axes = figure.subplots(2, 3, sharex=True, sharey="row", height_ratios=(3, 1))
     for column, (name, p) in zip(axes.T, forecasters.items(), strict=True):
         edges = np.linspace(0, 1, 11)
@@ -104,7 +104,7 @@ def smooth_ece_steps():
     """Draw smoothed residuals at three bandwidths; the fixed point; smooth ECE beside binned ECE."""
     flares = load_solar_flares()
     y, p = flares.y_true, flares.y_proba
-    figure = Figure(figsize=(11, 3.9), layout="constrained")
+    figure = Figure(figsize=(9.6, 3.6), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
     star = smooth_ece_result(y, p)
     for s, colour in ((0.02, ORANGE), (star.bandwidth, BLUE), (0.2, GREEN)):
@@ -121,9 +121,7 @@ def smooth_ece_steps():
     middle.plot(widths, [smooth_ece(y, p, bandwidth=float(s)) for s in widths], color=BLUE, label="smECE$_s$")
     middle.plot(widths, widths, "--", color=GREY, label="s")
     middle.plot(star.bandwidth, star.value, "o", color=ORANGE, label=f"smooth ECE = {star.value:.4f}")
-    middle.set(
-        xlabel="bandwidth s", title="2. Take the s that equals its error", ylim=(0, 0.2), xlim=(0, 0.2)
-    )
+    middle.set(xlabel="bandwidth s", title="2. Take the $s$ equal to its error", ylim=(0, 0.2), xlim=(0, 0.2))
     middle.legend(fontsize=8)
     bins = np.arange(2, 61)
     right.plot(
@@ -143,7 +141,7 @@ def smooth_ece_steps():
 
 def logit_smoothing():
     """Draw binned ECE on two points, where it jumps, and the bandwidth on a confident model."""
-    figure = Figure(figsize=(10, 3.9), layout="constrained")
+    figure = Figure(figsize=(9, 3.8), layout="constrained")
     left, right = figure.subplots(1, 2)
     x = np.repeat([-0.5, 0.5], 500)
     y, p = (x > 0).astype(int), expit(1e-3 * x)
@@ -188,7 +186,7 @@ def cutoff_walk():
     """Draw the cumulative residuals with the interval that attains the error, and how it falls with n."""
     flares = load_solar_flares()
     result = cutoff_result(flares.y_true, flares.y_proba)
-    figure = Figure(figsize=(10, 4), layout="constrained")
+    figure = Figure(figsize=(9, 3.8), layout="constrained")
     left, right = figure.subplots(1, 2)
     share = np.cumsum(result.weight) / result.weight.sum()
     left.step(np.append(0, share), np.append(0, result.walk), where="post", color=BLUE)
@@ -200,7 +198,7 @@ def cutoff_walk():
     left.set(
         xlabel="share of rows, by increasing prediction",
         ylabel="sum of residuals so far, over n",
-        title=f"Range of the walk = {result.value:.3f}, over [{result.lower:.2f}, {result.upper:.2f}]",
+        title=f"Range of the walk: {result.value:.3f}, over p from {result.lower:.2f} to {result.upper:.2f}",
     )
     sizes = np.array([100, 300, 1000, 3000, 10000, 30000])
     for strength, colour, name in ((1.0, GREY, "calibrated"), (0.7, BLUE, "over-confident")):
@@ -218,7 +216,7 @@ def cutoff_walk():
         ]
         right.loglog(sizes, means, "o-", color=colour, label=f"{name}, mean of 20 samples")
     right.loglog(sizes, 0.7 / np.sqrt(sizes), "--", color=ORANGE, lw=1, label=r"a line of slope $-1/2$")
-    right.set(xlabel="number of rows n", title="What is noise falls like $n^{-1/2}$; what is real stays")
+    right.set(xlabel="number of rows n", title="Noise falls like $n^{-1/2}$, the rest stays")
     right.legend(fontsize=8)
     return figure
 
@@ -227,7 +225,7 @@ def tcal_scales():
     """Draw a wave and a slope, and the evidence of T-Cal at each scale against them."""
     wave = make_forecasts(2000, distortion="sine", periods=8, strength=0.12, random_state=0)
     slope = make_forecasts(2000, distortion="slope", strength=0.7, random_state=0)
-    figure = Figure(figsize=(10, 4), layout="constrained")
+    figure = Figure(figsize=(9, 3.8), layout="constrained")
     left, right = figure.subplots(1, 2)
     left.plot([0, 1], [0, 1], "--", color=GREY, lw=1)
     for data, colour, name in ((wave, ORANGE, "wave"), (slope, BLUE, "slope")):
@@ -259,7 +257,7 @@ def tcal_scales():
 
 def pitfalls():
     """Draw binning choices, the floor, and repeated looks."""
-    figure = Figure(figsize=(11, 3.8), layout="constrained")
+    figure = Figure(figsize=(9.6, 3.6), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
     data = make_forecasts(1000, distortion="slope", strength=0.8, random_state=0)
     bins = np.arange(2, 51)
@@ -305,7 +303,7 @@ def pitfalls():
     rate = np.maximum.accumulate(rejected, axis=1).mean(axis=0)
     right.plot(np.arange(1, looks + 1), rate, "o-", ms=4, color=BLUE, label="rejected at some look")
     right.axhline(0.05, color=GREY, ls="--", label="the level")
-    right.set(xlabel="looks, one each 100 rows", title="Calibrated, tested again and again", ylim=(0, None))
+    right.set(xlabel="looks, one each 100 rows", title="Perfect, tested over and over", ylim=(0, None))
     right.legend(fontsize=8)
     return figure
 

@@ -26,13 +26,13 @@ guide = load("run_blocks")
 
 @pytest.mark.parametrize("page", guide.pages(), ids=lambda page: str(page.relative_to(ROOT / "docs")))
 def test_code_of_the_guide_prints_what_the_page_says(page, tmp_path, monkeypatch):
-    matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("agg")
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("agg")
     monkeypatch.chdir(tmp_path)
     for block, printed in guide.run(page):
         if block.output is not None:
             assert guide.agree(block.output, printed), f"line {block.line} prints\n{printed}"
-    matplotlib.pyplot.close("all")
+    pyplot.close("all")
 
 
 def test_the_guide_has_code():

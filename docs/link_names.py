@@ -1,0 +1,63 @@
+"""Link names in the prose of the guide, such as `smooth_ece` or `metrics.smooth_ece`, to their pages."""
+
+import importlib
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx.util.nodes import make_refnode
+
+__all__ = ["setup"]
+
+ROOMS = sorted(path.stem for path in (Path(__file__).parent / "reference").glob("*.md"))
+
+
+@cache
+def pages_of_names() -> dict[str, str]:
+    """Return the page of each public object, by its name and by the name with its room."""
+    found = {}
+    for room in ROOMS:
+        for name in importlib.import_module(f"sklearn_calib.{room}").__all__:
+            page = f"generated/sklearn_calib.{room}.{name}"
+            found |= {name: page, f"{room}.{name}": page, f"sklearn_calib.{room}.{name}": page}
+    return found
+
+
+class LinkNames(SphinxPostTransform):
+    """Wrap literals that name a public object, with or without a call, in a link."""
+
+    default_priority = 400
+    formats = ("html",)
+
+    def run(self, **kwargs: Any) -> None:
+        """Link the literals of one page."""
+        here = self.env.docname
+        if here.startswith("generated/"):
+            return  # docstrings name what they mean to link
+        pages = pages_of_names()
+        for literal in list(self.document.findall(nodes.literal)):
+            page = pages.get(re.sub(r"\(.*\)$", "", literal.astext(), flags=re.DOTALL))
+            inside = any(isinstance(up, nodes.reference | nodes.title) for up in ancestors(literal))
+            if page is None or inside or page not in self.env.found_docs:
+                continue
+            link = make_refnode(self.app.builder, here, page, None, literal.deepcopy())
+            literal.replace_self(link)
+
+
+def ancestors(node: nodes.Node) -> list[nodes.Node]:
+    """Return the nodes around a node."""
+    around = []
+    while node.parent is not None:
+        node = node.parent
+        around.append(node)
+    return around
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register the links with Sphinx."""
+    app.add_post_transform(LinkNames)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
