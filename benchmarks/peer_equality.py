@@ -96,12 +96,19 @@ def both_columns(p: np.ndarray) -> np.ndarray:
 
 
 def scikit_learn() -> Iterator[Row]:
-    def models(theirs: BaseEstimator, ours: BaseEstimator, n_classes: int = 2) -> Callable:
+    def models(
+        theirs: BaseEstimator, ours: BaseEstimator, n_classes: int = 2, weighted: bool = False
+    ) -> Callable:
         def predict(sample: Sample) -> tuple[np.ndarray, np.ndarray]:
             X, y = make_classification(
                 2 * len(sample.p), n_informative=5, n_classes=n_classes, random_state=sample.seed
             )
             half = len(sample.p)
+            weights = (
+                np.random.default_rng(sample.seed).uniform(0.5, 2.0, 2 * half)
+                if weighted
+                else np.ones(2 * half)
+            )
             found = []
             for model in (theirs, ours):
                 model = clone(model)
@@ -110,7 +117,8 @@ def scikit_learn() -> Iterator[Row]:
                     model.estimator = FrozenEstimator(
                         clone(inner.estimator).fit(X[: half // 2], y[: half // 2])
                     )
-                found.append(model.fit(X[half // 2 : half], y[half // 2 : half]).predict_proba(X[half:]))
+                rest = slice(half // 2, half)
+                found.append(model.fit(X[rest], y[rest], sample_weight=weights[rest]).predict_proba(X[half:]))
             return found[0], found[1]
 
         return predict
@@ -136,6 +144,16 @@ def scikit_learn() -> Iterator[Row]:
             models(
                 CalibratedClassifierCV(FrozenEstimator(bayes), method=method),
                 CalibratedClassifier(FrozenEstimator(bayes), calibrator),
+            ),
+            tolerance,
+        )
+        yield Row(
+            f'CalibratedClassifierCV(method="{method}").fit(X, y, sample_weight)',
+            f"CalibratedClassifier(calibrator={name}).fit(X, y, sample_weight)",
+            models(
+                CalibratedClassifierCV(bayes, method=method),
+                CalibratedClassifier(bayes, calibrator),
+                weighted=True,
             ),
             tolerance,
         )
@@ -193,7 +211,7 @@ def scikit_learn() -> Iterator[Row]:
                     ),
                     n_classes,
                 ),
-                1e-3,
+                1e-5,
             )
 
 
@@ -204,7 +222,7 @@ def relplot() -> Iterator[Row]:
         "smECE(f, y)",
         "smooth_ece(y, f)",
         lambda s: (relplot.smECE(s.p, s.y), metrics.smooth_ece(s.y, s.p)),
-        2e-3,
+        1e-3,
     )
     yield Row(
         "smECE_sigma(f, y, 0.05)",
@@ -225,7 +243,7 @@ def relplot() -> Iterator[Row]:
             relplot.smECE(*relplot.multiclass_logits_to_confidences(s.rows, s.labels, probs=True)),
             metrics.smooth_ece(s.labels, s.rows, reduction="confidence"),
         ),
-        2e-3,
+        1e-3,
     )
     yield Row(
         "metrics.binnedECE(f, y, nbins=10)",
@@ -361,7 +379,7 @@ def venn_abers() -> Iterator[Row]:
     from sklearn.model_selection import StratifiedKFold
     from venn_abers import VennAbersCalibrator
 
-    def cross(s: Sample) -> tuple[np.ndarray, np.ndarray]:
+    def cross(s: Sample, loss: str = "log", average: str = "log") -> tuple[np.ndarray, np.ndarray]:
         X, y = make_classification(2 * len(s.p), n_informative=5, random_state=s.seed)
         half = len(s.p)
         theirs = VennAbersCalibrator(
@@ -369,16 +387,22 @@ def venn_abers() -> Iterator[Row]:
         ).fit(X[:half], y[:half])
         ours = CalibratedClassifier(
             GaussianNB(),
-            calibrators.VennAbersCalibrator(),
+            calibrators.VennAbersCalibrator(merge=loss),
             cv=StratifiedKFold(5, shuffle=True, random_state=0),
-            average="log",
+            average=average,
         ).fit(X[:half], y[:half])
-        return np.asarray(theirs.predict_proba(X[half:])), ours.predict_proba(X[half:])
+        return np.asarray(theirs.predict_proba(X[half:], loss=loss)), ours.predict_proba(X[half:])
 
     yield Row(
         "VennAbersCalibrator(model, inductive=False, n_splits=5)",
         'CalibratedClassifier(model, VennAbersCalibrator(), cv=5, average="log")',
         cross,
+        1e-10,
+    )
+    yield Row(
+        'the same with predict_proba(X, loss="brier")',
+        'CalibratedClassifier(model, VennAbersCalibrator(merge="brier"), cv=5)',
+        lambda s: cross(s, "brier", "probability"),
         1e-10,
     )
 
