@@ -66,9 +66,6 @@ def own_multiclass() -> dict[str, Method]:
         for name, calibrator in {
             "automatic": ours.AutoCalibrator(),
             "log average": ours.LogAverageCalibrator(),
-            "log average (spline, matrix)": ours.LogAverageCalibrator(
-                [lift(spline), ours.MatrixScalingCalibrator()]
-            ),
             "temperature": ours.TemperatureCalibrator(),
             "vector scaling": ours.VectorScalingCalibrator(),
             "matrix scaling": ours.MatrixScalingCalibrator(),

@@ -3,7 +3,7 @@
 from typing import Any
 
 from sklearn_calib.calibrators._log_average import LogAverageCalibrator
-from sklearn_calib.calibrators._matrix import StructuredMatrixScalingCalibrator
+from sklearn_calib.calibrators._matrix import MatrixScalingCalibrator
 from sklearn_calib.calibrators._multiclass import OneVsRestCalibrator
 from sklearn_calib.calibrators._spline import SplineCalibrator
 
@@ -17,4 +17,5 @@ def default_calibrator(link: str, several: bool) -> Any:
         return spline
     if link == "logit":
         return LogAverageCalibrator()
-    return LogAverageCalibrator([OneVsRestCalibrator(spline), StructuredMatrixScalingCalibrator(link=link)])
+    members = [OneVsRestCalibrator(spline), MatrixScalingCalibrator(link=link)]
+    return LogAverageCalibrator(members, weights=[1.0, 3.0])

@@ -141,7 +141,9 @@ class TopLabelCalibrator(BaseCalibrator):
         others[empty] = 1.0
         others[empty, top[empty]] = 0.0
         rest[empty] = proba.shape[1] - 1.0
-        others *= ((1.0 - calibrated) / rest)[:, np.newaxis]
+        # one after the other: the inverse of a tiny rest would overflow
+        others /= rest[:, np.newaxis]
+        others *= (1.0 - calibrated)[:, np.newaxis]
         others[rows, top] = calibrated
         return others[:, 1] if scores.ndim == 1 else others
 

@@ -138,3 +138,12 @@ def test_scores_must_be_probabilities(data):
     p, y, _ = data
     with pytest.raises(ValueError, match="outside"):
         TopLabelCalibrator(PlattCalibrator()).fit(np.log(p), y)
+
+
+@pytest.mark.parametrize("tiny", [5e-324, 2e-316, 1e-300])
+def test_other_classes_may_be_next_to_impossible(tiny):
+    p = np.array([[1.0, tiny, 0.0], [0.2, 0.7, 0.1], [0.9, 0.1, 0.0], [0.3, 0.3, 0.4]])
+    found = TopLabelCalibrator(PlattCalibrator(), "pooled").fit(p, [0, 1, 2, 1]).predict_proba(p)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=0, atol=1e-12)
+    assert found[0, 1] == pytest.approx(1 - found[0, 0], rel=1e-12)
+    assert found[0, 2] == 0.0
