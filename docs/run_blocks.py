@@ -36,7 +36,7 @@ class Block:
 
 def pages() -> list[Path]:
     """Return the pages of the guide that hold code."""
-    found = [*DOCS.glob("*.md"), *DOCS.glob("methods/*.md")]
+    found = [*DOCS.glob("*.md"), *DOCS.glob("methods/*.md"), *DOCS.glob("migration/*.md")]
     return sorted(page for page in found if blocks(page.read_text(encoding="utf-8")))
 
 
