@@ -221,16 +221,23 @@ def test_finds_a_curve_that_platt_scaling_cannot():
 @pytest.mark.parametrize("monotone", [False, True])
 @pytest.mark.parametrize("wrong", [[0, 0, 1, 1], [0, 0, 0, 0], [1, 1, 1, 1]])
 def test_a_few_wrong_forecasts_of_zero_and_one_move_little(monotone, wrong):
-    """They pull Platt scaling, by the logit, as far as 0.1."""
+    """They pull Platt scaling of the bare log-odds as far as 0.1."""
+
+    def log_odds(p):
+        return logit(np.clip(p, 2.0**-53, 1 - 2.0**-53))
+
+    bare = PlattCalibrator(link="identity")
     moved, platt = [], []
     for seed in range(8):
         rng = np.random.default_rng(seed)
         p = expit(rng.normal(0, 2, 400))
         y = (rng.random(400) < p).astype(int)
         both = np.append(p, wrong), np.append(y, 1 - np.array(wrong))
-        for calibrator, moves in ((SplineCalibrator(monotone=monotone), moved), (PlattCalibrator(), platt)):
-            clean, mixed = (float(calibrator.fit(*rows).transform([0.1])[0]) for rows in ((p, y), both))
-            moves.append(abs(mixed - clean))
+        spline = SplineCalibrator(monotone=monotone)
+        clean, mixed = (spline.fit(*rows).transform([0.1])[0] for rows in ((p, y), both))
+        moved.append(abs(mixed - clean))
+        clean, mixed = (bare.fit(log_odds(x), z).transform(log_odds([0.1]))[0] for x, z in ((p, y), both))
+        platt.append(abs(mixed - clean))
     assert max(moved) < 0.02
     assert min(platt) > 0.05
 
