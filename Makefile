@@ -14,7 +14,7 @@ quickstart: install
 	$(BIN)/python examples/quickstart.py
 
 test: install
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 lint: install
 	$(BIN)/python -m ruff check .

@@ -126,7 +126,7 @@ def test_readme_has_two_set_up_commands_and_they_can_run():
         assert extra in extras
     assert "examples/quickstart.py" in blocks[0]
     assert (ROOT / "examples" / "quickstart.py").is_file()
-    assert blocks[1].rstrip().endswith("-m pytest")
+    assert "-m pytest" in blocks[1]
 
 
 def test_readme_links_exist():
