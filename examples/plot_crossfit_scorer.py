@@ -23,7 +23,7 @@ from sklearn_calib.plot import ReliabilityDisplay
 # Both pipelines score new rows with the same forest, trained on all training rows. They differ only in the
 # scores that their calibrator learned from.
 
-X, y = make_classification(8000, n_features=20, n_informative=5, flip_y=0.2, random_state=0)
+X, y = make_classification(12_000, n_features=20, n_informative=5, flip_y=0.1, class_sep=0.6, random_state=0)
 X_train, X_test, y_train, y_test = train_test_split(X, y, train_size=1500, random_state=0)
 forest = RandomForestClassifier(50, random_state=0).fit(X_train, y_train)
 models = {
