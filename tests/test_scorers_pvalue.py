@@ -141,7 +141,9 @@ def test_all_classes_at_once(binary, three):
 
 
 @pytest.mark.parametrize(
-    "test", [TCal(n_resamples=99), CutoffTest(), ConsistencyTest(smooth_ece, n_resamples=99)], ids=repr
+    "test",
+    [TCal(n_resamples=99), CutoffTest(), ConsistencyTest(smooth_ece, n_resamples=99)],
+    ids=lambda test: type(test).__name__,
 )
 def test_random_tests_repeat_themselves(binary, test):
     X, y = binary
