@@ -15,7 +15,8 @@ outcomes that were given less than one in a million. A method that fails on a sp
 uncalibrated forecasts do, and the failure is counted. Rows that do not sum to one are divided by their sum.
 
     --peers              also those of other packages, if installed: pip install -r benchmarks/peers.txt
-    --repetitions 6      divisions of the rows
+    --classes two        two or several classes only
+    --repetitions 4      divisions of the rows
     --slow 2             the same, for methods of others that have taken more than half a second for a split
     --limit 60           seconds for a split, after which a method has failed on it
     --tables NAME ...    some of the tables, or networks
@@ -64,7 +65,7 @@ def main() -> None:
         names, arguments.repetitions, arguments.rows = ["breast cancer", "wine"], 1, [100]
     for several, default in ((False, DEFAULT), (True, DEFAULT_SEVERAL)):
         chosen = [name for name in names if (name in SEVERAL or name in NETWORKS) == several]
-        if not chosen:
+        if not chosen or arguments.classes not in (None, "several" if several else "two"):
             continue
         methods = own_multiclass() if several else own_binary()
         if arguments.peers:
@@ -264,7 +265,8 @@ def _arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--peers", action="store_true")
-    parser.add_argument("--repetitions", type=int, default=6)
+    parser.add_argument("--classes", choices=["two", "several"])
+    parser.add_argument("--repetitions", type=int, default=4)
     parser.add_argument("--slow", type=int, default=2)
     parser.add_argument("--limit", type=int, default=60)
     parser.add_argument("--rows", type=int, nargs="+", default=ROWS)
