@@ -84,9 +84,9 @@ class TopLabelCalibrator(BaseCalibrator):
     >>> proba = np.tile([[0.8, 0.15, 0.05], [0.1, 0.7, 0.2]], (4, 1))
     >>> labels = [0, 1, 0, 1, 1, 0, 0, 2]
     >>> calibrator = TopLabelCalibrator(IsotonicCalibrator()).fit(proba, labels)
-    >>> calibrator.predict_proba(proba[:2]).round(3)
-    array([[0.75 , 0.188, 0.062],
-           [0.167, 0.5  , 0.333]])
+    >>> calibrator.predict_proba(proba[:2]).round(2)
+    array([[0.75, 0.19, 0.06],
+           [0.17, 0.5 , 0.33]])
     """
 
     calibrators_: list[Any]
