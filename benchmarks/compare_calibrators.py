@@ -17,7 +17,8 @@ uncalibrated forecasts do, and the failure is counted. Rows that do not sum to o
     --peers              also those of other packages, if installed: pip install -r benchmarks/peers.txt
     --classes two        two or several classes only
     --repetitions 4      divisions of the rows
-    --slow 2             the same, for methods of others that have taken more than half a second for a split
+    --slow 2             the same, for methods of others where they take more than half a second; what they
+                         lose then has no standard error
     --limit 60           seconds for a split, after which a method has failed on it
     --tables NAME ...    some of the tables, or networks
     --write FOLDER       write the tables as CSV
@@ -93,7 +94,8 @@ def measure(splits: Iterable[Split], methods: dict[str, Method], slow: int, limi
         found.append((*place, "uncalibrated", *scored(new, split.label), 0.0, 0))
         plain = found[-1][6:]
         for name, method in methods.items():
-            if ":" in name and split.repetition >= slow and seconds.get(name, 0.0) > SLOW_SECONDS:
+            like = (name, split.source, split.rows)
+            if ":" in name and split.repetition >= slow and seconds.get(like, 0.0) > SLOW_SECONDS:
                 continue
             start = time.perf_counter()
             try:
@@ -108,7 +110,7 @@ def measure(splits: Iterable[Split], methods: dict[str, Method], slow: int, limi
                 if not any(row[5] == name and row[-1] for row in found):
                     _log(f"{name} failed on {place[:4]}: {type(error).__name__}: {str(error)[:200]}")
                 values = (*plain[:-2], time.perf_counter() - start, 1)
-            seconds[name] = max(seconds.get(name, 0.0), values[-2])
+            seconds[like] = max(seconds.get(like, 0.0), values[-2])
             found.append((*place, name, *values))
         if number % 50 == 49:
             _log(f"{number + 1} splits")
@@ -158,16 +160,19 @@ def ranked(results: pd.DataFrame, default: str) -> pd.DataFrame:
     for score in ("log_loss", "brier"):
         wide = results.pivot_table(score, [*cell, "repetition"], "method")
         lost = wide.sub(wide[default], axis=0)
-        table[f"{score}_rank"] = lost.groupby(level=cell).mean().rank(axis=1).mean()
-        by_repetition = lost.groupby(level="repetition").mean()
-        table[f"{score}"] = wide[default].mean() + by_repetition.mean()
-        table[f"{score}_lost"], table[f"{score}_lost_se"] = by_repetition.mean(), by_repetition.sem()
+        by_cell = lost.groupby(level=cell)
+        mean, error = by_cell.mean(), by_cell.sem()
+        table[f"{score}_rank"] = mean.rank(axis=1).mean()
+        table[score] = wide[default].mean() + mean.mean()
+        # of methods that ran everywhere; what varies is how rows were divided
+        everywhere = lost.dropna(axis=1).groupby(level="repetition").mean()
+        table[f"{score}_lost"], table[f"{score}_lost_se"] = mean.mean(), everywhere.sem()
         if score == "log_loss":
-            by_cell = lost.groupby(level=cell)
-            mean, error = by_cell.mean(), by_cell.sem()
             table["better_cells"], table["worse_cells"] = (mean < -2 * error).sum(), (mean > 2 * error).sum()
-    means = results.groupby("method")[["smooth_ece", "auc", "seconds"]].mean()
-    table = table.join(means).join(results.groupby("method")[["hard", "failed"]].sum())
+    means = results.groupby([*cell, "method"])[["smooth_ece", "auc", "seconds"]].mean()
+    table = table.join(means.groupby("method").mean()).join(
+        results.groupby("method")[["hard", "failed"]].sum()
+    )
     table["tie"] = np.where(
         table["log_loss_lost"].abs() <= table["log_loss_lost_se"].fillna(np.inf), "tie", ""
     )
@@ -181,6 +186,8 @@ def markdown(table: pd.DataFrame) -> str:
         mean, error = 1e3 * row[f"{score}_lost"], 1e3 * row[f"{score}_lost_se"]
         if mean == 0.0:
             return "default"
+        if np.isnan(error):
+            return f"{mean:+.1f}"
         return f"{mean:+.1f} ± {error:.1f}" + (" (tie)" if abs(mean) <= error else "")
 
     loss, brier = ("rank, log loss", "log loss", "lost, 1e-3"), ("rank, Brier", "Brier", "lost, 1e-3")
