@@ -158,8 +158,8 @@ def logit_smoothing():
     for s, colour in ((0.03, GREEN), (0.3, BLUE), (1.0, ORANGE)):
         value = logit_smoothed_ece(y, p, bandwidth=s)
         left.axhline(value, color=colour, label=f"logit-smoothed, s = {s:g}: {value:.3f}")
-    left.set(xlabel="number of bins", title="Two predictions, both very near 1/2", ylim=(-0.02, 0.68))
-    left.legend(fontsize=8, loc="upper center", ncol=2)
+    left.set(xlabel="number of bins", title="Two predictions, both very near 1/2", ylim=(-0.02, 0.85))
+    left.legend(fontsize=8, loc="upper center")
     data = make_forecasts(5000, distribution="u_shaped", distortion="slope", strength=0.6, random_state=0)
     widths = np.geomspace(0.003, 10, 40)
     right.semilogx(
