@@ -35,4 +35,4 @@ ci:
 	.ci/run
 
 clean:
-	rm -rf .venv docs/_build build dist .pytest_cache .mypy_cache .ruff_cache examples/*.png
+	rm -rf .venv docs/_build docs/auto_examples docs/generated docs/_static/drawn build dist .pytest_cache .mypy_cache .ruff_cache examples/*.png
