@@ -131,7 +131,7 @@ def main():
     certificate = repaired.calibrators_[0].cutoff_certificate(confidence=0.95)
     print("\nGuarantee for all new scans of this kind, from the scans of the repair alone")
     print(f"  with 95 % confidence the cutoff calibration error is at most {certificate:.3f}:")
-    print("  no threshold rule loses more than twice that against the best one")
+    print("  no threshold rule loses more than that against the best one")
     draw(y_test, forecasts, verdicts)
     print(f"\nPicture: {PICTURE}")
 
