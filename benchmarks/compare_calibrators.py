@@ -173,9 +173,7 @@ def ranked(results: pd.DataFrame, default: str) -> pd.DataFrame:
     table = table.join(means.groupby("method").mean()).join(
         results.groupby("method")[["hard", "failed"]].sum()
     )
-    table["tie"] = np.where(
-        table["log_loss_lost"].abs() <= table["log_loss_lost_se"].fillna(np.inf), "tie", ""
-    )
+    table["tie"] = np.where(table["log_loss_lost"].abs() <= table["log_loss_lost_se"], "tie", "")
     return table.sort_values(["log_loss_rank", "log_loss_lost"])
 
 
