@@ -14,6 +14,7 @@ from sklearn_calib._validation import check_generator, check_integer, check_not_
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
 from sklearn_calib.calibrators._beta import BetaCalibrator
 from sklearn_calib.calibrators._default import default_calibrator
+from sklearn_calib.calibrators._log_average import as_columns
 from sklearn_calib.calibrators._matrix import StructuredMatrixScalingCalibrator
 from sklearn_calib.calibrators._multiclass import (
     check_calibrator,
@@ -131,7 +132,7 @@ class AutoCalibrator(BaseCalibrator):
         flexible. None: for two classes temperature scaling, Platt scaling, beta calibration, spline and
         Venn-Abers; with ``link="identity"`` those of them that take any score, Platt scaling, spline and
         Venn-Abers; for several classes temperature, vector and structured matrix scaling, and the log average
-        (with ``link="identity"`` of one spline per class and structured matrix scaling).
+        (with ``link="identity"`` of one spline per class and matrix scaling).
     n_folds : int, default=5
         Number of folds, at least 2; fewer where a class has fewer rows. A class with a single row leaves
         nothing to compare: the first candidate is then taken, and ``selection_`` says so.
@@ -167,7 +168,7 @@ class AutoCalibrator(BaseCalibrator):
     See Also
     --------
     SplineCalibrator : one curve that weighs its own complexity, for a fraction of the time.
-    LogAverageCalibrator : all candidates together instead of one.
+    LogAverageCalibrator : several calibrators together instead of one.
 
     Notes
     -----
@@ -253,7 +254,7 @@ class AutoCalibrator(BaseCalibrator):
 
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
         check_every_class(codes, self.classes_)
-        columns = scores if scores.ndim == 2 else scores[:, np.newaxis]
+        columns = as_columns(scores)
         candidates = self.candidates or _portfolio(self.link, several=scores.ndim == 2)
         rows = _Rows(columns, codes, weight)
         n_folds = min(self.n_folds, int(np.bincount(rows.codes, rows.counts).min()))
@@ -267,7 +268,7 @@ class AutoCalibrator(BaseCalibrator):
         self.calibrator_ = clone(candidates[self.selection_.chosen]).fit(columns, codes, **metadata)
 
     def _map_scores(self, scores: Array) -> Array:
-        columns = scores if scores.ndim == 2 else scores[:, np.newaxis]
+        columns = as_columns(scores)
         proba: Array = np.asarray(self.calibrator_.predict_proba(columns), dtype=np.float64)
         return proba if scores.ndim == 2 else np.ascontiguousarray(proba[:, 1])
 

@@ -22,7 +22,7 @@ from sklearn_calib.calibrators._multiclass import (
 )
 from sklearn_calib.calibrators._spline import SplineCalibrator
 
-__all__ = ["LogAverageCalibrator", "log_average"]
+__all__ = ["LogAverageCalibrator", "as_columns", "log_average"]
 
 Array = NDArray[np.float64]
 
@@ -163,11 +163,11 @@ class LogAverageCalibrator(BaseCalibrator):
         else:
             shares = np.ones(len(members))
         self.weights_ = shares / shares.sum()
-        columns = _columns(scores)
+        columns = as_columns(scores)
         self.calibrators_ = [clone(one).fit(columns, codes, **metadata) for one in members]
 
     def _map_scores(self, scores: Array) -> Array:
-        columns = _columns(scores)
+        columns = as_columns(scores)
         used = np.flatnonzero(self.weights_)
         tables = (self.calibrators_[m].predict_proba(columns) for m in used)
         mean = log_average(tables, self.weights_[used])
@@ -189,5 +189,6 @@ def _default_shares(total: float, n_classes: int) -> Array:
     return np.array([single, 1.0 - single])
 
 
-def _columns(scores: Array) -> Array:
+def as_columns(scores: Array) -> Array:
+    """Return scores as columns: one for two classes."""
     return scores[:, np.newaxis] if scores.ndim == 1 else scores
