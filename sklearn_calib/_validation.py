@@ -29,6 +29,7 @@ __all__ = [
     "check_groups",
     "check_integer",
     "check_labels",
+    "check_length",
     "check_not_negative",
     "check_option",
     "check_positive",
@@ -89,7 +90,7 @@ def check_binary(
     """Check outcomes, predicted probabilities of the positive class, and weights of a binary problem."""
     p = check_probabilities(y_proba)
     y = check_labels(y_true, pos_label)
-    _check_length("y_true", y.shape[0], "y_proba", p.shape[0])
+    check_length("y_true", y.shape[0], "y_proba", p.shape[0])
     if sample_weight is None:
         return BinarySample(y, p, None)
     w = check_weights(sample_weight, p.shape[0])
@@ -113,7 +114,7 @@ def check_class_sample(
     p = check_scores(y_proba, "y_proba", kind="probability")
     n_classes = p.shape[1]
     y = column_or_1d(y_true)
-    _check_length("y_true", y.shape[0], "y_proba", p.shape[0])
+    check_length("y_true", y.shape[0], "y_proba", p.shape[0])
     if labels is not None:
         # twice, as labels that are all different look like the targets of a regression
         known, _ = check_classes(np.tile(column_or_1d(labels), 2), "labels")
@@ -285,7 +286,7 @@ def check_groups(groups: Any, n_rows: int, name: str = "groups") -> NDArray[Any]
     keys = np.asarray(groups)
     if keys.ndim != 1:
         raise ValueError(f"{name} must have shape (n,), got shape {keys.shape}. Pass one group per row.")
-    _check_length(name, keys.shape[0], "X", n_rows)
+    check_length(name, keys.shape[0], "X", n_rows)
     missing = np.zeros(n_rows, dtype=bool)
     if keys.dtype.kind in "fO":
         missing = np.array([key is None or key != key for key in keys.tolist()], dtype=bool)
@@ -373,7 +374,7 @@ def check_weights(sample_weight: ArrayLike, n_rows: int, name: str = "sample_wei
     w = _as_float(sample_weight, name)
     if w.ndim != 1:
         raise ValueError(f"{name} must have shape (n,), got shape {w.shape}. Pass one weight per row.")
-    _check_length(name, w.shape[0], "the data", n_rows)
+    check_length(name, w.shape[0], "the data", n_rows)
     if not np.isfinite(w).all():
         row = int(np.flatnonzero(~np.isfinite(w))[0])
         raise ValueError(f"{name} contains {w[row]} at row {row}. Weights must be finite.")
@@ -527,7 +528,8 @@ def _shown(value: float) -> str:
     return "NaN" if np.isnan(value) else str(value)
 
 
-def _check_length(name: str, found: int, other: str, expected: int) -> None:
+def check_length(name: str, found: int, other: str, expected: int) -> None:
+    """Raise if two arguments differ in their number of rows."""
     if found != expected:
         raise ValueError(
             f"{name} has {found} rows but {other} has {expected}. Pass arrays of the same length."

@@ -1,0 +1,83 @@
+"""A batch of rows, checked without a copy of it, and read in pieces that stay in cache."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_calib._core._grouping import CHUNK
+from sklearn_calib._validation import check_labels, check_length, check_probabilities, check_weights
+
+__all__ = ["Batch", "check_batch"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Checked rows: outcomes 0 or 1, predictions, weights or None, of any numeric type."""
+
+    y: NDArray[Any]
+    p: NDArray[Any]
+    w: NDArray[Any] | None
+
+    def pieces(self) -> Iterator[tuple[NDArray[Any], Array, Array | None]]:
+        """Yield outcomes, predictions and weights of the rows with weight, up to CHUNK at a time."""
+        for start in range(0, self.p.shape[0], CHUNK):
+            rows = slice(start, start + CHUNK)
+            y, p = self.y[rows], np.ascontiguousarray(self.p[rows], dtype=np.float64)
+            if self.w is None:
+                yield y, p, None
+                continue
+            w = self.w[rows].astype(np.float64, copy=False)
+            keep = w > 0
+            if keep.all():
+                yield y, p, w
+            elif keep.any():
+                yield y[keep], p[keep], w[keep]
+
+
+def check_batch(y_true: ArrayLike, y_proba: ArrayLike | None, sample_weight: Any, pos_label: Any) -> Batch:
+    """Check a batch, which may be empty, and may have one label only."""
+    y, p = np.asarray(y_true), np.asarray(y_proba)
+    w = None if sample_weight is None else np.asarray(sample_weight)
+    if y.size == 0 and p.size == 0 and (w is None or w.size == 0):
+        return Batch(np.empty(0, dtype=np.int64), np.empty(0), None)
+    if p.ndim != 1 or p.dtype.kind != "f" or not (p.size and p.min() >= 0 and p.max() <= 1):
+        p = check_probabilities(p)
+    y = _check_outcomes(y, pos_label)
+    check_length("y_true", y.shape[0], "y_proba", p.shape[0])
+    if w is None:
+        return Batch(y, p, None)
+    n = p.shape[0]
+    # all weights of one batch may be 0, those of another one are not; the factor leaves room for positions
+    if w.shape != (n,) or w.dtype.kind not in "biuf" or not (w.min() >= 0 and float(w.max()) * n < 1e300):
+        w = check_weights(sample_weight, n)
+    return Batch(y, p, w)
+
+
+def _check_outcomes(y: NDArray[Any], pos_label: Any) -> NDArray[Any]:
+    """Return outcomes 0 or 1 of any numeric type: the array itself where it holds them already."""
+    usual = pos_label is None or (isinstance(pos_label, Integral) and pos_label == 1)
+    if usual and y.ndim == 1 and y.size:
+        if y.dtype.kind == "b" or (y.dtype.kind in "iu" and y.min() >= 0 and y.max() <= 1):
+            return y
+        if y.dtype.kind == "f" and _only_zeros_and_ones(y):
+            return y
+    codes = check_labels(y, pos_label)
+    if pos_label is None:
+        labels = set(np.unique(y).tolist())
+        if not labels <= {-1, 0, 1} or labels == {-1, 0}:
+            raise ValueError(
+                f"y_true has the labels {sorted(labels)}, of which a later batch may hold only one. Tell the "
+                "positive class once: CalibrationSketch(pos_label=...)."
+            )
+    return codes
+
+
+def _only_zeros_and_ones(y: NDArray[Any]) -> bool:
+    pieces = (y[start : start + CHUNK] for start in range(0, y.shape[0], CHUNK))
+    return all(bool(((piece == 0) | (piece == 1)).all()) for piece in pieces)

@@ -1,0 +1,144 @@
+"""A sketch as plain numbers, and as a file: exact, versioned, and checked when it is read."""
+
+import json
+import os
+import zipfile
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sklearn_calib._validation import check_integer
+from sklearn_calib.sketch._cells import POSITIONS, cell_grid
+from sklearn_calib.sketch._contents import Contents
+
+__all__ = ["check_precision", "contents_from_dict", "contents_to_dict", "read_file", "write_file"]
+
+_FORMAT, _VERSION = "sklearn_calib.CalibrationSketch", 1
+_ARRAYS = ("cell", "negatives", "positives", "offset")
+# With fewer bits the tails have no cells; with more, the edges near 1 would be no floats.
+LEAST_PRECISION, MOST_PRECISION = 8, 20
+
+
+def check_precision(value: Any) -> int:
+    """Return the precision as int if there are cells for it."""
+    precision = check_integer(value, "precision", LEAST_PRECISION)
+    if precision > MOST_PRECISION:
+        raise ValueError(
+            f"precision must be at most {MOST_PRECISION}, got {precision}: finer cells save nothing."
+        )
+    return precision
+
+
+def contents_to_dict(contents: Contents, precision: int, n_rows: int, pos_label: Any) -> dict[str, Any]:
+    """Return a sketch as a dict of numbers and lists; whole numbers as int, which loses nothing."""
+    if isinstance(pos_label, np.generic):
+        pos_label = pos_label.item()
+    if pos_label is not None and not isinstance(pos_label, str | Real):
+        raise ValueError(f"pos_label={pos_label!r} cannot be written to a file. Use a text or a number.")
+    found: dict[str, Any] = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "precision": precision,
+        "pos_label": pos_label,
+        "n_rows": n_rows,
+    }
+    for name in _ARRAYS:
+        values = getattr(contents, name).tolist()
+        found[name] = [int(value) if value == int(value) else value for value in values]
+    return found
+
+
+def contents_from_dict(found: Any) -> tuple[Contents, int, int, Any]:
+    """Return contents, precision, number of rows and positive label; raise if they are no sketch."""
+    if not isinstance(found, dict) or found.get("format") != _FORMAT:
+        raise ValueError("This is not a saved CalibrationSketch. Pass what to_dict or save has written.")
+    version = found.get("version")
+    if not isinstance(version, int) or version > _VERSION:
+        raise ValueError(
+            f"This sketch has version {version!r} of the format, and this release knows {_VERSION}. "
+            "Read it with a newer release of sklearn_calib."
+        )
+    try:
+        precision = check_precision(found["precision"])
+        n_rows = check_integer(found["n_rows"], "n_rows", 0)
+        cell = np.asarray(found["cell"], dtype=np.int64)
+        sums = [np.asarray(found[name], dtype=np.float64) for name in _ARRAYS[1:]]
+        pos_label = found["pos_label"]
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"The saved sketch is damaged: {type(error).__name__}: {error}.") from None
+    contents = Contents(cell, *sums)
+    _check_contents(contents, cell_grid(precision).n_cells)
+    return contents, precision, n_rows, pos_label
+
+
+def _check_contents(contents: Contents, n_cells: int) -> None:
+    cell, weight = contents.cell, contents.weight if _same_shape(contents) else np.zeros(1)
+    sound = (
+        _same_shape(contents)
+        and bool((np.diff(cell) > 0).all())
+        and (cell.size == 0 or (cell[0] >= 0 and cell[-1] < n_cells))
+        and all(np.isfinite(values).all() and (values >= 0).all() for values in _sums(contents))
+        and bool((weight > 0).all())
+        # real weights add with rounding
+        and bool((contents.offset <= weight * (POSITIONS - 1) * (1 + 1e-9)).all())
+    )
+    if not sound:
+        raise ValueError("The saved sketch is damaged: its cells contradict each other. Save it again.")
+
+
+def _sums(contents: Contents) -> list[Any]:
+    return [contents.negatives, contents.positives, contents.offset]
+
+
+def _same_shape(contents: Contents) -> bool:
+    return contents.cell.ndim == 1 and all(values.shape == contents.cell.shape for values in _sums(contents))
+
+
+def write_file(path: Any, found: dict[str, Any]) -> None:
+    """Write what :func:`contents_to_dict` returns; the file appears when it is complete."""
+    target, kind = _target(path)
+    part = target.with_name(f"{target.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as file:
+            if kind == ".json":
+                file.write(json.dumps(found, separators=(",", ":")).encode())
+            else:
+                arrays: dict[str, Any] = {
+                    key: np.asarray(found[key], dtype=np.int64 if key == "cell" else np.float64)
+                    for key in _ARRAYS
+                }
+                head = {key: value for key, value in found.items() if key not in _ARRAYS}
+                arrays["head"] = np.frombuffer(json.dumps(head).encode(), dtype=np.uint8)
+                np.savez_compressed(file, **arrays)
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def read_file(path: Any) -> dict[str, Any]:
+    """Return what was written, unchecked; raise if the file cannot be read as its name says."""
+    target, kind = _target(path)
+    try:
+        if kind == ".json":
+            found = json.loads(target.read_text(encoding="utf-8"))
+        else:
+            with target.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+                found = json.loads(arrays["head"].tobytes())
+                found.update({name: arrays[name] for name in _ARRAYS})
+    except OSError:
+        raise
+    except (ValueError, KeyError, AttributeError, TypeError, zipfile.BadZipFile, EOFError) as error:
+        raise ValueError(
+            f"{os.fspath(path)!r} is damaged or no saved CalibrationSketch ({type(error).__name__}: {error})."
+        ) from None
+    return found if isinstance(found, dict) else {}
+
+
+def _target(path: Any) -> tuple[Path, str]:
+    target = Path(path)
+    kind = target.suffix.lower()
+    if kind not in (".npz", ".json"):
+        raise ValueError(f"path must end in .npz or .json, got {os.fspath(path)!r}.")
+    return target, kind

@@ -1,0 +1,121 @@
+"""Cells: found by shifts, they must be the intervals that the definition names."""
+
+import bisect
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from sklearn_calib.sketch._cells import POSITIONS, CellGrid
+
+EXTREMES = [
+    0.0,
+    5e-324,
+    1e-300,
+    2.0**-65,
+    2.0**-64,
+    2.0**-49,
+    np.nextafter(2.0**-40, 0),
+    2.0**-40,
+    2.0**-9,
+    np.nextafter(2.0**-8, 0),
+    2.0**-8,
+    0.3,
+    np.nextafter(0.5, 0),
+    0.5,
+    np.nextafter(0.5, 1),
+    np.nextafter(1 - 2.0**-8, 0),
+    1 - 2.0**-8,
+    np.nextafter(1 - 2.0**-8, 1),
+    1 - 2.0**-20,
+    1 - 2.0**-40,
+    np.nextafter(1 - 2.0**-40, 1),
+    1 - 2.0**-52,
+    1 - 2.0**-53,
+    1.0,
+]
+
+
+def edges_by_definition(precision):
+    """Return the lower edges of all cells but the last, and their upper ends, as fractions."""
+    per_octave = 2 ** (precision - 8)
+    lower = [Fraction(j, per_octave * 2**40) for j in range(per_octave)]
+    for exponent in range(-40, -8):
+        low = Fraction(2) ** exponent
+        lower += [low + low * j / per_octave for j in range(per_octave)]
+    middle = [Fraction(j, 2**precision) for j in range(per_octave, 2**precision - per_octave)]
+    upper = [1 - edge for edge in lower[::-1]]
+    # the lower tail holds [low, high), the upper one too: its edges are those of the mirror image, one on
+    ends = [1 - edge for edge in [*lower[1:], Fraction(1, 256)][::-1]]
+    return [*lower, *middle, *ends], [*lower[1:], *middle, *ends, upper[-1]]
+
+
+def located(grid, p):
+    p = np.asarray(p, dtype=np.float64)
+    cell, position, spare = np.empty(p.size, np.int64), np.empty(p.size, np.int64), np.empty(p.size)
+    grid.locate(p, cell, position, spare)
+    return cell, position
+
+
+@pytest.mark.parametrize("precision", [8, 10])
+def test_cells_are_those_of_the_definition(precision):
+    grid = CellGrid(precision)
+    lower, upper = edges_by_definition(precision)
+    # 0 and 1 have cells of their own
+    assert grid.n_cells == len(lower) + 2
+    low, width = grid.edges(np.arange(grid.n_cells))
+    assert [Fraction(value) for value in low[1:-1]] == lower
+    assert [Fraction(value) for value in low[1:-1] + width[1:-1]] == upper
+    assert (low[0], width[0], low[-1], width[-1]) == (0.0, 0.0, 1.0, 0.0)
+    rng = np.random.default_rng(0)
+    tails = 2.0 ** -rng.uniform(0, 60, 300)
+    p = np.concatenate((EXTREMES, rng.random(300), tails, 1 - tails, low, np.nextafter(low[1:], 0)))
+    cell, position = located(grid, p)
+    for value, found, place in zip(p.tolist(), cell.tolist(), position.tolist(), strict=True):
+        if value in (0.0, 1.0):
+            assert (found, place) == (0 if value == 0 else grid.n_cells - 1, 0)
+            continue
+        index = bisect.bisect_right(lower, Fraction(value)) - 1
+        share = (Fraction(value) - lower[index]) / (upper[index] - lower[index])
+        if value >= 2.0 ** (-48 - precision):
+            assert (found, place) == (1 + index, int(share * POSITIONS))
+        else:
+            # rounded up to the first step, not down to 0
+            assert (found, place) == (1, 1)
+
+
+@pytest.mark.parametrize("precision", [8, 13, 17, 20])
+def test_edges_are_exact_and_increasing_at_every_precision(precision):
+    grid = CellGrid(precision)
+    cell = np.arange(grid.n_cells)
+    low, width = grid.edges(cell)
+    # the first two begin at 0: 0 alone, and what is above it
+    assert low[1] == 0.0
+    assert (np.diff(low[1:]) > 0).all()
+    np.testing.assert_array_equal(low[1:-1] + width[1:-1], low[2:])
+    found, position = located(grid, np.delete(low, 1))
+    np.testing.assert_array_equal(found, np.delete(cell, 1))
+    below, _ = located(grid, np.nextafter(low[2:], 0))
+    np.testing.assert_array_equal(below, cell[1:-1])
+    assert (position == 0).all()
+
+
+def test_cells_are_narrow_in_the_tails():
+    grid = CellGrid(17)
+    low, width = grid.edges(np.arange(grid.n_cells))
+    assert width.max() == 2.0**-17
+    lower = (low >= 2.0**-40) & (low < 2.0**-8)
+    assert (width[lower] <= 2.0**-9 * low[lower]).all()
+    high = low + width
+    upper = (1 - high >= 2.0**-40) & (1 - high < 2.0**-8) & (high < 1)
+    assert (width[upper] <= 2.0**-9 * (1 - high[upper]) * (1 + 1e-15)).all()
+
+
+def test_an_array_without_tails_takes_the_same_cells():
+    grid = CellGrid(12)
+    rng = np.random.default_rng(1)
+    p = rng.uniform(0.1, 0.9, 500)
+    together = located(grid, np.append(p, 1e-5))
+    alone = located(grid, p)
+    for first, second in zip(alone, together, strict=True):
+        np.testing.assert_array_equal(first, second[:-1])

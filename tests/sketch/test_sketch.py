@@ -1,0 +1,388 @@
+"""The laws of the sketch, and its answers to bad input."""
+
+import pickle
+from fractions import Fraction
+from functools import reduce
+from operator import add
+
+import numpy as np
+import pytest
+
+from sklearn_calib.sketch import CalibrationSketch
+from sklearn_calib.sketch._cells import POSITIONS, cell_grid
+
+EDGE = [0.0, -0.0, 5e-324, 1e-300, 2.0**-41, 2.0**-8, 0.5, np.nextafter(1.0, 0), 1.0]
+
+
+def rows(n=2000, seed=0):
+    """Return outcomes, predictions of all sizes with ties and edge cases, and whole-number weights."""
+    rng = np.random.default_rng(seed)
+    tails = 2.0 ** -rng.uniform(0, 60, n // 4)
+    p = np.concatenate((rng.random(n // 4), tails, 1 - tails, rng.choice([0.1, 0.25, 0.3, *EDGE], n // 4)))
+    rng.shuffle(p)
+    return (rng.random(n) < p).astype(np.int64), p, rng.integers(0, 4, n)
+
+
+def batches(y, p, w=None, seed=0, number=7):
+    """Split rows, shuffled, in batches of unequal size."""
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(y.shape[0])
+    parts = np.split(order, np.sort(rng.integers(0, y.shape[0], number)))
+    return [(y[part], p[part], None if w is None else w[part]) for part in parts]
+
+
+def sketch_of(y, p, w=None, **parameters):
+    return CalibrationSketch(**parameters).update(y, p, sample_weight=w)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_batches_and_merges_in_any_order_are_one_batch_bit_for_bit(weighted):
+    y, p, w = rows()
+    w = w if weighted else None
+    whole = sketch_of(y, p, w)
+    incremental = CalibrationSketch()
+    parts = []
+    for part in batches(y, p, w):
+        incremental.update(part[0], part[1], sample_weight=part[2])
+        parts.append(sketch_of(*part))
+    assert incremental == whole
+    assert sum(parts) == whole
+    assert reduce(add, parts[::-1]) == whole
+    assert parts[0] + (parts[1] + parts[2]) == (parts[0] + parts[1]) + parts[2]
+    assert incremental.n_rows == whole.n_rows == sum(part.n_rows for part in parts)
+    sample, other = whole.as_weighted_sample(), sum(parts).as_weighted_sample()
+    np.testing.assert_array_equal(sample.p, other.p)
+    np.testing.assert_array_equal(sample.w, other.w)
+
+
+def test_reading_between_updates_changes_nothing():
+    y, p, w = rows()
+    sketch = CalibrationSketch()
+    for part in batches(y, p, w):
+        sketch.update(part[0], part[1], sample_weight=part[2])
+        assert sketch.n_samples >= 0
+    assert sketch == sketch_of(y, p, w)
+
+
+def test_the_empty_sketch_is_neutral():
+    sketch, empty = sketch_of(*rows()), CalibrationSketch()
+    assert sketch + empty == sketch == empty + sketch
+    assert sum([]) + sketch == sketch
+    assert sum([empty, empty]) == empty
+    assert sketch != empty
+    assert empty.n_samples == empty.n_rows == empty.n_cells == 0
+
+
+def test_merge_changes_the_left_one_only():
+    first, second = sketch_of(*rows(seed=1)), sketch_of(*rows(seed=2))
+    kept = second.copy()
+    both = first + second
+    assert first.merge(second) is first
+    assert first == both
+    assert second == kept
+    kept.update([1], [0.5])
+    assert second != kept
+
+
+def test_a_sketch_can_be_merged_with_itself():
+    y, p, w = rows()
+    sketch = sketch_of(y, p, w)
+    assert sketch.merge(sketch) == sketch_of(y, p, 2 * w)
+
+
+def test_weights_are_repetitions_and_zero_weights_are_no_rows():
+    y, p, w = rows()
+    repeated = sketch_of(np.repeat(y, w), np.repeat(p, w))
+    assert sketch_of(y, p, w) == repeated
+    assert sketch_of(y, p, w.astype(np.float32)) == repeated
+    assert sketch_of(y[w > 0], p[w > 0], w[w > 0]) == repeated
+    assert sketch_of(y, p, np.zeros(y.shape[0])) == CalibrationSketch()
+
+
+def test_real_weights_agree_up_to_rounding():
+    y, p, _ = rows()
+    w = np.random.default_rng(3).exponential(size=y.shape[0])
+    whole, parts = sketch_of(y, p, w), [sketch_of(*part) for part in batches(y, p, w)]
+    one, other = whole.as_weighted_sample(), sum(parts).as_weighted_sample()
+    np.testing.assert_array_equal(one.y, other.y)
+    np.testing.assert_allclose(other.w, one.w, rtol=1e-13)
+    np.testing.assert_allclose(other.p, one.p, rtol=1e-13)
+    assert whole.n_samples == pytest.approx(w.sum(), rel=1e-14)
+
+
+def test_weighted_sample_against_a_dictionary_of_cells():
+    y, p, w = rows()
+    precision = 10
+    grid = cell_grid(precision)
+    low, width = grid.edges(np.arange(grid.n_cells))
+    cells = {}
+    for outcome, value, weight in zip(y.tolist(), p.tolist(), w.tolist(), strict=True):
+        if weight == 0:
+            continue
+        if value in (0.0, 1.0):
+            index, rounded = (0 if value == 0 else grid.n_cells - 1), Fraction(value)
+        else:
+            # of the first two edges, both 0, the second one
+            index = int(np.searchsorted(low, value, side="right")) - 1
+            step = Fraction(width[index]) / POSITIONS
+            rounded = Fraction(low[index]) + (Fraction(value) - Fraction(low[index])) // step * step
+            rounded = max(rounded, Fraction(2) ** (-48 - precision))
+        sums = cells.setdefault(index, [0, 0, Fraction(0)])
+        sums[outcome] += weight
+        sums[2] += weight * rounded
+    expected = [
+        (outcome, float(sums[2] / (sums[0] + sums[1])), sums[outcome])
+        for _, sums in sorted(cells.items())
+        for outcome in (0, 1)
+        if sums[outcome]
+    ]
+    sketch = sketch_of(y, p, w, precision=precision)
+    sample = sketch.as_weighted_sample()
+    assert sample.y.tolist() == [row[0] for row in expected]
+    np.testing.assert_allclose(sample.p, [row[1] for row in expected], rtol=1e-15, atol=0)
+    assert sample.w.tolist() == [row[2] for row in expected]
+    assert sketch.n_cells == len(cells)
+
+
+def test_predictions_on_the_grid_come_back_exactly():
+    # one for each cell
+    p = np.concatenate((np.arange(0, 1025) / 1024, 2.0 ** -np.arange(1, 50), 1 - 2.0 ** -np.arange(1, 50)))
+    sample = sketch_of(np.zeros(p.shape[0]), p).as_weighted_sample()
+    np.testing.assert_array_equal(sample.p, np.unique(p))
+
+
+def test_every_mean_stays_in_its_cell():
+    y, p, w = rows(20000, seed=5)
+    sketch = sketch_of(y, p, w, precision=8)
+    grid = cell_grid(8)
+    mean = np.unique(sketch.as_weighted_sample().p)
+    found, position, spare = (np.empty(mean.shape[0], kind) for kind in (np.int64, np.int64, np.float64))
+    grid.locate(mean, found, position, spare)
+    assert mean.shape[0] == sketch.n_cells
+    np.testing.assert_array_equal(found, sketch._contents().cell)
+
+
+def test_the_facts_are_those_of_the_rows():
+    y, p, w = rows()
+    sketch = sketch_of(y, p, w)
+    assert sketch.n_samples == w.sum()
+    assert sketch.n_rows == np.count_nonzero(w)
+    assert sketch.event_rate == pytest.approx(np.average(y, weights=w), rel=1e-14)
+    assert sketch.mean_prediction == pytest.approx(np.average(p, weights=w), abs=2.0**-33)
+    assert (sketch.precision, sketch.pos_label) == (17, None)
+    assert isinstance(sketch.n_samples, float)
+
+
+@pytest.mark.parametrize(
+    "kind", [np.int64, np.int8, np.uint8, np.uint64, np.float64, np.float32, bool, object]
+)
+def test_kinds_of_outcomes(kind):
+    y, p, w = rows()
+    assert sketch_of(y.astype(kind), p, w) == sketch_of(y, p, w)
+    assert sketch_of((2 * y - 1).astype(np.int64), p, w) == sketch_of(y, p, w)
+
+
+def test_kinds_of_predictions():
+    y, p, _ = rows()
+    single = p.astype(np.float32)
+    expected = sketch_of(y, single.astype(np.float64))
+    assert sketch_of(y, single) == expected
+    assert sketch_of(y, single[:, np.newaxis]) == expected
+    assert sketch_of(y.tolist(), single.tolist()) == expected
+    wide = single.astype(np.float64)
+    assert sketch_of(y, np.column_stack((1 - wide, wide))) == expected
+    # every second element of an array, and an array that must not be written to
+    spaced = np.repeat(wide, 2)[::2]
+    assert sketch_of(y, spaced) == expected
+    frozen = wide.copy()
+    frozen.setflags(write=False)
+    y.setflags(write=False)
+    assert sketch_of(y, frozen) == expected
+    assert sketch_of((y == 1)[y >= 0], wide.astype(np.longdouble)) == expected
+    assert sketch_of([1, 0], [1, 0]) == sketch_of([1, 0], [1.0, 0.0])
+
+
+def test_inputs_are_left_alone():
+    y, p, w = rows()
+    copies = y.copy(), p.copy(), w.copy()
+    sketch_of(y, p, w)
+    for array, kept in zip((y, p, w), copies, strict=True):
+        np.testing.assert_array_equal(array, kept)
+
+
+def test_labels_with_a_positive_class():
+    y, p, _ = rows()
+    names = np.where(y == 1, "ill", "well")
+    expected = sketch_of(y, p)
+    sketch = sketch_of(names, p, pos_label="ill")
+    assert sketch == expected
+    assert sketch_of(y, p, pos_label=0) == sketch_of(1 - y, p)
+    assert sketch_of(y, p, pos_label=1) == sketch_of(y, p, pos_label=True) == expected
+    # a batch of one label
+    sketch = CalibrationSketch(pos_label="ill")
+    for label in ("ill", "well"):
+        sketch.update(names[names == label], p[names == label])
+    assert sketch == expected
+    assert CalibrationSketch().update([1], [0.5]) + CalibrationSketch().update([-1], [0.5]) == sketch_of(
+        [0, 1], [0.5, 0.5]
+    )
+
+
+def test_empty_batches_and_batches_without_weight_are_no_rows():
+    sketch = CalibrationSketch().update([], []).update([], [], sample_weight=[])
+    assert sketch == CalibrationSketch()
+    assert sketch.update([1, 0], [0.5, 0.5], sample_weight=[0, 0]) == CalibrationSketch()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "weights", "message"),
+    [
+        (([0, 1], [0.5, 1.5]), None, "y_proba contains 1.5 at row 1"),
+        (([0, 1], [0.5, np.nan]), None, "y_proba contains NaN at row 1"),
+        (([0, 1], [-0.5, 0.5]), None, "y_proba contains -0.5 at row 0"),
+        (([0, 1], np.array([0.5, np.inf], dtype=np.float32)), None, "y_proba contains inf at row 1"),
+        (([0, 1], ["a", "b"]), None, "y_proba must contain numbers"),
+        (([0, 1], [[0.1, 0.2, 0.7]] * 2), None, "y_proba must have shape"),
+        (([0, 1, 1], [0.5, 0.5]), None, "y_true has 3 rows but y_proba has 2"),
+        (([0, 1], []), None, "y_proba is empty"),
+        (([], [0.5]), None, "y_true is empty"),
+        (([0, 1, 2], [0.5] * 3), None, "y_true has 3 distinct values"),
+        (([1, 2], [0.5] * 2), None, r"y_true has the labels \[1, 2\]"),
+        (([-1, 0], [0.5] * 2), None, r"y_true has the labels \[-1, 0\]"),
+        (([0.0, 0.5], [0.5] * 2), None, r"y_true has the labels \[0.0, 0.5\]"),
+        (([0.0, np.nan], [0.5] * 2), None, "y_true contains nan at row 1"),
+        ((["no", "yes"], [0.5] * 2), None, "y_true has the labels"),
+        ((["no", "no"], [0.5] * 2), None, "y_true contains the single label"),
+        (([0, 1], [0.5] * 2), [1, -1], "sample_weight contains -1"),
+        (([0, 1], [0.5] * 2), [1, np.nan], "sample_weight contains nan"),
+        (([0, 1], [0.5] * 2), [1, np.inf], "sample_weight contains inf"),
+        (([0, 1], [0.5] * 2), [1], "sample_weight has 1 rows"),
+        (([0, 1], [0.5] * 2), [[1, 1]], "sample_weight must have shape"),
+        (([0, 1], [0.5] * 2), ["a", "b"], "sample_weight must contain numbers"),
+        (([0, 1], [0.5] * 2), [1e308, 1e308], "The sum of sample_weight overflows"),
+    ],
+)
+def test_bad_batches_are_refused_and_leave_the_sketch_alone(arguments, weights, message):
+    sketch = sketch_of([0, 1], [0.25, 0.75])
+    kept = sketch.copy()
+    with pytest.raises(ValueError, match=message):
+        sketch.update(*arguments, sample_weight=weights)
+    assert sketch == kept
+    assert sketch.n_rows == 2
+
+
+def test_a_fault_in_a_late_row_leaves_the_sketch_alone():
+    p = np.full(50_000, 0.5)
+    p[-1] = 2.0
+    sketch = CalibrationSketch()
+    with pytest.raises(ValueError, match=r"y_proba contains 2\.0 at row 49999"):
+        sketch.update(np.zeros(50_000), p)
+    assert sketch == CalibrationSketch()
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"), [(7, ValueError), (21, ValueError), (17.0, TypeError), (True, TypeError)]
+)
+def test_bad_precision(value, kind):
+    with pytest.raises(kind, match="precision"):
+        CalibrationSketch(precision=value)
+
+
+def test_what_cannot_be_merged():
+    sketch = sketch_of(*rows())
+    with pytest.raises(ValueError, match="precision differs: 17 and 12"):
+        sketch.merge(CalibrationSketch(precision=12))
+    with pytest.raises(TypeError, match="Only sketches can be merged, got list"):
+        sketch.merge([1])
+    with pytest.raises(ValueError, match="pos_label differs: 'a' and 'b'"):
+        CalibrationSketch(pos_label="a").merge(CalibrationSketch(pos_label="b"))
+    assert (CalibrationSketch() + CalibrationSketch(pos_label="a")).pos_label == "a"
+    with pytest.raises(TypeError):
+        sketch + 1
+    with pytest.raises(TypeError):
+        1 + sketch
+    with pytest.raises(TypeError):
+        sketch - 1
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(sketch)
+    assert sketch != 1
+    assert CalibrationSketch(precision=12) != CalibrationSketch()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_subtraction_undoes_addition(weighted):
+    y, p, w = rows()
+    parts = [sketch_of(*part) for part in batches(y, p, w if weighted else None)]
+    whole = sum(parts)
+    rest = whole - parts[2] - parts[0]
+    assert rest == sum(parts[1:2] + parts[3:])
+    assert rest.n_rows == sum(part.n_rows for part in parts[1:2] + parts[3:])
+    assert whole - whole == CalibrationSketch()
+    assert whole - CalibrationSketch() == whole
+    assert CalibrationSketch() - CalibrationSketch() == CalibrationSketch()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        ([0], [0.6]),
+        ([1], [0.5]),
+        ([0, 0, 0], [0.5, 0.5, 0.5]),
+        ([0], [0.5 + 2.0**-18]),
+    ],
+    ids=["cell", "outcome", "too many", "position"],
+)
+def test_only_a_part_can_be_subtracted(other):
+    sketch = sketch_of([0, 0], [0.5, 0.5])
+    with pytest.raises(ValueError, match="rows that this one does not"):
+        sketch - sketch_of(*other)
+    with pytest.raises(ValueError, match="rows that this one does not"):
+        CalibrationSketch() - sketch_of(*other)
+    with pytest.raises(ValueError, match="whole-number weights"):
+        sketch - sketch_of([0], [0.5], [0.5])
+
+
+def test_empty_sketches_say_so():
+    empty = CalibrationSketch()
+    for read in (empty.as_weighted_sample, lambda: empty.event_rate, lambda: empty.mean_prediction):
+        with pytest.raises(ValueError, match="The sketch is empty"):
+            read()
+
+
+def test_texts():
+    sketch = sketch_of([0, 1, 1, 1], [0.25, 0.25, 0.75, 0.75])
+    assert repr(sketch) == "<CalibrationSketch(precision=17) of 4 rows>"
+    assert repr(CalibrationSketch(pos_label="a", precision=9)).startswith(
+        "<CalibrationSketch(precision=9, pos_label='a')"
+    )
+    text, page = str(sketch), sketch._repr_html_()
+    for fact in ("4 rows", "total weight", "0.75", "mean prediction", "0.5", "2 of precision 17"):
+        assert fact in text
+        assert fact in page
+    assert "cells" in str(CalibrationSketch())
+    assert "CalibrationSketch" not in CalibrationSketch()._repr_html_()
+    assert str(sketch.as_weighted_sample()) == "weighted sample: 3 rows of total weight 4"
+
+
+def test_pickle_and_copy():
+    sketch = sketch_of(*rows(), pos_label=1)
+    again = pickle.loads(pickle.dumps(sketch))
+    assert again == sketch
+    assert (again.n_rows, again.pos_label) == (sketch.n_rows, 1)
+    # not all cells travel, only those that are occupied
+    assert len(pickle.dumps(sketch_of([0, 1], [0.1, 0.2]))) < 2000
+    again.update([0], [0.5])
+    assert again != sketch
+
+
+def test_packed_sums_do_not_overflow(monkeypatch):
+    from sklearn_calib.sketch import _contents
+
+    y, p, _ = rows()
+    expected = sketch_of(y, p)
+    # taken apart after each chunk
+    monkeypatch.setattr(_contents, "_MOST_PACKED", 1)
+    split = CalibrationSketch()
+    for part in batches(y, p):
+        split.update(part[0], part[1])
+    assert split == expected
