@@ -17,9 +17,12 @@ from scipy.sparse import issparse
 from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
+from sklearn_calib._arrays import as_array, missing_values, shape_of
+
 __all__ = [
     "BinarySample",
     "ClassSample",
+    "as_array",
     "check_binary",
     "check_class_sample",
     "check_classes",
@@ -38,6 +41,7 @@ __all__ = [
     "check_scores",
     "check_share",
     "check_weights",
+    "shape_of",
 ]
 
 Array = NDArray[np.float64]
@@ -113,11 +117,11 @@ def check_class_sample(
     """
     p = check_scores(y_proba, "y_proba", kind="probability")
     n_classes = p.shape[1]
-    y = column_or_1d(y_true)
+    y = column_or_1d(as_array(y_true, "y_true"))
     check_length("y_true", y.shape[0], "y_proba", p.shape[0])
     if labels is not None:
         # twice, as labels that are all different look like the targets of a regression
-        known, _ = check_classes(np.tile(column_or_1d(labels), 2), "labels")
+        known, _ = check_classes(np.tile(column_or_1d(as_array(labels, "labels")), 2), "labels")
         if known.shape[0] != n_classes:
             raise ValueError(
                 f"labels has {known.shape[0]} distinct values but y_proba has {n_classes} columns. "
@@ -179,7 +183,7 @@ def check_labels(y_true: ArrayLike, pos_label: Any = None, name: str = "y_true")
     two labels the greater one in sorted order is positive, as in ``classes_[1]`` of scikit-learn. A single
     label that is none of these is ambiguous and needs ``pos_label``.
     """
-    y = np.asarray(y_true)
+    y = as_array(y_true, name)
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if y.ndim != 1:
@@ -191,6 +195,10 @@ def check_labels(y_true: ArrayLike, pos_label: Any = None, name: str = "y_true")
             return y
         if y.dtype == bool:
             return y.astype(np.int64)
+        if y.dtype.kind in "iuf":
+            positive = y == 1
+            if (positive | (y == 0)).all():
+                return positive.astype(np.int64)
     return _binarize(y, pos_label, name)
 
 
@@ -198,7 +206,7 @@ def _binarize(y: NDArray[Any], pos_label: Any, name: str) -> NDArray[np.int64]:
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         row = int(np.flatnonzero(~np.isfinite(y))[0])
         raise ValueError(f"{name} contains {y[row]} at row {row}. Remove or impute missing labels first.")
-    if y.dtype.kind == "O" and any(label is None or label != label for label in y):
+    if y.dtype.kind == "O" and missing_values(y).any():
         raise ValueError(f"{name} contains missing values. Remove or impute missing labels first.")
     try:
         labels = np.unique(y)
@@ -237,7 +245,7 @@ def check_classes(y: ArrayLike, name: str = "y") -> tuple[NDArray[Any], NDArray[
 
     There must be at least two classes; a column of labels is flattened with scikit-learn's usual warning.
     """
-    labels = column_or_1d(y, warn=True)
+    labels = column_or_1d(as_array(y, name), warn=True)
     if labels.shape[0] == 0:
         raise ValueError(f"{name} is empty. Pass at least one row.")
     if labels.dtype.kind in "biu":
@@ -268,9 +276,9 @@ def _integer_classes(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
 
 def _sorted_classes(labels: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return what np.unique does with its inverse, for labels that are not integers."""
-    assert_all_finite(labels, input_name=name)
-    if labels.dtype.kind == "O" and any(label is None or label != label for label in labels):
+    if labels.dtype.kind == "O" and missing_values(labels).any():
         raise ValueError(f"{name} contains missing values. Remove or impute missing labels first.")
+    assert_all_finite(labels, input_name=name)
     try:
         check_classification_targets(labels)
         classes, codes = np.unique(labels, return_inverse=True)
@@ -283,13 +291,11 @@ def _sorted_classes(labels: NDArray[Any], name: str) -> tuple[NDArray[Any], NDAr
 
 def check_groups(groups: Any, n_rows: int, name: str = "groups") -> NDArray[Any]:
     """Return the group of each row, shape (n_rows,): numbers or texts that can be ordered, none missing."""
-    keys = np.asarray(groups)
+    keys = as_array(groups, name)
     if keys.ndim != 1:
         raise ValueError(f"{name} must have shape (n,), got shape {keys.shape}. Pass one group per row.")
     check_length(name, keys.shape[0], "X", n_rows)
-    missing = np.zeros(n_rows, dtype=bool)
-    if keys.dtype.kind in "fO":
-        missing = np.array([key is None or key != key for key in keys.tolist()], dtype=bool)
+    missing = missing_values(keys)
     if missing.any():
         raise ValueError(
             f"{name} has a missing value at row {int(missing.argmax())}. Give such rows a group of their own."
@@ -488,19 +494,25 @@ def check_integer(value: Any, name: str, minimum: int = 1) -> int:
 
 
 def _as_float(values: ArrayLike, name: str) -> Array:
-    array = np.asarray(values)
+    array = as_array(values, name)
     if array.dtype == np.float64:
         return array
-    if array.dtype.kind in "biuf":
+    # the last are floats of 8 and 16 bits that other packages add to numpy
+    if array.dtype.kind in "biuf" or (array.dtype.kind == "V" and "float" in array.dtype.name):
         return array.astype(np.float64)
     if array.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: {name} must contain real numbers.")
-    try:
-        # object columns of numbers (a nullable pandas column) are fine; text and missing values are not
-        if array.dtype.kind == "O" and not any(isinstance(v, str) for v in array.ravel()):
+    # object columns of numbers (a nullable pandas column) are fine; text and missing values are not
+    if array.dtype.kind == "O" and not any(isinstance(v, str | bytes) for v in array.ravel()):
+        try:
             return array.astype(np.float64)
-    except (TypeError, ValueError):
-        pass
+        except (TypeError, ValueError):
+            missing = missing_values(array.ravel()).reshape(array.shape)
+        if missing.any():
+            row = int(np.argwhere(missing)[0, 0])
+            raise ValueError(
+                f"{name} contains a missing value at row {row}. Remove or impute missing values first."
+            )
     raise ValueError(f"{name} must contain numbers only, got dtype {array.dtype} (missing values or text?).")
 
 

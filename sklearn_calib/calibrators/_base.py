@@ -10,7 +10,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
-from sklearn_calib._validation import check_classes, check_option, check_scores, check_weights
+from sklearn_calib._validation import check_classes, check_option, check_scores, check_weights, shape_of
 
 __all__ = ["LINKS", "BaseCalibrator", "BinaryCalibrator", "both_classes", "check_link"]
 
@@ -121,7 +121,7 @@ class BaseCalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Ba
         check_is_fitted(self)
         proba = self._map_scores(self._check_scores(X, reset=False))
         if self.n_features_in_ == 1:
-            return proba if len(np.shape(X)) == 1 else proba[:, np.newaxis]
+            return proba if len(shape_of(X, "X")) == 1 else proba[:, np.newaxis]
         return both_classes(proba)
 
     def predict_proba(self, X: ArrayLike) -> Array:
@@ -187,7 +187,7 @@ class BaseCalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, Ba
         """Check the scores and, against the fit, their columns; return (n,) or (n, K) with K >= 3."""
         validate_data(self, X, y, reset=reset, skip_check_array=True, ensure_2d=False)
         scores = check_scores(X, kind=self._score_kind())
-        shape = np.shape(X)
+        shape = shape_of(X, "X")
         columns = shape[1] if len(shape) == 2 else 1
         if reset:
             self.n_features_in_ = columns

@@ -10,7 +10,15 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_calib._compat import check_feature_names_in, safe_indexing
-from sklearn_calib._validation import check_classes, check_groups, check_integer, check_scores, check_weights
+from sklearn_calib._validation import (
+    as_array,
+    check_classes,
+    check_groups,
+    check_integer,
+    check_scores,
+    check_weights,
+    shape_of,
+)
 from sklearn_calib.calibrators._base import BaseCalibrator, both_classes
 from sklearn_calib.calibrators._multiclass import check_calibrator, event_probability, scores_wanted
 from sklearn_calib.calibrators._platt import PlattCalibrator
@@ -201,7 +209,7 @@ class GroupCalibrator(BaseCalibrator):
         """
         proba = self._calibrated(X, groups)
         if self.n_features_in_ - (self.group_column is not None) == 1:
-            return proba if len(np.shape(X)) == 1 else proba[:, np.newaxis]
+            return proba if len(shape_of(X, "X")) == 1 else proba[:, np.newaxis]
         return both_classes(proba)
 
     def predict_proba(self, X: ArrayLike, groups: ArrayLike | None = None) -> Array:
@@ -300,21 +308,23 @@ class GroupCalibrator(BaseCalibrator):
             )
         position = self._group_position(columns)
         others = [k for k in range(len(columns)) if k != position]
-        return check_scores(np.asarray(safe_indexing(_as_table(X), others, axis=1)), kind=self._score_kind())
+        return check_scores(
+            as_array(safe_indexing(_as_table(X), others, axis=1), "X"), kind=self._score_kind()
+        )
 
     def _read_groups(self, X: Any, groups: Any) -> NDArray[Any] | None:
         """Return the group of each row, or None without groups."""
         if self.group_column is None:
             if groups is None:
                 return None
-            shape = np.shape(X)
+            shape = shape_of(X, "X")
             return check_groups(groups, shape[0] if shape else 0)
         if groups is not None:
             raise ValueError(
                 f"groups and group_column={self.group_column!r} both give the groups. Pass one of them."
             )
         position = self._group_position(_column_names(X))
-        column = np.asarray(safe_indexing(_as_table(X), [position], axis=1))[:, 0]
+        column = as_array(safe_indexing(_as_table(X), [position], axis=1), "X")[:, 0]
         return check_groups(column, column.shape[0], f"column {self.group_column!r} of X")
 
     def _group_position(self, columns: Any) -> int:
@@ -373,14 +383,15 @@ def _members(keys: NDArray[Any]) -> Iterator[tuple[Any, NDArray[np.intp]]]:
 
 
 def _as_table(X: Any) -> Any:
-    return X if hasattr(X, "columns") else np.asarray(X)
+    return X if hasattr(X, "columns") else as_array(X, "X")
 
 
 def _column_names(X: Any) -> list[Any]:
     """Return the names of the columns of a dataframe, or the positions of those of an array."""
     if hasattr(X, "columns"):
-        return list(X.columns)
-    shape = np.shape(X)
+        # tables of pyarrow have their names elsewhere
+        return list(getattr(X, "column_names", X.columns))
+    shape = shape_of(X, "X")
     if len(shape) != 2:
         raise ValueError(f"X must have a column of scores and one of groups, got shape {shape}.")
     return list(range(shape[1]))

@@ -14,11 +14,13 @@ from sklearn_calib._html import result_html
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
+    as_array,
     check_binary,
     check_class_sample,
     check_fraction,
     check_frequency_weights,
     check_scores,
+    shape_of,
 )
 
 __all__ = ["CalibrationTest", "CalibrationTestResult"]
@@ -215,7 +217,7 @@ class CalibrationTest(TransformerMixin, BaseEstimator, ABC):
             If a parameter of the test is of the wrong type.
         """
         self._check_parameters()
-        shape = np.shape(y_proba)
+        shape = shape_of(y_proba, "y_proba")
         if len(shape) == 2 and shape[1] > 2:
             return self._test_columns(y_true, y_proba, sample_weight, pos_label, labels)
         if labels is not None:
@@ -249,7 +251,7 @@ class CalibrationTest(TransformerMixin, BaseEstimator, ABC):
         if pos_label is not None:
             raise ValueError(
                 f"pos_label={pos_label!r} belongs to binary problems, but y_proba has "
-                f"{np.shape(y_proba)[1]} columns. Leave it out, or pass one column."
+                f"{shape_of(y_proba, 'y_proba')[1]} columns. Leave it out, or pass one column."
             )
         sample = check_class_sample(y_true, y_proba, sample_weight, labels)
         _check_frequencies(sample_weight)
@@ -288,8 +290,8 @@ class CalibrationTest(TransformerMixin, BaseEstimator, ABC):
             As :meth:`test`.
         """
         result = self.test(y, X, sample_weight=sample_weight)
-        self.classes_ = np.unique(np.asarray(y))
-        shape = np.shape(X)
+        self.classes_ = np.unique(as_array(y, "y"))
+        shape = shape_of(X, "X")
         self.n_features_in_ = 1 if len(shape) == 1 else shape[1]
         self.result_, self.statistic_, self.pvalue_ = result, result.statistic, result.pvalue
         return self
@@ -344,7 +346,7 @@ class CalibrationTest(TransformerMixin, BaseEstimator, ABC):
         if classes is not None and classes.shape[0] > 2 and self.n_features_in_ == classes.shape[0]:
             labels = classes
         elif classes is not None and classes.shape[0] == 2 and self.n_features_in_ <= 2:
-            found = np.asarray(y)
+            found = as_array(y, "y")
             unknown = found[~np.isin(found, classes)]
             if unknown.size:
                 raise ValueError(
@@ -365,7 +367,7 @@ def _check_frequencies(sample_weight: ArrayLike | None) -> None:
     """Raise ValueError unless checked weights are whole numbers whose sum counts without rounding."""
     if sample_weight is None:
         return
-    w = np.asarray(sample_weight, dtype=np.float64)
+    w = as_array(sample_weight, "sample_weight").astype(np.float64)
     if w.sum() > _MOST_ROWS:
         raise ValueError(
             f"sample_weight stands for {w.sum():.3g} observations, more than 2**53. Pass smaller weights."

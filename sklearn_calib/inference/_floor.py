@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import (
+    as_array,
     check_binary,
     check_fraction,
     check_frequency_weights,
@@ -148,7 +149,7 @@ def null_floor(
     prob = check_probabilities(y_proba)
     sample = check_binary(np.zeros(prob.shape[0], dtype=np.int64), prob, sample_weight)
     if sample.w is not None:
-        check_frequency_weights(np.asarray(sample_weight, dtype=np.float64))
+        check_frequency_weights(as_array(sample_weight, "sample_weight").astype(np.float64))
     grouped = group_outcomes(sample.y, sample.p, sample.w)
     redrawn = Redrawn(metric, grouped, weighted=sample.w is not None)
     draws = np.sort(redrawn_values(redrawn, grouped, n_resamples, generator))

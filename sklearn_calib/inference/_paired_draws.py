@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._null import sample_labels
 from sklearn_calib._validation import (
+    as_array,
     check_classes,
     check_frequency_weights,
     check_labels,
@@ -91,7 +92,7 @@ def _class_codes(y_true: ArrayLike, n_classes: int, name: str) -> NDArray[np.int
     if classes.shape[0] == n_classes:
         return codes
     if classes.dtype.kind in "biu" and classes[0] >= 0 and classes[-1] < n_classes:
-        return np.asarray(y_true).reshape(-1).astype(np.int64)
+        return as_array(y_true, "y_true").reshape(-1).astype(np.int64)
     raise ValueError(
         f"y_true has {classes.shape[0]} classes, {classes[:5].tolist()}, but {name} has {n_classes} columns. "
         f"Pass a column for each class, or code the labels 0, ..., {n_classes - 1} in their order."

@@ -10,10 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._validation import (
     BinarySample,
+    as_array,
     check_binary,
     check_fraction,
     check_frequency_weights,
     check_labels,
+    shape_of,
 )
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._betting import BettingStream
@@ -255,7 +257,7 @@ class SequentialTest(CalibrationTest):
         known = getattr(self, "classes_", None)
         if known is None:
             return self._continue(BettingStream(), _two_classes(y, classes), X, y, sample_weight)
-        if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), known):
+        if classes is not None and not np.array_equal(np.unique(as_array(classes, "classes")), known):
             raise ValueError(f"classes={classes!r} differs from those of the first call, {known.tolist()}.")
         return self._continue(self._stream, known, X, y, sample_weight)
 
@@ -268,7 +270,7 @@ class SequentialTest(CalibrationTest):
         sample_weight: ArrayLike | None,
     ) -> Self:
         self._check_parameters()
-        labels = np.asarray(y)
+        labels = as_array(y, "y")
         unknown = labels[~np.isin(labels, classes)]
         if unknown.size:
             raise ValueError(
@@ -277,7 +279,7 @@ class SequentialTest(CalibrationTest):
         sample = check_binary(y, X, sample_weight, classes[1])
         result = _advance(stream, sample)
         self._stream, self.classes_ = stream, classes
-        shape = np.shape(X)
+        shape = shape_of(X, "X")
         self.n_features_in_ = 1 if len(shape) == 1 else shape[1]
         self.result_, self.statistic_, self.pvalue_ = result, result.statistic, result.pvalue
         self.max_log_e_value_, self.log_e_value_ = result.statistic, result.log_e_value
@@ -328,11 +330,11 @@ def _advance(stream: BettingStream, sample: BinarySample) -> SequentialTestResul
 def _two_classes(y: ArrayLike, classes: ArrayLike | None) -> NDArray[Any]:
     """Return both labels, sorted: those given, or those of the first outcomes."""
     if classes is not None:
-        known = np.unique(np.asarray(classes))
+        known = np.unique(as_array(classes, "classes"))
         if known.shape[0] != 2:
             raise ValueError(f"classes must hold two distinct labels, got {known.tolist()}.")
         return known
-    labels = np.asarray(y)
+    labels = as_array(y, "y")
     if labels.size and (labels == labels.flat[0]).all():
         if labels.dtype == bool:
             return np.array([False, True])

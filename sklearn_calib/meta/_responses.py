@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_calib._validation import check_classes
+from sklearn_calib._validation import as_array, check_classes
 
 __all__ = [
     "DECISION_FIRST",
@@ -98,7 +98,7 @@ def resolve_response(estimator: Any, order: Sequence[str]) -> str:
 
 def class_scores(estimator: Any, X: Any, method: str, classes: NDArray[Any]) -> Array:
     """Return the scores as float64: shape (n, 1), those of ``classes[1]``, or (n, n_classes)."""
-    scores = np.asarray(getattr(estimator, method)(X), dtype=np.float64)
+    scores = as_array(getattr(estimator, method)(X), method).astype(np.float64, copy=False)
     if scores.ndim == 1:
         scores = scores[:, np.newaxis]
     n_classes = classes.shape[0]

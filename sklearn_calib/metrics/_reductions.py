@@ -6,7 +6,14 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_calib._validation import BinarySample, check_binary, check_class_sample, check_option
+from sklearn_calib._validation import (
+    BinarySample,
+    as_array,
+    check_binary,
+    check_class_sample,
+    check_option,
+    shape_of,
+)
 
 __all__ = ["REDUCTIONS", "Problem", "Reduction", "has_classes", "reduced_error", "split_classes"]
 
@@ -60,8 +67,8 @@ def split_classes(
 
 def _is_multilabel(y_true: ArrayLike, y_proba: ArrayLike) -> bool:
     """Tell whether labels and probabilities have one column each for every label."""
-    shape = np.shape(np.asarray(y_true))
-    return len(shape) == 2 and shape[1] >= 2 and shape == np.shape(np.asarray(y_proba))
+    shape = shape_of(y_true, "y_true")
+    return len(shape) == 2 and shape[1] >= 2 and shape == shape_of(y_proba, "y_proba")
 
 
 def has_classes(y_true: ArrayLike, y_proba: ArrayLike, pos_label: Any) -> bool:
@@ -69,7 +76,7 @@ def has_classes(y_true: ArrayLike, y_proba: ArrayLike, pos_label: Any) -> bool:
 
     Raises ValueError if they are, or are those of several labels, and yet there is a ``pos_label``.
     """
-    shape = np.shape(np.asarray(y_proba))
+    shape = shape_of(y_proba, "y_proba")
     multilabel = _is_multilabel(y_true, y_proba)
     several = len(shape) == 2 and shape[1] > 2
     if pos_label is not None and (multilabel or several):
@@ -99,6 +106,7 @@ def reduced_error(
         What the user passed to the metric.
     """
     check_option(reduction, "reduction", REDUCTIONS)
+    y_true, y_proba = as_array(y_true, "y_true"), as_array(y_proba, "y_proba")
     if has_classes(y_true, y_proba, pos_label):
         sample = check_class_sample(y_true, y_proba, sample_weight, labels)
         return _mean_error(error, sample.y, sample.p, sample.w, reduction)
@@ -144,7 +152,7 @@ def _multilabel_error(
         )
     if labels is not None:
         raise ValueError("labels must be left out if y_true has one column per label.")
-    y, p = np.asarray(y_true), np.asarray(y_proba)
+    y, p = as_array(y_true, "y_true"), as_array(y_proba, "y_proba")
     if not np.isin(y, (0, 1)).all():
         raise ValueError("y_true with one column per label must hold 0 and 1 only.")
     errors = [error(check_binary(y[:, k], p[:, k], sample_weight, 1)) for k in range(y.shape[1])]

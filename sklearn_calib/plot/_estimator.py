@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._validation import as_array
+
 __all__ = ["binary_prediction", "positive_column", "predicted_probabilities"]
 
 Array = NDArray[np.float64]
@@ -17,7 +19,7 @@ def predicted_probabilities(estimator: Any, X: Any) -> tuple[Array, list[Any]]:
             f"estimator must have predict_proba, which {type(estimator).__name__} lacks. Wrap a "
             "classifier that only gives scores in CalibratedClassifier."
         )
-    return np.asarray(estimator.predict_proba(X)), list(estimator.classes_)
+    return as_array(estimator.predict_proba(X), "the prediction of X"), list(estimator.classes_)
 
 
 def positive_column(proba: Array, classes: list[Any], pos_label: Any) -> tuple[Array, Any]:

@@ -8,12 +8,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_calib._core._links import expit, logit
 from sklearn_calib._validation import (
     BinarySample,
+    as_array,
     check_binary,
     check_class_sample,
     check_groups,
     check_labels,
     check_option,
     check_probabilities,
+    shape_of,
 )
 from sklearn_calib.metrics._reductions import REDUCTIONS, has_classes, split_classes
 from sklearn_calib.plot._curve import ReliabilityBand, ReliabilityCurve
@@ -68,7 +70,7 @@ def class_parts(
     top = proba.argmax(axis=1)
     for number, problem in enumerate(split_classes(codes, proba, str(reduction))):
         rows = slice(None) if problem.rows is None else problem.rows
-        weight = None if sample_weight is None else np.asarray(sample_weight)
+        weight = None if sample_weight is None else as_array(sample_weight, "sample_weight")
         if weight is not None and weight.shape[:1] == codes.shape:
             weight = weight[rows]
         y, p = problem.outcome, np.asarray(problem.probability, dtype=np.float64)
@@ -83,8 +85,8 @@ def class_parts(
 def _class_names(y_true: ArrayLike, n_classes: int, labels: ArrayLike | None) -> list[str]:
     """Return the names of the columns, found as :func:`check_class_sample` finds them."""
     if labels is not None:
-        return [str(label) for label in np.unique(np.asarray(labels)).tolist()]
-    y = np.asarray(y_true).ravel()
+        return [str(label) for label in np.unique(as_array(labels, "labels")).tolist()]
+    y = as_array(y_true, "y_true").ravel()
     if y.dtype.kind in "biu" and y.min() >= 0 and y.max() < n_classes:
         return [str(label) for label in range(n_classes)]
     return [str(label) for label in np.unique(y).tolist()]
@@ -97,13 +99,13 @@ def group_parts(
     # one group may lack a class, so outcomes are told apart before
     y, p = check_labels(y_true, pos_label), check_probabilities(y_proba)
     check_binary(y, p, sample_weight, 1)
-    if np.asarray(groups).shape[:1] != p.shape:
+    if shape_of(groups, "groups")[:1] != p.shape:
         raise ValueError(
-            f"groups has shape {np.asarray(groups).shape} but y_proba has {p.shape[0]} rows. Pass one group "
-            "per row."
+            f"groups has shape {shape_of(groups, 'groups')} but y_proba has {p.shape[0]} rows. Pass one "
+            "group per row."
         )
     keys = check_groups(groups, p.shape[0])
-    weight = None if sample_weight is None else np.asarray(sample_weight)
+    weight = None if sample_weight is None else as_array(sample_weight, "sample_weight")
     parts = []
     values = np.unique(keys)
     for value, label in zip(values, values.tolist(), strict=True):
@@ -125,8 +127,8 @@ def fold_parts(
             f"cv_results lacks {' and '.join(missing)}. Call cross_validate with return_estimator=True and "
             "return_indices=True."
         )
-    labels = np.asarray(y)
-    weight = None if sample_weight is None else np.asarray(sample_weight)
+    labels = as_array(y, "y")
+    weight = None if sample_weight is None else as_array(sample_weight, "sample_weight")
     folds = []
     for estimator, rows in zip(cv_results["estimator"], cv_results["indices"]["test"], strict=True):
         if rows.shape[0] == 0 or int(rows.max()) >= labels.shape[0]:

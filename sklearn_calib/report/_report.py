@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
+    as_array,
     check_binary,
     check_class_sample,
     check_fraction,
@@ -18,6 +19,7 @@ from sklearn_calib._validation import (
     check_groups,
     check_resamples,
     check_weights,
+    shape_of,
 )
 from sklearn_calib.metrics._reductions import split_classes
 from sklearn_calib.report._compute import (
@@ -144,12 +146,13 @@ def calibration_report(
         raise ValueError(f"n_resamples must be at least {_FEWEST_RESAMPLES}, got {n_resamples}.")
     seed = _seed(random_state)
     budget = Budget(confidence, n_resamples, seed)
-    keys = None if groups is None else check_groups(groups, np.asarray(y_true).shape[0])
-    shape = np.shape(y_proba)
+    keys = None if groups is None else check_groups(groups, shape_of(y_true, "y_true")[0])
+    shape = shape_of(y_proba, "y_proba")
     if sample_weight is not None:
-        check_frequency_weights(check_weights(sample_weight, shape[0] if shape else 0))
+        weight = check_weights(sample_weight, shape[0] if shape else 0)
+        check_frequency_weights(weight)
         if keys is not None:
-            keys = keys[np.asarray(sample_weight) > 0]
+            keys = keys[weight > 0]
     several = len(shape) == 2 and shape[1] > 2
     whole: ClassSample | None = None
     names: list[str] = []
@@ -235,7 +238,7 @@ def _rows(sample: BinarySample, chosen: NDArray[np.bool_]) -> BinarySample:
 
 def _class_names(y_true: ArrayLike, labels: ArrayLike | None, n_classes: int) -> list[str]:
     """Return the labels of the columns, found as the checks of class probabilities find them."""
-    known = np.unique(np.asarray(y_true if labels is None else labels))
+    known = np.unique(as_array(y_true, "y_true") if labels is None else as_array(labels, "labels"))
     if known.shape[0] != n_classes:
         known = np.arange(n_classes)
     return [str(label) for label in known.tolist()]
@@ -245,5 +248,5 @@ def _positive(y_true: ArrayLike, pos_label: Any) -> str:
     """Return the label of the positive class, as the checks of a binary sample find it."""
     if pos_label is not None:
         return str(pos_label)
-    known = np.unique(np.asarray(y_true))
+    known = np.unique(as_array(y_true, "y_true"))
     return str(known[-1]) if known.dtype.kind not in "biuf" or not set(known.tolist()) <= {-1, 0, 1} else "1"

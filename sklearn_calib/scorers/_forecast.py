@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_calib._validation import check_labels, check_option, check_weights
+from sklearn_calib._validation import as_array, check_labels, check_option, check_weights
 from sklearn_calib.metrics._reductions import REDUCTIONS, Problem, split_classes
 
 __all__ = ["Forecast", "Reduction", "binary_problems", "check_reduction", "read_forecast"]
@@ -57,7 +57,7 @@ def read_forecast(
 ) -> Forecast:
     """Let a fitted estimator predict, and find the column of each label by the estimator's classes."""
     method = _find_method(estimator, response_method)
-    y = np.asarray(y_true)
+    y = as_array(y_true, "y_true")
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if y.ndim != 1:
@@ -65,7 +65,7 @@ def read_forecast(
     classes = getattr(estimator, "classes_", None)
     if isinstance(classes, list) and classes and np.ndim(classes[0]) == 1:
         raise ValueError("The estimator has several outputs. Score one output at a time.")
-    response = np.asarray(method(X))
+    response = as_array(method(X), "the prediction of X")
     if response.shape[:1] != y.shape:
         raise ValueError(
             f"y_true has {y.shape[0]} rows but the prediction of X has shape {response.shape}. "

@@ -10,6 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_calib._validation import as_array
 from sklearn_calib.scorers._names import get_scorer
 from sklearn_calib.scorers._routing import WeightedScorer
 from sklearn_calib.scorers._scorer import accepts_sample_weight
@@ -92,7 +93,8 @@ class MultiScorer(WeightedScorer, BaseEstimator):
             One score for each name.
         """
         scorers = _resolve(self.scoring)
-        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        y_true = as_array(y_true, "y_true")
+        weights = {} if sample_weight is None else {"sample_weight": as_array(sample_weight, "sample_weight")}
         if weights:
             deaf = [name for name, scorer in scorers.items() if not accepts_sample_weight(scorer)]
             if deaf:

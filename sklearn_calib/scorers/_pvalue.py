@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
+from sklearn_calib._validation import as_array
 from sklearn_calib.inference import CalibrationTest
 from sklearn_calib.scorers._forecast import (
     Forecast,
@@ -133,15 +134,15 @@ class PValueScorer(WeightedScorer, BaseEstimator):
         """
         _check_test(self.test)
         check_reduction(self.reduction, self.pos_label)
+        if sample_weight is not None:
+            sample_weight = as_array(sample_weight, "sample_weight")
         forecast = read_forecast(estimator, X, y_true, self.response_method, self.pos_label)
         if self.reduction is None:
             return self._pvalue_of_all(forecast, sample_weight)
         problems = binary_problems(forecast, self.reduction, self.pos_label, sample_weight)
         pvalues = []
         for _, y, proba, rows in problems:
-            weight = (
-                sample_weight if sample_weight is None or rows is None else np.asarray(sample_weight)[rows]
-            )
+            weight = sample_weight if sample_weight is None or rows is None else sample_weight[rows]
             # the positive class is 1, also where it is missing
             result = self._copy().test(y, np.ascontiguousarray(proba), sample_weight=weight, pos_label=1)
             pvalues.append(result.pvalue)

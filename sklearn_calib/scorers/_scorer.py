@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib._validation import as_array
 from sklearn_calib.scorers._forecast import (
     Forecast,
     Reduction,
@@ -186,7 +187,7 @@ class CalibrationScorer(WeightedScorer):
                     f"sample_weight was given but the metric {_name(self.metric)} does not take it. Score "
                     "without weights, or use a metric with a parameter sample_weight."
                 )
-            params["sample_weight"] = sample_weight
+            params["sample_weight"] = as_array(sample_weight, "sample_weight")
         check_reduction(self.reduction, self.pos_label)
         forecast = read_forecast(estimator, X, y_true, self.response_method, self.pos_label)
         value = self._reduce(forecast, params)
@@ -200,7 +201,7 @@ class CalibrationScorer(WeightedScorer):
         total = 0.0
         for share, y, proba, rows in problems:
             if rows is not None and weight is not None:
-                params = {**params, "sample_weight": np.asarray(weight)[rows]}
+                params = {**params, "sample_weight": weight[rows]}
             total += share * self._evaluate(y, proba, params)
         return total
 

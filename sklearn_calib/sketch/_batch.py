@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._grouping import CHUNK
-from sklearn_calib._validation import check_labels, check_length, check_probabilities, check_weights
+from sklearn_calib._validation import as_array, check_labels, check_length, check_probabilities, check_weights
 
 __all__ = ["Batch", "check_batch"]
 
@@ -42,8 +42,8 @@ class Batch:
 
 def check_batch(y_true: ArrayLike, y_proba: ArrayLike | None, sample_weight: Any, pos_label: Any) -> Batch:
     """Check a batch, which may be empty, and may have one label only."""
-    y, p = np.asarray(y_true), np.asarray(y_proba)
-    w = None if sample_weight is None else np.asarray(sample_weight)
+    y, p = as_array(y_true, "y_true"), as_array(y_proba, "y_proba")
+    w = None if sample_weight is None else as_array(sample_weight, "sample_weight")
     if y.size == 0 and p.size == 0 and (w is None or w.size == 0):
         return Batch(np.empty(0, dtype=np.int64), np.empty(0), None)
     if p.ndim != 1 or p.dtype.kind != "f" or not (p.size and p.min() >= 0 and p.max() <= 1):

@@ -1,0 +1,118 @@
+"""What numpy makes of the containers of other libraries, which are known by their methods and never imported.
+
+Nothing is copied that numpy can look at in place.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["as_array", "missing_values", "shape_of"]
+
+# the number that the DLPack protocol gives to the memory of the processor
+_DLPACK_CPU = 1
+
+
+def as_array(values: Any, name: str) -> NDArray[Any]:
+    """Return ``values`` as a plain numpy array, without a copy where its memory can be read as it is.
+
+    Parameters
+    ----------
+    values : array-like
+        Numpy arrays, memory-mapped ones too, lists, columns and tables of pandas, polars and pyarrow, tensors
+        in the memory of the processor (gradients are not followed), and whatever has ``__array__``,
+        ``__dlpack__`` or ``to_numpy``.
+    name : str
+        Name of the argument in messages.
+
+    Raises
+    ------
+    TypeError
+        If the values lie in the memory of another device, or are no array at all.
+    ValueError
+        If values are masked, or the rows of a nested list differ in length.
+    """
+    if type(values) is np.ndarray:
+        return values
+    if isinstance(values, np.ma.MaskedArray):
+        masked = np.ma.getmaskarray(values)
+        if masked.any():
+            row = int(np.argwhere(masked)[0, 0])
+            raise ValueError(f"{name} is masked at row {row}. Remove or impute masked values first.")
+    elif hasattr(values, "detach") and hasattr(values, "dtype"):
+        values = _detached(values, name)
+    elif not hasattr(values, "__array__"):
+        if hasattr(values, "__dlpack__"):
+            values = _exchanged(values, name)
+        elif hasattr(values, "to_numpy"):
+            values = values.to_numpy()
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name} cannot be read as an array: {error} Pass rows of equal length.") from None
+    except (TypeError, RuntimeError, BufferError) as error:
+        raise TypeError(
+            f"{name} is a {type(values).__name__} that numpy cannot read: {error} Pass a numpy array, or "
+            "values in the memory of the CPU."
+        ) from None
+    if array.ndim == 0 and array.dtype.kind == "O":
+        raise TypeError(
+            f"{name} must be an array, a list or a column of a table, got {type(values).__name__}. Collect a "
+            "lazy table first, and pass list(...) of an iterator or a set."
+        )
+    return array
+
+
+def _detached(tensor: Any, name: str) -> Any:
+    """Return a tensor without its gradient, of a type that numpy has."""
+    device = getattr(tensor, "device", None)
+    if getattr(device, "type", "cpu") != "cpu":
+        raise TypeError(
+            f"{name} is a tensor on the device {str(device)!r}. Move it to the CPU first: {name}.cpu()."
+        )
+    tensor = tensor.detach()
+    # numbers of 16 or 8 bits that numpy does not know; single precision holds all of them exactly
+    known = not any(word in str(tensor.dtype) for word in ("bfloat16", "float8"))
+    return tensor if known else tensor.float()
+
+
+def _exchanged(values: Any, name: str) -> NDArray[Any]:
+    """Return an array of the array API standard that knows nothing of numpy."""
+    device, number = values.__dlpack_device__()
+    if int(device) != _DLPACK_CPU:
+        raise TypeError(
+            f"{name} lies on a device that is not the CPU (DLPack type {int(device)}, number {number}). Move "
+            "it to the CPU first."
+        )
+    return np.from_dlpack(values)
+
+
+def shape_of(values: Any, name: str) -> tuple[int, ...]:
+    """Return the shape that :func:`as_array` would find, without a conversion where it is known."""
+    shape = getattr(values, "shape", None)
+    return tuple(shape) if isinstance(shape, tuple) else as_array(values, name).shape
+
+
+def missing_values(array: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return where an array of one dimension holds None, NaN, or what pandas writes for them."""
+    if array.dtype.kind == "f":
+        return np.isnan(array)
+    if array.dtype.kind in "mM":
+        return np.isnat(array)
+    if array.dtype.kind != "O":
+        return np.zeros(array.shape[0], dtype=bool)
+    return np.fromiter((_is_missing(value) for value in array.tolist()), dtype=bool, count=array.shape[0])
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except TypeError:
+        # the missing value of pandas is neither equal to itself nor different
+        return True
+    except ValueError:
+        # an array in a cell
+        return False
