@@ -46,7 +46,7 @@ def check_batch(y_true: ArrayLike, y_proba: ArrayLike | None, sample_weight: Any
     w = None if sample_weight is None else as_array(sample_weight, "sample_weight")
     if y.size == 0 and p.size == 0 and (w is None or w.size == 0):
         return Batch(np.empty(0, dtype=np.int64), np.empty(0), None)
-    if p.ndim != 1 or p.dtype.kind != "f" or not (p.size and p.min() >= 0 and p.max() <= 1):
+    if p.ndim != 1 or not p.size or not _in_unit_interval(p):
         p = check_probabilities(p)
     y = _check_outcomes(y, pos_label)
     check_length("y_true", y.shape[0], "y_proba", p.shape[0])
@@ -63,7 +63,7 @@ def _check_outcomes(y: NDArray[Any], pos_label: Any) -> NDArray[Any]:
     """Return outcomes 0 or 1 of any numeric type: the array itself where it holds them already."""
     usual = pos_label is None or (isinstance(pos_label, Integral) and pos_label == 1)
     if usual and y.ndim == 1 and y.size:
-        if y.dtype.kind == "b" or (y.dtype.kind in "iu" and y.min() >= 0 and y.max() <= 1):
+        if y.dtype.kind == "b" or (y.dtype.kind in "iu" and y.dtype.isnative and _bits(y).max() <= 1):
             return y
         if y.dtype.kind == "f" and _only_zeros_and_ones(y):
             return y
@@ -76,6 +76,25 @@ def _check_outcomes(y: NDArray[Any], pos_label: Any) -> NDArray[Any]:
                 "positive class once: CalibrationSketch(pos_label=...)."
             )
     return codes
+
+
+def _in_unit_interval(p: NDArray[Any]) -> bool:
+    """Tell whether all values are floats in [0, 1]; the bits of no others are at most those of 1."""
+    if p.dtype.kind != "f":
+        return False
+    if (
+        p.dtype.itemsize in (4, 8)
+        and p.dtype.isnative
+        and _bits(p).max() <= _bits(np.ones(1, dtype=p.dtype))[0]
+    ):
+        return True
+    # -0.0 is one of them, too
+    return bool(p.min() >= 0 and p.max() <= 1)
+
+
+def _bits(values: NDArray[Any]) -> NDArray[Any]:
+    """Return numbers as unsigned integers of the same bits, without a copy."""
+    return values.view(f"u{values.dtype.itemsize}")
 
 
 def _only_zeros_and_ones(y: NDArray[Any]) -> bool:

@@ -12,15 +12,17 @@ positions is a sum of whole numbers. Only what is positive and below the first s
 rounded up to it.
 """
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["POSITIONS", "CellGrid", "cell_grid"]
+__all__ = ["POSITIONS", "CellGrid", "Workspace", "cell_grid"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 _POSITION_BITS = 16
 #: Steps in which positions inside a cell are counted.
@@ -29,10 +31,22 @@ POSITIONS = 1 << _POSITION_BITS
 # Tails begin here, as exponents of two: octaves of cells from _OUTER to _INNER, equal cells below.
 _INNER, _OUTER = -8, -40
 _MANTISSA = 52
+_INNER_VALUE, _OUTER_VALUE = 2.0**_INNER, 2.0**_OUTER
 _LINEAR = 2.0 ** (_MANTISSA - _OUTER)
-_OUTER_VALUE = 2.0**_OUTER
+# A tail with fewer than one row in so many is handled by itself.
+_FEW = 6
 # Tail codes: bits of the float from 2**_OUTER on, fixed point below, continued so that both are one scale.
 _CODE_SHIFT = int(np.float64(_OUTER_VALUE).view(np.int64)) - (1 << _MANTISSA)
+
+
+class Workspace:
+    """Arrays for what is computed between a prediction and its cell, for so many rows at a time."""
+
+    def __init__(self, rows: int) -> None:
+        self.value = np.empty(rows)
+        self.code = np.empty(rows, dtype=np.int64)
+        self.place = np.empty(rows, dtype=np.int64)
+        self.mask = np.empty(rows, dtype=bool)
 
 
 class CellGrid:
@@ -56,60 +70,92 @@ class CellGrid:
         self.precision = precision
         # bits of a tail code that tell the position inside a cell
         self._shift = _MANTISSA - (precision + _INNER)
-        self._first_middle, self._n_middle, self._edge = 1 + tail, middle, per_octave
+        self._first_middle, self._after_middle, self._edge = 1 + tail, 1 + tail + middle, per_octave
         # numbers in the upper tail are counted back from 1
         self._one = 1 + tail + middle + tail
         self.n_cells = self._one + 1
         self._scale = 2.0 ** (precision + _POSITION_BITS)
 
-    def locate(self, p: Array, cell: Codes, position: Codes, spare: Array) -> None:
+    def locate(self, p: Array, cell: Codes, position: Codes, spare: Workspace) -> None:
         """Write cell and position of each checked prediction into arrays of the same length."""
-        np.multiply(p, self._scale, out=spare)
-        np.copyto(position, spare, casting="unsafe")
+        n = p.shape[0]
+        tails = list(self._tails(p, spare.mask[:n]))
+        value, given = spare.value[:n], p
+        for upper, rows in tails:
+            if rows is None:
+                given = self._inwards(given, upper, value)
+        np.multiply(given, self._scale, out=value)
+        np.copyto(position, value, casting="unsafe")
         np.right_shift(position, _POSITION_BITS, out=cell)
         np.bitwise_and(position, POSITIONS - 1, out=position)
-        np.subtract(cell, self._edge, out=cell)
-        # read as unsigned, negative numbers are large
-        unsigned = cell.view(np.uint64)
-        if int(unsigned.max()) < self._n_middle:
-            np.add(cell, self._first_middle, out=cell)
-            return
-        rows = np.flatnonzero(unsigned >= self._n_middle)
-        np.add(cell, self._first_middle, out=cell)
-        cell[rows], position[rows] = self._locate_tails(p[rows])
+        np.add(cell, self._first_middle - self._edge, out=cell)
+        for upper, rows in tails:
+            number, place = self._locate_tail(p if rows is None else p[rows], upper, spare)
+            if rows is None:
+                # what is not in the tail was taken for its inner end, and the tail for the end of the middle
+                np.subtract(number, self._after_middle if upper else self._first_middle, out=number)
+                np.add(cell, number, out=cell)
+                np.add(position, place, out=position)
+            else:
+                cell[rows], position[rows] = number, place
 
-    def _locate_tails(self, p: Array) -> tuple[Codes, Codes]:
-        """Return cell and position of predictions below 2**-8 or from 1 - 2**-8 on."""
-        upper = p > 0.5
-        q = np.where(upper, 1.0 - p, p)
-        code = q.view(np.int64) - _CODE_SHIFT
-        small = q < _OUTER_VALUE
-        step = 1 << (self._shift - _POSITION_BITS)
-        if small.any():
+    def _tails(self, p: Array, mask: Mask) -> Iterator[tuple[bool, NDArray[np.intp] | None]]:
+        """Yield the tails that occur: whether the upper one, and its rows, or None if they are many."""
+        for upper in (False, True):
+            if not (p.max() >= 1.0 - _INNER_VALUE if upper else p.min() < _INNER_VALUE):
+                continue
+            if upper:
+                np.greater_equal(p, 1.0 - _INNER_VALUE, out=mask)
+            else:
+                np.less(p, _INNER_VALUE, out=mask)
+            many = _FEW * np.count_nonzero(mask) > p.shape[0]
+            yield upper, None if many else np.flatnonzero(mask)
+
+    @staticmethod
+    def _inwards(p: Array, upper: bool, out: Array) -> Array:
+        """Move the predictions of a tail to where it meets the middle."""
+        if upper:
+            return np.minimum(p, 1.0 - _INNER_VALUE, out=out)
+        return np.maximum(p, _INNER_VALUE, out=out)
+
+    def _locate_tail(self, p: Array, upper: bool, spare: Workspace) -> tuple[Codes, Codes]:
+        """Return cell and position in one tail; predictions outside of it are taken for its inner end."""
+        n = p.shape[0]
+        q, code, place = spare.value[:n], spare.code[:n], spare.place[:n]
+        if upper:
+            np.subtract(1.0, p, out=q)
+            np.minimum(q, _INNER_VALUE, out=q)
+        else:
+            np.minimum(p, _INNER_VALUE, out=q)
+        np.subtract(q.view(np.int64), _CODE_SHIFT, out=code)
+        smallest = float(q.min())
+        if smallest < _OUTER_VALUE:
+            small = np.flatnonzero(q < _OUTER_VALUE)
+            step = 1 << (self._shift - _POSITION_BITS)
             code[small] = np.maximum((q[small] * _LINEAR).astype(np.int64), step)
-        # negative codes keep the cells of the upper tail half open on the same side
-        np.negative(code, out=code, where=upper)
-        cell = code >> self._shift
-        position = code & ((1 << self._shift) - 1)
-        position >>= self._shift - _POSITION_BITS
-        cell[~upper] += 1
-        cell[upper] += self._one
-        alone = q == 0.0
-        if alone.any():
-            cell[alone] = np.where(upper[alone], self._one, 0)
-            position[alone] = 0
-        return cell, position
+        if upper:
+            # negative codes keep these cells, too, half open on the upper side
+            np.negative(code, out=code)
+        np.bitwise_and(code, (1 << self._shift) - 1, out=place)
+        np.right_shift(place, self._shift - _POSITION_BITS, out=place)
+        np.right_shift(code, self._shift, out=code)
+        np.add(code, self._one if upper else 1, out=code)
+        if smallest == 0.0:
+            alone = np.flatnonzero(q == 0.0)
+            code[alone] = self._one if upper else 0
+            place[alone] = 0
+        return code, place
 
     def edges(self, cell: Codes) -> tuple[Array, Array]:
         """Return the lower edge and the width of cells; cells of one value have width 0."""
         low, width = np.zeros(cell.shape[0]), np.zeros(cell.shape[0])
         low[cell == self._one] = 1.0
-        middle = (cell >= self._first_middle) & (cell < self._first_middle + self._n_middle)
+        middle = (cell >= self._first_middle) & (cell < self._after_middle)
         width[middle] = 2.0**-self.precision
         low[middle] = (cell[middle] - self._first_middle + self._edge) * width[middle]
         lower = (cell > 0) & (cell < self._first_middle)
         low[lower], width[lower] = self._tail_edges(cell[lower] - 1)
-        upper = (cell >= self._first_middle + self._n_middle) & (cell < self._one)
+        upper = (cell >= self._after_middle) & (cell < self._one)
         # the cell that ends where 1 - p is q begins where 1 - p is q + width
         near, width[upper] = self._tail_edges(self._one - 1 - cell[upper])
         low[upper] = 1.0 - (near + width[upper])

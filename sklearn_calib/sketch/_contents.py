@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import CHUNK
 from sklearn_calib.sketch._batch import Batch
-from sklearn_calib.sketch._cells import POSITIONS, CellGrid
+from sklearn_calib.sketch._cells import POSITIONS, CellGrid, Workspace
 from sklearn_calib.sketch._sample import WeightedSample
 
 __all__ = ["Accumulator", "Contents"]
@@ -100,11 +100,11 @@ class Accumulator:
         """Add checked rows; return how many had weight."""
         size, n_rows = min(CHUNK, batch.p.shape[0]), 0
         cells, positions, keys = (np.empty(size, dtype=np.int64) for _ in range(3))
-        spare = np.empty(size)
+        spare = Workspace(size)
         for y, p, w in batch.pieces():
             n = p.shape[0]
             cell, position, key = cells[:n], positions[:n], keys[:n]
-            self._grid.locate(p, cell, position, spare[:n])
+            self._grid.locate(p, cell, position, spare)
             np.left_shift(cell, 1, out=key)
             np.add(key, y, out=key, casting="unsafe")
             if w is None:

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sklearn_calib.sketch._cells import POSITIONS, CellGrid
+from sklearn_calib.sketch._cells import POSITIONS, CellGrid, Workspace
 
 EXTREMES = [
     0.0,
@@ -52,8 +52,8 @@ def edges_by_definition(precision):
 
 def located(grid, p):
     p = np.asarray(p, dtype=np.float64)
-    cell, position, spare = np.empty(p.size, np.int64), np.empty(p.size, np.int64), np.empty(p.size)
-    grid.locate(p, cell, position, spare)
+    cell, position = np.empty(p.size, np.int64), np.empty(p.size, np.int64)
+    grid.locate(p, cell, position, Workspace(p.size))
     return cell, position
 
 
@@ -119,3 +119,21 @@ def test_an_array_without_tails_takes_the_same_cells():
     alone = located(grid, p)
     for first, second in zip(alone, together, strict=True):
         np.testing.assert_array_equal(first, second[:-1])
+
+
+@pytest.mark.parametrize(("lower", "upper"), [(0, 0), (3, 3), (3, 300), (300, 3), (300, 300), (0, 300)])
+def test_many_and_few_predictions_in_the_tails_take_the_same_cells(lower, upper):
+    grid, rng = CellGrid(14), np.random.default_rng(2)
+    p = np.concatenate(
+        (
+            rng.uniform(0.01, 0.99, 300),
+            2.0 ** -rng.uniform(8, 60, lower),
+            1 - 2.0 ** -rng.uniform(8, 60, upper),
+            np.zeros(lower // 3),
+            np.ones(upper // 3),
+        )
+    )
+    rng.shuffle(p)
+    one_by_one = [located(grid, p[row : row + 1]) for row in range(p.shape[0])]
+    for together, alone in zip(located(grid, p), zip(*one_by_one, strict=True), strict=True):
+        np.testing.assert_array_equal(together, np.concatenate(alone))

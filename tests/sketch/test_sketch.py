@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sklearn_calib.sketch import CalibrationSketch
-from sklearn_calib.sketch._cells import POSITIONS, cell_grid
+from sklearn_calib.sketch._cells import POSITIONS, Workspace, cell_grid
 
 EDGE = [0.0, -0.0, 5e-324, 1e-300, 2.0**-41, 2.0**-8, 0.5, np.nextafter(1.0, 0), 1.0]
 
@@ -156,8 +156,8 @@ def test_every_mean_stays_in_its_cell():
     sketch = sketch_of(y, p, w, precision=8)
     grid = cell_grid(8)
     mean = np.unique(sketch.as_weighted_sample().p)
-    found, position, spare = (np.empty(mean.shape[0], kind) for kind in (np.int64, np.int64, np.float64))
-    grid.locate(mean, found, position, spare)
+    found, position = np.empty(mean.shape[0], np.int64), np.empty(mean.shape[0], np.int64)
+    grid.locate(mean, found, position, Workspace(mean.shape[0]))
     assert mean.shape[0] == sketch.n_cells
     np.testing.assert_array_equal(found, sketch._contents().cell)
 
@@ -199,6 +199,10 @@ def test_kinds_of_predictions():
     y.setflags(write=False)
     assert sketch_of(y, frozen) == expected
     assert sketch_of((y == 1)[y >= 0], wide.astype(np.longdouble)) == expected
+    # bytes in the other order
+    assert sketch_of(y.astype(">i8"), wide.astype(">f8")) == expected
+    with pytest.raises(ValueError, match=r"y_proba contains 1\.5"):
+        sketch_of([0], np.array([1.5], dtype=">f8"))
     assert sketch_of([1, 0], [1, 0]) == sketch_of([1, 0], [1.0, 0.0])
 
 
