@@ -11,8 +11,10 @@ from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
-from sklearn_calib._core._links import EPS, logit
+from sklearn_calib._core._links import logit
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
+from sklearn_calib.calibrators._inverse_temperature import fit_inverse_temperature
+from sklearn_calib.calibrators._log_floor import fit_log_floor, floored_logs
 from sklearn_calib.calibrators._remote import discount_remote
 from sklearn_calib.calibrators._softmax import (
     AffineProblem,
@@ -21,7 +23,6 @@ from sklearn_calib.calibrators._softmax import (
     log_losses,
     minimise_affine,
 )
-from sklearn_calib.calibrators._temperature import fit_inverse_temperature
 
 __all__ = ["AffineCalibrator", "check_penalty"]
 
@@ -56,6 +57,7 @@ class AffineCalibrator(BaseCalibrator):
     link: str
     penalty: Any
     penalty_: float
+    floor_: float
     coef_: Array
     intercept_: Array
     n_iter_: int
@@ -92,6 +94,7 @@ class AffineCalibrator(BaseCalibrator):
         return "probability" if check_link(self.link) == "probability" else "logit"
 
     def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
+        self.__dict__.pop("floor_", None)
         if scores.ndim == 1:
             grouped = group_scores(codes, scores, weight)
             if self.link == "logit":
@@ -105,8 +108,10 @@ class AffineCalibrator(BaseCalibrator):
             weight = np.column_stack([grouped.weight - grouped.positives, grouped.positives]).ravel()
             keep = weight > 0
             scores, codes, weight = scores[keep], codes[keep], weight[keep]
-        elif weight is None:
-            weight = np.ones(scores.shape[0])
+        else:
+            weight = np.ones(scores.shape[0]) if weight is None else weight
+            if self.link == "logit":
+                self.floor_ = fit_log_floor(scores, codes, weight)
         logits = self._logits(scores)
         self.penalty_ = self._choose(logits, codes, weight) if self.penalty == "cv" else float(self.penalty)
         fit = _Fit(self, logits, codes, weight)
@@ -130,7 +135,7 @@ class AffineCalibrator(BaseCalibrator):
         if scores.ndim == 1:
             half = (scores if self.link == "identity" else logit(scores)) / 2.0
             return np.column_stack([-half, half])
-        logits = scores if self.link == "identity" else np.log(np.maximum(scores, EPS))
+        logits = scores if self.link == "identity" else floored_logs(scores, self.floor_)
         centred: Array = logits - logits.mean(axis=1, keepdims=True)
         return centred
 

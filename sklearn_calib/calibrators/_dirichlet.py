@@ -44,7 +44,8 @@ class DirichletCalibrator(AffineCalibrator):
         of :class:`TemperatureCalibrator`, which is what a great :math:`\lambda` leaves. 0 leaves the diagonal
         free, as [1]_ does; with few rows of each class it then overfits, up to forecasts of 0.
     link : {"logit", "identity"}, default="logit"
-        What the scores are. "logit": probabilities, in one, two or K columns; 0 is raised to 2**-53.
+        What the scores are. "logit": probabilities, in one, two or K columns. 0 is raised to 2**-53, and of
+        three or more columns to ``floor_``, as is what lies below.
         "identity": logits, that is the log-odds of ``classes_[1]`` in one column, or one logit per class in
         two or more; they are normalised first.
 
@@ -58,6 +59,8 @@ class DirichletCalibrator(AffineCalibrator):
         The :math:`\lambda` in use.
     n_iter_ : int
         Newton steps taken, for the last fit.
+    floor_ : float
+        For the probabilities of three or more classes: the least that is told apart.
     classes_ : ndarray of shape (n_classes,)
         The sorted class labels.
     n_features_in_ : int

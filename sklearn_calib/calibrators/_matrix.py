@@ -32,7 +32,8 @@ class MatrixScalingCalibrator(AffineCalibrator):
     off_diagonal_ratio : float, default=10.0
         :math:`\rho \ge 0`, how much more the influence of one class on another is penalised.
     link : {"logit", "identity"}, default="logit"
-        What the scores are. "logit": probabilities, in one, two or K columns; 0 is raised to 2**-53.
+        What the scores are. "logit": probabilities, in one, two or K columns. 0 is raised to 2**-53, and of
+        three or more columns to ``floor_``, as is what lies below.
         "identity": logits, that is the log-odds of ``classes_[1]`` in one column, or one logit per class in
         two or more.
 
@@ -48,6 +49,8 @@ class MatrixScalingCalibrator(AffineCalibrator):
         The penalty in use.
     n_iter_ : int
         Newton steps taken.
+    floor_ : float
+        For the probabilities of three or more classes: the least that is told apart.
     classes_ : ndarray of shape (n_classes,)
         The sorted class labels.
     n_features_in_ : int
@@ -75,6 +78,7 @@ class MatrixScalingCalibrator(AffineCalibrator):
     step. A product with the second derivative costs O(n K^2). Nothing is random; the names of the classes and
     the order of rows do not matter, nor does sharpening or flattening of all forecasts by one temperature
     beforehand. A class whose rows all have weight zero gets an ever lower offset as the penalty goes to 0.
+    The floor of several classes is chosen as by :class:`TemperatureCalibrator`.
 
     *Choice of the penalty.* With n the total weight, "cv" walks :math:`500/n` times 1e5, 1e4, ..., 1, each
     solution the start of the next, in 3 folds that share the temperature of all rows, and ends the walk two
@@ -160,7 +164,8 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
     penalty : float or "cv", default="cv"
         :math:`\lambda \ge 0`. "cv": chosen by cross-validation, as by :class:`MatrixScalingCalibrator`.
     link : {"logit", "identity"}, default="logit"
-        What the scores are. "logit": probabilities, in one, two or K columns; 0 is raised to 2**-53.
+        What the scores are. "logit": probabilities, in one, two or K columns. 0 is raised to 2**-53, and of
+        three or more columns to ``floor_``, as is what lies below.
         "identity": logits, that is the log-odds of ``classes_[1]`` in one column, or one logit per class in
         two or more.
 
@@ -178,6 +183,8 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
         The penalty in use.
     n_iter_ : int
         Newton steps taken.
+    floor_ : float
+        For the probabilities of three or more classes: the least that is told apart.
     classes_ : ndarray of shape (n_classes,)
         The sorted class labels.
     n_features_in_ : int

@@ -1,6 +1,5 @@
 """Temperature scaling, for two classes and for many."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,34 +8,17 @@ from scipy.special import softmax
 from sklearn.utils import Tags
 
 from sklearn_calib._core._grouping import GroupedOutcomes
-from sklearn_calib._core._links import EPS, logit
+from sklearn_calib._core._links import logit
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
 from sklearn_calib.calibrators._certificate import MonotoneCalibrator
-from sklearn_calib.calibrators._platt import (
-    StandardRows,
-    chunks,
-    is_long,
-    logistic_curve,
-    pool_in_pairs,
-    power_of_two,
-)
+from sklearn_calib.calibrators._inverse_temperature import fit_grouped_temperature, fit_inverse_temperature
+from sklearn_calib.calibrators._log_floor import fit_log_floor, floored_logs
+from sklearn_calib.calibrators._platt import logistic_curve
 from sklearn_calib.calibrators._remote import discount_remote
 
-__all__ = ["TemperatureCalibrator", "fit_inverse_temperature"]
+__all__ = ["TemperatureCalibrator"]
 
 Array = NDArray[np.float64]
-# From an inverse temperature to derivative and second derivative of the loss.
-Derivatives = Callable[[float], tuple[float, float]]
-
-# The inverse temperature stays within this factor (as a logarithm) of both 1 and 1 / typical logit.
-_REACH = 10.0
-_MAX_ITERATIONS = 100
-_LAST_MOVE = 1e-8
-_LAST_CHORD = 1e-6
-# Rows of the subset whose solution is the start for all rows.
-_COARSE_ROWS = 2048
-# Logits handled at a time, so that temporaries stay in cache.
-_CHUNK = 1 << 15
 
 
 class TemperatureCalibrator(MonotoneCalibrator):
@@ -51,7 +33,8 @@ class TemperatureCalibrator(MonotoneCalibrator):
     Parameters
     ----------
     link : {"logit", "identity"}, default="logit"
-        What the scores are. "logit": probabilities, in one, two or K columns; 0 is raised to 2**-53.
+        What the scores are. "logit": probabilities, in one, two or K columns. 0 is raised to 2**-53, and of
+        three or more columns to ``floor_``, as is what lies below.
         "identity": logits, that is the log-odds of ``classes_[1]`` in one column, or one logit per class in
         two or more.
 
@@ -67,6 +50,8 @@ class TemperatureCalibrator(MonotoneCalibrator):
         For two classes: weighted frequency of ``classes_[1]`` among the training rows.
     training_size_ : float
         For two classes: number of training rows; with weights that are not integers, their effective number.
+    floor_ : float
+        For the probabilities of three or more classes: the least that is told apart.
     classes_ : ndarray of shape (n_classes,)
         The sorted class labels.
     n_features_in_ : int
@@ -90,6 +75,13 @@ class TemperatureCalibrator(MonotoneCalibrator):
     the temperature great. The loss that is least is then the one with these weights. With
     ``link="identity"``, and where nothing is remote, every row counts in full.
 
+    Of several classes, probabilities down to 2**-1022 tell something: naive Bayes, say, gives hardly others.
+    How far they are believed is chosen. Tried are the floors 2**-53, 2**-106, 2**-212, ... down to the least
+    positive probability of the fit, and, if there are zeros, that one itself, which shows what a forest of so
+    many trees means by 0. A floor that cuts off what can be told apart is taken if it lowers the sum of the
+    losses by more than 1, and of these the one that lowers it most. Where all probabilities are at least
+    2**-53 the floor is that.
+
     References
     ----------
     .. [1] Guo, Pleiss, Sun, Weinberger (2017). On calibration of modern neural networks. ICML.
@@ -107,6 +99,7 @@ class TemperatureCalibrator(MonotoneCalibrator):
     """
 
     temperature_: float
+    floor_: float
 
     def __init__(self, link: str = "logit") -> None:
         self.link = link
@@ -168,14 +161,17 @@ class TemperatureCalibrator(MonotoneCalibrator):
         if scores.ndim == 1:
             super()._fit_scores(scores, codes, weight)
             return
-        for name in ("training_cutoff_error_", "training_event_rate_", "training_size_"):
+        for name in ("training_cutoff_error_", "training_event_rate_", "training_size_", "floor_"):
             self.__dict__.pop(name, None)
+        if self.link == "logit":
+            self.floor_ = fit_log_floor(scores, codes, weight)
         self.temperature_ = 1.0 / fit_inverse_temperature(self._logits(scores), codes, weight)
 
     def _fit_monotone(self, grouped: GroupedOutcomes) -> None:
+        self.__dict__.pop("floor_", None)
         z = self._logits(grouped.prob)
         discounted = discount_remote(z, grouped) if self.link == "logit" else None
-        self.temperature_ = 1.0 / _fit_groups(z, grouped if discounted is None else discounted)
+        self.temperature_ = 1.0 / fit_grouped_temperature(z, grouped if discounted is None else discounted)
 
     def _map_scores(self, scores: Array) -> Array:
         if scores.ndim == 1:
@@ -188,136 +184,4 @@ class TemperatureCalibrator(MonotoneCalibrator):
             return scores
         if scores.ndim == 1:
             return logit(scores)
-        logits: Array = np.maximum(scores, EPS)
-        return np.log(logits, out=logits)
-
-
-def _fit_groups(z: Array, grouped: GroupedOutcomes) -> float:
-    """Return the inverse temperature of grouped log-odds, in increasing order."""
-    if z[0] == 0.0 and z[-1] == 0.0:
-        return 1.0
-    magnitude = power_of_two(z)
-    if is_long(z):
-        few, mass = pool_in_pairs(z, grouped.weight, 1.0 / magnitude)
-    else:
-        few, mass = z / magnitude, grouped.weight
-    spread = float(np.sqrt((few * few * mass).sum() / grouped.total))
-    few = few / spread
-    rows = StandardRows(z, grouped.weight, 1.0 / magnitude, 0.0, 1.0 / spread)
-    linear = float(rows.moments(grouped.positives)[0])
-    scale, flat_slope = spread * magnitude, float(few @ mass) / 2.0 - linear
-    separated = _separates(z, grouped)
-    coarse = StandardRows(few, mass)
-    beta = _solve(_derivatives_of(coarse, linear), scale, separated, flat_slope)
-    if separated or flat_slope >= 0.0 or not is_long(z):
-        return beta
-    # the curvature of the pooled log-odds is nearly right, so that a step that proves small needs no other
-    unit = beta * scale
-    second = _derivatives_of(coarse, linear)(unit)[1]
-    move = (linear - float(rows.gradient(np.array([unit, 0.0]))[0])) / (unit * second)
-    if abs(move) <= _LAST_CHORD:
-        return float(beta * np.exp(move))
-    return _solve(_derivatives_of(rows, linear), scale, separated, flat_slope, beta)
-
-
-def _separates(z: Array, grouped: GroupedOutcomes) -> bool:
-    """Tell whether no event has negative and no other row positive log-odds."""
-    return not any(
-        (((positives > 0) & (part < 0)) | ((positives < weight) & (part > 0))).any()
-        for part, weight, positives in (
-            (z[rows], grouped.weight[rows], grouped.positives[rows]) for rows in chunks(z.shape[0])
-        )
-    )
-
-
-def _derivatives_of(rows: StandardRows, linear: float) -> Derivatives:
-    """Return the derivatives of sum_i weight_i log(1 + exp(beta x_i)) - beta linear."""
-
-    def derivatives(beta: float) -> tuple[float, float]:
-        gradient, hessian = rows.derivatives(np.array([beta, 0.0]))
-        return float(gradient[0]) - linear, float(hessian[0, 0])
-
-    return derivatives
-
-
-def fit_inverse_temperature(z: Array, codes: NDArray[np.int64], weight: Array | None) -> float:
-    """Return the inverse temperature of rows of logits."""
-    n = z.shape[0]
-    w = np.ones(n) if weight is None else weight
-    # the loss of a row is log sum_k exp(beta d_k), with d the logits less that of the true class
-    d, scale = _unit_scale(z - z[np.arange(n), codes][:, np.newaxis], w)
-    if scale == 0.0:
-        return 1.0
-    start, stride = 1.0, n // _COARSE_ROWS
-    if stride > 1 and not _is_separated(d[::stride]):
-        start = _solve_rows(d[::stride], w[::stride], scale, start)
-    return _solve_rows(d, w, scale, start)
-
-
-def _is_separated(d: Array) -> bool:
-    return not (d > 0.0).any()
-
-
-def _solve_rows(d: Array, w: Array, scale: float, start: float) -> float:
-    separated, flat_slope = _is_separated(d), float((d.mean(axis=1) * w).sum())
-    return _solve(lambda beta: _row_derivatives(d, w, beta), scale, separated, flat_slope, start)
-
-
-def _row_derivatives(d: Array, w: Array, beta: float) -> tuple[float, float]:
-    """Return derivative and second derivative of sum_i w_i log sum_k exp(beta d_ik)."""
-    first = second = 0.0
-    rows = max(1, _CHUNK // d.shape[1])
-    for start in range(0, d.shape[0], rows):
-        part, share = d[start : start + rows], w[start : start + rows]
-        e = beta * part
-        e -= e.max(axis=1, keepdims=True)
-        np.exp(e, out=e)
-        total = e.sum(axis=1)
-        e *= part
-        mean = e.sum(axis=1) / total
-        e *= part
-        variance = e.sum(axis=1) / total - mean * mean
-        first += float((share * mean).sum())
-        second += float((share * variance).sum())
-    return first, second
-
-
-def _unit_scale(z: Array, weight: Array) -> tuple[Array, float]:
-    """Return logits divided by their weighted root mean square, and the latter."""
-    largest = float(max(z.max(), -z.min()))
-    if largest == 0.0:
-        return z, 0.0
-    unit = z / largest
-    square = np.einsum("ij,ij->i", unit, unit) / unit.shape[1]
-    spread = float(np.sqrt((square * weight).sum() / weight.sum()))
-    unit /= spread
-    return unit, spread * largest
-
-
-def _solve(
-    derivatives: Derivatives, scale: float, separated: bool, flat_slope: float, start: float = 1.0
-) -> float:
-    """Return the inverse temperature at which the derivative of the loss vanishes.
-
-    ``derivatives`` take it in units in which logits are of order 1; what is returned, and ``start``, belong
-    to the logits themselves. The derivative increases. It is ``flat_slope`` at 0, and negative for ever if
-    the rows are separated.
-    """
-    shift = float(np.log(scale))
-    low, high = min(0.0, shift) - _REACH, max(0.0, shift) + _REACH
-    if separated or flat_slope >= 0.0:
-        return float(np.exp((high if separated else low) - shift))
-    theta = float(np.clip(np.log(start) + shift, low, high))
-    for iteration in range(_MAX_ITERATIONS):
-        beta = float(np.exp(theta))
-        first, second = derivatives(beta)
-        low, high = (theta, high) if first < 0.0 else (low, theta)
-        newton = theta - first / (beta * second) if second > 0.0 else low
-        if abs(newton - theta) <= _LAST_MOVE:
-            return float(np.exp(newton - shift))
-        # bisection, where Newton leaves the bracket or takes too long
-        inside = low < newton < high and iteration < _MAX_ITERATIONS // 2
-        theta = newton if inside else (low + high) / 2.0
-        if high - low <= _LAST_MOVE:
-            break
-    return float(np.exp(theta - shift))
+        return floored_logs(scores, self.floor_)

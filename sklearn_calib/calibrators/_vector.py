@@ -29,7 +29,8 @@ class VectorScalingCalibrator(AffineCalibrator):
         chosen by cross-validation, in favour of great ones; see Notes. 0 has no solution, and a very steep
         one is returned, where the rows of a class can be separated from the others.
     link : {"logit", "identity"}, default="logit"
-        What the scores are. "logit": probabilities, in one, two or K columns; 0 is raised to 2**-53.
+        What the scores are. "logit": probabilities, in one, two or K columns. 0 is raised to 2**-53, and of
+        three or more columns to ``floor_``, as is what lies below.
         "identity": logits, that is the log-odds of ``classes_[1]`` in one column, or one logit per class in
         two or more.
 
@@ -45,6 +46,8 @@ class VectorScalingCalibrator(AffineCalibrator):
         The penalty in use.
     n_iter_ : int
         Newton steps taken.
+    floor_ : float
+        For the probabilities of three or more classes: the least that is told apart.
     classes_ : ndarray of shape (n_classes,)
         The sorted class labels.
     n_features_in_ : int

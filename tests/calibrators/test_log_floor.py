@@ -1,0 +1,176 @@
+"""How far down the logarithms of tiny probabilities of several classes are believed."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp
+
+from sklearn_calib.calibrators import (
+    DirichletCalibrator,
+    LogAverageCalibrator,
+    MatrixScalingCalibrator,
+    StructuredMatrixScalingCalibrator,
+    TemperatureCalibrator,
+    VectorScalingCalibrator,
+)
+from sklearn_calib.calibrators._log_floor import fit_log_floor
+
+EPS = 2.0**-53
+SEVERAL = {
+    "temperature": TemperatureCalibrator(),
+    "vector": VectorScalingCalibrator(penalty=0.01),
+    "matrix": MatrixScalingCalibrator(penalty=0.01),
+    "structured matrix": StructuredMatrixScalingCalibrator(penalty=0.01),
+    "dirichlet": DirichletCalibrator(penalty=0.01),
+}
+
+
+def softmax(z):
+    return np.exp(z - logsumexp(z, axis=1, keepdims=True))
+
+
+def draw(proba, rng):
+    return (proba.cumsum(axis=1) > rng.random((proba.shape[0], 1))).argmax(axis=1)
+
+
+def exaggerated(factor, n=1500, seed=0):
+    """Rows whose true log-odds are multiplied by a factor, as naive Bayes does with copies of a feature."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(n, 3)) * 2.0
+    return softmax(factor * z), draw(softmax(z), rng), softmax(z)
+
+
+def forest(trees, n=600, seed=0):
+    """Frequencies among so many votes; classes that got none have probability zero, but do occur."""
+    rng = np.random.default_rng(seed)
+    truth = rng.dirichlet([0.5, 0.5, 0.5], n)
+    votes = np.array([rng.multinomial(trees, row) for row in truth])
+    return votes / trees, draw(truth, rng), truth
+
+
+def loss_of_temperature(proba, codes, weight, floor):
+    """Least sum of log losses of temperature scaling, by a search without derivatives."""
+    logs = np.log(np.maximum(proba, floor))
+    rows = np.arange(len(codes))
+
+    def loss(theta):
+        z = np.exp(theta) * logs
+        return float(weight @ (logsumexp(z, axis=1) - z[rows, codes]))
+
+    found = minimize_scalar(loss, bracket=(-8.0, 0.0), tol=1e-10)
+    return min(found.fun, *(loss(theta) for theta in np.linspace(-12, 4, 65)))
+
+
+def chosen_plainly(proba, codes, weight):
+    positive = proba[proba >= 2.0**-1022].min()
+    zeros = (proba < 2.0**-1022).any()
+    lowest = min(positive, EPS)
+    floors = {lowest} | {2.0 ** -(53 * 2**j) for j in range(5) if 2.0 ** -(53 * 2**j) > lowest}
+    floors |= {positive} if zeros else set()
+    price = {floor: float(floor > lowest) for floor in floors}
+    return min(sorted(floors), key=lambda f: loss_of_temperature(proba, codes, weight, f) + price[f])
+
+
+CASES = {
+    "exaggerated, 30": exaggerated(30.0)[:2],
+    "exaggerated, 200": exaggerated(200.0)[:2],
+    "a few wildly wrong": (
+        np.vstack([exaggerated(30.0)[0], softmax(np.tile([[0.0, -600.0, -650.0]], (5, 1)))]),
+        np.append(exaggerated(30.0)[1], [2, 2, 2, 2, 2]),
+    ),
+    "forest of ten": forest(10)[:2],
+    "forest of a thousand": forest(1000)[:2],
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_floor_is_that_of_a_plain_search(case):
+    proba, codes = CASES[case]
+    weight = np.random.default_rng(1).integers(1, 4, len(codes)).astype(float)
+    for w in (None, weight):
+        expected = chosen_plainly(proba, codes, np.ones(len(codes)) if w is None else w)
+        assert fit_log_floor(proba, codes, w) == expected
+
+
+def test_different_samples_have_different_floors():
+    """Otherwise the test above would prove little."""
+    floors = {case: fit_log_floor(*CASES[case], None) for case in CASES}
+    assert floors["exaggerated, 200"] < 1e-200
+    assert floors["a few wildly wrong"] > 1e-120
+    assert floors["forest of ten"] == pytest.approx(0.1)
+
+
+def test_nothing_tiny_nothing_chosen():
+    proba = np.random.default_rng(0).dirichlet([1.0, 1.0, 1.0], 50)
+    assert fit_log_floor(proba, np.arange(50) % 3, None) == EPS
+    assert TemperatureCalibrator().fit(proba, np.arange(50) % 3).floor_ == EPS
+
+
+def test_denormal_probabilities_count_as_zero():
+    proba = np.array([[1.0, 5e-324, 0.0], [0.5, 0.3, 0.2], [0.2, 0.7, 0.1]] * 20)
+    codes = np.array([0, 1, 2] * 20)
+    codes[::12] = 2
+    assert fit_log_floor(proba, codes, None) in (EPS, 0.1)
+    for calibrator in SEVERAL.values():
+        assert np.isfinite(calibrator.fit(proba, codes).predict_proba(proba)).all()
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_exaggeration_is_undone(name):
+    """Believing nothing below 2**-53 cannot bring the truth back, as a third of the order is lost."""
+    proba, codes, truth = exaggerated(60.0)
+    found = SEVERAL[name].fit(proba, codes).predict_proba(proba)
+    assert np.abs(found - truth).mean() < 0.03
+    cut = np.maximum(proba, EPS)
+    cut /= cut.sum(axis=1, keepdims=True)
+    assert np.abs(SEVERAL[name].fit(cut, codes).predict_proba(cut) - truth).mean() > 0.06
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_zero_votes_are_not_impossible(name):
+    proba, codes, truth = forest(10)
+    calibrator = SEVERAL[name].fit(proba, codes)
+    found = calibrator.predict_proba(proba)
+    assert calibrator.floor_ == 0.1
+    assert found[proba == 0.0].min() > 1e-3
+    # less than what the fit knows is read as the least that it knows
+    np.testing.assert_array_equal(
+        calibrator.predict_proba([[0.0, 0.01, 0.99]]), calibrator.predict_proba([[0.01, 0.0, 0.99]])
+    )
+    assert np.mean(np.square(found - truth)) < np.mean(np.square(proba - truth))
+
+
+@pytest.mark.parametrize("name", [*SEVERAL, "log average"])
+@pytest.mark.parametrize("case", ["exaggerated, 200", "forest of ten"])
+def test_names_of_classes_and_weights_do_not_matter(name, case):
+    calibrator = SEVERAL.get(name) or LogAverageCalibrator()
+    proba, codes = (part[:300] for part in CASES[case])
+    new = proba[:40]
+    plain = calibrator.fit(proba, codes).predict_proba(new)
+    turn = np.array([2, 0, 1])
+    turned = calibrator.fit(proba[:, turn], np.argsort(turn)[codes]).predict_proba(new[:, turn])
+    np.testing.assert_allclose(turned, plain[:, turn], rtol=0, atol=1e-6)
+    weight = np.random.default_rng(2).integers(0, 3, 300)
+    weight[:3] = 1
+    weighted = calibrator.fit(proba, codes, weight).predict_proba(new)
+    repeated = calibrator.fit(np.repeat(proba, weight, axis=0), np.repeat(codes, weight)).predict_proba(new)
+    np.testing.assert_allclose(weighted, repeated, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_temperature_never_loses_to_the_forecasts_themselves(case):
+    """In the sample, and with zeros raised to 2**-53."""
+    proba, codes = CASES[case]
+    raised = np.where(proba < 2.0**-1022, EPS, proba)
+    rows = np.arange(len(codes))
+    before = -np.log(raised[rows, codes] / raised.sum(axis=1)).sum()
+    found = TemperatureCalibrator().fit(proba, codes).predict_proba(proba)
+    assert -np.log(found[rows, codes]).sum() <= before * (1 + 1e-9)
+
+
+def test_floor_belongs_to_probabilities_of_several_classes():
+    proba, codes, _ = exaggerated(30.0, n=200)
+    calibrator = TemperatureCalibrator().fit(proba, codes)
+    assert calibrator.floor_ < EPS
+    assert not hasattr(calibrator.fit([0.1, 0.4, 0.6], [0, 1, 1]), "floor_")
+    assert not hasattr(TemperatureCalibrator(link="identity").fit(np.log(proba), codes), "floor_")
