@@ -132,7 +132,7 @@ class AutoCalibrator(BaseCalibrator):
         flexible. None: for two classes temperature scaling, Platt scaling, beta calibration, spline and
         Venn-Abers; with ``link="identity"`` those of them that take any score, Platt scaling, spline and
         Venn-Abers; for several classes temperature, vector and structured matrix scaling, and the log average
-        (with ``link="identity"`` of one spline per class and matrix scaling).
+        (with ``link="identity"`` of one spline per class and both kinds of matrix scaling).
     n_folds : int, default=5
         Number of folds, at least 2; fewer where a class has fewer rows. A class with a single row leaves
         nothing to compare: the first candidate is then taken, and ``selection_`` says so.

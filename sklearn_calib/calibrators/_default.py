@@ -3,7 +3,7 @@
 from typing import Any
 
 from sklearn_calib.calibrators._log_average import LogAverageCalibrator
-from sklearn_calib.calibrators._matrix import MatrixScalingCalibrator
+from sklearn_calib.calibrators._matrix import MatrixScalingCalibrator, StructuredMatrixScalingCalibrator
 from sklearn_calib.calibrators._multiclass import OneVsRestCalibrator
 from sklearn_calib.calibrators._spline import SplineCalibrator
 
@@ -17,5 +17,5 @@ def default_calibrator(link: str, several: bool) -> Any:
         return spline
     if link == "logit":
         return LogAverageCalibrator()
-    members = [OneVsRestCalibrator(spline), MatrixScalingCalibrator(link=link)]
-    return LogAverageCalibrator(members, weights=[1.0, 3.0])
+    maps = [MatrixScalingCalibrator(link=link), StructuredMatrixScalingCalibrator(link=link)]
+    return LogAverageCalibrator([OneVsRestCalibrator(spline), *maps], weights=[2.0, 3.0, 3.0])

@@ -12,7 +12,7 @@ from sklearn.utils import Tags
 from sklearn_calib._core._links import EPS
 from sklearn_calib._validation import check_weights
 from sklearn_calib.calibrators._base import BaseCalibrator
-from sklearn_calib.calibrators._matrix import MatrixScalingCalibrator
+from sklearn_calib.calibrators._matrix import MatrixScalingCalibrator, StructuredMatrixScalingCalibrator
 from sklearn_calib.calibrators._multiclass import (
     OneVsRestCalibrator,
     check_calibrator,
@@ -41,8 +41,9 @@ class LogAverageCalibrator(BaseCalibrator):
     Parameters
     ----------
     calibrators : sequence of calibrators or classifiers, or None, default=None
-        None: a spline of each class against the rest, ``OneVsRestCalibrator(SplineCalibrator())``, and one
-        that looks at all classes, :class:`MatrixScalingCalibrator`. Otherwise calibrators of this package, or
+        None: a spline of each class against the rest, ``OneVsRestCalibrator(SplineCalibrator())``, and two
+        that look at all classes, :class:`MatrixScalingCalibrator`, which is cautious with few rows, and
+        :class:`StructuredMatrixScalingCalibrator`, which is bolder. Otherwise calibrators of this package, or
         classifiers with ``predict_proba``, which then receive the scores as columns. Each is cloned. For more
         than two classes wrap binary ones in :class:`OneVsRestCalibrator`.
     weights : array-like of shape (n_calibrators,) or None, default=None
@@ -82,8 +83,8 @@ class LogAverageCalibrator(BaseCalibrator):
     lowered, for two classes), so that no calibrator has a veto.
 
     The spline of a class needs more rows of the class than there are, if they are few. With total weight n,
-    its default share of :math:`0.3\, n/(n + 15 K)` grows with the rows for each class; the rest is that of
-    matrix scaling. Both numbers did best in trials, and little depends on them.
+    its default share of :math:`0.3\, n/(n + 15 K)` grows with the rows for each class; the two kinds of matrix
+    scaling have half of the rest each. Both numbers did best in trials, and little depends on them.
 
     References
     ----------
@@ -108,7 +109,7 @@ class LogAverageCalibrator(BaseCalibrator):
     >>> labels = (proba.cumsum(axis=1) > rng.random((600, 1))).argmax(axis=1)
     >>> calibrator = LogAverageCalibrator().fit(proba, labels)
     >>> calibrator.weights_.round(2), calibrator.predict_proba([[0.2, 0.3, 0.5]]).round(1)
-    (array([0.28, 0.72]), array([[0.2, 0.3, 0.5]]))
+    (array([0.28, 0.36, 0.36]), array([[0.2, 0.3, 0.5]]))
     """
 
     calibrators_: list[Any]
@@ -140,7 +141,11 @@ class LogAverageCalibrator(BaseCalibrator):
     def _members(self) -> Sequence[Any]:
         if self.calibrators is not None:
             return self.calibrators
-        return [OneVsRestCalibrator(SplineCalibrator()), MatrixScalingCalibrator()]
+        return [
+            OneVsRestCalibrator(SplineCalibrator()),
+            MatrixScalingCalibrator(),
+            StructuredMatrixScalingCalibrator(),
+        ]
 
     def _score_kind(self) -> str:
         return scores_wanted_by_all(self._members(), "calibrators")
@@ -186,7 +191,7 @@ def log_average(tables: Iterable[ArrayLike], shares: Iterable[float]) -> Array:
 def _default_shares(total: float, n_classes: int) -> Array:
     """Return the shares of the default calibrators: the first looks at one class at a time."""
     single = _FINAL_SHARE * total / (total + _ROWS_OF_A_CLASS * n_classes)
-    return np.array([single, 1.0 - single])
+    return np.array([single, (1.0 - single) / 2.0, (1.0 - single) / 2.0])
 
 
 def as_columns(scores: Array) -> Array:

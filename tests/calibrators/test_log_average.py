@@ -14,6 +14,7 @@ from sklearn_calib.calibrators import (
     OneVsRestCalibrator,
     PlattCalibrator,
     SplineCalibrator,
+    StructuredMatrixScalingCalibrator,
     TemperatureCalibrator,
 )
 from sklearn_calib.meta import CalibratedClassifier
@@ -57,8 +58,12 @@ def test_the_default_for_several_classes(weighted, data):
     w = w if weighted else np.ones(200)
     found = LogAverageCalibrator().fit(p, y, w if weighted else None)
     share = 0.3 * w.sum() / (w.sum() + 15 * 3)
-    np.testing.assert_allclose(found.weights_, [share, 1 - share])
-    parts = [OneVsRestCalibrator(SplineCalibrator()), MatrixScalingCalibrator()]
+    np.testing.assert_allclose(found.weights_, [share, (1 - share) / 2, (1 - share) / 2])
+    parts = [
+        OneVsRestCalibrator(SplineCalibrator()),
+        MatrixScalingCalibrator(),
+        StructuredMatrixScalingCalibrator(),
+    ]
     plain = LogAverageCalibrator(parts, found.weights_).fit(p, y, w)
     np.testing.assert_allclose(found.predict_proba(p), plain.predict_proba(p), rtol=0, atol=1e-9)
     repeated = LogAverageCalibrator().fit(np.repeat(p, w.astype(int), axis=0), np.repeat(y, w.astype(int)))
@@ -68,8 +73,8 @@ def test_the_default_for_several_classes(weighted, data):
     np.testing.assert_allclose(
         turned.predict_proba(p[:, order]), found.predict_proba(p)[:, order], rtol=0, atol=1e-9
     )
-    with pytest.raises(ValueError, match="weights has 3 rows"):
-        LogAverageCalibrator(weights=[1, 2, 3]).fit(p, y)
+    with pytest.raises(ValueError, match="weights has 2 rows"):
+        LogAverageCalibrator(weights=[1, 2]).fit(p, y)
     two = LogAverageCalibrator().fit(p[:, 0], y == 0).transform(p[:, 0])
     assert ((two > 0) & (two < 1)).all()
 
