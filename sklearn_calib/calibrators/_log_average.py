@@ -83,8 +83,8 @@ class LogAverageCalibrator(BaseCalibrator):
     lowered, for two classes), so that no calibrator has a veto.
 
     The spline of a class needs more rows of the class than there are, if they are few. With total weight n,
-    its default share of :math:`0.3\, n/(n + 15 K)` grows with the rows for each class; the two kinds of matrix
-    scaling have half of the rest each. Both numbers did best in trials, and little depends on them.
+    its default share of :math:`0.3\, n/(n + 15 K)` grows with the rows for each class; the two kinds of
+    matrix scaling have half of the rest each. Both numbers did best in trials, and little depends on them.
 
     References
     ----------

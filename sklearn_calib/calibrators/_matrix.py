@@ -156,8 +156,8 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
         + K (K - 1) \sum_{j \ne k} M_{jk}^2\Big)
 
     with :math:`\ell_i` the log loss of row i: each group of parameters is penalised in proportion to their
-    number, and all of them, beside the mean loss, by 1 / n. With :math:`\lambda = 1` this is the ridge penalty of
-    [1]_ with exponents of one and unit factors. Centring x and the choice of another penalty by
+    number, and all of them, beside the mean loss, by 1 / n. With :math:`\lambda = 1` this is the ridge
+    penalty of [1]_ with exponents of one and unit factors. Centring x and the choice of another penalty by
     cross-validation are our own.
 
     Parameters
