@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib._progress import Progress
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
@@ -31,7 +32,6 @@ from sklearn_calib.report._compute import (
 )
 from sklearn_calib.report._lines import ReportPart
 from sklearn_calib.report._measure import Budget
-from sklearn_calib.report._progress import Progress
 from sklearn_calib.report._result import CalibrationReport
 
 __all__ = ["calibration_report"]

@@ -12,7 +12,6 @@ import pytest
 from sklearn_calib.report import calibration_report
 from sklearn_calib.report._command import main
 from sklearn_calib.report._measure import ERRORS
-from sklearn_calib.report._read import read_columns
 
 ROOT = Path(__file__).resolve().parents[2]
 FAST = ["--n-resamples", "20"]
@@ -156,7 +155,14 @@ def test_two_columns_and_text_labels(tmp_path, forecast, capsys):
     assert capsys.readouterr().out == both
     assert 'an event is "yes"' in both
     assert main(["report", path, "--y", "y", "--p", "no", "--pos-label", "no", *FAST]) == 0
-    assert 'an event is "no"' in capsys.readouterr().out
+    negative = capsys.readouterr().out
+    assert 'an event is "no"' in negative
+    for columns in (["yes", "no"], ["no", "yes"]):
+        assert main(["report", path, "--y", "y", "--p", *columns, "--pos-label", "no", *FAST]) == 0
+        assert capsys.readouterr().out == negative
+    assert "--pos-label 7 is not the label of a column of --p: yes, no" in refused(
+        [path, "--y", "y", "--p", "yes", "no", "--pos-label", "7"], capsys
+    )
 
 
 def test_integer_classes_without_names(tmp_path, capsys):
@@ -167,28 +173,6 @@ def test_integer_classes_without_names(tmp_path, capsys):
     assert main(["report", path, "--y", "y", "--p", "first", "second", "third", *FAST]) == 0
     expected = calibration_report(np.arange(60) % 3, p, name="i.csv", n_resamples=20)
     assert capsys.readouterr().out.strip() == str(expected)
-
-
-def test_gzip_bom_quotes_semicolons_and_encodings(tmp_path):
-    text = '\ufeff"y";"p ";name\r\n1;0.25;"a;b"\r\n\r\n0;"0.5";"two\r\nlines"\r\n'
-    plain, packed, latin = tmp_path / "a.csv", tmp_path / "a.csv.gz", tmp_path / "l.csv"
-    plain.write_bytes(text.encode("utf-8"))
-    packed.write_bytes(gzip.compress(text.encode("utf-8")))
-    for path in (plain, packed):
-        columns = read_columns(path, ["p", "y", "name"], delimiter=";")
-        assert columns["p"].probabilities().tolist() == [0.25, 0.5]
-        assert columns["y"].labels().tolist() == [1, 0]
-        assert columns["name"].labels().tolist() == ["a;b", "two\r\nlines"]
-    latin.write_bytes("y,p\nä,0.5\nö,0.25\n".encode("latin-1"))
-    assert read_columns(latin, ["y"], encoding="latin-1")["y"].labels().tolist() == ["ä", "ö"]
-
-
-def test_labels_keep_their_kind(tmp_path):
-    path = write(tmp_path / "a.csv", ["1.0,0.5,01x", "0.0,1.5,2"], "a,b,c")
-    columns = read_columns(path, ["a", "b", "c"])
-    assert columns["a"].labels().tolist() == [1, 0]
-    assert columns["b"].labels().tolist() == ["0.5", "1.5"]
-    assert columns["c"].labels().tolist() == ["01x", "2"]
 
 
 @pytest.mark.parametrize(
@@ -210,8 +194,8 @@ def test_labels_keep_their_kind(tmp_path):
         ),
         ("y,p\n1,-3\n0,20.5\n", "Scores first need a calibrator."),
         ("y,p\n1,inf\n", "line 2 of column 'p' is 'inf'"),
-        ("y,p\n1,0.5\n,0.5\n0,0.1\nNA,0.2\n", "column 'y' has 2 empty or missing cells, the first in line 3"),
-        ("y,p\n1,nan\n", "column 'p' has 1 empty or missing cell, the first in line 2"),
+        ("y,p\n1,0.5\n,0.5\n0,0.1\nNA,0.2\n", "column 'y' has empty or missing cells, the first in line 3"),
+        ("y,p\n1,nan\n", "column 'p' has empty or missing cells, the first in line 2"),
         ("y,p\n1,0.5\n0\n", "line 3 has 1 cells, but the header has 2"),
         ('y,p\n1,0.5\n0,"0.5\n', "cannot be read as CSV"),
         ("y,p\n1,0.5\n1,0.25\n", ""),
@@ -238,7 +222,8 @@ def test_bad_bytes_and_files_are_refused(tmp_path, table, capsys):
     path.write_bytes(gzip.compress(b"y,p\n1,0.5\n" * 50)[:-12])
     assert "gzip data are damaged" in refused([str(path), "--y", "y", "--p", "p"], capsys)
     assert "No such file" in refused([str(tmp_path / "no.csv"), "--y", "y", "--p", "p"], capsys)
-    assert "is a folder" in refused([str(tmp_path), "--y", "y", "--p", "p"], capsys)
+    (tmp_path / "empty").mkdir()
+    assert "is a folder without files" in refused([str(tmp_path / "empty"), "--y", "y", "--p", "p"], capsys)
     given = [table, "--y", "y", "--p", "p"]
     assert "not an encoding" in refused([*given, "--encoding", "no"], capsys)
     assert "one character" in refused([*given, "--delimiter", "ab"], capsys)
@@ -246,8 +231,9 @@ def test_bad_bytes_and_files_are_refused(tmp_path, table, capsys):
     assert "does not occur among the outcomes: 0, 1" in refused([*given, "--pos-label", "7"], capsys)
     assert "n_resamples" in refused([*given, "--n-resamples", "3"], capsys)
     assert "--labels belongs to several columns" in refused([*given, "--labels", "a"], capsys)
+    assert "--y and --p must name columns of" in refused([table, "--y", "y"], capsys)
     with pytest.raises(SystemExit) as stopped:
-        main(["report", table, "--y", "y"])
+        main(["report"])
     assert stopped.value.code == 2
 
 
@@ -264,7 +250,7 @@ def test_parquet(tmp_path, forecast, capsys):
     expected = calibration_report(y == 1, p, name="predictions.parquet", n_resamples=20)
     assert capsys.readouterr().out.strip() == str(expected)
     message = refused([str(path), "--y", "y", "--p", "hole"], capsys)
-    assert "column 'hole' has 1 empty or missing cell, the first in row 1" in message
+    assert "column 'hole' has empty or missing cells, the first in row 1" in message
     assert "has no column 'q'. Its columns are 'y', 'p', 'g', 'hole'." in refused(
         [str(path), "--y", "y", "--p", "q"], capsys
     )

@@ -1,4 +1,4 @@
-"""How far a report has come: a bar of tqdm on a terminal, or a function of the caller."""
+"""How far a long computation has come: a bar of tqdm on a terminal, or a function of the caller."""
 
 import sys
 from collections.abc import Callable
@@ -8,7 +8,7 @@ __all__ = ["Progress"]
 
 
 class Progress:
-    """Counts the steps of a report.
+    """Counts the steps of a computation, or the bytes of files.
 
     Parameters
     ----------
@@ -16,10 +16,14 @@ class Progress:
         True shows a bar on stderr, None does so only if stderr is a terminal and tqdm is installed, False
         never; a function is called with the number of steps done, of all steps, and the name of the next.
     total : int
-        Number of steps.
+        Number of steps or bytes.
+    unit : {"step", "B"}, default="step"
+        What is counted.
     """
 
-    def __init__(self, show: bool | Callable[[int, int, str], Any] | None, total: int) -> None:
+    def __init__(
+        self, show: bool | Callable[[int, int, str], Any] | None, total: int, unit: str = "step"
+    ) -> None:
         self._total = total
         self._done = 0
         self._call = show if callable(show) else None
@@ -34,7 +38,7 @@ class Progress:
                         'python -m pip install "sklearn-calib[report]", or pass a function.'
                     ) from error
                 return
-            self._bar = tqdm(total=total, file=sys.stderr, leave=False, unit="step")
+            self._bar = tqdm(total=total, file=sys.stderr, leave=False, unit=unit, unit_scale=unit == "B")
 
     def __enter__(self) -> "Progress":
         return self
@@ -45,9 +49,13 @@ class Progress:
 
     def __call__(self, what: str) -> None:
         """Say what begins now; what was named before is done."""
+        self.reach(self._done, what)
+        self._done += 1
+
+    def reach(self, done: int, what: str) -> None:
+        """Say how much is done, and what is in hand."""
         if self._call is not None:
-            self._call(self._done, self._total, what)
+            self._call(done, self._total, what)
         if self._bar is not None:
             self._bar.set_description_str(what)
-            self._bar.update(self._done - self._bar.n)
-        self._done += 1
+            self._bar.update(done - self._bar.n)

@@ -1,0 +1,116 @@
+"""Sketches of batches: the same as of all rows at once, whatever the batches are."""
+
+import numpy as np
+import pytest
+
+from sklearn_calib.sketch import CalibrationSketch, sketch_arrow, sketch_batches
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    p = rng.beta(0.3, 0.6, 3000)
+    p[:20], p[20:40] = 0.0, 1.0
+    return (rng.random(3000) < p).astype(int), p, rng.integers(0, 4, 3000)
+
+
+def cut(rng, n, n_parts):
+    return np.split(np.arange(n), np.sort(rng.integers(0, n + 1, n_parts - 1)))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n_parts", [1, 2, 40])
+def test_batches_make_the_sketch_of_all_rows(rows, weighted, n_parts):
+    y, p, w = rows
+    whole = CalibrationSketch(precision=12).update(y, p, sample_weight=w if weighted else None)
+    rng = np.random.default_rng(n_parts)
+    for order in (np.arange(3000), np.argsort(y, kind="stable"), rng.permutation(3000)):
+        parts = [order[part] for part in cut(rng, 3000, n_parts)]
+        batches = [(y[i], p[i], w[i]) if weighted else (y[i], p[i]) for i in parts]
+        assert sketch_batches(iter(batches), precision=12) == whole
+        mixed = [sketch_batches([batch], precision=12) if k % 2 else batch for k, batch in enumerate(batches)]
+        assert sketch_batches(mixed, precision=12) == whole
+
+
+def test_only_one_batch_is_held_at_a_time(rows):
+    y, p, _ = rows
+    alive = []
+
+    def batches():
+        import weakref
+
+        for start in range(0, 3000, 500):
+            part = p[start : start + 500].copy()
+            alive.append(weakref.ref(part))
+            yield y[start : start + 500], part
+            del part
+            assert sum(reference() is not None for reference in alive) <= 1
+
+    assert sketch_batches(batches()).n_rows == 3000
+
+
+def test_no_batches_are_an_empty_sketch():
+    assert sketch_batches([]) == CalibrationSketch()
+    assert sketch_batches([([], [])]).n_rows == 0
+
+
+def test_labels_by_name(rows):
+    y, p, _ = rows
+    names = np.where(y == 1, "bad", "good")
+    parts = cut(np.random.default_rng(1), 3000, 30)
+    found = sketch_batches(((names[i], p[i]) for i in parts), pos_label="bad")
+    assert found == CalibrationSketch().update(y, p)
+    assert found.pos_label == "bad"
+
+
+@pytest.mark.parametrize(
+    ("batch", "error", "message"),
+    [
+        (([0, 1], [0.5, 1.5]), ValueError, "batch 1: y_proba contains 1.5 at row 1"),
+        (([0, 1], [0.5]), ValueError, "batch 1: y_true has 2 rows but y_proba has 1"),
+        (([0, 1], [0.5, 0.5], [1, -1]), ValueError, "batch 1: sample_weight contains -1"),
+        ((["a", "b"], [0.5, 0.5]), ValueError, r"batch 1: y_true has the labels \['a', 'b'\]"),
+        (([0, 1],), ValueError, "batch 1 has 1 parts, not"),
+        (np.zeros((2, 2)), TypeError, "batch 1 is a ndarray. Pass tuples"),
+        (CalibrationSketch(precision=9), ValueError, "batch 1: precision differs: 17 and 9"),
+    ],
+)
+def test_bad_batches_are_named(batch, error, message):
+    with pytest.raises(error, match=message):
+        sketch_batches([([0, 1], [0.5, 0.5]), batch])
+
+
+def test_arrow_batches(rows):
+    pyarrow = pytest.importorskip("pyarrow")
+    y, p, w = rows
+    table = pyarrow.table(
+        {"y": y == 1, "p": p, "w": w, "text": np.where(y, "b", "a"), "int": y.astype("int8")}
+    )
+    whole = CalibrationSketch().update(y, p)
+    for size in (7, 3000):
+        batches = [table.slice(0, 0).to_batches() or [], table.to_batches(max_chunksize=size)]
+        batches = [batch for some in batches for batch in some]
+        assert sketch_arrow(iter(batches), y="y", p="p") == whole
+        assert sketch_arrow(batches, y="int", p="p") == whole
+        assert sketch_arrow(batches, y="text", p="p", pos_label="b") == whole
+        weighted = CalibrationSketch(precision=10).update(y, p, sample_weight=w)
+        assert sketch_arrow(batches, y="y", p="p", sample_weight="w", precision=10) == weighted
+    assert sketch_arrow([], y="y", p="p") == CalibrationSketch()
+    assert sketch_arrow(table.slice(0, 0).to_batches(), y="text", p="p") == CalibrationSketch()
+    with pytest.raises(ValueError, match=r"record batches has no column 'q'\. Its columns are 'y', 'p'"):
+        sketch_arrow(table.to_batches(), y="y", p="q")
+    with pytest.raises(ValueError, match="labels"):
+        sketch_arrow(table.to_batches(), y="text", p="p")
+
+
+def test_errors_of_arrow_batches_count_rows_over_all():
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table({"y": [0, 1, 1, None], "p": [0.5, 0.5, 1.5, 0.5], "w": [1.0, -1.0, 1.0, 1.0]})
+    table = table.append_column("z", [[0, 1, 0, 1]])
+    batches = table.to_batches(max_chunksize=2)
+    with pytest.raises(ValueError, match=r"row 3 of column 'p' is 1\.5, not a probability"):
+        sketch_arrow(batches, y="z", p="p")
+    with pytest.raises(ValueError, match="column 'y' has empty or missing cells, the first in row 4"):
+        sketch_arrow(batches, y="y", p="z")
+    with pytest.raises(ValueError, match=r"row 2 of column 'w' is -1\. Weights must not be negative"):
+        sketch_arrow(batches, y="z", p="z", sample_weight="w")
