@@ -19,7 +19,7 @@ uncalibrated forecasts do, and the failure is counted. Rows that do not sum to o
     --repetitions 4      divisions of the rows
     --slow 2             the same, for methods of others where they take more than half a second; what they
                          lose then has no standard error
-    --limit 60           seconds for a split, after which a method has failed on it
+    --limit 60           seconds of the processor for a split, after which a method has failed on it
     --tables NAME ...    some of the tables, or networks
     --write FOLDER       write the tables as CSV
     --smoke              two bundled tables, one repetition, to see that everything runs
@@ -97,19 +97,19 @@ def measure(splits: Iterable[Split], methods: dict[str, Method], slow: int, limi
             like = (name, split.source, split.rows)
             if ":" in name and split.repetition >= slow and seconds.get(like, 0.0) > SLOW_SECONDS:
                 continue
-            start = time.perf_counter()
+            start = time.process_time()
             try:
                 with _silence(), _limit(limit if ":" in name else 0):
                     calibrated = method(scores.copy(), split.fit_label.copy(), new.copy())
                 values = (
                     *scored(np.asarray(calibrated, dtype=np.float64), split.label),
-                    time.perf_counter() - start,
+                    time.process_time() - start,
                     0,
                 )
             except Exception as error:
                 if not any(row[5] == name and row[-1] for row in found):
                     _log(f"{name} failed on {place[:4]}: {type(error).__name__}: {str(error)[:200]}")
-                values = (*plain[:-2], time.perf_counter() - start, 1)
+                values = (*plain[:-2], time.process_time() - start, 1)
             seconds[like] = max(seconds.get(like, 0.0), values[-2])
             found.append((*place, name, *values))
         if number % 50 == 49:
@@ -234,18 +234,18 @@ def _hard(of_label: np.ndarray) -> int:
 
 @contextlib.contextmanager
 def _limit(seconds: int):
-    """Raise TimeoutError after so many seconds, unless they are 0."""
+    """Raise TimeoutError after so many seconds of the processor, unless they are 0."""
 
     def stop(number, frame):
         raise TimeoutError(f"more than {seconds} s")
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 @contextlib.contextmanager
