@@ -28,6 +28,8 @@ guide = load("run_blocks")
 def test_code_of_the_guide_prints_what_the_page_says(page, tmp_path, monkeypatch):
     pyplot = pytest.importorskip("matplotlib.pyplot")
     pyplot.switch_backend("agg")
+    for name in re.findall(r"^(?:import|from) (\w+)", page.read_text(encoding="utf-8"), flags=re.MULTILINE):
+        pytest.importorskip(name)
     monkeypatch.chdir(tmp_path)
     for block, printed in guide.run(page):
         if block.output is not None:

@@ -142,6 +142,26 @@ def test_every_benchmark_is_listed():
     assert scripts == set(re.findall(r"`python benchmarks/(\w+\.py)[ \w]*`", text))
 
 
+def test_licences_of_all_requirements_are_listed():
+    with (ROOT / "pyproject.toml").open("rb") as stream:
+        found = tomllib.load(stream)
+    asked = [*found["project"]["dependencies"], *found["build-system"]["requires"]]
+    asked += [item for group in found["project"]["optional-dependencies"].values() for item in group]
+    names = {re.match(r"[\w-]+", item)[0] for item in asked} - {"sklearn-calib"}
+    text = (ROOT / "docs" / "licences.md").read_text(encoding="utf-8")
+    assert names == set(re.findall(r"^\| ([\w-]+) \| .+ \| .+ \|$", text, flags=re.MULTILINE)) - {"package"}
+
+
+def test_data_that_is_shipped_has_a_licence():
+    folder = ROOT / "sklearn_calib" / "datasets" / "data"
+    shipped = {path.name for path in (ROOT / "sklearn_calib").rglob("*") if path.is_file()}
+    shipped = {name for name in shipped if not name.endswith((".py", ".pyc")) and name != "py.typed"}
+    text = (folder / "LICENSES.md").read_text(encoding="utf-8")
+    lines = dict(re.findall(r"^- ([\w.-]+): (.+)$", text, flags=re.MULTILINE))
+    assert shipped == {*lines, "LICENSES.md"}
+    assert all(re.search(r"doi:\S+, (CC0|CC-BY|CC BY|MIT|BSD)[\w -]*\S", line) for line in lines.values())
+
+
 def test_readme_names_the_rooms():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     rooms = {name.split(".")[1] for name in public_modules() if name.count(".") == 1}

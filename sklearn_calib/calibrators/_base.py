@@ -10,6 +10,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
+from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._validation import check_classes, check_option, check_scores, check_weights, shape_of
 
 __all__ = ["LINKS", "BaseCalibrator", "BinaryCalibrator", "both_classes", "check_link"]
@@ -21,7 +22,9 @@ Array = NDArray[np.float64]
 LINKS = ("logit", "identity")
 
 
-class BaseCalibrator(ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
+class BaseCalibrator(
+    VersionStamped, ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC
+):
     """Base class of calibrators: estimators that map scores or probabilities to calibrated probabilities.
 
     A calibrator is a classifier and a transformer at once. ``X`` holds scores: one column, shape (n,) or (n,

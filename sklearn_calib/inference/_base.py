@@ -11,6 +11,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._html import result_html
+from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
@@ -119,7 +120,7 @@ class CalibrationTestResult:
         )
 
 
-class CalibrationTest(TransformerMixin, BaseEstimator, ABC):
+class CalibrationTest(VersionStamped, TransformerMixin, BaseEstimator, ABC):
     """Base class of tests of calibration.
 
     ``test`` is pure: it computes a result and stores nothing. As a scikit-learn estimator, ``fit`` stores

@@ -11,6 +11,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._compat import UNUSED, check_feature_names_in
+from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._validation import check_option
 from sklearn_calib.meta._folds import counted_rows, cross_fit, fit_whole, plan_folds
 from sklearn_calib.meta._responses import (
@@ -30,7 +31,7 @@ __all__ = ["CrossFitScorer"]
 Array = NDArray[np.float64]
 
 
-class CrossFitScorer(TransformerMixin, MetaEstimatorMixin, BaseEstimator):
+class CrossFitScorer(VersionStamped, TransformerMixin, MetaEstimatorMixin, BaseEstimator):
     """A classifier as a pipeline stage: features in, scores out, held-out scores while fitting.
 
     ``fit_transform``, which a pipeline calls while it is fitted, returns for each row the score of a

@@ -1,7 +1,6 @@
 """Everything about the calibration of one set of predictions, in one call."""
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from sklearn_calib._validation import (
     check_weights,
     shape_of,
 )
+from sklearn_calib._version import __version__
 from sklearn_calib.metrics._reductions import split_classes
 from sklearn_calib.report._compute import (
     binary_steps,
@@ -219,7 +219,7 @@ def calibration_report(
         confidence=float(confidence),
         n_resamples=n_resamples,
         seed=seed,
-        version=str(import_module("sklearn_calib").__version__),
+        version=__version__,
         _sample=sample,
     )
 

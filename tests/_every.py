@@ -1,0 +1,221 @@
+"""Every public estimator and every public result, made from small samples, for tests of what holds for all.
+
+Calibrators and tests of calibration come from their registries; a new kind of estimator or result that
+none of these leads to needs a line here, and ``tests/test_persistence.py`` asks for it.
+"""
+
+import dataclasses
+import importlib
+import inspect
+import pkgutil
+from functools import cache
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+
+import sklearn_calib
+from sklearn_calib import CalibratedClassifier, CrossFitScorer, datasets, inference, metrics, report, sketch
+from sklearn_calib._core._grouping import group_outcomes
+from sklearn_calib._validation import check_binary
+from sklearn_calib.calibrators import (
+    AutoCalibrator,
+    GroupCalibrator,
+    IsotonicCalibrator,
+    PlattCalibrator,
+)
+from sklearn_calib.plot._belt import fit_belt
+from sklearn_calib.plot._gap_floor import risk_gap_floor
+from sklearn_calib.plot._smooth_curve import smooth_curve
+from tests.calibrators._registry import CALIBRATORS
+from tests.inference._registry import TESTS
+
+#: Tests of calibration that are no rows of the registry.
+OTHER_TESTS = {
+    "consistency": inference.ConsistencyTest(metrics.smooth_ece, n_resamples=39, random_state=0),
+    "cox": inference.CoxTest(),
+    "cutoff_test": inference.CutoffTest(n_resamples=99, random_state=0),
+    "hosmer_lemeshow": inference.HosmerLemeshowTest(),
+    "spiegelhalter": inference.SpiegelhalterTest(),
+}
+
+
+@cache
+def binary(n=120, seed=0):
+    """Return labels and probabilities that are a little wrong; not to be changed."""
+    rng = np.random.default_rng(seed)
+    p = np.round(rng.uniform(0.02, 0.98, n), 3)
+    y = (rng.random(n) < p**1.3).astype(int)
+    return _frozen(y, p)
+
+
+@cache
+def several(n=90, seed=1):
+    """Return labels and probabilities of three classes; not to be changed."""
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet([1.0, 1.5, 2.0], n)
+    y = (rng.random(n)[:, None] > p.cumsum(axis=1)).sum(axis=1)
+    return _frozen(np.minimum(y, 2), p)
+
+
+@cache
+def features(n=120, seed=2):
+    """Return features and labels; not to be changed."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 4))
+    return _frozen(X, (X[:, 0] + 0.8 * rng.standard_normal(n) > 0).astype(int))
+
+
+def _frozen(*arrays):
+    for values in arrays:
+        values.setflags(write=False)
+    return arrays
+
+
+def _groups():
+    return np.where(np.arange(120) % 3 == 0, "a", "b")
+
+
+#: What fits each calibrator of the registry, and some with several classes or groups, by name.
+CALIBRATOR_MAKERS = {case.name: case.make for case in CALIBRATORS}
+SEVERAL_MAKERS = {f"{case.name}_3": case.make for case in CALIBRATORS if case.multiclass}
+TEST_MAKERS = {case.name: case.test for case in TESTS} | OTHER_TESTS
+META_MAKERS = {
+    "default": CalibratedClassifier(cv=3),
+    "ensemble": CalibratedClassifier(LogisticRegression(), IsotonicCalibrator(), cv=3),
+    "pooled": CalibratedClassifier(GaussianNB(), PlattCalibrator(), cv=3, ensemble=False, average="log"),
+    "passthrough": CalibratedClassifier(GaussianNB(), "passthrough", cv=3),
+    "cross_fit": CrossFitScorer(LogisticRegression(), cv=3),
+}
+
+
+def fitted_calibrator(name):
+    """Return a fitted calibrator and the scores that it was fitted to."""
+    if name == "grouped":
+        y, p = binary()
+        X = np.column_stack([p, np.arange(120) % 3])
+        return GroupCalibrator(PlattCalibrator(), group_column=1, min_group_size=20).fit(X, y), X
+    maker = CALIBRATOR_MAKERS.get(name) or SEVERAL_MAKERS[name]
+    y, scores = several() if name in SEVERAL_MAKERS else binary()
+    return maker().fit(scores, y), scores
+
+
+CALIBRATOR_NAMES = [*CALIBRATOR_MAKERS, *SEVERAL_MAKERS, "grouped"]
+
+
+def _report():
+    y, p = binary()
+    return report.calibration_report(y, p, groups=_groups(), n_resamples=20, random_state=0)
+
+
+def _report_of_classes():
+    return report.calibration_report(*several(), n_resamples=20, random_state=0)
+
+
+def _comparison():
+    y, p = binary()
+    models = {"one": p, "two": np.sqrt(p)}
+    return inference.compare_models(
+        metrics.expected_calibration_error, y, models, n_resamples=39, random_state=0
+    )
+
+
+#: What makes a result, or several, of every kind, by name.
+RESULT_MAKERS = {
+    **{f"test_{name}": (lambda test=test: test.test(*binary(60))) for name, test in TEST_MAKERS.items()},
+    "tcal_of_classes": lambda: inference.TCal(n_resamples=49, random_state=0).test(*several()),
+    "cutoff": lambda: metrics.cutoff_result(*binary()),
+    "decision_risk": lambda: metrics.decision_risk_result(*binary()),
+    "smooth": lambda: metrics.smooth_ece_result(*binary()),
+    "decomposition": lambda: metrics.score_decomposition(*binary()),
+    "distance": lambda: metrics.distance_from_calibration(*binary()),
+    "summary": lambda: metrics.calibration_summary(*binary()),
+    "summary_without_slope": lambda: metrics.calibration_summary([0, 0], [0.1, 0.2]),
+    "floor": lambda: inference.null_floor(
+        metrics.cutoff_calibration_error, binary()[1], n_resamples=39, random_state=0
+    ),
+    "interval": lambda: inference.confidence_interval(
+        metrics.cutoff_calibration_error, *binary(), n_resamples=20, random_state=0
+    ),
+    "comparison": _comparison,
+    "selection": lambda: AutoCalibrator().fit(*reversed(several())).selection_,
+    "pairs": lambda: META_MAKERS["ensemble"].fit(*features()).calibrated_classifiers_,
+    "belt": lambda: fit_belt(group_outcomes(*binary())),
+    "curve": lambda: smooth_curve(check_binary(*binary()), "auto", 0.95)[0],
+    "risk_gap_floor": lambda: risk_gap_floor(
+        check_binary(*binary()), metrics.decision_risk_result(*binary()), 0.95, 9, np.random.default_rng(0)
+    ),
+    "report": _report,
+    "report_of_classes": _report_of_classes,
+    "weighted_sample": lambda: sketch.CalibrationSketch().update(*binary()).as_weighted_sample(),
+    "forecasts": lambda: datasets.make_forecasts(50, random_state=0),
+    "multiclass_forecasts": lambda: datasets.make_multiclass_forecasts(50, random_state=0),
+    "solar_flares": datasets.load_solar_flares,
+}
+
+
+def public_classes():
+    """Return every class of an ``__all__`` of the package."""
+    names = [
+        info.name
+        for info in pkgutil.walk_packages(sklearn_calib.__path__, "sklearn_calib.")
+        if not any(part.startswith("_") for part in info.name.split("."))
+    ]
+    modules = [importlib.import_module(name) for name in ["sklearn_calib", *names]]
+    found = {getattr(module, name) for module in modules for name in module.__all__}
+    return {value for value in found if inspect.isclass(value) and not inspect.isabstract(value)}
+
+
+def public_estimators():
+    return {value for value in public_classes() if issubclass(value, BaseEstimator)}
+
+
+def public_dataclasses():
+    return {value for value in public_classes() if dataclasses.is_dataclass(value)}
+
+
+def parts(value, seen=None):
+    """Yield an object and all that it holds, once each."""
+    seen = set() if seen is None else seen
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    yield value
+    if isinstance(value, dict):
+        inner = list(value.values())
+    elif isinstance(value, list | tuple):
+        inner = list(value)
+    elif hasattr(value, "__dict__") and not inspect.isroutine(value) and not inspect.isclass(value):
+        inner = list(vars(value).values())
+    else:
+        inner = []
+    for part in inner:
+        yield from parts(part, seen)
+
+
+def differs(first, second, path="value"):
+    """Return where two objects differ, in any part and any bit of a number; None if they are the same."""
+    if type(first) is not type(second) and not isinstance(first, np.ndarray):
+        return f"{path}: {type(first).__name__} and {type(second).__name__}"
+    if isinstance(first, np.ndarray):
+        same = first.dtype == second.dtype and first.shape == second.shape
+        same = same and np.array_equal(first, second, equal_nan=first.dtype.kind in "fc")
+        return None if same else f"{path}: {first!r} and {second!r}"
+    if isinstance(first, float):
+        return (
+            None if first == second or (first != first and second != second) else f"{path}: {first} {second}"
+        )
+    if isinstance(first, dict):
+        if list(first) != list(second):
+            return f"{path}: keys {list(first)} and {list(second)}"
+        pairs = [(f"{path}[{key!r}]", first[key], second[key]) for key in first]
+    elif isinstance(first, list | tuple):
+        if len(first) != len(second):
+            return f"{path}: lengths {len(first)} and {len(second)}"
+        pairs = [(f"{path}[{k}]", a, b) for k, (a, b) in enumerate(zip(first, second, strict=True))]
+    elif hasattr(first, "__dict__") and not inspect.isroutine(first) and not inspect.isclass(first):
+        return differs(vars(first), vars(second), path)
+    else:
+        return None if first == second or first is second else f"{path}: {first!r} and {second!r}"
+    return next((found for place, a, b in pairs if (found := differs(a, b, place))), None)

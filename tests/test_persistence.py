@@ -1,0 +1,312 @@
+"""Saved and loaded, every estimator predicts and every result says the same, and versions are told apart."""
+
+import copy
+import inspect
+import io
+import pickle
+import subprocess
+import sys
+import warnings
+from functools import cache
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from sklearn_calib import CalibratedClassifier, SavedVersionWarning, __version__
+from sklearn_calib._persistence import VersionStamped, versions_agree
+from sklearn_calib.calibrators import BaseCalibrator, PlattCalibrator
+from sklearn_calib.inference import CalibrationTest, SequentialTest, TCal
+from sklearn_calib.scorers import BestCalibrated, MultiScorer, PValueScorer, get_scorer, get_scorer_names
+from sklearn_calib.sketch import CalibrationSketch
+from tests import _every as every
+
+ROOT = Path(__file__).resolve().parents[1]
+STAMP = "_sklearn_calib_version"
+fitted_calibrator = cache(every.fitted_calibrator)
+result = cache(lambda name: every.RESULT_MAKERS[name]())
+
+
+@cache
+def fitted_model(name):
+    return clone(every.META_MAKERS[name]).fit(*every.features())
+
+
+def by_pickle(value):
+    """Return what the newest protocol makes of it; the oldest that knows such classes must match."""
+    first, second = (pickle.loads(pickle.dumps(value, protocol)) for protocol in (2, pickle.HIGHEST_PROTOCOL))
+    assert every.differs(first, second) is None
+    return second
+
+
+def by_joblib(value):
+    file = io.BytesIO()
+    joblib.dump(value, file, compress=3)
+    file.seek(0)
+    return joblib.load(file)
+
+
+def by_skops(value):
+    skops = pytest.importorskip("skops.io", reason="skops saves without pickle")
+    data = skops.dumps(value)
+    unknown = skops.get_untrusted_types(data=data)
+    # names of the package alone, which a reader can decide upon
+    assert [name for name in unknown if not name.startswith("sklearn_calib.")] == []
+    return skops.loads(data, trusted=unknown)
+
+
+ways = pytest.mark.parametrize("way", [by_pickle, by_joblib, by_skops, copy.deepcopy])
+
+
+@ways
+@pytest.mark.parametrize("name", every.CALIBRATOR_NAMES)
+def test_calibrators(name, way):
+    calibrator, scores = fitted_calibrator(name)
+    loaded = way(calibrator)
+    assert every.differs(calibrator, loaded) is None
+    np.testing.assert_array_equal(loaded.predict_proba(scores), calibrator.predict_proba(scores))
+    np.testing.assert_array_equal(loaded.transform(scores), calibrator.transform(scores))
+
+
+@ways
+@pytest.mark.parametrize("name", every.META_MAKERS)
+def test_classifiers(name, way):
+    X, _ = every.features()
+    model = fitted_model(name)
+    loaded = way(model)
+    method = "transform" if hasattr(model, "transform") else "predict_proba"
+    np.testing.assert_array_equal(getattr(loaded, method)(X), getattr(model, method)(X))
+    assert repr(loaded) == repr(model)
+
+
+@ways
+@pytest.mark.parametrize("name", every.TEST_MAKERS)
+def test_tests_of_calibration(name, way):
+    y, p = every.binary(60)
+    test = clone(every.TEST_MAKERS[name]).fit(p, y)
+    loaded = way(test)
+    assert every.differs(test.result_, loaded.result_) is None
+    assert loaded.score(p, y) == test.pvalue_
+    assert str(loaded.result_) == str(test.result_)
+
+
+@ways
+@pytest.mark.parametrize("name", every.RESULT_MAKERS)
+def test_results(name, way):
+    found = result(name)
+    loaded = way(found)
+    if name != "pairs":  # pairs hold classifiers of scikit-learn, which are compared by what they predict
+        assert every.differs(found, loaded) is None
+    assert str(loaded) == str(found)
+    # the page of a report draws pictures, which takes long
+    if hasattr(found, "_repr_html_") and not name.startswith("report"):
+        assert loaded._repr_html_() == found._repr_html_()
+
+
+def test_no_public_estimator_or_result_is_left_out():
+    made = [fitted_calibrator(name)[0] for name in every.CALIBRATOR_NAMES]
+    made += [fitted_model(name) for name in every.META_MAKERS] + list(every.TEST_MAKERS.values())
+    made += [result(name) for name in every.RESULT_MAKERS] + [scorer for _, scorer in SCORERS]
+    made.append(BestCalibrated("mean_test_a", "mean_test_b"))
+    kinds = {type(part) for part in every.parts(made)}
+    missing = (every.public_estimators() | every.public_dataclasses()) - kinds
+    assert {kind.__name__ for kind in missing} == set(), "add what makes them to tests/_every.py"
+
+
+SCORERS = [(name, get_scorer(name)) for name in get_scorer_names() if "calib" in name or "ece" in name]
+SCORERS += [
+    ("multi", MultiScorer(["neg_smooth_ece", "neg_brier_score"])),
+    ("p-value", PValueScorer(TCal(n_resamples=19, random_state=0))),
+]
+
+
+@ways
+@pytest.mark.parametrize(("name", "scorer"), SCORERS, ids=[name for name, _ in SCORERS])
+def test_scorers(name, scorer, way):
+    X, y = every.features()
+    model = fitted_model("pooled")
+    loaded = way(scorer)
+    assert loaded(model, X, y) == scorer(model, X, y)
+    assert repr(loaded) == repr(scorer)
+
+
+def test_refit_rules():
+    rule = BestCalibrated("mean_test_neg_smooth_ece", "mean_test_neg_log_loss")
+    for way in (by_pickle, by_joblib, by_skops):
+        assert repr(way(rule)) == repr(rule)
+
+
+@ways
+def test_sketches(way):
+    y, p = every.binary()
+    sketch = CalibrationSketch().update(y[:50], p[:50])
+    loaded = way(sketch)
+    assert loaded == sketch
+    assert loaded.update(y[50:], p[50:]) == sketch.update(y[50:], p[50:])
+
+
+@ways
+def test_a_stream_goes_on_after_loading(way):
+    y, p = every.binary()
+    whole = SequentialTest().partial_fit(p[:40], y[:40], classes=[0, 1])
+    half = way(whole)
+    for test in (whole, half):
+        test.partial_fit(p[40:], y[40:])
+    assert every.differs(whole, half) is None
+
+
+def test_arrays_that_are_mapped_read_only(tmp_path):
+    """What workers get from joblib: no method writes into what was fitted."""
+    for name in every.CALIBRATOR_NAMES:
+        calibrator, scores = fitted_calibrator(name)
+        path = tmp_path / f"{name}.joblib"
+        joblib.dump(calibrator, path)
+        loaded = joblib.load(path, mmap_mode="r")
+        np.testing.assert_array_equal(loaded.predict_proba(scores), calibrator.predict_proba(scores), name)
+
+
+def test_another_process_loads_them(tmp_path):
+    """A process that has imported nothing of the package predicts the same."""
+    held = {name: fitted_calibrator(name) for name in every.CALIBRATOR_NAMES}
+    expected = {name: calibrator.predict_proba(scores) for name, (calibrator, scores) in held.items()}
+    path = tmp_path / "all.pickle"
+    path.write_bytes(pickle.dumps((held, expected)))
+    code = (
+        "import pickle, sys\n"
+        "with open(sys.argv[1], 'rb') as file:\n"
+        "    held, expected = pickle.load(file)\n"
+        "for name, (calibrator, scores) in held.items():\n"
+        "    assert (calibrator.predict_proba(scores) == expected[name]).all(), name\n"
+        "print(len(held))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code, str(path)], capture_output=True, text=True, cwd=ROOT
+    )
+    assert done.stdout.strip() == str(len(held)), done.stderr
+
+
+STAMPED = [
+    kind for kind in every.public_estimators() if not kind.__module__.startswith("sklearn_calib.scorers")
+]
+
+
+@pytest.mark.parametrize("kind", sorted(STAMPED, key=lambda kind: kind.__name__))
+def test_every_estimator_carries_the_version(kind):
+    assert issubclass(kind, VersionStamped)
+    # before all of scikit-learn's classes, one of which would end the chain of states
+    assert kind.__mro__.index(VersionStamped) < min(
+        k for k, base in enumerate(kind.__mro__) if base.__module__.startswith("sklearn.")
+    )
+
+
+def test_the_stamp_is_in_the_state_and_nowhere_else():
+    calibrator = PlattCalibrator().fit([0.2, 0.4, 0.6, 0.8], [0, 1, 0, 1])
+    assert calibrator.__getstate__()[STAMP] == __version__
+    assert STAMP.encode() in pickle.dumps(calibrator)
+    assert not hasattr(calibrator, STAMP)
+    assert not hasattr(pickle.loads(pickle.dumps(calibrator)), STAMP)
+    assert STAMP not in calibrator.get_params()
+
+
+def saved_by(version, estimator, monkeypatch):
+    """Return a pickle as that version would have written it; None for a version that left no stamp."""
+    with monkeypatch.context() as patch:
+        patch.setattr("sklearn_calib._persistence.__version__", version)
+        if version is None:
+            patch.setattr(VersionStamped, "__getstate__", lambda self: self.__dict__.copy())
+        return pickle.dumps(estimator)
+
+
+@pytest.mark.parametrize("version", ["0.0.9", "7.3.1", "0.1.0.dev99", None, "no version"])
+def test_other_versions_warn_and_load(version, monkeypatch):
+    calibrator, scores = fitted_calibrator("platt")
+    data = saved_by(version, calibrator, monkeypatch)
+    with pytest.warns(SavedVersionWarning) as caught:
+        loaded = pickle.loads(data)
+    assert caught[0].filename == __file__
+    message = caught[0].message
+    assert (message.estimator_name, message.installed_version) == ("PlattCalibrator", __version__)
+    assert message.saved_version == version or (version is None and message.saved_version == "unknown")
+    text = str(message)
+    assert text.startswith(
+        f"PlattCalibrator was saved by sklearn_calib {message.saved_version} and is loaded"
+    )
+    assert "Fit it again" in text
+    np.testing.assert_array_equal(loaded.predict_proba(scores), calibrator.predict_proba(scores))
+    # saved again it is one of this version
+    pickle.loads(pickle.dumps(loaded))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SavedVersionWarning)
+        with pytest.raises(SavedVersionWarning, match="PlattCalibrator was saved by"):
+            pickle.loads(data)
+
+
+def test_a_state_made_by_hand():
+    state = {**vars(PlattCalibrator().fit([0.2, 0.8, 0.4, 0.6], [0, 1, 1, 0])), STAMP: "99.0.0"}
+    calibrator = PlattCalibrator()
+    with pytest.warns(SavedVersionWarning, match=r"saved by sklearn_calib 99\.0\.0 and is loaded by"):
+        calibrator.__setstate__(state)
+    assert STAMP in state
+    assert not hasattr(calibrator, STAMP)
+    assert calibrator.predict([0.1]) == [0]
+
+
+def test_all_parts_of_a_model_say_it(monkeypatch):
+    data = saved_by("0.0.9", fitted_model("ensemble"), monkeypatch)
+    with pytest.warns(SavedVersionWarning) as caught:
+        pickle.loads(data)
+    names = [warning.message.estimator_name for warning in caught]
+    assert names.count("CalibratedClassifier") == 1
+    assert names.count("IsotonicCalibrator") == 3 + 1  # of the folds, and the parameter
+
+
+def test_skops_goes_through_the_same_gate(monkeypatch):
+    skops = pytest.importorskip("skops.io")
+    calibrator, _ = fitted_calibrator("platt")
+    with monkeypatch.context() as patch:
+        patch.setattr("sklearn_calib._persistence.__version__", "0.0.9")
+        data = skops.dumps(calibrator)
+    with pytest.warns(SavedVersionWarning, match=r"PlattCalibrator was saved by sklearn_calib 0\.0\.9"):
+        skops.loads(data, trusted=skops.get_untrusted_types(data=data))
+
+
+@pytest.mark.parametrize(
+    ("saved", "installed", "agree"),
+    [
+        ("1.2.0", "1.2.7", True),
+        ("1.2.7", "1.2.0", True),
+        ("1.2.0", "1.3.0", False),
+        ("1.2.0", "2.2.0", False),
+        ("0.1.0", "0.2.0", False),
+        ("1.2.0.dev0", "1.2.0.dev0", True),
+        ("1.2.0.dev0", "1.2.0", False),
+        ("1.2.0", "1.2.1rc1", False),
+        ("1.20.0", "1.2.0", False),
+        ("unknown", "1.2.0", False),
+    ],
+)
+def test_which_versions_agree(saved, installed, agree):
+    assert versions_agree(saved, installed) is agree
+
+
+def test_estimators_of_ones_own():
+    """A subclass with a state of its own keeps the stamp by calling its parent."""
+
+    class Own(PlattCalibrator):
+        def __getstate__(self):
+            return {**super().__getstate__(), "note": "mine"}
+
+    class OwnTest(CalibrationTest):
+        _check_parameters = _test_sample = None
+
+    calibrator = Own().fit([0.2, 0.8, 0.4, 0.6], [0, 1, 1, 0])
+    assert copy.copy(calibrator).note == "mine"
+    assert calibrator.__getstate__()[STAMP] == __version__
+    assert OwnTest().__getstate__() == {STAMP: __version__}
+    assert issubclass(BaseCalibrator, VersionStamped)
+    assert inspect.isabstract(BaseCalibrator)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clone(CalibratedClassifier(calibrator=Own()))
