@@ -3,14 +3,16 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes
+from sklearn_calib._core._grouping import GroupedOutcomes
 
 __all__ = ["condense", "quantile_bins", "uniform_bins"]
 
 Array = NDArray[np.float64]
 
-# Rows per pass of `condense`: large enough to amortise the zeroing of the cells, small enough for the cache.
-_ROWS = 1 << 18
+# Rows that `condense` handles at a time: the numbers of one call cost less than the call, and stay in cache.
+_ROWS = 1 << 15
+# Rows after which it unpacks its sums, before they lose digits.
+_PACKED_ROWS = 1 << 20
 
 
 def uniform_bins(p: Array, n_bins: int) -> NDArray[np.int64]:
@@ -33,53 +35,100 @@ def quantile_bins(grouped: GroupedOutcomes, n_bins: int) -> NDArray[np.int64]:
     return np.minimum(np.floor(middle * (n_bins / grouped.total)), n_bins - 1).astype(np.int64)
 
 
-def condense(y: NDArray[np.int64], x: Array, cells: int) -> tuple[NDArray[np.int64], Array, Array]:
-    """Summarise rows with x in [0, 1] by one weighted row for each occupied (cell, outcome).
+def condense(
+    y: NDArray[np.int64], x: Array, cells: int, *, spread: bool = False
+) -> tuple[NDArray[np.int64], Array, Array]:
+    """Summarise rows with x in [0, 1] by weighted rows, one or two for each occupied (cell, outcome).
 
     Each row is replaced by the mean position of the rows of its outcome that share its cell, so all first
-    moments stay exact and positions move by less than 1/cells. One pass without a sort: adding
-    1.5 * 2**52 / cells rounds x to a multiple of 1/cells and leaves the cell's number in the low bits, and
-    the sum of 1 + (x - node) over a cell holds both the count, in its integer part, and the sum of offsets.
+    moments stay exact and positions move by less than 1/cells. With ``spread`` there are two rows instead,
+    which keep the second moments too. One pass without a sort: adding 1.5 * 2**52 / cells rounds x to a
+    multiple of 1/cells and leaves the cell's number in the low bits, and the sum of unit + (x - node) over a
+    cell holds both the count, in units, and the sum of offsets.
 
     Parameters
     ----------
     y : ndarray of shape (n,)
         Outcomes 0 or 1, int64.
     x : ndarray of shape (n,)
-        Positions in [0, 1].
+        Positions in [0, 1]; only slices of it are asked for.
     cells : int
         A power of two from 64 to 2**20.
+    spread : bool
+        Whether to keep second moments.
 
     Returns
     -------
-    outcome, position, weight : ndarrays of shape (m,), m <= 2 * (cells + 1)
-        Outcome, mean position, and number of the rows gathered.
+    outcome, position, weight : ndarrays of shape (m,), m <= 2 * (cells + 1), twice that with ``spread``
+        Outcome, mean position, and number of the rows gathered; with ``spread``, positions on both sides of
+        the mean, with a share of the number each.
     """
-    width = 1.0 / cells
+    n, width = y.shape[0], 1.0 / cells
     magic = 1.5 * 2.0**52 * width
     magic_bits = int(np.float64(magic).view(np.int64))
-    # an offset is at most width / 2, so those of one pass add up to less than half a unit
-    unit = 2.0 ** np.ceil(np.log2(_ROWS * width + 1.0))
+    # an offset is at most width / 2, so those of one packed sum add up to less than half a unit
+    unit = 2.0 ** np.ceil(np.log2(_PACKED_ROWS * width + 1.0))
     size = 2 * (cells + 1)
-    count, offset = np.zeros(size), np.zeros(size)
-    rows = min(x.shape[0], _ROWS)
-    shifted, key = np.empty(rows), np.empty(rows, dtype=np.int64)
-    for start in range(0, x.shape[0], _ROWS):
-        stop = min(start + _ROWS, x.shape[0])
-        for a in range(start, stop, CHUNK):
-            b = min(a + CHUNK, stop)
-            part, code = shifted[a - start : b - start], key[a - start : b - start]
-            np.add(x[a:b], magic, out=part)
+    packed, count, offset = (np.zeros(size) for _ in range(3))
+    square = np.zeros(size if spread else 0)
+    shifted, key = np.empty(min(n, _ROWS)), np.empty(min(n, _ROWS), dtype=np.int64)
+    for start in range(0, n, _PACKED_ROWS):
+        stop = min(start + _PACKED_ROWS, n)
+        for a in range(start, stop, _ROWS):
+            rows = slice(a, min(a + _ROWS, stop))
+            given = x[rows]
+            part, code = shifted[: given.shape[0]], key[: given.shape[0]]
+            np.add(given, magic, out=part)
             np.subtract(part.view(np.int64), magic_bits, out=code)
             np.left_shift(code, 1, out=code)
-            np.add(code, y[a:b], out=code)
+            np.add(code, y[rows], out=code)
             np.subtract(part, magic + unit, out=part)
-            np.subtract(x[a:b], part, out=part)
-        packed = np.bincount(key[: stop - start], weights=shifted[: stop - start], minlength=size)
-        in_cell = np.rint(packed / unit)
-        count += in_cell
-        offset += packed - unit * in_cell
+            np.subtract(given, part, out=part)
+            np.add.at(packed, code, part)
+            if spread:
+                np.subtract(part, unit, out=part)
+                np.multiply(part, part, out=part)
+                np.add.at(square, code, part)
+        for first in range(0, size, _ROWS):
+            some = slice(first, first + _ROWS)
+            in_cell = np.rint(packed[some] / unit)
+            count[some] += in_cell
+            offset[some] += packed[some] - unit * in_cell
+            packed[some] = 0.0
+    del packed, shifted, key
     occupied = np.flatnonzero(count)
-    weight = count[occupied]
-    position = np.clip((occupied >> 1) * width + offset[occupied] / weight, 0.0, 1.0)
-    return occupied & 1, position, weight
+    copies = 2 if spread else 1
+    outcome = np.empty((copies, occupied.shape[0]), dtype=np.int64)
+    position, weight = (np.empty((copies, occupied.shape[0])) for _ in range(2))
+    for first in range(0, occupied.shape[0], _ROWS):
+        some = slice(first, first + _ROWS)
+        entry = occupied[some]
+        mass = count[entry]
+        mean = offset[entry] / mass
+        outcome[:, some], weight[:, some] = entry & 1, mass
+        position[:, some] = np.clip((entry >> 1) * width + mean, 0.0, 1.0)
+        if spread:
+            deviation = np.sqrt(np.maximum(square[entry] / mass - mean * mean, 0.0))
+            _divide(position[:, some], weight[:, some], deviation)
+    return outcome.ravel(), position.ravel(), weight.ravel()
+
+
+def _divide(position: Array, weight: Array, deviation: Array) -> None:
+    """Turn masses, given twice, into two points each that have the same mean and the given deviation.
+
+    The points lie a deviation away on either side, with half of the weight each, unless one of them were to
+    leave [0, 1]: then it lies at that end, with less weight.
+    """
+    mean = position[0].copy()
+    # at mean - sd * ratio and mean + sd / ratio, weights are as 1 to ratio^2
+    ratio = np.ones_like(mean)
+    wide = np.flatnonzero((deviation > mean) | (deviation > 1.0 - mean))
+    with np.errstate(divide="ignore"):
+        m, sd = mean[wide], deviation[wide]
+        ratio[wide] = np.where(m < 0.5, m / sd, sd / (1.0 - m))
+    share = 1.0 / (1.0 + ratio * ratio)
+    position[0] = mean - deviation * ratio
+    position[1] = mean + np.divide(deviation, ratio, out=np.zeros_like(mean), where=ratio > 0.0)
+    np.clip(position, 0.0, 1.0, out=position)
+    weight[0] *= share
+    weight[1] *= 1.0 - share

@@ -1,5 +1,7 @@
 """Logit-smoothed ECE: the calibration error of predictions to which noise is added on the logit axis."""
 
+import math
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 import numpy as np
@@ -8,14 +10,16 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_calib._core._bounds import effective_size
 from sklearn_calib._core._grouping import group_outcomes, group_starts
 from sklearn_calib._core._links import EPS, expit, logit
+from sklearn_calib._core._log_odds import LogitPositions, LogOddsCells
 from sklearn_calib._core._smoothing import (
     NODES_PER_SCALE,
     TAIL,
+    coefficients_of_parts,
     integrate_absolute,
+    integrate_absolute_inside,
     node_count,
     outcome_coefficients,
     smooth_at_nodes,
-    weighted_rows,
 )
 from sklearn_calib._validation import BinarySample, check_fraction, check_option, check_positive
 from sklearn_calib.metrics._reductions import Reduction, reduced_error
@@ -24,7 +28,11 @@ __all__ = ["logit_smoothed_ece"]
 
 Array = NDArray[np.float64]
 
+Part = tuple[NDArray[np.int64], Array, Array | None, Array | None]
+
 _MOST_NODES = 1 << 20
+# Length of the intervals over which large samples are integrated, in bandwidths.
+_WINDOW = 256.0
 
 
 def logit_smoothed_ece(
@@ -100,7 +108,8 @@ def logit_smoothed_ece(
 
     Nothing is sampled. For Gaussian noise both sums are cosine series evaluated at ten or more nodes for
     each s, O(n + R/s log(R/s)) for log-odds of range R; where the data leave gaps of many s, the gaps are
-    cut out. For uniform noise the integrand is piecewise of the form ``|a - b sigma(t)|`` and is integrated
+    cut out. Large unweighted samples are gathered in narrow cells first, which moves the result by less than
+    1e-6 and takes memory in proportion to the cells. For uniform noise the integrand is piecewise of the form ``|a - b sigma(t)|`` and is integrated
     exactly, O(n log n).
 
     Like every calibration error it is not a proper score: a constant prediction of the event frequency has
@@ -140,11 +149,14 @@ def logit_smoothed_ece(
 
 
 def _gaussian_noise(sample: BinarySample, s: float, eps: float) -> float:
-    h = logit(sample.p, eps)
-    low, high = float(h.min()), float(h.max())
+    cells = LogOddsCells.gather(sample.y, sample.p, s, eps) if sample.w is None else None
+    if cells is not None:
+        return _by_windows(cells, s) / sample.total
+    low, high = logit(np.array([sample.p.min(), sample.p.max()]), eps).tolist()
     if (high - low + 2 * TAIL * s) / s * NODES_PER_SCALE <= _MOST_NODES:
-        return _on_one_axis(sample.y, h, sample.w, s, low, high) / sample.total
+        return _on_one_axis(sample, s, eps, low, high) / sample.total
     # the axis is long compared with s: keep only what lies near data, a stretch at a time
+    h = logit(sample.p, eps)
     order = np.argsort(h, kind="stable")
     h, y, w = h[order], sample.y[order], None if sample.w is None else sample.w[order]
     cut = 2 * TAIL * s
@@ -161,17 +173,48 @@ def _gaussian_noise(sample: BinarySample, s: float, eps: float) -> float:
     return total / sample.total
 
 
-def _on_one_axis(y: NDArray[np.int64], h: Array, w: Array | None, s: float, low: float, high: float) -> float:
-    """Integrate over an interval beyond which both kernel sums vanish; overwrites h."""
-    origin, length = low - TAIL * s, high - low + 2 * TAIL * s
-    h -= origin
-    h /= length
-    x = np.clip(h, 0.0, 1.0, out=h)
+def _by_windows(cells: LogOddsCells, s: float) -> float:
+    """Integrate over overlapping intervals: rows beyond the reach of the kernel cannot be felt.
+
+    What lies at the ends of a window is missing rows outside it, so that only its middle is integrated.
+    """
+    low, high = cells.span
+    length = min(_WINDOW * s, high - low + 4.0 * TAIL * s)
     # the sigmoid varies on the scale of one, which the nodes must resolve too
+    nodes = node_count(min(s, 2.0) / length)
+    step = length / nodes
+    margin = math.ceil(TAIL * s / step)
+    total, origin = 0.0, low - 2.0 * margin * step
+    while origin + margin * step < high + TAIL * s:
+        t = origin + step * np.arange(nodes + 1)
+        event, mass = smooth_at_nodes(
+            coefficients_of_parts(_scaled(cells.between(t[0], t[-1]), origin, length), s / length),
+            s / length,
+            nodes,
+        )
+        event -= expit(t) * mass
+        inside = event[np.newaxis, margin - 1 : nodes - margin + 2]
+        total += float(integrate_absolute_inside(inside, 1.0 / nodes)[0])
+        origin += (nodes - 2 * margin) * step
+    return total
+
+
+def _scaled(parts: Iterable[Part], origin: float, length: float) -> Iterator[Part]:
+    """Bring log-odds from an interval to [0, 1]."""
+    for y, h, w, variance in parts:
+        # not in place: parts may be slices of what is still needed
+        x = np.clip((h - origin) / length, 0.0, 1.0)
+        yield y, x, w, None if variance is None else variance / length**2
+
+
+def _on_one_axis(sample: BinarySample, s: float, eps: float, low: float, high: float) -> float:
+    """Integrate over an interval beyond which both kernel sums vanish."""
+    origin, length = low - TAIL * s, high - low + 2 * TAIL * s
     finest = min(s, 2.0) / length
     nodes = node_count(finest)
     t = origin + length / nodes * np.arange(nodes + 1)
-    return _integrate(y, x, w, s / length, nodes, expit(t))
+    x = LogitPositions(sample.p, origin, length, eps)
+    return _integrate(sample.y, x, sample.w, s / length, nodes, expit(t))
 
 
 def _on_cut_axis(y: NDArray[np.int64], h: Array, w: Array | None, s: float, cut: float) -> float:
@@ -190,8 +233,8 @@ def _on_cut_axis(y: NDArray[np.int64], h: Array, w: Array | None, s: float, cut:
     return _integrate(y, (compact - origin) / length, w, s / length, nodes, expit(t))
 
 
-def _integrate(y: NDArray[np.int64], x: Array, w: Array | None, s: float, nodes: int, target: Array) -> float:
-    event, mass = smooth_at_nodes(outcome_coefficients(*weighted_rows(y, x, w, s), s), s, nodes)
+def _integrate(y: NDArray[np.int64], x: Any, w: Array | None, s: float, nodes: int, target: Array) -> float:
+    event, mass = smooth_at_nodes(outcome_coefficients(y, x, w, s), s, nodes)
     return integrate_absolute(event - target * mass, 1.0 / nodes)
 
 

@@ -8,15 +8,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._links import expit, logit
+from sklearn_calib._core._log_odds import LogitPositions, LogOddsCells
 from sklearn_calib._core._smoothing import (
     CELLS_PER_SCALE,
     SMALLEST_SCALE,
     TAIL,
-    cosine_coefficients,
     fixed_point,
     integrate_absolute,
     node_count,
     outcome_coefficients,
+    residual_coefficients,
     smooth_at_nodes,
     weighted_rows,
 )
@@ -90,32 +91,35 @@ class _SmoothingAxis:
     """A sample on the unit interval on which smoothing takes place."""
 
     def __init__(self, sample: BinarySample, scale: str, widest: float) -> None:
-        self.sample = sample
-        if scale == "probability":
-            self.origin, self.length = 0.0, 1.0
-            self.x = sample.p
-        else:
-            h = logit(sample.p)
+        self.sample, self.logit = sample, scale == "logit"
+        self.origin, self.length = 0.0, 1.0
+        if self.logit:
+            low, high = logit(np.array([sample.p.min(), sample.p.max()])).tolist()
             # far enough beyond the data for the reflections to be zero at every scale in use
             margin = TAIL * widest
-            self.origin = float(h.min()) - margin
-            self.length = float(h.max()) + margin - self.origin
-            self.x = (h - self.origin) / self.length
+            self.origin, self.length = low - margin, high - low + 2.0 * margin
+
+    def _rows(self, s: float) -> tuple[NDArray[np.int64], Any, Any, Array | None]:
+        """Return outcomes, positions, predictions and weights, condensed where that is exact enough at s."""
+        y, p, w = self.sample.y, self.sample.p, self.sample.w
+        if not self.logit:
+            y, x, w = weighted_rows(y, p, w, s)
+            return y, x, x, w
+        cells = None if w is not None else LogOddsCells.gather(y, p, s * self.length)
+        if cells is None:
+            return y, LogitPositions(p, self.origin, self.length), p, w
+        y, h, w = cells.rows()
+        return y, np.clip((h - self.origin) / self.length, 0.0, 1.0), expit(h), w
 
     def residual_coefficients(self, s: float) -> Array:
         """Return the cosine coefficients of the mean residual, down to scale s."""
-        y, x, w = weighted_rows(self.sample.y, self.x, self.sample.w, s)
-        if self.length == 1.0:
-            p = x
-        else:
-            p = self.sample.p if x is self.x else expit(self.origin + self.length * x)
-        residual = y - p
-        return cosine_coefficients(x, residual if w is None else w * residual, s) / self.sample.total
+        y, x, p, w = self._rows(s)
+        return residual_coefficients(y, x, p, w, s) / self.sample.total
 
     def outcome_coefficients(self, s: float) -> Array:
         """Return the coefficients, down to scale s, of the share of positive rows and of all rows."""
-        rows = weighted_rows(self.sample.y, self.x, self.sample.w, s)
-        return outcome_coefficients(*rows, s) / self.sample.total
+        y, x, _, w = self._rows(s)
+        return outcome_coefficients(y, x, w, s) / self.sample.total
 
 
 class _ErrorAtScale:
@@ -129,7 +133,9 @@ class _ErrorAtScale:
     def __call__(self, s: float) -> float:
         if s < self.resolved:
             # twice as fine costs few rows next to nothing, and often spares a second pass
-            self.resolved = min(s, _FIRST_SCALE if self.axis.x.shape[0] > _FEW_ROWS else _FIRST_SCALE / 2)
+            self.resolved = min(
+                s, _FIRST_SCALE if self.axis.sample.y.shape[0] > _FEW_ROWS else _FIRST_SCALE / 2
+            )
             self.coefficients = self.axis.residual_coefficients(self.resolved)
         nodes = node_count(s)
         error = integrate_absolute(smooth_at_nodes(self.coefficients, s, nodes), 1.0 / nodes)

@@ -56,3 +56,33 @@ def test_condensed_cells_by_a_loop(cells):
     )
     found = sorted(zip(position, weight, outcome, strict=True))
     np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("cells", [64, 4096])
+def test_condensed_sample_keeps_second_moments(cells):
+    rng = np.random.default_rng(5)
+    n = 40_000
+    x = np.where(rng.random(n) < 0.1, rng.integers(0, 2, n), rng.beta(0.3, 0.3, n))
+    y = (rng.random(n) < x).astype(np.int64)
+    outcome, position, weight = condense(y, x, cells, spread=True)
+    assert ((position >= 0) & (position <= 1)).all()
+    assert (weight >= 0).all()
+    assert position.shape[0] <= 4 * (cells + 1)
+    # in every cell, but points may lie just outside of it
+    node, found = np.rint(x * cells), outcome.shape[0] // 2
+    single_outcome, mean, _ = condense(y, x, cells)
+    np.testing.assert_array_equal(outcome, np.tile(single_outcome, 2))
+    for k in range(0, found, max(1, found // 50)):
+        rows = (node == np.rint(mean[k] * cells)) & (y == outcome[k])
+        points, share = position[[k, k + found]], weight[[k, k + found]]
+        assert share.sum() == pytest.approx(rows.sum())
+        assert share @ points == pytest.approx(x[rows].sum(), abs=1e-9 * rows.sum())
+        assert share @ points**2 == pytest.approx((x[rows] ** 2).sum(), abs=1e-9 * rows.sum())
+
+
+def test_two_points_stay_inside_at_the_ends():
+    x = np.array([0.0] * 99 + [0.004] + [1.0] * 99 + [0.996])
+    y = np.zeros(200, dtype=np.int64)
+    _, position, weight = condense(y, x, 64, spread=True)
+    assert position.tolist() == pytest.approx([0.0, 0.996, 0.004, 1.0])
+    assert weight.tolist() == pytest.approx([99, 1, 1, 99])

@@ -4,10 +4,14 @@ import numpy as np
 import pytest
 
 from sklearn_calib._core._smoothing import (
+    coefficients_of_parts,
     cosine_coefficients,
     fixed_point,
     integrate_absolute,
+    integrate_absolute_inside,
     node_count,
+    outcome_coefficients,
+    residual_coefficients,
     smooth_at_nodes,
     weighted_rows,
 )
@@ -93,5 +97,55 @@ def test_rows_are_condensed_only_where_exact_enough():
     x = rng.random(200_000)
     y = (rng.random(200_000) < x).astype(np.int64)
     assert weighted_rows(y, x, None, 0.1)[1].shape[0] < 50_000
-    assert weighted_rows(y, x, None, 1e-3)[1].shape[0] == 200_000
+    assert weighted_rows(y, x, None, 1e-4)[1].shape[0] == 200_000
     assert weighted_rows(y, x, np.ones(200_000), 0.1)[1].shape[0] == 200_000
+
+
+@pytest.mark.parametrize("s", [0.02, 0.005])
+def test_condensed_rows_smooth_like_all(s):
+    # the first is gathered at means, the second keeps second moments
+    rng = np.random.default_rng(4)
+    x = np.where(rng.random(300_000) < 0.2, np.round(rng.random(300_000), 1), rng.beta(0.4, 0.6, 300_000))
+    y = (rng.random(300_000) < x).astype(np.int64)
+    rows = weighted_rows(y, x, None, s)
+    assert rows[1].shape[0] < 150_000
+    found, nodes = outcome_coefficients(*rows, s), node_count(s)
+    expected = outcome_coefficients(y, x, None, s)
+    for some, every in zip(
+        smooth_at_nodes(found, s, nodes), smooth_at_nodes(expected, s, nodes), strict=True
+    ):
+        assert np.abs(some - every).mean() < 1e-6 * 300_000
+
+
+def test_residual_coefficients_are_those_of_masses():
+    rng = np.random.default_rng(6)
+    p, w = rng.random(50_000), rng.random(50_000)
+    y = rng.integers(0, 2, 50_000)
+    np.testing.assert_allclose(
+        residual_coefficients(y, p, p, w, 0.1), cosine_coefficients(p, w * (y - p), 0.1), atol=1e-9
+    )
+
+
+def test_rows_that_stand_for_several():
+    # a row with a variance is worth two, a deviation away on either side
+    y, x, w = np.array([1, 0, 1]), np.array([0.2, 0.5, 0.9]), np.array([2.0, 4.0, 6.0])
+    deviation = np.array([1e-4, 2e-4, 0.0])
+    parts = [(y, x, w, deviation**2)]
+    points = (np.tile(y, 2), np.concatenate((x - deviation, x + deviation)), np.tile(w / 2, 2))
+    found, expected = coefficients_of_parts(parts, 0.05), outcome_coefficients(*points, 0.05)
+    damping = np.exp(-0.5 * (np.pi * 0.05 * np.arange(found.shape[1])) ** 2)
+    np.testing.assert_allclose(found * damping, expected * damping, atol=2e-6)
+    # without the variance it is not the same
+    plain = coefficients_of_parts([(y, x, w, None)], 0.05)
+    assert np.abs((plain - expected) * damping).max() > 1e-5
+
+
+def test_inner_integral_adds_up():
+    t = np.linspace(-0.1, 1.1, 1201)
+    f = np.cos(7.0 * t)[np.newaxis]
+    # zeros at odd multiples of pi / 14
+    exact = (4.0 + np.sin(7.0)) / 7.0
+    whole = integrate_absolute_inside(f[:, 99:1102], 1e-3)[0]
+    parts = [integrate_absolute_inside(f[:, a - 1 : b + 2], 1e-3)[0] for a, b in ((100, 500), (500, 1100))]
+    assert whole == pytest.approx(exact, abs=1e-9)
+    assert sum(parts) == pytest.approx(whole, abs=1e-12)
