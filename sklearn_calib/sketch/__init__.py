@@ -1,8 +1,16 @@
 """Summaries of constant size that stand for any number of rows."""
 
 from sklearn_calib.sketch._batches import sketch_arrow, sketch_batches
+from sklearn_calib.sketch._dask import sketch_dask
 from sklearn_calib.sketch._sample import WeightedSample
 from sklearn_calib.sketch._sketch import CalibrationSketch
 from sklearn_calib.sketch._tables import sketch_file
 
-__all__ = ["CalibrationSketch", "WeightedSample", "sketch_arrow", "sketch_batches", "sketch_file"]
+__all__ = [
+    "CalibrationSketch",
+    "WeightedSample",
+    "sketch_arrow",
+    "sketch_batches",
+    "sketch_dask",
+    "sketch_file",
+]
