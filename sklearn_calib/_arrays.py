@@ -29,12 +29,17 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
     Raises
     ------
     TypeError
-        If the values lie in the memory of another device, or are no array at all.
+        If the values lie in the memory of another device, or are no array at all, or a summary without rows.
     ValueError
         If values are masked, or the rows of a nested list differ in length.
     """
     if type(values) is np.ndarray:
         return values
+    if hasattr(values, "as_weighted_sample"):
+        raise TypeError(
+            f"{name} is a {type(values).__name__}, which keeps no rows, and rows are needed here. Pass "
+            "arrays; where a summary can serve, it is passed alone, in place of outcomes and predictions."
+        )
     if isinstance(values, np.ma.MaskedArray):
         masked = np.ma.getmaskarray(values)
         if masked.any():

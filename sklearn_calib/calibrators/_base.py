@@ -11,7 +11,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
 from sklearn_calib._persistence import VersionStamped
-from sklearn_calib._validation import check_classes, check_option, check_scores, check_weights, shape_of
+from sklearn_calib._validation import (
+    Outcomes,
+    check_classes,
+    check_option,
+    check_scores,
+    check_weights,
+    fit_rows,
+    shape_of,
+)
 
 __all__ = ["LINKS", "BaseCalibrator", "BinaryCalibrator", "both_classes", "check_link"]
 
@@ -54,15 +62,15 @@ class BaseCalibrator(
     classes_: NDArray[Any]
     n_features_in_: int
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Outcomes, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the map from scores to probabilities.
 
         Parameters
         ----------
-        X : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes)
-            Scores; see the class.
-        y : array-like of shape (n,)
-            Class labels.
+        X : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes), or CalibrationSketch
+            Scores; see the class. A sketch holds probabilities of two classes, 0 and 1.
+        y : array-like of shape (n,), default=None
+            Class labels. Left out with a sketch.
         sample_weight : array-like of shape (n,) or None, default=None
             Non-negative weights; a weight of k counts as the row repeated k times. Rows of weight zero are
             left out, except that their labels count for ``classes_``.
@@ -82,6 +90,7 @@ class BaseCalibrator(
             If ``X`` is sparse, or a parameter is of the wrong type.
         """
         self._check_parameters()
+        X, y, sample_weight = fit_rows(X, y, sample_weight)
         scores = self._check_scores(X, y, reset=True)
         classes, codes = check_classes(y)
         n = scores.shape[0]

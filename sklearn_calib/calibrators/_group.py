@@ -11,12 +11,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_calib._compat import check_feature_names_in, safe_indexing
 from sklearn_calib._validation import (
+    Outcomes,
     as_array,
     check_classes,
     check_groups,
     check_integer,
     check_scores,
     check_weights,
+    fit_rows,
+    is_summary,
     shape_of,
 )
 from sklearn_calib.calibrators._base import BaseCalibrator, both_classes
@@ -117,8 +120,8 @@ class GroupCalibrator(BaseCalibrator):
 
     def fit(
         self,
-        X: ArrayLike,
-        y: ArrayLike,
+        X: Outcomes,
+        y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Self:
@@ -127,9 +130,10 @@ class GroupCalibrator(BaseCalibrator):
         Parameters
         ----------
         X : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes), or with one column more
-            Scores, and the column of the groups if there is one.
-        y : array-like of shape (n,)
-            Class labels.
+            Scores, and the column of the groups if there is one. A CalibrationSketch, which has no groups,
+            only fits the map of all rows.
+        y : array-like of shape (n,), default=None
+            Class labels. Left out with a sketch.
         sample_weight : array-like of shape (n,) or None, default=None
             Non-negative weights; a weight of k counts as the row repeated k times.
         groups : array-like of shape (n,) or None, default=None
@@ -146,6 +150,12 @@ class GroupCalibrator(BaseCalibrator):
             See the class.
         """
         self._check_parameters()
+        if is_summary(X) and (groups is not None or self.group_column is not None):
+            raise ValueError(
+                f"A {type(X).__name__} keeps no rows, so that its groups cannot be told. Pass arrays, or fit "
+                "without groups."
+            )
+        X, y, sample_weight = fit_rows(X, y, sample_weight)
         keys = self._read_groups(X, groups)
         super().fit(X, y, sample_weight)
         self._grouped = keys is not None

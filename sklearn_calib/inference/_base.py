@@ -15,12 +15,16 @@ from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
+    Outcomes,
     as_array,
     check_binary,
     check_class_sample,
     check_fraction,
     check_frequency_weights,
     check_scores,
+    fit_rows,
+    is_summary,
+    sample_rows,
     shape_of,
 )
 
@@ -157,6 +161,9 @@ class CalibrationTest(VersionStamped, TransformerMixin, BaseEstimator, ABC):
     classes_: NDArray[Any]
     n_features_in_: int
 
+    # whether the rows are a stream, whose order a summary does not keep
+    _needs_order = False
+
     @abstractmethod
     def _check_parameters(self) -> None:
         """Raise ValueError or TypeError if a parameter is wrong."""
@@ -175,8 +182,8 @@ class CalibrationTest(VersionStamped, TransformerMixin, BaseEstimator, ABC):
 
     def test(
         self,
-        y_true: ArrayLike,
-        y_proba: ArrayLike,
+        y_true: Outcomes,
+        y_proba: ArrayLike | None = None,
         *,
         sample_weight: ArrayLike | None = None,
         pos_label: Any = None,
@@ -189,12 +196,12 @@ class CalibrationTest(VersionStamped, TransformerMixin, BaseEstimator, ABC):
 
         Parameters
         ----------
-        y_true : array-like of shape (n,)
+        y_true : array-like of shape (n,) or CalibrationSketch
             Outcomes.
-        y_proba : array-like of shape (n,), (n, 1), (n, 2) or (n, K)
+        y_proba : array-like of shape (n,), (n, 1), (n, 2) or (n, K), default=None
             Predicted probability of the positive class; of two columns the last. Three or more columns are
             the probabilities of K classes in sorted order, for tests that can do with them; rows are
-            divided by their sum, which may differ from 1 by rounding.
+            divided by their sum, which may differ from 1 by rounding. Left out with a sketch.
         sample_weight : array-like of shape (n,) or None, default=None
             Frequencies: whole numbers, k for a row that was observed k times. Other weights have no meaning
             for a test, which depends on the number of observations.
@@ -218,6 +225,8 @@ class CalibrationTest(VersionStamped, TransformerMixin, BaseEstimator, ABC):
             If a parameter of the test is of the wrong type.
         """
         self._check_parameters()
+        self._refuse_summary(y_true)
+        y_true, y_proba, sample_weight = sample_rows(y_true, y_proba, sample_weight, pos_label)
         shape = shape_of(y_proba, "y_proba")
         if len(shape) == 2 and shape[1] > 2:
             return self._test_columns(y_true, y_proba, sample_weight, pos_label, labels)
@@ -268,15 +277,15 @@ class CalibrationTest(VersionStamped, TransformerMixin, BaseEstimator, ABC):
             f"class {sample.y[row]} of 0 to {sample.p.shape[1] - 1} where its probability is 0",
         )
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Outcomes, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Run the test and store its result.
 
         Parameters
         ----------
-        X : array-like of shape (n,), (n, 1), (n, 2) or (n, K)
+        X : array-like of shape (n,), (n, 1), (n, 2) or (n, K), or CalibrationSketch
             Predicted probabilities, as ``y_proba`` of :meth:`test`.
-        y : array-like of shape (n,)
-            Outcomes.
+        y : array-like of shape (n,), default=None
+            Outcomes. Left out with a sketch.
         sample_weight : array-like of shape (n,) or None, default=None
             Frequencies.
 
@@ -290,6 +299,8 @@ class CalibrationTest(VersionStamped, TransformerMixin, BaseEstimator, ABC):
         ValueError, TypeError
             As :meth:`test`.
         """
+        self._refuse_summary(X)
+        X, y, sample_weight = fit_rows(X, y, sample_weight)
         result = self.test(y, X, sample_weight=sample_weight)
         self.classes_ = np.unique(as_array(y, "y"))
         shape = shape_of(X, "X")
@@ -319,15 +330,15 @@ class CalibrationTest(VersionStamped, TransformerMixin, BaseEstimator, ABC):
         check_scores(X, "X", kind="probability")
         return X
 
-    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    def score(self, X: Outcomes, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
         """Return the p-value on other data; the object need not be fitted.
 
         Parameters
         ----------
-        X : array-like of shape (n,), (n, 1), (n, 2) or (n, K)
+        X : array-like of shape (n,), (n, 1), (n, 2) or (n, K), or CalibrationSketch
             Predicted probabilities.
-        y : array-like of shape (n,)
-            Outcomes; if the object is fitted, labels among ``classes_``.
+        y : array-like of shape (n,), default=None
+            Outcomes; if the object is fitted, labels among ``classes_``. Left out with a sketch.
         sample_weight : array-like of shape (n,) or None, default=None
             Frequencies.
 
@@ -342,6 +353,8 @@ class CalibrationTest(VersionStamped, TransformerMixin, BaseEstimator, ABC):
         ValueError, TypeError
             As :meth:`test`.
         """
+        self._refuse_summary(X)
+        X, y, sample_weight = fit_rows(X, y, sample_weight)
         classes = getattr(self, "classes_", None)
         pos_label = labels = None
         if classes is not None and classes.shape[0] > 2 and self.n_features_in_ == classes.shape[0]:
@@ -356,6 +369,14 @@ class CalibrationTest(VersionStamped, TransformerMixin, BaseEstimator, ABC):
             # a part of the data that lacks one class keeps the meaning of the other
             pos_label = classes[1]
         return self.test(y, X, sample_weight=sample_weight, pos_label=pos_label, labels=labels).pvalue
+
+    def _refuse_summary(self, values: Any) -> None:
+        """Raise if a summary was passed to a test of a stream."""
+        if self._needs_order and is_summary(values):
+            raise TypeError(
+                f"{type(self).__name__} needs the rows in the order of time, which a {type(values).__name__} "
+                "does not keep. Pass arrays, or use another test."
+            )
 
     def __sklearn_tags__(self) -> Tags:
         tags: Tags = super().__sklearn_tags__()

@@ -1,6 +1,7 @@
 """The null floor of a metric: what sampling noise alone makes of perfect calibration."""
 
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -8,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import (
+    Outcomes,
     as_array,
     check_binary,
     check_fraction,
@@ -15,6 +17,8 @@ from sklearn_calib._validation import (
     check_generator,
     check_probabilities,
     check_resamples,
+    is_summary,
+    sample_rows,
 )
 from sklearn_calib.inference._redraw import Metric, Redrawn, check_metric, redrawn_values
 
@@ -69,7 +73,7 @@ class NullFloor:
 
 def null_floor(
     metric: Metric,
-    y_proba: ArrayLike,
+    y_proba: Outcomes,
     *,
     sample_weight: ArrayLike | None = None,
     n_resamples: int = 200,
@@ -88,8 +92,9 @@ def null_floor(
         ``metric(y_true, y_proba, *, sample_weight=None) -> float``, such as any function of
         :mod:`sklearn_calib.metrics`, with parameters fixed by :func:`functools.partial`. It need not know
         ``sample_weight`` if none is given here. Labels are 0 and 1; a redrawn sample can lack one of them.
-    y_proba : array-like of shape (n,), (n, 1) or (n, 2)
-        Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
+    y_proba : array-like of shape (n,), (n, 1) or (n, 2), or CalibrationSketch
+        Predicted probabilities of the positive class in [0, 1]; of two columns the last is used. Of a sketch
+        the outcomes do not count.
     sample_weight : array-like of shape (n,) or None, default=None
         Frequencies: whole numbers, k for a prediction that was made k times, each with an outcome of its own.
     n_resamples : int, default=200
@@ -146,7 +151,10 @@ def null_floor(
     n_resamples = check_resamples(n_resamples, confidence)
     generator = check_generator(random_state)
     # no outcomes are needed, but predictions and weights are checked as everywhere
-    prob = check_probabilities(y_proba)
+    given = cast(ArrayLike, y_proba)
+    if is_summary(y_proba):
+        _, given, sample_weight = sample_rows(y_proba, None, sample_weight)
+    prob = check_probabilities(given)
     sample = check_binary(np.zeros(prob.shape[0], dtype=np.int64), prob, sample_weight)
     if sample.w is not None:
         check_frequency_weights(as_array(sample_weight, "sample_weight").astype(np.float64))

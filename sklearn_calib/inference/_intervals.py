@@ -12,6 +12,7 @@ from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._null import draw_outcomes, draw_rows
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import (
+    Outcomes,
     check_binary,
     check_fraction,
     check_frequency_weights,
@@ -78,8 +79,8 @@ class ConfidenceInterval:
 
 def confidence_interval(
     metric: Metric,
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: Outcomes,
+    y_proba: ArrayLike | None = None,
     *,
     confidence: float = 0.95,
     method: Literal["inversion", "percentile"] = "inversion",
@@ -102,10 +103,11 @@ def confidence_interval(
         ``metric(y_true, y_proba, *, sample_weight=None) -> float``, such as any function of
         :mod:`sklearn_calib.metrics`, with parameters fixed by :func:`functools.partial`. Its parameters
         should not depend on the sample size.
-    y_true : array-like of shape (n,)
+    y_true : array-like of shape (n,) or CalibrationSketch
         Labels of two classes.
-    y_proba : array-like of shape (n,), (n, 1) or (n, 2)
+    y_proba : array-like of shape (n,), (n, 1) or (n, 2), default=None
         Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
+        Left out with a sketch.
     confidence : float, default=0.95
         Confidence level in (0, 1).
     method : {"inversion", "percentile"}, default="inversion"

@@ -10,11 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._validation import (
     BinarySample,
+    Outcomes,
     as_array,
     check_binary,
     check_fraction,
     check_frequency_weights,
     check_labels,
+    fit_rows,
     shape_of,
 )
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
@@ -191,13 +193,15 @@ class SequentialTest(CalibrationTest):
     max_log_e_value_: float
     n_samples_: int
 
+    _needs_order = True
+
     def _check_parameters(self) -> None:
         """There are none."""
 
     def _test_sample(self, sample: BinarySample) -> SequentialTestResult:
         return _advance(BettingStream(), sample)
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Outcomes, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Forget what was seen, run the test on a first part of the stream, and store its result.
 
         Parameters
@@ -205,7 +209,7 @@ class SequentialTest(CalibrationTest):
         X : array-like of shape (n,), (n, 1) or (n, 2)
             Predicted probabilities in the order of time, as ``y_proba`` of :meth:`test`.
         y : array-like of shape (n,)
-            Outcomes.
+            Outcomes. They must be passed: a sketch cannot serve, as it keeps no order.
         sample_weight : array-like of shape (n,) or None, default=None
             Frequencies; k stands for the row repeated k times in its place.
 
@@ -219,6 +223,8 @@ class SequentialTest(CalibrationTest):
         ValueError
             As :meth:`test`; and if ``y`` contains a single label that does not tell the other one.
         """
+        self._refuse_summary(X)
+        X, y, sample_weight = fit_rows(X, y, sample_weight)
         return self._continue(BettingStream(), _two_classes(y, None), X, y, sample_weight)
 
     def partial_fit(
@@ -254,6 +260,7 @@ class SequentialTest(CalibrationTest):
         ValueError
             As :meth:`test`; if the labels differ from those of earlier calls; or if they cannot be told.
         """
+        self._refuse_summary(X)
         known = getattr(self, "classes_", None)
         if known is None:
             return self._continue(BettingStream(), _two_classes(y, classes), X, y, sample_weight)

@@ -12,9 +12,11 @@ from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
+    Outcomes,
     check_class_sample,
     check_integer,
     check_option,
+    sample_rows,
 )
 from sklearn_calib.metrics._reductions import REDUCTIONS, has_classes, reduced_error
 
@@ -95,8 +97,8 @@ def _canonical_error(sample: ClassSample, n_bins: int, norm: str, debias: bool) 
 
 
 def expected_calibration_error(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: Outcomes,
+    y_proba: ArrayLike | None = None,
     *,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
@@ -115,12 +117,12 @@ def expected_calibration_error(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,) or (n, n_labels)
+    y_true : array-like of shape (n,) or (n, n_labels), or CalibrationSketch
         Labels of two or more classes; or one column of zeros and ones for each of several labels, over which
         the error is averaged.
-    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels)
+    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels), default=None
         Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), of three
-        or more classes in sorted order, or of each label.
+        or more classes in sorted order, or of each label. Left out with a sketch.
     sample_weight : array-like of shape (n,), default=None
         Non-negative weights; weight k counts as k repetitions of the row.
     pos_label : label, default=None
@@ -212,6 +214,7 @@ def expected_calibration_error(
                 f"strategy={strategy!r} is not defined for reduction='canonical': bins of several "
                 "probabilities have equal volume. Use strategy='uniform'."
             )
+        y_true, y_proba, sample_weight = sample_rows(y_true, y_proba, sample_weight, pos_label)
         if has_classes(y_true, y_proba, pos_label):
             sample = check_class_sample(y_true, y_proba, sample_weight, labels)
             return _canonical_error(sample, n_bins, norm, debias)

@@ -13,6 +13,7 @@ from sklearn_calib._core._walk_bootstrap import bootstrap_margin
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import (
     BinarySample,
+    Outcomes,
     check_binary,
     check_fraction,
     check_generator,
@@ -143,8 +144,8 @@ def _cutoff_error(sample: BinarySample) -> float:
 
 
 def cutoff_calibration_error(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: Outcomes,
+    y_proba: ArrayLike | None = None,
     *,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
@@ -160,12 +161,12 @@ def cutoff_calibration_error(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,) or (n, n_labels)
+    y_true : array-like of shape (n,) or (n, n_labels), or CalibrationSketch
         Labels of two or more classes; or one column of zeros and ones for each of several labels, over which
         the error is averaged.
-    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels)
+    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels), default=None
         Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), of three
-        or more classes in sorted order, or of each label.
+        or more classes in sorted order, or of each label. Left out with a sketch.
     sample_weight : array-like of shape (n,), default=None
         Non-negative weights; weight k counts as k repetitions of the row.
     pos_label : label, default=None
@@ -225,8 +226,8 @@ def cutoff_calibration_error(
 
 
 def cutoff_result(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: Outcomes,
+    y_proba: ArrayLike | None = None,
     *,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,

@@ -10,7 +10,7 @@ from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._core._walk import residual_walk
 from sklearn_calib._html import result_html
-from sklearn_calib._validation import BinarySample, as_array, check_binary, check_fraction
+from sklearn_calib._validation import BinarySample, Outcomes, as_array, check_binary, check_fraction
 from sklearn_calib.metrics._reductions import Reduction, reduced_error
 
 __all__ = ["DecisionRiskResult", "decision_risk_gap", "decision_risk_result"]
@@ -82,8 +82,8 @@ def _risks(grouped: GroupedOutcomes, thresholds: Array) -> tuple[Array, Array]:
 
 
 def decision_risk_gap(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: Outcomes,
+    y_proba: ArrayLike | None = None,
     *,
     threshold: float = 0.5,
     sample_weight: ArrayLike | None = None,
@@ -95,12 +95,12 @@ def decision_risk_gap(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,) or (n, n_labels)
+    y_true : array-like of shape (n,) or (n, n_labels), or CalibrationSketch
         Labels of two or more classes; or one column of zeros and ones for each of several labels, over which
         the error is averaged.
-    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels)
+    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels), default=None
         Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), of three
-        or more classes in sorted order, or of each label.
+        or more classes in sorted order, or of each label. Left out with a sketch.
     threshold : float, default=0.5
         Act when the prediction is at least this; also the cost ratio of acting in vain. Strictly between 0
         and 1.
@@ -169,8 +169,8 @@ def decision_risk_gap(
 
 
 def decision_risk_result(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: Outcomes,
+    y_proba: ArrayLike | None = None,
     *,
     thresholds: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,

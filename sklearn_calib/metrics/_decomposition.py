@@ -11,7 +11,7 @@ from sklearn_calib._core._binning import quantile_bins, uniform_bins
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._html import result_html
-from sklearn_calib._validation import BinarySample, check_binary, check_integer, check_option
+from sklearn_calib._validation import BinarySample, Outcomes, check_binary, check_integer, check_option
 from sklearn_calib.metrics._reductions import Reduction, reduced_error
 
 __all__ = ["ScoreDecomposition", "calibration_loss", "refinement_loss", "score_decomposition"]
@@ -136,8 +136,8 @@ def _check(score: str, method: str, n_bins: int, strategy: str) -> int:
 
 
 def score_decomposition(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: Outcomes,
+    y_proba: ArrayLike | None = None,
     *,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
@@ -150,10 +150,11 @@ def score_decomposition(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
+    y_true : array-like of shape (n,) or CalibrationSketch
         Labels of two classes.
-    y_proba : array-like of shape (n,), (n, 1) or (n, 2)
+    y_proba : array-like of shape (n,), (n, 1) or (n, 2), default=None
         Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
+        Left out with a sketch.
     sample_weight : array-like of shape (n,), default=None
         Non-negative weights; weight k counts as k repetitions of the row.
     pos_label : label, default=None
@@ -220,8 +221,8 @@ def score_decomposition(
 
 
 def calibration_loss(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: Outcomes,
+    y_proba: ArrayLike | None = None,
     *,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
@@ -233,12 +234,12 @@ def calibration_loss(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,) or (n, n_labels)
+    y_true : array-like of shape (n,) or (n, n_labels), or CalibrationSketch
         Labels of two or more classes; or one column of zeros and ones for each of several labels, over which
         the loss is averaged.
-    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels)
+    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels), default=None
         Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), of three
-        or more classes in sorted order, or of each label.
+        or more classes in sorted order, or of each label. Left out with a sketch.
     sample_weight : array-like of shape (n,), default=None
         Non-negative weights; weight k counts as k repetitions of the row.
     pos_label : label, default=None
@@ -289,8 +290,8 @@ def calibration_loss(
 
 
 def refinement_loss(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: Outcomes,
+    y_proba: ArrayLike | None = None,
     *,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._binning import condense
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
-from sklearn_calib._validation import BinarySample, check_integer
+from sklearn_calib._validation import BinarySample, Outcomes, check_integer
 from sklearn_calib.metrics._reductions import Reduction, reduced_error
 
 __all__ = ["smooth_calibration_error"]
@@ -60,8 +60,8 @@ def _lipschitz_supremum(grouped: GroupedOutcomes) -> float:
 
 
 def smooth_calibration_error(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: Outcomes,
+    y_proba: ArrayLike | None = None,
     *,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
@@ -78,12 +78,12 @@ def smooth_calibration_error(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,) or (n, n_labels)
+    y_true : array-like of shape (n,) or (n, n_labels), or CalibrationSketch
         Labels of two or more classes; or one column of zeros and ones for each of several labels, over which
         the error is averaged.
-    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels)
+    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels), default=None
         Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), of three
-        or more classes in sorted order, or of each label.
+        or more classes in sorted order, or of each label. Left out with a sketch.
     sample_weight : array-like of shape (n,), default=None
         Non-negative weights; weight k counts as k repetitions of the row.
     pos_label : label, default=None

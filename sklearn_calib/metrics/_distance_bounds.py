@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._transport import gather, interval_error, transport_distance
 from sklearn_calib._html import result_html
-from sklearn_calib._validation import BinarySample, check_binary, check_integer
+from sklearn_calib._validation import BinarySample, Outcomes, check_binary, check_integer
 from sklearn_calib.metrics._distance import smooth_calibration_error
 from sklearn_calib.metrics._reductions import Reduction, reduced_error
 
@@ -87,8 +87,8 @@ def _transport(grouped: GroupedOutcomes, n_cells: int) -> tuple[float, float]:
 
 
 def lower_distance_to_calibration(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: Outcomes,
+    y_proba: ArrayLike | None = None,
     *,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
@@ -104,12 +104,12 @@ def lower_distance_to_calibration(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,) or (n, n_labels)
+    y_true : array-like of shape (n,) or (n, n_labels), or CalibrationSketch
         Labels of two or more classes; or one column of zeros and ones for each of several labels, over which
         the error is averaged.
-    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels)
+    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels), default=None
         Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), of three
-        or more classes in sorted order, or of each label.
+        or more classes in sorted order, or of each label. Left out with a sketch.
     sample_weight : array-like of shape (n,), default=None
         Non-negative weights; weight k counts as k repetitions of the row.
     pos_label : label, default=None
@@ -177,8 +177,8 @@ def lower_distance_to_calibration(
 
 
 def interval_calibration_error(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: Outcomes,
+    y_proba: ArrayLike | None = None,
     *,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
@@ -246,8 +246,8 @@ def interval_calibration_error(
 
 
 def distance_from_calibration(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: Outcomes,
+    y_proba: ArrayLike | None = None,
     *,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
@@ -257,10 +257,11 @@ def distance_from_calibration(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
+    y_true : array-like of shape (n,) or CalibrationSketch
         Labels of two classes.
-    y_proba : array-like of shape (n,), (n, 1) or (n, 2)
+    y_proba : array-like of shape (n,), (n, 1) or (n, 2), default=None
         Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
+        Left out with a sketch.
     sample_weight, pos_label, n_cells
         As in :func:`lower_distance_to_calibration`.
 

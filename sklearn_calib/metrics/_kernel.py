@@ -11,10 +11,12 @@ from sklearn_calib._core._kernel import KERNELS, kernel_form, kernel_matrix, med
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
+    Outcomes,
     check_class_sample,
     check_frequency_weights,
     check_option,
     check_positive,
+    sample_rows,
 )
 from sklearn_calib.metrics._reductions import REDUCTIONS, has_classes, reduced_error
 
@@ -86,8 +88,8 @@ class _Kernel:
 
 
 def kernel_calibration_error(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: Outcomes,
+    y_proba: ArrayLike | None = None,
     *,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
@@ -105,12 +107,12 @@ def kernel_calibration_error(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,) or (n, n_labels)
+    y_true : array-like of shape (n,) or (n, n_labels), or CalibrationSketch
         Labels of two or more classes; or one column of zeros and ones for each of several labels, over which
         the error is averaged.
-    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels)
+    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels), default=None
         Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), of three
-        or more classes in sorted order, or of each label.
+        or more classes in sorted order, or of each label. Left out with a sketch.
     sample_weight : array-like of shape (n,), default=None
         Non-negative weights; weight k counts as k repetitions of the row.
     pos_label : label, default=None
@@ -197,6 +199,7 @@ def kernel_calibration_error(
     else:
         check_positive(bandwidth, "bandwidth")
     error = _Kernel(kernel, bandwidth, debias, squared)
+    y_true, y_proba, sample_weight = sample_rows(y_true, y_proba, sample_weight, pos_label)
     if reduction == "canonical" and has_classes(y_true, y_proba, pos_label):
         return error.classes(check_class_sample(y_true, y_proba, sample_weight, labels))
     by = "classwise" if reduction == "canonical" else reduction

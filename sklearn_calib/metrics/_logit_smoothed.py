@@ -21,7 +21,7 @@ from sklearn_calib._core._smoothing import (
     outcome_coefficients,
     smooth_at_nodes,
 )
-from sklearn_calib._validation import BinarySample, check_fraction, check_option, check_positive
+from sklearn_calib._validation import BinarySample, Outcomes, check_fraction, check_option, check_positive
 from sklearn_calib.metrics._reductions import Reduction, reduced_error
 
 __all__ = ["logit_smoothed_ece"]
@@ -36,8 +36,8 @@ _WINDOW = 256.0
 
 
 def logit_smoothed_ece(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: Outcomes,
+    y_proba: ArrayLike | None = None,
     *,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
@@ -55,12 +55,12 @@ def logit_smoothed_ece(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,) or (n, n_labels)
+    y_true : array-like of shape (n,) or (n, n_labels), or CalibrationSketch
         Labels of two or more classes; or one column of zeros and ones for each of several labels, over which
         the error is averaged.
-    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels)
+    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels), default=None
         Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), of three
-        or more classes in sorted order, or of each label.
+        or more classes in sorted order, or of each label. Left out with a sketch.
     sample_weight : array-like of shape (n,), default=None
         Non-negative weights; weight k counts as k repetitions of the row.
     pos_label : label, default=None

@@ -8,10 +8,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._validation import (
     BinarySample,
+    Outcomes,
     as_array,
     check_binary,
     check_class_sample,
     check_option,
+    sample_rows,
     shape_of,
 )
 
@@ -89,8 +91,8 @@ def has_classes(y_true: ArrayLike, y_proba: ArrayLike, pos_label: Any) -> bool:
 
 def reduced_error(
     error: Callable[[BinarySample], float],
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: Outcomes,
+    y_proba: ArrayLike | None,
     sample_weight: ArrayLike | None,
     pos_label: Any,
     reduction: str,
@@ -106,6 +108,7 @@ def reduced_error(
         What the user passed to the metric.
     """
     check_option(reduction, "reduction", REDUCTIONS)
+    y_true, y_proba, sample_weight = sample_rows(y_true, y_proba, sample_weight, pos_label)
     y_true, y_proba = as_array(y_true, "y_true"), as_array(y_proba, "y_proba")
     if has_classes(y_true, y_proba, pos_label):
         sample = check_class_sample(y_true, y_proba, sample_weight, labels)

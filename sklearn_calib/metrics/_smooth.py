@@ -22,7 +22,7 @@ from sklearn_calib._core._smoothing import (
     weighted_rows,
 )
 from sklearn_calib._html import result_html
-from sklearn_calib._validation import BinarySample, check_binary, check_option, check_positive
+from sklearn_calib._validation import BinarySample, Outcomes, check_binary, check_option, check_positive
 from sklearn_calib.metrics._reductions import Reduction, reduced_error
 
 __all__ = ["SmoothECEResult", "smooth_ece", "smooth_ece_result"]
@@ -172,8 +172,8 @@ def _check(bandwidth: float | Literal["auto"], scale: str) -> None:
 
 
 def smooth_ece(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: Outcomes,
+    y_proba: ArrayLike | None = None,
     *,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
@@ -190,12 +190,12 @@ def smooth_ece(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,) or (n, n_labels)
+    y_true : array-like of shape (n,) or (n, n_labels), or CalibrationSketch
         Labels of two or more classes; or one column of zeros and ones for each of several labels, over which
         the error is averaged.
-    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels)
+    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels), default=None
         Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), of three
-        or more classes in sorted order, or of each label.
+        or more classes in sorted order, or of each label. Left out with a sketch.
     sample_weight : array-like of shape (n,), default=None
         Non-negative weights; weight k counts as k repetitions of the row.
     pos_label : label, default=None
@@ -270,8 +270,8 @@ def smooth_ece(
 
 
 def smooth_ece_result(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: Outcomes,
+    y_proba: ArrayLike | None = None,
     *,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,

@@ -15,6 +15,7 @@ from sklearn_calib._core._smooth_logistic import KNOT_QUANTILES, smooth_frequenc
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import (
     BinarySample,
+    Outcomes,
     check_binary,
     check_fraction,
     check_frequency_weights,
@@ -202,8 +203,8 @@ def _check_knots(n_knots: int) -> int:
 
 
 def calibration_summary(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: Outcomes,
+    y_proba: ArrayLike | None = None,
     *,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
@@ -218,10 +219,11 @@ def calibration_summary(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
+    y_true : array-like of shape (n,) or CalibrationSketch
         Labels of two classes.
-    y_proba : array-like of shape (n,), (n, 1) or (n, 2)
+    y_proba : array-like of shape (n,), (n, 1) or (n, 2), default=None
         Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
+        Left out with a sketch.
     sample_weight : array-like of shape (n,), default=None
         Frequencies: whole numbers, how often each row was observed.
     pos_label : label, default=None
@@ -321,8 +323,8 @@ def calibration_summary(
 
 
 def integrated_calibration_index(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: Outcomes,
+    y_proba: ArrayLike | None = None,
     *,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
@@ -336,12 +338,12 @@ def integrated_calibration_index(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,) or (n, n_labels)
+    y_true : array-like of shape (n,) or (n, n_labels), or CalibrationSketch
         Labels of two or more classes; or one column of zeros and ones for each of several labels, over which
         the error is averaged.
-    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels)
+    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels), default=None
         Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), of three
-        or more classes in sorted order, or of each label.
+        or more classes in sorted order, or of each label. Left out with a sketch.
     sample_weight : array-like of shape (n,), default=None
         Non-negative weights; weight k counts as k repetitions of the row.
     pos_label : label, default=None

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._binning import quantile_bins, uniform_bins
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
-from sklearn_calib._validation import BinarySample, check_option
+from sklearn_calib._validation import BinarySample, Outcomes, check_option
 from sklearn_calib.metrics._reductions import Reduction, reduced_error
 
 __all__ = ["sweep_calibration_error"]
@@ -49,8 +49,8 @@ def _sweep_error(sample: BinarySample, strategy: str, norm: str) -> float:
 
 
 def sweep_calibration_error(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: Outcomes,
+    y_proba: ArrayLike | None = None,
     *,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
@@ -67,12 +67,12 @@ def sweep_calibration_error(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,) or (n, n_labels)
+    y_true : array-like of shape (n,) or (n, n_labels), or CalibrationSketch
         Labels of two or more classes; or one column of zeros and ones for each of several labels, over which
         the error is averaged.
-    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels)
+    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels), default=None
         Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), of three
-        or more classes in sorted order, or of each label.
+        or more classes in sorted order, or of each label. Left out with a sketch.
     sample_weight : array-like of shape (n,), default=None
         Non-negative weights; weight k counts as k repetitions of the row.
     pos_label : label, default=None

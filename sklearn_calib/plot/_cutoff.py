@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeGuard
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_calib._validation import check_fraction, check_generator, check_integer, check_option
+from sklearn_calib._validation import (
+    Outcomes,
+    check_fraction,
+    check_generator,
+    check_integer,
+    check_option,
+    shown_label,
+)
 from sklearn_calib.inference import CalibrationTestResult
 from sklearn_calib.metrics import CutoffResult, cutoff_result
 from sklearn_calib.plot._estimator import binary_prediction
@@ -201,8 +208,8 @@ class CutoffDisplay:
     @classmethod
     def from_predictions(
         cls,
-        y_true: ArrayLike,
-        y_proba: ArrayLike,
+        y_true: Outcomes,
+        y_proba: ArrayLike | None = None,
         *,
         sample_weight: ArrayLike | None = None,
         pos_label: Any = None,
@@ -216,10 +223,11 @@ class CutoffDisplay:
 
         Parameters
         ----------
-        y_true : array-like of shape (n,)
+        y_true : array-like of shape (n,) or CalibrationSketch
             Labels of two classes.
-        y_proba : array-like of shape (n,), (n, 1) or (n, 2)
+        y_proba : array-like of shape (n,), (n, 1) or (n, 2), default=None
             Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
+            Left out with a sketch.
         sample_weight : array-like of shape (n,), default=None
             Non-negative weights.
         pos_label : label, default=None
@@ -247,7 +255,7 @@ class CutoffDisplay:
             n_resamples=n_resamples,
             random_state=random_state,
             name=name,
-            pos_label=pos_label,
+            pos_label=shown_label(y_true, pos_label),
             ax=ax,
             **plot_params,
         )

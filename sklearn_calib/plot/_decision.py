@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._validation import (
+    Outcomes,
     check_binary,
     check_fraction,
     check_generator,
@@ -171,8 +172,8 @@ class DecisionDisplay:
     @classmethod
     def from_predictions(
         cls,
-        y_true: ArrayLike,
-        y_proba: ArrayLike,
+        y_true: Outcomes,
+        y_proba: ArrayLike | None = None,
         *,
         thresholds: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
@@ -188,10 +189,11 @@ class DecisionDisplay:
 
         Parameters
         ----------
-        y_true : array-like of shape (n,)
+        y_true : array-like of shape (n,) or CalibrationSketch
             Labels of two classes.
-        y_proba : array-like of shape (n,), (n, 1) or (n, 2)
+        y_proba : array-like of shape (n,), (n, 1) or (n, 2), default=None
             Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
+            Left out with a sketch.
         thresholds : array-like of shape (m,), default=None
             Thresholds strictly between 0 and 1. By default 0.01, 0.02, ..., 0.99.
         sample_weight : array-like of shape (n,), default=None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from numpy.typing import ArrayLike
 
-from sklearn_calib._validation import check_binary, check_option
+from sklearn_calib._validation import Outcomes, check_binary, check_option, sample_rows, shown_label
 from sklearn_calib.plot._compute import CurveOptions
 from sklearn_calib.plot._curve import ReliabilityCurve
 from sklearn_calib.plot._draw import (
@@ -190,8 +190,8 @@ class ReliabilityDisplay:
     @classmethod
     def from_predictions(
         cls,
-        y_true: ArrayLike,
-        y_proba: ArrayLike,
+        y_true: Outcomes,
+        y_proba: ArrayLike | None = None,
         *,
         sample_weight: ArrayLike | None = None,
         pos_label: Any = None,
@@ -217,11 +217,11 @@ class ReliabilityDisplay:
 
         Parameters
         ----------
-        y_true : array-like of shape (n,)
+        y_true : array-like of shape (n,) or CalibrationSketch
             Labels of two or more classes.
-        y_proba : array-like of shape (n,), (n, 1), (n, 2) or (n, K)
+        y_proba : array-like of shape (n,), (n, 1), (n, 2) or (n, K), default=None
             Predicted probabilities in [0, 1] of the positive class; of two columns the last is used. Of three
-            or more columns, those of the classes.
+            or more columns, those of the classes. Left out with a sketch.
         sample_weight : array-like of shape (n,), default=None
             Non-negative weights. Exact bands need whole numbers, which count repetitions.
         pos_label : label, default=None
@@ -303,6 +303,8 @@ class ReliabilityDisplay:
         if layout is not None:
             check_option(layout, "layout", ("overlay", "grid"))
         _check_density(plot_params)
+        label = shown_label(y_true, pos_label)
+        y_true, y_proba, sample_weight = sample_rows(y_true, y_proba, sample_weight, pos_label, groups)
         parts = class_parts(y_true, y_proba, sample_weight, pos_label, labels, reduction)
         axis_label: tuple[str, str] | None = None
         if parts is None:
@@ -319,7 +321,7 @@ class ReliabilityDisplay:
                 y_true, y_proba, pos_label = parts[0].y_true, parts[0].y_proba, 1
             parts = group_parts(y_true, y_proba, sample_weight, pos_label, groups)
         elif parts is None or len(parts) == 1:
-            display = cls(options.curve(sample), name=name, pos_label=None if axis_label else pos_label)
+            display = cls(options.curve(sample), name=name, pos_label=None if axis_label else label)
             display._axis_label = axis_label
             return display.plot(ax, **plot_params)
         from sklearn_calib.plot._panel import ReliabilityPanel

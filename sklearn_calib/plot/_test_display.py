@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._validation import check_fraction, check_option
+from sklearn_calib._validation import Outcomes, check_fraction, check_option
 from sklearn_calib.inference import CalibrationTest, CalibrationTestResult, SequentialTestResult
 from sklearn_calib.plot._estimator import positive_column, predicted_probabilities
 from sklearn_calib.plot._matplotlib import legend_above, new_axes, plain
@@ -171,8 +171,8 @@ class TestDisplay:
     def from_predictions(
         cls,
         test: CalibrationTest,
-        y_true: ArrayLike,
-        y_proba: ArrayLike,
+        y_true: Outcomes,
+        y_proba: ArrayLike | None = None,
         *,
         sample_weight: ArrayLike | None = None,
         pos_label: Any = None,
@@ -187,10 +187,10 @@ class TestDisplay:
         ----------
         test : CalibrationTest
             The test; it is not fitted.
-        y_true : array-like of shape (n,)
+        y_true : array-like of shape (n,) or CalibrationSketch
             Outcomes.
-        y_proba : array-like of shape (n,), (n, 1), (n, 2) or (n, K)
-            Predicted probabilities.
+        y_proba : array-like of shape (n,), (n, 1), (n, 2) or (n, K), default=None
+            Predicted probabilities. Left out with a sketch.
         sample_weight : array-like of shape (n,), default=None
             Frequencies.
         pos_label : label, default=None

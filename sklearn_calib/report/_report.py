@@ -10,6 +10,7 @@ from sklearn_calib._progress import Progress
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
+    Outcomes,
     as_array,
     check_binary,
     check_class_sample,
@@ -19,7 +20,9 @@ from sklearn_calib._validation import (
     check_groups,
     check_resamples,
     check_weights,
+    sample_rows,
     shape_of,
+    shown_label,
 )
 from sklearn_calib._version import __version__
 from sklearn_calib.metrics._reductions import split_classes
@@ -40,8 +43,8 @@ _FEWEST_RESAMPLES = 20
 
 
 def calibration_report(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: Outcomes,
+    y_proba: ArrayLike | None = None,
     *,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
@@ -62,11 +65,11 @@ def calibration_report(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,)
+    y_true : array-like of shape (n,) or CalibrationSketch
         Labels, of rows that the model was not trained on.
-    y_proba : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes)
+    y_proba : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes), default=None
         Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), or of
-        three or more classes in sorted order.
+        three or more classes in sorted order. Left out with a sketch.
     sample_weight : array-like of shape (n,), default=None
         Frequencies: whole numbers, how often each row was observed.
     pos_label : label, default=None
@@ -146,6 +149,8 @@ def calibration_report(
         raise ValueError(f"n_resamples must be at least {_FEWEST_RESAMPLES}, got {n_resamples}.")
     seed = _seed(random_state)
     budget = Budget(confidence, n_resamples, seed)
+    label = shown_label(y_true, pos_label)
+    y_true, y_proba, sample_weight = sample_rows(y_true, y_proba, sample_weight, pos_label, groups)
     keys = None if groups is None else check_groups(groups, shape_of(y_true, "y_true")[0])
     shape = shape_of(y_proba, "y_proba")
     if sample_weight is not None:
@@ -198,7 +203,7 @@ def calibration_report(
     return CalibrationReport(
         name="" if name is None else str(name),
         kind="confidence" if several else "binary",
-        positive="" if several else _positive(y_true, pos_label),
+        positive="" if several else _positive(y_true, label),
         n_samples=grouped.total,
         n_events=float(grouped.positives.sum()),
         n_distinct=int(grouped.prob.shape[0]),
