@@ -19,7 +19,6 @@ from sklearn_calib._validation import (
     check_scores,
     check_weights,
     fit_rows,
-    is_summary,
     shape_of,
 )
 from sklearn_calib.calibrators._base import BaseCalibrator, both_classes
@@ -130,8 +129,7 @@ class GroupCalibrator(BaseCalibrator):
         Parameters
         ----------
         X : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes), or with one column more
-            Scores, and the column of the groups if there is one. A CalibrationSketch, which has no groups,
-            only fits the map of all rows.
+            Scores, and the column of the groups if there is one. A CalibrationSketch has no groups.
         y : array-like of shape (n,), default=None
             Class labels. Left out with a sketch.
         sample_weight : array-like of shape (n,) or None, default=None
@@ -150,13 +148,8 @@ class GroupCalibrator(BaseCalibrator):
             See the class.
         """
         self._check_parameters()
-        if is_summary(X) and (groups is not None or self.group_column is not None):
-            raise ValueError(
-                f"A {type(X).__name__} keeps no rows, so that its groups cannot be told. Pass arrays, or fit "
-                "without groups."
-            )
-        X, y, sample_weight = fit_rows(X, y, sample_weight)
         keys = self._read_groups(X, groups)
+        X, y, sample_weight = fit_rows(X, y, sample_weight)
         super().fit(X, y, sample_weight)
         self._grouped = keys is not None
         self.calibrators_, self.pooled_groups_ = {}, []

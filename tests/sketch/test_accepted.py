@@ -3,12 +3,11 @@
 import warnings
 from dataclasses import fields, is_dataclass
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from sklearn.base import clone
 
-from sklearn_calib import calibrators, inference, metrics, plot
+from sklearn_calib import calibrators, inference, metrics
 from sklearn_calib.calibrators import GroupCalibrator, IsotonicCalibrator, PlattCalibrator
 from sklearn_calib.inference import (
     BinomialTest,
@@ -18,20 +17,10 @@ from sklearn_calib.inference import (
     HosmerLemeshowTest,
     SequentialTest,
     SpiegelhalterTest,
-    compare_models,
     confidence_interval,
     null_floor,
-    paired_test,
 )
-from sklearn_calib.plot import (
-    ComparisonDisplay,
-    CutoffDisplay,
-    DecisionDisplay,
-    ReliabilityDisplay,
-    TestDisplay,
-)
-from sklearn_calib.report import calibration_report
-from sklearn_calib.sketch import CalibrationSketch
+from sklearn_calib.sketch import CalibrationSketch, WeightedSample
 from tests._registry import METRICS
 from tests.calibrators._registry import CALIBRATORS
 from tests.inference._registry import TESTS
@@ -59,21 +48,6 @@ RESULTS = [
 ]
 
 
-def rows(n=400, seed=0):
-    rng = np.random.default_rng(seed)
-    p = np.concatenate((rng.random(n - 40), rng.choice([0.1, 0.5, 0.75], 40)))
-    return (rng.random(n) < 0.1 + 0.8 * p).astype(np.int64), p
-
-
-@pytest.fixture(scope="module")
-def data():
-    """Labels, predictions, their sketch, and the arrays for which the sketch stands."""
-    y, p = rows()
-    sketch = CalibrationSketch().update(y, p)
-    sample = sketch.as_weighted_sample()
-    return y, p, sketch, (sample.y, sample.p), sample.w
-
-
 def parts(result):
     """Return everything a result holds, by name."""
     assert is_dataclass(result)
@@ -94,60 +68,47 @@ def assert_same(found, expected):
         np.testing.assert_array_equal(found, expected)
 
 
-def drawn(display):
-    """Return the coordinates of every line of a display's figure."""
-    lines = [line.get_xydata() for axes in display.figure_.axes for line in axes.get_lines()]
-    plt.close("all")
-    return lines
-
-
 @pytest.mark.parametrize("case", METRICS, ids=lambda case: case.name)
 def test_metrics(case, data):
-    y, p, sketch, arrays, w = data
-    found = case.call(sketch)
+    found = case.call(data.sketch)
     assert isinstance(found, float)
-    assert found == case.call(*arrays, sample_weight=w)
-    # of the rows themselves: predictions moved by 2**-18 at most; a root near 0 and a choice of bins move more
-    assert found == pytest.approx(case.call(y, p), abs=3e-4)
+    assert found == case.call(*data.arrays, sample_weight=data.w)
+    # of the rows themselves: predictions moved by 2**-17 at most; roots near 0 move more
+    assert found == pytest.approx(case.call(data.y, data.p), abs=3e-4)
 
 
 @pytest.mark.parametrize("name", ["confidence", "top-label", "canonical"])
 @pytest.mark.parametrize("metric", [metrics.expected_calibration_error, metrics.kernel_calibration_error])
 def test_reductions(name, metric, data):
-    y, p, sketch, arrays, w = data
-    assert metric(sketch, reduction=name) == metric(*arrays, sample_weight=w, reduction=name)
+    assert metric(data.sketch, reduction=name) == metric(*data.arrays, sample_weight=data.w, reduction=name)
 
 
 @pytest.mark.parametrize("function", RESULTS, ids=lambda function: function.__name__)
 def test_results(function, data):
-    y, p, sketch, arrays, w = data
-    assert_same(function(sketch), function(*arrays, sample_weight=w))
+    assert_same(function(data.sketch), function(*data.arrays, sample_weight=data.w))
 
 
 def test_no_metric_is_forgotten(data):
     listed = {case.function.__name__ for case in METRICS} | {function.__name__ for function in RESULTS}
     functions = {name for name in metrics.__all__ if name[0].islower()}
     assert functions - listed <= {"refinement_loss"}
-    y, p, sketch, arrays, w = data
-    assert metrics.refinement_loss(sketch) == metrics.refinement_loss(*arrays, sample_weight=w)
+    assert metrics.refinement_loss(data.sketch) == metrics.refinement_loss(*data.arrays, sample_weight=data.w)
 
 
 @pytest.mark.parametrize("name", list(ALL_TESTS))
 def test_tests(name, data):
-    y, p, sketch, arrays, w = data
     test = ALL_TESTS[name]
-    found = test.test(sketch)
-    assert_same(found, test.test(*arrays, sample_weight=w))
-    assert found.n_samples == y.shape[0]
-    fitted = clone(test).fit(sketch)
+    found = test.test(data.sketch)
+    assert_same(found, test.test(*data.arrays, sample_weight=data.w))
+    assert found.n_samples == data.y.shape[0]
+    fitted = clone(test).fit(data.sketch)
     assert (fitted.pvalue_, fitted.n_features_in_, fitted.classes_.tolist()) == (found.pvalue, 1, [0, 1])
-    assert fitted.score(sketch) == found.pvalue
+    assert fitted.score(data.sketch) == found.pvalue
 
 
 def test_tests_see_what_they_see_in_the_rows(data):
-    y, p, sketch, _, _ = data
     for name in ("tcal_asymptotic", "kernel_asymptotic", "cutoff", "cox", "spiegelhalter", "hosmer_lemeshow"):
-        found, expected = ALL_TESTS[name].test(sketch), ALL_TESTS[name].test(y, p)
+        found, expected = ALL_TESTS[name].test(data.sketch), ALL_TESTS[name].test(data.y, data.p)
         # the order of events within a cell is lost, which the cutoff can feel
         assert found.statistic == pytest.approx(expected.statistic, rel=2e-3), name
         assert found.pvalue == pytest.approx(expected.pvalue, rel=2e-2), name
@@ -164,12 +125,11 @@ def test_no_test_is_forgotten():
 
 
 def test_streams_need_rows(data):
-    y, p, sketch, _, _ = data
     test = SequentialTest()
     for call in (test.test, test.fit, test.partial_fit, test.score):
         with pytest.raises(TypeError, match="SequentialTest needs the rows in the order of time"):
-            call(sketch) if call != test.partial_fit else call(sketch, None)
-    assert test.fit(p, y).pvalue_ == test.test(y, p).pvalue
+            call(data.sketch) if call != test.partial_fit else call(data.sketch, None)
+    assert test.fit(data.p, data.y).pvalue_ == test.test(data.y, data.p).pvalue
 
 
 # those that are evaluated on many samples at once, and some that are not
@@ -181,24 +141,22 @@ INTERVALS = ("ece_debiased", "smooth_ece", "logit_smoothed_ece", "cutoff", "cali
     "case", [case for case in METRICS if case.name in INTERVALS], ids=lambda case: case.name
 )
 def test_intervals(case, method, data):
-    y, p, sketch, arrays, w = data
     settings = {"n_resamples": 20, "random_state": 0, "method": method}
-    found = confidence_interval(case.call, sketch, **settings)
-    assert_same(found, confidence_interval(case.call, *arrays, sample_weight=w, **settings))
+    found = confidence_interval(case.call, data.sketch, **settings)
+    assert_same(found, confidence_interval(case.call, *data.arrays, sample_weight=data.w, **settings))
 
 
 def test_floors(data):
-    y, p, sketch, arrays, w = data
     settings = {"n_resamples": 39, "random_state": 0}
     for metric in (metrics.smooth_ece, metrics.calibration_loss):
-        found = null_floor(metric, sketch, **settings)
-        grouped = CalibrationSketch().update(1 - y, p)
+        found = null_floor(metric, data.sketch, **settings)
+        grouped = CalibrationSketch().update(1 - data.y, data.p)
         # outcomes do not count
         assert found.draws.tolist() == null_floor(metric, grouped, **settings).draws.tolist()
-        sample = sketch.as_weighted_sample()
+        sample = data.sketch.as_weighted_sample()
         assert_same(found, null_floor(metric, sample.p, sample_weight=sample.w, **settings))
     with pytest.raises(ValueError, match="sample_weight was passed beside a CalibrationSketch"):
-        null_floor(metrics.smooth_ece, sketch, sample_weight=w)
+        null_floor(metrics.smooth_ece, data.sketch, sample_weight=data.w)
 
 
 BINARY = [case for case in CALIBRATORS if not case.log_odds]
@@ -206,10 +164,9 @@ BINARY = [case for case in CALIBRATORS if not case.log_odds]
 
 @pytest.mark.parametrize("case", BINARY, ids=lambda case: case.name)
 def test_calibrators(case, data):
-    y, p, sketch, arrays, w = data
     grid = np.linspace(0.001, 0.999, 300)
-    found = case.make().fit(sketch)
-    expected = case.make().fit(arrays[1], arrays[0], w)
+    found = case.make().fit(data.sketch)
+    expected = case.make().fit(data.arrays[1], data.arrays[0], data.w)
     np.testing.assert_array_equal(found.predict_proba(grid), expected.predict_proba(grid))
     assert found.classes_.tolist() == [0, 1]
     assert found.n_features_in_ == 1
@@ -224,150 +181,29 @@ SMOOTH = ("platt", "modified_platt", "beta", "temperature", "spline", "smoothed"
 
 @pytest.mark.parametrize("case", [case for case in CALIBRATORS if case.name in SMOOTH], ids=lambda c: c.name)
 def test_calibrators_learn_what_they_learn_from_rows(case, data):
-    y, p, sketch, _, _ = data
     grid = np.linspace(0.01, 0.99, 99)
-    found, expected = case.make().fit(sketch), case.make().fit(p, y)
+    found, expected = case.make().fit(data.sketch), case.make().fit(data.p, data.y)
     np.testing.assert_allclose(found.transform(grid), expected.transform(grid), atol=1e-4)
 
 
 def test_calibrators_refuse_what_does_not_fit(data):
-    y, p, sketch, _, _ = data
     with pytest.raises(ValueError, match="y was passed beside a CalibrationSketch"):
-        PlattCalibrator().fit(sketch, y)
+        PlattCalibrator().fit(data.sketch, data.y)
     with pytest.raises(ValueError, match="sample_weight was passed beside a CalibrationSketch"):
-        PlattCalibrator().fit(sketch, sample_weight=np.ones(3))
+        PlattCalibrator().fit(data.sketch, sample_weight=np.ones(3))
     with pytest.raises(ValueError, match="requires y to be passed"):
-        PlattCalibrator().fit(p)
+        PlattCalibrator().fit(data.p)
     with pytest.raises(TypeError, match="X is a CalibrationSketch, which keeps no rows"):
-        PlattCalibrator().fit(sketch).transform(sketch)
+        PlattCalibrator().fit(data.sketch).transform(data.sketch)
     with pytest.raises(ValueError, match="only one class"):
         IsotonicCalibrator().fit(CalibrationSketch().update([1, 1], [0.25, 0.5]))
     for group in (GroupCalibrator(group_column=0), GroupCalibrator()):
-        with pytest.raises(ValueError, match="groups cannot be told"):
-            group.fit(sketch, groups=None if group.group_column == 0 else y)
+        with pytest.raises(TypeError, match="X is a CalibrationSketch, which keeps no rows"):
+            group.fit(data.sketch, groups=None if group.group_column == 0 else data.y)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"method": "binned", "band": "none"},
-        {"method": "corp", "band": "consistency", "n_resamples": 20, "random_state": 0},
-        {"method": "belt"},
-        {"band": "confidence", "n_resamples": 20, "random_state": 0, "scale": "logit"},
-        {"error_interval": True, "n_resamples": 20, "random_state": 0},
-        {"reduction": "confidence"},
-    ],
-    ids=str,
-)
-def test_reliability_diagrams(options, data):
-    y, p, sketch, arrays, w = data
-    found = drawn(ReliabilityDisplay.from_predictions(sketch, **options))
-    expected = drawn(ReliabilityDisplay.from_predictions(*arrays, sample_weight=w, **options))
-    assert len(found) == len(expected)
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-def test_other_displays(data):
-    y, p, sketch, arrays, w = data
-    few = {"n_resamples": 99, "random_state": 0}
-    for make in (
-        lambda *data, **weight: CutoffDisplay.from_predictions(*data, **weight, **few),
-        lambda *data, **weight: DecisionDisplay.from_predictions(*data, **weight, **few),
-        lambda *data, **weight: TestDisplay.from_predictions(ALL_TESTS["tcal"], *data, **weight),
-    ):
-        for one, other in zip(drawn(make(sketch)), drawn(make(*arrays, sample_weight=w)), strict=True):
-            np.testing.assert_array_equal(one, other)
-    labelled = CalibrationSketch(pos_label="ill").update(np.where(y == 1, "ill", "well"), p)
-    assert "ill" in ReliabilityDisplay.from_predictions(labelled).ax_.get_xlabel()
-    assert "ill" in CutoffDisplay.from_predictions(labelled, **few).figure_.axes[-1].get_xlabel()
-    plt.close("all")
-
-
-def test_no_display_is_forgotten():
-    known = {name for name in plot.__all__ if name.endswith("Display")}
-    assert known == {
-        "ComparisonDisplay",
-        "CutoffDisplay",
-        "DecisionDisplay",
-        "ReliabilityDisplay",
-        "TestDisplay",
-    }
-
-
-def test_report(data):
-    y, p, sketch, arrays, w = data
-    settings = {"n_resamples": 20, "progress": False}
-    found = calibration_report(sketch, **settings)
-    assert str(found) == str(calibration_report(*arrays, sample_weight=w, **settings))
-    assert found.n_samples == y.shape[0]
-    labelled = CalibrationSketch(pos_label="ill").update(np.where(y == 1, "ill", "well"), p)
-    assert calibration_report(labelled, **settings).positive == "ill"
-    with pytest.raises(ValueError, match="groups need rows, which a CalibrationSketch does not keep"):
-        calibration_report(sketch, groups=y)
-
-
-def test_what_compares_rows_refuses(data):
-    y, p, sketch, _, _ = data
-    with pytest.raises(TypeError, match="y_true is a CalibrationSketch|y_proba_a is a CalibrationSketch"):
-        paired_test(metrics.smooth_ece, sketch, sketch, sketch)
-    with pytest.raises(TypeError, match="is a CalibrationSketch, which keeps no rows"):
-        paired_test(metrics.smooth_ece, y, p, sketch)
-    with pytest.raises(TypeError, match="is a CalibrationSketch, which keeps no rows"):
-        compare_models(metrics.smooth_ece, y, {"a": p, "b": sketch})
-    with pytest.raises(TypeError, match="is a CalibrationSketch, which keeps no rows"):
-        ComparisonDisplay.from_predictions(y, {"a": p, "b": sketch})
-    with pytest.raises(ValueError, match="groups need rows"):
-        ReliabilityDisplay.from_predictions(sketch, groups=y)
-
-
-CALLS = {
-    "metric": metrics.smooth_ece,
-    "binned": metrics.expected_calibration_error,
-    "canonical": lambda *data, **more: metrics.kernel_calibration_error(*data, reduction="canonical", **more),
-    "canonical bins": lambda *data, **more: metrics.expected_calibration_error(
-        *data, reduction="canonical", **more
-    ),
-    "result": metrics.cutoff_result,
-    "test": CoxTest().test,
-    "interval": lambda *data, **more: confidence_interval(metrics.smooth_ece, *data, **more),
-    "report": calibration_report,
-    "reliability": ReliabilityDisplay.from_predictions,
-    "cutoff": CutoffDisplay.from_predictions,
-    "decision": DecisionDisplay.from_predictions,
-    "test display": lambda *data, **more: TestDisplay.from_predictions(CoxTest(), *data, **more),
-}
-
-
-@pytest.mark.parametrize("name", list(CALLS))
-def test_mixtures_of_sketches_and_arrays_are_refused(name, data):
-    y, p, sketch, _, _ = data
-    call = CALLS[name]
-    with pytest.raises(TypeError, match="y_proba is missing"):
-        call(y)
-    with pytest.raises(ValueError, match="y_proba was passed beside a CalibrationSketch"):
-        call(sketch, p)
-    with pytest.raises(ValueError, match="sample_weight was passed beside a CalibrationSketch"):
-        call(sketch, sample_weight=np.ones(y.shape[0]))
-    with pytest.raises(ValueError, match="pos_label=0 was passed beside a CalibrationSketch"):
-        call(sketch, pos_label=0)
-    with pytest.raises(ValueError, match="The sketch is empty"):
-        call(CalibrationSketch())
-    with pytest.raises(TypeError, match="y_proba is a CalibrationSketch, which keeps no rows"):
-        call(y, sketch)
-
-
-def test_labels_of_columns_do_not_belong_to_a_sketch(data):
-    sketch = data[2]
-    with pytest.raises(ValueError, match="labels"):
-        metrics.smooth_ece(sketch, labels=[0, 1])
-    with pytest.raises(ValueError, match="labels"):
-        CoxTest().test(sketch, labels=[0, 1])
-
-
-def test_real_weights_cannot_be_tested():
-    y, p = rows()
+def test_real_weights_cannot_be_tested(data):
+    y, p = data.y, data.p
     sketch = CalibrationSketch().update(y, p, sample_weight=np.full(y.shape[0], 0.3))
     assert metrics.smooth_ece(sketch) == pytest.approx(metrics.smooth_ece(y, p), abs=1e-5)
     with pytest.raises(ValueError, match="whole numbers"):
@@ -377,21 +213,22 @@ def test_real_weights_cannot_be_tested():
 
 
 def test_any_object_with_a_weighted_sample_is_a_summary(data):
-    y, p, sketch, arrays, w = data
 
     class Other:
         def as_weighted_sample(self):
-            return sketch.as_weighted_sample()
+            return data.sketch.as_weighted_sample()
 
-    assert metrics.smooth_ece(Other()) == metrics.smooth_ece(sketch)
+    assert metrics.smooth_ece(Other()) == metrics.smooth_ece(data.sketch)
     with pytest.raises(ValueError, match="y_proba was passed beside a Other"):
-        metrics.smooth_ece(Other(), p)
+        metrics.smooth_ece(Other(), data.p)
+
     # it is checked as arrays are
-    broken = type(
-        "Broken", (), {"as_weighted_sample": lambda self: type(sketch.as_weighted_sample())(y, p * 2, w)}
-    )
+    class Broken:
+        def as_weighted_sample(self):
+            return WeightedSample(data.y, 2 * data.p, data.w)
+
     with pytest.raises(ValueError, match="y_proba contains"):
-        metrics.smooth_ece(broken())
+        metrics.smooth_ece(Broken())
 
 
 def test_impossible_outcomes_are_told():
@@ -405,4 +242,4 @@ def test_impossible_outcomes_are_told():
 def test_nothing_warns(data):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        metrics.calibration_summary(data[2])
+        metrics.calibration_summary(data.sketch)
