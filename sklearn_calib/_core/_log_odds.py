@@ -207,17 +207,15 @@ class LogOddsCells:
             rows = slice(start, min(start + _ENTRIES, int(ends[1])))
             yield self._outcome[rows].astype(np.int64), self._outside[rows], None, None
 
-    def rows(self) -> tuple[Index, Array, Array]:
-        """Return outcomes, log-odds and weights of all rows, with two in place of those of a cell."""
-        parts: list[tuple[Index, Array, Array]] = []
+    def points(self) -> Iterator[tuple[Index, Array, Array]]:
+        """Yield, in parts, outcomes, log-odds and weights: two points for the rows of an entry."""
         for y, h, count, variance in self.between():
             if count is None or variance is None:
-                parts.append((y, h, np.ones_like(h)))
+                yield y, h, np.ones_like(h)
                 continue
             deviation = np.sqrt(variance)
-            parts += [(y, h + sign * deviation, 0.5 * count) for sign in (-1.0, 1.0)]
-        outcome, position, weight = zip(*parts, strict=True)
-        return np.concatenate(outcome), np.concatenate(position), np.concatenate(weight)
+            for sign in (-1.0, 1.0):
+                yield y, h + sign * deviation, 0.5 * count
 
     @property
     def span(self) -> tuple[float, float]:

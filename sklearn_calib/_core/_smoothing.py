@@ -27,6 +27,7 @@ __all__ = [
     "NODES_PER_SCALE",
     "SMALLEST_SCALE",
     "TAIL",
+    "coefficients_of_masses",
     "coefficients_of_moments",
     "coefficients_of_parts",
     "cosine_coefficients",
@@ -68,8 +69,8 @@ _CONDENSE_ROWS = 1 << 17
 CELLS_PER_SCALE = 350.0
 # With second moments kept, third ones remain, at most 0.1 h^3. They move the sum by at most a sixth of that
 # times the integral of the kernel's third derivative in absolute value, 1.51/s^3: by 0.025 (h/s)^3 mean|r|,
-# below 1e-6 with 32 cells. This costs two passes.
-_CELLS_WITH_SPREAD = 32.0
+# below 1e-6 with 28 cells. This costs two passes.
+_CELLS_WITH_SPREAD = 28.0
 _MOST_CELLS = 1 << 15
 
 
@@ -117,7 +118,7 @@ def cosine_coefficients(x: Array, mass: Array, s: float) -> Array:
     """
     flat = mass.reshape(-1, mass.shape[-1])
     chunks = ((x[rows], flat[:, rows]) for rows in _chunks(x.shape[0], moment_cells(s)))
-    return _coefficients(chunks, flat.shape[0], s).reshape(*mass.shape[:-1], -1)
+    return coefficients_of_masses(chunks, flat.shape[0], s).reshape(*mass.shape[:-1], -1)
 
 
 def residual_coefficients(y: Index, x: Positions, p: Array, w: Array | None, s: float) -> Array:
@@ -130,10 +131,14 @@ def residual_coefficients(y: Index, x: Positions, p: Array, w: Array | None, s: 
                 residual *= w[rows]
             yield x[rows], residual[np.newaxis]
 
-    return np.asarray(_coefficients(chunks(), 1, s)[0])
+    return coefficients_of_masses(chunks(), 1, s)[0]
 
 
-def _coefficients(chunks: Iterable[tuple[Array, Array]], n_samples: int, s: float) -> Array:
+def coefficients_of_masses(chunks: Iterable[tuple[Array, Array]], n_samples: int, s: float) -> Array:
+    """Return the coefficients of several samples, shape (n_samples, K).
+
+    Each chunk holds positions, shape (m,), and the masses of the samples there, shape (n_samples, m).
+    """
     cells = moment_cells(s)
     moments = np.zeros((CELL_MOMENTS, n_samples, cells))
     for x, masses in chunks:
@@ -186,7 +191,7 @@ def coefficients_of_parts(parts: Iterable[Part], s: float) -> Array:
 
 def _chunks(n: int, cells: int) -> Iterator[slice]:
     """Yield rows a chunk at a time; fewer than cells would cost more to add up than to count."""
-    size = max(CHUNK, 4 * cells)
+    size = max(CHUNK, 2 * cells)
     for start in range(0, n, size):
         yield slice(start, start + size)
 

@@ -109,8 +109,8 @@ def logit_smoothed_ece(
     Nothing is sampled. For Gaussian noise both sums are cosine series evaluated at ten or more nodes for
     each s, O(n + R/s log(R/s)) for log-odds of range R; where the data leave gaps of many s, the gaps are
     cut out. Large unweighted samples are gathered in narrow cells first, which moves the result by less than
-    1e-6 and takes memory in proportion to the cells. For uniform noise the integrand is piecewise of the form ``|a - b sigma(t)|`` and is integrated
-    exactly, O(n log n).
+    1e-6 and needs memory for the cells alone. For uniform noise the integrand is piecewise of the form
+    ``|a - b sigma(t)|`` and is integrated exactly, O(n log n).
 
     Like every calibration error it is not a proper score: a constant prediction of the event frequency has
     almost none.

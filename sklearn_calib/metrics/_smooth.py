@@ -13,6 +13,8 @@ from sklearn_calib._core._smoothing import (
     CELLS_PER_SCALE,
     SMALLEST_SCALE,
     TAIL,
+    coefficients_of_masses,
+    coefficients_of_parts,
     fixed_point,
     integrate_absolute,
     node_count,
@@ -32,6 +34,11 @@ Array = NDArray[np.float64]
 # Resolution of the first search for the bandwidth, for which 2**14 cells suffice; smaller ones refine it.
 _FIRST_SCALE = CELLS_PER_SCALE / 2**14
 _FEW_ROWS = 10_000
+# From so many rows on, blocks of them tell first where the bandwidth will be.
+_MANY_ROWS = 1 << 20
+_PILOT_BLOCKS, _PILOT_BLOCK = 16, 1 << 12
+# Where the search begins without them.
+_START = 0.03
 # Below this part of the smoothing axis the cosine series would need more than 2**21 terms.
 _SMALLEST_BANDWIDTH = 1e-5
 _CURVE_NODES = 4096
@@ -99,43 +106,58 @@ class _SmoothingAxis:
             margin = TAIL * widest
             self.origin, self.length = low - margin, high - low + 2.0 * margin
 
+    def _positions(self, h: Array) -> Array:
+        return np.clip((h - self.origin) / self.length, 0.0, 1.0)
+
+    def _cells(self, s: float) -> LogOddsCells | None:
+        """Return a summary of many rows on the logit axis, exact enough at scale s."""
+        if not self.logit or self.sample.w is not None:
+            return None
+        return LogOddsCells.gather(self.sample.y, self.sample.p, s * self.length)
+
     def _rows(self, s: float) -> tuple[NDArray[np.int64], Any, Any, Array | None]:
         """Return outcomes, positions, predictions and weights, condensed where that is exact enough at s."""
         y, p, w = self.sample.y, self.sample.p, self.sample.w
-        if not self.logit:
-            y, x, w = weighted_rows(y, p, w, s)
-            return y, x, x, w
-        cells = None if w is not None else LogOddsCells.gather(y, p, s * self.length)
-        if cells is None:
+        if self.logit:
             return y, LogitPositions(p, self.origin, self.length), p, w
-        y, h, w = cells.rows()
-        return y, np.clip((h - self.origin) / self.length, 0.0, 1.0), expit(h), w
+        y, x, w = weighted_rows(y, p, w, s)
+        return y, x, x, w
 
     def residual_coefficients(self, s: float) -> Array:
         """Return the cosine coefficients of the mean residual, down to scale s."""
-        y, x, p, w = self._rows(s)
-        return residual_coefficients(y, x, p, w, s) / self.sample.total
+        cells = self._cells(s)
+        if cells is None:
+            return residual_coefficients(*self._rows(s), s) / self.sample.total
+        masses = ((self._positions(h), (w * (y - expit(h)))[np.newaxis, :]) for y, h, w in cells.points())
+        return coefficients_of_masses(masses, 1, s)[0] / self.sample.total
 
     def outcome_coefficients(self, s: float) -> Array:
         """Return the coefficients, down to scale s, of the share of positive rows and of all rows."""
-        y, x, _, w = self._rows(s)
-        return outcome_coefficients(y, x, w, s) / self.sample.total
+        cells = self._cells(s)
+        if cells is None:
+            y, x, _, w = self._rows(s)
+            return outcome_coefficients(y, x, w, s) / self.sample.total
+        parts = ((y, self._positions(h), w, None) for y, h, w in cells.points())
+        return coefficients_of_parts(parts, s) / self.sample.total
 
 
 class _ErrorAtScale:
     """smECE_s as a function of s; coefficients are computed again only when s asks for more of them."""
 
-    def __init__(self, axis: _SmoothingAxis) -> None:
+    def __init__(self, axis: _SmoothingAxis, expected: float | None = None) -> None:
         self.axis = axis
+        if expected is not None:
+            self.first = 0.8 * expected
+        else:
+            # twice as fine costs few rows next to nothing, and often spares a second pass
+            self.first = _FIRST_SCALE if axis.sample.y.shape[0] > _FEW_ROWS else _FIRST_SCALE / 2
         self.resolved = math.inf
         self.coefficients = np.zeros(0)
 
     def __call__(self, s: float) -> float:
         if s < self.resolved:
-            # twice as fine costs few rows next to nothing, and often spares a second pass
-            self.resolved = min(
-                s, _FIRST_SCALE if self.axis.sample.y.shape[0] > _FEW_ROWS else _FIRST_SCALE / 2
-            )
+            # to be asked for more once is a sign that it will happen again
+            self.resolved = min(s, self.first) if self.resolved == math.inf else 0.7 * s
             self.coefficients = self.axis.residual_coefficients(self.resolved)
         nodes = node_count(s)
         error = integrate_absolute(smooth_at_nodes(self.coefficients, s, nodes), 1.0 / nodes)
@@ -148,10 +170,11 @@ def _solve(
     """Return the value, the bandwidth in units of the axis, and the axis."""
     automatic = isinstance(bandwidth, str)
     axis = _SmoothingAxis(sample, scale, 1.0 if automatic else float(bandwidth))
-    error = _ErrorAtScale(axis)
     if automatic:
-        smallest = SMALLEST_SCALE * axis.length
-        value, width = fixed_point(lambda s: error(s / axis.length), smallest=smallest)
+        expected, smallest = _expected(sample, scale), SMALLEST_SCALE * axis.length
+        error = _ErrorAtScale(axis, None if expected is None else max(expected, smallest) / axis.length)
+        start = _START if expected is None else max(expected, smallest)
+        value, width = fixed_point(lambda s: error(s / axis.length), start=start, smallest=smallest)
         return value, width, axis
     s = float(bandwidth) / axis.length
     if s < _SMALLEST_BANDWIDTH:
@@ -160,7 +183,29 @@ def _solve(
             f"{_SMALLEST_BANDWIDTH * axis.length:.2g} is needed here. Without smoothing, use "
             "cutoff_calibration_error or expected_calibration_error."
         )
-    return error(s), float(bandwidth), axis
+    return _ErrorAtScale(axis)(s), float(bandwidth), axis
+
+
+def _expected(sample: BinarySample, scale: str) -> float | None:
+    """Guess the smooth ECE of a large sample from that of some of its rows; None for a small one.
+
+    Only the speed depends on the guess. Noise falls with n**(-1/3), bias stays: what happens between a
+    quarter of these rows and all of them is taken to go on.
+    """
+    n = sample.y.shape[0]
+    if n < _MANY_ROWS:
+        return None
+    starts = np.linspace(0, n - _PILOT_BLOCK, _PILOT_BLOCKS).astype(np.int64)
+    rows = (starts[:, np.newaxis] + np.arange(_PILOT_BLOCK)).reshape(_PILOT_BLOCKS // 4, -1)
+    values = []
+    for some in (rows[0], rows.ravel()):
+        w = None if sample.w is None else sample.w[some]
+        values.append(_solve(BinarySample(sample.y[some], sample.p[some], w), "auto", scale)[0])
+    few, many = values
+    if many == 0.0:
+        return None
+    power = min(max(math.log(few / many) / math.log(_PILOT_BLOCKS // 4), 0.0), 1.0 / 3.0) if few else 0.0
+    return many * (rows.size / n) ** power
 
 
 def _check(bandwidth: float | Literal["auto"], scale: str) -> None:

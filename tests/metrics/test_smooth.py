@@ -6,6 +6,7 @@ from scipy.integrate import trapezoid
 from scipy.stats import norm
 
 from sklearn_calib.metrics import (
+    _smooth,
     expected_calibration_error,
     smooth_calibration_error,
     smooth_ece,
@@ -187,6 +188,21 @@ def test_condensed_rows_give_the_same_value():
             assert smooth_ece(y, p) == pytest.approx(
                 smooth_ece(y, p, sample_weight=np.ones(200_000)), abs=2e-7
             )
+
+
+@pytest.mark.parametrize("scale", ["probability", "logit"])
+@pytest.mark.parametrize("power", [1.0, 1.2])
+def test_a_guess_from_some_rows_changes_nothing(scale, power, monkeypatch):
+    rng = np.random.default_rng(2)
+    p = rng.beta(0.7, 0.9, 200_000)
+    y = (rng.random(200_000) < p**power).astype(int)
+    expected = smooth_ece(y, p, scale=scale)
+    monkeypatch.setattr(_smooth, "_MANY_ROWS", 100_000)
+    assert smooth_ece(y, p, scale=scale) == pytest.approx(expected, abs=1e-6)
+    # even where these rows mislead: sorted, with an error that is not the same everywhere
+    order = np.argsort(p)
+    assert smooth_ece(y[order], p[order], scale=scale) == pytest.approx(expected, abs=1e-6)
+    assert smooth_ece(np.repeat([0, 1], 100_000), np.repeat([0.0, 1.0], 100_000)) == 0.0
 
 
 @pytest.mark.parametrize("bandwidth", [0, -1, np.nan, np.inf, "silverman"])
