@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._links import logit
+from sklearn_calib.inference._betting_tree import N_CELLS, BettingTree, log_sum, smallest_cell, softplus
 
-__all__ = ["BettingStream"]
+__all__ = ["BLOCK", "GRID", "BettingStream", "grid_gains", "in_log_odds"]
 
 Array = NDArray[np.float64]
 
-# Recalibrations logit q = a + b logit p, all but the identity.
-_GRID = np.array(
+#: Recalibrations logit q = a + b logit p, all but the identity.
+GRID = np.array(
     [
         (a, b)
         for a in (-1.0, -0.3, -0.1, 0.0, 0.1, 0.3, 1.0)
@@ -26,19 +27,9 @@ _GRID = np.array(
     ]
 )
 # Half of the capital is split equally among the grid, the tree has the other half.
-_LOG_CAPITAL = np.log(np.append(np.full(len(_GRID), 0.5 / len(_GRID)), 0.5))
-# Bettors start at the beginning of every block of so many rows, each start with its share of the capital.
-_BLOCK = 32
-
-# Levels of the tree: level d cuts the arcsine axis into 3**d equal cells. Three, not two, so that no cell
-# ends at 1/2 and the mirror image of a cell is a cell.
-_DEPTH = 4
-_SHIFTS = np.array([-1.0, -0.3, 0.3, 1.0])
-# Capital of the bettors within a cell: one for each fixed shift, one who learns the shift, one who stays out.
-_LOG_CELL = np.log(np.append(np.full(len(_SHIFTS), 1.0 / (3.0 * len(_SHIFTS))), (1.0 / 3.0, 1.0 / 3.0)))
-_MOST_LEARNED = 1.0
-_PRIOR_VARIANCE = 1.0
-_LOG_HALF = float(np.log(0.5))
+_LOG_CAPITAL = np.log(np.append(np.full(len(GRID), 0.5 / len(GRID)), 0.5))
+#: Bettors start at the beginning of every block of so many rows, each start with its share of the capital.
+BLOCK = 32
 
 # Rows at a time: a block of all wealths stays in cache.
 _CHUNK = 8192
@@ -69,8 +60,8 @@ class BettingStream:
         self._log_wealths = np.zeros(len(_LOG_CAPITAL))
         # log sum_i v_i / W(start i), the sum over the starts so far
         self._log_shares = np.full(len(_LOG_CAPITAL), -np.inf)
-        self._tree = _Tree()
-        self._residuals = np.zeros(3**_DEPTH)
+        self._tree = BettingTree()
+        self._residuals = np.zeros(N_CELLS)
 
     @property
     def log_wealth(self) -> float:
@@ -88,8 +79,8 @@ class BettingStream:
         return np.concatenate(parts)
 
     def _advance_chunk(self, y: NDArray[np.int64], p: Array) -> Array:
-        cell = np.minimum((np.arcsin(np.sqrt(p)) * (2.0 / np.pi) * 3**_DEPTH).astype(np.uint8), 3**_DEPTH - 1)
-        self._residuals += np.bincount(cell, y - p, minlength=3**_DEPTH)
+        cell = smallest_cell(p)
+        self._residuals += np.bincount(cell, y - p, minlength=N_CELLS)
         open_ = (p > 0.0) & (p < 1.0)
         if open_.all():
             path = self._bet(y, p, cell)
@@ -116,23 +107,19 @@ class BettingStream:
         n = y.shape[0]
         if n == 0:
             return np.empty(0)
-        sign: Array = 2.0 * y.astype(np.float64) - 1.0
-        signed = sign * logit(p, 0.0)
-        base = _softplus(-signed)
+        sign, signed, base = in_log_odds(y, p)
         after = np.empty((len(_LOG_CAPITAL), n + 1))
         after[:, 0] = self._log_wealths
-        belief = np.multiply.outer(_GRID[:, 1], signed)
-        belief += np.multiply.outer(_GRID[:, 0], sign)
-        np.subtract(base, _softplus(np.negative(belief, out=belief)), out=after[:-1, 1:])
+        after[:-1, 1:] = grid_gains(sign, signed, base)
         np.cumsum(after[:-1], axis=1, out=after[:-1])
         after[-1, 1:] = self._tree.advance(y, p, sign, signed, base, cell)
         # starts at the rows whose number, from 0, is j * block; the share of start j is 1 / ((j + 1) (j + 2))
-        block = np.arange(self._bets, self._bets + n) // _BLOCK
-        first = -(-self._bets // _BLOCK)
+        block = np.arange(self._bets, self._bets + n) // BLOCK
+        first = -(-self._bets // BLOCK)
         starts = np.arange(first, int(block[-1]) + 1)
         shares = np.empty((len(_LOG_CAPITAL), starts.shape[0] + 1))
         shares[:, 0] = self._log_shares
-        shares[:, 1:] = -np.log((starts + 1.0) * (starts + 2.0)) - after[:, starts * _BLOCK - self._bets]
+        shares[:, 1:] = -np.log((starts + 1.0) * (starts + 2.0)) - after[:, starts * BLOCK - self._bets]
         np.logaddexp.accumulate(shares, axis=1, out=shares)
         self._log_wealths, self._log_shares = after[:, -1].copy(), shares[:, -1].copy()
         self._bets += n
@@ -140,83 +127,7 @@ class BettingStream:
         wealth += _LOG_CAPITAL[:, None]
         wealth += shares[:, block - (first - 1)]
         # the rest has not started yet: sum_{j > block} 1 / ((j + 1) (j + 2)) = 1 / (block + 2)
-        return np.logaddexp(_log_sum(wealth), -np.log(block + 2.0))
-
-
-class _Tree:
-    """Bettors on the cells of nested partitions, and on every way to prune their tree.
-
-    A cell's capital is halved: one half is bet on the cell as a whole, the other is handed on to the three
-    cells within, where their wealths multiply. Level by level from the leaves to the root.
-    """
-
-    def __init__(self) -> None:
-        cells = [3**d for d in range(_DEPTH + 1)]
-        self._moments = [np.zeros((2, m)) for m in cells]
-        self._log_wealths = [np.zeros((len(_SHIFTS) + 1, m)) for m in cells]
-        self._log_totals = [np.zeros((1, m)) for m in cells]
-
-    def advance(
-        self, y: NDArray[np.int64], p: Array, sign: Array, signed: Array, base: Array, cell: NDArray[np.uint8]
-    ) -> Array:
-        """Return the log-wealth of the root after each row."""
-        moments = np.stack((y - p, p * (1.0 - p)))
-        fixed = base - _softplus(-(signed + np.multiply.outer(_SHIFTS, sign)))
-        gains = np.empty((len(_SHIFTS) + 1, sign.shape[0]))
-        gained = handed_on = np.empty((1, 0))
-        for level in range(_DEPTH, -1, -1):
-            groups = _Groups(cell // 3 ** (_DEPTH - level))
-            order = groups.order
-            seen = groups.running(moments[:, order], self._moments[level])
-            residual, variance = groups.before(seen, self._moments[level])
-            shift = np.clip(residual / (variance + _PRIOR_VARIANCE), -_MOST_LEARNED, _MOST_LEARNED)
-            gains[:-1] = fixed[:, order]
-            gains[-1] = base[order] - _softplus(-(signed[order] + shift * sign[order]))
-            wealths = groups.running(gains, self._log_wealths[level])
-            total = _log_sum(np.vstack((wealths, np.zeros_like(shift))) + _LOG_CELL[:, None])[None]
-            if level < _DEPTH:
-                within = groups.running(gained[:, order], handed_on)
-                total = np.logaddexp(total, within) + _LOG_HALF
-            totals = self._log_totals[level]
-            gained = np.empty_like(total)
-            gained[:, order] = total - groups.before(total, totals)
-            if level:
-                handed_on = totals.reshape(1, -1, 3).sum(axis=2)
-            groups.store(seen, self._moments[level])
-            groups.store(wealths, self._log_wealths[level])
-            groups.store(total, totals)
-        return total[0]  # all rows are in one group, in order
-
-
-class _Groups:
-    """Rows grouped by cell, in time order within each, for running sums that continue earlier ones."""
-
-    def __init__(self, cell: NDArray[np.uint8]) -> None:
-        self.order = np.argsort(cell, kind="stable")
-        ordered = cell[self.order]
-        self._starts = np.append(0, np.flatnonzero(ordered[1:] != ordered[:-1]) + 1)
-        self._lasts = np.append(self._starts[1:], cell.shape[0]) - 1
-        self._cells = ordered[self._starts]
-        self._lengths = self._lasts - self._starts + 1
-
-    def running(self, values: Array, carry: Array) -> Array:
-        """Return the sums of ordered ``values`` (k, n) up to each row in its cell, on top of ``carry``."""
-        out: Array = np.cumsum(values, axis=1)
-        level = carry[:, self._cells]
-        level[:, 1:] -= out[:, self._lasts[:-1]]
-        out += np.repeat(level, self._lengths, axis=1)
-        return out
-
-    def before(self, after: Array, carry: Array) -> Array:
-        """Return the values one row earlier in the same cell; ``carry`` where there is none."""
-        out = np.empty_like(after)
-        out[:, 1:] = after[:, :-1]
-        out[:, self._starts] = carry[:, self._cells]
-        return out
-
-    def store(self, after: Array, carry: Array) -> None:
-        """Write the values after the last row of each cell to ``carry``."""
-        carry[:, self._cells] = after[:, self._lasts]
+        return np.logaddexp(log_sum(wealth), -np.log(block + 2.0))
 
 
 def _chunks(n: int, times: NDArray[np.int64] | None) -> Iterator[Any]:
@@ -230,20 +141,16 @@ def _chunks(n: int, times: NDArray[np.int64] | None) -> Iterator[Any]:
         yield np.searchsorted(ends, np.arange(start, min(start + _CHUNK, int(ends[-1]))), side="right")
 
 
-def _softplus(z: Array) -> Array:
-    """Return log(1 + exp(z)), with an absolute error of some 1e-16: minus the log of a probability."""
-    out: Array = np.abs(z)
-    np.negative(out, out=out)
-    np.exp(out, out=out)
-    out += 1.0
-    np.log(out, out=out)
-    out += np.maximum(z, 0.0)
-    return out
+def in_log_odds(y: NDArray[np.int64], p: Array) -> tuple[Array, Array, Array]:
+    """Return the sign of each outcome, the log-odds of its forecast times it, and minus log p(y)."""
+    sign: Array = 2.0 * y.astype(np.float64) - 1.0
+    signed = sign * logit(p, 0.0)
+    return sign, signed, softplus(-signed)
 
 
-def _log_sum(logs: Array) -> Array:
-    """Return the log of the sum of exponentials along the first axis."""
-    top = logs.max(axis=0)
-    out: Array = np.log(np.exp(logs - top).sum(axis=0))
-    out += top
-    return out
+def grid_gains(sign: Array, signed: Array, base: Array) -> Array:
+    """Return log q(y) / p(y) of each recalibration of the grid, shape (n_strategies, n)."""
+    belief = np.multiply.outer(GRID[:, 1], signed)
+    belief += np.multiply.outer(GRID[:, 0], sign)
+    np.subtract(base, softplus(np.negative(belief, out=belief)), out=belief)
+    return belief

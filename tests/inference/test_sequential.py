@@ -91,7 +91,7 @@ def draw(n, seed, p_of_truth=None):
 @pytest.mark.parametrize("block", [32, 7])
 @pytest.mark.parametrize("chunk", [8192, 11])
 def test_equals_the_definition(monkeypatch, block, chunk):
-    monkeypatch.setattr(_betting, "_BLOCK", block)
+    monkeypatch.setattr(_betting, "BLOCK", block)
     monkeypatch.setattr(_betting, "_CHUNK", chunk)
     for y, p in (draw(80, 1), draw(80, 2, np.square), draw(40, 3, lambda p: 1 - p)):
         np.testing.assert_allclose(e_path(y, p), reference(y, p, block), rtol=1e-10)
@@ -103,7 +103,7 @@ def test_equals_the_definition(monkeypatch, block, chunk):
 @pytest.mark.parametrize("block", [32, 2])
 def test_expectation_is_one_for_all_labels(monkeypatch, block):
     """Sum over all label vectors of probability times E_t; forecasts depend on past outcomes."""
-    monkeypatch.setattr(_betting, "_BLOCK", block)
+    monkeypatch.setattr(_betting, "BLOCK", block)
     n = 8
     total = np.zeros(n)
     for labels in itertools.product((0, 1), repeat=n):

@@ -1,0 +1,119 @@
+"""Wealth of bettors who play against batches of forecasts, one round for each batch.
+
+The bettors are those of the sequential test, but all their bets on a batch are made before the first of its
+outcomes is known, so that the order of its rows cannot matter. Their trees forget: all but one are replaced
+by new ones from time to time, so that an error that begins late is found by a tree that knows little else.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_calib.inference._betting import BLOCK, GRID, grid_gains, in_log_odds
+from sklearn_calib.inference._betting_tree import BettingTree, TreesRound, log_sum, smallest_cell
+
+__all__ = ["BettingRounds"]
+
+Array = NDArray[np.float64]
+
+# Starts after which a tree is replaced by a new one.
+_LIVES = (16.0, 64.0, 256.0, 1024.0, np.inf)
+
+# Rows at a time.
+_CHUNK = 8192
+
+
+class BettingRounds:
+    """The wealth of all bettors together after the rounds played so far.
+
+    Bettors start before the first round, and before every round that at least 32 rows precede since the last
+    start.
+
+    Parameters
+    ----------
+    new_capital : bool, default=False
+        Whether every start brings capital of its own: as much as rows have passed since the last start, 1 at
+        first. The wealth is then a detector of a change: without one, its expectation is the capital brought
+        so far, and at most the number of rows. Otherwise all starts share one unit, and the wealth is a
+        martingale.
+    lives : sequence of float
+        For each tree, the number of starts after which a new one takes its place.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows seen.
+    log_wealth : float
+        Logarithm of the wealth now.
+    log_wealths : ndarray of shape (n_strategies,)
+        Logarithm of what each strategy has made of one unit since the first round.
+    impossible : tuple of (int, float) or None
+        The first outcome that its forecast called impossible, and the forecast.
+    """
+
+    def __init__(self, *, new_capital: bool = False, lives: Sequence[float] = _LIVES) -> None:
+        self.n_rows = 0
+        self.impossible: tuple[int, float] | None = None
+        self.log_wealths = np.zeros(len(GRID) + len(lives))
+        self._new_capital, self._lives = new_capital, lives
+        shares = np.append(np.full(len(GRID), 0.5 / len(GRID)), np.full(len(lives), 0.5 / len(lives)))
+        self._log_capital = np.log(shares)
+        self._finite = -np.inf if new_capital else 0.0
+        # starts so far, and rows on which bets were made since the last one
+        self._starts = self._since = 0
+        # log sum_i v_i / W(start i), the sum over the starts so far
+        self._log_shares = np.full(self.log_wealths.shape[0], -np.inf)
+        self._trees = [BettingTree() for _ in lives]
+        # what the trees of the past have made of one unit, and when the last one came
+        self._log_inherited, self._born = np.zeros(len(lives)), np.zeros(len(lives), dtype=np.int64)
+
+    @property
+    def log_wealth(self) -> float:
+        return np.inf if self.impossible is not None else self._finite
+
+    def play(self, y: NDArray[np.int64], p: Array, times: NDArray[np.int64] | None = None) -> float:
+        """Play rows as one round, row i ``times[i]`` times; return the log-wealth after it."""
+        open_ = (p > 0.0) & (p < 1.0)
+        if not open_.all():
+            # certain forecasts multiply all wealth by 1, or, if they are wrong, by infinity
+            wrong = ~open_ & (p != y)
+            if wrong.any() and self.impossible is None:
+                row = int(wrong.argmax())
+                self.impossible = (int(y[row]), float(p[row]))
+        weight = np.ones(p.shape[0]) if times is None else times.astype(np.float64)
+        self.n_rows += int(weight.sum())
+        if open_.any():
+            self._bet(y[open_], p[open_], weight[open_])
+        return self.log_wealth
+
+    def _bet(self, y: NDArray[np.int64], p: Array, weight: Array) -> None:
+        """Play a round, all forecasts strictly between 0 and 1."""
+        if not self._starts or self._since >= BLOCK:
+            self._start()
+        gains, trees = np.zeros(len(GRID)), TreesRound(self._trees)
+        for first in range(0, p.shape[0], _CHUNK):
+            rows = slice(first, first + _CHUNK)
+            outcome, forecast, times = y[rows], p[rows], weight[rows]
+            sign, signed, base = in_log_odds(outcome, forecast)
+            gains += grid_gains(sign, signed, base) @ times
+            moments = (outcome - forecast, forecast * (1.0 - forecast))
+            trees.add(*moments, times, sign, signed, base, smallest_cell(forecast))
+        self._since += int(weight.sum())
+        grid, roots = self.log_wealths[: len(GRID)] + gains, self._log_inherited + trees.close()
+        self.log_wealths = np.append(grid, roots)
+        owned = log_sum(self.log_wealths + self._log_shares + self._log_capital)
+        # the rest has not started yet: sum_{j >= starts} 1 / ((j + 1) (j + 2)) = 1 / (starts + 1)
+        waiting = -np.inf if self._new_capital else -np.log(self._starts + 1.0)
+        self._finite = float(np.logaddexp(owned, waiting))
+
+    def _start(self) -> None:
+        """Let all bettors start again, and replace the trees whose time has come."""
+        j = self._starts
+        capital = max(1, self._since) if self._new_capital else 1.0 / ((j + 1.0) * (j + 2.0))
+        self._log_shares = np.logaddexp(self._log_shares, np.log(capital) - self.log_wealths)
+        for k, life in enumerate(self._lives):
+            if j - self._born[k] >= life:
+                self._trees[k], self._born[k] = BettingTree(), j
+                self._log_inherited[k] = self.log_wealths[len(GRID) + k]
+        self._starts, self._since = j + 1, 0

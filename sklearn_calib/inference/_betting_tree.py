@@ -1,0 +1,175 @@
+"""Bettors on the cells of nested partitions, and the arithmetic of bets in logarithms."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["N_CELLS", "BettingTree", "TreesRound", "log_sum", "smallest_cell", "softplus"]
+
+Array = NDArray[np.float64]
+
+# Levels of the tree: level d cuts the arcsine axis into 3**d equal cells. Three, not two, so that no cell
+# ends at 1/2 and the mirror image of a cell is a cell.
+_DEPTH = 4
+_SHIFTS = np.array([-1.0, -0.3, 0.3, 1.0])
+# Capital of the bettors within a cell: one for each fixed shift, one who learns the shift, one who stays out.
+_LOG_CELL = np.log(np.append(np.full(len(_SHIFTS), 1.0 / (3.0 * len(_SHIFTS))), (1.0 / 3.0, 1.0 / 3.0)))
+_MOST_LEARNED = 1.0
+_PRIOR_VARIANCE = 1.0
+_LOG_HALF = float(np.log(0.5))
+#: Cells of the finest level.
+N_CELLS = 3**_DEPTH
+
+
+class BettingTree:
+    """Bettors on the cells of nested partitions, and on every way to prune their tree.
+
+    A cell's capital is halved: one half is bet on the cell as a whole, the other is handed on to the three
+    cells within, where their wealths multiply. Level by level from the leaves to the root.
+    """
+
+    def __init__(self) -> None:
+        cells = [3**d for d in range(_DEPTH + 1)]
+        self.moments = [np.zeros((2, m)) for m in cells]
+        self.log_wealths = [np.zeros((len(_SHIFTS) + 1, m)) for m in cells]
+        self.log_totals = [np.zeros((1, m)) for m in cells]
+
+    def advance(
+        self, y: NDArray[np.int64], p: Array, sign: Array, signed: Array, base: Array, cell: NDArray[np.uint8]
+    ) -> Array:
+        """Return the log-wealth of the root after each row."""
+        moments = np.stack((y - p, p * (1.0 - p)))
+        fixed = base - softplus(-(signed + np.multiply.outer(_SHIFTS, sign)))
+        gains = np.empty((len(_SHIFTS) + 1, sign.shape[0]))
+        gained = handed_on = np.empty((1, 0))
+        for level in range(_DEPTH, -1, -1):
+            groups = _Groups(cell // 3 ** (_DEPTH - level))
+            order = groups.order
+            seen = groups.running(moments[:, order], self.moments[level])
+            residual, variance = groups.before(seen, self.moments[level])
+            shift = _learned_shift(residual, variance)
+            gains[:-1] = fixed[:, order]
+            gains[-1] = base[order] - softplus(-(signed[order] + shift * sign[order]))
+            wealths = groups.running(gains, self.log_wealths[level])
+            total = log_sum(np.vstack((wealths, np.zeros_like(shift))) + _LOG_CELL[:, None])[None]
+            if level < _DEPTH:
+                within = groups.running(gained[:, order], handed_on)
+                total = np.logaddexp(total, within) + _LOG_HALF
+            totals = self.log_totals[level]
+            gained = np.empty_like(total)
+            gained[:, order] = total - groups.before(total, totals)
+            if level:
+                handed_on = totals.reshape(1, -1, 3).sum(axis=2)
+            groups.store(seen, self.moments[level])
+            groups.store(wealths, self.log_wealths[level])
+            groups.store(total, totals)
+        return total[0]  # all rows are in one group, in order
+
+
+class TreesRound:
+    """Rows without an order on which the bettors of several trees bet at once, as they learned before."""
+
+    def __init__(self, trees: Sequence[BettingTree]) -> None:
+        self._trees = trees
+        self._shifts = [[_learned_shift(*moments) for moments in tree.moments] for tree in trees]
+        self._moments = np.zeros((2, N_CELLS))
+        self._fixed = np.zeros((len(_SHIFTS), N_CELLS))
+        self._learned = [[np.zeros(shift.shape) for shift in shifts] for shifts in self._shifts]
+
+    def add(
+        self,
+        residual: Array,
+        variance: Array,
+        weight: Array,
+        sign: Array,
+        signed: Array,
+        base: Array,
+        cell: NDArray[np.uint8],
+    ) -> None:
+        """Add rows, each ``weight`` times."""
+        fixed = base - softplus(-(signed + np.multiply.outer(_SHIFTS, sign)))
+        for sums, values in ((self._moments, (residual, variance)), (self._fixed, fixed)):
+            for total, value in zip(sums, values, strict=True):
+                total += np.bincount(cell, weight * value, minlength=N_CELLS)
+        for level in range(_DEPTH + 1):
+            within = cell // 3 ** (_DEPTH - level)
+            for shifts, learned in zip(self._shifts, self._learned, strict=True):
+                gain = base - softplus(-(signed + shifts[level][within] * sign))
+                learned[level] += np.bincount(within, weight * gain, minlength=3**level)
+
+    def close(self) -> list[float]:
+        """Let the trees win or lose what was added; return the log-wealth of each root."""
+        for tree, learned in zip(self._trees, self._learned, strict=True):
+            for level in range(_DEPTH, -1, -1):
+                tree.moments[level] += self._moments.reshape(2, 3**level, -1).sum(axis=2)
+                wealths = tree.log_wealths[level]
+                wealths[:-1] += self._fixed.reshape(len(_SHIFTS), 3**level, -1).sum(axis=2)
+                wealths[-1] += learned[level]
+                total = log_sum(np.vstack((wealths, np.zeros(3**level))) + _LOG_CELL[:, None])[None]
+                if level < _DEPTH:
+                    within = tree.log_totals[level + 1].reshape(1, -1, 3).sum(axis=2)
+                    total = np.logaddexp(total, within) + _LOG_HALF
+                tree.log_totals[level] = total
+        return [float(tree.log_totals[0][0, 0]) for tree in self._trees]
+
+
+class _Groups:
+    """Rows grouped by cell, in time order within each, for running sums that continue earlier ones."""
+
+    def __init__(self, cell: NDArray[np.uint8]) -> None:
+        self.order = np.argsort(cell, kind="stable")
+        ordered = cell[self.order]
+        self._starts = np.append(0, np.flatnonzero(ordered[1:] != ordered[:-1]) + 1)
+        self._lasts = np.append(self._starts[1:], cell.shape[0]) - 1
+        self._cells = ordered[self._starts]
+        self._lengths = self._lasts - self._starts + 1
+
+    def running(self, values: Array, carry: Array) -> Array:
+        """Return the sums of ordered ``values`` (k, n) up to each row in its cell, on top of ``carry``."""
+        out: Array = np.cumsum(values, axis=1)
+        level = carry[:, self._cells]
+        level[:, 1:] -= out[:, self._lasts[:-1]]
+        out += np.repeat(level, self._lengths, axis=1)
+        return out
+
+    def before(self, after: Array, carry: Array) -> Array:
+        """Return the values one row earlier in the same cell; ``carry`` where there is none."""
+        out = np.empty_like(after)
+        out[:, 1:] = after[:, :-1]
+        out[:, self._starts] = carry[:, self._cells]
+        return out
+
+    def store(self, after: Array, carry: Array) -> None:
+        """Write the values after the last row of each cell to ``carry``."""
+        carry[:, self._cells] = after[:, self._lasts]
+
+
+def smallest_cell(p: Array) -> NDArray[np.uint8]:
+    """Return the smallest cell that holds each forecast."""
+    return np.minimum((np.arcsin(np.sqrt(p)) * (2.0 / np.pi) * 3**_DEPTH).astype(np.uint8), 3**_DEPTH - 1)
+
+
+def _learned_shift(residual: Array, variance: Array) -> Array:
+    """Return the shift of the log-odds that past residuals suggest."""
+    shift: Array = np.clip(residual / (variance + _PRIOR_VARIANCE), -_MOST_LEARNED, _MOST_LEARNED)
+    return shift
+
+
+def softplus(z: Array) -> Array:
+    """Return log(1 + exp(z)), with an absolute error of some 1e-16: minus the log of a probability."""
+    out: Array = np.abs(z)
+    np.negative(out, out=out)
+    np.exp(out, out=out)
+    out += 1.0
+    np.log(out, out=out)
+    out += np.maximum(z, 0.0)
+    return out
+
+
+def log_sum(logs: Array) -> Array:
+    """Return the log of the sum of exponentials along the first axis."""
+    top = logs.max(axis=0)
+    out: Array = np.log(np.exp(logs - top).sum(axis=0))
+    out += top
+    return out

@@ -1,0 +1,208 @@
+"""Bets on batches without an order, against their definition: fair for all labels, alike for all orders."""
+
+import itertools
+import math
+import pickle
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+
+from sklearn_calib.inference import _betting_rounds
+from sklearn_calib.inference._betting import BettingStream
+from sklearn_calib.inference._betting_rounds import BettingRounds
+
+INF = math.inf
+SHIFTS = (-1.0, -0.3, 0.3, 1.0)
+GRID = [
+    (a, b) for a in (0, -0.1, 0.1, -0.3, 0.3, -1, 1) for b in (1 / 2, 3 / 4, 1, 4 / 3, 2) if (a, b) != (0, 1)
+]
+
+
+def ratio(y, p, a, b=1.0):
+    """Return q(y) / p(y) for logit q = a + b logit p."""
+    q = expit(a + b * logit(p))
+    return q / p if y else (1 - q) / (1 - p)
+
+
+class Cell:
+    """A cell of a tree: wealth of each bettor in it, its past, its three cells."""
+
+    def __init__(self, low, high, level):
+        self.low, self.high = low, high
+        self.wealth = dict.fromkeys((*SHIFTS, "learned", "out"), 1.0)
+        self.past = []
+        third = (high - low) / 3
+        self.within = [
+            Cell(low + i * third, low + (i + 1) * third, level - 1) for i in range(3 if level else 0)
+        ]
+
+    def bet(self, batch):
+        mine = [(y, p) for y, p in batch if self.low <= 2 / math.pi * math.asin(math.sqrt(p)) < self.high]
+        learned = sum(y - p for y, p in self.past) / (1 + sum(p * (1 - p) for _, p in self.past))
+        for y, p in mine:
+            for shift in SHIFTS:
+                self.wealth[shift] *= ratio(y, p, shift)
+            self.wealth["learned"] *= ratio(y, p, min(1.0, max(-1.0, learned)))
+        self.past += mine
+        for cell in self.within:
+            cell.bet(mine)
+
+    def total(self):
+        own = sum(self.wealth[a] for a in SHIFTS) / 12 + (self.wealth["learned"] + self.wealth["out"]) / 3
+        return (own + math.prod(cell.total() for cell in self.within)) / 2 if self.within else own
+
+
+def reference(batches, lives, new_capital):
+    """Return the wealth after each batch of pairs (y, p)."""
+    trees, born, inherited = [Cell(0, 1, 4) for _ in lives], [0 for _ in lives], [1.0 for _ in lives]
+    wealths = [1.0] * (len(GRID) + len(lives))
+    starts, capitals, since, path = [], [], 0, []
+    for batch in batches:
+        if not starts or since >= 32:
+            j = len(starts)
+            for k, life in enumerate(lives):
+                if j - born[k] >= life:
+                    inherited[k] *= trees[k].total()
+                    trees[k], born[k] = Cell(0, 1, 4), j
+            capitals.append(max(1, since) if new_capital else 1 / ((j + 1) * (j + 2)))
+            starts.append(wealths)
+            since = 0
+        since += len(batch)
+        grid = [
+            wealth * math.prod(ratio(y, p, a, b) for y, p in batch)
+            for wealth, (a, b) in zip(wealths, GRID, strict=False)
+        ]
+        for tree in trees:
+            tree.bet(batch)
+        wealths = grid + [old * tree.total() for old, tree in zip(inherited, trees, strict=True)]
+        share = [1 / (2 * len(GRID))] * len(GRID) + [1 / (2 * len(lives))] * len(lives)
+        owned = sum(
+            capital * c * now / then
+            for capital, start in zip(capitals, starts, strict=True)
+            for c, now, then in zip(share, wealths, start, strict=True)
+        )
+        path.append(owned + (0 if new_capital else 1 - sum(capitals)))
+    return path
+
+
+def draw(n, seed, truth=None):
+    rng = np.random.default_rng(seed)
+    p = rng.uniform(0.02, 0.98, n)
+    return (rng.random(n) < (p if truth is None else truth(p))).astype(np.int64), p
+
+
+def played(y, p, cuts, **params):
+    rounds = BettingRounds(**params)
+    parts = zip(np.split(y, cuts), np.split(p, cuts), strict=True)
+    return np.exp([rounds.play(*part) for part in parts])
+
+
+@pytest.mark.parametrize("new_capital", [False, True])
+@pytest.mark.parametrize("lives", [(INF,), (1.0, 2.0, INF)])
+@pytest.mark.parametrize("cuts", [[40, 45, 80, 100], [1, 2, 70, 110, 150, 190]])
+def test_equals_the_definition(monkeypatch, cuts, lives, new_capital):
+    monkeypatch.setattr(_betting_rounds, "_CHUNK", 17)
+    for truth in (None, np.square):
+        y, p = draw(200, len(cuts), truth)
+        parts = zip(np.split(y, cuts), np.split(p, cuts), strict=True)
+        batches = [list(zip(*(a.tolist() for a in part), strict=True)) for part in parts]
+        expected = reference(batches, lives, new_capital)
+        found = played(y, p, cuts, lives=lives, new_capital=new_capital)
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_rounds_of_one_row_are_the_sequential_test():
+    y, p = draw(300, 1, np.sqrt)
+    p[::40], y[::40] = 0.0, 0
+    expected = np.exp(BettingStream().advance(y, p))
+    found = played(y, p, np.arange(1, 300), lives=(INF,))
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("new_capital", "expected"), [(False, [1, 1, 1]), (True, [1, 1 + 3, 1 + 3 + 2])])
+def test_expectation_over_all_labels(monkeypatch, new_capital, expected):
+    """Under calibration it is 1, or the capital brought so far; forecasts depend on the batches before."""
+    monkeypatch.setattr(_betting_rounds, "BLOCK", 1)
+    total = np.zeros(3)
+    for labels in itertools.product((0, 1), repeat=9):
+        y = np.array(labels)
+        second = [0.2, 0.9] if sum(labels[:3]) % 2 else [0.6, 0.61]
+        p = np.array([0.3, 0.97, 0.02, *second, 0.5, 0.1, 0.9, 0.3 if labels[3] else 0.7])
+        probability = np.prod(np.where(y == 1, p, 1 - p))
+        total += probability * played(y, p, [3, 5], new_capital=new_capital, lives=(1.0, INF))
+    np.testing.assert_allclose(total, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("new_capital", [False, True])
+def test_the_order_within_a_batch_is_immaterial(new_capital):
+    y, p = draw(400, 2, np.square)
+    p[:20] = 0.5
+    cuts = [100, 150, 300]
+    params = {"new_capital": new_capital, "lives": (2.0, INF)}
+    expected = played(y, p, cuts, **params)
+    rng = np.random.default_rng(0)
+    for order in (
+        np.concatenate([rows[np.argsort(y[rows], kind="stable")] for rows in np.split(np.arange(400), cuts)]),
+        np.concatenate([rng.permutation(rows) for rows in np.split(np.arange(400), cuts)]),
+    ):
+        np.testing.assert_allclose(played(y[order], p[order], cuts, **params), expected, rtol=1e-10)
+
+
+def test_times_repeat_rows():
+    y, p = draw(80, 3)
+    times = np.random.default_rng(3).integers(1, 4, 80)
+    weighted, repeated = BettingRounds(), BettingRounds()
+    for rows in np.split(np.arange(80), [30, 60]):
+        one = weighted.play(y[rows], p[rows], times[rows])
+        two = repeated.play(np.repeat(y[rows], times[rows]), np.repeat(p[rows], times[rows]))
+        assert one == pytest.approx(two, rel=1e-10, abs=1e-12)
+    assert weighted.n_rows == repeated.n_rows == times.sum()
+
+
+@pytest.mark.parametrize("new_capital", [False, True])
+def test_certain_forecasts(new_capital):
+    y, p = draw(90, 4)
+    plain, filled = (BettingRounds(new_capital=new_capital) for _ in range(2))
+    certain = np.array([0, 1, 1]), np.array([0.0, 1.0, 1.0])
+    filled.play(*certain)
+    assert filled.log_wealth == (-INF if new_capital else 0.0)
+    for rows in np.split(np.arange(90), [40, 80]):
+        plain.play(y[rows], p[rows])
+        filled.play(np.append(y[rows], certain[0]), np.append(p[rows], certain[1]))
+    assert filled.log_wealth == plain.log_wealth
+    assert (plain.n_rows, filled.n_rows) == (90, 102)
+    filled.play(np.array([1, 0]), np.array([0.4, 1.0]))
+    assert filled.impossible == (0, 1.0)
+    filled.play(y, p)
+    assert filled.log_wealth == INF
+    assert np.isfinite(filled.log_wealths).all()
+
+
+@pytest.mark.parametrize("p", [1e-300, 5e-324, 1e-17, 1 - 2.0**-53])
+def test_extreme_forecasts_stay_finite(p):
+    for label in (0, 1):
+        rounds = BettingRounds(new_capital=True)
+        for _ in range(3):
+            assert np.isfinite(rounds.play(np.full(50, label), np.full(50, p)))
+
+
+def test_a_local_error_after_a_long_calm_is_found_by_a_young_tree():
+    rng = np.random.default_rng(5)
+    forgetful, old = BettingRounds(), BettingRounds(lives=(INF,))
+    for batch in range(140):
+        p = rng.uniform(size=400)
+        truth = p if batch < 120 else p + 0.25 * ((p > 0.4) & (p < 0.5))
+        y = (rng.random(400) < truth).astype(int)
+        wealths = forgetful.play(y, p), old.play(y, p)
+    assert wealths[0] > math.log(1000) > wealths[1] + 5.0
+
+
+def test_the_state_does_not_grow():
+    rng = np.random.default_rng(6)
+    rounds, sizes = BettingRounds(), []
+    for _ in range(300):
+        p = rng.uniform(size=40)
+        rounds.play((rng.random(40) < p).astype(int), p)
+        sizes.append(len(pickle.dumps(rounds)))
+    assert sizes[-1] < sizes[10] + 200
