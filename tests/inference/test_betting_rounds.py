@@ -190,18 +190,18 @@ def test_extreme_forecasts_stay_finite(p):
 def test_a_local_error_after_a_long_calm_is_found_by_a_young_tree():
     rng = np.random.default_rng(5)
     forgetful, old = BettingRounds(), BettingRounds(lives=(INF,))
-    for batch in range(140):
-        p = rng.uniform(size=400)
-        truth = p if batch < 120 else p + 0.25 * ((p > 0.4) & (p < 0.5))
-        y = (rng.random(400) < truth).astype(int)
+    for batch in range(72):
+        p = rng.uniform(size=1000)
+        truth = p if batch < 60 else p + 0.25 * ((p > 0.4) & (p < 0.5))
+        y = (rng.random(1000) < truth).astype(int)
         wealths = forgetful.play(y, p), old.play(y, p)
-    assert wealths[0] > math.log(1000) > wealths[1] + 5.0
+    assert wealths[0] > max(math.log(1000), 2 * wealths[1])
 
 
 def test_the_state_does_not_grow():
     rng = np.random.default_rng(6)
     rounds, sizes = BettingRounds(), []
-    for _ in range(300):
+    for _ in range(100):
         p = rng.uniform(size=40)
         rounds.play((rng.random(40) < p).astype(int), p)
         sizes.append(len(pickle.dumps(rounds)))
