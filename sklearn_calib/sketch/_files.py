@@ -3,9 +3,11 @@
 import json
 import os
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -13,7 +15,14 @@ from sklearn_calib._validation import check_integer
 from sklearn_calib.sketch._cells import POSITIONS, cell_grid
 from sklearn_calib.sketch._contents import Contents
 
-__all__ = ["check_precision", "contents_from_dict", "contents_to_dict", "read_file", "write_file"]
+__all__ = [
+    "check_precision",
+    "contents_from_dict",
+    "contents_to_dict",
+    "read_file",
+    "write_file",
+    "write_json",
+]
 
 _FORMAT, _VERSION = "sklearn_calib.CalibrationSketch", 1
 _ARRAYS = ("cell", "negatives", "positives", "offset")
@@ -96,25 +105,37 @@ def _same_shape(contents: Contents) -> bool:
     return contents.cell.ndim == 1 and all(values.shape == contents.cell.shape for values in _sums(contents))
 
 
-def write_file(path: Any, found: dict[str, Any]) -> None:
-    """Write what :func:`contents_to_dict` returns; the file appears when it is complete."""
-    target, kind = _target(path)
+@contextmanager
+def _complete(target: Path) -> Iterator[BinaryIO]:
+    """Open a file that appears under its name when all is written."""
     part = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
         with part.open("wb") as file:
-            if kind == ".json":
-                file.write(json.dumps(found, separators=(",", ":")).encode())
-            else:
-                arrays: dict[str, Any] = {
-                    key: np.asarray(found[key], dtype=np.int64 if key == "cell" else np.float64)
-                    for key in _ARRAYS
-                }
-                head = {key: value for key, value in found.items() if key not in _ARRAYS}
-                arrays["head"] = np.frombuffer(json.dumps(head).encode(), dtype=np.uint8)
-                np.savez_compressed(file, **arrays)
+            yield file
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
+
+
+def write_json(target: Path, found: dict[str, Any]) -> None:
+    """Write numbers, texts and lists; the file appears when it is complete."""
+    with _complete(target) as file:
+        file.write(json.dumps(found, separators=(",", ":")).encode())
+
+
+def write_file(path: Any, found: dict[str, Any]) -> None:
+    """Write what :func:`contents_to_dict` returns; the file appears when it is complete."""
+    target, kind = _target(path)
+    if kind == ".json":
+        write_json(target, found)
+        return
+    arrays: dict[str, Any] = {
+        key: np.asarray(found[key], dtype=np.int64 if key == "cell" else np.float64) for key in _ARRAYS
+    }
+    head = {key: value for key, value in found.items() if key not in _ARRAYS}
+    arrays["head"] = np.frombuffer(json.dumps(head).encode(), dtype=np.uint8)
+    with _complete(target) as file:
+        np.savez_compressed(file, **arrays)
 
 
 def read_file(path: Any) -> dict[str, Any]:

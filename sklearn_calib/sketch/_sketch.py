@@ -6,7 +6,7 @@ from typing import Any, Self
 from numpy.typing import ArrayLike
 
 from sklearn_calib._html import result_html
-from sklearn_calib.sketch._batch import check_batch
+from sklearn_calib.sketch._batch import Batch, check_batch
 from sklearn_calib.sketch._cells import cell_grid
 from sklearn_calib.sketch._contents import Accumulator, Contents
 from sklearn_calib.sketch._files import (
@@ -114,9 +114,7 @@ class CalibrationSketch:
         -----
         O(n), about a hundred bytes of memory for each of at most 16384 rows at a time.
         """
-        batch = check_batch(y_true, y_proba, sample_weight, self._pos_label)
-        self._n_rows += self._accumulator().add_batch(batch)
-        return self
+        return self._add(check_batch(y_true, y_proba, sample_weight, self._pos_label))
 
     def merge(self, other: "CalibrationSketch") -> Self:
         """Add all rows of another sketch, in place.
@@ -347,6 +345,11 @@ class CalibrationSketch:
             ("mean prediction", f"{self.mean_prediction:.6g}"),
             cells,
         ]
+
+    def _add(self, batch: Batch) -> Self:
+        """Add checked rows."""
+        self._n_rows += self._accumulator().add_batch(batch)
+        return self
 
     def _accumulator(self) -> Accumulator:
         if self._pending is None:

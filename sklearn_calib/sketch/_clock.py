@@ -1,0 +1,175 @@
+"""Slots of equal length on an axis of counted rows, of numbers, or of dates."""
+
+from datetime import UTC, date, datetime, timedelta
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_calib._validation import as_array, check_integer, check_length, check_positive
+
+__all__ = ["DATES", "NUMBERS", "ROWS", "Clock"]
+
+#: What time is counted in.
+ROWS, NUMBERS, DATES = "rows", "numbers", "dates"
+_NANOSECONDS = "datetime64[ns]"
+# Whole numbers up to here are floats.
+_MOST_SLOTS = 2.0**53
+
+
+class Clock:
+    """Slots of equal length; slot k begins at k times their length.
+
+    Parameters
+    ----------
+    window : int, float or timedelta
+        Length of all slots of a window together. A number is one of rows, or one on the scale of the numbers
+        that are passed as times; a duration of any library is for dates.
+    n_slots : int
+        Slots in a window.
+
+    Attributes
+    ----------
+    kind : {"rows", "numbers", "dates"} or None
+        What time is counted in; None before the first rows if ``window`` is a number.
+    length : int or float
+        Length of a slot: rows, units or nanoseconds.
+    """
+
+    def __init__(self, window: Any, n_slots: int) -> None:
+        self.n_slots = check_integer(n_slots, "n_slots")
+        self.kind: str | None = None
+        self.window: int | float
+        self.length: int | float
+        if isinstance(window, np.timedelta64 | timedelta) or hasattr(window, "to_timedelta64"):
+            self.window, self.kind = _nanoseconds(window), DATES
+            if self.window % self.n_slots:
+                raise ValueError(
+                    f"window={window!r} cannot be cut into n_slots={n_slots} slots of whole nanoseconds. "
+                    "Choose n_slots so that it can."
+                )
+            self.length = int(self.window) // self.n_slots
+        else:
+            check_positive(window, "window")
+            self.window = int(window) if isinstance(window, Integral) else float(window)
+            self.length = self.window / self.n_slots
+
+    def read(self, time: Any, n_rows: int) -> tuple[str, NDArray[Any]]:
+        """Return the kind of times, and one time for all rows or one for each; rows count from 0 if None."""
+        if time is None:
+            kind, ticks = ROWS, np.zeros(0, dtype=np.int64)
+        else:
+            alone = isinstance(time, Real | np.datetime64 | date) or hasattr(time, "to_datetime64")
+            ticks = as_array([time] if alone else time, "time")
+            if ticks.ndim == 0:
+                ticks = ticks.reshape(1)
+            if ticks.ndim != 1:
+                raise ValueError(f"time must be one time, or have shape (n,), got shape {ticks.shape}.")
+            if ticks.shape[0] != 1:
+                check_length("time", ticks.shape[0], "y_true", n_rows)
+            kind, ticks = _ticks(ticks)
+        if self.kind is None:
+            self._check_new(kind)
+        elif kind != self.kind:
+            wanted = {ROWS: "counts rows, so that no time can be passed", NUMBERS: "wants numbers as time"}
+            raise ValueError(
+                f"time holds {kind if time is not None else 'nothing'}, but this clock "
+                f"{wanted.get(self.kind, 'wants dates as time, because window is a duration')}."
+            )
+        return kind, ticks
+
+    def _check_new(self, kind: str) -> None:
+        if kind == DATES:
+            raise ValueError(
+                f"time holds dates, but window={self.window!r} is a number. Pass a duration as window, "
+                "such as numpy.timedelta64(7, 'D')."
+            )
+        if kind == ROWS and (not isinstance(self.window, int) or self.window % self.n_slots):
+            raise ValueError(
+                f"window={self.window!r} rows cannot be cut into n_slots={self.n_slots} slots of whole rows. "
+                "Choose a multiple of n_slots, or pass time."
+            )
+
+    def settle(self, kind: str) -> None:
+        """Take the kind of the first times for good."""
+        if kind == ROWS:
+            self.length = int(self.window) // self.n_slots
+        self.kind = kind
+
+    def slot(self, kind: str, ticks: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the number of the slot in which times fall."""
+        if kind == NUMBERS:
+            slot = np.floor(ticks / self.length)
+            if not (np.abs(slot) < _MOST_SLOTS).all():
+                raise ValueError(
+                    f"time is {float(np.abs(ticks).max()):g}, too far from 0 for slots of {self.length:g}. "
+                    "Subtract the beginning of the stream."
+                )
+            return slot.astype(np.int64)
+        length = int(self.window) // self.n_slots if kind == ROWS else int(self.length)
+        return ticks // length
+
+    def show(self, tick: Any) -> Any:
+        """Return a time as the user passes it: int for rows, float, or datetime64."""
+        if self.kind == DATES:
+            return np.int64(tick).view(_NANOSECONDS)
+        return float(tick) if self.kind == NUMBERS else int(tick)
+
+    def edge(self, slot: int) -> Any:
+        """Return the time at which a slot begins."""
+        return self.show(slot * self.length)
+
+    def same_as(self, other: "Clock") -> bool:
+        mine, theirs = ((c.window, c.n_slots, c.kind == DATES) for c in (self, other))
+        return mine == theirs and (self.kind == other.kind or None in (self.kind, other.kind))
+
+
+def _nanoseconds(window: Any) -> int:
+    """Return a duration in nanoseconds."""
+    duration = window.to_timedelta64() if hasattr(window, "to_timedelta64") else np.timedelta64(window)
+    if np.isnat(duration) or duration <= np.timedelta64(0):
+        raise ValueError(f"window must be positive, got {window!r}.")
+    if np.datetime_data(duration)[0] in ("Y", "M", "generic"):
+        raise ValueError(f"window={window!r} has no fixed length. Use days, or shorter units.")
+    found = duration.astype("timedelta64[ns]")
+    if found.astype(duration.dtype) != duration or found <= np.timedelta64(0):
+        raise ValueError(f"window={window!r} is longer than nanoseconds can count, 292 years.")
+    return int(found.astype(np.int64))
+
+
+def _ticks(times: NDArray[Any]) -> tuple[str, NDArray[Any]]:
+    """Return the kind of times, and finite floats, or whole nanoseconds since 1970."""
+    if times.dtype.kind in "iuf":
+        ticks = times.astype(np.float64)
+        if not np.isfinite(ticks).all():
+            row = int(np.flatnonzero(~np.isfinite(ticks))[0])
+            raise ValueError(f"time contains {ticks[row]} at row {row}. Times must be finite.")
+        return NUMBERS, ticks
+    if times.dtype.kind == "O" and times.size and all(_is_date(value) for value in times):
+        times = np.array([_as_datetime64(value) for value in times], dtype=_NANOSECONDS)
+    if times.dtype.kind != "M":
+        shown = type(times[0]).__name__ if times.size else times.dtype
+        raise TypeError(f"time must hold numbers or dates, got {shown}.")
+    if np.isnat(times).any():
+        raise ValueError(f"time is missing at row {int(np.isnat(times).argmax())}.")
+    fine = times.astype(_NANOSECONDS)
+    if (fine.astype(times.dtype) != times).any():
+        row = int((fine.astype(times.dtype) != times).argmax())
+        raise ValueError(
+            f"time is {times[row]} at row {row}; only 1678 to 2262 can be counted in nanoseconds."
+        )
+    return DATES, fine.view(np.int64)
+
+
+def _is_date(value: Any) -> bool:
+    return isinstance(value, date | np.datetime64) or hasattr(value, "to_datetime64")
+
+
+def _as_datetime64(value: Any) -> Any:
+    """Return a date without time zone: one with a time zone in coordinated universal time."""
+    if hasattr(value, "to_datetime64"):
+        return value.to_datetime64()
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        value = value.astimezone(UTC).replace(tzinfo=None)
+    return np.datetime64(value)

@@ -1,0 +1,338 @@
+"""The window of the recent past against sketches of the rows that belong to it."""
+
+import json
+import pickle
+from datetime import UTC, date, datetime, timedelta, timezone
+
+import numpy as np
+import pytest
+
+from sklearn_calib.sketch import CalibrationSketch, WindowedSketch
+
+
+def rows(n, seed=0):
+    rng = np.random.default_rng(seed)
+    p = rng.uniform(size=n)
+    return (rng.random(n) < p).astype(int), p
+
+
+def sketch_of(y, p, w=None):
+    return CalibrationSketch().update(y, p, sample_weight=w)
+
+
+def in_window(time, length, n_slots):
+    """Return which times lie in the newest slot or the n_slots - 1 before it."""
+    slot = np.floor(np.asarray(time) / length)
+    return slot > slot.max() - n_slots
+
+
+@pytest.mark.parametrize("sizes", [[1] * 57, [10] * 6, [3, 40, 7, 7], [100]])
+def test_counted_rows(sizes):
+    y, p = rows(sum(sizes))
+    window = WindowedSketch(20, n_slots=4)
+    end = 0
+    for size in sizes:
+        start, end = end, end + size
+        assert window.update(y[start:end], p[start:end]) is window
+        keep = in_window(np.arange(end), 5, 4)
+        assert window.current() == sketch_of(y[:end][keep], p[:end][keep])
+        assert window.n_rows == window.current().n_rows == keep.sum()
+        assert 15 < window.n_rows <= 20 or end < 16
+        assert (window.newest, window.n_seen, window.n_late) == (end - 1, end, 0)
+    for first, last, sketch in window.slots():
+        assert (first % 5, last - first) == (0, 5)
+        assert sketch == sketch_of(y[first:last], p[first:last])
+
+
+def test_numbers_as_times_in_any_order():
+    y, p = rows(500, 1)
+    time = np.random.default_rng(1).uniform(-30.0, 70.0, 500)
+    window = WindowedSketch(8.0, n_slots=5).update(y, p, time=time)
+    keep = in_window(time, 1.6, 5)
+    assert window.current() == sketch_of(y[keep], p[keep])
+    assert window.n_late == 0
+    assert window.newest == time.max()
+    # late rows within the window find their slot; the edge of a slot belongs to it
+    edge = next(start for start, _, _ in window.slots())
+    window.update([1], [0.5], time=edge)
+    assert window.current() == sketch_of(np.append(y[keep], 1), np.append(p[keep], 0.5))
+    assert next(window.slots())[2].n_rows == ((time[keep] // 1.6).astype(int) == round(edge / 1.6)).sum() + 1
+
+
+def test_a_gap_empties_the_window():
+    window = WindowedSketch(10).update([0, 1], [0.2, 0.7], time=3)
+    assert window.update([1], [0.5], time=1000).current() == sketch_of([1], [0.5])
+    assert next(iter(window.slots()))[:2] == (1000.0, 1001.0)
+    assert WindowedSketch(10).current() == CalibrationSketch()
+    assert list(WindowedSketch(10).slots()) == []
+
+
+def test_late_rows_are_refused_or_counted():
+    y, p = rows(6, 2)
+    strict = WindowedSketch(10, n_slots=5).update(y[:2], p[:2], time=[20, 11])
+    kept = strict.copy()
+    with pytest.raises(
+        ValueError, match=r"time is 11.9 at row 1, older than the window, which begins at 12.0"
+    ):
+        strict.update(y[:2], p[:2], time=[30, 11.9])
+    assert strict == kept
+    assert strict.n_seen == 2
+    lenient = WindowedSketch(10, n_slots=5, late="count").update(y[:2], p[:2], time=[20, 13])
+    lenient.update(y[2:5], p[2:5], time=[11, 40, 12])
+    assert lenient.current() == sketch_of(y[3:4], p[3:4])
+    assert (lenient.n_late, lenient.n_seen) == (1, 5)
+    assert lenient.update(y, p, time=1).n_late == 7
+    assert "too late" in str(lenient)
+    assert "7" in lenient._repr_html_()
+
+
+def test_what_one_batch_holds_is_never_late():
+    """A long past may be passed at once: it is as if it had come in order."""
+    y, p = rows(300, 3)
+    time = np.random.default_rng(3).permutation(300)
+    order = np.argsort(time)
+    at_once = WindowedSketch(40, n_slots=4).update(y, p, time=time)
+    one_by_one = WindowedSketch(40, n_slots=4)
+    for row in order:
+        one_by_one.update(y[[row]], p[[row]], time=float(time[row]))
+    assert at_once == one_by_one
+    assert at_once.n_late == one_by_one.n_late == 0
+
+
+def test_weights():
+    y, p = rows(40, 4)
+    w = np.arange(40) % 3
+    window = WindowedSketch(10, n_slots=5).update(y, p, sample_weight=w)
+    keep = np.flatnonzero(w)[in_window(np.arange(np.count_nonzero(w)), 2, 5)]
+    assert window.current() == sketch_of(y[keep], p[keep], w[keep])
+    # rows without weight have no time
+    timed = WindowedSketch(10).update(y, p, sample_weight=w, time=np.where(w > 0, 5.0, 1e6))
+    assert timed.newest == 5.0
+    assert timed.update(y, p, sample_weight=np.zeros(40), time=99).newest == 5.0
+    assert timed.update([], [], time=99).newest == 5.0
+
+
+DAYS = np.datetime64("2024-03-01") + np.arange(20)
+
+
+def _as_pandas(kind):
+    pd = pytest.importorskip("pandas")
+    if kind == "zone":
+        return list(pd.Series(DAYS).dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo"))
+    return list(pd.to_datetime(DAYS)) if kind == "scalars" else pd.Series(DAYS)
+
+
+TIMES = {
+    "numpy": lambda: DAYS,
+    "nanoseconds": lambda: DAYS.astype("datetime64[ns]"),
+    "datetime": lambda: [datetime(2024, 3, 1) + timedelta(days=k) for k in range(20)],
+    "date": lambda: [date(2024, 3, 1) + timedelta(days=k) for k in range(20)],
+    "utc": lambda: [datetime(2024, 3, 1, tzinfo=UTC) + timedelta(days=k) for k in range(20)],
+    "zone": lambda: [
+        datetime(2024, 3, 1, 9, tzinfo=timezone(timedelta(hours=9))) + timedelta(days=k) for k in range(20)
+    ],
+    "series": lambda: _as_pandas("series"),
+    "timestamps": lambda: _as_pandas("scalars"),
+    "pandas_zone": lambda: _as_pandas("zone"),
+}
+
+
+@pytest.mark.parametrize("kind", TIMES)
+def test_dates(kind):
+    y, p = rows(20, 5)
+    times = TIMES[kind]()
+    expected = WindowedSketch(np.timedelta64(7, "D"), n_slots=7).update(y, p, time=DAYS)
+    assert expected.current() == sketch_of(y[-7:], p[-7:])
+    start, end, _ = next(expected.slots())
+    assert (start, end) == (DAYS[13], DAYS[14])
+    assert expected.newest == DAYS[-1]
+    assert WindowedSketch(timedelta(days=7), n_slots=7).update(y, p, time=times) == expected
+    one_by_one = WindowedSketch(timedelta(days=7), n_slots=7)
+    for row, time in enumerate(times):
+        one_by_one.update(y[[row]], p[[row]], time=time)
+    assert one_by_one == expected
+
+
+def test_durations_of_pandas():
+    pd = pytest.importorskip("pandas")
+    window = WindowedSketch(pd.Timedelta("36h"), n_slots=3).update(
+        [1], [0.5], time=pd.Timestamp("2024-01-01 13:00")
+    )
+    start, end, _ = next(window.slots())
+    assert (str(start)[:16], str(end)[:16]) == ("2024-01-01T12:00", "2024-01-02T00:00")
+
+
+def test_before_1970():
+    window = WindowedSketch(np.timedelta64(2, "D"), n_slots=2)
+    window.update(
+        [1, 0], [0.5, 0.4], time=np.array(["1969-12-31T23:59", "1970-01-01"], dtype="datetime64[m]")
+    )
+    assert [sketch.n_rows for _, _, sketch in window.slots()] == [1, 1]
+
+
+@pytest.mark.parametrize("late", ["raise", "count"])
+def test_merging_is_seeing_all_rows(late):
+    y, p = rows(300, 6)
+    time = np.sort(np.random.default_rng(6).uniform(0, 50, 300))
+    owner = np.random.default_rng(7).integers(0, 3, 300)
+    owner[time > 45] = 2
+    whole = WindowedSketch(12.0, n_slots=6, late=late).update(y, p, time=time)
+    parts = [WindowedSketch(12.0, n_slots=6, late=late) for _ in range(3)]
+    for part, mine in zip(parts, (owner == k for k in range(3)), strict=True):
+        for chosen in np.array_split(np.flatnonzero(mine), 5):
+            part.update(y[chosen], p[chosen], time=time[chosen])
+    for order in ([0, 1, 2], [2, 1, 0]):
+        merged = WindowedSketch(12.0, n_slots=6, late=late)
+        for k in order:
+            merged.merge(parts[k])
+        assert merged == whole
+        assert merged.current() == whole.current()
+        assert merged.n_seen == 300
+
+
+def test_what_cannot_be_merged():
+    window = WindowedSketch(12.0, n_slots=6).update([1], [0.5], time=1.0)
+    kept = window.copy()
+    for other, message in [
+        (WindowedSketch(12.0, n_slots=3), "different windows"),
+        (WindowedSketch(10.0, n_slots=6), "different windows"),
+        (WindowedSketch(timedelta(12), n_slots=6), "different windows"),
+        (WindowedSketch(12, n_slots=6).update([1], [0.5]), "different windows"),
+        (WindowedSketch(12.0, n_slots=6, precision=10).update([1], [0.5], time=1), "precision differs"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            window.merge(other)
+    counted = WindowedSketch(12, n_slots=6).update([1], [0.5])
+    with pytest.raises(ValueError, match="not in one order"):
+        counted.merge(counted.copy())
+    with pytest.raises(TypeError, match="windowed sketches"):
+        window.merge(CalibrationSketch())
+    assert window == kept
+    assert window.merge(WindowedSketch(12.0, n_slots=6)) == kept
+    assert WindowedSketch(12.0, n_slots=6).merge(window) == kept
+
+
+FILLED = {
+    "empty": lambda: WindowedSketch(10),
+    "rows": lambda: WindowedSketch(10, n_slots=5, pos_label="a").update(
+        ["a", "b"] * 9, np.linspace(0, 1, 18)
+    ),
+    "numbers": lambda: WindowedSketch(0.5).update([0, 1], [0.1, 0.2], time=[-1.3, -1.1]),
+    "dates": lambda: WindowedSketch(timedelta(days=5), late="count").update(
+        [0, 1], [0.1, 0.2], sample_weight=[0.3, 2], time=np.datetime64("2024-02-29")
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILLED)
+def test_files_lose_nothing(tmp_path, name):
+    window = FILLED[name]()
+    window.save(tmp_path / "window.json")
+    again = [
+        WindowedSketch.load(tmp_path / "window.json"),
+        WindowedSketch.from_dict(json.loads(json.dumps(window.to_dict()))),
+        pickle.loads(pickle.dumps(window)),
+        window.copy(),
+    ]
+    for loaded in again:
+        assert loaded == window
+        assert str(loaded) == str(window)
+        assert loaded.to_dict() == window.to_dict()
+        if name == "rows":
+            assert loaded.update(["b"], [0.5]) == FILLED[name]().update(["b"], [0.5])
+            assert loaded != window
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": "x"},
+        {"version": 2},
+        {"version": None},
+        {"window": -1},
+        {"kind": "moons"},
+        {"newest": "soon"},
+        {"n_seen": -1},
+        {"slots": [[0, {}]]},
+        {"slots": [[99, WindowedSketch(3.0)._empty().to_dict()]]},
+        {"empty": None},
+    ],
+    ids=str,
+)
+def test_damaged_files_are_refused(tmp_path, change):
+    found = FILLED["numbers"]().to_dict() | change
+    with pytest.raises(ValueError, match=r"saved|version"):
+        WindowedSketch.from_dict(found)
+    path = tmp_path / "w.json"
+    path.write_text("{nothing", encoding="utf-8")
+    with pytest.raises(ValueError, match="damaged"):
+        WindowedSketch.load(path)
+    with pytest.raises(ValueError, match=r"\.json"):
+        FILLED["numbers"]().save(tmp_path / "w.npz")
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "message"),
+    [
+        (lambda: WindowedSketch(0), ValueError, "window must be positive"),
+        (lambda: WindowedSketch("7d"), TypeError, "window must be a number"),
+        (lambda: WindowedSketch(timedelta(0)), ValueError, "window must be positive"),
+        (lambda: WindowedSketch(np.timedelta64("NaT")), ValueError, "window must be positive"),
+        (lambda: WindowedSketch(np.timedelta64(1, "M")), ValueError, "no fixed length"),
+        (lambda: WindowedSketch(np.timedelta64(400 * 365, "D")), ValueError, "292 years"),
+        (lambda: WindowedSketch(timedelta(days=7), n_slots=11), ValueError, "whole nanoseconds"),
+        (lambda: WindowedSketch(10, n_slots=0), ValueError, "n_slots"),
+        (lambda: WindowedSketch(10, late="drop"), ValueError, "late must be one of"),
+        (lambda: WindowedSketch(10, precision=3), ValueError, "precision"),
+    ],
+)
+def test_bad_parameters(make, kind, message):
+    with pytest.raises(kind, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("window", "time", "kind", "message"),
+    [
+        (timedelta(10), 3.0, ValueError, "wants dates"),
+        (timedelta(10), None, ValueError, "wants dates"),
+        (10, DAYS[:2], ValueError, "is a number"),
+        (10, "2024-01-01", TypeError, "time must hold numbers or dates"),
+        (10, ["2024-01-01", "x"], TypeError, "numbers or dates, got"),
+        (10, [True, False], TypeError, "numbers or dates"),
+        (10, [1.0, 2.0, 3.0], ValueError, "time has 3 rows but y_true has 2"),
+        (10, [[1.0, 2.0]], ValueError, r"got shape \(1, 2\)"),
+        (10, [1.0, np.nan], ValueError, "time contains nan at row 1"),
+        (1e-12, 1e9, ValueError, "too far from 0"),
+        (timedelta(10), [DAYS[0], np.datetime64("NaT")], ValueError, "missing at row 1"),
+        (timedelta(10), np.datetime64("1000-01-01"), ValueError, "only 1678 to 2262"),
+        (15, None, ValueError, "whole rows"),
+        (10.5, None, ValueError, "whole rows"),
+    ],
+)
+def test_bad_times_change_nothing(window, time, kind, message):
+    sketch = WindowedSketch(window)
+    with pytest.raises(kind, match=message):
+        sketch.update([0, 1], [0.2, 0.4], time=time)
+    assert sketch == WindowedSketch(window)
+    assert sketch.n_seen == 0
+
+
+def test_kinds_of_time_do_not_mix():
+    for first, second in [(None, 5.0), (5.0, None)]:
+        window = WindowedSketch(10).update([1], [0.5], time=first)
+        with pytest.raises(ValueError, match="time holds"):
+            window.update([1], [0.5], time=second)
+    with pytest.raises(ValueError, match="y_proba"):
+        WindowedSketch(10).update([1], [1.5])
+
+
+def test_texts():
+    window = WindowedSketch(timedelta(days=2), n_slots=2).update([0, 1], [0.2, 0.4], time=DAYS[:2])
+    assert repr(window) == "<WindowedSketch of 2 rows in 2 of 2 slots>"
+    for fact in ("window of 2 rows", "2 of 2 hold rows", "2024-03-02", "2024-03-01"):
+        assert fact in str(window)
+        assert fact in window._repr_html_()
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(window)
+    assert window != 1
