@@ -210,7 +210,7 @@ def make_discrete_forecasts(
     Of the second Platt scaling on the probability scale remains miscalibrated however large the sample, since
     no sigmoid passes through the four points; the values are those of Figure 4 of Rossellini et al. (2025)::
 
-        make_discrete_forecasts(n, [0, 0.25, 0.5, 1], [0, 0.25, 0.5, 1])
+        make_discrete_forecasts(n, [0, 0.25, 0.5, 1], [1, 0, 0, 1])
 
     References
     ----------

@@ -1,0 +1,92 @@
+"""Rerun the experiments of the four papers on which this package rests.
+
+    python -m benchmarks.papers
+
+Writes the table "experiment, reported, ours, tolerance, verdict" to benchmarks/results/papers.md and .csv,
+and the figures to docs/_static/papers. Verdicts: "agrees" within the tolerance of the reported number;
+"holds" for a property that was stated; "differs" where paper or code are wrong or their setting is not known,
+with the reason in the note; "skipped" without the data. "FAILS" is an error: the exit status is then 1.
+
+    --data FOLDER      outside data (default: environment variable SKLEARN_CALIB_DATA)
+    --only PAPER       smooth_ece, logit_smoothed, cutoff or tcal; the rows of the others are kept as they are
+    --output FOLDER    where table and figures go instead
+    --full             as many repetitions as the papers have
+    --smoke            few repetitions, to see that every row still holds; writes only to a given folder
+"""
+
+import argparse
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.papers import cutoff, logit_smoothed, smooth_ece, tcal
+from benchmarks.papers.study import Row, Study, markdown, read_rows, write_rows
+
+ROOT = Path(__file__).resolve().parents[2]
+PAPERS = {"smooth_ece": smooth_ece, "logit_smoothed": logit_smoothed, "cutoff": cutoff, "tcal": tcal}
+
+
+def _folders(options: argparse.Namespace) -> tuple[Path | None, Path | None]:
+    """Return where the table and the figures go."""
+    if options.output is not None:
+        return options.output, options.output
+    if options.smoke:
+        return None, None
+    return ROOT / "benchmarks" / "results", ROOT / "docs" / "_static" / "papers"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.papers",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--data", type=Path, default=os.environ.get("SKLEARN_CALIB_DATA"))
+    parser.add_argument("--only", choices=tuple(PAPERS))
+    parser.add_argument("--output", type=Path)
+    effort = parser.add_mutually_exclusive_group()
+    effort.add_argument("--full", action="store_true")
+    effort.add_argument("--smoke", action="store_true")
+    options = parser.parse_args(arguments)
+    data = None if options.data is None else Path(options.data)
+    if data is not None and not data.is_dir():
+        parser.error(f"--data {data}: there is no such folder")
+    tables, figures = _folders(options)
+    kept: dict[str, list[Row]] = {}
+    if options.only and tables is not None and (tables / "papers.csv").is_file():
+        for row in read_rows(tables / "papers.csv"):
+            kept.setdefault(row.paper, []).append(row)
+    rows: list[Row] = []
+    for name, module in PAPERS.items():
+        if options.only not in (None, name):
+            rows += kept.get(module.PAPER, [])
+            continue
+        start = time.perf_counter()
+        print(module.PAPER)
+        study = Study(
+            module.PAPER,
+            effort="smoke" if options.smoke else "full" if options.full else "default",
+            data=data,
+            figures=figures,
+        )
+        module.run(study)
+        rows += study.rows
+        print(f"  {time.perf_counter() - start:.0f} s\n")
+    if tables is not None:
+        write_rows(tables / "papers.csv", rows)
+        (tables / "papers.md").write_text(markdown(rows), encoding="utf-8")
+    failed = [row for row in rows if row.verdict == "FAILS"]
+    counts = {
+        verdict: sum(row.verdict == verdict for row in rows) for verdict in sorted({r.verdict for r in rows})
+    }
+    print(", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
+    for row in failed:
+        print(
+            f"FAILS: {row.paper}: {row.experiment}: ours {row.ours}, wanted {row.reported} ({row.tolerance})"
+        )
+    return int(bool(failed))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

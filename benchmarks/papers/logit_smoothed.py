@@ -1,0 +1,243 @@
+"""Chidambaram, Lee, McSwiggen, Rezchikov (2024), How Flawed Is ECE? An Analysis via Logit Smoothing, ICML."""
+
+from itertools import pairwise, product
+from math import pi, sqrt
+
+import numpy as np
+from scipy.special import expit, logit
+from scipy.stats import norm
+
+from benchmarks.papers.population import midpoints, population
+from benchmarks.papers.real_data import confidences
+from benchmarks.papers.study import Study, slope
+from sklearn_calib.metrics import expected_calibration_error, logit_smoothed_ece, smooth_ece
+
+PAPER = "Logit-smoothed ECE (Chidambaram et al. 2024)"
+BINS = np.arange(10, 101, 10)
+# Bins so narrow that forecasts which differ by _STEP or more have one of their own.
+_NARROW, _STEP = 100_000, 1e-3
+
+
+def run(study: Study) -> None:
+    with study.figure("logit_smoothed", 2, 2) as axes:
+        two_points(study, axes[0, 0])
+        continuity(study, axes[0, 1])
+        rate(study, axes[1, 0])
+        consistency(study, axes[1, 1])
+    discontinuities(study)
+    networks(study)
+
+
+def two_points(study: Study, ax) -> None:
+    """Run Section 6.1: x = -1/2 or 1/2, y = 1{x > 0}, forecast sigmoid(x / 1000)."""
+    y, p = [0, 1], expit([-5e-4, 5e-4])
+    bins = np.arange(1, 101)
+    binned = np.array([expected_calibration_error(y, p, n_bins=int(m)) for m in bins])
+    smoothed = np.array([logit_smoothed_ece(y, p, bandwidth=1.0 / m) for m in bins])
+    study.holds(
+        "Figure 2: binned ECE, 1 to 100 bins",
+        "curve",
+        f"odd <= {binned[::2].max():.1e}, even >= {binned[1::2].min():.4f}",
+        "odd < .001, even > .499",
+        binned[::2].max() < 1e-3 and binned[1::2].min() > 0.499,
+    )
+    # both points at 0: E |1/2 - sigmoid(s N)| <= s / 4 E |N|; then they move apart
+    bound = sqrt(2 / pi) / 4 / bins + _continuity_bound(np.full(1, 5e-4), 1.0 / bins)
+    study.holds(
+        "Figure 2: LS-ECE, 1/sigma = 1 to 100",
+        "curve, near 0",
+        f"{smoothed[4:].min():.3f} to {smoothed[4:].max():.3f} for 1/sigma >= 5; at 1: {smoothed[0]:.3f}",
+        "at most .2 sigma + 4 Phi(.00025/sigma) - 2",
+        bool((smoothed <= bound).all()),
+        f"0 near 1/sigma = {bins[smoothed.argmin()]}, where the noisy forecast is calibrated by accident",
+    )
+    ax.plot(bins, binned, ".", label="ECE by number of bins")
+    ax.plot(bins, smoothed, label="LS-ECE by 1/sigma")
+    ax.set(xlabel="bins, or 1/sigma", title="Figure 2: two points")
+    ax.legend()
+
+
+def _continuity_bound(moves: np.ndarray, s) -> np.ndarray:
+    """Bound the change of LS-ECE when log-odds move: the total variation between the shifted noises."""
+    moves = np.abs(moves)[:, np.newaxis]
+    return np.mean(2 * (2 * norm.cdf(moves / (2 * np.asarray(s))) - 1), axis=0)
+
+
+def continuity(study: Study, ax) -> None:
+    """Move log-odds at random; and move the two points together."""
+    worst = 0.0
+    for draw in range(study.pick(10, 40, 200)):
+        rng = study.rng("theorem 4.5", draw)
+        h = rng.normal(0, 2, 300)
+        y = (rng.uniform(size=300) < expit(h)).astype(int)
+        for s, size in product((0.05, 0.3, 1.0), (1e-3, 1e-2, 0.1)):
+            moves = rng.normal(0, size, 300)
+            change = [logit_smoothed_ece(y, expit(z), bandwidth=s) for z in (h, h + moves)]
+            worst = max(worst, abs(change[1] - change[0]) / float(_continuity_bound(moves, [s])[0]))
+    study.holds(
+        "Theorem 4.5: LS-ECE is continuous",
+        "proved",
+        f"change / bound at most {worst:.2f}",
+        "at most 1",
+        worst <= 1.0,
+        "bound: the mean of 2 (2 Phi(move / (2 sigma)) - 1), the total variation of the moved noise",
+    )
+    half = np.geomspace(1e-6, 1.0, 60)
+    pairs = [expit([-d, d]) for d in half]
+    ax.semilogx(half, [expected_calibration_error([0, 1], p, n_bins=2) for p in pairs], label="ECE, 2 bins")
+    for s in (0.03, 0.1, 0.3):
+        curve = [logit_smoothed_ece([0, 1], p, bandwidth=s) for p in pairs]
+        ax.semilogx(half, curve, label=f"LS-ECE, sigma = {s:g}")
+    ax.set(xlabel="log-odds +-d of the two points", title="Theorem 4.5: continuity")
+    ax.legend()
+
+
+def rate(study: Study, ax) -> None:
+    """Measure how far LS-ECE of samples is from that of the law, for calibrated normal log-odds."""
+    grid = norm.ppf(midpoints(20_000)) * 1.5
+    law = population(expit(grid), expit(grid))
+    sizes = np.array(
+        study.pick((1000, 4000, 16_000), (1000, 4000, 16_000, 64_000), (1000, 4000, 16_000, 64_000, 256_000))
+    )
+    # narrow noise: LS-ECE of the law itself, of order sigma^2, is then far below the noise of samples
+    widths, s, n = np.array([0.0125, 0.025, 0.05, 0.1]), 0.025, 1000
+    truth = {width: logit_smoothed_ece(**law, bandwidth=width) for width in widths}
+    draws = study.pick(40, 200, 1000)
+    by_size = np.array([_distance(study, int(m), [s], truth, draws)[0] for m in sizes])
+    by_width = np.array(_distance(study, n, widths, truth, draws))
+    # as for smooth ECE: the root of the density times p (1 - p), integrated over log-odds
+    t = np.linspace(-15, 15, 20_001)
+    area = np.sum(np.sqrt(norm.pdf(t, scale=1.5) * expit(t) * expit(-t))) * (t[1] - t[0])
+    constant = sqrt(2 / pi) * area / sqrt(2 * sqrt(pi))
+    study.number("Theorem 5.3: exponent of n, sigma = .025", -0.5, slope(sizes, by_size), 0.04, digits=3)
+    study.number("Theorem 5.3: exponent of sigma, n = 1000", -0.5, slope(widths, by_width), 0.05, digits=3)
+    ax.loglog(sizes, constant / np.sqrt(s * sizes), label=f"{constant:.2f}/sqrt(n sigma)")
+    ax.loglog(sizes, by_size, "o", mfc="none", label="sigma = .025")
+    ax.set(xlabel="n", title="Theorem 5.3: mean distance from the law")
+    ax.legend()
+
+
+def _distance(study: Study, n: int, widths, truth: dict[float, float], draws: int) -> list[float]:
+    distances = np.zeros((draws, len(widths)))
+    for draw in range(draws):
+        rng = study.rng("theorem 5.3", n, draw)
+        h = rng.normal(0, 1.5, n)
+        y = (rng.uniform(size=n) < expit(h)).astype(int)
+        for column, s in enumerate(widths):
+            distances[draw, column] = abs(logit_smoothed_ece(y, expit(h), bandwidth=s) - truth[s])
+    return distances.mean(axis=0).tolist()
+
+
+def consistency(study: Study, ax) -> None:
+    """Let sigma = n^(-1/3): LS-ECE tends to ECE, here of an over-confident law."""
+    grid = midpoints(200_000)
+    ece = float(np.abs(expit(0.5 * logit(grid)) - grid).mean())
+    sizes = np.array(study.pick((1000, 10_000), (1000, 10_000, 100_000), (1000, 10_000, 100_000, 1_000_000)))
+    errors = []
+    for n in sizes:
+        found = []
+        for draw in range(study.pick(20, 50, 100)):
+            rng = study.rng("theorem 5.4", int(n), draw)
+            p = rng.uniform(size=n)
+            y = (rng.uniform(size=n) < expit(0.5 * logit(p))).astype(int)
+            found.append(abs(logit_smoothed_ece(y, p, bandwidth=n ** (-1 / 3)) - ece))
+        errors.append(float(np.mean(found)))
+    study.holds(
+        "Theorem 5.4: sigma = n^(-1/3) is consistent",
+        "limit ECE",
+        f"ECE {ece:.4f}; mean distance {', '.join(f'{e:.4f}' for e in errors)}",
+        "each at most half of the one before",
+        all(later < earlier / 2 for earlier, later in pairwise(errors)),
+        f"n = {', '.join(str(n) for n in sizes)}; forecasts uniform, g(p) = sigmoid(logit(p) / 2)",
+    )
+    ax.loglog(sizes, errors, "-o", mfc="none")
+    ax.set(xlabel="n", title="Theorem 5.4: mean distance from ECE")
+
+
+def discontinuities(study: Study) -> None:
+    """Compare where ECE jumps with what Theorem 3.10 says: where residuals of one forecast change sign."""
+    p, g, truth = np.array([0.5, 0.25, 0.25]), np.array([0.8, 0.2, 0.2]), np.array([0.3, 0.4, 0.7])
+    jump = _largest_jump(p, g, truth)
+    study.holds(
+        "Theorem 3.2 at p = (.5, .25, .25), g = (.8, .2, .2), g* = (.3, .4, .7)",
+        "ECE jumps",
+        f"ECE(g) = {_ece(p, g, truth):.4f}; largest change {jump:.1e} when forecasts move by {_STEP:g}",
+        "change at most .001",
+        jump <= _STEP * (1 + 1e-9),
+        "Theorem 3.2 fails here: two points share a forecast and differ in truth, but both lie above it",
+    )
+    wrong, cases, jumps = 0, study.pick(50, 300, 2000), 0
+    rng = study.rng("theorem 3.10")
+    for _ in range(cases):
+        masses = rng.dirichlet(np.ones(4))
+        forecasts = rng.choice([0.2, 0.5, 0.8], 4)
+        truth = rng.uniform(size=4)
+        residual = masses * (truth - forecasts)
+        expected = sum(
+            np.abs(residual[forecasts == v]).sum() - abs(residual[forecasts == v].sum())
+            for v in np.unique(forecasts)
+        )
+        found = _largest_jump(masses, forecasts, truth)
+        wrong += abs(found - expected) > 2 * _STEP
+        jumps += expected > 2 * _STEP
+    study.holds(
+        "Theorem 3.10: ECE jumps where residuals of one forecast change sign",
+        "proved",
+        f"{wrong} of {cases} random laws on 4 points contradict ({jumps} jump)",
+        "none; size of the jump within .002",
+        wrong == 0,
+    )
+
+
+def _ece(masses, forecasts, truth) -> float:
+    return expected_calibration_error(**population(forecasts, truth, masses), n_bins=_NARROW)
+
+
+def _largest_jump(masses, forecasts, truth) -> float:
+    """Return the largest change of ECE when each forecast moves by at most a step."""
+    here = _ece(masses, forecasts, truth)
+    moves = product(np.linspace(0, _STEP, len(forecasts)), repeat=len(forecasts))
+    distinct = [move for move in moves if len(set(move)) == len(forecasts)]
+    # which way the points of one forecast part does not matter for the limit
+    return max(abs(_ece(masses, forecasts + np.array(move), truth) - here) for move in distinct[:2])
+
+
+def networks(study: Study) -> None:
+    """Compare binned, logit-smoothed and smooth ECE of networks, for 10 to 100 bins and sigma = 1/bins."""
+    rng = study.rng("network")
+    h = rng.normal(1.5, 2.0, 50_000)
+    simulated = (rng.uniform(size=h.size) < expit(0.7 * h)).astype(int), expit(h)
+    samples = {"simulated network": simulated, **dict(confidences(study.data))}
+    if len(samples) == 1:
+        study.skip(
+            "Figure 4: networks on ImageNet", "curve", "needs imagenet_confidences/*.npz (conf, correct)"
+        )
+    with study.figure("logit_smoothed_networks", 1, len(samples), squeeze=False) as axes:
+        for ax, (name, (y, p)) in zip(axes[0], samples.items(), strict=True):
+            _network(study, ax, name, y, p)
+
+
+def _network(study: Study, ax, name: str, y: np.ndarray, p: np.ndarray) -> None:
+    binned = np.array([expected_calibration_error(y, p, n_bins=int(m)) for m in BINS])
+    curves = {
+        noise: np.array([logit_smoothed_ece(y, p, bandwidth=1.0 / m, noise=noise) for m in BINS])
+        for noise in ("gaussian", "uniform")
+    }
+    smooth = smooth_ece(y, p)
+    differences = [np.abs(curve - binned).mean() for curve in (*curves.values(), smooth)]
+    figure = "like Figure 4" if name.startswith("simulated") else "Figure 4 and App. A"
+    study.holds(
+        f"{figure}: {name}",
+        "curve: they agree",
+        f"binned {binned.mean():.4f}; mean distance: LS {differences[0]:.4f}, "
+        f"uniform noise {differences[1]:.4f}, smooth {differences[2]:.4f}",
+        "all below .01",
+        max(differences) < 0.01,
+        "networks at hand; uniform noise of full width sigma as in App. A (twice that in the authors' code)",
+    )
+    ax.plot(BINS, binned, label="binned ECE")
+    for noise, curve in curves.items():
+        ax.plot(BINS, curve, "--", label=f"LS-ECE, {noise}")
+    ax.axhline(smooth, color="0.3", ls=":", label="smooth ECE")
+    ax.set(xlabel="bins, or 1/sigma", title=name, ylim=(0, 1.3 * binned.max()))
+    ax.legend(loc="lower left")

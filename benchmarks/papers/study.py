@@ -1,0 +1,159 @@
+"""What the four papers share: rows of the table with their verdicts, repetitions, seeds and figures."""
+
+import csv
+import re
+import warnings
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["EFFORTS", "Row", "Study", "markdown", "read_rows", "slope", "write_rows"]
+
+EFFORTS = ("smoke", "default", "full")
+VERDICTS = ("agrees", "holds", "differs", "FAILS", "skipped")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One experiment: what the paper reports, what is measured here, and the verdict."""
+
+    paper: str
+    experiment: str
+    reported: str
+    ours: str
+    tolerance: str
+    verdict: str
+    note: str = ""
+
+
+@dataclass
+class Study:
+    """The rows of one paper while it is rerun.
+
+    ``data`` is the folder of outside data, ``figures`` the folder for the pictures; either may be None.
+    """
+
+    paper: str
+    effort: str = "default"
+    data: Path | None = None
+    figures: Path | None = None
+    rows: list[Row] = field(default_factory=list)
+
+    def pick(self, smoke: Any, default: Any, full: Any) -> Any:
+        """Return the argument that belongs to the effort: numbers of repetitions, sample sizes."""
+        return {"smoke": smoke, "default": default, "full": full}[self.effort]
+
+    def rng(self, name: str, *more: int) -> np.random.Generator:
+        """Return a generator that depends on the name of the experiment and on nothing else."""
+        return np.random.default_rng((zlib.crc32(name.encode()), *more))
+
+    def number(
+        self,
+        experiment: str,
+        reported: float | None,
+        ours: float,
+        tolerance: float,
+        note: str = "",
+        *,
+        right: float | None = None,
+        digits: int = 4,
+    ) -> None:
+        """Add a row that compares a number with the reported one.
+
+        ``right`` is what the definition gives where the paper or its code is wrong, or where no number was
+        printed: the row fails if ours is not within the tolerance of it; if it is, and not within the
+        tolerance of what was reported, the verdict is "differs", and the note has to say why.
+        """
+        target = reported if right is None else right
+        if target is None:
+            raise ValueError(f"{experiment}: nothing to compare with.")
+        verdict = "FAILS"
+        if abs(ours - target) <= tolerance:
+            near = reported is None or abs(ours - reported) <= tolerance
+            verdict = "agrees" if near else "differs"
+        shown = "-" if reported is None else f"{reported:.{digits}g}"
+        if right is not None and right != reported:
+            shown += (
+                f" (right: {right:.{digits}g})" if reported is not None else f" (theory: {right:.{digits}g})"
+            )
+        self._add(experiment, shown, f"{ours:.{digits}g}", f"{tolerance:.2g}", verdict, note)
+
+    def holds(
+        self, experiment: str, reported: str, ours: str, condition: str, ok: bool, note: str = ""
+    ) -> None:
+        """Add a row for a stated property; ``condition`` is what has to be true of ``ours``."""
+        self._add(experiment, reported, ours, condition, "holds" if ok else "FAILS", note)
+
+    def measured(
+        self, experiment: str, reported: str, ours: str, condition: str, agrees: bool, note: str
+    ) -> None:
+        """Add a row whose reported numbers need not be reached, since the setting is not known in full."""
+        self._add(experiment, reported, ours, condition, "agrees" if agrees else "differs", note)
+
+    def skip(self, experiment: str, reported: str, note: str) -> None:
+        """Add a row for what cannot be run here, with what is missing."""
+        self._add(experiment, reported, "-", "-", "skipped", note)
+
+    def _add(self, *cells: str) -> None:
+        row = Row(self.paper, *cells)
+        self.rows.append(row)
+        print(f"  {row.verdict:<8}{row.experiment}: reported {row.reported}; ours {row.ours}", flush=True)
+
+    @contextmanager
+    def figure(self, name: str, n_rows: int, n_columns: int, **options: Any) -> Iterator[Any]:
+        """Yield the axes of a figure, which is saved as NAME.png where there is a folder for it."""
+        from matplotlib.figure import Figure
+
+        size = (4.2 * n_columns, 3.6 * n_rows)
+        figure = Figure(figsize=options.pop("figsize", size), layout="constrained")
+        yield figure.subplots(n_rows, n_columns, **options)
+        if self.figures is None:
+            figure.draw_without_rendering()
+        else:
+            self.figures.mkdir(parents=True, exist_ok=True)
+            figure.savefig(self.figures / f"{name}.png", dpi=90)
+
+
+@contextmanager
+def without_warnings(category: type[Warning]) -> Iterator[None]:
+    """Silence announcements of other packages."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", category)
+        yield
+
+
+def slope(x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray) -> float:
+    """Return the least squares slope of log y on log x: the exponent of a rate."""
+    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
+
+
+def write_rows(path: Path, rows: Sequence[Row]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, [column.name for column in fields(Row)], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(asdict(row) for row in rows)
+
+
+def read_rows(path: Path) -> list[Row]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return [Row(**row) for row in csv.DictReader(file)]
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """Return one table for each paper."""
+    lines: list[str] = []
+    for paper in dict.fromkeys(row.paper for row in rows):
+        lines += [f"**{paper}**", "", "| experiment | reported | ours | tolerance | verdict | note |"]
+        lines += ["|---|---|---|---|---|---|"]
+        for row in rows:
+            if row.paper == paper:
+                cells = (re.sub(r"([|*])", r"\\\1", cell) for cell in list(asdict(row).values())[1:])
+                lines.append(f"| {' | '.join(cells)} |")
+        lines.append("")
+    return "\n".join(lines)

@@ -1,0 +1,240 @@
+"""The reruns of the papers: closed forms, exact moments, table, files, and public names only."""
+
+import re
+from math import comb
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.io import savemat
+from scipy.special import expit
+
+from benchmarks.papers import __main__ as command
+from benchmarks.papers import cutoff, logit_smoothed, smooth_ece, tcal, tcal_networks
+from benchmarks.papers.population import midpoints, population
+from benchmarks.papers.real_data import find, read_confidences, read_network, read_rain
+from benchmarks.papers.study import Row, Study, markdown, read_rows, slope, write_rows
+from sklearn_calib.metrics import expected_calibration_error
+
+FOLDER = Path(smooth_ece.__file__).parent
+
+
+@pytest.fixture
+def study():
+    return Study("a paper", effort="smoke")
+
+
+class Canvas:
+    """Axes that draw nothing."""
+
+    def __getattr__(self, name):
+        return lambda *args, **options: None
+
+
+def verdicts(study):
+    return {row.experiment: row.verdict for row in study.rows}
+
+
+def test_only_public_names_are_used():
+    for path in FOLDER.glob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"sklearn_calib\.(_|\w+\._)|sklearn_calib(\.\w+)? import _", text), path.name
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e-3])
+def test_a_number_that_leaves_its_tolerance_fails(study, shift):
+    study.number("as reported", 0.5, 0.5 + shift, 5e-4)
+    study.number("wrong in the paper", 0.4, 0.5 + shift, 5e-4, "why", right=0.5)
+    study.number("not printed", None, 0.5 + shift, 5e-4, right=0.5)
+    expected = ["FAILS"] * 3 if shift else ["agrees", "differs", "agrees"]
+    assert [row.verdict for row in study.rows] == expected
+
+
+def test_a_number_needs_something_to_compare_with(study):
+    with pytest.raises(ValueError, match="nothing to compare"):
+        study.number("nothing", None, 0.5, 1.0)
+
+
+def test_the_command_fails_with_a_row(monkeypatch, tmp_path, capsys):
+    broken = [True]
+
+    class Paper:
+        PAPER = "a paper"
+
+        @staticmethod
+        def run(study):
+            study.holds("claim", "proved", "measured", "true", not broken[0])
+
+    monkeypatch.setattr(command, "PAPERS", {"cutoff": Paper})
+    assert command.main(["--smoke", "--output", str(tmp_path)]) == 1
+    assert "FAILS: a paper: claim" in capsys.readouterr().out
+    broken[0] = False
+    assert command.main(["--smoke", "--output", str(tmp_path)]) == 0
+    assert [row.verdict for row in read_rows(tmp_path / "papers.csv")] == ["holds"]
+    assert "| claim | proved | measured | true | holds |" in (tmp_path / "papers.md").read_text()
+
+
+def test_only_one_paper_keeps_the_rows_of_the_others(monkeypatch, tmp_path):
+    def paper(name):
+        return type(name, (), {"PAPER": name, "run": staticmethod(lambda study: study.skip("x", "y", "z"))})
+
+    monkeypatch.setattr(command, "PAPERS", {"cutoff": paper("one"), "tcal": paper("two")})
+    write_rows(
+        tmp_path / "papers.csv", [Row("two", "kept", "-", "-", "-", "holds"), Row("one", "old", *"----")]
+    )
+    command.main(["--smoke", "--only", "cutoff", "--output", str(tmp_path)])
+    assert [(row.paper, row.experiment) for row in read_rows(tmp_path / "papers.csv")] == [
+        ("one", "x"),
+        ("two", "kept"),
+    ]
+
+
+def test_a_folder_that_is_not_there(capsys):
+    with pytest.raises(SystemExit):
+        command.main(["--data", "/no/such/folder"])
+    assert "there is no such folder" in capsys.readouterr().err
+
+
+def test_table():
+    row = Row("paper", "a|b", "1", "2", ".1", "holds", "why")
+    assert markdown([row]).splitlines()[-1] == "| a\\|b | 1 | 2 | .1 | holds | why |"
+    assert slope([1, 10, 100], [5, 0.5, 0.05]) == pytest.approx(-1)
+
+
+def test_a_population_is_a_sample_with_every_outcome():
+    law = population([0.2, 0.7], [0.5, 0.25], [1, 3])
+    rows = sorted(zip(law["y_proba"], law["y_true"], law["sample_weight"], strict=True))
+    assert rows == [(0.2, 0, 0.5), (0.2, 1, 0.5), (0.7, 0, 2.25), (0.7, 1, 0.75)]
+    assert population([0.5], [1.0])["y_true"].tolist() == [1]
+    # |.3| / 4 + |.45| * 3 / 4
+    assert expected_calibration_error(**law) == pytest.approx(0.4125)
+
+
+def test_closed_forms_of_smooth_ece(study):
+    smooth_ece.closed_forms(study, Canvas())
+    smooth_ece.discontinuity(study, Canvas())
+    assert list(verdicts(study).values()) == ["holds"] * 4
+
+
+def test_two_points_of_logit_smoothing(study):
+    logit_smoothed.two_points(study, Canvas())
+    assert list(verdicts(study).values()) == ["holds"] * 2
+
+
+def test_jumps_of_ece_by_hand():
+    masses = np.array([0.5, 0.25, 0.25])
+    # at the example of Theorem 3.2 both points of the shared forecast lie above it: no jump
+    jump = logit_smoothed._largest_jump(masses, np.array([0.8, 0.2, 0.2]), np.array([0.3, 0.4, 0.7]))
+    assert jump <= 1e-3 + 1e-12
+    # one below and one above: |-.1| and |.5| no longer cancel, (.1 + .5 - .4) / 4
+    jump = logit_smoothed._largest_jump(masses, np.array([0.8, 0.2, 0.2]), np.array([0.3, 0.1, 0.7]))
+    assert jump == pytest.approx(0.05, abs=1e-3)
+
+
+def test_the_bound_of_continuity_is_a_total_variation():
+    s, move = 0.3, 0.2
+    t = np.linspace(-5, 5, 100_001)
+    density = np.exp(-((t[:, np.newaxis] - [0, move]) ** 2) / (2 * s * s)) / np.sqrt(2 * np.pi * s * s)
+    variation = np.abs(density[:, 0] - density[:, 1]).sum() * (t[1] - t[0])
+    assert logit_smoothed._continuity_bound(np.array([move]), [s])[0] == pytest.approx(variation, rel=1e-6)
+
+
+def test_cutoff_examples(study):
+    cutoff.distance_and_decisions(study)
+    cutoff.tight_examples(study)
+    assert set(verdicts(study).values()) == {"holds", "agrees"}
+
+
+def test_the_best_map_by_enumeration():
+    rng = np.random.default_rng(0)
+    tau, p = 0.35, rng.choice([0.1, 0.3, 0.5, 0.9], 40)
+    y = rng.integers(0, 2, 40)
+    values = np.unique(p)
+
+    def risk(acts):
+        act = acts[np.searchsorted(values, p)]
+        return np.mean(np.where(act, tau * (1 - y), (1 - tau) * y))
+
+    choices = [np.array([bool(code >> k & 1) for k in range(4)]) for code in range(16)]
+    expected = risk(values >= tau) - min(risk(acts) for acts in choices)
+    assert cutoff._any_map_gap(y, p, tau) == pytest.approx(expected, abs=1e-12)
+
+
+def test_moments_of_tcal_are_those_of_the_paper():
+    calibrated, bumps = (tcal.moments(g, tcal.ROWS, tcal.BINS) for g in (lambda p: p, tcal.outward))
+    assert calibrated["biased"] == pytest.approx(0.064979, abs=5e-7)
+    assert bumps["biased"] == pytest.approx(0.063192, abs=5e-7)
+    assert calibrated["debiased"] == pytest.approx(0, abs=1e-15)
+    assert bumps["debiased"] == pytest.approx(0.000992, abs=5e-7)
+    assert calibrated["null_std"] == pytest.approx(0.00110873, abs=5e-9)
+
+
+def test_moments_of_tcal_by_enumeration():
+    # one row lies in [0, 1/2) with probability 1/2; given k rows of a bin, their mean residuals are u
+    n, m = 5, 2
+
+    def curve(p):
+        return p + 0.1 * (p < 0.5)
+
+    z = midpoints(64)
+    squares = [curve(half) * (1 - half) ** 2 + (1 - curve(half)) * half**2 for half in (z / 2, (1 + z) / 2)]
+    v, u = [float(square.mean()) for square in squares], [0.1, 0.0]
+    chance = [comb(n, k) / 2**n for k in range(n + 1)]
+    pairs = sum(chance[k] * (k - 1) * u[b] ** 2 for b in (0, 1) for k in range(1, n + 1)) / n
+    noise = sum(chance[k] * v[b] for b in (0, 1) for k in range(1, n + 1)) / n
+    spread = sum(2 * chance[k] * (k - 1) / k * v[b] ** 2 for b in (0, 1) for k in range(1, n + 1)) / n**2
+    found = tcal.moments(curve, n, m)
+    assert found["debiased"] == pytest.approx(pairs, rel=1e-9)
+    assert found["biased"] == pytest.approx(pairs + noise, rel=1e-9)
+    assert found["null_std"] == pytest.approx(np.sqrt(spread), rel=1e-9)
+
+
+def test_networks_are_judged(study):
+    rng = np.random.default_rng(0)
+    h = rng.normal(1.5, 1.5, 6000)
+    y = (rng.uniform(size=h.size) < expit(0.5 * h)).astype(int)
+    found = tcal_networks.judge(y, expit(h), 2000, 3)
+    assert set(found) == {"none", "Platt", "polynomial", "isotonic", "histogram binning", "scaling-binning"}
+    assert found["none"] == (pytest.approx(expected_calibration_error(y, expit(h))), True)
+    # the truth is a Platt curve
+    assert not found["Platt"][1]
+    assert max(error for name, (error, _) in found.items() if name != "none") < found["none"][0] / 2
+
+
+def test_networks_without_files_are_skipped(study):
+    tcal_networks.run(study)
+    assert set(verdicts(study).values()) == {"skipped"}
+    assert len(study.rows) == 6
+
+
+def test_files_of_networks(tmp_path):
+    rng = np.random.default_rng(0)
+    logits, label = rng.normal(size=(20, 3)), rng.integers(0, 3, 20)
+    proba = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    right, confidence = (proba.argmax(axis=1) == label).astype(int), proba.max(axis=1)
+    savemat(tmp_path / "a.mat", {"logit": logits, "label": label[:, np.newaxis]})
+    np.savez(tmp_path / "b.npz", probs=proba, label=label)
+    np.savez(tmp_path / "c.npz", conf=confidence, correct=right)
+    np.save(tmp_path / "d.npy", np.column_stack([confidence, right]))
+    np.savez(tmp_path / "e.npz", top_1_score=confidence, top_1_predict=proba.argmax(axis=1), label=label)
+    for path in sorted(tmp_path.iterdir()):
+        outcome, forecast = read_network(path)
+        np.testing.assert_array_equal(outcome, right)
+        np.testing.assert_allclose(forecast, confidence, rtol=1e-12)
+
+
+def test_other_files(tmp_path):
+    below = tmp_path / "below"
+    below.mkdir()
+    (below / "resnet34.csv").write_text("confidence,true_label,pred_label\n0.5,1,1\n0.25,2,0\n")
+    assert find(tmp_path, "absent.npz", "resnet34.csv") == below / "resnet34.csv"
+    assert find(None, "resnet34.csv") is None
+    outcome, forecast = read_confidences(below / "resnet34.csv")
+    assert (outcome.tolist(), forecast.tolist()) == ([1, 0], [0.5, 0.25])
+    assert read_rain(tmp_path) is None
+    line = "2003 1 {} {} {} {} {} 0.5 0.3 0.2\n"
+    days = [(1, "0.2", 0.4, 0.4, 0.2), (2, "0.3", 0.9, 0.1, 0.0), (3, "-", 0.1, 0.2, 0.7)]
+    (tmp_path / "POP_3cat_2003.txt").write_text("names\n" + "".join(line.format(*day) for day in days))
+    outcome, forecast = read_rain(tmp_path)
+    assert outcome.tolist() == [0, 1]
+    assert forecast.tolist() == pytest.approx([0.6, 0.1])
