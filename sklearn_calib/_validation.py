@@ -42,6 +42,7 @@ __all__ = [
     "check_resamples",
     "check_scores",
     "check_share",
+    "check_two_labels",
     "check_weights",
     "fit_rows",
     "is_summary",
@@ -370,6 +371,28 @@ def _sorted_classes(labels: NDArray[Any], name: str) -> tuple[NDArray[Any], NDAr
             f"{name} mixes labels of types that cannot be ordered ({error}). Use labels of one type."
         ) from None
     return classes, codes
+
+
+def check_two_labels(y: ArrayLike, classes: ArrayLike | None = None) -> NDArray[Any]:
+    """Return both labels of a stream, sorted: those given, or those of its first outcomes."""
+    if classes is not None:
+        known = np.unique(as_array(classes, "classes"))
+        if known.shape[0] != 2:
+            raise ValueError(f"classes must hold two distinct labels, got {known.tolist()}.")
+        return known
+    labels = as_array(y, "y")
+    if labels.size and (labels == labels.flat[0]).all():
+        if labels.dtype == bool:
+            return np.array([False, True])
+        only = labels.ravel()[:1].tolist()[0]
+        if labels.dtype.kind in "iuf" and only in (-1, 0, 1):
+            return np.array([-1 if only == -1 else 0, 1], dtype=labels.dtype)
+        raise ValueError(
+            f"y contains the single label {only!r}, so the positive class cannot be told. Begin with "
+            "partial_fit and pass classes, both labels."
+        )
+    check_labels(y, name="y")
+    return np.unique(labels)
 
 
 def check_groups(groups: Any, n_rows: int, name: str = "groups") -> NDArray[Any]:

@@ -25,6 +25,7 @@ from sklearn_calib.calibrators import (
     IsotonicCalibrator,
     PlattCalibrator,
 )
+from sklearn_calib.monitor import StreamingCalibrator
 from sklearn_calib.plot._belt import fit_belt
 from sklearn_calib.plot._gap_floor import risk_gap_floor
 from sklearn_calib.plot._smooth_curve import smooth_curve
@@ -78,7 +79,9 @@ def _groups():
 
 
 #: What fits each calibrator of the registry, and some with several classes or groups, by name.
-CALIBRATOR_MAKERS = {case.name: case.make for case in CALIBRATORS}
+CALIBRATOR_MAKERS = {case.name: case.make for case in CALIBRATORS} | {
+    "streaming": lambda: StreamingCalibrator(half_life=50)
+}
 SEVERAL_MAKERS = {f"{case.name}_3": case.make for case in CALIBRATORS if case.multiclass}
 TEST_MAKERS = {case.name: case.test for case in TESTS} | OTHER_TESTS
 META_MAKERS = {

@@ -15,7 +15,7 @@ from sklearn_calib._validation import (
     check_binary,
     check_fraction,
     check_frequency_weights,
-    check_labels,
+    check_two_labels,
     fit_rows,
     shape_of,
 )
@@ -225,7 +225,7 @@ class SequentialTest(CalibrationTest):
         """
         self._refuse_summary(X)
         X, y, sample_weight = fit_rows(X, y, sample_weight)
-        return self._continue(BettingStream(), _two_classes(y, None), X, y, sample_weight)
+        return self._continue(BettingStream(), check_two_labels(y), X, y, sample_weight)
 
     def partial_fit(
         self,
@@ -263,7 +263,7 @@ class SequentialTest(CalibrationTest):
         self._refuse_summary(X)
         known = getattr(self, "classes_", None)
         if known is None:
-            return self._continue(BettingStream(), _two_classes(y, classes), X, y, sample_weight)
+            return self._continue(BettingStream(), check_two_labels(y, classes), X, y, sample_weight)
         if classes is not None and not np.array_equal(np.unique(as_array(classes, "classes")), known):
             raise ValueError(f"classes={classes!r} differs from those of the first call, {known.tolist()}.")
         return self._continue(self._stream, known, X, y, sample_weight)
@@ -332,25 +332,3 @@ def _advance(stream: BettingStream, sample: BinarySample) -> SequentialTestResul
         n_before=n_before,
         max_log_e_before=max_before,
     )
-
-
-def _two_classes(y: ArrayLike, classes: ArrayLike | None) -> NDArray[Any]:
-    """Return both labels, sorted: those given, or those of the first outcomes."""
-    if classes is not None:
-        known = np.unique(as_array(classes, "classes"))
-        if known.shape[0] != 2:
-            raise ValueError(f"classes must hold two distinct labels, got {known.tolist()}.")
-        return known
-    labels = as_array(y, "y")
-    if labels.size and (labels == labels.flat[0]).all():
-        if labels.dtype == bool:
-            return np.array([False, True])
-        only = labels.ravel()[:1].tolist()[0]
-        if labels.dtype.kind in "iuf" and only in (-1, 0, 1):
-            return np.array([-1 if only == -1 else 0, 1], dtype=labels.dtype)
-        raise ValueError(
-            f"y contains the single label {only!r}, so the positive class cannot be told. Begin with "
-            "partial_fit and pass classes, both labels."
-        )
-    check_labels(y, name="y")
-    return np.unique(labels)

@@ -1,0 +1,316 @@
+"""A calibrator that learns from a stream of rows."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_calib._validation import (
+    Outcomes,
+    as_array,
+    check_integer,
+    check_positive,
+    check_two_labels,
+    check_weights,
+    fit_rows,
+    is_summary,
+)
+from sklearn_calib.calibrators import BaseCalibrator, SplineCalibrator
+from sklearn_calib.calibrators._base import BinaryCalibrator
+from sklearn_calib.calibrators._multiclass import check_calibrator, event_probability, scores_wanted
+from sklearn_calib.monitor._memory import FadingMemory, FullMemory, Memory, SlidingMemory
+from sklearn_calib.sketch import CalibrationSketch
+
+__all__ = ["StreamingCalibrator"]
+
+Array = NDArray[np.float64]
+
+
+class StreamingCalibrator(BaseCalibrator):
+    r"""Any calibrator of two classes, fitted to a stream of batches in constant memory.
+
+    ``partial_fit`` adds a batch to a sketch. The calibrator is fitted again to what the sketch stands for
+    when probabilities are asked for, and only if new rows have come. With ``window`` or ``half_life`` old
+    rows are forgotten, so that the map follows a drift.
+
+    Parameters
+    ----------
+    calibrator : calibrator, default=None
+        What is fitted: a calibrator of two classes that takes probabilities and weights. None means
+        :class:`SplineCalibrator`.
+    half_life : float, default=None
+        Number of rows after which a row counts half. None means that all rows count alike.
+    window : int, default=None
+        Number of rows after which a row is forgotten. None means that none is. Not beside ``half_life``.
+    n_slots : int, default=10
+        Parts of the window, which must divide it: it moves on by so many parts of itself, and holds between
+        ``window - window / n_slots + 1`` and ``window`` rows.
+    refit_every : int, default=1
+        Number of rows that must have come before the calibrator is fitted again.
+    precision : int, default=17
+        Of the sketch.
+
+    Attributes
+    ----------
+    sketch_ : CalibrationSketch
+        What is remembered, with outcomes 1 for ``classes_[1]``. With ``half_life`` the newest row has its own
+        weight.
+    calibrator_ : calibrator
+        The fitted calibrator, with classes 0 and 1; it is fitted when it is asked for.
+    n_samples_seen_ : int
+        Number of rows so far that had a positive weight.
+    classes_ : ndarray of shape (2,)
+        The sorted class labels.
+    n_features_in_ : int
+        Number of columns of ``X``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Column names of ``X``, where it has string names.
+
+    Raises
+    ------
+    ValueError
+        When fitting, if a parameter is out of range; and as for any calibrator.
+    TypeError
+        When fitting, if a parameter is of the wrong type.
+
+    See Also
+    --------
+    CalibrationMonitor : Tells when a stream needs repair.
+
+    Notes
+    -----
+    The scores are probabilities. A sketch tells them apart to ``2 ** -precision``, and finer near 0 and 1, so
+    that the map is that of the wrapped calibrator on all rows but for this rounding. Without forgetting, and
+    with weights that are whole numbers, it does not depend on how the stream is cut into batches, bit for
+    bit.
+
+    With ``half_life`` :math:`h` the row that came :math:`k` rows before the newest has its weight times
+    :math:`2^{-k/h}`; all weights together stand for about :math:`h / \log 2` rows. Rows of one batch are
+    taken in their order, the last one is the newest. A row counts once in these ages, whatever its weight;
+    rows of weight 0 do not count.
+
+    A batch costs time in proportion to its rows; a fit costs what the wrapped calibrator takes for as many
+    weighted rows as the sketch has occupied cells, twice at most.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_calib.monitor import StreamingCalibrator
+    >>> rng = np.random.default_rng(0)
+    >>> calibrator = StreamingCalibrator(half_life=5000)
+    >>> for day in range(10):
+    ...     p = rng.uniform(size=1000)
+    ...     y = (rng.uniform(size=1000) < p**2).astype(int)
+    ...     _ = calibrator.partial_fit(p, y)
+    >>> calibrator.transform([0.55, 0.8]).round(1)
+    array([0.3, 0.6])
+    """
+
+    n_samples_seen_: int
+    _memory: Memory
+    # the fitted calibrator, and after how many rows it was fitted
+    _fitted: tuple[Any, int]
+
+    def __init__(
+        self,
+        calibrator: Any = None,
+        *,
+        half_life: float | None = None,
+        window: int | None = None,
+        n_slots: int = 10,
+        refit_every: int = 1,
+        precision: int = 17,
+    ) -> None:
+        self.calibrator = calibrator
+        self.half_life = half_life
+        self.window = window
+        self.n_slots = n_slots
+        self.refit_every = refit_every
+        self.precision = precision
+
+    def fit(self, X: Outcomes, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Forget what was learnt, and learn from a first part of a stream.
+
+        Parameters
+        ----------
+        X : array-like of shape (n,), (n, 1) or (n, 2), or CalibrationSketch
+            Predicted probabilities, the oldest first. A sketch has no order, so that it needs a calibrator
+            without ``half_life`` and ``window``.
+        y : array-like of shape (n,), default=None
+            Class labels. Left out with a sketch.
+        sample_weight : array-like of shape (n,) or None, default=None
+            Non-negative weights.
+
+        Returns
+        -------
+        self
+            The fitted calibrator.
+
+        Raises
+        ------
+        ValueError
+            As for any calibrator; and if a sketch meets a calibrator that forgets.
+        TypeError
+            If ``X`` is sparse, or a parameter is of the wrong type.
+        """
+        self._check_order(X)
+        return super().fit(X, y, sample_weight)
+
+    def partial_fit(
+        self,
+        X: Outcomes,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
+    ) -> Self:
+        """Learn from the next batch of a stream.
+
+        Parameters
+        ----------
+        X : array-like of shape (n,), (n, 1) or (n, 2), or CalibrationSketch
+            Predicted probabilities, the oldest first, and later than those of earlier calls.
+        y : array-like of shape (n,), default=None
+            Class labels; one of them only is allowed. Left out with a sketch.
+        sample_weight : array-like of shape (n,) or None, default=None
+            Non-negative weights.
+        classes : array-like of shape (2,) or None, default=None
+            Both labels, for a first batch that does not contain both. None means the labels of the first
+            batch; a single 0, 1 or bool is taken for one of 0 and 1, a single -1 for one of -1 and 1.
+
+        Returns
+        -------
+        self
+            The calibrator, which is left as it was if an argument is wrong.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`fit`; if labels differ from those of earlier calls, or cannot be told.
+        TypeError
+            As :meth:`fit`.
+        """
+        self._check_order(X)
+        self._check_parameters()
+        X, y, sample_weight = fit_rows(X, y, sample_weight)
+        first = not hasattr(self, "classes_")
+        scores = self._check_scores(X, y, reset=first)
+        known = check_two_labels(y, classes) if first else self.classes_
+        labels = _check_known(y, known, classes, scores.shape[0])
+        weight = None if sample_weight is None else check_weights(sample_weight, scores.shape[0])
+        self._check_classes(known, scores)
+        codes = np.asarray(labels == known[1], dtype=np.int64)
+        if weight is not None and not (weight > 0).all():
+            keep = weight > 0
+            scores, codes, weight = scores[keep], codes[keep], weight[keep]
+        if first:
+            self.classes_ = known
+            self._begin()
+        self._learn(scores, codes, weight)
+        return self
+
+    @property
+    def sketch_(self) -> CalibrationSketch:
+        """What is remembered."""
+        check_is_fitted(self, "classes_")
+        return self._memory.sketch()
+
+    @property
+    def calibrator_(self) -> Any:
+        """The fitted calibrator."""
+        check_is_fitted(self, "classes_")
+        fitted, seen = self._fitted
+        if fitted is None or self.n_samples_seen_ - seen >= self.refit_every:
+            # one assignment, so that predictions in several threads do no harm
+            fitted = self._fit_now()
+            self._fitted = fitted, self.n_samples_seen_
+        return fitted
+
+    def __sklearn_tags__(self) -> Tags:
+        """Declare that only two classes are supported."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    _check_classes = BinaryCalibrator._check_classes
+
+    def _check_parameters(self) -> None:
+        if self.calibrator is not None:
+            check_calibrator(self.calibrator)
+            if scores_wanted(self.calibrator) == "logit":
+                raise ValueError(
+                    "calibrator wants logits, but a sketch holds probabilities. Use a calibrator of "
+                    "probabilities, link='logit'."
+                )
+        check_integer(self.refit_every, "refit_every")
+        if self.half_life is not None and self.window is not None:
+            raise ValueError("half_life and window are two ways to forget. Pass one of them.")
+        self._new_memory()
+
+    def _new_memory(self) -> Memory:
+        if self.window is not None:
+            window, n_slots = check_integer(self.window, "window"), check_integer(self.n_slots, "n_slots")
+            if window % n_slots:
+                raise ValueError(
+                    f"window={window} is no multiple of n_slots={n_slots}. Choose window so that it is."
+                )
+            return SlidingMemory(self.precision, window, n_slots)
+        if self.half_life is not None:
+            return FadingMemory(self.precision, check_positive(self.half_life, "half_life"))
+        return FullMemory(self.precision)
+
+    def _check_order(self, X: Any) -> None:
+        if is_summary(X) and (self.half_life is not None or self.window is not None):
+            raise ValueError(
+                f"X is a {type(X).__name__}, which keeps no order, so that old rows cannot be forgotten. "
+                "Pass arrays, or leave half_life and window out."
+            )
+
+    def _score_kind(self) -> str:
+        return "probability"
+
+    def _begin(self) -> None:
+        self._memory = self._new_memory()
+        self.n_samples_seen_ = 0
+        self._fitted = None, 0
+
+    def _learn(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
+        self._memory.add(codes, scores, weight)
+        self.n_samples_seen_ += scores.shape[0]
+
+    def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
+        self._begin()
+        self._learn(scores, codes, weight)
+        # here, and not when probabilities are asked for, as everybody expects of fit
+        self._fitted = self._fit_now(), self.n_samples_seen_
+
+    def _fit_now(self) -> Any:
+        """Return a calibrator fitted to what is remembered."""
+        sketch = self._memory.sketch()
+        if sketch.n_rows == 0 or sketch.event_rate in (0.0, 1.0):
+            raise ValueError(
+                f"The rows that are remembered, of {self.n_samples_seen_} seen, hold only one class. Pass "
+                "more rows to partial_fit before asking for probabilities, or forget more slowly."
+            )
+        rows = sketch.as_weighted_sample()
+        calibrator = clone(SplineCalibrator() if self.calibrator is None else self.calibrator)
+        return calibrator.fit(rows.p[:, np.newaxis], rows.y, sample_weight=rows.w)
+
+    def _map_scores(self, scores: Array) -> Array:
+        return event_probability(self.calibrator_, scores)
+
+
+def _check_known(y: ArrayLike, known: NDArray[Any], classes: ArrayLike | None, n_rows: int) -> NDArray[Any]:
+    """Return the labels if they are among those of the stream, one for each row."""
+    if classes is not None and not np.array_equal(np.unique(as_array(classes, "classes")), known):
+        raise ValueError(f"classes={classes!r} differs from those of the first call, {known.tolist()}.")
+    labels = as_array(y, "y")
+    labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
+    if labels.shape != (n_rows,):
+        raise ValueError(f"y has shape {labels.shape} but X has {n_rows} rows. Pass one label per row.")
+    unknown = labels[~np.isin(labels, known)]
+    if unknown.size:
+        raise ValueError(f"y contains {unknown[:1].tolist()[0]!r}, which is not one of {known.tolist()}.")
+    return labels
