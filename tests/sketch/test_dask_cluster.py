@@ -26,7 +26,7 @@ joblib = pytest.importorskip("joblib")
 
 @pytest.fixture(scope="module")
 def client():
-    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
     # whether a part is stolen by an idle worker depends on the clock
     with dask.config.set({"distributed.scheduler.work-stealing": False}):
         cluster = distributed.LocalCluster(**options)
