@@ -303,7 +303,7 @@ def isotonic(study: Study, ax) -> None:
         f"at n = {sizes[-1]}: {', '.join(f'{m} {s:.3f}' for m, s in sums.items())}; error {means[-1]:.4f}",
     )
     scaled = np.sqrt(sizes) * means
-    note = f"sqrt(n) x mean grows slowly: {', '.join(f'{value:.3f}' for value in scaled)}"
+    note = f"sqrt(n) x mean: {', '.join(f'{value:.3f}' for value in scaled)}"
     study.number("Proposition 5.1: exponent of n", -0.5, slope(sizes, means), 0.05, note, digits=3)
     more = sqrt(1000) * np.array([_isotonic_error(study, 1000, draw, grid)[0] for draw in range(2 * runs)])
     error = float(more.std()) / sqrt(more.size)
