@@ -106,13 +106,22 @@ def group_outcomes(y: NDArray[np.int64], p: Array, w: Array | None = None) -> Gr
     if w is None:
         key = packed_sort(y, p)
         return _merge_ties(_take_outcomes(key), key.view(np.float64))
-    # sorting by weight inside a tie fixes the order of the floating-point sums: row order cannot matter
-    order = np.lexsort((w, y, p))
-    prob, outcome, weights = p[order] + 0.0, y[order], w[order]
+    if _sorted_in_pairs(p):
+        # as the rows of a summary are; two weights have the same sum in either order
+        prob, outcome, weights = p + 0.0, y, w
+    else:
+        # sorting by weight inside a tie fixes the order of the floating-point sums: row order cannot matter
+        order = np.lexsort((w, y, p))
+        prob, outcome, weights = p[order] + 0.0, y[order], w[order]
     starts = group_starts(prob)
     return GroupedOutcomes(
         prob[starts], np.add.reduceat(weights, starts), np.add.reduceat(weights * outcome, starts)
     )
+
+
+def _sorted_in_pairs(p: Array) -> bool:
+    """Tell whether predictions never decrease, and not more than two of them are the same."""
+    return bool((p[1:] >= p[:-1]).all() and (p[2:] > p[:-2]).all())
 
 
 def group_scores(y: NDArray[np.int64], scores: Array, w: Array | None = None) -> GroupedOutcomes:

@@ -28,7 +28,7 @@ from sklearn_calib.metrics import (
     smooth_ece,
 )
 
-__all__ = ["Kernel", "batched"]
+__all__ = ["Kernel", "batched", "known_metric"]
 
 Array = NDArray[np.float64]
 Evaluate = Callable[[Array, Array], Array]
@@ -80,17 +80,28 @@ def batched(metric: Any, prob: Array, total: float) -> Kernel | None:
     Kernel or None
         The kernel, or None where the metric is unknown or no kernel is faster.
     """
+    known = known_metric(metric, total)
+    if known is None:
+        return None
+    function, arguments = known
+    evaluate = _MAKERS[function](prob, **arguments)
+    smoothed = function in (smooth_ece, logit_smoothed_ece)
+    return None if evaluate is None else Kernel(evaluate, _SMOOTHED_ACCURACY if smoothed else _ACCURACY)
+
+
+def known_metric(metric: Any, total: float) -> tuple[Any, dict[str, Any]] | None:
+    """Return the function of a metric that has a kernel, and the arguments that matter; None for others."""
     arguments: dict[str, Any] = {}
     if isinstance(metric, partial):
         if metric.args:
             return None
         metric, arguments = metric.func, dict(metric.keywords)
     try:
-        make = _MAKERS.get(metric)
+        known = metric in _MAKERS
     except TypeError:  # cannot be hashed
         return None
     # labels of redrawn samples are 0 and 1, and weights are theirs
-    if make is None or arguments.pop("sample_weight", None) is not None:
+    if not known or arguments.pop("sample_weight", None) is not None:
         return None
     if arguments.pop("pos_label", 1) not in (None, 1):
         return None
@@ -99,11 +110,9 @@ def batched(metric: Any, prob: Array, total: float) -> Kernel | None:
         or arguments.pop("labels", None) is not None
     ):
         return None
-    if make is _logit_smoothed and arguments.get("bandwidth", "auto") == "auto":
+    if metric is logit_smoothed_ece and arguments.get("bandwidth", "auto") == "auto":
         arguments["bandwidth"] = total ** (-1.0 / 3.0)
-    evaluate = make(prob, **arguments)
-    smoothed = make in (_smooth, _logit_smoothed)
-    return None if evaluate is None else Kernel(evaluate, _SMOOTHED_ACCURACY if smoothed else _ACCURACY)
+    return metric, arguments
 
 
 def _columns(count: Array) -> Array:

@@ -57,7 +57,8 @@ class ConsistencyTest(CalibrationTest):
     Cost: ``n_resamples`` evaluations of the metric, on the distinct predictions if weights are given. Binned,
     cutoff and smoothed errors of :mod:`sklearn_calib.metrics` and the risk gap are evaluated on many samples
     at once, which is several times faster. Smoothed ones then agree with the function to 1e-6, and count as
-    tied if they are that close.
+    tied if they are that close. Of many thousand distinct predictions, those that bins or smoothing can
+    hardly tell apart are drawn together, as for :func:`null_floor`.
 
     References
     ----------
@@ -97,7 +98,6 @@ class ConsistencyTest(CalibrationTest):
         value = redrawn.estimate
         null = redrawn_values(
             redrawn,
-            grouped,
             self.n_resamples,
             check_generator(self.random_state),
             pairs=self.resample == "pairs",

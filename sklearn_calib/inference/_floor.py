@@ -130,6 +130,8 @@ def null_floor(
     Cost: ``n_resamples`` evaluations of the metric, on the distinct predictions if weights are given. Binned,
     cutoff and smoothed errors of :mod:`sklearn_calib.metrics` and the risk gap are evaluated on many samples
     at once, which is several times faster; smoothed ones then agree with the function to 1e-6.
+    Of many thousand distinct predictions, those that bins or smoothing can hardly tell apart are drawn
+    together, which changes the mean of the draws by less than 1e-6: the cost then does not grow with the rows.
 
     References
     ----------
@@ -160,7 +162,7 @@ def null_floor(
         check_frequency_weights(as_array(sample_weight, "sample_weight").astype(np.float64))
     grouped = group_outcomes(sample.y, sample.p, sample.w)
     redrawn = Redrawn(metric, grouped, weighted=sample.w is not None)
-    draws = np.sort(redrawn_values(redrawn, grouped, n_resamples, generator))
+    draws = np.sort(redrawn_values(redrawn, n_resamples, generator))
     return NullFloor(
         mean=float(draws.mean()),
         std=float(draws.std()),

@@ -156,7 +156,9 @@ def confidence_interval(
     population too; ``n_cells`` of ``smooth_calibration_error`` is left out in the population.
 
     The cost is four to nine times ``n_resamples`` evaluations of the metric, many at a time for most metrics
-    of this package (see :func:`null_floor`).
+    of this package, and with predictions pooled that they can hardly tell apart (see :func:`null_floor`). The
+    samples of a sketch, or of rows with weights, are counts for each prediction: their cost does not grow
+    with the rows for which these stand.
 
     Examples
     --------
@@ -184,12 +186,12 @@ def confidence_interval(
     redrawn = Redrawn(metric, grouped, weighted=sample.w is not None and _of_weights(metric) is metric)
     alpha = 1.0 - confidence
     if method == "percentile":
-        samples = draw_rows(grouped, n_resamples, rng)
+        samples = draw_rows(redrawn.grouped, n_resamples, rng)
         draws = np.concatenate([redrawn.values(count, positives) for count, positives in samples])
         low, high = np.quantile(draws, [alpha / 2, 1 - alpha / 2])
         floor = float("nan")
     else:
-        path = _Path(metric, redrawn, grouped, n_resamples, alpha, int(rng.integers(2**63)))
+        path = _Path(metric, redrawn, n_resamples, alpha, int(rng.integers(2**63)))
         low, high, floor = path.invert()
     return ConfidenceInterval(redrawn.estimate, float(low), float(high), confidence, floor, method)
 
@@ -226,18 +228,17 @@ class _Path:
         self,
         metric: Metric,
         redrawn: Redrawn,
-        grouped: GroupedOutcomes,
         n_resamples: int,
         alpha: float,
         seed: int,
     ) -> None:
         self.metric = _of_weights(metric)
         self.redrawn = redrawn
-        self.grouped = grouped
+        self.grouped = redrawn.grouped
         self.n_resamples = n_resamples
         self.alpha = alpha
         self.seed = seed
-        self.direction = _direction(grouped)
+        self.direction = _direction(self.grouped)
         self.points: dict[int, _Point] = {}
         self.null = self.draws(0.0)
         self.floor = float(self.null.mean())

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._null import draw_outcomes, draw_positives
 from sklearn_calib.inference._batch import batched
+from sklearn_calib.inference._pooling import POOLED_ACCURACY, pooled
 
 __all__ = ["Metric", "Redrawn", "check_metric", "metric_value", "redrawn_values"]
 
@@ -63,17 +64,21 @@ class Redrawn:
     ----------
     estimate : float
         The metric of the sample itself.
+    grouped : GroupedOutcomes
+        The predictions to redraw: those of the sample, or fewer, pooled where the metric cannot tell.
     accuracy : float
         What values of other samples can differ by from those of the metric.
     """
 
     def __init__(self, metric: Metric, grouped: GroupedOutcomes, *, weighted: bool) -> None:
         self.metric = metric
-        self.prob = grouped.prob
         self.weighted = weighted
         self.estimate = metric_value(metric, grouped.prob, grouped.weight, grouped.positives, weighted)
-        self._kernel = batched(metric, grouped.prob, grouped.total)
+        self.grouped = pooled(metric, grouped)
+        self._kernel = batched(metric, self.grouped.prob, grouped.total)
         self.accuracy = 0.0 if self._kernel is None else self._kernel.accuracy
+        if self.grouped is not grouped:
+            self.accuracy = max(self.accuracy, POOLED_ACCURACY)
 
     def values(self, count: Array, positives: NDArray[Any]) -> Array:
         """Return the metric of r samples, given by numbers of rows and of positive rows.
@@ -94,7 +99,7 @@ class Redrawn:
         counts = np.broadcast_to(count if count.ndim == 2 else count[:, np.newaxis], positives.shape)
         return np.array(
             [
-                metric_value(self.metric, self.prob, rows, events.astype(np.float64), self.weighted)
+                metric_value(self.metric, self.grouped.prob, rows, events.astype(np.float64), self.weighted)
                 for rows, events in zip(counts.T, positives.T, strict=True)
             ]
         )
@@ -102,13 +107,13 @@ class Redrawn:
 
 def redrawn_values(
     redrawn: Redrawn,
-    grouped: GroupedOutcomes,
     n_resamples: int,
     generator: np.random.Generator,
     *,
     pairs: bool = False,
 ) -> Array:
     """Return the metric of samples with redrawn outcomes, or, if ``pairs``, redrawn predictions too."""
+    grouped = redrawn.grouped
     if pairs:
         samples = draw_outcomes(grouped, n_resamples, generator)
         return np.concatenate([redrawn.values(count, positives) for count, positives in samples])

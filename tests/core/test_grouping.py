@@ -70,6 +70,21 @@ def test_fractional_weights_do_not_depend_on_row_order():
     np.testing.assert_array_equal(first.positives, second.positives)
 
 
+def test_rows_in_order_are_grouped_as_any_others():
+    rng = np.random.default_rng(2)
+    prob = np.sort(rng.random(50))
+    prob[0] = -0.0
+    # each prediction once or twice, as a summary has them
+    for p in (prob, np.repeat(prob, rng.integers(1, 3, 50)), np.array([0.5]), np.array([0.5, 0.5])):
+        y, w = rng.integers(0, 2, p.shape[0]), rng.random(p.shape[0])
+        first = group_outcomes(y, p, w)
+        order = rng.permutation(p.shape[0])
+        second = group_outcomes(y[order], p[order], w[order])
+        for name in ("prob", "weight", "positives"):
+            np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
+        assert not np.signbit(first.prob).any()
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_isotonic_is_the_min_max_formula(seed):
     y, p, w = sample(seed)

@@ -1,0 +1,133 @@
+"""Pooled predictions: metrics of redrawn samples are the same to 1e-6, whatever the predictions are."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
+from sklearn_calib.inference import confidence_interval, null_floor
+from sklearn_calib.inference._pooling import POOLED_ACCURACY, _noise_scale, pooled
+from sklearn_calib.metrics import (
+    cutoff_calibration_error,
+    expected_calibration_error,
+    logit_smoothed_ece,
+    smooth_calibration_error,
+    smooth_ece,
+)
+
+POOLING = [
+    smooth_ece,
+    partial(smooth_ece, bandwidth=0.03),
+    partial(smooth_ece, scale="logit"),
+    partial(smooth_ece, scale="logit", bandwidth=0.2),
+    logit_smoothed_ece,
+    partial(logit_smoothed_ece, bandwidth=0.3, eps=1e-3),
+    expected_calibration_error,
+    partial(expected_calibration_error, n_bins=10, norm="l2", debias=True),
+]
+LEFT_ALONE = [
+    cutoff_calibration_error,
+    smooth_calibration_error,
+    partial(expected_calibration_error, strategy="quantile"),
+    partial(expected_calibration_error, norm="max"),
+    partial(smooth_ece, reduction="confidence"),
+    lambda y, p, sample_weight=None: 0.0,
+]
+
+
+def identity(metric):
+    return f"{getattr(metric, 'func', metric).__name__}-{getattr(metric, 'keywords', '')}"
+
+
+def predictions(kind, n=40_000):
+    rng = np.random.default_rng(0)
+    if kind == "uniform":
+        return np.sort(rng.random(n))
+    if kind == "rare":
+        return np.sort(rng.beta(2, 400, n))
+    return np.sort(np.where(rng.random(n) < 0.5, rng.normal(0.2, 0.01, n), rng.normal(0.7, 0.02, n)))
+
+
+def weighted(metric, prob, count, positives):
+    """Return the metric by its own function, on distinct predictions with weights."""
+    y = np.repeat([1, 0], prob.shape[0])
+    return metric(y, np.tile(prob, 2), sample_weight=np.concatenate((positives, count - positives)))
+
+
+CASES = [(metric, kind) for metric in POOLING for kind in ("uniform", "rare", "two")]
+# on the axis of log-odds the first spread over more cells than there are predictions
+CASES.remove((POOLING[2], "uniform"))
+CASES.remove((POOLING[4], "uniform"))
+
+
+@pytest.mark.parametrize(
+    ("metric", "kind"), CASES, ids=lambda value: value if isinstance(value, str) else identity(value)
+)
+def test_values_of_redrawn_samples_are_the_same(metric, kind):
+    prob = predictions(kind)
+    n = prob.shape[0]
+    grouped = GroupedOutcomes(prob, np.full(n, 30.0), np.zeros(n))
+    fewer = pooled(metric, grouped)
+    assert fewer.prob.shape[0] < n / 2
+    assert fewer.total == grouped.total
+    assert fewer.weight @ fewer.prob == pytest.approx(grouped.weight @ prob, rel=1e-13)
+    if metric is logit_smoothed_ece:
+        metric = partial(metric, bandwidth=grouped.total ** (-1 / 3))
+    # cells are runs of groups
+    ends = np.searchsorted(np.cumsum(grouped.weight), np.cumsum(fewer.weight))
+    starts = np.concatenate(([0], ends[:-1] + 1))
+    rng = np.random.default_rng(1)
+    power = 2 if getattr(metric, "keywords", {}).get("debias") else 1
+    for drift in (0.0, 0.02):
+        change = []
+        for _ in range(8):
+            count = rng.multinomial(int(grouped.total), np.full(n, 1 / n)).astype(float)
+            positives = rng.binomial(count.astype(int), prob * (1 - drift)).astype(float)
+            together = [np.add.reduceat(values, starts) for values in (count, positives)]
+            full, short = weighted(metric, prob, count, positives), weighted(metric, fewer.prob, *together)
+            change.append(short**power - full**power)
+        # each draw moves a little, at random, as other draws would
+        assert np.abs(change).max() < max(0.01 * full, POOLED_ACCURACY)
+        assert abs(np.mean(change)) < POOLED_ACCURACY + np.std(change)
+
+
+@pytest.mark.parametrize("metric", LEFT_ALONE, ids=identity)
+def test_other_metrics_tell_all_predictions_apart(metric):
+    grouped = GroupedOutcomes(predictions("uniform"), np.ones(40_000), np.zeros(40_000))
+    assert pooled(metric, grouped) is grouped
+
+
+def test_few_predictions_are_left_alone():
+    for m in (1, 5, 8000):
+        grouped = GroupedOutcomes(np.sort(np.random.default_rng(0).random(m)), np.ones(m), np.zeros(m))
+        assert pooled(smooth_ece, grouped) is grouped
+
+
+@pytest.mark.parametrize("kind", ["uniform", "rare", "two"])
+def test_noise_has_the_scale_that_is_expected(kind):
+    prob = predictions(kind)
+    grouped = GroupedOutcomes(prob, np.full(prob.shape[0], 10.0), np.zeros(prob.shape[0]))
+    rng = np.random.default_rng(2)
+    positives = rng.binomial(10, prob).astype(float)
+    assert _noise_scale(prob, grouped) == pytest.approx(
+        weighted(smooth_ece, prob, grouped.weight, positives), rel=0.35
+    )
+
+
+def test_intervals_and_floors_of_pooled_and_repeated_rows_agree():
+    rng = np.random.default_rng(3)
+    p = rng.random(30_000)
+    y = rng.random(30_000) < 0.9 * p
+    # the same rows with few distinct predictions are not pooled
+    coarse = (np.floor(p * 2000) + 0.5) / 2000
+    assert pooled(smooth_ece, group_outcomes(y.astype(np.int64), coarse)).prob.shape[0] == 2000
+    settings = {"n_resamples": 100, "random_state": 0}
+    fine = confidence_interval(smooth_ece, y, p, **settings)
+    rough = confidence_interval(smooth_ece, y, coarse, **settings)
+    assert fine.estimate == pytest.approx(rough.estimate, abs=1e-6)
+    assert fine.low == pytest.approx(rough.low, abs=1e-3)
+    assert fine.high == pytest.approx(rough.high, abs=1e-3)
+    assert fine.low < 0.05 < fine.high
+    floors = [null_floor(smooth_ece, values, **settings) for values in (p, coarse)]
+    assert floors[0].mean == pytest.approx(floors[1].mean, rel=0.1)
