@@ -2,7 +2,6 @@
 
 from functools import partial
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -34,6 +33,7 @@ from sklearn_calib.report import calibration_report
 from sklearn_calib.scorers import MultiScorer, PValueScorer, get_scorer
 from sklearn_calib.sketch import CalibrationSketch
 from tests._containers import CONTAINERS, over
+from tests._optional import pyplot as plt
 from tests._registry import METRICS
 from tests.calibrators._registry import CALIBRATORS
 from tests.inference._registry import TESTS
@@ -206,6 +206,7 @@ def test_report(container, binary, three, tmp_path):
 
 @over(SLOW)
 def test_displays(container, binary, three, tmp_path):
+    plt.close("all")
     y, p, w = (container.make(values, tmp_path) for values in binary)
     groups = container.make(np.arange(48) % 2, tmp_path)
     weighted = {"sample_weight": w}

@@ -3,11 +3,11 @@
 import pickle
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 from sklearn.base import clone
 
+from tests._optional import pandas as pd
+from tests._optional import polars as pl
 from tests.calibrators._registry import CALIBRATORS
 
 TOLERANCE = 1e-10

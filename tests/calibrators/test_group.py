@@ -1,8 +1,6 @@
 """One calibrator per group against fits by hand, and every way to say what the groups are."""
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 import sklearn
 from sklearn.linear_model import LogisticRegression
@@ -15,6 +13,8 @@ from sklearn_calib.calibrators import (
     TemperatureCalibrator,
 )
 from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer
+from tests._optional import pandas as pd
+from tests._optional import polars as pl
 
 
 @pytest.fixture

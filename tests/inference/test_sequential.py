@@ -5,7 +5,6 @@ import math
 import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.special import expit, logit
 from scipy.stats import binom
@@ -13,6 +12,7 @@ from sklearn.base import clone
 
 from sklearn_calib.inference import SequentialTest, SequentialTestResult, _betting
 from sklearn_calib.metrics import cutoff_calibration_error
+from tests._optional import pandas as pd
 
 SHIFTS = (-1.0, -0.3, 0.3, 1.0)
 GRID = [

@@ -3,8 +3,6 @@
 import pickle
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
@@ -29,6 +27,8 @@ from sklearn.utils import get_tags
 
 from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator
 from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer
+from tests._optional import pandas as pd
+from tests._optional import polars as pl
 
 
 @pytest.fixture(scope="module")

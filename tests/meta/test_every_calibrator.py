@@ -3,7 +3,6 @@
 import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
 import sklearn
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -22,6 +21,7 @@ from sklearn_calib.calibrators import (
     TemperatureCalibrator,
 )
 from sklearn_calib.meta import CalibratedClassifier
+from tests._optional import pandas as pd
 from tests.calibrators._registry import CALIBRATORS
 
 every_calibrator = pytest.mark.parametrize("case", CALIBRATORS, ids=lambda case: case.name)

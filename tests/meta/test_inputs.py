@@ -1,8 +1,6 @@
 """What CalibratedClassifier accepts: containers, labels, text, kernels, odd classifiers."""
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -23,6 +21,8 @@ from sklearn_calib.calibrators import (
     PlattCalibrator,
 )
 from sklearn_calib.meta import CalibratedClassifier
+from tests._optional import pandas as pd
+from tests._optional import polars as pl
 
 
 @pytest.fixture(scope="module")

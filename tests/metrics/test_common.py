@@ -1,10 +1,10 @@
 """Properties that every metric has, generated from the registry."""
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 
+from tests._optional import pandas as pd
+from tests._optional import polars as pl
 from tests._registry import METRICS
 
 TOLERANCE = 1e-8

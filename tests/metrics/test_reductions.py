@@ -1,11 +1,11 @@
 """Every metric on several classes and several labels, generated from the registry."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_calib.scorers import CalibrationScorer
+from tests._optional import pandas as pd
 from tests._registry import METRICS
 
 # those with a canonical version of their own have tests of their own

@@ -5,7 +5,6 @@ from functools import partial
 from itertools import combinations
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
@@ -20,6 +19,7 @@ from sklearn_calib.plot import ComparisonDisplay
 from sklearn_calib.plot._comparison import limits
 from sklearn_calib.plot._comparison_data import enough_resamples, letters, named_metrics
 
+mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
 

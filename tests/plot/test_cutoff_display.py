@@ -1,9 +1,7 @@
 """CutoffDisplay: the walk by its definition, a strip that agrees with the test, words that are true."""
 
-import matplotlib as mpl
 import numpy as np
 import pytest
-from matplotlib.text import Annotation
 
 from sklearn_calib.inference import CutoffTest
 from sklearn_calib.inference._tails import brownian_range_sf
@@ -11,8 +9,10 @@ from sklearn_calib.metrics import cutoff_result
 from sklearn_calib.plot import CutoffDisplay
 from sklearn_calib.plot._walk_path import drawn_path, strip_height, walk_test
 
+mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
+Annotation = pytest.importorskip("matplotlib.text").Annotation
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,6 @@
 
 from itertools import product
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 
@@ -12,6 +11,7 @@ from sklearn_calib.metrics import cutoff_calibration_error, decision_risk_result
 from sklearn_calib.plot import DecisionDisplay
 from sklearn_calib.plot._gap_floor import _cells, risk_gap_floor
 
+mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
 

@@ -2,7 +2,6 @@
 
 import builtins
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
@@ -13,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn_calib.metrics import cutoff_calibration_error
 from sklearn_calib.plot import ComparisonDisplay, CutoffDisplay, DecisionDisplay
 
+mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
 

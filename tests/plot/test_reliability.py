@@ -3,10 +3,7 @@
 import builtins
 from functools import partial
 
-import matplotlib as mpl
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
@@ -20,7 +17,10 @@ from sklearn_calib.metrics import (
     smooth_ece_result,
 )
 from sklearn_calib.plot import ReliabilityDisplay
+from tests._optional import pandas as pd
+from tests._optional import polars as pl
 
+mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
 

@@ -2,13 +2,13 @@
 
 from itertools import pairwise
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 
 from sklearn_calib.metrics import score_decomposition
 from sklearn_calib.plot import ReliabilityDisplay
 
+mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
 

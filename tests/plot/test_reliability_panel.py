@@ -1,8 +1,6 @@
 """Several curves: classes, groups and folds."""
 
-import matplotlib as mpl
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from sklearn.datasets import load_breast_cancer, load_iris
@@ -14,7 +12,9 @@ from sklearn.preprocessing import StandardScaler
 
 from sklearn_calib.metrics import expected_calibration_error, smooth_ece
 from sklearn_calib.plot import ReliabilityDisplay, ReliabilityPanel
+from tests._optional import pandas as pd
 
+mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
 

@@ -6,7 +6,6 @@ Long because every test of calibration has a picture of its own.
 import builtins
 from dataclasses import replace
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 from scipy.integrate import quad, trapezoid
@@ -30,6 +29,7 @@ from sklearn_calib.metrics import cutoff_calibration_error
 from sklearn_calib.plot import TestDisplay
 from sklearn_calib.plot._null import null_curve, null_histogram
 
+mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
 

@@ -1,6 +1,5 @@
 """TestDisplay of tests of several parts, and of the path of a sequential test."""
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
@@ -18,6 +17,7 @@ from sklearn_calib.inference import (
 )
 from sklearn_calib.plot import TestDisplay
 
+mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
 

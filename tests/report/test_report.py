@@ -4,7 +4,6 @@ import builtins
 from functools import partial
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
@@ -31,6 +30,7 @@ from sklearn_calib.metrics import (
 )
 from sklearn_calib.report import CalibrationReport, calibration_report
 from sklearn_calib.report._compute import holm
+from tests._optional import pandas as pd
 
 DEBIASED = partial(expected_calibration_error, norm="l2", strategy="quantile", debias=True)
 FUNCTIONS = {

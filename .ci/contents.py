@@ -1,0 +1,69 @@
+"""Check what is inside a wheel and a source archive: ``python .ci/contents.py WHEEL SDIST``."""
+
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+NEEDED = ["README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "SECURITY.md", "CONTRIBUTING.md", "pyproject.toml"]
+FOLDERS = ["sklearn_calib", "tests", "docs", "examples", "benchmarks", ".ci"]
+DATA = "sklearn_calib/datasets/data/"
+# nothing else may be shipped: a file of data stands in LICENSES.md
+CODE = (".py", "py.typed")
+
+
+def wheel_faults(names: list[str], licences: str) -> list[str]:
+    """Return what is wrong with the files of a wheel."""
+    inside = [name for name in names if ".dist-info/" not in name]
+    faults = [f"{name} does not belong into the wheel" for name in inside if not allowed(name, licences)]
+    wanted = ["sklearn_calib/py.typed", f"{DATA}LICENSES.md", "sklearn_calib/__main__.py"]
+    faults += [f"the wheel lacks {name}" for name in wanted if name not in inside]
+    if not any(name.endswith(".dist-info/licenses/LICENSE") for name in names):
+        faults.append("the wheel lacks LICENSE")
+    return faults
+
+
+def allowed(name: str, licences: str) -> bool:
+    """Tell whether a file is code of the package, or data whose licence is known."""
+    if not name.startswith("sklearn_calib/") or "test" in Path(name).parts:
+        return False
+    if name.startswith(DATA):
+        return name == f"{DATA}LICENSES.md" or f"- {name.removeprefix(DATA)}: " in licences
+    return name.endswith(CODE)
+
+
+def sdist_faults(names: list[str]) -> list[str]:
+    """Return what is wrong with the files of a source archive, named from its own folder."""
+    faults = [f"the source archive lacks {name}" for name in NEEDED if name not in names]
+    faults += [
+        f"the source archive lacks {folder}/"
+        for folder in FOLDERS
+        if not any(name.startswith(f"{folder}/") for name in names)
+    ]
+    built = ("__pycache__", "_build", "auto_examples", "generated", ".venv", "_cache")
+    faults += [
+        f"{name} does not belong into the source archive"
+        for name in names
+        if any(part.endswith(built) for part in Path(name).parts)
+    ]
+    return faults
+
+
+def main() -> int:
+    """Check the two files; print what is wrong, and how much is inside."""
+    wheel, sdist = sys.argv[1:]
+    with zipfile.ZipFile(wheel) as archive:
+        packed = archive.namelist()
+        faults = wheel_faults(packed, archive.read(f"{DATA}LICENSES.md").decode())
+    with tarfile.open(sdist) as tar:
+        names = [member.name.split("/", 1)[1] for member in tar.getmembers() if member.isfile()]
+    faults += sdist_faults(names)
+    for fault in faults:
+        print(fault, file=sys.stderr)
+    for path, count in ((wheel, len(packed)), (sdist, len(names))):
+        print(f"{Path(path).name}: {count} files, {Path(path).stat().st_size / 1e6:.2f} MB")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

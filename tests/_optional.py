@@ -1,0 +1,40 @@
+"""Libraries that the package can do without: where one is missing, the test that uses it skips.
+
+``from tests._optional import pandas as pd`` stands for ``import pandas as pd`` in files most of whose tests
+need no pandas.
+"""
+
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import Any, NoReturn
+
+import pytest
+
+__all__ = ["pandas", "polars", "pyplot"]
+
+
+class Missing:
+    """What stands for a library that is not installed, and for all in it: a test that calls it skips."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @cache  # noqa: B019  there are few of them, and each must be identical to itself
+    def __getattr__(self, name: str) -> "Missing":
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Missing(f"{self._name}.{name}")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        pytest.skip(f"{self._name.split('.')[0]} is not installed")
+
+
+def optional(name: str) -> ModuleType | Missing:
+    try:
+        return import_module(name)
+    except ImportError:
+        return Missing(name)
+
+
+pandas, polars, pyplot = optional("pandas"), optional("polars"), optional("matplotlib.pyplot")
