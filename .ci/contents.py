@@ -5,7 +5,8 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-NEEDED = ["README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "SECURITY.md", "CONTRIBUTING.md", "pyproject.toml"]
+NEEDED = ["README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "SECURITY.md", "CONTRIBUTING.md"]
+NEEDED += ["pyproject.toml", "conftest.py"]
 FOLDERS = ["sklearn_calib", "tests", "docs", "examples", "benchmarks", ".ci"]
 DATA = "sklearn_calib/datasets/data/"
 # nothing else may be shipped: a file of data stands in LICENSES.md

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sklearn_calib.report._inputs import read_inputs, read_sketch
+from sklearn_calib.report._words import one_line
 
 __all__ = ["main"]
 
@@ -28,6 +29,8 @@ _SKETCH_EXAMPLES = """examples:
   python -m sklearn_calib sketch scores/*.parquet --y died --p risk --out all.npz
   python -m sklearn_calib sketch monday.npz tuesday.npz --out days.npz
 """
+# A message of more characters is cut in its middle: what is at fault comes first, and what to do last.
+_LONGEST = 1200
 _FILES = "CSV (also gzipped) with a line of column names, Parquet (.parquet), a folder of either"
 
 
@@ -162,7 +165,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _fail(message: str) -> int:
-    print(f"sklearn_calib: error: {' '.join(message.split())}", file=sys.stderr)
+    """Print why nothing was done: on one line, of a length that can be read."""
+    shown = one_line(message)
+    if len(shown) > _LONGEST:
+        shown = f"{shown[: _LONGEST // 2]} ... {shown[-_LONGEST // 2 :]}"
+    print(f"sklearn_calib: error: {shown}", file=sys.stderr)
     return 2
 
 
@@ -208,7 +215,9 @@ def _check_folder(target: str | None) -> None:
 
 def _name(files: Sequence[str]) -> str:
     more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-    return f"{Path(files[0]).name}{more}"
+    # a file may have a name that is no text; what is not, is shown by a mark
+    name = os.fsencode(Path(files[0]).name).decode("utf-8", errors="replace")
+    return f"{name}{more}"
 
 
 def _print(text: str) -> None:

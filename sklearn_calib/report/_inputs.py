@@ -99,13 +99,22 @@ def _files(options: argparse.Namespace) -> tuple[list[Path], list[Path]]:
 
 
 def _merged(saved: list[Path]) -> CalibrationSketch:
-    whole = CalibrationSketch.load(saved[0])
+    whole = _loaded(saved[0])
     for file in saved[1:]:
+        sketch = _loaded(file)
         try:
-            whole.merge(CalibrationSketch.load(file))
+            whole.merge(sketch)
         except ValueError as error:
             raise ValueError(f"{file} cannot be merged with {saved[0]}: {error}") from None
     return whole
+
+
+def _loaded(file: Path) -> CalibrationSketch:
+    try:
+        return CalibrationSketch.load(file)
+    except ValueError as error:
+        named = str(file) in str(error)
+        raise ValueError(str(error) if named else f"{file}: {error}") from None
 
 
 def _reader(options: argparse.Namespace, tables: list[Path]) -> PredictionFiles:

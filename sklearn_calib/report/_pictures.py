@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from html import escape
 from io import StringIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -206,4 +207,4 @@ def _svg(draw: Callable[["Axes"], None], prefix: str, title: str) -> str:
     head, rest = svg.split(">", 1)
     head = re.sub(r' (width|height|version|xmlns(:xlink)?)="[^"]*"', "", head)
     look = 'fill="currentColor" stroke-linejoin="round" stroke-linecap="butt"'
-    return f'{head} role="img" aria-label="{title}" {look}>{rest}'.strip()
+    return f'{head} role="img" aria-label="{escape(title)}" {look}>{rest}'.strip()

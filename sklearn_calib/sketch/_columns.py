@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Coded", "Column", "Labels"]
+__all__ = ["Coded", "Column", "Labels", "shortened"]
 
 Array = NDArray[np.float64]
 
@@ -61,12 +61,15 @@ class Column:
             self._check_missing(cells)
             row = next(i for i, cell in enumerate(cells) if not _is_number(cell))
             cell = str(cells[row])
-            raise ValueError(f"{self._cell(row)} is {_shown(cell)}, not a number.{_hint(cell)}") from None
+            raise ValueError(f"{self._cell(row)} is {shortened(cell)}, not a number.{_hint(cell)}") from None
+        if out.ndim != 1 or _underscored(cells):
+            row = 0 if out.ndim != 1 else next(i for i, cell in enumerate(cells) if "_" in str(cell))
+            raise ValueError(f"{self._cell(row)} is {shortened(str(cells[row]))}, not a number.")
         if not np.isfinite(out).all():
             self._check_missing(cells)
             row = int(np.flatnonzero(~np.isfinite(out))[0])
             raise ValueError(
-                f"{self._cell(row)} is {_shown(str(cells[row]))}. Remove or replace such rows first."
+                f"{self._cell(row)} is {shortened(str(cells[row]))}. Remove or replace such rows first."
             )
         return out
 
@@ -114,11 +117,17 @@ class Column:
             except TypeError:
                 row = next(i for i, cell in enumerate(cells) if isinstance(cell, list | dict | set))
                 raise ValueError(
-                    f"{self._cell(row)} is {_shown(str(cells[row]))}, not a number or a text."
+                    f"{self._cell(row)} is {shortened(str(cells[row]))}, not a number or a text."
                 ) from None
             cells = Coded(np.array(codes, dtype=np.int32), [cell for _, cell in known])
         if any(_is_missing(key) for key in cells.keys):
             self._check_missing(cells.cells())
+        if any(isinstance(key, str) and "\0" in key for key in cells.keys):
+            row = next(i for i, cell in enumerate(cells.cells()) if isinstance(cell, str) and "\0" in cell)
+            raise ValueError(
+                f"{self._cell(row)} is {shortened(str(cells.cells()[row]))}, which holds a NUL character. "
+                "Remove it first."
+            )
         return cells
 
     def _cell(self, row: int) -> str:
@@ -181,6 +190,16 @@ def _is_missing(cell: Any) -> bool:
     return bool(cell is None or cell != cell)
 
 
+def _underscored(cells: Any) -> bool:
+    """Tell whether a cell is a text such as "0.1_2", a number to Python and a slip in a table."""
+    if not isinstance(cells, list):
+        return False
+    try:
+        return "_" in "".join(cells)
+    except TypeError:  # not all are texts
+        return any(isinstance(cell, str) and "_" in cell for cell in cells)
+
+
 def _is_number(cell: Any) -> bool:
     try:
         float(cell)
@@ -189,7 +208,8 @@ def _is_number(cell: Any) -> bool:
     return True
 
 
-def _shown(cell: str) -> str:
+def shortened(cell: str) -> str:
+    """Return a text in quotes, of some forty characters at most, without control characters."""
     return repr(cell if len(cell) <= 40 else cell[:37] + "...")
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from numbers import Real
@@ -25,6 +26,8 @@ __all__ = [
 ]
 
 _FORMAT, _VERSION = "sklearn_calib.CalibrationSketch", 1
+# what numbers and texts that nobody checked can raise
+_DAMAGED = (KeyError, TypeError, ValueError, OverflowError, MemoryError, SyntaxError)
 _ARRAYS = ("cell", "negatives", "positives", "offset")
 # With fewer bits the tails have no cells; with more, the edges near 1 would be no floats.
 LEAST_PRECISION, MOST_PRECISION = 8, 20
@@ -75,21 +78,26 @@ def contents_from_dict(found: Any) -> tuple[Contents, int, int, Any]:
         cell = np.asarray(found["cell"], dtype=np.int64)
         sums = [np.asarray(found[name], dtype=np.float64) for name in _ARRAYS[1:]]
         pos_label = found["pos_label"]
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+    except _DAMAGED as error:
         raise ValueError(f"The saved sketch is damaged: {type(error).__name__}: {error}.") from None
+    if pos_label is not None and not isinstance(pos_label, str | Real):
+        raise ValueError(f"The saved sketch is damaged: its pos_label is {str(pos_label)[:40]}.")
     contents = Contents(cell, *sums)
     _check_contents(contents, cell_grid(precision).n_cells)
     return contents, precision, n_rows, pos_label
 
 
 def _check_contents(contents: Contents, n_cells: int) -> None:
-    cell, weight = contents.cell, contents.weight if _same_shape(contents) else np.zeros(1)
+    with np.errstate(over="ignore"):
+        cell, weight = contents.cell, contents.weight if _same_shape(contents) else np.zeros(1)
+        total = weight.sum()
     sound = (
         _same_shape(contents)
         and bool((np.diff(cell) > 0).all())
         and (cell.size == 0 or (cell[0] >= 0 and cell[-1] < n_cells))
         and all(np.isfinite(values).all() and (values >= 0).all() for values in _sums(contents))
         and bool((weight > 0).all())
+        and bool(np.isfinite(total))
         # real weights add with rounding
         and bool((contents.offset <= weight * (POSITIONS - 1) * (1 + 1e-9)).all())
     )
@@ -150,7 +158,7 @@ def read_file(path: Any) -> dict[str, Any]:
                 found.update({name: arrays[name] for name in _ARRAYS})
     except OSError:
         raise
-    except (ValueError, KeyError, AttributeError, TypeError, zipfile.BadZipFile, EOFError) as error:
+    except (*_DAMAGED, RuntimeError, AttributeError, zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise ValueError(
             f"{os.fspath(path)!r} is damaged or no saved CalibrationSketch ({type(error).__name__}: {error})."
         ) from None

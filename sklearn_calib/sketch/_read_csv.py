@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from sklearn_calib.sketch._columns import Coded, Column
+from sklearn_calib.sketch._columns import Coded, Column, shortened
 
 __all__ = ["csv_blocks"]
 
@@ -73,8 +73,10 @@ def find_columns(path: str, header: Sequence[str], names: Sequence[str], hint: s
                 f"{path} has {header.count(name)} columns named {name!r}. Give them different names."
             )
         if name not in header:
-            shown = ", ".join(repr(name) for name in header[:30])
+            shown = ", ".join(shortened(name) for name in header[:30])
             more = f" and {len(header) - 30} more" if len(header) > 30 else ""
+            if any("\0" in found for found in header):
+                hint = " They hold NUL characters: name the encoding, such as --encoding utf-16-le."
             raise ValueError(f"{path} has no column {name!r}. Its columns are {shown}{more}.{hint}")
     return [header.index(name) for name in names]
 
@@ -127,7 +129,7 @@ class _Table:
             return read()
         except csv.Error as error:
             raise ValueError(f"{self.file}: line {self.line} cannot be read as CSV ({error}).") from None
-        except UnicodeDecodeError:
+        except UnicodeError:
             shown = "utf-8" if self.encoding == _UTF8 else self.encoding
             where = _bad_line(self.file, self.encoding, self.is_gzip)
             raise ValueError(
@@ -142,7 +144,9 @@ def _known(encoding: str) -> str:
     """Return an encoding that Python knows; a mark at the beginning of UTF-8 is not part of the text."""
     try:
         name = codecs.lookup(encoding).name
-    except LookupError:
+        # some codecs, such as base64, turn bytes into bytes
+        io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    except (LookupError, ValueError):
         raise ValueError(f"--encoding {encoding} is not an encoding that Python knows.") from None
     return _UTF8 if name == "utf-8" else encoding
 
@@ -186,7 +190,7 @@ def _bad_line(file: Path, encoding: str, is_gzip: bool) -> str:
     except UnicodeDecodeError as error:
         # what the decoder holds back of the chunk before has no line break
         lines += error.object.count(b"\n", 0, error.start)
-    except (OSError, EOFError, zlib.error):
+    except (OSError, EOFError, zlib.error, UnicodeError):
         return "some line"
     return f"line {lines}" if file.is_file() else "some line"
 
