@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib.inference._betting import BLOCK, GRID, grid_gains, in_log_odds
-from sklearn_calib.inference._betting_tree import BettingTree, TreesRound, log_sum, smallest_cell
+from sklearn_calib.inference._betting_tree import BatchTrees, log_sum, smallest_cell
 
 __all__ = ["BettingRounds"]
 
@@ -64,7 +64,7 @@ class BettingRounds:
         self._starts = self._since = 0
         # log sum_i v_i / W(start i), the sum over the starts so far
         self._log_shares = np.full(self.log_wealths.shape[0], -np.inf)
-        self._trees = [BettingTree() for _ in lives]
+        self._trees = BatchTrees(len(lives))
         # what the trees of the past have made of one unit, and when the last one came
         self._log_inherited, self._born = np.zeros(len(lives)), np.zeros(len(lives), dtype=np.int64)
 
@@ -91,16 +91,17 @@ class BettingRounds:
         """Play a round, all forecasts strictly between 0 and 1."""
         if not self._starts or self._since >= BLOCK:
             self._start()
-        gains, trees = np.zeros(len(GRID)), TreesRound(self._trees)
+        gains = np.zeros(len(GRID))
+        self._trees.begin()
         for first in range(0, p.shape[0], _CHUNK):
             rows = slice(first, first + _CHUNK)
             outcome, forecast, times = y[rows], p[rows], weight[rows]
             sign, signed, base = in_log_odds(outcome, forecast)
             gains += grid_gains(sign, signed, base) @ times
             moments = (outcome - forecast, forecast * (1.0 - forecast))
-            trees.add(*moments, times, sign, signed, base, smallest_cell(forecast))
+            self._trees.add(*moments, times, sign, signed, base, smallest_cell(forecast))
         self._since += int(weight.sum())
-        grid, roots = self.log_wealths[: len(GRID)] + gains, self._log_inherited + trees.close()
+        grid, roots = self.log_wealths[: len(GRID)] + gains, self._log_inherited + self._trees.close()
         self.log_wealths = np.append(grid, roots)
         owned = log_sum(self.log_wealths + self._log_shares + self._log_capital)
         # the rest has not started yet: sum_{j >= starts} 1 / ((j + 1) (j + 2)) = 1 / (starts + 1)
@@ -114,6 +115,7 @@ class BettingRounds:
         self._log_shares = np.logaddexp(self._log_shares, np.log(capital) - self.log_wealths)
         for k, life in enumerate(self._lives):
             if j - self._born[k] >= life:
-                self._trees[k], self._born[k] = BettingTree(), j
+                self._trees.replace(k)
+                self._born[k] = j
                 self._log_inherited[k] = self.log_wealths[len(GRID) + k]
         self._starts, self._since = j + 1, 0

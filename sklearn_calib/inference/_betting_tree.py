@@ -1,13 +1,12 @@
 """Bettors on the cells of nested partitions, and the arithmetic of bets in logarithms."""
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["N_CELLS", "BettingTree", "TreesRound", "log_sum", "smallest_cell", "softplus"]
+__all__ = ["N_CELLS", "BatchTrees", "BettingTree", "log_sum", "smallest_cell", "softplus"]
 
 Array = NDArray[np.float64]
+Cells = NDArray[np.uint8]
 
 # Levels of the tree: level d cuts the arcsine axis into 3**d equal cells. Three, not two, so that no cell
 # ends at 1/2 and the mirror image of a cell is a cell.
@@ -36,7 +35,7 @@ class BettingTree:
         self.log_totals = [np.zeros((1, m)) for m in cells]
 
     def advance(
-        self, y: NDArray[np.int64], p: Array, sign: Array, signed: Array, base: Array, cell: NDArray[np.uint8]
+        self, y: NDArray[np.int64], p: Array, sign: Array, signed: Array, base: Array, cell: Cells
     ) -> Array:
         """Return the log-wealth of the root after each row."""
         moments = np.stack((y - p, p * (1.0 - p)))
@@ -67,15 +66,25 @@ class BettingTree:
         return total[0]  # all rows are in one group, in order
 
 
-class TreesRound:
-    """Rows without an order on which the bettors of several trees bet at once, as they learned before."""
+class BatchTrees:
+    """Several such trees that bet on batches: on all rows of a batch at once, as they learned before."""
 
-    def __init__(self, trees: Sequence[BettingTree]) -> None:
-        self._trees = trees
-        self._shifts = [[_learned_shift(*moments) for moments in tree.moments] for tree in trees]
-        self._moments = np.zeros((2, N_CELLS))
+    def __init__(self, n_trees: int) -> None:
+        cells = [3**d for d in range(_DEPTH + 1)]
+        self._moments = [np.zeros((n_trees, 2, m)) for m in cells]
+        self._log_wealths = [np.zeros((n_trees, len(_SHIFTS) + 1, m)) for m in cells]
+
+    def replace(self, k: int) -> None:
+        """Put a new tree in the place of tree ``k``."""
+        for values in (*self._moments, *self._log_wealths):
+            values[k] = 0.0
+
+    def begin(self) -> None:
+        """Begin a batch: all bets are made."""
+        self._shifts = [_learned_shift(both[:, 0], both[:, 1]) for both in self._moments]
+        self._new_moments = np.zeros((2, N_CELLS))
         self._fixed = np.zeros((len(_SHIFTS), N_CELLS))
-        self._learned = [[np.zeros(shift.shape) for shift in shifts] for shifts in self._shifts]
+        self._learned = [np.zeros(shift.shape) for shift in self._shifts]
 
     def add(
         self,
@@ -85,39 +94,38 @@ class TreesRound:
         sign: Array,
         signed: Array,
         base: Array,
-        cell: NDArray[np.uint8],
+        cell: Cells,
     ) -> None:
-        """Add rows, each ``weight`` times."""
+        """Add rows to the batch, each ``weight`` times."""
         fixed = base - softplus(-(signed + np.multiply.outer(_SHIFTS, sign)))
-        for sums, values in ((self._moments, (residual, variance)), (self._fixed, fixed)):
-            for total, value in zip(sums, values, strict=True):
-                total += np.bincount(cell, weight * value, minlength=N_CELLS)
-        for level in range(_DEPTH + 1):
+        self._new_moments += _sums(cell, np.stack((residual, variance)) * weight, N_CELLS)
+        self._fixed += _sums(cell, fixed * weight, N_CELLS)
+        for level, (shift, learned) in enumerate(zip(self._shifts, self._learned, strict=True)):
             within = cell // 3 ** (_DEPTH - level)
-            for shifts, learned in zip(self._shifts, self._learned, strict=True):
-                gain = base - softplus(-(signed + shifts[level][within] * sign))
-                learned[level] += np.bincount(within, weight * gain, minlength=3**level)
+            gain = base - softplus(-(signed + shift[:, within] * sign))
+            learned += _sums(within, gain * weight, 3**level)
 
-    def close(self) -> list[float]:
+    def close(self) -> Array:
         """Let the trees win or lose what was added; return the log-wealth of each root."""
-        for tree, learned in zip(self._trees, self._learned, strict=True):
-            for level in range(_DEPTH, -1, -1):
-                tree.moments[level] += self._moments.reshape(2, 3**level, -1).sum(axis=2)
-                wealths = tree.log_wealths[level]
-                wealths[:-1] += self._fixed.reshape(len(_SHIFTS), 3**level, -1).sum(axis=2)
-                wealths[-1] += learned[level]
-                total = log_sum(np.vstack((wealths, np.zeros(3**level))) + _LOG_CELL[:, None])[None]
-                if level < _DEPTH:
-                    within = tree.log_totals[level + 1].reshape(1, -1, 3).sum(axis=2)
-                    total = np.logaddexp(total, within) + _LOG_HALF
-                tree.log_totals[level] = total
-        return [float(tree.log_totals[0][0, 0]) for tree in self._trees]
+        inner = np.empty(0)
+        for level in range(_DEPTH, -1, -1):
+            self._moments[level] += self._new_moments.reshape(2, 3**level, -1).sum(axis=2)
+            wealths = self._log_wealths[level]
+            wealths[:, :-1] += self._fixed.reshape(len(_SHIFTS), 3**level, -1).sum(axis=2)
+            wealths[:, -1] += self._learned[level]
+            owned = np.concatenate((wealths, np.zeros_like(wealths[:, :1])), axis=1) + _LOG_CELL[:, None]
+            total = log_sum(np.moveaxis(owned, 1, 0))
+            if level < _DEPTH:
+                within = inner.reshape(total.shape[0], -1, 3).sum(axis=2)
+                total = np.logaddexp(total, within) + _LOG_HALF
+            inner = total
+        return inner[:, 0]
 
 
 class _Groups:
     """Rows grouped by cell, in time order within each, for running sums that continue earlier ones."""
 
-    def __init__(self, cell: NDArray[np.uint8]) -> None:
+    def __init__(self, cell: Cells) -> None:
         self.order = np.argsort(cell, kind="stable")
         ordered = cell[self.order]
         self._starts = np.append(0, np.flatnonzero(ordered[1:] != ordered[:-1]) + 1)
@@ -145,7 +153,14 @@ class _Groups:
         carry[:, self._cells] = after[:, self._lasts]
 
 
-def smallest_cell(p: Array) -> NDArray[np.uint8]:
+def _sums(cell: Cells, values: Array, n_cells: int) -> Array:
+    """Return the sum of each row of ``values`` (k, n) over each cell."""
+    place = cell + n_cells * np.arange(values.shape[0])[:, None]
+    sums: Array = np.bincount(place.ravel(), values.ravel(), values.shape[0] * n_cells).astype(np.float64)
+    return sums.reshape(-1, n_cells)
+
+
+def smallest_cell(p: Array) -> Cells:
     """Return the smallest cell that holds each forecast."""
     return np.minimum((np.arcsin(np.sqrt(p)) * (2.0 / np.pi) * 3**_DEPTH).astype(np.uint8), 3**_DEPTH - 1)
 

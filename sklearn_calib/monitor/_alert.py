@@ -1,0 +1,192 @@
+"""What a monitor says when the forecasts are no longer right."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_calib._core._grouping import group_outcomes
+from sklearn_calib._core._recalibration import LogitOutcomes
+from sklearn_calib._html import result_html
+from sklearn_calib.sketch import CalibrationSketch
+
+__all__ = ["CalibrationAlert", "Tendency", "find_tendency", "shown_errors", "shown_evidence", "shown_time"]
+
+Array = NDArray[np.float64]
+
+# Half the quantile of level 0.95 of chi-squared: log-likelihood that one parameter gains by chance.
+_LEAST_GAIN = 1.92
+
+_WORDS = {
+    "more events": "events are more frequent than predicted",
+    "fewer events": "events are rarer than predicted",
+    "overconfident": "overconfident: predictions are too extreme",
+    "underconfident": "underconfident: predictions are not extreme enough",
+    "unclear": "neither a shift nor a slope of the log-odds in the window",
+}
+
+
+@dataclass(frozen=True)
+class Tendency:
+    """Where predictions err: in one word, and as calibration intercept and slope."""
+
+    direction: str
+    intercept: float
+    slope: float
+
+
+@dataclass(frozen=True)
+class CalibrationAlert:
+    """A :class:`CalibrationMonitor` has found that forecasts are not calibrated, or no longer.
+
+    Attributes
+    ----------
+    time : int, float or datetime64
+        When: the newest time of a row so far, or the number of rows so far if they are counted.
+    n_rows : int
+        Rows that the test has seen since its start or restart.
+    mode : {"ever", "run-length"}
+        Which guarantee the monitor gives.
+    log_evidence : float
+        Logarithm of the e-value, or of the detector; infinite if an outcome was called impossible.
+    threshold : float
+        The evidence at which the monitor alerts.
+    pvalue : float or None
+        Anytime-valid p-value, 1 / evidence; None with ``mode="run-length"``.
+    since : int, float, datetime64 or None
+        Estimate of when it began: the time of the last batch before the evidence of the strategy that has won
+        most. None for the first batch since the start or restart.
+    direction : {"more events", "fewer events", "overconfident", "underconfident", "unclear"}
+        What describes the window best, see Notes.
+    intercept, slope : float
+        Calibration intercept (of the log-odds, with slope 1) and calibration slope of the window; NaN where
+        a threshold separates the outcomes or all predictions are equal.
+    event_rate, mean_prediction : float
+        Of the window.
+    window_rows : int
+        Rows in the window.
+    errors : dict of str to float
+        The monitor's metrics on the window.
+    reference_errors : dict of str to float
+        The same on its reference; empty if there is none.
+    impossible : tuple of (int, float) or None
+        The first outcome that its forecast called impossible, and the forecast.
+
+    Notes
+    -----
+    The direction is that of the recalibration with one parameter, logit(q) = a + logit(p) or logit(q) = b
+    logit(p), whose likelihood on the window is greater: more or fewer events by the sign of a,
+    underconfident for b > 1, overconfident for b < 1. If neither gains 1.92 in log-likelihood, the 0.95
+    quantile of what chance gains, it is unclear: the error is of another form, or the window is too short.
+    The evidence is not of the window alone, but of all rows since the start, weighted by what was won with
+    them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_calib.monitor import CalibrationMonitor
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(size=1000)
+    >>> [alert] = CalibrationMonitor(alpha=0.01).update(rng.uniform(size=1000) < p**2, p)
+    >>> alert.direction, alert.evidence >= 100
+    ('fewer events', True)
+    """
+
+    time: Any
+    n_rows: int
+    mode: str
+    log_evidence: float
+    threshold: float
+    pvalue: float | None
+    since: Any
+    direction: str
+    intercept: float
+    slope: float
+    event_rate: float
+    mean_prediction: float
+    window_rows: int
+    errors: dict[str, float]
+    reference_errors: dict[str, float]
+    impossible: tuple[int, float] | None = None
+
+    @property
+    def evidence(self) -> float:
+        """The e-value, or the value of the detector; infinite above 1.8e308."""
+        with np.errstate(over="ignore"):
+            return float(np.exp(self.log_evidence))
+
+    def __str__(self) -> str:
+        lines = [f"  {name:<15}  {value}" for name, value in self._facts() if value]
+        return "\n".join([self._title(), *lines])
+
+    def _repr_html_(self) -> str:
+        return result_html(self._title(), self._facts())
+
+    def _title(self) -> str:
+        return f"calibration alert at {shown_time(self.time)}"
+
+    def _facts(self) -> list[tuple[str, str]]:
+        evidence = f"{shown_evidence(self.log_evidence)}, alert at {self.threshold:g}"
+        if self.pvalue is not None:
+            evidence += f"; anytime-valid p-value {self.pvalue:.3g}"
+        since = "the first batch" if self.since is None else f"after {shown_time(self.since)}"
+        impossible = ""
+        if self.impossible is not None:
+            impossible = f"y = {self.impossible[0]} where p = {self.impossible[1]:g}"
+        facts = [
+            ("evidence", evidence),
+            ("impossible", impossible),
+            ("since", since),
+            ("rows", f"{self.n_rows} tested, {self.window_rows} in the window"),
+            ("direction", _WORDS[self.direction]),
+            ("events", f"rate {self.event_rate:.4g}, mean prediction {self.mean_prediction:.4g}"),
+            ("log-odds", f"intercept {self.intercept:.3g}, slope {self.slope:.3g}"),
+        ]
+        return facts + shown_errors(self.errors, self.reference_errors)
+
+
+def shown_errors(errors: dict[str, float], reference: dict[str, float]) -> list[tuple[str, str]]:
+    """Return each error with its name, beside that of the reference."""
+    return [
+        (name, f"{value:.4g}" + (f" (reference {reference[name]:.4g})" if name in reference else ""))
+        for name, value in errors.items()
+    ]
+
+
+def shown_time(time: Any) -> str:
+    """Return a time as text, dates without the nanoseconds that they do not need."""
+    if not isinstance(time, np.datetime64):
+        return f"{time:g}" if isinstance(time, float) else str(time)
+    for unit in ("D", "m", "s", "ms", "us"):
+        if time.astype(f"datetime64[{unit}]") == time:
+            return str(time.astype(f"datetime64[{unit}]"))
+    return str(time)
+
+
+def shown_evidence(log_evidence: float) -> str:
+    """Return evidence as a number, or as a power of ten where it is beyond any."""
+    if abs(log_evidence) < 600.0 or np.isinf(log_evidence):
+        return f"{np.exp(log_evidence):.4g}"
+    return f"10^{log_evidence / np.log(10.0):.0f}"
+
+
+def find_tendency(sketch: CalibrationSketch) -> Tendency:
+    """Return how the predictions of a sketch err as a whole."""
+    rows = sketch.as_weighted_sample()
+    outcomes = LogitOutcomes(group_outcomes(rows.y, rows.p, rows.w))
+    none = outcomes.at(0.0, 1.0)
+    shift, both = outcomes.fit_intercept(), outcomes.fit_both()
+    gains = {"shift": shift.log_likelihood - none.log_likelihood}
+    slope = None
+    if both.finite and not outcomes.constant:
+        slope = outcomes.fit_slope(0.0, 1.0, 1.0)
+        gains["slope"] = slope.log_likelihood - none.log_likelihood
+    best = max(gains, key=lambda name: gains[name])
+    if not gains[best] >= _LEAST_GAIN:
+        direction = "unclear"
+    elif slope is not None and best == "slope":
+        direction = "underconfident" if slope.slope > 1.0 else "overconfident"
+    else:
+        direction = "more events" if sketch.event_rate > sketch.mean_prediction else "fewer events"
+    return Tendency(direction, shift.intercept, np.nan if outcomes.constant else both.slope)

@@ -1,0 +1,63 @@
+"""The evidence of a monitor: bets against a stream of batches, when they began to win, and when to alert."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_calib.inference._betting_rounds import BettingRounds
+
+__all__ = ["Evidence"]
+
+
+class Evidence:
+    """An e-process, or a detector, and the time at which the bettors who have won most began to win.
+
+    Parameters
+    ----------
+    detector : bool
+        Whether every start brings capital of its own.
+    """
+
+    def __init__(self, detector: bool) -> None:
+        self._rounds = BettingRounds(new_capital=detector)
+        # the smallest wealth of each strategy so far, and when it was that small: None before the first round
+        self._lowest = np.zeros(self._rounds.log_wealths.shape[0])
+        self._since: list[Any] = [None] * self._lowest.shape[0]
+        self.largest = self._rounds.log_wealth
+
+    @property
+    def n_rows(self) -> int:
+        return self._rounds.n_rows
+
+    @property
+    def log_value(self) -> float:
+        return self._rounds.log_wealth
+
+    @property
+    def pvalue(self) -> float:
+        """Anytime-valid p-value of an e-process; what underflows is not impossible."""
+        if self._rounds.impossible is not None:
+            return 0.0
+        return max(math.exp(-max(0.0, self.largest)), np.finfo(np.float64).tiny)
+
+    @property
+    def impossible(self) -> tuple[int, float] | None:
+        return self._rounds.impossible
+
+    @property
+    def since(self) -> Any:
+        """The time of the last round before the strategy that has won most from its lowest began to win."""
+        return self._since[int((self._rounds.log_wealths - self._lowest).argmax())]
+
+    def play(
+        self, y: NDArray[np.int64], p: NDArray[np.float64], times: NDArray[np.int64] | None, now: Any
+    ) -> float:
+        """Play a batch at a time; return the logarithm of the evidence."""
+        value = self._rounds.play(y, p, times)
+        self.largest = max(self.largest, value)
+        for k in np.flatnonzero(self._rounds.log_wealths <= self._lowest):
+            self._since[k] = now
+        np.minimum(self._lowest, self._rounds.log_wealths, out=self._lowest)
+        return value
