@@ -25,7 +25,7 @@ from sklearn_calib.calibrators import (
     IsotonicCalibrator,
     PlattCalibrator,
 )
-from sklearn_calib.monitor import StreamingCalibrator
+from sklearn_calib.monitor import CalibrationMonitor, StreamingCalibrator
 from sklearn_calib.plot._belt import fit_belt
 from sklearn_calib.plot._gap_floor import risk_gap_floor
 from sklearn_calib.plot._smooth_curve import smooth_curve
@@ -151,6 +151,7 @@ RESULT_MAKERS = {
     ),
     "report": _report,
     "report_of_classes": _report_of_classes,
+    "alert": lambda: CalibrationMonitor(alpha=0.5).update(np.ones(50), np.full(50, 0.3)),
     "weighted_sample": lambda: sketch.CalibrationSketch().update(*binary()).as_weighted_sample(),
     "forecasts": lambda: datasets.make_forecasts(50, random_state=0),
     "multiclass_forecasts": lambda: datasets.make_multiclass_forecasts(50, random_state=0),

@@ -23,7 +23,7 @@ _WORDS = {
     "fewer events": "events are rarer than predicted",
     "overconfident": "overconfident: predictions are too extreme",
     "underconfident": "underconfident: predictions are not extreme enough",
-    "unclear": "neither a shift nor a slope of the log-odds in the window",
+    "unclear": "neither a shift nor a slope of the log-odds",
 }
 
 
@@ -58,10 +58,10 @@ class CalibrationAlert:
         Estimate of when it began: the time of the last batch before the evidence of the strategy that has won
         most. None for the first batch since the start or restart.
     direction : {"more events", "fewer events", "overconfident", "underconfident", "unclear"}
-        What describes the window best, see Notes.
+        What describes the rows since then best, see Notes.
     intercept, slope : float
-        Calibration intercept (of the log-odds, with slope 1) and calibration slope of the window; NaN where
-        a threshold separates the outcomes or all predictions are equal.
+        Their calibration intercept (of the log-odds, with slope 1) and calibration slope; NaN where a
+        threshold separates the outcomes or all predictions are equal.
     event_rate, mean_prediction : float
         Of the window.
     window_rows : int
@@ -76,11 +76,13 @@ class CalibrationAlert:
     Notes
     -----
     The direction is that of the recalibration with one parameter, logit(q) = a + logit(p) or logit(q) = b
-    logit(p), whose likelihood on the window is greater: more or fewer events by the sign of a,
-    underconfident for b > 1, overconfident for b < 1. If neither gains 1.92 in log-likelihood, the 0.95
-    quantile of what chance gains, it is unclear: the error is of another form, or the window is too short.
-    The evidence is not of the window alone, but of all rows since the start, weighted by what was won with
-    them.
+    logit(p), whose likelihood is greater: more or fewer events by the sign of a, underconfident for b > 1,
+    overconfident for b < 1. If neither gains 1.92 in log-likelihood, the 0.95 quantile of what chance gains,
+    it is unclear: the error is of another form. The rows are those of the slots of the window after the one
+    in which it began; of that one, too, if it holds more rows than the later ones; of the whole window if it
+    began earlier, or with the first batch.
+
+    The evidence is of all rows since the start or restart, and the errors are of the whole window.
 
     Examples
     --------

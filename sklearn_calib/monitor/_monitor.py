@@ -276,7 +276,7 @@ class CalibrationMonitor:
             return []
         self.n_rows_ += p.shape[0] if times is None else int(times.sum())
         now = self.n_rows_ if time is None else self.window_.newest
-        log_evidence = self._evidence.play(y, p, times, now)
+        log_evidence = self._evidence.play(y, p, times, (now, self.window_.newest_slot))
         alert = not self.alarmed_ and log_evidence >= math.log(self.threshold_)
         measured = None
         if alert or self.window_.newest_slot != self._measured:
@@ -403,7 +403,9 @@ class CalibrationMonitor:
         return errors
 
     def _alert(self, now: Any, sketch: CalibrationSketch, measured: dict[str, float]) -> CalibrationAlert:
-        tendency, evidence = find_tendency(sketch), self._evidence
+        evidence = self._evidence
+        since, slot = (None, None) if evidence.since is None else evidence.since
+        tendency = find_tendency(self._newer(sketch, slot))
         return CalibrationAlert(
             time=now,
             n_rows=evidence.n_rows,
@@ -411,7 +413,7 @@ class CalibrationMonitor:
             log_evidence=evidence.log_value,
             threshold=self.threshold_,
             pvalue=self.pvalue_,
-            since=evidence.since,
+            since=since,
             direction=tendency.direction,
             intercept=tendency.intercept,
             slope=tendency.slope,
@@ -422,6 +424,15 @@ class CalibrationMonitor:
             reference_errors=dict(self.reference_errors_),
             impossible=evidence.impossible,
         )
+
+    def _newer(self, sketch: CalibrationSketch, slot: int | None) -> CalibrationSketch:
+        """Return the rows of the window since a slot, without its own where the later ones are more."""
+        newest = self.window_.newest_slot
+        if slot is None or newest is None:
+            return sketch
+        later = self.window_.current(newest - slot) if newest > slot else None
+        both = self.window_.current(newest - slot + 1)
+        return later if later is not None and 2 * later.n_rows > both.n_rows else both
 
 
 def _rates(sketch: CalibrationSketch) -> dict[str, float]:

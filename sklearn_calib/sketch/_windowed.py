@@ -154,17 +154,29 @@ class WindowedSketch:
                 self._slot(number)._add(part)
         return self
 
-    def current(self) -> CalibrationSketch:
+    def current(self, n_slots: int | None = None) -> CalibrationSketch:
         """Return the sketch of the window.
+
+        Parameters
+        ----------
+        n_slots : int, default=None
+            How many of its newest slots; None means all.
 
         Returns
         -------
         CalibrationSketch
-            The sum of all slots: a sketch of its own, empty if no row has come.
+            The sum of the slots: a sketch of its own, empty if no row has come.
+
+        Raises
+        ------
+        ValueError
+            If ``n_slots`` is less than 1.
         """
+        length = self._clock.n_slots if n_slots is None else check_integer(n_slots, "n_slots")
         total = self._empty()
-        for sketch in self._ring.values():
-            total.merge(sketch)
+        for number, sketch in self._ring.items():
+            if self._newest_slot is not None and number > self._newest_slot - length:
+                total.merge(sketch)
         return total
 
     def slots(self) -> Iterator[tuple[Any, Any, CalibrationSketch]]:

@@ -42,6 +42,12 @@ def test_counted_rows(sizes):
     for first, last, sketch in window.slots():
         assert (first % 5, last - first) == (0, 5)
         assert sketch == sketch_of(y[first:last], p[first:last])
+    newest = 5 * ((end - 1) // 5)
+    for n_slots in (1, 2, 4, 99):
+        start = max(0, newest - 5 * (min(n_slots, 4) - 1))
+        assert window.current(n_slots) == sketch_of(y[start:end], p[start:end])
+    with pytest.raises(ValueError, match="n_slots"):
+        window.current(0)
 
 
 def test_numbers_as_times_in_any_order():

@@ -1,0 +1,358 @@
+"""The monitor: its guarantees by simulation, its alerts, its windows, and what it makes of bad input."""
+
+import math
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+from scipy.stats import binom, poisson
+from sklearn.metrics import log_loss
+
+from sklearn_calib.inference._betting_rounds import BettingRounds
+from sklearn_calib.metrics import cutoff_calibration_error, smooth_ece
+from sklearn_calib.monitor import CalibrationAlert, CalibrationMonitor
+from sklearn_calib.monitor._evidence import Evidence
+from sklearn_calib.sketch import CalibrationSketch
+
+# one slot for all rows: metrics are measured once, and at alerts
+ALL = {"window": 10**9, "n_slots": 1}
+
+
+def batch(rng, n=200, truth=None):
+    p = rng.uniform(size=n)
+    return (rng.random(n) < (p if truth is None else truth(p))).astype(int), p
+
+
+def too_high(p):
+    return expit(logit(p) - 0.6)
+
+
+def watched(batches, **params):
+    monitor = CalibrationMonitor(**params)
+    return monitor, [alert for part in batches for alert in monitor.update(*part)]
+
+
+@pytest.mark.parametrize("mode", ["ever", "run-length"])
+def test_the_evidence_is_that_of_the_bets(mode):
+    rng = np.random.default_rng(0)
+    monitor = CalibrationMonitor(mode=mode, alpha=1e-3, run_length=10_000, **ALL)
+    rounds = BettingRounds(new_capital=mode == "run-length")
+    largest = 0.0
+    for number in range(30):
+        y, p = batch(rng, truth=None if number < 20 else too_high)
+        rng.shuffle(order := np.arange(200))
+        alerts = monitor.update(y[order], p[order])
+        value = rounds.play(y, p)
+        assert monitor.log_evidence_ == pytest.approx(value, rel=1e-9)
+        largest = max(largest, value)
+        if mode == "ever":
+            assert monitor.pvalue_ == pytest.approx(math.exp(-largest), rel=1e-9)
+        else:
+            assert monitor.pvalue_ is None
+        if alerts:
+            break
+        assert value < math.log(monitor.threshold_)
+    assert number >= 20
+    assert math.exp(value) >= monitor.threshold_ == pytest.approx({"ever": 1000, "run-length": 10_000}[mode])
+    assert monitor.evidence_ == alerts[0].evidence == pytest.approx(math.exp(value))
+    assert monitor.alerts_ == tuple(alerts)
+
+
+def test_rarely_any_false_alarm_ever():
+    alpha, streams = 0.2, 150
+    alarms = 0
+    for seed in range(streams):
+        rng = np.random.default_rng([1, seed])
+        evidence = Evidence(detector=False)
+        for _ in range(int(rng.integers(4, 14))):
+            y, p = batch(rng, int(rng.integers(1, 200)))
+            evidence.play(y, p, None, None)
+        alarms += evidence.largest >= math.log(1 / alpha)
+    assert binom.sf(alarms - 1, streams, alpha) > 1e-3
+    assert alarms > 0
+
+
+def test_false_alarms_are_at_most_one_in_a_run_length():
+    rows, run_length, streams = 6000, 1500, 8
+    alarms = 0
+    for seed in range(streams):
+        rng = np.random.default_rng([2, seed])
+        parts = [batch(rng, 60) for _ in range(rows // 60)]
+        monitor, alerts = watched(parts, mode="run-length", run_length=run_length, restart=True, **ALL)
+        alarms += len(alerts)
+        assert monitor.n_rows_ == rows
+    assert poisson.sf(alarms - 1, streams * rows / run_length) > 1e-3
+    # it is near what is promised, so that no power is given away
+    assert alarms > 0.2 * streams * rows / run_length
+
+
+DRIFTS = {
+    "more events": lambda p: expit(logit(p) + 0.6),
+    "fewer events": lambda p: expit(logit(p) - 0.6),
+    "overconfident": lambda p: expit(0.55 * logit(p)),
+    "underconfident": lambda p: expit(1.7 * logit(p)),
+}
+
+
+@pytest.mark.parametrize("direction", DRIFTS)
+@pytest.mark.parametrize("mode", ["ever", "run-length"])
+def test_a_drift_is_found_dated_and_named(mode, direction):
+    rng = np.random.default_rng(3)
+    monitor = CalibrationMonitor(mode=mode, run_length=10**6, window=1000)
+    for number in range(60):
+        y, p = batch(rng, truth=None if number < 40 else DRIFTS[direction])
+        alerts = monitor.update(y, p)
+        if alerts:
+            break
+    (alert,) = alerts
+    assert isinstance(alert, CalibrationAlert)
+    assert 40 <= number < 50
+    assert alert.direction == direction
+    # batches are dated by the number of rows at their end
+    assert abs(alert.since - 8000) <= 600
+    assert alert.time == alert.n_rows == 200 * (number + 1)
+    assert (alert.pvalue is None) == (mode == "run-length")
+    assert alert.pvalue is None or alert.pvalue == pytest.approx(1 / alert.evidence)
+    assert alert.window_rows == 1000
+    sketch = monitor.window_.current()
+    assert alert.errors == {"smooth_ece": smooth_ece(sketch)} == monitor.errors_
+    assert (alert.event_rate, alert.mean_prediction) == (sketch.event_rate, sketch.mean_prediction)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_restarts(restart):
+    rng = np.random.default_rng(4)
+    monitor = CalibrationMonitor(restart=restart, window=2000)
+    found = []
+    for _ in range(12):
+        found += monitor.update(*batch(rng, truth=too_high))
+    assert len(found) > 3 if restart else len(found) == 1
+    assert monitor.alarmed_ == (not restart)
+    monitor.restart()
+    assert not monitor.alarmed_
+    assert monitor.log_evidence_ == 0.0
+    assert monitor.pvalue_ == 1.0
+    assert monitor.window_.n_rows == 0
+    assert monitor.errors_ == {}
+    assert monitor.n_rows_ == 2400
+    found += monitor.update(*batch(rng))
+    assert monitor.window_.n_rows == 200
+    # as if nothing had been before
+    fresh = CalibrationMonitor()
+    for _ in range(8):
+        part = batch(rng, truth=too_high)
+        if not monitor.alarmed_:
+            found += monitor.update(*part)
+    assert monitor.alerts_ == tuple(found)
+    assert found[-1].n_rows <= 1800
+    rng, parts = np.random.default_rng(5), []
+    parts = [batch(rng, truth=too_high) for _ in range(3)]
+    monitor.restart(empty_window=False)
+    assert monitor.window_.n_rows > 0
+    for part in parts:
+        monitor.update(*part)
+        fresh.update(*part)
+    assert monitor.history()["log_evidence"][-1] == fresh.history()["log_evidence"][-1] or restart
+
+
+def test_alerts_after_automatic_restarts_begin_with_new_evidence():
+    rng = np.random.default_rng(6)
+    parts = [batch(rng, truth=too_high) for _ in range(10)]
+    monitor, alerts = watched(parts, alpha=0.01, restart=True, **ALL)
+    first = alerts[0].n_rows // 200
+    again, _ = watched(parts[first : first + 1], alpha=0.01, **ALL)
+    assert monitor.history()["log_evidence"][first] == again.log_evidence_
+    assert len(alerts) == monitor.history()["alert"].sum() > 2
+
+
+def test_impossible_outcomes():
+    monitor = CalibrationMonitor()
+    assert monitor.update([0, 1], [0.0, 1.0]) == []
+    (alert,) = monitor.update([1, 0, 1], [0.5, 0.5, 0.0])
+    assert alert.impossible == (1, 0.0)
+    assert alert.evidence == alert.log_evidence == math.inf
+    assert alert.pvalue == monitor.pvalue_ == 0.0
+    assert "y = 1 where p = 0" in str(alert)
+    assert "inf" in str(alert)
+
+
+def test_history_and_times():
+    rng = np.random.default_rng(7)
+    days = np.arange("2024-03-01", "2024-03-15", dtype="datetime64[D]")
+    monitor = CalibrationMonitor(
+        window=np.timedelta64(6, "D"), n_slots=3, metrics=["cutoff_calibration_error", log_loss]
+    )
+    parts = [batch(rng, 50) for _ in days]
+    for day, part in zip(days, parts, strict=True):
+        monitor.update(*part, time=day)
+    table = monitor.history()
+    assert list(table) == [
+        "time", "n_rows", "log_evidence", "alert", "event_rate", "mean_prediction",
+        "cutoff_calibration_error", "log_loss",
+    ]  # fmt: skip
+    assert (table["time"] == days).all()
+    assert table["n_rows"].tolist() == list(range(50, 750, 50))
+    assert table["log_evidence"][-1] == monitor.log_evidence_
+    assert not table["alert"].any()
+    # slots of two days: a new one begins every second day, and the window holds three of them
+    slot = days.astype(int) // 2
+    measured = np.append(True, slot[1:] != slot[:-1])
+    assert (np.isfinite(table["log_loss"]) == measured).all()
+    last = np.flatnonzero(measured)[-1]
+    held = [k for k in range(last + 1) if slot[k] > slot[last] - 3]
+    y, p = (np.concatenate([parts[k][i] for k in held]) for i in (0, 1))
+    sketch = CalibrationSketch().update(y, p)
+    assert table["cutoff_calibration_error"][last] == cutoff_calibration_error(sketch)
+    assert table["log_loss"][last] == pytest.approx(log_loss(y, p), rel=1e-4)
+    assert table["event_rate"][last] == y.mean()
+    assert table["mean_prediction"][last] == sketch.mean_prediction
+
+
+def test_numbers_as_times_and_late_rows():
+    rng = np.random.default_rng(8)
+    monitor = CalibrationMonitor(window=5.0, n_slots=5, late="count")
+    for time in (1.5, 2.5, 9.5, 3.0):
+        monitor.update(*batch(rng, 20), time=time)
+    assert monitor.history()["time"].tolist() == [1.5, 2.5, 9.5, 9.5]
+    assert (monitor.n_rows_, monitor.window_.n_rows, monitor.window_.n_late) == (80, 20, 20)
+    assert "too late" in str(monitor)
+    strict = CalibrationMonitor(window=5.0, n_slots=5)
+    strict.update(*batch(rng, 20), time=9.5)
+    before = pickle.dumps(strict)
+    with pytest.raises(ValueError, match="older than the window"):
+        strict.update(*batch(rng, 20), time=3.0)
+    assert pickle.dumps(strict) == before
+
+
+def test_weights_repeat_rows_and_labels_are_read():
+    rng = np.random.default_rng(9)
+    weighted, repeated = (CalibrationMonitor(window=200) for _ in range(2))
+    named = CalibrationMonitor(window=200, pos_label="ill")
+    for _ in range(4):
+        y, p = batch(rng, 80, too_high)
+        times = rng.integers(0, 4, 80)
+        weighted.update(y, p, sample_weight=times)
+        repeated.update(np.repeat(y, times), np.repeat(p, times))
+        named.update(np.where(y == 1, "ill", "well"), p, sample_weight=times)
+    assert weighted.n_rows_ == repeated.n_rows_ == named.n_rows_
+    for other in (repeated, named):
+        assert weighted.log_evidence_ == pytest.approx(other.log_evidence_, rel=1e-9)
+    assert weighted.window_.current() == named.window_.current()
+
+
+def test_metrics_that_fail_are_missing_and_say_so():
+    def strict(y_true, y_proba, sample_weight):
+        if np.unique(y_true).size < 2:
+            raise ValueError("one class")
+        return np.float32(0.5)
+
+    monitor = CalibrationMonitor(metrics=[strict, "smooth_ece"], window=10, n_slots=1)
+    with pytest.warns(RuntimeWarning, match="strict failed on 2 rows: one class"):
+        monitor.update([1, 1], [0.7, 0.8])
+    monitor.update(*[np.tile(v, 10) for v in ([0, 1], [0.2, 0.8])])
+    assert monitor.history()["strict"].tolist() == pytest.approx([math.nan, 0.5], nan_ok=True)
+    assert monitor.errors_["strict"] == 0.5
+
+
+def test_reference():
+    rng = np.random.default_rng(10)
+    reference = CalibrationSketch().update(*batch(rng, 500))
+    monitor, (alert,) = watched([batch(rng, truth=too_high) for _ in range(9)], reference=reference)
+    assert monitor.reference_errors_ == alert.reference_errors == {"smooth_ece": smooth_ece(reference)}
+    for text in (str(alert), str(monitor), alert._repr_html_(), monitor._repr_html_()):
+        assert f"(reference {smooth_ece(reference):.4g})" in text
+
+
+def test_empty_batches_are_nothing():
+    monitor = CalibrationMonitor()
+    assert monitor.update([], []) == []
+    assert monitor.update([0, 1], [0.2, 0.3], sample_weight=[0, 0]) == []
+    assert monitor.n_rows_ == 0
+    assert monitor.history()["time"].shape == (0,)
+    assert monitor.errors_ == {}
+    assert monitor.evidence_ == 1.0
+    assert CalibrationMonitor(mode="run-length").evidence_ == 0.0
+
+
+@pytest.mark.parametrize(
+    ("args", "weight", "time", "message"),
+    [
+        (([0, 1], [0.2, 1.5]), None, None, "y_proba"),
+        (([0, 1], [0.2]), None, None, "rows"),
+        (([0, 2], [0.2, 0.3]), None, None, "y_true"),
+        ((["a", "b"], [0.2, 0.3]), None, None, "pos_label"),
+        (([0, 1], [0.2, 0.3]), [1, 0.5], None, "whole numbers"),
+        (([0, 1], [0.2, 0.3]), [1, -1], None, "sample_weight"),
+        (([0, 1], [0.2, 0.3]), None, 5.0, "time holds numbers"),
+    ],
+)
+def test_bad_batches_leave_it_as_it_was(args, weight, time, message):
+    monitor = CalibrationMonitor()
+    monitor.update(*batch(np.random.default_rng(11), 50))
+    before = pickle.dumps(monitor)
+    with pytest.raises(ValueError, match=message):
+        monitor.update(*args, sample_weight=weight, time=time)
+    assert pickle.dumps(monitor) == before
+
+
+@pytest.mark.parametrize(
+    ("params", "kind", "message"),
+    [
+        ({"mode": "always"}, ValueError, "mode must be one of"),
+        ({"alpha": 1.0}, ValueError, "alpha"),
+        ({"run_length": 1}, ValueError, "run_length must be at least 2"),
+        ({"restart": "yes"}, TypeError, "restart must be True or False"),
+        ({"window": -5}, ValueError, "window must be positive"),
+        ({"n_slots": 0}, ValueError, "n_slots"),
+        ({"late": "drop"}, ValueError, "late"),
+        ({"metrics": "accuracy"}, ValueError, "metrics must be one of"),
+        ({"metrics": []}, ValueError, "metrics is empty"),
+        ({"metrics": [3]}, TypeError, "names or functions"),
+        ({"metrics": ["smooth_ece", "smooth_ece"]}, ValueError, "twice"),
+        ({"reference": [0.5]}, TypeError, "reference must be a CalibrationSketch"),
+        ({"reference": CalibrationSketch()}, ValueError, "empty"),
+        ({"max_history": 0}, ValueError, "max_history"),
+        ({"precision": 30}, ValueError, "precision"),
+    ],
+)
+def test_bad_parameters(params, kind, message):
+    with pytest.raises(kind, match=message):
+        CalibrationMonitor(**params)
+
+
+@pytest.mark.parametrize("mode", ["ever", "run-length"])
+def test_pickles_go_on_where_they_were(mode):
+    rng = np.random.default_rng(12)
+    monitor, _ = watched([batch(rng) for _ in range(5)], mode=mode)
+    loaded = pickle.loads(pickle.dumps(monitor))
+    for _ in range(8):
+        part = batch(rng, truth=too_high)
+        assert monitor.update(*part) == loaded.update(*part)
+    assert str(monitor) == str(loaded)
+    assert len(monitor.alerts_) == 1
+
+
+def test_the_history_is_bounded():
+    rng = np.random.default_rng(13)
+    monitor, _ = watched([batch(rng, 40) for _ in range(12)], max_history=5, **ALL)
+    assert monitor.history()["n_rows"].tolist() == [320, 360, 400, 440, 480]
+
+
+def test_texts():
+    rng = np.random.default_rng(14)
+    monitor, (alert,) = watched([batch(rng, truth=too_high) for _ in range(6)], alpha=0.01)
+    text = str(monitor)
+    for fact in ("probability at most 0.01", "1200 seen, 1200 in the window", "alert at 100", "smooth_ece"):
+        assert fact in text
+        assert fact in monitor._repr_html_()
+    assert "alerts (1)" in monitor._repr_html_()
+    assert repr(monitor) == "<CalibrationMonitor(mode='ever') of 1200 rows, 1 alerts>"
+    for fact in ("rarer than predicted", f"{alert.n_rows} tested", "since", "anytime-valid"):
+        assert fact in str(alert)
+        assert fact in alert._repr_html_()
+    assert "at most one in 1e+06 rows" in str(CalibrationMonitor(mode="run-length"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        str(CalibrationMonitor())
