@@ -1,0 +1,214 @@
+"""What a sketch can be off by, metric by metric: the bounds of its page of the guide, on coarse sketches."""
+
+import math
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pytest
+
+from sklearn_calib import metrics
+from sklearn_calib._core._links import logit
+from sklearn_calib.inference import TCal
+from sklearn_calib.sketch import CalibrationSketch
+from sklearn_calib.sketch._cells import POSITIONS, Workspace, cell_grid
+
+KINDS = ("uniform", "skewed", "rare", "both ends", "few values", "one cell")
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Case:
+    """Rows, their sketch, and what the bounds are made of, computed from the rows."""
+
+    y: np.ndarray
+    p: np.ndarray
+    w: np.ndarray
+    sketch: CalibrationSketch
+    cell: np.ndarray
+    shift: float  # mean change of a prediction
+    log_shift: float  # mean change of its log-odds
+    heaviest: float  # largest share of the weight in one cell
+
+    def exact(self, metric):
+        return metric(self.y, self.p, sample_weight=self.w)
+
+    def share(self, chosen):
+        """Return the share of the weight in cells that hold one of the values."""
+        return float(self.w[np.isin(self.cell, chosen)].sum() / self.w.sum())
+
+
+def located(p, precision):
+    cell, position = np.empty(p.size, np.int64), np.empty(p.size, np.int64)
+    cell_grid(precision).locate(np.asarray(p, dtype=np.float64), cell, position, Workspace(p.size))
+    return cell
+
+
+def predictions(kind, rng, n):
+    if kind == "uniform":
+        return rng.random(n)
+    if kind == "skewed":
+        return rng.beta(1, 8, n)
+    if kind == "rare":
+        return rng.beta(0.5, 300, n)
+    if kind == "both ends":
+        return rng.beta(0.1, 0.1, n)
+    if kind == "few values":
+        return rng.choice(rng.random(12), n)
+    return 0.3 + 0.002 * rng.random(n)
+
+
+@pytest.fixture(params=[(kind, seed) for kind in KINDS for seed in (0, 1)], ids=str)
+def case(request):
+    kind, seed = request.param
+    rng, precision, n = np.random.default_rng(seed), 8 + seed, 700
+    p = predictions(kind, rng, n)
+    if kind == "one cell":
+        # events follow the order within the cells, the worst case
+        y = (p % 0.0005 > 0.00025).astype(np.int64)
+    else:
+        y = (rng.random(n) < np.clip(1.3 * p, 0, 1)).astype(np.int64)
+    w = rng.integers(1, 4, n).astype(float)
+    sketch = CalibrationSketch(precision=precision).update(y, p, sample_weight=w)
+    cell = located(p, precision)
+    sample = sketch.as_weighted_sample()
+    means = dict(zip(located(sample.p, precision).tolist(), sample.p.tolist(), strict=True))
+    moved = np.array([means[number] for number in cell.tolist()])
+    weight = w / w.sum()
+    return Case(
+        y,
+        p,
+        w,
+        sketch,
+        cell,
+        float(weight @ np.abs(moved - p)),
+        float(weight @ np.abs(logit(moved) - logit(p))),
+        float(np.bincount(cell, weight).max()),
+    )
+
+
+def step(case):
+    """Return what rounding to positions can move a sum of predictions by, relative to the total weight."""
+    return 2.0**-case.sketch.precision / POSITIONS
+
+
+def test_predictions_move_by_no_more_than_a_cell(case):
+    assert 0 < case.shift <= 2.0**-case.sketch.precision
+    assert abs(case.sketch.mean_prediction - np.average(case.p, weights=case.w)) <= step(case)
+    assert case.sketch.event_rate == pytest.approx(np.average(case.y, weights=case.w), rel=1e-14)
+
+
+def test_cutoff(case):
+    found, exact = metrics.cutoff_calibration_error(case.sketch), case.exact(metrics.cutoff_calibration_error)
+    assert found - step(case) - ROUNDING <= exact <= found + 2 * case.heaviest + step(case) + ROUNDING
+
+
+@pytest.mark.parametrize("n_bins", [1, 2, 16, 256])
+def test_bins_with_edges_on_cells_are_exact(case, n_bins):
+    metric = partial(metrics.expected_calibration_error, n_bins=n_bins)
+    assert abs(metric(case.sketch) - case.exact(metric)) <= step(case) + ROUNDING
+
+
+@pytest.mark.parametrize("n_bins", [10, 15, 7])
+def test_other_bins_lose_the_cells_that_an_edge_divides(case, n_bins):
+    metric = partial(metrics.expected_calibration_error, n_bins=n_bins)
+    edges = located(np.arange(1, n_bins) / n_bins, case.sketch.precision)
+    bound = 2 * case.share(edges) + step(case) + ROUNDING
+    assert abs(metric(case.sketch) - case.exact(metric)) <= bound
+
+
+@pytest.mark.parametrize("n_bins", [2, 10])
+def test_bins_of_equal_mass(case, n_bins):
+    metric = partial(metrics.expected_calibration_error, n_bins=n_bins, strategy="quantile")
+    bound = 2 * (n_bins - 1) * case.heaviest + step(case) + ROUNDING
+    assert abs(metric(case.sketch) - case.exact(metric)) <= bound
+
+
+@pytest.mark.parametrize("bandwidth", [0.01, 0.05, 0.3])
+def test_smooth_errors_at_one_scale(case, bandwidth):
+    steep = math.sqrt(2 / math.pi) / bandwidth
+    metric = partial(metrics.smooth_ece, bandwidth=bandwidth)
+    assert abs(metric(case.sketch) - case.exact(metric)) <= case.shift * (1 + steep) + 1e-6
+    metric = partial(metrics.smooth_ece, bandwidth=bandwidth, scale="logit")
+    assert abs(metric(case.sketch) - case.exact(metric)) <= case.shift + case.log_shift * steep + 1e-6
+    metric = partial(metrics.logit_smoothed_ece, bandwidth=bandwidth)
+    assert abs(metric(case.sketch) - case.exact(metric)) <= case.log_shift * steep + 1e-6
+
+
+def test_smooth_error_at_its_own_scale(case):
+    found, exact = metrics.smooth_ece(case.sketch), case.exact(metrics.smooth_ece)
+    steep = math.sqrt(2 / math.pi) / min(found, exact)
+    assert abs(found - exact) <= case.shift * (1 + steep) + 2e-6
+
+
+def test_lipschitz_functions(case):
+    metric = metrics.smooth_calibration_error
+    assert abs(metric(case.sketch) - case.exact(metric)) <= 2 * case.shift + ROUNDING
+
+
+def test_lower_distance(case):
+    metric = partial(metrics.lower_distance_to_calibration, n_cells=256)
+    assert abs(metric(case.sketch) - case.exact(metric)) <= case.shift + 2 / 256
+
+
+@pytest.mark.parametrize("debias", [False, True])
+@pytest.mark.parametrize(("kernel", "steepness"), [("laplacian", 1.0), ("gaussian", math.exp(-0.5))])
+def test_kernels(case, kernel, steepness, debias):
+    metric = partial(
+        metrics.kernel_calibration_error, kernel=kernel, bandwidth=0.2, squared=True, debias=debias
+    )
+    bound = 2 * case.shift * (1 + steepness / 0.2)
+    assert abs(metric(case.sketch) - case.exact(metric)) <= bound + 1e-6
+
+
+def test_brier_score_and_its_parts(case):
+    found = metrics.score_decomposition(case.sketch)
+    exact = metrics.score_decomposition(case.y, case.p, sample_weight=case.w)
+    assert abs(found.score - exact.score) <= 2 * case.shift + ROUNDING
+    pooled = metrics.refinement_loss(case.sketch) - case.exact(metrics.refinement_loss)
+    assert -ROUNDING <= pooled <= case.heaviest / 4 + ROUNDING
+    lost = metrics.calibration_loss(case.sketch) - case.exact(metrics.calibration_loss)
+    assert abs(lost) <= 2 * case.shift + case.heaviest / 4 + ROUNDING
+
+
+def test_log_loss(case):
+    found = metrics.score_decomposition(case.sketch, score="log_loss")
+    exact = metrics.score_decomposition(case.y, case.p, sample_weight=case.w, score="log_loss")
+    assert abs(found.score - exact.score) <= case.log_shift + ROUNDING
+
+
+def test_scales_of_tcal_down_to_the_cells_are_exact(case):
+    found, exact = (
+        {scale.n_bins: scale.statistic for scale in result.scales}
+        for result in (
+            TCal(method="asymptotic").test(case.sketch),
+            TCal(method="asymptotic").test(case.y, case.p, sample_weight=case.w.astype(int)),
+        )
+    )
+    coarse = [n_bins for n_bins in exact if n_bins <= 2**case.sketch.precision]
+    assert len(coarse) >= 4
+    for n_bins in coarse:
+        # residuals of pairs of rows of one bin, and no others
+        assert found[n_bins] == pytest.approx(exact[n_bins], abs=2 * case.shift + ROUNDING)
+
+
+@pytest.mark.parametrize("threshold", [0.01, 0.3, 0.5])
+def test_decisions(case, threshold):
+    metric = partial(metrics.decision_risk_gap, threshold=threshold)
+    assert abs(metric(case.sketch) - case.exact(metric)) <= 2 * case.heaviest + ROUNDING
+
+
+def test_bounds_shrink_with_the_precision():
+    rng = np.random.default_rng(0)
+    p = rng.random(200_000)
+    y = rng.random(200_000) < p**1.2
+    exact = metrics.cutoff_calibration_error(y, p), metrics.smooth_ece(y, p)
+    errors = []
+    for precision in (8, 12, 17):
+        sketch = CalibrationSketch(precision=precision).update(y, p)
+        found = metrics.cutoff_calibration_error(sketch), metrics.smooth_ece(sketch)
+        errors.append(np.abs(np.subtract(found, exact)))
+    assert (errors[0] > 0).all()
+    assert errors[2][0] < 2e-5
+    assert errors[2][1] < 1e-7
+    assert errors[2][0] <= errors[0][0]
