@@ -24,10 +24,10 @@ Part = tuple[Index, Array, Array | None, Array | None]
 # width h, which move a smoothed sum by at most 0.025 (h/s)^3 of the total mass: below 1e-6. (A sixth of that
 # times the integral of the kernel's third derivative in absolute value, 1.51/s^3.)
 _CELLS_PER_SCALE = 32.0
-# With fewer rows than this it is not worth it, nor with fewer than so many rows for each entry (a cell and
-# an outcome), except if there are few entries.
+# With fewer rows than this it is not worth it, nor with fewer than 8 rows for each entry (a cell and an
+# outcome). Many entries would need memory: there are 30 rows for each one beyond so many.
 _FEWEST_ROWS = 1 << 17
-_ROWS_PER_ENTRY, _FEW_ENTRIES = 30, 1 << 17
+_FEW_ENTRIES = 5 << 16
 # Rows that tell which octaves are worth cells, the part of them that stays out on either side, and the part
 # that may have to.
 _PILOT, _TRIM, _MOST_OUTSIDE = 1 << 13, 0.005, 0.05
@@ -113,7 +113,7 @@ class LogOddsCells:
         """Return a summary exact enough for smoothing at scales from s on, or None if it is not worth it."""
         n = y.shape[0]
         digits = max(4, math.ceil(math.log2(_CELLS_PER_SCALE / s)))
-        room = max(_FEW_ENTRIES, n // _ROWS_PER_ENTRY) >> (digits + 1)
+        room = max(n // 30, min(n // 8, _FEW_ENTRIES)) >> (digits + 1)
         if n < _FEWEST_ROWS or room == 0:
             return None
         pilot = np.clip(p[:: max(1, n // _PILOT)], eps, 1.0 - eps)

@@ -8,7 +8,7 @@ from sklearn_calib._core._links import logit
 from sklearn_calib._core._log_odds import LogitPositions, LogOddsCells
 
 
-def sample(n=150_000):
+def sample(n=300_000):
     """Ties, both ends, far and near the middle."""
     rng = np.random.default_rng(0)
     p = np.concatenate(
@@ -81,6 +81,7 @@ def test_cells_go_where_the_rows_are(monkeypatch):
     y, p = sample()
     assert LogOddsCells.gather(y[:1000], p[:1000], 0.1) is None
     assert LogOddsCells.gather(y, p, 1e-6) is None
+    assert LogOddsCells.gather(y[:130_000], p[:130_000], 0.1) is None
     # room for four octaves: most of these odds lie between 1/4 and 4
     monkeypatch.setattr(_log_odds, "_FEW_ENTRIES", 4 << 10)
     assert LogOddsCells.gather(y, p, 0.1) is None
