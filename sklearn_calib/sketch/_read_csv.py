@@ -29,7 +29,9 @@ _NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _GZIP = b"\x1f\x8b"
 _PARQUET = b"PAR1"
 _BREAK = re.compile(r"\r\n|\r|\n")
-_CHUNK = 1 << 20
+# Bytes that pyarrow takes at a time, of which it reads some 16 ahead, and rows that the csv module does.
+_CHUNK = 1 << 19
+_ROWS = 1 << 15
 _UTF8 = "utf-8-sig"
 
 
@@ -54,7 +56,7 @@ def csv_blocks(
         if complete:
             return
         start, left = table.line, done
-        for rows in table.rows(batch_size):
+        for rows in table.rows(min(batch_size, _ROWS)):
             full = [row for row in rows if row]
             if left < len(full):
                 cells = {name: [row[k] for row in full[left:]] for name, k in zip(names, places, strict=True)}
@@ -259,7 +261,7 @@ def _reread(table: _Table, done: int) -> Callable[[int], str]:
         with table.file.open("rb") as raw:
             again = _Table(table.file, raw, table.delimiter, _UTF8)
             left, start = done + row, again.line
-            for rows in again.rows(1 << 14):
+            for rows in again.rows(_ROWS):
                 full = [i for i, each in enumerate(rows) if each]
                 if left < len(full):
                     return f"line {_line(rows, start, full[left])}"
