@@ -6,6 +6,7 @@ from sklearn_calib.plot._curve import ReliabilityBand, ReliabilityCurve
 from sklearn_calib.plot._cutoff import CutoffDisplay
 from sklearn_calib.plot._decision import DecisionDisplay
 from sklearn_calib.plot._gap_floor import RiskGapFloor
+from sklearn_calib.plot._monitor import MonitorDisplay
 from sklearn_calib.plot._panel import ReliabilityPanel
 from sklearn_calib.plot._reliability import ReliabilityDisplay
 from sklearn_calib.plot._test_display import TestDisplay
@@ -15,6 +16,7 @@ __all__ = [
     "ComparisonDisplay",
     "CutoffDisplay",
     "DecisionDisplay",
+    "MonitorDisplay",
     "ReliabilityBand",
     "ReliabilityCurve",
     "ReliabilityDisplay",

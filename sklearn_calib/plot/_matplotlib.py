@@ -1,5 +1,6 @@
 """The one place that imports matplotlib, and the style that all displays share."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ __all__ = [
     "new_axes",
     "new_grid",
     "new_panels",
+    "new_stack",
     "next_style",
     "plain",
     "shade",
@@ -83,6 +85,24 @@ def new_grid(rows: int, columns: int, side: float) -> list["Axes"]:
         squeeze=False,
     )
     return list(axes.ravel())
+
+
+def new_stack(width: float, height: float, ratios: Sequence[float]) -> list["Axes"]:
+    """Return axes of such heights, one above the other, with one horizontal axis, of a new figure."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError(_MISSING) from error
+    _, panels = plt.subplots(
+        len(ratios),
+        1,
+        figsize=(width, height),
+        layout="constrained",
+        sharex=True,
+        squeeze=False,
+        height_ratios=ratios,
+    )
+    return list(panels[:, 0])
 
 
 def next_style(ax: "Axes", gid: str) -> tuple[str, Any]:

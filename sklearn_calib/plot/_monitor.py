@@ -1,0 +1,271 @@
+"""What a monitor of calibration has seen: evidence and error over time."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_calib._validation import as_array, check_option, check_positive
+from sklearn_calib.plot._matplotlib import BLUE, GREY, VERMILION, legend_above, new_stack, plain
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.lines import Line2D
+
+__all__ = ["MonitorDisplay"]
+
+Array = NDArray[np.float64]
+
+_DASHES = (0, (6, 2))
+_COLUMNS = ("time", "log_evidence", "alert")
+_NOT_METRICS = ("time", "n_rows", "log_evidence", "alert", "event_rate", "mean_prediction")
+_PARTS = ("history", "threshold_", "reference_errors_")
+# The picture ends at so many times the height of the alert, and at minus as much.
+_HIGHEST = 2.0
+_BEYOND = 1e6
+
+
+class MonitorDisplay:
+    """Evidence and error of a :class:`CalibrationMonitor` over time.
+
+    Make one with :meth:`from_monitor`. The upper panel shows the evidence after each batch, as a logarithm to
+    base 10, the height at which there is an alert, and the alerts; evidence far beyond is not drawn. The
+    lower one shows a metric on the window, wherever it was measured, and its value on the reference.
+
+    Parameters
+    ----------
+    history : mapping of str to array-like
+        What :meth:`CalibrationMonitor.history` returns: columns "time", "log_evidence", "alert" and metrics.
+    threshold : float
+        The evidence that raises an alert; greater than 1.
+    reference : mapping of str to float, default=None
+        The metrics on the reference.
+    name : str, default=None
+        Title of the legend.
+
+    Attributes
+    ----------
+    history, threshold, reference : dict, float and dict
+        What is shown.
+    axes_ : list of matplotlib Axes
+        Both panels, after :meth:`plot`; only the upper one if there is only one.
+    ax_ : matplotlib Axes
+        The upper panel.
+    figure_ : matplotlib Figure
+        Figure containing them.
+    evidence_ : matplotlib Line2D
+        Logarithm of the evidence to base 10.
+    threshold_ : matplotlib Line2D
+        The height of an alert.
+    alerts_ : matplotlib Line2D
+        A point for each alert.
+    error_ : matplotlib Line2D or None
+        The metric; None without a lower panel.
+    reference_ : matplotlib Line2D or None
+        Its value on the reference, if there is one.
+
+    See Also
+    --------
+    TestDisplay : The evidence of a sequential test, row by row.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> import numpy as np
+    >>> from sklearn_calib.monitor import CalibrationMonitor
+    >>> from sklearn_calib.plot import MonitorDisplay
+    >>> monitor, rng = CalibrationMonitor(), np.random.default_rng(0)
+    >>> for _ in range(20):
+    ...     p = rng.uniform(size=100)
+    ...     _ = monitor.update(rng.uniform(size=100) < p, p)
+    >>> display = MonitorDisplay.from_monitor(monitor)
+    >>> [ax.get_ylabel() for ax in display.axes_]
+    ['log10 of the evidence', 'smooth_ece']
+    >>> plt.close(display.figure_)
+    """
+
+    axes_: "list[Axes]"
+    ax_: "Axes"
+    figure_: "Figure | SubFigure"
+    evidence_: "Line2D"
+    threshold_: "Line2D"
+    alerts_: "Line2D"
+    error_: "Line2D | None"
+    reference_: "Line2D | None"
+
+    def __init__(
+        self,
+        history: Mapping[str, ArrayLike],
+        *,
+        threshold: float,
+        reference: Mapping[str, float] | None = None,
+        name: str | None = None,
+    ) -> None:
+        self.history = history
+        self.threshold = threshold
+        self.reference = reference
+        self.name = name
+
+    @classmethod
+    def from_monitor(
+        cls,
+        monitor: Any,
+        *,
+        name: str | None = None,
+        ax: "Axes | Sequence[Axes] | None" = None,
+        **plot_params: Any,
+    ) -> Self:
+        """Draw what a monitor has seen.
+
+        Parameters
+        ----------
+        monitor : CalibrationMonitor
+            The monitor.
+        name : str, default=None
+            Title of the legend.
+        ax : matplotlib Axes or list of two, default=None
+            Where to draw; a new figure by default.
+        **plot_params : dict
+            Passed to :meth:`plot`.
+
+        Returns
+        -------
+        MonitorDisplay
+
+        Raises
+        ------
+        TypeError
+            If ``monitor`` is no monitor.
+        ValueError
+            If it has seen no batch, or a parameter is wrong.
+        ImportError
+            If matplotlib is not installed.
+        """
+        if not all(hasattr(monitor, part) for part in _PARTS):
+            raise TypeError(f"monitor must be a CalibrationMonitor, got {type(monitor).__name__}.")
+        display = cls(
+            monitor.history(), threshold=monitor.threshold_, reference=monitor.reference_errors_, name=name
+        )
+        return display.plot(ax, **plot_params)
+
+    def plot(
+        self,
+        ax: "Axes | Sequence[Axes] | None" = None,
+        *,
+        metric: str | None = None,
+        show_legend: bool = True,
+        **line_params: Any,
+    ) -> Self:
+        """Draw both panels.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or list of two, default=None
+            Where to draw: the evidence alone, or evidence and error; a new figure by default.
+        metric : str, default=None
+            Which metric to show; None means the first one of the monitor.
+        show_legend : bool, default=True
+            Whether to draw the legend.
+        **line_params : dict
+            Properties of the lines of evidence and error, such as ``color``.
+
+        Returns
+        -------
+        MonitorDisplay
+            The display itself.
+
+        Raises
+        ------
+        ValueError
+            If the history is empty or lacks a column, or a parameter is wrong.
+        ImportError
+            If matplotlib is not installed.
+        """
+        table, metric = self._check(metric)
+        critical = np.log10(self.threshold)
+        axes = new_stack(7.2, 5.2, (3.0, 2.0)) if ax is None else _check_axes(ax)
+        upper, time = axes[0], table["time"]
+        line: dict[str, Any] = {"color": BLUE, "linewidth": 1.8, "zorder": 3} | line_params
+        shown = np.asarray(table["log_evidence"], dtype=np.float64) / np.log(10.0)
+        # infinite evidence leaves the picture, and a detector that has not begun is not in it
+        shown = np.where(np.isneginf(shown), np.nan, np.minimum(shown, _BEYOND))
+        most = _HIGHEST * critical
+        (self.evidence_,) = upper.plot(time, shown, **{"label": "evidence", **line})
+        alerts = np.flatnonzero(table["alert"])
+        self.threshold_ = upper.axhline(
+            critical,
+            color=VERMILION,
+            linestyle=_DASHES,
+            linewidth=1.5,
+            zorder=2,
+            label=f"alert at {self.threshold:g}",
+        )
+        (self.alerts_,) = upper.plot(
+            time[alerts],
+            np.minimum(shown[alerts], most),
+            color=VERMILION,
+            marker="o",
+            markersize=8,
+            markeredgecolor=upper.get_facecolor(),
+            linestyle="none",
+            zorder=4,
+            label=_counted(alerts.size),
+        )
+        upper.axhline(0.0, color=GREY, linewidth=1.0, zorder=1)
+        low, high = np.nanmin(shown, initial=0.0), np.nanmax(shown, initial=critical)
+        pad = 0.06 * (min(high, most) - max(low, -most))
+        upper.set_ylim(max(low, -most) - pad, min(high, most) + pad)
+        upper.set_ylabel("log10 of the evidence")
+        self.error_ = self.reference_ = None
+        if len(axes) > 1:
+            self._draw_error(axes[1], time, as_array(table[metric], metric), metric, line)
+        axes[-1].set_xlabel("Rows" if time.dtype.kind in "iu" else "Time")
+        if show_legend:
+            legend_above(upper, ncols=3, title=None if self.name is None else plain(self.name))
+        self.axes_, self.ax_, self.figure_ = axes, upper, upper.figure
+        return self
+
+    def _draw_error(
+        self, ax: "Axes", time: NDArray[Any], error: Array, metric: str, line: dict[str, Any]
+    ) -> None:
+        known = np.isfinite(error)
+        params: dict[str, Any] = {"marker": ".", "markersize": 5} | line
+        (self.error_,) = ax.plot(time[known], error[known], **params)
+        if self.reference and metric in self.reference:
+            self.reference_ = ax.axhline(
+                self.reference[metric], color=GREY, linestyle=_DASHES, linewidth=1.2, label="reference"
+            )
+            ax.legend(loc="upper left")
+        ax.set_ylim(bottom=min(0.0, float(error[known].min(initial=0.0))))
+        ax.set_ylabel(plain(metric))
+
+    def _check(self, metric: str | None) -> tuple[dict[str, NDArray[Any]], str]:
+        """Return the columns as arrays and the name of the metric, or raise if something is missing."""
+        missing = [name for name in _COLUMNS if name not in self.history]
+        names = [name for name in self.history if name not in _NOT_METRICS]
+        if missing or not names:
+            raise ValueError(
+                f"history lacks {' and '.join(missing or ['a metric'])}. Pass monitor.history()."
+            )
+        if not check_positive(self.threshold, "threshold") > 1.0:
+            raise ValueError(f"threshold must be greater than 1, got {self.threshold!r}.")
+        chosen = names[0] if metric is None else check_option(metric, "metric", names)
+        table = {name: as_array(self.history[name], name) for name in (*_COLUMNS, chosen)}
+        if not table["time"].shape[0]:
+            raise ValueError(
+                "The monitor has seen no batch, so that there is nothing to draw. Update it first."
+            )
+        return table, chosen
+
+
+def _counted(number: int) -> str:
+    return "no alert" if number == 0 else "alert" if number == 1 else f"{number} alerts"
+
+
+def _check_axes(ax: "Axes | Sequence[Axes]") -> "list[Axes]":
+    axes: list[Any] = [ax] if hasattr(ax, "plot") else list(np.ravel(np.asarray(ax, dtype=object)))
+    if len(axes) not in (1, 2) or not all(hasattr(one, "plot") for one in axes):
+        raise ValueError(f"ax must be one matplotlib Axes, or two, got {ax!r}.")
+    return axes

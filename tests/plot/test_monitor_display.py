@@ -1,0 +1,113 @@
+"""MonitorDisplay: what is drawn is the history."""
+
+import numpy as np
+import pytest
+
+from sklearn_calib.monitor import CalibrationMonitor
+from sklearn_calib.plot import MonitorDisplay
+from sklearn_calib.sketch import CalibrationSketch
+
+mpl = pytest.importorskip("matplotlib")
+mpl.use("Agg")
+plt = pytest.importorskip("matplotlib.pyplot")
+
+DAYS = np.arange("2024-03-01", "2024-03-13", dtype="datetime64[D]")
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def monitor():
+    rng = np.random.default_rng(0)
+    reference = CalibrationSketch().update([0, 1, 1, 0], [0.2, 0.4, 0.9, 0.5])
+    monitor = CalibrationMonitor(
+        window=np.timedelta64(6, "D"),
+        n_slots=3,
+        reference=reference,
+        metrics=["smooth_ece", "cutoff_calibration_error"],
+        restart=True,
+        alpha=0.01,
+    )
+    for day in DAYS:
+        p = rng.uniform(size=150)
+        monitor.update(rng.random(150) < p**1.5, p, time=day)
+    return monitor
+
+
+def test_the_history_is_drawn(monitor):
+    display = MonitorDisplay.from_monitor(monitor, name="$the model$")
+    table = monitor.history()
+    assert (display.evidence_.get_xdata(orig=True) == table["time"]).all()
+    np.testing.assert_allclose(display.evidence_.get_ydata(), table["log_evidence"] / np.log(10))
+    np.testing.assert_allclose(display.threshold_.get_ydata(), np.log10(100.0))
+    assert (display.alerts_.get_xdata(orig=True) == table["time"][table["alert"]]).all()
+    assert table["alert"].sum() == len(monitor.alerts_) > 1
+    known = np.isfinite(table["smooth_ece"])
+    assert 1 < known.sum() < 12
+    assert (display.error_.get_xdata(orig=True) == table["time"][known]).all()
+    np.testing.assert_array_equal(display.error_.get_ydata(), table["smooth_ece"][known])
+    np.testing.assert_array_equal(
+        display.reference_.get_ydata(), [monitor.reference_errors_["smooth_ece"]] * 2
+    )
+    assert [ax.get_ylabel() for ax in display.axes_] == ["log10 of the evidence", "smooth_ece"]
+    assert display.axes_[1].get_xlabel() == "Time"
+    texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert texts == ["evidence", "alert at 100", f"{len(monitor.alerts_)} alerts"]
+    assert display.ax_.get_legend().get_title().get_text() == r"\$the model\$"
+    assert display.figure_ is display.ax_.figure
+    display.figure_.canvas.draw()
+
+
+def test_axes_and_lines_of_the_caller(monitor):
+    _, axes = plt.subplots(2, 1)
+    display = MonitorDisplay.from_monitor(
+        monitor, ax=axes, metric="cutoff_calibration_error", color="k", show_legend=False
+    )
+    assert display.axes_ == list(axes)
+    assert display.evidence_.get_color() == display.error_.get_color() == "k"
+    assert display.ax_.get_legend() is None
+    assert axes[1].get_ylabel() == "cutoff_calibration_error"
+    _, alone = plt.subplots()
+    display = MonitorDisplay.from_monitor(monitor, ax=alone)
+    assert display.axes_ == [alone]
+    assert display.error_ is display.reference_ is None
+    assert len(plt.get_fignums()) == 2
+
+
+def test_evidence_without_bounds_leaves_the_picture():
+    monitor = CalibrationMonitor(mode="run-length", run_length=1000)
+    for y, p in [([0, 1], [0.0, 1.0]), ([1, 0] * 20, [0.6] * 40), ([1], [0.0])]:
+        monitor.update(y, p)
+    assert np.isinf(monitor.history()["log_evidence"][[0, 2]]).all()
+    display = MonitorDisplay.from_monitor(monitor)
+    low, high = display.ax_.get_ylim()
+    assert -6 < low < 0 < 6 <= high < 12
+    shown = display.evidence_.get_ydata()
+    assert np.isnan(shown[0])
+    assert shown[2] > high
+    assert low < display.alerts_.get_ydata()[0] < high
+    assert display.axes_[1].get_xlabel() == "Rows"
+    display.figure_.canvas.draw()
+
+
+def test_what_cannot_be_drawn(monitor):
+    with pytest.raises(TypeError, match="monitor must be a CalibrationMonitor, got list"):
+        MonitorDisplay.from_monitor([])
+    with pytest.raises(ValueError, match="seen no batch"):
+        MonitorDisplay.from_monitor(CalibrationMonitor())
+    with pytest.raises(ValueError, match="metric must be one of 'smooth_ece', 'cutoff_calibration_error'"):
+        MonitorDisplay.from_monitor(monitor, metric="ece")
+    with pytest.raises(ValueError, match="ax must be one matplotlib Axes, or two"):
+        MonitorDisplay.from_monitor(monitor, ax=[1, 2, 3])
+    table = monitor.history()
+    with pytest.raises(ValueError, match="threshold must be greater than 1"):
+        MonitorDisplay(table, threshold=0.5).plot()
+    with pytest.raises(ValueError, match="history lacks alert"):
+        MonitorDisplay({k: v for k, v in table.items() if k != "alert"}, threshold=20).plot()
+    with pytest.raises(ValueError, match="lacks a metric"):
+        MonitorDisplay({k: table[k] for k in ("time", "log_evidence", "alert")}, threshold=20).plot()
+    assert plt.get_fignums() == []
