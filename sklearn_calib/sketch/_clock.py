@@ -128,12 +128,12 @@ class Clock:
 def _nanoseconds(window: Any) -> int:
     """Return a duration in nanoseconds."""
     duration = window.to_timedelta64() if hasattr(window, "to_timedelta64") else np.timedelta64(window)
-    if np.isnat(duration) or duration <= np.timedelta64(0):
+    if np.isnat(duration) or duration.astype(np.int64) <= 0:
         raise ValueError(f"window must be positive, got {window!r}.")
     if np.datetime_data(duration)[0] in ("Y", "M", "generic"):
         raise ValueError(f"window={window!r} has no fixed length. Use days, or shorter units.")
     found = duration.astype("timedelta64[ns]")
-    if found.astype(duration.dtype) != duration or found <= np.timedelta64(0):
+    if found.astype(duration.dtype) != duration or found.astype(np.int64) <= 0:
         raise ValueError(f"window={window!r} is longer than nanoseconds can count, 292 years.")
     return int(found.astype(np.int64))
 

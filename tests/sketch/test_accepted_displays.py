@@ -1,6 +1,5 @@
 """A sketch in place of arrays in pictures and reports, and what is refused."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -21,6 +20,8 @@ from sklearn_calib.plot import (
 )
 from sklearn_calib.report import calibration_report
 from sklearn_calib.sketch import CalibrationSketch
+
+plt = pytest.importorskip("matplotlib.pyplot")
 
 
 def drawn(display):

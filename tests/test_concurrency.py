@@ -1,0 +1,173 @@
+"""Threads and processes: the same numbers as one after the other, and an error where a worker dies."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+
+from sklearn_calib import CalibratedClassifier, CrossFitScorer
+from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator, SmoothedCalibrator
+from sklearn_calib.inference import TCal
+from sklearn_calib.scorers import PValueScorer, get_scorer
+from tests import _every as every
+from tests._registry import METRICS
+
+ROOT = Path(__file__).resolve().parents[1]
+N_THREADS = 8
+fitted_calibrator = cache(every.fitted_calibrator)
+
+
+def at_once(calls):
+    """Run functions in threads at the same time, each more than once; return their results in order."""
+    with ThreadPoolExecutor(N_THREADS) as pool:
+        rounds = [[pool.submit(call) for call in calls] for _ in range(3)]
+        found = [[future.result() for future in futures] for futures in rounds]
+    for again in found[1:]:
+        assert every.differs(found[0], again) is None
+    return found[0]
+
+
+@pytest.fixture(autouse=True)
+def _switch_often():
+    """Let threads take turns more often than usual, so that they meet."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.parametrize("name", every.CALIBRATOR_NAMES)
+def test_calibrators_predict_in_threads(name):
+    """One fitted calibrator, eight threads with different rows."""
+    calibrator, scores = fitted_calibrator(name)
+    parts = [scores[k::N_THREADS] for k in range(N_THREADS)]
+    calls = [lambda rows=rows: calibrator.predict_proba(rows) for rows in parts]
+    calls += [lambda rows=rows: calibrator.transform(rows) for rows in parts]
+    expected = [call() for call in calls]
+    assert every.differs(at_once(calls), expected) is None
+
+
+@pytest.mark.parametrize("name", every.META_MAKERS)
+def test_classifiers_predict_in_threads(name):
+    X, y = every.features()
+    model = clone(every.META_MAKERS[name]).fit(X, y)
+    method = "transform" if hasattr(model, "transform") else "predict_proba"
+    calls = [lambda k=k: getattr(model, method)(X[k::N_THREADS]) for k in range(N_THREADS)]
+    assert every.differs(at_once(calls), [call() for call in calls]) is None
+
+
+def test_fits_in_threads():
+    """Different calibrators, metrics and tests at the same time share nothing that matters."""
+    y, p = every.binary()
+    calls = [
+        lambda make=make: make().fit(p, y).predict_proba(p)
+        for name, make in every.CALIBRATOR_MAKERS.items()
+        if not name.startswith(("auto", "log_average"))
+    ]
+    calls += [lambda case=case: case.call(y, p) for case in METRICS]
+    sample = every.binary(60)
+    calls += [lambda test=test: clone(test).test(*sample).pvalue for test in every.TEST_MAKERS.values()]
+    expected = [call() for call in calls]
+    assert every.differs(at_once(calls), expected) is None
+
+
+def test_randomized_predictions_in_threads():
+    """With a whole number as seed each call has a generator of its own."""
+    y, p = every.binary()
+    calibrator = SmoothedCalibrator(randomized=True, random_state=3).fit(p, y)
+    expected = calibrator.transform(p)
+    for found in at_once([lambda: calibrator.transform(p)] * N_THREADS):
+        np.testing.assert_array_equal(found, expected)
+
+
+MODELS = {
+    "ensemble": CalibratedClassifier(LogisticRegression(), IsotonicCalibrator(), cv=3),
+    "pooled": CalibratedClassifier(LogisticRegression(), PlattCalibrator(), cv=3, ensemble=False),
+    "cross_fit": CrossFitScorer(LogisticRegression(), cv=3),
+}
+
+
+def numbers_of(model, n_jobs):
+    X, y = every.features()
+    fitted = clone(model).set_params(n_jobs=n_jobs)
+    if isinstance(model, CrossFitScorer):
+        return [fitted.fit_transform(X, y), fitted.transform(X)]
+    return [fitted.fit(X, y).predict_proba(X)]
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_workers_give_the_same(backend):
+    """Threads or processes, by n_jobs or by the context: rounding at most, as arrays may lie otherwise."""
+    X, y = every.features()
+    p_value = PValueScorer(TCal(n_resamples=19, random_state=0))
+    for name, model in MODELS.items():
+        expected = numbers_of(model, 1)
+        with parallel_config(backend=backend):
+            found = numbers_of(model, 2)
+        with parallel_config(backend=backend, n_jobs=2):
+            from_context = numbers_of(model, None)
+        for one, two, three in zip(expected, found, from_context, strict=True):
+            np.testing.assert_allclose(two, one, rtol=1e-12, atol=1e-14, err_msg=name)
+            np.testing.assert_allclose(three, one, rtol=1e-12, atol=1e-14, err_msg=name)
+    for scorer in (get_scorer("neg_smooth_ece"), p_value):
+        alone = cross_val_score(MODELS["ensemble"], X, y, scoring=scorer, cv=2)
+        with parallel_config(backend=backend):
+            shared = cross_val_score(MODELS["ensemble"], X, y, scoring=scorer, cv=2, n_jobs=2)
+        np.testing.assert_allclose(shared, alone, rtol=1e-9, atol=1e-12)
+
+
+KILLED = """
+import os, signal
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn_calib import CalibratedClassifier
+
+PARENT = os.getpid()
+
+
+class Dying(LogisticRegression):
+    def fit(self, X, y):
+        if os.getpid() != {parent}:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().fit(X, y)
+
+
+X = np.random.default_rng(0).standard_normal((60, 2))
+model = CalibratedClassifier(Dying(), cv=3, n_jobs=2)
+try:
+    model.fit(X, np.arange(60) % 2)
+except Exception as error:
+    print(type(error).__name__, hasattr(model, "classes_"))
+else:
+    print("fitted")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_a_killed_worker_is_an_error():
+    """No hang, and nothing that looks fitted."""
+    code = KILLED.replace("{parent}", "int(os.environ.setdefault('PARENT_OF_WORKERS', str(PARENT)))")
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=120, check=True
+    )
+    assert done.stdout.split() == ["TerminatedWorkerError", "False"], done.stderr
+
+
+def test_errors_of_workers_are_those_of_one():
+    """What is wrong with the data is said in the same words."""
+    X, y = every.features()
+    messages = []
+    for n_jobs in (1, 2):
+        model = CalibratedClassifier(LogisticRegression(C=-1.0), cv=3, n_jobs=n_jobs)
+        with parallel_config(backend="threading"), pytest.raises(ValueError, match="C") as caught:
+            model.fit(X, y)
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
