@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from joblib.externals.loky import get_reusable_executor
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = sorted(path.stem for path in (ROOT / "docs" / "reference").glob("*.md"))
@@ -31,6 +32,8 @@ def test_code_of_the_guide_prints_what_the_page_says(page, tmp_path, monkeypatch
     for name in re.findall(r"^(?:import|from) (\w+)", page.read_text(encoding="utf-8"), flags=re.MULTILINE):
         pytest.importorskip(name)
     monkeypatch.chdir(tmp_path)
+    # workers that an earlier test has left behind work in another folder
+    get_reusable_executor().shutdown(wait=True)
     for block, printed in guide.run(page):
         if block.output is not None:
             assert guide.agree(block.output, printed), f"line {block.line} prints\n{printed}"

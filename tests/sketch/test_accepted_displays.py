@@ -108,6 +108,8 @@ def test_no_display_is_forgotten():
         "ComparisonDisplay",
         "CutoffDisplay",
         "DecisionDisplay",
+        # takes the history of a monitor, which holds sketches already
+        "MonitorDisplay",
         "ReliabilityDisplay",
         "TestDisplay",
     }
