@@ -25,17 +25,17 @@ _OF_TABLES = ("y", "p", "labels", "pos_label", "weight", "group")
 
 @dataclass(frozen=True, eq=False)
 class ReportInputs:
-    """Arguments of a report."""
+    """Arguments of a report: rows, a sketch as ``y``, or a dict of sketches by their groups."""
 
     y: Any
-    p: Any
+    p: Any = None
     sample_weight: Any = None
     groups: Any = None
     given: dict[str, Any] = field(default_factory=dict)
 
 
 def read_inputs(options: argparse.Namespace) -> ReportInputs:
-    """Return the rows of tables, or those that stand for a sketch."""
+    """Return the rows of tables, or a sketch of them."""
     saved, tables = _files(options)
     several = tables and len(options.p) > 2
     if several and (saved or options.sketch == "always"):
@@ -44,9 +44,9 @@ def read_inputs(options: argparse.Namespace) -> ReportInputs:
             "tables, without --sketch always."
         )
     if saved and (options.group is not None or options.sketch == "never"):
-        raise ValueError("saved sketches hold no rows: --group and --sketch never belong to tables alone.")
+        raise ValueError("saved sketches hold no rows: leave out --group and --sketch never.")
     if not tables:
-        return _stands_for(_merged(saved))
+        return ReportInputs(_merged(saved))
     reader = _reader(options, tables)
     if several or options.sketch == "never":
         most = float("inf")
@@ -57,8 +57,8 @@ def read_inputs(options: argparse.Namespace) -> ReportInputs:
     if isinstance(found, list):
         return _rows(options, reader, found)
     if options.group is None:
-        return _stands_for(whole.merge(found[0]))
-    return _of_groups(found, reader.groups.values().tolist())
+        return ReportInputs(whole.merge(found[0]))
+    return ReportInputs(_by_name(found, reader.groups.values().tolist()))
 
 
 def read_sketch(options: argparse.Namespace) -> CalibrationSketch:
@@ -199,29 +199,13 @@ def _together(parts: list[Any]) -> Any:
     return None if parts[0] is None else np.concatenate(parts)
 
 
-def _stands_for(sketch: CalibrationSketch) -> ReportInputs:
-    return _of_groups({0: sketch}, None)
-
-
-def _of_groups(sketches: dict[int, CalibrationSketch], names: list[Any] | None) -> ReportInputs:
-    """Return what sketches stand for, one after the other."""
-    samples = {group: sketch.as_weighted_sample() for group, sketch in sketches.items() if sketch.n_cells}
-    if not samples:
-        raise ValueError("the sketch is empty: it was made of no rows.")
-    y = np.concatenate([sample.y for sample in samples.values()])
-    label = next(iter(sketches.values())).pos_label
-    return ReportInputs(
-        # so that the report calls the event by its name
-        y=y if label is None else np.where(y == 1, str(label), f"not {label}"),
-        p=np.concatenate([sample.p for sample in samples.values()]),
-        sample_weight=np.concatenate([sample.w for sample in samples.values()]),
-        groups=None
-        if names is None
-        else np.repeat(
-            np.array([names[group] for group in samples]), [sample.y.shape[0] for sample in samples.values()]
-        ),
-        given={"pos_label": 1 if label is None else str(label)},
-    )
+def _by_name(sketches: dict[int, CalibrationSketch], names: list[Any]) -> dict[Any, CalibrationSketch]:
+    """Return the sketch of each group that has weight; cells such as 1 and 1.0 name the same group."""
+    found: dict[Any, CalibrationSketch] = {}
+    for number, sketch in sketches.items():
+        if sketch.n_cells:
+            found[names[number]] = sketch + found[names[number]] if names[number] in found else sketch
+    return found
 
 
 @dataclass(frozen=True, eq=False)

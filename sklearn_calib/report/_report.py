@@ -1,6 +1,6 @@
 """Everything about the calibration of one set of predictions, in one call."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from sklearn_calib._validation import (
     check_groups,
     check_resamples,
     check_weights,
+    is_summary,
     sample_rows,
     shape_of,
     shown_label,
@@ -43,7 +44,7 @@ _FEWEST_RESAMPLES = 20
 
 
 def calibration_report(
-    y_true: Outcomes,
+    y_true: Outcomes | Mapping[Any, Outcomes],
     y_proba: ArrayLike | None = None,
     *,
     sample_weight: ArrayLike | None = None,
@@ -65,8 +66,9 @@ def calibration_report(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,) or CalibrationSketch
-        Labels, of rows that the model was not trained on.
+    y_true : array-like of shape (n,), CalibrationSketch or dict of these
+        Labels, of rows that the model was not trained on; or a sketch of such rows, or a sketch for each
+        group by its name, which stands for ``groups`` too.
     y_proba : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes), default=None
         Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), or of
         three or more classes in sorted order. Left out with a sketch.
@@ -149,8 +151,13 @@ def calibration_report(
         raise ValueError(f"n_resamples must be at least {_FEWEST_RESAMPLES}, got {n_resamples}.")
     seed = _seed(random_state)
     budget = Budget(confidence, n_resamples, seed)
-    label = shown_label(y_true, pos_label)
-    y_true, y_proba, sample_weight = sample_rows(y_true, y_proba, sample_weight, pos_label, groups)
+    sketched = isinstance(y_true, Mapping) or is_summary(y_true)
+    if isinstance(y_true, Mapping):
+        label = shown_label(next(iter(y_true.values()), ()), pos_label)
+        y_true, y_proba, sample_weight, groups = _of_groups(y_true, y_proba, sample_weight, pos_label, groups)
+    else:
+        label = shown_label(y_true, pos_label)
+        y_true, y_proba, sample_weight = sample_rows(y_true, y_proba, sample_weight, pos_label, groups)
     keys = None if groups is None else check_groups(groups, shape_of(y_true, "y_true")[0])
     shape = shape_of(y_proba, "y_proba")
     if sample_weight is not None:
@@ -225,8 +232,34 @@ def calibration_report(
         n_resamples=n_resamples,
         seed=seed,
         version=__version__,
+        sketched=sketched,
         _sample=sample,
     )
+
+
+def _of_groups(
+    sketches: Mapping[Any, Any], y_proba: Any, sample_weight: Any, pos_label: Any, groups: Any
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return outcomes, predictions, weights and groups of the rows that sketches stand for."""
+    if not sketches:
+        raise ValueError("y_true is an empty dict. Pass a CalibrationSketch for each group.")
+    if len({repr(getattr(sketch, "pos_label", None)) for sketch in sketches.values()}) > 1:
+        raise ValueError("the sketches in y_true have different positive classes.")
+    parts = []
+    for name, sketch in sketches.items():
+        if not is_summary(sketch):
+            raise TypeError(
+                f"y_true[{name!r}] is a {type(sketch).__name__}. A dict holds a CalibrationSketch for each "
+                "group; pass groups beside arrays."
+            )
+        try:
+            parts.append(sample_rows(sketch, y_proba, sample_weight, pos_label, groups))
+        except ValueError as error:
+            raise ValueError(f"y_true[{name!r}]: {error}") from None
+    y, p, w = (
+        np.concatenate([np.asarray(values) for values in column]) for column in zip(*parts, strict=True)
+    )
+    return y, p, w, np.repeat(np.array(list(sketches)), [np.shape(outcomes)[0] for outcomes, _, _ in parts])
 
 
 def _seed(random_state: Any) -> int:

@@ -58,6 +58,8 @@ class CalibrationReport:
         Number of resamples and the seed that were used.
     version : str
         Version of the package.
+    sketched : bool
+        Whether it was made from a sketch, whose cells stand for the predictions in them, instead of rows.
     """
 
     name: str
@@ -84,6 +86,7 @@ class CalibrationReport:
     n_resamples: int = field(repr=False)
     seed: int = field(repr=False)
     version: str = field(repr=False)
+    sketched: bool = field(repr=False)
     _sample: BinarySample = field(repr=False)
 
     @classmethod

@@ -51,7 +51,8 @@ def about(report: "CalibrationReport") -> str:
     if report.kind == "binary":
         what = f"{rows_words(report.n_samples)}, {rows_words(report.n_events, 'event')} ({shown})"
         label = "" if report.positive == "1" else f', an event is "{one_line(report.positive, 40)}"'
-        return f"{what}, mean prediction {probability(report.predicted)}{label}"
+        source = ", read from a sketch" if report.sketched else ""
+        return f"{what}, mean prediction {probability(report.predicted)}{label}{source}"
     return (
         f"{rows_words(report.n_samples)}, {len(report.classes)} classes, predicted class right in "
         f"{shown}, mean "
@@ -201,6 +202,7 @@ def report_dict(report: "CalibrationReport") -> dict[str, Any]:
             "n_resamples",
             "seed",
             "version",
+            "sketched",
             "regions",
             "classes",
             "groups",

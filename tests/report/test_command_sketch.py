@@ -74,20 +74,19 @@ def close(one, other):
 def test_a_sketch_gives_the_same_report(tables, tmp_path, capsys, extra):
     rows = numbers([*tables, *COLUMNS, *extra, "--sketch", "never"], capsys, tmp_path)
     always = numbers([*tables, *COLUMNS, *extra, "--sketch", "always"], capsys, tmp_path)
+    assert (rows.pop("sketched"), always.pop("sketched")) == (False, True)
     assert close(rows, always)
     if not extra:
-        assert numbers([*tables, *COLUMNS], capsys, tmp_path) == rows
+        assert numbers([*tables, *COLUMNS], capsys, tmp_path) == {**rows, "sketched": False}
     assert [part["name"] for part in rows["groups"]] == (["u", "v"] if "--group" in extra else [])
 
 
 def test_many_rows_become_a_sketch(tables, tmp_path, capsys, monkeypatch):
-    seen = []
-    original = _inputs._stands_for
-    monkeypatch.setattr(_inputs, "_stands_for", lambda sketch: seen.append(sketch.n_rows) or original(sketch))
-    for most in (400, 399, 100):
+    for most, sketched in ((400, False), (399, True), (100, True)):
         monkeypatch.setattr(_inputs, "MOST_ROWS", most)
-        numbers([*tables, *COLUMNS], capsys, tmp_path)
-    assert seen == [400, 400]
+        report = numbers([*tables, *COLUMNS], capsys, tmp_path)
+        assert (report["sketched"], report["n_samples"]) == (sketched, 400)
+        assert ("read from a sketch" in run(["report", *tables, *COLUMNS, *FAST], capsys)) == sketched
 
 
 def test_sketches_are_written_and_merged(tables, tmp_path, forecast, capsys):
@@ -108,7 +107,7 @@ def test_sketches_are_written_and_merged(tables, tmp_path, forecast, capsys):
     expected = CalibrationSketch(precision=9).update(y == "no", 1 - p, sample_weight=w)
     assert CalibrationSketch.load(one) == expected
     report = numbers([both], capsys, tmp_path)
-    assert close(report, numbers([*tables, *COLUMNS], capsys, tmp_path))
+    assert close(report, {**numbers([*tables, *COLUMNS], capsys, tmp_path), "sketched": True})
     assert numbers([two, tables[0], *COLUMNS], capsys, tmp_path) == report
     assert run(["report", both, *FAST], capsys).startswith("Calibration report: both.npz\n")
     run(["sketch", tables[0], *COLUMNS, "-o", one], capsys)
