@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install quickstart test lint format docs bench ci clean
+.PHONY: install quickstart test lint format docs bench compare ci clean
 
 install: $(BIN)/python
 	$(BIN)/python -m pip install -e ".[dev]"
@@ -30,6 +30,9 @@ docs: install
 
 bench: install
 	$(BIN)/python benchmarks/speed.py
+
+compare: install
+	$(BIN)/python benchmarks/compare_peers.py
 
 ci:
 	.ci/run

@@ -94,6 +94,13 @@ def peers(several: bool, log: Callable[[str], None]) -> dict[str, Method]:
     return methods
 
 
+def peer(name: str, several: bool) -> Method:
+    """Return one of them, and import its package only."""
+    package = name.split(": ")[0]
+    methods = _scikit_learn() if package == "scikit-learn" else _READERS[package](several)
+    return methods[name]
+
+
 class Forecasts:
     """A classifier that has been fitted already: its scores are its probabilities."""
 

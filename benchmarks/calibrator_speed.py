@@ -1,7 +1,7 @@
-"""Fitting a calibrator beside scikit-learn's own regressors and, with ``--peers``, beside other packages.
+"""Fitting a calibrator beside scikit-learn's own regressors; ``compare_peers.py`` has all other packages.
 
     python benchmarks/calibrator_speed.py
-    python benchmarks/calibrator_speed.py --peers --only wanted
+    python benchmarks/calibrator_speed.py --only wanted
 
 Ours groups equal scores, fits, and computes the training error for the certificate; theirs only fits. In each
 turn ours, theirs and ``np.sort`` of the same scores follow each other, and each turn gives one ratio; the
@@ -19,8 +19,6 @@ stands alone. The last column says what is wanted of a row, at a million rows un
     --seconds 4          time for each row of the table
     --softmax FILE       softmax outputs for Dirichlet calibration: an .npz with ``probs`` and ``label``;
                          simulated ones if it is not given
-    --peers              also time the packages of PEERS that can be imported, and name those that cannot;
-                         they are not installed: run this with a Python that has them
     --only WORD ...      only rows whose name, peer or wish contains a word; "wanted" for those with a wish
     --smoke              one small size and two turns, to see that everything runs
 """
@@ -32,7 +30,6 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", 
     os.environ[_variable] = "1"
 
 import argparse
-import importlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -48,12 +45,9 @@ from sklearn.preprocessing import SplineTransformer
 
 from sklearn_calib.calibrators import (
     BetaCalibrator,
-    CenteredIsotonicCalibrator,
     DirichletCalibrator,
-    HistogramBinningCalibrator,
     IsotonicCalibrator,
     PlattCalibrator,
-    ScalingBinningCalibrator,
     SplineCalibrator,
     TemperatureCalibrator,
     VennAbersCalibrator,
@@ -62,16 +56,6 @@ from sklearn_calib.calibrators import (
 Task = Callable[[], object]
 # The class is new in scikit-learn 1.8.
 THEIR_TEMPERATURE = getattr(sklearn.calibration, "_TemperatureScaling", None)
-#: Packages by the name under which they are imported.
-PEERS = {
-    "venn_abers": "venn-abers",
-    "betacal": "betacal",
-    "splinecalib": "splinecalib",
-    "calibration": "uncertainty-calibration",
-    "netcal": "netcal",
-    "probcal": "probcal",
-    "probmetrics": "probmetrics",
-}
 
 
 @dataclass(frozen=True)
@@ -211,106 +195,6 @@ def dirichlet_row(path: Path | None, n: int, n_classes: int) -> Row:
     )
 
 
-def peer_rows(n: int, found: dict[str, object]) -> Iterator[Row]:
-    """Yield what is compared with other packages, those among ``found``."""
-    sample = Sample.draw(n)
-    proba, y, fresh = sample.proba, sample.y, sample.fresh
-    columns, fresh_columns = both(proba), both(fresh)
-
-    def row(name: str, module: str, ours: Task, theirs: Task, wanted: str = "") -> Row:
-        return Row(name, PEERS[module], ours, theirs, proba, wanted)
-
-    if "venn_abers" in found:
-        from venn_abers import VennAbers
-
-        def theirs() -> object:
-            model = VennAbers()
-            model.fit(columns, y)
-            return model.predict_proba(fresh_columns)
-
-        yield row(
-            "Venn-Abers, with prediction",
-            "venn_abers",
-            lambda: VennAbersCalibrator().fit(proba, y).predict_interval(fresh),
-            theirs,
-            "ratio >= 50",
-        )
-    if "betacal" in found:
-        from betacal import BetaCalibration
-
-        yield row(
-            "beta",
-            "betacal",
-            lambda: BetaCalibrator().fit(proba, y),
-            lambda: BetaCalibration().fit(proba[:, None], y),
-        )
-    if "splinecalib" in found:
-        from splinecalib import SplineCalib
-
-        yield row(
-            "spline",
-            "splinecalib",
-            lambda: SplineCalibrator().fit(proba, y),
-            lambda: SplineCalib().fit(proba, y),
-        )
-    if "calibration" in found:
-        from calibration import PlattBinnerCalibrator
-
-        yield row(
-            "scaling-binning",
-            "calibration",
-            lambda: ScalingBinningCalibrator(split=False).fit(proba, y),
-            lambda: PlattBinnerCalibrator(n, 15).train_calibration(proba, y),
-        )
-    if "netcal" in found:
-        from netcal.binning import HistogramBinning
-
-        yield row(
-            "histogram binning",
-            "netcal",
-            lambda: HistogramBinningCalibrator(strategy="uniform").fit(proba, y),
-            lambda: HistogramBinning(15).fit(proba, y),
-        )
-    if "probmetrics" in found:
-        from probmetrics.calibrators import TemperatureScalingCalibrator
-
-        yield row(
-            "temperature, two classes",
-            "probmetrics",
-            lambda: TemperatureCalibrator().fit(columns, y),
-            lambda: TemperatureScalingCalibrator().fit(columns, y),
-        )
-    if "probcal" in found:
-        import probcal
-
-        for name, ours, peer in (
-            ("isotonic", IsotonicCalibrator, probcal.IsotonicCalibrator),
-            ("centred isotonic", CenteredIsotonicCalibrator, probcal.CenteredIsotonicCalibrator),
-            ("beta", BetaCalibrator, probcal.BetaCalibrator),
-            ("Platt", PlattCalibrator, probcal.PlattCalibrator),
-            ("temperature, two classes", TemperatureCalibrator, probcal.TemperatureCalibrator),
-            ("spline, monotone", lambda: SplineCalibrator(monotone=True), probcal.SplineCalibrator),
-            ("Venn-Abers", VennAbersCalibrator, probcal.VennAbersCalibrator),
-        ):
-            yield row(
-                name,
-                "probcal",
-                lambda ours=ours: ours().fit(proba, y),
-                lambda peer=peer: peer().fit(proba, y),
-            )
-
-
-def import_peers() -> dict[str, object]:
-    """Return the peers that can be imported, and name those that cannot."""
-    found = {}
-    for module, package in PEERS.items():
-        try:
-            found[module] = importlib.import_module(module)
-        except ImportError as error:
-            print(f"not compared: {package} ({error})")
-    return found
-
-
 def seconds(task: Task) -> float:
     start = time.process_time()
     task()
@@ -340,14 +224,12 @@ def main() -> None:
     parser.add_argument("--sizes", type=float, nargs="+", default=[1e3, 1e5, 1e6])
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--softmax", type=Path)
-    parser.add_argument("--peers", action="store_true")
     parser.add_argument("--only", nargs="+", default=[])
     parser.add_argument("--smoke", action="store_true")
     arguments = parser.parse_args()
-    sizes, peer_size, classes, budget = [int(n) for n in arguments.sizes], 10**5, 100, arguments.seconds
+    sizes, classes, budget = [int(n) for n in arguments.sizes], 100, arguments.seconds
     if arguments.smoke:
-        sizes, peer_size, classes, budget = [1000], 1000, 5, 0.0
-    found = import_peers() if arguments.peers else {}
+        sizes, classes, budget = [1000], 5, 0.0
     print(f"scikit-learn {sklearn.__version__}, numpy {np.__version__}, one thread")
     print(
         f"{'rows':>9}  {'calibrator':28}{'beside':24}{'ours, s':>9}{'/ sort':>9}"
@@ -357,9 +239,6 @@ def main() -> None:
         for row in rows(n):
             if row.chosen(arguments.only):
                 print(run_row(row, n, budget), flush=True)
-    for row in peer_rows(peer_size, found):
-        if row.chosen(arguments.only):
-            print(run_row(row, peer_size, budget), flush=True)
     dirichlet = dirichlet_row(arguments.softmax, 100 * classes, classes)
     if dirichlet.chosen(arguments.only):
         print(run_row(dirichlet, dirichlet.scores.shape[0], 0.0))

@@ -1,0 +1,209 @@
+"""Every metric, test and calibrator of the package, made ready to be timed.
+
+They are found in the lists of what the rooms export, so that none can be forgotten. What cannot be made
+without arguments has them in ``SETTINGS``; settings that cost something else have a row in ``VARIANTS``.
+"""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from sklearn_calib import calibrators, inference, metrics
+from sklearn_calib.sketch import CalibrationSketch
+
+Task = Callable[[], object]
+N_CLASSES = 10
+
+
+@dataclass(frozen=True)
+class Data:
+    """Outcomes and predictions of n rows, of two and of ten classes, and fresh predictions to be mapped."""
+
+    n: int
+
+    @cached_property
+    def p(self) -> np.ndarray:
+        return np.random.default_rng(0).beta(0.7, 0.9, self.n)
+
+    @cached_property
+    def y(self) -> np.ndarray:
+        return (np.random.default_rng(1).random(self.n) < self.p**1.1).astype(np.int64)
+
+    @cached_property
+    def fresh(self) -> np.ndarray:
+        return np.random.default_rng(2).beta(0.7, 0.9, self.n)
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """Too certain probabilities of ten classes."""
+        return _softmax(2 * np.random.default_rng(3).standard_normal((self.n, N_CLASSES)))
+
+    @cached_property
+    def labels(self) -> np.ndarray:
+        noise = np.random.default_rng(4).gumbel(size=(self.n, N_CLASSES))
+        labels = (0.5 * np.log(self.rows) + noise).argmax(axis=1)
+        labels[:N_CLASSES] = np.arange(N_CLASSES)
+        return labels
+
+    @cached_property
+    def fresh_rows(self) -> np.ndarray:
+        return _softmax(2 * np.random.default_rng(5).standard_normal((self.n, N_CLASSES)))
+
+
+Build = Callable[[Data], Task]
+
+
+@lru_cache(maxsize=8)
+def data_of(n: int) -> Data:
+    """Return the sample of n rows."""
+    return Data(n)
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    np.exp(logits, out=logits)
+    logits /= logits.sum(axis=1, keepdims=True)
+    return logits
+
+
+#: Arguments of what cannot be made without.
+SETTINGS: dict[str, dict[str, Any]] = {
+    "decision_risk_gap": {"threshold": 0.3},
+    "ConsistencyTest": {"metric": metrics.smooth_ece},
+    "PriorShiftCalibrator": {"training_prior": 0.5, "target_prior": 0.3},
+    "ScalingBinningCalibrator": {"random_state": 0},
+    "CertifiedCalibrator": {"random_state": 0},
+    "OneVsRestCalibrator": {"calibrator": calibrators.IsotonicCalibrator()},
+    "TopLabelCalibrator": {"calibrator": calibrators.PlattCalibrator()},
+}
+#: Other settings of the same objects, by what is said of them.
+VARIANTS: dict[str, list[tuple[str, dict[str, Any]]]] = {
+    "expected_calibration_error": [
+        ("equal mass", {"strategy": "quantile"}),
+        ("debiased l2", {"strategy": "quantile", "norm": "l2", "debias": True}),
+        ("largest gap", {"norm": "max"}),
+    ],
+    "smooth_ece": [("logit scale", {"scale": "logit"})],
+    "kernel_calibration_error": [("biased", {"debias": False})],
+    "score_decomposition": [("log loss", {"score": "log_loss"})],
+    "TCal": [("asymptotic", {"method": "asymptotic"})],
+    "CombinedTest": [("asymptotic", {"method": "asymptotic"})],
+    "KernelTest": [
+        ("asymptotic", {"method": "asymptotic"}),
+        ("linear", {"estimator": "linear", "random_state": 0}),
+    ],
+    "BetaCalibrator": [("ab", {"parameters": "ab"}), ("am", {"parameters": "am"})],
+    "SplineCalibrator": [("monotone", {"monotone": True})],
+    "ScalingBinningCalibrator": [("all rows", {"split": False})],
+    "HistogramBinningCalibrator": [("equal width", {"strategy": "uniform"})],
+}
+# These have nothing to do for two classes, or are there for those who write their own.
+_SEVERAL_ONLY = {"OneVsRestCalibrator", "TopLabelCalibrator"}
+_ABSTRACT = {"BaseCalibrator", "CalibrationTest"}
+
+
+def _named(name: str, settings: dict[str, Any], make: Callable[[dict[str, Any]], Build]) -> dict[str, Build]:
+    """Return the entries of an object: as it is, and its variants."""
+    found = {name: make(settings)}
+    for said, other in VARIANTS.get(name, []):
+        found[f"{name}, {said}"] = make(settings | other)
+    return found
+
+
+def own_metrics() -> dict[str, Build]:
+    """Return every function of the room of metrics."""
+    found: dict[str, Build] = {}
+    for name in metrics.__all__:
+        function = getattr(metrics, name)
+        if inspect.isfunction(function):
+
+            def make(settings: dict[str, Any], function: Any = function) -> Build:
+                return lambda data: _call(function, data.y, data.p, **settings)
+
+            found |= _named(name, SETTINGS.get(name, {}), make)
+    found["CalibrationSketch"] = lambda data: _call(
+        lambda y, p: CalibrationSketch().update(y, p), data.y, data.p
+    )
+    return found
+
+
+def own_tests() -> dict[str, Build]:
+    """Return every test of calibration."""
+    found: dict[str, Build] = {}
+    for name in inference.__all__:
+        kind = getattr(inference, name)
+        if not inspect.isclass(kind) or not issubclass(kind, inference.CalibrationTest) or name in _ABSTRACT:
+            continue
+
+        def make(settings: dict[str, Any], kind: Any = kind) -> Build:
+            return lambda data: _call(kind(**settings).test, data.y, values_of(kind, data))
+
+        found |= _named(name, SETTINGS.get(name, {}), make)
+    return found
+
+
+def values_of(kind: type, data: Data) -> np.ndarray:
+    """Return the predictions; for the binomial test, which is for few values, the middles of twenty cells."""
+    return (np.floor(data.p * 20) + 0.5) / 20 if kind is inference.BinomialTest else data.p
+
+
+def calibrator_classes() -> list[str]:
+    """Return the names of all calibrators."""
+    return [
+        name
+        for name in calibrators.__all__
+        if inspect.isclass(getattr(calibrators, name))
+        and issubclass(getattr(calibrators, name), calibrators.BaseCalibrator)
+        and name not in _ABSTRACT
+    ]
+
+
+def own_calibrators() -> dict[str, Build]:
+    """Return every calibrator for two classes: its fit, and its map of as many fresh scores."""
+    found: dict[str, Build] = {}
+    for name in calibrator_classes():
+        if name not in _SEVERAL_ONLY:
+
+            def make(settings: dict[str, Any], name: str = name) -> Build:
+                made = getattr(calibrators, name)(**settings)
+                return lambda data: _fit(made, data.p, data.y, data.fresh)
+
+            found |= _named(name, SETTINGS.get(name, {}), make)
+    return found
+
+
+def own_several() -> dict[str, Build]:
+    """Return every calibrator that takes several classes by itself, for ten of them."""
+    found: dict[str, Build] = {}
+    lift = calibrators.OneVsRestCalibrator
+    for name in calibrator_classes():
+        made = getattr(calibrators, name)(**SETTINGS.get(name, {}))
+        if made.__sklearn_tags__().classifier_tags.multi_class:
+            found[f"{name}, ten classes"] = lambda data, made=made: _fit(
+                made, data.rows, data.labels, data.fresh_rows
+            )
+    del found["OneVsRestCalibrator, ten classes"]
+    for name in ("IsotonicCalibrator", "PlattCalibrator", "VennAbersCalibrator", "BetaCalibrator"):
+        made = lift(getattr(calibrators, name)())
+        found[f"OneVsRestCalibrator({name}), ten classes"] = lambda data, made=made: _fit(
+            made, data.rows, data.labels, data.fresh_rows
+        )
+    return found
+
+
+def own() -> dict[str, Build]:
+    """Return all of them."""
+    return own_metrics() | own_tests() | own_calibrators() | own_several()
+
+
+def _call(function: Callable[..., object], *arguments: Any, **settings: Any) -> Task:
+    return lambda: function(*arguments, **settings)
+
+
+def _fit(calibrator: Any, scores: np.ndarray, labels: np.ndarray, fresh: np.ndarray) -> Task:
+    from sklearn.base import clone
+
+    return lambda: clone(calibrator).fit(scores, labels).predict_proba(fresh)

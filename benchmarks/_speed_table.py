@@ -1,0 +1,277 @@
+"""The table of ``compare_peers.py``: as text, as CSV and Markdown, and as a picture."""
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from _timing import Measured
+
+OURS = "sklearn_calib"
+#: Times below depend on overheads more than on the number of rows.
+_FROM = 10**4
+#: What the picture shows.
+_PANELS = (
+    "expected_calibration_error",
+    "smooth_ece",
+    "cutoff_calibration_error",
+    "kernel_calibration_error",
+    "calibration_summary",
+    "CoxTest",
+    "IsotonicCalibrator",
+    "PlattCalibrator",
+    "TemperatureCalibrator",
+    "BetaCalibrator",
+    "SplineCalibrator, monotone",
+    "VennAbersCalibrator",
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What was measured once: medians with quartiles, or why there are none."""
+
+    status: str
+    seconds: float = np.nan
+    ratio: float = np.nan
+    ratio_low: float = np.nan
+    ratio_high: float = np.nan
+    repetitions: int = 0
+    peak_bytes: float = np.nan
+    message: str = ""
+
+    @classmethod
+    def of(cls, found: Measured) -> Self:
+        """Return the summary of a measurement."""
+        if found.status != "ok":
+            return cls(found.status, message=found.message)
+        low, middle, high = np.quantile(np.divide(found.seconds, found.sort), [0.25, 0.5, 0.75]).tolist()
+        peak = np.nan if found.peak is None else float(found.peak)
+        return cls("ok", float(np.median(found.seconds)), middle, low, high, len(found.seconds), peak)
+
+    def text(self, limit: float, separator: str = "  ") -> str:
+        """Return the time, and the ratio with its quartiles."""
+        if self.status == "limit":
+            return f"> {limit:g} s"
+        if self.status != "ok":
+            return self.status
+        spread = f"[{_short(self.ratio_low)}, {_short(self.ratio_high)}]"
+        return f"{_time(self.seconds)}{separator}{_short(self.ratio)} {spread}"
+
+
+@dataclass
+class Row:
+    """One task of one package, and what was measured of it by number of rows."""
+
+    task: str
+    package: str
+    cells: dict[int, Cell] = field(default_factory=dict)
+
+    def seconds(self, n: int) -> float:
+        """Return the median time at n rows, NaN without one."""
+        return self.cells[n].seconds if n in self.cells else np.nan
+
+    @property
+    def exponent(self) -> float:
+        """Slope of log time over log n, NaN for fewer than two sizes."""
+        sizes = [n for n in self.cells if n >= _FROM and np.isfinite(self.seconds(n))]
+        if len(sizes) < 2:
+            return np.nan
+        times = [max(self.seconds(n), 1e-9) for n in sizes]
+        return float(np.polyfit(np.log(sizes), np.log(times), 1)[0])
+
+    @property
+    def bytes_a_row(self) -> float:
+        """Memory at the peak of the largest size that was measured, over its number of rows."""
+        known = [n for n, cell in self.cells.items() if np.isfinite(cell.peak_bytes)]
+        return self.cells[max(known)].peak_bytes / max(known) if known else np.nan
+
+
+@dataclass
+class Run:
+    """All rows, np.sort among them, and on what machine."""
+
+    machine: str
+    features: str
+    limit: float
+    sort: Row = field(default_factory=lambda: Row("np.sort", "numpy"))
+    plain: Row = field(default_factory=lambda: Row("np.sort", "numpy, plain"))
+    rows: list[Row] = field(default_factory=list)
+
+    @property
+    def sizes(self) -> list[int]:
+        return sorted(self.sort.cells)
+
+    def sort_facts(self) -> list[str]:
+        """Say how fast np.sort is, and by which instructions."""
+        if not self.features:
+            return ["np.sort uses no vector instructions beyond those that every such processor has."]
+        lines = [f"np.sort uses vector instructions; numpy found {self.features}."]
+        for n in self.sizes:
+            fast, plain = self.sort.seconds(n), self.plain.seconds(n)
+            lines.append(
+                f"n = {n:,}: np.sort {_time(fast)}, without vector instructions {_time(plain)}; ratios to "
+                f"the plain sort are those of the table over {plain / fast:.2g}."
+            )
+        return lines
+
+    def heading(self) -> str:
+        """Return what stands above the printed table."""
+        columns = "".join(f"{f'n = {n:,}':>32}" for n in self.sizes)
+        names = f"{'task':54}{'package':46}{columns}{'exponent':>10}{'bytes/row':>11}"
+        return "\n".join([self.machine, *self.sort_facts(), "", names])
+
+    def line(self, row: Row) -> str:
+        """Return a row of the printed table."""
+        cells = "".join(f"{row.cells[n].text(self.limit) if n in row.cells else '':>32}" for n in self.sizes)
+        return (
+            f"{row.task:54}{row.package:46}{cells}"
+            f"{_number(row.exponent, '.2f'):>10}{_number(row.bytes_a_row, '.0f'):>11}"
+        )
+
+    def faster(self) -> list[str]:
+        """Name every case in which another package took less time than ours."""
+        lines = []
+        for row in self.rows:
+            sizes = [n for n in self.sizes if self._beats(row, n)]
+            ours = self.ours(row.task)
+            if sizes and ours is not None:
+                cases = [f"n = {n:,}: {_time(row.seconds(n))}, ours {_time(ours.seconds(n))}" for n in sizes]
+                lines.append(f"{row.task}, {row.package}: {'; '.join(cases)}")
+        return lines
+
+    def ours(self, task: str) -> Row | None:
+        """Return our row of a task."""
+        return next((row for row in self.rows if row.task == task and row.package == OURS), None)
+
+    def _beats(self, row: Row, n: int) -> bool:
+        """Tell whether another package took less time than ours, or finished where ours did not."""
+        ours = self.ours(row.task)
+        if row.package == OURS or ours is None or not np.isfinite(row.seconds(n)):
+            return False
+        return not ours.seconds(n) <= row.seconds(n)
+
+    def markdown(self) -> str:
+        """Return the table of the documentation; bold is what took less time than ours."""
+        out = io.StringIO()
+        print(f"{self.machine}.", *self.sort_facts(), sep="\n\n", file=out)
+        sizes = " | ".join(f"n = {n:,}" for n in self.sizes)
+        print(f"\n| task | package | {sizes} | exponent | bytes a row |", file=out)
+        print("|---|---" + "|---:" * (len(self.sizes) + 2) + "|", file=out)
+        shown = ""
+        for row in [self.sort, self.plain, *self.rows]:
+            cells = []
+            for n in self.sizes:
+                text = row.cells[n].text(self.limit, "<br>") if n in row.cells else ""
+                cells.append(f"**{text.replace('<br>', '**<br>', 1)}" if self._beats(row, n) else text)
+            name = f"`{row.task}`" if row.task != shown else ""
+            shown = row.task
+            numbers = f"{_number(row.exponent, '.2f')} | {_number(row.bytes_a_row, '.0f')}"
+            print(f"| {name} | {row.package} | {' | '.join(cells)} | {numbers} |", file=out)
+        return out.getvalue()
+
+
+def _time(seconds: float) -> str:
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} µs" if np.isfinite(seconds) else "more than allowed"
+
+
+def _short(value: float) -> str:
+    """Return three digits, or all of a large number."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _number(value: float, how: str) -> str:
+    return format(value, how) if np.isfinite(value) else ""
+
+
+def write(run: Run, root: Path) -> None:
+    """Write the CSV, the table of the documentation, and the picture."""
+    results = root / "benchmarks" / "results"
+    with open(results / "speed.csv", "w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(["machine", run.machine, "features", run.features, "limit", f"{run.limit:g}"])
+        names = [column.name for column in fields(Cell)]
+        table.writerow(["task", "package", "n", *names])
+        for row in (run.sort, run.plain, *run.rows):
+            for n, cell in row.cells.items():
+                table.writerow([row.task, row.package, n, *_values(cell, names)])
+    (results / "speed.md").write_text(run.markdown(), encoding="utf-8")
+    draw(run, root / "docs" / "_static" / "speed.png")
+
+
+def _values(cell: Cell, names: Sequence[str]) -> Iterator[str]:
+    for name in names:
+        value = getattr(cell, name)
+        yield f"{value:.5g}" if isinstance(value, float) else str(value)
+
+
+def read(path: Path) -> Run:
+    """Return what :func:`write` wrote."""
+    with open(path, newline="", encoding="utf-8") as file:
+        table = csv.reader(file)
+        _, machine, _, features, _, limit = next(table)
+        run = Run(machine, features, float(limit))
+        names = next(table)
+        kinds = {column.name: column.type for column in fields(Cell)}
+        for line in table:
+            found = dict(zip(names, line, strict=True))
+            cell = Cell(**{name: kinds[name](found[name]) for name in kinds})
+            _row_of(run, found["task"], found["package"]).cells[int(found["n"])] = cell
+    return run
+
+
+def _row_of(run: Run, task: str, package: str) -> Row:
+    """Return the row that lines of a file belong to; all lines of a row follow each other."""
+    for row in (run.sort, run.plain, *run.rows[-1:]):
+        if (row.task, row.package) == (task, package):
+            return row
+    run.rows.append(Row(task, package))
+    return run.rows[-1]
+
+
+def draw(run: Run, path: Path) -> None:
+    """Draw time over size for the tasks that most packages have."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(3, 4, figsize=(16, 11), sharex=True, sharey=True, layout="constrained")
+    names = sorted({row.package.split(": ")[0] for row in run.rows} - {OURS})
+    colors = dict(zip(names, plt.get_cmap("tab10").colors, strict=False))
+    for ax, task in zip(axes.flat, _PANELS, strict=True):
+        ax.set_title(task, fontsize=10)
+        ax.loglog(*_line(run.sort, run.limit)[:2], color="black", linestyle="--", linewidth=1)
+        for row in (row for row in run.rows if row.task == task):
+            package = row.package.split(": ")[0]
+            ours = package == OURS
+            style = {"color": "tab:blue", "linewidth": 3, "zorder": 5} if ours else {"color": colors[package]}
+            sizes, times, stopped = _line(row, run.limit)
+            ax.loglog(sizes, times, marker="o", markersize=4, **style)
+            if stopped is not None:
+                ax.loglog(
+                    [sizes[-1], stopped] if sizes else [stopped], [*times[-1:], run.limit], ":", **style
+                )
+                ax.loglog([stopped], [run.limit], marker="x", markersize=8, **style)
+        ax.grid(alpha=0.3)
+    handles = [
+        plt.Line2D([], [], color="tab:blue", linewidth=3, label=OURS),
+        plt.Line2D([], [], color="black", linestyle="--", label="np.sort"),
+        *(plt.Line2D([], [], color=color, marker="o", label=name) for name, color in colors.items()),
+        plt.Line2D([], [], color="gray", marker="x", linestyle=":", label=f"stopped at {run.limit:g} s"),
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=6, frameon=False)
+    figure.supxlabel("rows")
+    figure.supylabel("seconds of processor time")
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def _line(row: Row, limit: float) -> tuple[list[int], list[float], int | None]:
+    """Return sizes and times of a row, and the size at which it was stopped."""
+    sizes = [n for n in sorted(row.cells) if row.cells[n].status == "ok"]
+    stopped = [n for n in row.cells if row.cells[n].status in ("limit", "memory")]
+    return sizes, [row.seconds(n) for n in sizes], stopped[0] if stopped else None

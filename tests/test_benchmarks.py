@@ -1,0 +1,153 @@
+"""The benchmarks of speed: every public metric, test and calibrator is in them, and calls have a limit."""
+
+import importlib.util
+import inspect
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sklearn_calib import calibrators, inference, metrics
+
+FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def scripts():
+    """Import modules of the folder, which is no package."""
+    before = list(sys.path), set(sys.modules)
+    sys.path.append(str(FOLDER))
+    yield importlib.import_module
+    sys.path[:] = before[0]
+    for name in set(sys.modules) - before[1]:
+        if str(FOLDER) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+def test_every_public_object_is_measured(scripts):
+    entries = scripts("_entries").own()
+    measured = {name.split(",")[0].split("(")[0] for name in entries}
+    for name in metrics.__all__:
+        assert not inspect.isfunction(getattr(metrics, name)) or name in measured
+    for room, base in ((inference, inference.CalibrationTest), (calibrators, calibrators.BaseCalibrator)):
+        for name in room.__all__:
+            kind = getattr(room, name)
+            if inspect.isclass(kind) and issubclass(kind, base) and kind is not base:
+                assert name in measured, name
+    assert set(scripts("_peer_entries").PEERS) <= set(entries)
+
+
+def test_entries_do_what_they_say(scripts):
+    module = scripts("_entries")
+    data = module.data_of(80)
+    assert module.own_metrics()["smooth_ece"](data)() == metrics.smooth_ece(data.y, data.p)
+    found = module.own_tests()["TCal, asymptotic"](data)()
+    assert found == inference.TCal(method="asymptotic").test(data.y, data.p)
+    mapped = module.own_calibrators()["PlattCalibrator"](data)()
+    expected = calibrators.PlattCalibrator().fit(data.p, data.y).predict_proba(data.fresh)
+    np.testing.assert_array_equal(mapped, expected)
+    assert module.own_several()["TemperatureCalibrator, ten classes"](data)().shape == (80, 10)
+
+
+def test_peers_of_scikit_learn(scripts):
+    module, data = scripts("_peer_entries"), scripts("_entries").data_of(80)
+    ours = scripts("_entries").own()["IsotonicCalibrator"](data)()[:, 1]
+    for name in ("scikit-learn: IsotonicRegression", "scikit-learn: isotonic"):
+        np.testing.assert_allclose(module.PEERS["IsotonicCalibrator"][name](data)(), ours, atol=1e-12)
+
+
+def test_suite_of_asv(scripts):
+    scripts("_entries")
+    spec = importlib.util.spec_from_file_location("asv_suite", FOLDER / "asv" / "entries.py")
+    suite = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(suite)
+    for name in ("Metrics", "Tests", "Calibrators", "TenClasses"):
+        kind = getattr(suite, name)
+        benchmark = kind()
+        entry = kind.params[0][0]
+        benchmark.setup(entry, 60)
+        benchmark.time_call(entry, 60)
+        benchmark.peakmem_call(entry, 60)
+    assert "sklearn_calib" in suite.Import().timeraw_import()
+
+
+WORKER = """
+import sys, time
+sys.path.append({folder!r})
+from _timing import measure, serve
+
+def answer(request, say):
+    print("noise that must not reach the answers")
+    if request == "memory":
+        raise MemoryError("too much")
+    if request == "failed":
+        raise ValueError("wrong")
+    if request == "end":
+        sys.exit(3)
+    measure(lambda: sum(range(request)), lambda: sorted(range(1000)), 0.01, say)
+
+serve(answer)
+"""
+
+
+def test_calls_have_a_limit(scripts):
+    timing = scripts("_timing")
+    command = [sys.executable, "-c", WORKER.format(folder=str(FOLDER))]
+    with timing.Worker(command, {}, limit=0.5) as worker:
+        found = worker.ask(1000)
+        assert found.status == "ok"
+        assert len(found.seconds) == len(found.sort) >= 3
+        assert min(found.seconds) > 0
+        assert (worker.ask("memory").status, worker.ask("failed").status) == ("memory", "failed")
+        assert "code 3" in worker.ask("end").message
+        stopped = worker.ask(10**12)
+        assert (stopped.status, stopped.message) == ("limit", "more than 0.5 s")
+        # what was stopped is replaced
+        assert worker.ask(10).status == "ok"
+
+
+def test_memory_at_the_peak(scripts):
+    memory = scripts("_timing").PeakMemory()
+    with memory:
+        for _ in range(2):
+            np.ones(1 << 21).sum()
+    if memory.bytes is None:
+        pytest.skip("the peak is known on Linux only")
+    assert 15 << 20 < memory.bytes < 40 << 20
+
+
+def test_table(scripts, tmp_path):
+    tables, timing = scripts("_speed_table"), scripts("_timing")
+    run = tables.Run("a machine", "X", 10.0)
+
+    def cells(**seconds):
+        found = {}
+        for n, value in seconds.items():
+            n = int(n[1:])
+            if value is None:
+                found[n] = tables.Cell("limit")
+            else:
+                found[n] = tables.Cell.of(timing.Measured([value] * 3, [n / 1e9] * 3, 8 * n))
+        return found
+
+    run.sort.cells |= cells(n10000=1e-5, n100000=1e-4)
+    run.plain.cells |= cells(n10000=2e-5, n100000=2e-4)
+    run.rows = [
+        tables.Row("ece", tables.OURS, cells(n10000=1e-3, n100000=2e-2)),
+        tables.Row("ece", "peer: ece", cells(n10000=5e-4, n100000=None)),
+    ]
+    ours = run.rows[0]
+    assert ours.exponent == pytest.approx(np.log10(20))
+    assert ours.bytes_a_row == 8
+    assert ours.cells[10000].ratio == pytest.approx(100)
+    assert run.faster() == ["ece, peer: ece: n = 10,000: 500 µs, ours 1 ms"]
+    assert "**500 µs**<br>50 [50, 50] | > 10 s" in run.markdown()
+    assert "> 10 s" in run.line(run.rows[1])
+    (tmp_path / "benchmarks" / "results").mkdir(parents=True)
+    (tmp_path / "docs" / "_static").mkdir(parents=True)
+    pytest.importorskip("matplotlib").use("agg")
+    tables.write(run, tmp_path)
+    again = tables.read(tmp_path / "benchmarks" / "results" / "speed.csv")
+    assert again.markdown() == run.markdown()
+    assert (tmp_path / "docs" / "_static" / "speed.png").stat().st_size > 10_000
