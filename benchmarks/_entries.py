@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_calib import calibrators, inference, metrics
+from sklearn_calib.monitor import StreamingCalibrator
 from sklearn_calib.sketch import CalibrationSketch
 
 Task = Callable[[], object]
@@ -172,6 +173,8 @@ def own_calibrators() -> dict[str, Build]:
                 return lambda data: _fit(made, data.p, data.y, data.fresh)
 
             found |= _named(name, SETTINGS.get(name, {}), make)
+    # it refits while it goes through the rows
+    found["StreamingCalibrator"] = lambda data: _fit(StreamingCalibrator(), data.p, data.y, data.fresh)
     return found
 
 

@@ -86,7 +86,7 @@ class Row:
     @property
     def bytes_a_row(self) -> float:
         """Memory at the peak of the largest size that was measured, over its number of rows."""
-        known = [n for n, cell in self.cells.items() if np.isfinite(cell.peak_bytes)]
+        known = [n for n, cell in self.cells.items() if n >= _FROM and np.isfinite(cell.peak_bytes)]
         return self.cells[max(known)].peak_bytes / max(known) if known else np.nan
 
 
@@ -171,6 +171,8 @@ class Run:
             shown = row.task
             numbers = f"{_number(row.exponent, '.2f')} | {_number(row.bytes_a_row, '.0f')}"
             print(f"| {name} | {row.package} | {' | '.join(cells)} | {numbers} |", file=out)
+        print("\nFaster than ours:\n", file=out)
+        print(*(f"- {line}" for line in self.faster() or ["nothing"]), sep="\n", file=out)
         return out.getvalue()
 
 
