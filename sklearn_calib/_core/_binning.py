@@ -1,14 +1,18 @@
 """Bins and cells: equal width, equal mass, and the packed one-pass summary of a large sample."""
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes
 
-__all__ = ["condense", "quantile_bins", "uniform_bins"]
+__all__ = ["condense", "quantile_bins", "slices", "uniform_bins", "uniform_residuals", "uniform_sums"]
 
 Array = NDArray[np.float64]
 
+# Numbers of one slice take 64 kB, which memory allocators still reuse at once.
+_SLICE = 1 << 13
 # Rows that `condense` handles at a time: the numbers of one call cost less than the call, and stay in cache.
 _ROWS = 1 << 15
 # Rows after which it unpacks its sums, before they lose digits.
@@ -18,12 +22,65 @@ _PACKED_ROWS = 1 << 20
 def uniform_bins(p: Array, n_bins: int) -> NDArray[np.int64]:
     """Return the index of the equal-width bin [j/n, (j+1)/n) of each p in [0, 1]; the last bin is closed.
 
-    The product p * n can round across an edge (0.29 * 100 is below 29), so the edges decide, not the product.
+    The product p * n can round across an edge (0.29 * 100 is below 29), so where it is near one, the edges
+    decide, not the product.
     """
-    index = np.floor(p * n_bins)
-    index -= p < index / n_bins
-    index += p >= (index + 1) / n_bins
-    return np.minimum(index, n_bins - 1).astype(np.int64)
+    index = np.empty(p.shape, dtype=np.int64)
+    for rows in slices(p.shape[0]):
+        _place(p[rows], n_bins, index[rows])
+    return index
+
+
+def slices(n: int) -> Iterator[slice]:
+    """Yield slices of n rows, few enough that what is computed of each stays in cache."""
+    return (slice(start, min(start + _SLICE, n)) for start in range(0, n, _SLICE))
+
+
+def _place(p: Array, n_bins: int, index: NDArray[np.int64]) -> None:
+    """Write the equal-width bins of a slice of rows."""
+    product = p * n_bins
+    index[...] = product
+    np.subtract(product, np.rint(product), out=product)
+    np.abs(product, out=product)
+    # products and edges are off by half an ulp each
+    near = np.flatnonzero(product < n_bins * 2.0**-51)
+    if near.size:
+        found, value = index[near], p[near]
+        found -= value < found / n_bins
+        found += value >= (found + 1) / n_bins
+        index[near] = np.minimum(found, n_bins - 1)
+
+
+def uniform_residuals(y: NDArray[np.int64], p: Array, w: Array | None, n_bins: int) -> Array:
+    """Return the sum of weighted residuals y - p of each equal-width bin."""
+    residual = np.zeros(n_bins)
+    for _, cell, gap in _binned(y, p, w, n_bins):
+        residual += np.bincount(cell, gap, n_bins)
+    return residual
+
+
+def uniform_sums(y: NDArray[np.int64], p: Array, w: Array | None, n_bins: int) -> tuple[Array, Array, Array]:
+    """Return weight, weight of positives, and sum of weighted residuals y - p of each equal-width bin."""
+    weight, positives, residual = np.zeros((3, n_bins))
+    for rows, cell, gap in _binned(y, p, w, n_bins):
+        mass = np.ones(cell.shape[0]) if w is None else w[rows]
+        weight += np.bincount(cell, mass, n_bins)
+        positives += np.bincount(cell, mass * y[rows], n_bins)
+        residual += np.bincount(cell, gap, n_bins)
+    return weight, positives, residual
+
+
+def _binned(
+    y: NDArray[np.int64], p: Array, w: Array | None, n_bins: int
+) -> Iterator[tuple[slice, NDArray[np.int64], Array]]:
+    """Yield slices of rows with their bins and weighted residuals."""
+    index = np.empty(min(p.shape[0], _SLICE), dtype=np.int64)
+    for rows in slices(p.shape[0]):
+        prob = p[rows]
+        cell = index[: prob.shape[0]]
+        _place(prob, n_bins, cell)
+        gap = y[rows] - prob
+        yield rows, cell, gap if w is None else w[rows] * gap
 
 
 def quantile_bins(grouped: GroupedOutcomes, n_bins: int) -> NDArray[np.int64]:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._alcoves import alcoves
-from sklearn_calib._core._binning import quantile_bins, uniform_bins
+from sklearn_calib._core._binning import quantile_bins, uniform_residuals, uniform_sums
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._validation import (
     BinarySample,
@@ -30,15 +30,12 @@ def _bin_sums(sample: BinarySample, n_bins: int, strategy: str) -> tuple[Array, 
     if strategy == "quantile":
         grouped = group_outcomes(sample.y, sample.p, sample.w)
         index = quantile_bins(grouped, n_bins)
-        mass, event, residual = grouped.weight, grouped.positives, grouped.residual
+        terms = (grouped.weight, grouped.positives, grouped.residual)
+        weight, positives, residual = (np.bincount(index, term).astype(np.float64) for term in terms)
     else:
-        index = uniform_bins(sample.p, n_bins)
-        mass = np.ones_like(sample.p) if sample.w is None else sample.w
-        event = mass * sample.y
-        residual = mass * (sample.y - sample.p)
-    sums = [np.bincount(index, weights=term, minlength=n_bins) for term in (mass, event, residual)]
-    weight, positives, residuals = (total.astype(np.float64)[sums[0] > 0] for total in sums)
-    return weight, positives, residuals
+        weight, positives, residual = uniform_sums(sample.y, sample.p, sample.w, n_bins)
+    filled = weight > 0
+    return weight[filled], positives[filled], residual[filled]
 
 
 def _check_repetitions(w: Array | None) -> None:
@@ -52,6 +49,9 @@ def _check_repetitions(w: Array | None) -> None:
 def _binned_error(sample: BinarySample, n_bins: int, strategy: str, norm: str, debias: bool) -> float:
     if debias:
         _check_repetitions(sample.w)
+    if norm == "l1" and strategy == "uniform":
+        # how much a bin weighs cancels
+        return float(np.abs(uniform_residuals(sample.y, sample.p, sample.w, n_bins)).sum() / sample.total)
     weight, positives, residual = _bin_sums(sample, n_bins, strategy)
     gap = residual / weight
     if norm == "max":

@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from sklearn_calib._core._binning import condense, quantile_bins, uniform_bins
+from sklearn_calib._core._binning import (
+    condense,
+    quantile_bins,
+    uniform_bins,
+    uniform_residuals,
+    uniform_sums,
+)
 from sklearn_calib._core._grouping import GroupedOutcomes
 
 
@@ -86,3 +92,22 @@ def test_two_points_stay_inside_at_the_ends():
     _, position, weight = condense(y, x, 64, spread=True)
     assert position.tolist() == pytest.approx([0.0, 0.996, 0.004, 1.0])
     assert weight.tolist() == pytest.approx([99, 1, 1, 99])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n", [1, 500, 70_000])
+@pytest.mark.parametrize("n_bins", [1, 15, 100])
+def test_sums_of_equal_width_bins_by_a_loop(n, n_bins, weighted):
+    rng = np.random.default_rng(n)
+    p = np.where(rng.random(n) < 0.2, rng.integers(0, 101, n) / 100, rng.random(n))
+    y = rng.integers(0, 2, n)
+    w = rng.random(n) if weighted else None
+    found = uniform_sums(y, p, w, n_bins)
+    np.testing.assert_array_equal(uniform_residuals(y, p, w, n_bins), found[2])
+    edges = np.arange(n_bins + 1) / n_bins
+    index = np.minimum(np.searchsorted(edges, p, side="right") - 1, n_bins - 1)
+    mass = np.ones(n) if w is None else w
+    for k in range(n_bins):
+        inside = index == k
+        expected = (mass[inside].sum(), (mass * y)[inside].sum(), (mass * (y - p))[inside].sum())
+        np.testing.assert_allclose([sums[k] for sums in found], expected, rtol=1e-12, atol=1e-9)
