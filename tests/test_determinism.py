@@ -114,7 +114,17 @@ def numbers(found):
 def test_nothing_with_a_random_state_is_left_out():
     """Displays pass theirs on to what is listed, and their default is 0; the rest is here."""
     asked = set()
-    for module in ("metrics", "calibrators", "inference", "meta", "report", "datasets", "sketch", "scorers"):
+    for module in (
+        "metrics",
+        "calibrators",
+        "inference",
+        "meta",
+        "report",
+        "datasets",
+        "sketch",
+        "scorers",
+        "monitor",
+    ):
         room = importlib.import_module(f"sklearn_calib.{module}")
         for name in room.__all__:
             value = getattr(room, name)
