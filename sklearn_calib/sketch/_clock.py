@@ -13,7 +13,7 @@ __all__ = ["DATES", "NUMBERS", "ROWS", "Clock"]
 
 #: What time is counted in.
 ROWS, NUMBERS, DATES = "rows", "numbers", "dates"
-_NANOSECONDS = "datetime64[ns]"
+_NANOSECONDS, _YEARS = "datetime64[ns]", "datetime64[Y]"
 # Whole numbers up to here are floats.
 _MOST_SLOTS = 2.0**53
 
@@ -132,8 +132,12 @@ def _nanoseconds(window: Any) -> int:
         raise ValueError(f"window must be positive, got {window!r}.")
     if np.datetime_data(duration)[0] in ("Y", "M", "generic"):
         raise ValueError(f"window={window!r} has no fixed length. Use days, or shorter units.")
-    found = duration.astype("timedelta64[ns]")
-    if found.astype(duration.dtype) != duration or found.astype(np.int64) <= 0:
+    try:
+        found = duration.astype("timedelta64[ns]")
+        fits = bool(found.astype(duration.dtype) == duration) and found.astype(np.int64) > 0
+    except OverflowError:  # so newer numpy says it; older ones turn over
+        fits = False
+    if not fits:
         raise ValueError(f"window={window!r} is longer than nanoseconds can count, 292 years.")
     return int(found.astype(np.int64))
 
@@ -147,19 +151,26 @@ def _ticks(times: NDArray[Any]) -> tuple[str, NDArray[Any]]:
             raise ValueError(f"time contains {ticks[row]} at row {row}. Times must be finite.")
         return NUMBERS, ticks
     if times.dtype.kind == "O" and times.size and all(_is_date(value) for value in times):
-        times = np.array([_as_datetime64(value) for value in times], dtype=_NANOSECONDS)
+        dates = [_as_datetime64(value) for value in times]
+        _check_years(np.array([value.astype(_YEARS) for value in dates]), times)
+        times = np.array(dates, dtype=_NANOSECONDS)
     if times.dtype.kind != "M":
         shown = type(times[0]).__name__ if times.size else times.dtype
         raise TypeError(f"time must hold numbers or dates, got {shown}.")
-    if np.isnat(times).any():
-        raise ValueError(f"time is missing at row {int(np.isnat(times).argmax())}.")
-    fine = times.astype(_NANOSECONDS)
-    if (fine.astype(times.dtype) != times).any():
-        row = int((fine.astype(times.dtype) != times).argmax())
+    _check_years(times.astype(_YEARS), times)
+    return DATES, times.astype(_NANOSECONDS).view(np.int64)
+
+
+def _check_years(years: NDArray[Any], times: NDArray[Any]) -> None:
+    """Raise where a date is missing, or too far off for nanoseconds, in which it would turn over."""
+    if np.isnat(years).any():
+        raise ValueError(f"time is missing at row {int(np.isnat(years).argmax())}.")
+    far = (years < np.datetime64("1678", "Y")) | (years > np.datetime64("2261", "Y"))
+    if far.any():
+        row = int(far.argmax())
         raise ValueError(
-            f"time is {times[row]} at row {row}; only 1678 to 2262 can be counted in nanoseconds."
+            f"time is {times[row]} at row {row}; only the years 1678 to 2261 can be counted in nanoseconds."
         )
-    return DATES, fine.view(np.int64)
 
 
 def _is_date(value: Any) -> bool:

@@ -215,7 +215,9 @@ def joined(p: Sequence[Array]) -> Array:
 
 
 def check_delimiter(delimiter: Any, name: str = "delimiter") -> str:
-    """Return ``delimiter`` if it is one character."""
+    """Return ``delimiter`` if it is one character that can part cells."""
     if not isinstance(delimiter, str) or len(delimiter) != 1:
         raise ValueError(f"{name} must be one character, got {delimiter!r}.")
+    if delimiter in '"\r\n':
+        raise ValueError(f"{name} must not be a quote or the end of a line, got {delimiter!r}.")
     return delimiter
