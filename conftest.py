@@ -1,9 +1,24 @@
-"""Examples in docstrings that need a library which is not installed are skipped."""
+"""Examples that need a library which is not installed are skipped; how long hypothesis searches."""
 
 import importlib.util
 import re
 
 import pytest
+
+if importlib.util.find_spec("hypothesis") is not None:
+    from hypothesis import HealthCheck, settings
+
+    # the same examples in every run; how long one takes says nothing on a busy machine
+    settings.register_profile(
+        "quick",
+        derandomize=True,
+        deadline=None,
+        database=None,
+        max_examples=6,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    settings.register_profile("thorough", settings.get_profile("quick"), max_examples=1000)
+    settings.load_profile("quick")
 
 OPTIONAL = ("dask", "distributed", "matplotlib", "pandas", "pyarrow", "pyspark")
 # what draws imports matplotlib by itself

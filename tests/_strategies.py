@@ -1,0 +1,75 @@
+"""What hypothesis draws for the properties: small samples made of the hardest numbers there are."""
+
+import numpy as np
+from hypothesis import settings
+from hypothesis import strategies as st
+
+#: More examples for a law that is not repeated for every row of a registry.
+more = settings(max_examples=4 * settings.default.max_examples)
+
+#: Ends of the unit interval, denormal and tiny numbers, neighbours of round ones, edges of usual bins.
+HARD = [
+    0.0,
+    5e-324,
+    2.0**-1022,
+    1e-300,
+    1e-17,
+    2.0**-53,
+    1e-9,
+    0.05,
+    0.1,
+    0.29,
+    1 / 3,
+    np.nextafter(0.5, 0.0),
+    0.5,
+    np.nextafter(0.5, 1.0),
+    0.58,
+    2 / 3,
+    0.7,
+    1.0 - 1e-9,
+    1.0 - 2.0**-52,
+    1.0 - 2.0**-53,
+    1.0,
+]
+
+probabilities = st.one_of(
+    st.sampled_from(HARD), st.integers(0, 1024).map(lambda k: k / 1024), st.floats(0.0, 1.0)
+)
+#: Of these 1 - p is a float, too.
+symmetric = st.one_of(
+    st.integers(0, 1024).map(lambda k: k / 1024),
+    st.sampled_from([2.0**-53, 2.0**-52, 1.0 - 2.0**-53, 1.0 - 2.0**-52, 0.0, 1.0]),
+)
+frequencies = st.integers(0, 3)
+weights = st.one_of(
+    st.integers(0, 5).map(float), st.floats(1e-6, 1e6), st.sampled_from([2.0**-60, 1e9, 2.0**40])
+)
+
+
+@st.composite
+def samples(draw, p=probabilities, w=frequencies, least=1, most=24, both=False):
+    """Draw outcomes, predictions and weights, not all of them zero; if ``both``, of both outcomes."""
+    n = draw(st.integers(least, most))
+    kind = draw(st.sampled_from(["free", "one value", "ordered", "alternating"]))
+    if kind == "one value":
+        proba = [draw(p)] * n
+    else:
+        proba = draw(st.lists(p, min_size=n, max_size=n))
+        proba = proba if kind == "free" else sorted(proba)
+    if kind == "alternating":
+        y = [(i + n) % 2 for i in range(n)]
+    else:
+        y = draw(st.lists(st.integers(0, 1), min_size=n, max_size=n))
+    w = draw(st.lists(w, min_size=n, max_size=n))
+    if not any(w):
+        w = [1] * n
+    if both:
+        y, proba, w = [*y, 0, 1], [*proba, draw(p), draw(p)], [*w, 1, 1]
+    return np.array(y), np.array(proba, dtype=np.float64), np.array(w)
+
+
+@st.composite
+def permuted(draw, sample):
+    """Draw another order of the rows."""
+    order = np.array(draw(st.permutations(range(sample[0].shape[0]))))
+    return tuple(values[order] for values in sample)

@@ -1,0 +1,163 @@
+"""Laws of the calibrators, where hypothesis looks for a counterexample among hard samples."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sklearn_calib import metrics
+from sklearn_calib.calibrators import (
+    CenteredIsotonicCalibrator,
+    HistogramBinningCalibrator,
+    IsotonicCalibrator,
+)
+from tests import _strategies
+from tests.calibrators._registry import CALIBRATORS
+
+ANY_SCORE = ("isotonic", "isotonic_step", "venn_abers", "auto_any_score", "centered_isotonic")
+GRID = np.unique([*_strategies.HARD, *np.linspace(0.0, 1.0, 33)])
+SYMMETRIC = np.concatenate([[0.0, 2.0**-53], np.arange(1, 64) / 64, [1 - 2.0**-53, 1.0]])
+
+binary = _strategies.samples(both=True)
+#: Probabilities with finite log-odds of moderate size, for maps whose fit may stop short of infinity.
+inner = st.one_of(
+    st.integers(1, 1023).map(lambda k: k / 1024), st.sampled_from([2.0**-20, 0.5, 1 - 2.0**-20])
+)
+
+
+def calibrators_with(flag):
+    chosen = [case for case in CALIBRATORS if flag is None or getattr(case, flag)]
+    return pytest.mark.parametrize("case", chosen, ids=lambda case: case.name)
+
+
+@calibrators_with(None)
+@given(sample=binary, data=st.data())
+def test_rows(case, sample, data):
+    y, p, w = sample
+    fitted = case.make().fit(p, y, w)
+    found = fitted.transform(GRID)
+    assert np.isfinite(found).all()
+    assert found.min() >= 0
+    assert found.max() <= 1
+    y_, p_, w_ = data.draw(_strategies.permuted(sample))
+    np.testing.assert_array_equal(case.make().fit(p_, y_, w_).transform(GRID), found)
+    keep = w > 0
+    np.testing.assert_array_equal(case.make().fit(p[keep], y[keep], w[keep]).transform(GRID), found)
+    # ties and single rows have the same image
+    np.testing.assert_array_equal(fitted.transform(np.repeat(GRID, 2))[::2], found)
+    alone = [fitted.transform([value])[0] for value in GRID[::10]]
+    # the last bit belongs to linear algebra
+    np.testing.assert_allclose(alone, found[::10], rtol=1e-13, atol=1e-13)
+
+
+@calibrators_with(None)
+@given(sample=_strategies.samples(p=inner, both=True))
+def test_weight_is_repetition(case, sample):
+    y, p, w = sample
+    found = case.make().fit(p, y, w).transform(GRID)
+    repeated = case.make().fit(np.repeat(p, w), np.repeat(y, w)).transform(GRID)
+    np.testing.assert_allclose(repeated, found, rtol=0, atol=1e-7)
+
+
+@calibrators_with("monotone")
+@given(sample=binary)
+def test_ranking_is_kept(case, sample):
+    y, p, w = sample
+    steps = np.diff(case.make().fit(p, y, w).transform(GRID))
+    # parametric maps turn where outcomes fall with the scores
+    turns = case.name.startswith(("platt", "modified_platt", "beta", "spline", "certified"))
+    assert steps.min() >= -2e-16 or (turns and steps.max() <= 2e-16)
+
+
+@calibrators_with("flip")
+@given(sample=_strategies.samples(p=inner, both=True))
+def test_flip(case, sample):
+    y, p, w = sample
+    found = case.make().fit(p, y, w).transform(SYMMETRIC)
+    turned = case.make().fit(1 - p, 1 - y, w).transform(1 - SYMMETRIC)
+    # where all scores are one, the tilt of centered isotonic regression has a scale of its own
+    tolerance = 2e-6 if case.name == "centered_isotonic" else 1e-7
+    np.testing.assert_allclose(turned, 1 - found, rtol=0, atol=tolerance)
+
+
+@calibrators_with("multiclass")
+@given(
+    rows=st.lists(
+        st.tuples(st.integers(0, 2), st.integers(1, 62), st.integers(1, 62), st.integers(0, 3)),
+        min_size=1,
+        max_size=15,
+    )
+)
+def test_several_classes(case, rows):
+    rows = [*rows, (0, 20, 20, 1), (1, 30, 1, 1), (2, 1, 1, 1)]
+    y, first, second, w = np.array(rows).T
+    p = np.column_stack([first, np.minimum(second, 63 - first), 64 - first - np.minimum(second, 63 - first)])
+    p = np.log(p / 64) if case.log_odds else p / 64
+    fitted = case.make().fit(p, y, w)
+    found = fitted.predict_proba(p)
+    assert np.isfinite(found).all()
+    assert found.min() >= 0
+    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=0, atol=1e-14)
+    keep = w > 0
+    again = case.make().fit(p[keep][::-1], y[keep][::-1], w[keep][::-1])
+    np.testing.assert_allclose(again.predict_proba(p), found, rtol=0, atol=1e-9)
+
+
+@_strategies.more
+@given(sample=_strategies.samples(w=_strategies.weights, both=True))
+def test_isotonic_is_idempotent_and_has_no_error(sample):
+    y, p, w = sample
+    for make in (IsotonicCalibrator, lambda: IsotonicCalibrator("step")):
+        first = make().fit(p, y, w).transform(p)
+        np.testing.assert_allclose(make().fit(first, y, w).transform(first), first, rtol=0, atol=1e-12)
+        # Lemma D.1 of Rossellini et al. (2025)
+        assert metrics.cutoff_calibration_error(y, first, sample_weight=w, pos_label=1) <= 1e-9
+        assert metrics.calibration_loss(y, first, sample_weight=w, pos_label=1) <= 1e-12
+
+
+@_strategies.more
+@given(sample=binary, n_bins=st.integers(1, 6))
+def test_histogram_binning_gives_event_rates(sample, n_bins):
+    y, p, w = sample
+    first = HistogramBinningCalibrator(n_bins, smoothing=None).fit(p, y, w).transform(p)
+    # a value of the fit is the event rate of its rows
+    for value in np.unique(first):
+        rows = first == value
+        if w[rows].sum() > 0:
+            assert np.average(y[rows], weights=w[rows]) == pytest.approx(value, abs=1e-12)
+
+
+@_strategies.more
+@given(sample=binary)
+def test_centered_isotonic_is_near_its_limit_without_tilt(sample):
+    y, p, w = sample
+    plain = CenteredIsotonicCalibrator(tilt=0.0).fit(p, y, w)
+    tilted = CenteredIsotonicCalibrator().fit(p, y, w)
+    assert np.diff(tilted.transform(GRID)).min() >= 0
+    assert np.abs(plain.transform(GRID) - tilted.transform(GRID)).max() <= 0.5
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        case
+        for case in CALIBRATORS
+        if case.name in ("isotonic", "isotonic_step", "venn_abers", "auto_any_score")
+    ],
+    ids=lambda case: case.name,
+)
+@given(
+    scores=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2, max_size=12, unique=True),
+    data=st.data(),
+)
+def test_any_finite_scores(case, scores, data):
+    y = data.draw(st.lists(st.integers(0, 1), min_size=len(scores), max_size=len(scores)))
+    y[0], y[1] = 0, 1
+    fitted = case.make().fit(np.array(scores), y)
+    found = fitted.transform(np.sort(scores))
+    assert ((found >= 0) & (found <= 1)).all()
+    if case.monotone:
+        assert np.diff(found).min() >= -2e-16
+        assert np.diff(fitted.transform([-1.7e308, *np.sort(scores), 1.7e308])).min() >= -2e-16 or (
+            min(scores) < -1.7e308 or max(scores) > 1.7e308
+        )

@@ -1,0 +1,186 @@
+"""Laws of the metrics, where hypothesis looks for a counterexample among hard samples."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sklearn_calib import metrics
+from tests import _references, _strategies
+from tests._registry import METRICS
+
+every_metric = pytest.mark.parametrize("case", METRICS, ids=lambda case: case.name)
+near = pytest.approx
+
+
+def distinct_error(y, p, w):
+    """ECE over distinct predictions."""
+    return sum(abs(np.sum((w * (y - p))[p == value])) for value in np.unique(p)) / w.sum()
+
+
+@every_metric
+@given(sample=_strategies.samples(), data=st.data())
+def test_rows(case, sample, data):
+    y, p, w = sample
+    value = case.call(y, p, sample_weight=w, pos_label=1)
+    assert type(value) is float
+    assert 0 <= value <= 1
+    y_, p_, w_ = data.draw(_strategies.permuted(sample))
+    assert case.call(y_, p_, sample_weight=w_, pos_label=1) == near(value, abs=1e-12)
+    repeated = case.call(np.repeat(y, w), np.repeat(p, w), pos_label=1)
+    assert repeated == near(value, abs=1e-8)
+    keep = w > 0
+    assert case.call(y[keep], p[keep], sample_weight=w[keep], pos_label=1) == value
+
+
+@every_metric
+@given(sample=_strategies.samples(), pairs=st.lists(st.sampled_from(["ab", "ba"]), min_size=1, max_size=1))
+def test_names_and_precision(case, sample, pairs):
+    y, p, w = sample
+    negative, positive = pairs[0]
+    value = case.call(y, p, sample_weight=w, pos_label=1)
+    names = np.where(y == 1, positive, negative)
+    assert case.call(names, p, sample_weight=w, pos_label=positive) == value
+    # halves that add up to the whole weight
+    twice = (np.tile(values, 2) for values in (y, p))
+    assert case.call(*twice, sample_weight=np.tile(w, 2), pos_label=1) == near(
+        case.call(y, p, sample_weight=2 * w, pos_label=1), abs=1e-8
+    )
+    single = p.astype(np.float32)
+    assert case.call(y, single, pos_label=1) == case.call(y, single.astype(np.float64), pos_label=1)
+
+
+@pytest.mark.parametrize("case", [case for case in METRICS if case.scale_free], ids=lambda case: case.name)
+@given(sample=_strategies.samples(w=_strategies.weights), power=st.integers(-300, 300))
+def test_any_weights(case, sample, power):
+    y, p, w = sample
+    value = case.call(y, p, sample_weight=w, pos_label=1)
+    assert 0 <= value <= 1
+    # a power of two changes no digit of a weight
+    assert case.call(y, p, sample_weight=np.ldexp(w, power), pos_label=1) == near(value, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in METRICS if case.flip_symmetric], ids=lambda case: case.name
+)
+@given(sample=_strategies.samples(p=_strategies.symmetric))
+def test_flip(case, sample):
+    y, p, w = sample
+    value = case.call(y, p, sample_weight=w, pos_label=1)
+    assert case.call(1 - y, 1 - p, sample_weight=w, pos_label=1) == near(value, abs=1e-8)
+
+
+@_strategies.more
+@given(sample=_strategies.samples(w=_strategies.weights))
+def test_cutoff_and_lipschitz_errors_are_their_definitions(sample):
+    y, p, w = sample
+    arguments = {"sample_weight": w, "pos_label": 1}
+    cutoff = metrics.cutoff_calibration_error(y, p, **arguments)
+    assert cutoff == near(_references.cutoff_by_enumeration(y, p, w), abs=1e-9)
+    result = metrics.cutoff_result(y, p, **arguments)
+    inside = (p >= result.lower) & (p <= result.upper)
+    assert np.sum((w * (y - p))[inside]) / w.sum() == near(result.signed, abs=1e-9)
+    assert abs(result.signed) == near(cutoff, abs=1e-9)
+
+
+@_strategies.more
+@given(sample=_strategies.samples(most=12))
+def test_lipschitz_error_is_its_program(sample):
+    y, p, w = sample
+    value = metrics.smooth_calibration_error(y, p, sample_weight=w, pos_label=1)
+    assert value == near(_references.lipschitz_program(y, p, w), abs=1e-6)
+
+
+@_strategies.more
+@given(sample=_strategies.samples(), n_bins=st.integers(1, 40), norm=st.sampled_from(["l1", "l2", "max"]))
+def test_binned_error_is_a_loop_over_bins(sample, n_bins, norm):
+    y, p, w = sample
+    value = metrics.expected_calibration_error(y, p, sample_weight=w, pos_label=1, n_bins=n_bins, norm=norm)
+    edges = np.arange(n_bins + 1) / n_bins
+    assert value == near(_references.binned_ece(y, p, w, edges, norm), abs=1e-12)
+
+
+@_strategies.more
+@given(sample=_strategies.samples(most=8), s=st.sampled_from([0.02, 0.1, 0.5, 2.0]))
+def test_smooth_errors_are_their_quadratures(sample, s):
+    y, p, w = sample
+    found = metrics.smooth_ece(y, p, sample_weight=w, pos_label=1, bandwidth=s)
+    assert found == near(_references.smooth_ece_at(y, p, w, s), abs=2e-5)
+    found = metrics.logit_smoothed_ece(y, p, sample_weight=w, pos_label=1, bandwidth=s)
+    assert found == near(_references.logit_smoothed_ece_at(y, p, w, s, 2.0**-53), abs=2e-5)
+
+
+@_strategies.more
+@given(sample=_strategies.samples(), tau=st.sampled_from([0.05, 0.1, 0.29, 0.5, 0.7, 1 - 1e-9]))
+def test_decision_gap_is_its_definition(sample, tau):
+    y, p, w = sample
+    arguments = {"sample_weight": w, "pos_label": 1}
+    gap = metrics.decision_risk_gap(y, p, threshold=tau, **arguments)
+    assert gap == near(_references.decision_gap(y, p, w, tau), abs=1e-12)
+    # Proposition 3.2 of Rossellini et al. (2025)
+    assert gap <= 2 * metrics.cutoff_calibration_error(y, p, **arguments) + 1e-12
+
+
+@_strategies.more
+@given(sample=_strategies.samples())
+def test_relations(sample):
+    y, p, w = sample
+    arguments = {"sample_weight": w, "pos_label": 1}
+    found = metrics.distance_from_calibration(y, p, **arguments)
+    weak = metrics.smooth_calibration_error(y, p, **arguments)
+    cutoff = metrics.cutoff_calibration_error(y, p, **arguments)
+    distinct = distinct_error(y, p, w)
+    slack = 1e-8
+    # Proposition 2.1 of Rossellini et al. (2025); the lower distance is known up to the grid
+    lower = max(found.transport - found.resolution, 0.0)
+    assert lower**2 / 9 <= cutoff + slack
+    assert cutoff <= distinct + slack
+    assert weak <= distinct + slack
+    assert weak <= 2 * found.transport + slack
+    assert lower / 2 <= weak + slack
+    assert lower <= found.interval + slack
+    assert found.interval <= 4 * np.sqrt(found.transport) + slack
+    assert found.interval <= distinct + slack
+    assert 0 <= found.lower <= found.upper <= 1
+    # Theorem 6 of Blasiok and Nakkiran (2024), and dCE / 2 <= wCE <= 2 dCE
+    smooth = metrics.smooth_ece(y, p, **arguments)
+    assert weak / 4 <= smooth + slack
+    assert smooth <= 2 * np.sqrt(2 * weak) + slack
+    assert smooth <= distinct + slack
+    binned = [
+        metrics.expected_calibration_error(y, p, norm=norm, **arguments) for norm in ("l1", "l2", "max")
+    ]
+    assert binned[0] <= binned[1] + slack
+    assert binned[1] <= binned[2] + slack
+    assert binned[0] <= distinct + slack
+    assert abs(np.sum(w * (y - p)) / w.sum()) <= min(binned[0], cutoff, weak) + slack
+
+
+@_strategies.more
+@given(sample=_strategies.samples(), score=st.sampled_from(["brier", "log_loss"]))
+def test_decomposition_adds_up(sample, score):
+    y, p, w = sample
+    if score == "log_loss":
+        # a certain forecast that is wrong has no finite loss
+        p = np.clip(p, 1e-300, 1 - 2.0**-53)
+    found = metrics.score_decomposition(y, p, sample_weight=w, pos_label=1, score=score)
+    assert found.miscalibration >= 0
+    assert found.discrimination >= 0
+    assert found.score == near(found.miscalibration - found.discrimination + found.uncertainty, abs=1e-9)
+    if score == "brier":
+        assert found.score == near(np.sum(w * (y - p) ** 2) / w.sum(), abs=1e-12)
+        loss = metrics.calibration_loss(y, p, sample_weight=w, pos_label=1)
+        assert loss == near(found.miscalibration, abs=1e-12)
+
+
+@_strategies.more
+@given(sample=_strategies.samples())
+def test_debiasing_only_takes_away(sample):
+    y, p, w = sample
+    arguments = {"sample_weight": w, "pos_label": 1}
+    call = metrics.kernel_calibration_error
+    assert (
+        call(y, p, debias=True, **arguments) <= call(y, p, debias=False, **arguments) + 1e-9 or w.sum() == 1
+    )
+    ece = metrics.expected_calibration_error
+    assert ece(y, p, norm="l2", debias=True, **arguments) <= ece(y, p, norm="l2", **arguments) + 1e-12
