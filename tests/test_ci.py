@@ -1,0 +1,107 @@
+"""The scripts that build and check the package: what they refuse, and whether what they name exists."""
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SCRIPTS = ["run", "copy", "package", "matrix"]
+if not (ROOT / ".ci").is_dir():
+    pytest.skip("the scripts are not beside the tests", allow_module_level=True)
+
+
+def load(name):
+    """Import a script of the hidden folder."""
+    spec = importlib.util.spec_from_file_location(f"ci_{name}", ROOT / ".ci" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+contents = load("contents")
+DATA = "sklearn_calib/datasets/data/"
+LICENCES = "- flares.csv: forecasts, doi:10.1/2, CC0 1.0.\n"
+GOOD = [
+    "sklearn_calib/__init__.py",
+    "sklearn_calib/__main__.py",
+    "sklearn_calib/py.typed",
+    f"{DATA}LICENSES.md",
+    f"{DATA}flares.csv",
+    "sklearn_calib-1.0.0.dist-info/METADATA",
+    "sklearn_calib-1.0.0.dist-info/licenses/LICENSE",
+]
+
+
+def test_a_good_wheel_has_no_fault():
+    assert contents.wheel_faults(GOOD, LICENCES) == []
+
+
+@pytest.mark.parametrize(
+    "stray",
+    ["tests/test_x.py", "sklearn_calib/x.pyc", f"{DATA}other.csv", "sklearn_calib/tests/a.bin", "setup.py"],
+)
+def test_what_does_not_belong_into_a_wheel(stray):
+    assert contents.wheel_faults([*GOOD, stray], LICENCES) == [f"{stray} does not belong into the wheel"]
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 6])
+def test_what_a_wheel_needs(k):
+    (fault,) = contents.wheel_faults(GOOD[:k] + GOOD[k + 1 :], LICENCES)
+    assert "the wheel lacks" in fault
+
+
+def test_data_without_a_licence_is_refused():
+    assert contents.wheel_faults(GOOD, "") == [f"{DATA}flares.csv does not belong into the wheel"]
+
+
+def test_source_archives():
+    good = [*contents.NEEDED, *(f"{folder}/a.py" for folder in contents.FOLDERS)]
+    assert contents.sdist_faults(good) == []
+    assert contents.sdist_faults(good[1:]) == ["the source archive lacks README.md"]
+    assert contents.sdist_faults(good[:-1]) == ["the source archive lacks .ci/"]
+    built = "docs/_build/html/index.html"
+    assert contents.sdist_faults([*good, built]) == [f"{built} does not belong into the source archive"]
+    # what is needed is there, and is packed
+    assert [name for name in contents.NEEDED if not (ROOT / name).is_file()] == []
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        packed = tomllib.load(file)["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
+    assert [name for name in contents.FOLDERS if name not in packed] == []
+    missing = [name for name in contents.NEEDED if not name.endswith(".md") and name not in packed]
+    assert set(missing) <= {"pyproject.toml"}  # always packed
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_scripts_can_be_read_by_bash(name):
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("there is no bash")
+    done = subprocess.run([bash, "-n", ROOT / ".ci" / name], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_quick_tests_of_the_matrix_exist():
+    text = (ROOT / ".ci" / "matrix").read_text(encoding="utf-8")
+    quick = re.search(r"^QUICK=\(\n(.*?)^\)", text, flags=re.MULTILINE | re.DOTALL)[1].split()
+    assert len(quick) > 10
+    assert [path for path in quick if not (ROOT / path).exists()] == []
+
+
+def test_the_workflow_runs_scripts_and_versions_that_exist():
+    path = ROOT / ".github" / "workflows" / "ci.yml"
+    if not path.is_file():
+        pytest.skip("the workflow is not beside the tests")
+    text = path.read_text(encoding="utf-8")
+    called = set(re.findall(r"\.ci/(\w+)", text))
+    assert called == {"run", "matrix", "package"}
+    named = set(re.findall(r"name: (\w+), python", text))
+    assert named == {"oldest", "newest", "bare", "next"}
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)["project"]
+    known = {item.split(" :: ")[-1] for item in project["classifiers"] if "Python :: 3." in item}
+    assert set(re.findall(r'python(?:-version)?: "([\d.]+)"', text)) == known
+    assert project["requires-python"] == f">={min(known, key=lambda v: int(v.split('.')[1]))}"
