@@ -66,6 +66,10 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
             f"{name} must be an array, a list or a column of a table, got {type(values).__name__}. Collect a "
             "lazy table first, and pass list(...) of an iterator or a set."
         )
+    kind = getattr(getattr(values, "dtype", None), "kind", "O")
+    if array.dtype.kind == "O" and kind in "biuf" and array.ndim == 1 and not missing_values(array).any():
+        # nullable columns of older pandas, which know their type but hand on objects
+        array = array.astype({"b": np.bool_, "i": np.int64, "u": np.uint64, "f": np.float64}[kind])
     return array
 
 

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_softmax, logit, softmax
 
 from sklearn_calib._validation import (
+    check_generator,
     check_integer,
     check_option,
     check_positive,
@@ -24,7 +25,7 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
-Seed = int | np.random.Generator | None
+Seed = int | np.random.Generator | np.random.RandomState | None
 Distribution = Literal["uniform", "u_shaped", "peaked", "rare", "grid", "saturated"]
 Distortion = Literal["none", "slope", "shift", "sine"]
 
@@ -129,7 +130,7 @@ def make_forecasts(
         None means 0.5 for "slope" and "shift" and 0.15 for "sine".
     periods : int, default=1
         Oscillations of "sine".
-    random_state : int, Generator or None, default=None
+    random_state : int, Generator, RandomState or None, default=None
         Seed.
 
     Returns
@@ -159,7 +160,7 @@ def make_forecasts(
     check_option(distortion, "distortion", _STRENGTH)
     periods = check_integer(periods, "periods")
     amount = _STRENGTH[distortion] if strength is None else _check_strength(strength, distortion)
-    rng = np.random.default_rng(random_state)
+    rng = check_generator(random_state)
     p = _draw(rng, n_samples, distribution)
     how: str = distribution
     if distortion != "none":
@@ -187,7 +188,7 @@ def make_discrete_forecasts(
         For each of them the probability of the event, in [0, 1].
     weights : array-like of shape (m,), default=None
         How often each is issued, up to a constant; None means equally often.
-    random_state : int, Generator or None, default=None
+    random_state : int, Generator, RandomState or None, default=None
         Seed.
 
     Returns
@@ -241,7 +242,7 @@ def make_discrete_forecasts(
     share = np.ones(values.shape[0])
     if weights is not None:
         share = check_weights(weights, values.shape[0], "weights")
-    rng = np.random.default_rng(random_state)
+    rng = check_generator(random_state)
     which = rng.choice(values.shape[0], size=n_samples, p=share / share.sum())
     return _observe(rng, values[which], rates[which], f"{values.shape[0]} distinct values")
 
@@ -267,7 +268,7 @@ def make_multiclass_forecasts(
     temperature : float, default=1.0
         The forecasts are softmax(temperature log q). Temperature scaling with this temperature gives q back;
         above 1 the forecasts are over-confident, at 1 they are calibrated.
-    random_state : int, Generator or None, default=None
+    random_state : int, Generator, RandomState or None, default=None
         Seed.
 
     Returns
@@ -294,7 +295,7 @@ def make_multiclass_forecasts(
     n_classes = check_integer(n_classes, "n_classes", minimum=2)
     concentration = check_positive(concentration, "concentration")
     temperature = check_positive(temperature, "temperature")
-    rng = np.random.default_rng(random_state)
+    rng = check_generator(random_state)
     # on the log scale no probability is lost to rounding: Gamma(a) has the law of Gamma(a + 1) U^(1/a)
     log_gamma = np.log(rng.gamma(concentration + 1.0, size=(n_samples, n_classes)))
     log_gamma -= rng.exponential(size=log_gamma.shape) / concentration
