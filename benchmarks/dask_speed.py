@@ -59,8 +59,8 @@ def _busy() -> tuple[float, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--parts", type=int, default=32, help="partitions (default: 32)")
-    parser.add_argument("--rows", type=int, default=4_000_000, help="rows of each (default: 4 million)")
+    parser.add_argument("--parts", type=int, default=64, help="partitions (default: 64)")
+    parser.add_argument("--rows", type=int, default=2_000_000, help="rows of each (default: 2 million)")
     parser.add_argument("--repeats", type=int, default=5, help="turns (default: 5)")
     parser.add_argument("--smoke", action="store_true", help="a run of seconds that only shows that it works")
     options = parser.parse_args()
