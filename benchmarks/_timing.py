@@ -32,7 +32,7 @@ THREADS = dict.fromkeys(
 #: Seconds; quicker calls are repeated to fill it.
 SHORTEST = 2e-3
 #: Seconds of waiting, as a multiple of the limit of processor time: others use the machine too.
-PATIENCE = 6
+PATIENCE = 60
 #: Seconds of processor time for imports and data.
 PREPARATION = 60
 

@@ -6,12 +6,12 @@ Times depend on the machine, so each is divided by the time of np.sort on the sa
 measured in turns, one after the other, in the same repetition; the table shows the median of the ratios and
 their quartiles. numpy sorts about eight times faster on processors whose vector instructions it knows how
 to use, so the ratio is also given to its plain sort, measured at the same time in a second process that has
-those instructions switched off. Everything runs on one thread.
+those instructions switched off. Everything runs on one thread. ``compare_peers.py`` has
+everything else, and other packages.
 
     --sizes 1e3 1e4 1e5 1e6    number of predictions in the rows that scale (1e7 works too)
     --only WORD ...            rows whose name contains one of the words
     --seconds 3                time for each row
-    --peers                    also time other packages, in a virtual environment made for it
     --smoke                    one small size, to see that everything runs
 """
 
@@ -25,23 +25,20 @@ import argparse
 import platform
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from _timing import vector_features
 
 Task = Callable[[], object]
 Build = Callable[[np.ndarray, np.ndarray], Task]
 
 SIZES = (10**3, 10**4, 10**5, 10**6)
 REFERENCE = "np.sort"
-PEER_PACKAGES = ("relplot", "probcal")
 SHORTEST = 2e-3  # seconds; quicker calls are repeated to fill it
 
 
@@ -99,22 +96,6 @@ def band(y: np.ndarray, p: np.ndarray) -> Task:
     return lambda: smooth_curve(sample, "auto", 0.95)
 
 
-def relplot_smece(y: np.ndarray, p: np.ndarray) -> Task:
-    import relplot
-
-    return lambda: relplot.smECE(p, y)
-
-
-def probcal_metric(name: str) -> Build:
-    def build(y: np.ndarray, p: np.ndarray) -> Task:
-        from probcal import metrics
-
-        function = getattr(metrics, name)
-        return lambda: function(y, p)
-
-    return build
-
-
 def np_sort(y: np.ndarray, p: np.ndarray) -> Task:
     return lambda: np.sort(p)
 
@@ -134,14 +115,7 @@ ROWS = [
     Row("smooth reliability curve with band", band),
 ]
 
-PEERS = [
-    Row("relplot.smECE", relplot_smece),
-    Row("probcal smooth_ece (logit scale)", probcal_metric("smooth_ece")),
-    Row("probcal ecce", probcal_metric("ecce")),
-    Row("probcal ece", probcal_metric("ece")),
-]
-
-BUILDS = {row.name: row.build for row in (*ROWS, *PEERS)} | {REFERENCE: np_sort}
+BUILDS = {row.name: row.build for row in ROWS} | {REFERENCE: np_sort}
 
 
 @cache
@@ -209,25 +183,18 @@ class Helper:
             print(measure(name, int(n)), flush=True)
 
 
-def vector_features() -> list[str]:
-    """Return the processor features beyond its baseline that numpy can dispatch to and finds here."""
-    core = np._core if hasattr(np, "_core") else np.core
-    found = core._multiarray_umath.__cpu_features__
-    return [name for name in core._multiarray_umath.__cpu_dispatch__ if found.get(name)]
-
-
 def summary(ratios: Sequence[float]) -> str:
     low, middle, high = np.quantile(ratios, [0.25, 0.5, 0.75])
     return f"{middle:8.3g} [{low:.3g}, {high:.3g}]"
 
 
-def run_row(row: Row, n: int, own: Callable[[str, int], float], plain: Helper, budget: float) -> str:
+def run_row(row: Row, n: int, plain: Helper, budget: float) -> str:
     """Measure one row in turns with both sorts and return its line of the table."""
-    own(row.name, n)  # warms up
+    measure(row.name, n)  # warms up
     rounds: list[tuple[float, float, float]] = []
     start = time.perf_counter()
     while len(rounds) < 5 or (time.perf_counter() - start < budget and len(rounds) < 101):
-        rounds.append((own(row.name, n), measure(REFERENCE, n), plain.measure(REFERENCE, n)))
+        rounds.append((measure(row.name, n), measure(REFERENCE, n), plain.measure(REFERENCE, n)))
     ours, sort, plain_sort = np.array(rounds).T
     columns = [
         f"{row.name:<38}",
@@ -241,14 +208,6 @@ def run_row(row: Row, n: int, own: Callable[[str, int], float], plain: Helper, b
     return "| " + " | ".join(columns) + " |"
 
 
-def make_peer_environment(folder: Path) -> str:
-    """Create a virtual environment with the other packages and return its interpreter."""
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
-    subprocess.run([python, "-m", "pip", "install", "--quiet", *PEER_PACKAGES], check=True)
-    return str(python)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -256,7 +215,6 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="+", type=lambda text: int(float(text)), default=SIZES)
     parser.add_argument("--only", nargs="+", metavar="WORD")
     parser.add_argument("--seconds", type=float, default=3.0)
-    parser.add_argument("--peers", action="store_true")
     parser.add_argument("--smoke", action="store_true")
     parser.add_argument("--helper", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -270,19 +228,12 @@ def main() -> None:
     print("ratio: to np.sort of the same predictions, median [quartiles]; plain: without its vector code\n")
     print(f"| {'':<38} | {'n':>9} | {'ms':>10} | {'sort ms':>10} | {'ratio':<22} | {'plain':<22} | target |")
     print("|---|---|---|---|---|---|---|")
-    with ExitStack() as stack:
-        without = {"NPY_DISABLE_CPU_FEATURES": " ".join(vector_features())}
-        plain = stack.enter_context(Helper(sys.executable, without))
-        plans = [(row, measure) for row in ROWS]
-        if options.peers:
-            folder = stack.enter_context(tempfile.TemporaryDirectory())
-            peers = stack.enter_context(Helper(make_peer_environment(Path(folder)), {}))
-            plans += [(row, peers.measure) for row in PEERS]
-        for row, own in plans:
+    with Helper(sys.executable, {"NPY_DISABLE_CPU_FEATURES": " ".join(vector_features())}) as plain:
+        for row in ROWS:
             if options.only and not any(word in row.name for word in options.only):
                 continue
             for n in sizes if row.sizes is None or options.smoke else row.sizes:
-                print(run_row(row, n, own, plain, budget), flush=True)
+                print(run_row(row, n, plain, budget), flush=True)
 
 
 if __name__ == "__main__":
