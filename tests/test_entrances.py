@@ -22,6 +22,7 @@ from sklearn_calib.inference import (
     null_floor,
     paired_test,
 )
+from sklearn_calib.monitor import CalibrationMonitor, StreamingCalibrator
 from sklearn_calib.plot import (
     ComparisonDisplay,
     CutoffDisplay,
@@ -31,7 +32,7 @@ from sklearn_calib.plot import (
 )
 from sklearn_calib.report import calibration_report
 from sklearn_calib.scorers import MultiScorer, PValueScorer, get_scorer
-from sklearn_calib.sketch import CalibrationSketch
+from sklearn_calib.sketch import CalibrationSketch, WindowedSketch
 from tests._containers import CONTAINERS, over
 from tests._optional import pyplot as plt
 from tests._registry import METRICS
@@ -296,3 +297,17 @@ def test_sketch(container, binary, tmp_path):
     assert CalibrationSketch().update(*held[:2]) == CalibrationSketch().update(y, p)
     weighted = CalibrationSketch().update(*held[:2], sample_weight=held[2])
     assert weighted == CalibrationSketch().update(y, p, sample_weight=w)
+
+
+@over(CONTAINERS)
+def test_streams_in_operation(container, binary, tmp_path):
+    y, p, w = binary
+    y_in, p_in, w_in = (container.make(values, tmp_path) for values in binary)
+    windows = WindowedSketch(window=20).update(y_in, p_in, sample_weight=w_in)
+    assert windows.current() == WindowedSketch(window=20).update(y, p, sample_weight=w).current()
+    monitor, expected = CalibrationMonitor(), CalibrationMonitor()
+    monitor.update(y_in, p_in, sample_weight=w_in)
+    expected.update(y, p, sample_weight=w)
+    assert monitor.pvalue_ == expected.pvalue_
+    found = StreamingCalibrator(PlattCalibrator()).partial_fit(p_in, y_in, w_in).transform(p_in)
+    np.testing.assert_array_equal(found, StreamingCalibrator(PlattCalibrator()).fit(p, y, w).transform(p))
