@@ -1,9 +1,16 @@
 """Examples that need a library which is not installed are skipped; how long hypothesis searches."""
 
 import importlib.util
+import os
 import re
 
 import pytest
+
+# Workers side by side have one processor each: threads of numerical libraries would wait for each other. Set
+# before numpy is imported.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")
 
 if importlib.util.find_spec("hypothesis") is not None:
     from hypothesis import HealthCheck, settings
