@@ -311,3 +311,6 @@ def test_streams_in_operation(container, binary, tmp_path):
     assert monitor.pvalue_ == expected.pvalue_
     found = StreamingCalibrator(PlattCalibrator()).partial_fit(p_in, y_in, w_in).transform(p_in)
     np.testing.assert_array_equal(found, StreamingCalibrator(PlattCalibrator()).fit(p, y, w).transform(p))
+    days = np.arange(48) // 10 + 0.5
+    timed = WindowedSketch(3.0, n_slots=3).update(y_in, p_in, time=container.make(days, tmp_path))
+    assert timed == WindowedSketch(3.0, n_slots=3).update(y, p, time=days)

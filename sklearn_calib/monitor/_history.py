@@ -1,6 +1,5 @@
 """What a monitor has seen, batch by batch."""
 
-from collections import deque
 from typing import Any
 
 import numpy as np
@@ -16,10 +15,8 @@ class History:
 
     def __init__(self, metrics: list[str], most: int) -> None:
         self._metrics = metrics
-        self._records: deque[tuple[Any, ...]] = deque(maxlen=most)
-
-    def __len__(self) -> int:
-        return len(self._records)
+        self._most = most
+        self._records: list[tuple[Any, ...]] = []
 
     def add(
         self, time: Any, n_rows: int, log_evidence: float, alert: bool, measured: dict[str, float] | None
@@ -28,6 +25,9 @@ class History:
         names = (*_FIRST[4:], *self._metrics)
         values = [np.nan] * len(names) if measured is None else [measured[name] for name in names]
         self._records.append((time, n_rows, log_evidence, alert, *values))
+        # not with every record, which would move all of them each time
+        if len(self._records) >= 2 * self._most:
+            del self._records[: -self._most]
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """Return a table, by the names of its columns."""
@@ -35,7 +35,7 @@ class History:
         kinds: dict[str, Any] = {"n_rows": np.int64, "alert": np.bool_}
         if not self._records:
             return {name: np.empty(0, dtype=kinds.get(name, np.float64)) for name in names}
-        values = zip(*self._records, strict=True)
+        values = zip(*self._records[-self._most :], strict=True)
         table = {}
         for name, column in zip(names, values, strict=True):
             table[name] = np.array(column, dtype=None if name == "time" else kinds.get(name, np.float64))

@@ -322,11 +322,26 @@ def test_bad_parameters(params, kind, message):
         CalibrationMonitor(**params)
 
 
+def by_pickle(value):
+    return pickle.loads(pickle.dumps(value))
+
+
+def by_skops(value):
+    skops = pytest.importorskip("skops.io", reason="skops saves without pickle")
+    data = skops.dumps(value)
+    names = skops.get_untrusted_types(data=data)
+    assert [name for name in names if not name.startswith("sklearn_calib.")] == []
+    return skops.loads(data, trusted=names)
+
+
+@pytest.mark.parametrize("way", [by_pickle, by_skops])
 @pytest.mark.parametrize("mode", ["ever", "run-length"])
-def test_pickles_go_on_where_they_were(mode):
+def test_saved_ones_go_on_where_they_were(mode, way):
     rng = np.random.default_rng(12)
     monitor, _ = watched([batch(rng) for _ in range(5)], mode=mode)
-    loaded = pickle.loads(pickle.dumps(monitor))
+    loaded = way(monitor)
+    for name, column in monitor.history().items():
+        np.testing.assert_array_equal(loaded.history()[name], column)
     for _ in range(8):
         part = batch(rng, truth=too_high)
         assert monitor.update(*part) == loaded.update(*part)
