@@ -131,8 +131,8 @@ def null_floor(
     cutoff and smoothed errors of :mod:`sklearn_calib.metrics` and the risk gap are evaluated on many samples
     at once, which is several times faster; smoothed ones then agree with the function to 1e-6.
     Of many thousand distinct predictions, those that bins or smoothing can hardly tell apart are drawn
-    together, which changes the mean of the draws by less than 1e-6, so that the cost does not grow with the
-    rows.
+    together, which changes the mean of the draws by less than a thousandth of it, so that the cost does not
+    grow with the rows.
 
     References
     ----------

@@ -12,25 +12,26 @@ from sklearn_calib._core._links import EPS, logit
 from sklearn_calib.inference._batch import known_metric
 from sklearn_calib.metrics import expected_calibration_error, logit_smoothed_ece, smooth_ece
 
-__all__ = ["POOLED_ACCURACY", "pooled"]
+__all__ = ["pooled"]
 
 Array = NDArray[np.float64]
-
-#: What the mean of values of redrawn samples can differ by where predictions are pooled.
-POOLED_ACCURACY = 1e-6
 
 # Cells within the bins of a binned error.
 _BINNED_WIDTH = 2.0**-13
 # Fewer predictions than this are drawn one by one.
 _FEWEST = 1 << 13
 # Pooled positions widen a kernel of scale s from s^2 to s^2 + H^2 / 12. An error that falls as s^-1/2, which
-# that of noise does, changes by the share H^2 / (48 s^2); both of these keep the change below 5e-7.
-_PER_SCALE = 1.0 / 64.0
-_PER_ROOT = math.sqrt(48.0 * 5e-7)
+# that of noise does, changes by the share H^2 / (48 s^2): less than a thousandth with this H / s.
+_PER_SCALE = 0.2
+# Where predictions are redrawn, their spread within a cell is lost: in variance, less than this share of the
+# residuals'.
+_WIDEST = 0.01
+# Values of calibrated samples lie near their mean, above this share of it.
+_SAFETY = 0.75
 
 
 def pooled(metric: Any, grouped: GroupedOutcomes) -> GroupedOutcomes:
-    """Return fewer groups, of whose redrawn samples a metric has the same law to 1e-6; or the same groups.
+    """Return fewer groups, of whose redrawn samples a metric has the same law to a thousandth; or the same.
 
     Groups that share a cell become one, with their mean prediction. Smoothed errors allow cells much narrower
     than the smallest scale they can have, which calibrated predictions have; binned ones those within a bin.
@@ -77,16 +78,11 @@ def _cells(function: Any, arguments: dict[str, Any], grouped: GroupedOutcomes) -
         position = logit(grouped.prob) if on_logits else grouped.prob
     else:
         return None
-    width = _width(position, grouped, arguments.get("bandwidth", "auto"))
+    scale = arguments.get("bandwidth", "auto")
+    if isinstance(scale, str):
+        scale = _SAFETY * _noise_scale(position, grouped)
+    width = min(_PER_SCALE * scale, _WIDEST)
     return np.floor((position - position[0]) / width).astype(np.int64)
-
-
-def _width(position: Array, grouped: GroupedOutcomes, bandwidth: float | str) -> float:
-    """Return the width of cells on an axis where errors have this bandwidth, or choose their own."""
-    if not isinstance(bandwidth, str):
-        return float(bandwidth) * _PER_SCALE
-    scale = 0.5 * _noise_scale(position, grouped)
-    return min(_PER_ROOT * math.sqrt(scale), scale)
 
 
 def _noise_scale(position: Array, grouped: GroupedOutcomes) -> float:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._null import draw_outcomes, draw_positives
 from sklearn_calib.inference._batch import batched
-from sklearn_calib.inference._pooling import POOLED_ACCURACY, pooled
+from sklearn_calib.inference._pooling import pooled
 
 __all__ = ["Metric", "Redrawn", "check_metric", "metric_value", "redrawn_values"]
 
@@ -77,8 +77,6 @@ class Redrawn:
         self.grouped = pooled(metric, grouped)
         self._kernel = batched(metric, self.grouped.prob, grouped.total)
         self.accuracy = 0.0 if self._kernel is None else self._kernel.accuracy
-        if self.grouped is not grouped:
-            self.accuracy = max(self.accuracy, POOLED_ACCURACY)
 
     def values(self, count: Array, positives: NDArray[Any]) -> Array:
         """Return the metric of r samples, given by numbers of rows and of positive rows.

@@ -8,12 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_calib._core._grouping import CHUNK
 from sklearn_calib._validation import as_array, check_labels, check_length, check_probabilities, check_weights
 
-__all__ = ["Batch", "check_batch"]
+__all__ = ["PIECE", "Batch", "check_batch"]
 
 Array = NDArray[np.float64]
+
+#: Rows handled at a time: few enough for the cache, and so many that calls on a few of them cost little.
+PIECE = 1 << 15
+
+# bits of 1.0 in floats of so many bytes
+_ONE = {4: int(np.float32(1.0).view(np.uint32)), 8: int(np.float64(1.0).view(np.uint64))}
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,9 +30,9 @@ class Batch:
     w: NDArray[Any] | None
 
     def pieces(self) -> Iterator[tuple[NDArray[Any], Array, Array | None]]:
-        """Yield outcomes, predictions and weights of the rows with weight, up to CHUNK at a time."""
-        for start in range(0, self.p.shape[0], CHUNK):
-            rows = slice(start, start + CHUNK)
+        """Yield outcomes, predictions and weights of the rows with weight, up to PIECE at a time."""
+        for start in range(0, self.p.shape[0], PIECE):
+            rows = slice(start, start + PIECE)
             y, p = self.y[rows], np.ascontiguousarray(self.p[rows], dtype=np.float64)
             if self.w is None:
                 yield y, p, None
@@ -82,11 +87,8 @@ def _in_unit_interval(p: NDArray[Any]) -> bool:
     """Tell whether all values are floats in [0, 1]; the bits of no others are at most those of 1."""
     if p.dtype.kind != "f":
         return False
-    if (
-        p.dtype.itemsize in (4, 8)
-        and p.dtype.isnative
-        and _bits(p).max() <= _bits(np.ones(1, dtype=p.dtype))[0]
-    ):
+    one = _ONE.get(p.dtype.itemsize)
+    if one is not None and p.dtype.isnative and _bits(p).max() <= one:
         return True
     # -0.0 is one of them, too
     return bool(p.min() >= 0 and p.max() <= 1)
@@ -98,5 +100,5 @@ def _bits(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _only_zeros_and_ones(y: NDArray[Any]) -> bool:
-    pieces = (y[start : start + CHUNK] for start in range(0, y.shape[0], CHUNK))
+    pieces = (y[start : start + PIECE] for start in range(0, y.shape[0], PIECE))
     return all(bool(((piece == 0) | (piece == 1)).all()) for piece in pieces)

@@ -6,8 +6,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_calib._core._grouping import CHUNK
-from sklearn_calib.sketch._batch import Batch
+from sklearn_calib.sketch._batch import PIECE, Batch
 from sklearn_calib.sketch._cells import POSITIONS, CellGrid, Workspace
 from sklearn_calib.sketch._sample import WeightedSample
 
@@ -20,6 +19,8 @@ Codes = NDArray[np.int64]
 _UNIT_BITS = 40
 # Rows after which packed sums are taken apart: 2**23 positions below 2**16 stay below the unit.
 _MOST_PACKED = 1 << 23
+# Batches of no more rows than this are gathered first.
+_MOST_WAITING = PIECE >> 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,10 +96,34 @@ class Accumulator:
         self._n_packed = 0
         self._weight: Array | None = None
         self._offset: Array | None = None
+        self._waiting: tuple[Codes, Array] | None = None
+        self._n_waiting = 0
 
     def add_batch(self, batch: Batch) -> int:
-        """Add checked rows; return how many had weight."""
-        size, n_rows = min(CHUNK, batch.p.shape[0]), 0
+        """Add checked rows; return how many had weight.
+
+        Small batches wait until there are enough of them for one pass.
+        """
+        n = batch.p.shape[0]
+        if n > _MOST_WAITING or batch.w is not None:
+            return self._add_now(batch)
+        if self._n_waiting + n > PIECE:
+            self._add_waiting()
+        if self._waiting is None:
+            self._waiting = np.empty(PIECE, dtype=np.int64), np.empty(PIECE)
+        rows = slice(self._n_waiting, self._n_waiting + n)
+        self._waiting[0][rows], self._waiting[1][rows] = batch.y, batch.p
+        self._n_waiting += n
+        return n
+
+    def _add_waiting(self) -> None:
+        if self._waiting is not None:
+            rows = slice(0, self._n_waiting)
+            self._n_waiting = 0
+            self._add_now(Batch(self._waiting[0][rows], self._waiting[1][rows], None))
+
+    def _add_now(self, batch: Batch) -> int:
+        size, n_rows = min(PIECE, batch.p.shape[0]), 0
         cells, positions, keys = (np.empty(size, dtype=np.int64) for _ in range(3))
         spare = Workspace(size)
         for y, p, w in batch.pieces():
@@ -140,6 +165,7 @@ class Accumulator:
 
     def contents(self) -> Contents:
         """Return the occupied cells."""
+        self._add_waiting()
         self._unpack()
         weight, offset = self._sums()
         negatives, positives = weight[0::2], weight[1::2]

