@@ -67,7 +67,7 @@ class WindowedSketch:
     >>> week = WindowedSketch(np.timedelta64(7, "D"), n_slots=7)
     >>> day = np.datetime64("2024-01-01")
     >>> for number in range(30):
-    ...     _ = week.update([0, 1, 1], [0.25, 0.5, 0.75], time=day + number)
+    ...     _ = week.update([0, 1, 1], [0.25, 0.5, 0.75], time=day + np.timedelta64(number, "D"))
     >>> week.current().n_rows
     21
     >>> start, end, sketch = list(week.slots())[0]
