@@ -41,7 +41,6 @@ SIZES = (10**3, 10**4, 10**5, 10**6, 10**7)
 #: Ten classes take ten times the memory.
 MOST_ROWS_OF_CLASSES = 10**6
 OURS = "sklearn_calib"
-TORCH_WITHOUT_CUDA = "https://download.pytorch.org/whl/cpu"
 
 
 def answer(request: dict[str, Any], say: Any) -> None:
@@ -87,10 +86,8 @@ def peer_python(path: str | None) -> str:
     if not done.exists():
         print(f"installing the packages of benchmarks/peers.txt into {folder}", flush=True)
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        install = [python, "-m", "pip", "install", "--quiet"]
-        # a build for processors alone, a tenth of the size; if it cannot be had, the usual one follows
-        subprocess.run([*install, "--retries", "1", "--index-url", TORCH_WITHOUT_CUDA, "torch"])
-        subprocess.run([*install, "-r", str(ROOT / "benchmarks" / "peers.txt")], check=True)
+        listed = str(ROOT / "benchmarks" / "peers.txt")
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "-r", listed], check=True)
         done.touch()
     return str(python)
 
