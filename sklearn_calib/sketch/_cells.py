@@ -12,7 +12,6 @@ positions is a sum of whole numbers. Only what is positive and below the first s
 rounded up to it.
 """
 
-from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -22,7 +21,6 @@ __all__ = ["POSITIONS", "CellGrid", "Workspace", "cell_grid"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 _POSITION_BITS = 16
 #: Steps in which positions inside a cell are counted.
@@ -47,6 +45,7 @@ class Workspace:
         self.code = np.empty(rows, dtype=np.int64)
         self.place = np.empty(rows, dtype=np.int64)
         self.mask = np.empty(rows, dtype=bool)
+        self.many_in_tails = False
 
 
 class CellGrid:
@@ -70,7 +69,7 @@ class CellGrid:
         self.precision = precision
         # bits of a tail code that tell the position inside a cell
         self._shift = _MANTISSA - (precision + _INNER)
-        self._first_middle, self._after_middle, self._edge = 1 + tail, 1 + tail + middle, per_octave
+        self._first_middle, self._n_middle, self._edge = 1 + tail, middle, per_octave
         # numbers in the upper tail are counted back from 1
         self._one = 1 + tail + middle + tail
         self.n_cells = self._one + 1
@@ -79,44 +78,49 @@ class CellGrid:
     def locate(self, p: Array, cell: Codes, position: Codes, spare: Workspace) -> None:
         """Write cell and position of each checked prediction into arrays of the same length."""
         n = p.shape[0]
-        tails = list(self._tails(p, spare.mask[:n]))
-        value, given = spare.value[:n], p
-        for upper, rows in tails:
-            if rows is None:
-                given = self._inwards(given, upper, value)
-        np.multiply(given, self._scale, out=value)
+        if not spare.many_in_tails:
+            self._locate_middle(p, cell, position, spare)
+            # read as unsigned, negative numbers are large
+            mask = np.greater_equal(cell.view(np.uint64), self._n_middle, out=spare.mask[:n])
+            number = int(np.count_nonzero(mask))
+            spare.many_in_tails = _FEW * number > n
+            if not spare.many_in_tails:
+                np.add(cell, self._first_middle, out=cell)
+                if number:
+                    rows = np.flatnonzero(mask)
+                    upper = p[rows] > 0.5
+                    for side, part in ((False, rows[~upper]), (True, rows[upper])):
+                        if part.shape[0]:
+                            cell[part], position[part] = self._locate_tail(p[part], side, spare)
+                return
+        self._locate_many(p, cell, position, spare)
+
+    def _locate_middle(self, p: Array, cell: Codes, position: Codes, spare: Workspace) -> None:
+        """Write cell, less the first of the middle, and position, as if all were in the middle."""
+        value = spare.value[: p.shape[0]]
+        np.multiply(p, self._scale, out=value)
         np.copyto(position, value, casting="unsafe")
         np.right_shift(position, _POSITION_BITS, out=cell)
         np.bitwise_and(position, POSITIONS - 1, out=position)
-        np.add(cell, self._first_middle - self._edge, out=cell)
-        for upper, rows in tails:
-            number, place = self._locate_tail(p if rows is None else p[rows], upper, spare)
-            if rows is None:
-                # what is not in the tail was taken for its inner end, and the tail for the end of the middle
-                np.subtract(number, self._after_middle if upper else self._first_middle, out=number)
-                np.add(cell, number, out=cell)
-                np.add(position, place, out=position)
-            else:
-                cell[rows], position[rows] = number, place
+        np.subtract(cell, self._edge, out=cell)
 
-    def _tails(self, p: Array, mask: Mask) -> Iterator[tuple[bool, NDArray[np.intp] | None]]:
-        """Yield the tails that occur: whether the upper one, and its rows, or None if they are many."""
-        for upper in (False, True):
-            if not (p.max() >= 1.0 - _INNER_VALUE if upper else p.min() < _INNER_VALUE):
-                continue
-            if upper:
-                np.greater_equal(p, 1.0 - _INNER_VALUE, out=mask)
-            else:
-                np.less(p, _INNER_VALUE, out=mask)
-            many = _FEW * np.count_nonzero(mask) > p.shape[0]
-            yield upper, None if many else np.flatnonzero(mask)
-
-    @staticmethod
-    def _inwards(p: Array, upper: bool, out: Array) -> Array:
-        """Move the predictions of a tail to where it meets the middle."""
-        if upper:
-            return np.minimum(p, 1.0 - _INNER_VALUE, out=out)
-        return np.maximum(p, _INNER_VALUE, out=out)
+    def _locate_many(self, p: Array, cell: Codes, position: Codes, spare: Workspace) -> None:
+        """Locate predictions many of which are in a tail: as the sum of two places, one at the seam."""
+        value, given, sides = spare.value[: p.shape[0]], p, []
+        if p.min() < _INNER_VALUE:
+            given = np.maximum(given, _INNER_VALUE, out=value)
+            sides.append(False)
+        if p.max() >= 1.0 - _INNER_VALUE:
+            given = np.minimum(given, 1.0 - _INNER_VALUE, out=value)
+            sides.append(True)
+        self._locate_middle(given, cell, position, spare)
+        np.add(cell, self._first_middle, out=cell)
+        for upper in sides:
+            number, place = self._locate_tail(p, upper, spare)
+            np.subtract(number, self._first_middle + upper * self._n_middle, out=number)
+            np.add(cell, number, out=cell)
+            np.add(position, place, out=position)
+        spare.many_in_tails = bool(sides)
 
     def _locate_tail(self, p: Array, upper: bool, spare: Workspace) -> tuple[Codes, Codes]:
         """Return cell and position in one tail; predictions outside of it are taken for its inner end."""
@@ -150,12 +154,12 @@ class CellGrid:
         """Return the lower edge and the width of cells; cells of one value have width 0."""
         low, width = np.zeros(cell.shape[0]), np.zeros(cell.shape[0])
         low[cell == self._one] = 1.0
-        middle = (cell >= self._first_middle) & (cell < self._after_middle)
+        middle = (cell >= self._first_middle) & (cell < self._first_middle + self._n_middle)
         width[middle] = 2.0**-self.precision
         low[middle] = (cell[middle] - self._first_middle + self._edge) * width[middle]
         lower = (cell > 0) & (cell < self._first_middle)
         low[lower], width[lower] = self._tail_edges(cell[lower] - 1)
-        upper = (cell >= self._after_middle) & (cell < self._one)
+        upper = (cell >= self._first_middle + self._n_middle) & (cell < self._one)
         # the cell that ends where 1 - p is q begins where 1 - p is q + width
         near, width[upper] = self._tail_edges(self._one - 1 - cell[upper])
         low[upper] = 1.0 - (near + width[upper])

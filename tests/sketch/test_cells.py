@@ -135,5 +135,13 @@ def test_many_and_few_predictions_in_the_tails_take_the_same_cells(lower, upper)
     )
     rng.shuffle(p)
     one_by_one = [located(grid, p[row : row + 1]) for row in range(p.shape[0])]
-    for together, alone in zip(located(grid, p), zip(*one_by_one, strict=True), strict=True):
-        np.testing.assert_array_equal(together, np.concatenate(alone))
+    expected = [np.concatenate(alone) for alone in zip(*one_by_one, strict=True)]
+    for together, alone in zip(located(grid, p), expected, strict=True):
+        np.testing.assert_array_equal(together, alone)
+    # room that has seen many of them before finds the same
+    spare = Workspace(p.shape[0])
+    spare.many_in_tails = True
+    found = np.empty((2, p.shape[0]), np.int64)
+    grid.locate(p, *found, spare)
+    np.testing.assert_array_equal(found, expected)
+    assert spare.many_in_tails is (lower + upper > 0)
