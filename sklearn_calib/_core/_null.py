@@ -56,13 +56,18 @@ def draw_positives(
     single = light == 1
     heavy = np.flatnonzero(weight > _LIGHT)
     members = [np.flatnonzero((weight >= layer) & (weight <= _LIGHT)) for layer in range(1, light + 1)]
-    uniform = np.empty(max(max_cells, n_groups)) if single else np.empty(0)
+    at_once = max(1, min(max_cells, MAX_CELLS) // n_groups)
+    uniform = np.empty((at_once, n_groups)) if single else np.empty((0, 0))
     for first, last in _chunks(n_draws, n_groups, max_cells):
         r = last - first
         if single:
-            part = uniform[: r * n_groups].reshape(r, n_groups)
-            layers[0].random(out=part)
-            yield np.ascontiguousarray((part < prob).T)
+            drawn = np.empty((r, n_groups), dtype=bool)
+            for start in range(0, r, at_once):
+                rows = drawn[start : start + at_once]
+                part = uniform[: rows.shape[0]]
+                layers[0].random(out=part)
+                np.less(part, prob, out=rows)
+            yield np.ascontiguousarray(drawn.T)
             continue
         positives = np.zeros((r, n_groups))
         for stream, chosen in zip(layers, members, strict=True):

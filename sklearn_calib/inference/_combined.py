@@ -23,14 +23,10 @@ from sklearn_calib.inference._cox import CoxTest
 from sklearn_calib.inference._cutoff_test import CutoffTest
 from sklearn_calib.inference._spiegelhalter import SpiegelhalterTest
 from sklearn_calib.inference._tcal import TCal
+from sklearn_calib.inference._tcal_bins import NestedBins, null_deviation
 from sklearn_calib.inference._tcal_decision import tails_over_shares
-from sklearn_calib.inference._tcal_draws import (
-    Draws,
-    LabelStatistics,
-    NestedBins,
-    combine_draws,
-    null_deviation,
-)
+from sklearn_calib.inference._tcal_draws import Draws, combine_draws
+from sklearn_calib.inference._tcal_labels import LabelStatistics
 from sklearn_calib.inference._tcal_scales import BinaryScales, usable_scales
 
 __all__ = ["CombinedTest", "TestComponent"]
@@ -232,12 +228,12 @@ def _tcal(scales: BinaryScales) -> Statistic:
         return lambda positives: np.zeros(positives.shape[1])
     bins = NestedBins.dyadic(grouped, usable)
     deviation = null_deviation(grouped, bins, moments.variance[:usable])
-    statistics = LabelStatistics(grouped, bins)
+    statistics = LabelStatistics(grouped, bins, grouped.prob)
     skewness = moments.third_cumulant[:usable] / moments.variance[:usable] ** 1.5
     n_scales = scales.n_bins.shape[0]
 
     def evidence(positives: Array) -> Array:
-        z = statistics(positives, grouped.prob) / deviation
+        z = statistics(positives) / deviation
         out: Array = -np.log(tails_over_shares(z, skewness, n_scales).min(axis=1))
         return out
 

@@ -18,13 +18,14 @@ from sklearn_calib._core._grouping import (
 )
 from sklearn_calib._core._null_moments import NullMoments, bin_moments
 from sklearn_calib._validation import BinarySample, ClassSample
+from sklearn_calib.inference._tcal_bins import NestedBins, null_variance
 from sklearn_calib.inference._tcal_classes import (
     draw_class_labels,
     draw_class_pairs,
     draw_plug_in,
     nested_alcoves,
 )
-from sklearn_calib.inference._tcal_draws import Draws, NestedBins, draw_labels, draw_pairs, null_variance
+from sklearn_calib.inference._tcal_draws import Draws, draw_labels, draw_pairs
 
 __all__ = [
     "BinaryScales",

@@ -16,7 +16,8 @@ from sklearn_calib.inference._tcal_asymptotic import (
     chain_correlation,
     tail_probability,
 )
-from sklearn_calib.inference._tcal_draws import Draws, NestedBins, combine_draws, draw_labels
+from sklearn_calib.inference._tcal_bins import NestedBins
+from sklearn_calib.inference._tcal_draws import Draws, combine_draws, draw_labels
 from sklearn_calib.inference._tcal_scales import scale_shares
 from tests.core.test_dyadic import naive_statistic
 from tests.inference._properties import sample
