@@ -25,9 +25,11 @@ __all__ = [
     "Outcomes",
     "SampleSummary",
     "as_array",
+    "as_double",
     "check_binary",
     "check_class_sample",
     "check_classes",
+    "check_flag",
     "check_fraction",
     "check_frequency_weights",
     "check_generator",
@@ -36,6 +38,7 @@ __all__ = [
     "check_labels",
     "check_length",
     "check_not_negative",
+    "check_numbers",
     "check_option",
     "check_positive",
     "check_probabilities",
@@ -237,7 +240,7 @@ def check_probabilities(y_proba: ArrayLike, name: str = "y_proba") -> Array:
 
     Accepts shapes (n,), (n, 1) and (n, 2); of two columns the last is the positive class.
     """
-    p = _as_float(y_proba, name)
+    p = check_numbers(y_proba, name)
     if p.ndim == 2 and p.shape[1] == 2:
         # each column is checked first, so that the sum below cannot be blamed for a NaN
         negative = _check_unit_interval(np.ascontiguousarray(p[:, 0]), name)
@@ -306,6 +309,8 @@ def _binarize(y: NDArray[Any], pos_label: Any, name: str) -> NDArray[np.int64]:
         )
     known = labels.tolist()
     if pos_label is not None:
+        if np.ndim(pos_label) > 0:
+            raise ValueError(f"pos_label must be one label, got {pos_label!r}.")
         if pos_label not in known and len(known) == 2:
             raise ValueError(
                 f"pos_label={pos_label!r} is not a label of {name}, whose labels are {shown}. "
@@ -329,7 +334,11 @@ def check_classes(y: ArrayLike, name: str = "y") -> tuple[NDArray[Any], NDArray[
 
     There must be at least two classes; a column of labels is flattened with scikit-learn's usual warning.
     """
-    labels = column_or_1d(as_array(y, name), warn=True)
+    given = as_array(y, name)
+    if given.dtype.kind == "c":
+        # in the words that scikit-learn looks for
+        raise ValueError(f"Complex data not supported: {name} must contain labels.")
+    labels = column_or_1d(given, warn=True)
     if labels.shape[0] == 0:
         raise ValueError(f"{name} is empty. Pass at least one row.")
     if labels.dtype.kind in "biu":
@@ -401,6 +410,10 @@ def check_groups(groups: Any, n_rows: int, name: str = "groups") -> NDArray[Any]
     if keys.ndim != 1:
         raise ValueError(f"{name} must have shape (n,), got shape {keys.shape}. Pass one group per row.")
     check_length(name, keys.shape[0], "X", n_rows)
+    if keys.dtype.names is not None:
+        raise ValueError(
+            f"{name} must hold numbers or texts, got records {keys.dtype}. Pass one of their fields."
+        )
     missing = missing_values(keys)
     if missing.any():
         raise ValueError(
@@ -432,7 +445,7 @@ def check_scores(X: Any, name: str = "X", *, kind: str) -> Array:
     """
     if issparse(X):
         raise TypeError(f"{name} is a sparse matrix, but scores are dense. Pass {name}.toarray().")
-    scores = _as_float(X, name)
+    scores = check_numbers(X, name)
     if scores.ndim not in (1, 2):
         raise ValueError(f"{name} must have shape (n,), (n, 1) or (n, K), got shape {scores.shape}.")
     if scores.ndim == 2 and scores.shape[1] == 0:
@@ -483,7 +496,7 @@ def _check_simplex(p: Array, name: str) -> Array:
 
 def check_weights(sample_weight: ArrayLike, n_rows: int, name: str = "sample_weight") -> Array:
     """Return finite non-negative weights with a positive sum, float64 of shape (n_rows,)."""
-    w = _as_float(sample_weight, name)
+    w = check_numbers(sample_weight, name)
     if w.ndim != 1:
         raise ValueError(f"{name} must have shape (n,), got shape {w.shape}. Pass one weight per row.")
     check_length(name, w.shape[0], "the data", n_rows)
@@ -554,11 +567,18 @@ def check_option(value: Any, name: str, options: Collection[str]) -> str:
     return value
 
 
+def check_flag(value: Any, name: str) -> bool:
+    """Return ``value`` as bool if it is True or False, those of numpy included."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {value!r}.")
+    return bool(value)
+
+
 def check_positive(value: Any, name: str) -> float:
     """Return ``value`` as a finite float greater than zero."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number, got {value!r}.")
-    if not 0 < float(value) < float("inf"):
+    if not 0 < as_double(value) < float("inf"):
         raise ValueError(f"{name} must be positive and finite, got {value!r}.")
     return float(value)
 
@@ -567,7 +587,7 @@ def check_not_negative(value: Any, name: str) -> float:
     """Return ``value`` as a finite float that is not less than zero."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number, got {value!r}.")
-    if not 0 <= float(value) < float("inf"):
+    if not 0 <= as_double(value) < float("inf"):
         raise ValueError(f"{name} must be at least 0 and finite, got {value!r}.")
     return float(value)
 
@@ -576,7 +596,7 @@ def check_fraction(value: Any, name: str) -> float:
     """Return ``value`` as a float strictly between 0 and 1."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number, got {value!r}.")
-    if not 0 < float(value) < 1:
+    if not 0 < as_double(value) < 1:
         raise ValueError(f"{name} must lie strictly between 0 and 1, got {value!r}.")
     return float(value)
 
@@ -585,7 +605,7 @@ def check_share(value: Any, name: str) -> float:
     """Return ``value`` as a float in [0, 1)."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number, got {value!r}.")
-    if not 0 <= float(value) < 1:
+    if not 0 <= as_double(value) < 1:
         raise ValueError(f"{name} must be at least 0 and less than 1, got {value!r}.")
     return float(value)
 
@@ -599,7 +619,8 @@ def check_integer(value: Any, name: str, minimum: int = 1) -> int:
     return int(value)
 
 
-def _as_float(values: ArrayLike, name: str) -> Array:
+def check_numbers(values: ArrayLike, name: str) -> Array:
+    """Return real numbers of any shape as float64."""
     array = as_array(values, name)
     if array.dtype == np.float64:
         return array
@@ -612,6 +633,8 @@ def _as_float(values: ArrayLike, name: str) -> Array:
     if array.dtype.kind == "O" and not any(isinstance(v, str | bytes) for v in array.ravel()):
         try:
             return array.astype(np.float64)
+        except OverflowError:
+            raise ValueError(f"{name} contains an integer beyond double precision. Divide it.") from None
         except (TypeError, ValueError):
             missing = missing_values(array.ravel()).reshape(array.shape)
         if missing.any():
@@ -620,6 +643,14 @@ def _as_float(values: ArrayLike, name: str) -> Array:
                 f"{name} contains a missing value at row {row}. Remove or impute missing values first."
             )
     raise ValueError(f"{name} must contain numbers only, got dtype {array.dtype} (missing values or text?).")
+
+
+def as_double(value: Any) -> float:
+    """Return a number as float, infinite where an integer or a fraction is too large for one."""
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
 
 
 def _check_unit_interval(p: Array, name: str) -> Array:

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
 from sklearn_calib._core._links import logit
+from sklearn_calib._validation import as_double
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
 from sklearn_calib.calibrators._inverse_temperature import fit_inverse_temperature
 from sklearn_calib.calibrators._log_floor import fit_log_floor, floored_logs
@@ -246,5 +247,5 @@ def check_penalty(value: Any, name: str, *options: str | None) -> None:
         raise ValueError(f"{name} must be a number{listed}, got {value!r}.")
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number{listed}, got {value!r}.")
-    if not 0 <= float(value) < float("inf"):
+    if not 0 <= as_double(value) < float("inf"):
         raise ValueError(f"{name} must be finite and not negative, got {value!r}.")

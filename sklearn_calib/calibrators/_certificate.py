@@ -11,7 +11,13 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_calib._core._bounds import MARGIN_METHODS, cutoff_bound, effective_size
 from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes
 from sklearn_calib._core._walk_bootstrap import bootstrap_margin
-from sklearn_calib._validation import check_fraction, check_generator, check_option, check_resamples
+from sklearn_calib._validation import (
+    as_double,
+    check_fraction,
+    check_generator,
+    check_option,
+    check_resamples,
+)
 from sklearn_calib.calibrators._base import BinaryCalibrator
 
 __all__ = ["MonotoneCalibrator", "check_tolerance", "cutoff_error_of_map", "resolve_tolerance"]
@@ -175,7 +181,7 @@ def check_tolerance(tolerance: Any) -> None:
         check_option(tolerance, "tolerance", _TOLERANCES)
     elif isinstance(tolerance, bool) or not isinstance(tolerance, Real):
         raise TypeError(f"tolerance must be 'sharp', 'paper' or a number, got {tolerance!r}.")
-    elif not 0 <= float(tolerance) < float("inf"):
+    elif not 0 <= as_double(tolerance) < float("inf"):
         raise ValueError(f"tolerance must not be negative and must be finite, got {tolerance!r}.")
 
 

@@ -13,6 +13,7 @@ from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._walk import residual_walk
 from sklearn_calib._core._walk_bootstrap import bootstrap_margin
 from sklearn_calib._validation import (
+    check_flag,
     check_fraction,
     check_frequency_weights,
     check_generator,
@@ -261,8 +262,7 @@ class CertifiedCalibrator(BinaryCalibrator):
         elif self.calibrator is not None:
             check_calibrator(self.calibrator)
         check_fraction(self.test_size, "test_size")
-        if not isinstance(self.stratify, bool | np.bool_):
-            raise TypeError(f"stratify must be True or False, got {self.stratify!r}.")
+        check_flag(self.stratify, "stratify")
         check_tolerance(self.tolerance)
         check_fraction(self.confidence, "confidence")
         if check_option(self.method, "method", MARGIN_METHODS) == "bootstrap":

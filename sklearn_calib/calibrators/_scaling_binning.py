@@ -7,7 +7,12 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
-from sklearn_calib._validation import check_frequency_weights, check_generator, check_probabilities
+from sklearn_calib._validation import (
+    check_flag,
+    check_frequency_weights,
+    check_generator,
+    check_probabilities,
+)
 from sklearn_calib.calibrators._base import BinaryCalibrator
 from sklearn_calib.calibrators._histogram_binning import bin_sums, check_bins, equal_mass_edges, resolve_bins
 from sklearn_calib.calibrators._multiclass import check_calibrator, event_probability, scores_wanted
@@ -125,8 +130,7 @@ class ScalingBinningCalibrator(BinaryCalibrator):
         if self.calibrator is not None:
             check_calibrator(self.calibrator)
         check_bins(self.n_bins)
-        if not isinstance(self.split, bool | np.bool_):
-            raise TypeError(f"split must be True or False, got {self.split!r}.")
+        check_flag(self.split, "split")
         check_generator(self.random_state)
 
     def _score_kind(self) -> str:

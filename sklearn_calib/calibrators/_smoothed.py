@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._smoothing import node_count, outcome_coefficients, smooth_at_nodes
-from sklearn_calib._validation import check_generator, check_option, check_positive
+from sklearn_calib._validation import check_flag, check_generator, check_option, check_positive
 from sklearn_calib.calibrators._base import BinaryCalibrator
 from sklearn_calib.metrics import smooth_ece_result
 
@@ -123,8 +123,7 @@ class SmoothedCalibrator(BinaryCalibrator):
             check_option(self.bandwidth, "bandwidth", ("auto",))
         else:
             check_positive(self.bandwidth, "bandwidth")
-        if not isinstance(self.randomized, bool | np.bool_):
-            raise TypeError(f"randomized must be True or False, got {self.randomized!r}.")
+        check_flag(self.randomized, "randomized")
         check_generator(self.random_state)
 
     def _score_kind(self) -> str:

@@ -11,7 +11,7 @@ from sklearn.utils.metaestimators import available_if
 
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._links import clip_probability, expit
-from sklearn_calib._validation import check_integer, check_option
+from sklearn_calib._validation import as_double, check_flag, check_integer, check_option
 from sklearn_calib.calibrators._base import check_link
 from sklearn_calib.calibrators._certificate import MonotoneCalibrator
 from sklearn_calib.calibrators._platt import fit_platt, link_scores, platt_targets
@@ -192,8 +192,7 @@ class SplineCalibrator(MonotoneCalibrator):
         check_link(self.link)
         check_integer(self.n_knots, "n_knots", minimum=2)
         _check_penalty(self.penalty)
-        if not isinstance(self.monotone, bool | np.bool_):
-            raise TypeError(f"monotone must be True or False, got {self.monotone!r}.")
+        check_flag(self.monotone, "monotone")
 
     def _score_kind(self) -> str:
         return check_link(self.link)
@@ -234,7 +233,7 @@ class SplineCalibrator(MonotoneCalibrator):
             rows[0], knots, origin = -rows[0], -knots[::-1], -origin
         x, weight, target, borne_out, observed = rows
         ray = Ray(float(origin), borne_out, observed) if self.link == "logit" else None
-        penalty = None if isinstance(self.penalty, str) else float(self.penalty)
+        penalty = None if isinstance(self.penalty, str) else as_double(self.penalty)
         least = _LEAST_SLOPE * abs(slope) if self.monotone else None
         return fit_spline(x, weight, target, knots, (abs(slope), intercept), penalty, least, ray)
 
@@ -304,5 +303,5 @@ def _check_penalty(penalty: Any) -> None:
         check_option(penalty, "penalty", ("aicc",))
     elif isinstance(penalty, bool) or not isinstance(penalty, Real):
         raise TypeError(f"penalty must be 'aicc' or a number, got {penalty!r}.")
-    elif not float(penalty) > 0:
+    elif not as_double(penalty) > 0:
         raise ValueError(f"penalty must be positive, got {penalty!r}. Use a small number for a free curve.")

@@ -135,7 +135,7 @@ class CombinedTest(CalibrationTest):
         self.random_state = random_state
 
     def _check_parameters(self) -> None:
-        if isinstance(self.components, str) or not len(self.components):
+        if not _is_list(self.components) or not len(self.components):
             raise ValueError(
                 f"components must be a sequence of names, got {self.components!r}. Choose among "
                 f"{', '.join(map(repr, _COMPONENTS))}."
@@ -145,7 +145,7 @@ class CombinedTest(CalibrationTest):
         if len(set(self.components)) < len(self.components):
             raise ValueError(f"components names a test twice: {list(self.components)}.")
         if self.shares is not None:
-            if len(self.shares) != len(self.components):
+            if not _is_list(self.shares) or len(self.shares) != len(self.components):
                 raise ValueError(
                     f"shares must hold one positive number for each of the {len(self.components)} "
                     f"components, got {self.shares!r}."
@@ -273,6 +273,13 @@ def _slope(scales: BinaryScales) -> Statistic:
 
 def _spiegelhalter(scales: BinaryScales) -> Statistic:
     return _along(scales, 1.0 - 2.0 * scales.grouped.prob)
+
+
+def _is_list(value: Any) -> bool:
+    """Return whether ``value`` is a sequence; an array if it has one dimension."""
+    if isinstance(value, np.ndarray):
+        return value.ndim == 1
+    return isinstance(value, Sequence) and not isinstance(value, str)
 
 
 def _variance(grouped: GroupedOutcomes) -> Array:

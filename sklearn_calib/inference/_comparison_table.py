@@ -3,7 +3,7 @@
 Long because the three results are documented with the function that returns them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from inspect import signature
 from itertools import combinations
@@ -286,7 +286,7 @@ def compare_models(
     names = list(predictions)
     if len(names) < 2:
         raise ValueError(f"predictions holds {len(names)} models. Pass at least two.")
-    if reference is not None and reference not in predictions:
+    if reference is not None and (not isinstance(reference, Hashable) or reference not in predictions):
         raise ValueError(f"reference={reference!r} is not one of the models {names}.")
     check_option(correction, "correction", CORRECTIONS)
     confidence = check_fraction(confidence, "confidence")

@@ -12,6 +12,7 @@ from sklearn_calib._core._null import MAX_CELLS, sample_labels, spawn
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
+    check_flag,
     check_generator,
     check_integer,
     check_option,
@@ -158,8 +159,7 @@ class SampleSplittingTest(CalibrationTest):
             raise ValueError(f"smoothness must be 'adaptive' or a positive number, got {self.smoothness!r}.")
         check_option(self.method, "method", _METHODS)
         check_integer(self.n_resamples, "n_resamples")
-        if not isinstance(self.cross_fit, bool | np.bool_):
-            raise TypeError(f"cross_fit must be True or False, got {self.cross_fit!r}.")
+        check_flag(self.cross_fit, "cross_fit")
         if not isinstance(self.random_state, np.random.RandomState):
             check_generator(self.random_state)
 

@@ -14,6 +14,7 @@ from sklearn_calib._validation import (
     check_integer,
     check_option,
     check_positive,
+    check_share,
 )
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._tcal_decision import DECIDE, Options
@@ -229,10 +230,7 @@ class TCal(CalibrationTest):
         check_option(self.resample, "resample", _RESAMPLE)
         check_option(self.statistic, "statistic", _STATISTICS)
         check_option(self.reduction, "reduction", _REDUCTIONS)
-        if self.tolerance != 0:
-            check_fraction(self.tolerance, "tolerance")
-        elif isinstance(self.tolerance, bool):
-            raise TypeError(f"tolerance must be a number, got {self.tolerance!r}.")
+        check_share(self.tolerance, "tolerance")
         self._check_combination()
         check_fraction(self.alpha, "alpha")
         if self.method == "monte_carlo":

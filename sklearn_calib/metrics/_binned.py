@@ -14,6 +14,7 @@ from sklearn_calib._validation import (
     ClassSample,
     Outcomes,
     check_class_sample,
+    check_flag,
     check_integer,
     check_option,
     sample_rows,
@@ -205,6 +206,7 @@ def expected_calibration_error(
     n_bins = check_integer(n_bins, "n_bins")
     check_option(strategy, "strategy", ("uniform", "quantile"))
     check_option(norm, "norm", ("l1", "l2", "max"))
+    debias = check_flag(debias, "debias")
     if debias and norm != "l2":
         raise ValueError(f"debias=True is only defined for norm='l2', got norm={norm!r}.")
     check_option(reduction, "reduction", (*REDUCTIONS, "canonical"))

@@ -10,7 +10,7 @@ from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._core._walk import residual_walk
 from sklearn_calib._html import result_html
-from sklearn_calib._validation import BinarySample, Outcomes, as_array, check_binary, check_fraction
+from sklearn_calib._validation import BinarySample, Outcomes, check_binary, check_fraction, check_numbers
 from sklearn_calib.metrics._reductions import Reduction, reduced_error
 
 __all__ = ["DecisionRiskResult", "decision_risk_gap", "decision_risk_result"]
@@ -204,7 +204,7 @@ def decision_risk_result(
     if thresholds is None:
         tau = np.arange(1, 100) / 100.0
     else:
-        tau = np.asarray(as_array(thresholds, "thresholds"), dtype=np.float64)
+        tau = check_numbers(thresholds, "thresholds")
         if tau.ndim != 1 or tau.shape[0] == 0 or not ((tau > 0) & (tau < 1)).all():
             raise ValueError(
                 "thresholds must be a non-empty list of numbers strictly between 0 and 1, "

@@ -13,6 +13,7 @@ from sklearn_calib._validation import (
     ClassSample,
     Outcomes,
     check_class_sample,
+    check_flag,
     check_frequency_weights,
     check_option,
     check_positive,
@@ -198,6 +199,7 @@ def kernel_calibration_error(
         check_option(bandwidth, "bandwidth", ("median",))
     else:
         check_positive(bandwidth, "bandwidth")
+    debias, squared = check_flag(debias, "debias"), check_flag(squared, "squared")
     error = _Kernel(kernel, bandwidth, debias, squared)
     y_true, y_proba, sample_weight = sample_rows(y_true, y_proba, sample_weight, pos_label)
     if reduction == "canonical" and has_classes(y_true, y_proba, pos_label):

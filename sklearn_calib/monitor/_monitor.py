@@ -5,7 +5,7 @@ Long because its guarantees are documented in full.
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from inspect import isfunction, signature
 from typing import Any
 
@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_calib import metrics as _metrics
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import (
+    check_flag,
     check_fraction,
     check_frequency_weights,
     check_integer,
@@ -209,9 +210,7 @@ class CalibrationMonitor:
         self._mode = check_option(mode, "mode", _MODES)
         alpha, run_length = check_fraction(alpha, "alpha"), check_integer(run_length, "run_length", 2)
         self.threshold_ = 1.0 / alpha if mode == "ever" else float(run_length)
-        if not isinstance(restart, bool | np.bool_):
-            raise TypeError(f"restart must be True or False, got {restart!r}.")
-        self._restarts = bool(restart)
+        self._restarts = check_flag(restart, "restart")
         self._metrics = _check_metrics(metrics)
         self._pos_label = pos_label
         self.window_ = WindowedSketch(window, n_slots=n_slots, late=late, precision=precision)
@@ -441,7 +440,11 @@ def _rates(sketch: CalibrationSketch) -> dict[str, float]:
 
 def _check_metrics(metrics: Any) -> dict[str, Metric]:
     """Return the metrics by name, in order."""
-    listed = [metrics] if isinstance(metrics, str) or callable(metrics) else list(metrics)
+    if isinstance(metrics, str) or callable(metrics):
+        metrics = [metrics]
+    if not isinstance(metrics, Iterable):
+        raise TypeError(f"metrics must be names or functions, got {metrics!r}.")
+    listed = list(metrics)
     if not listed:
         raise ValueError("metrics is empty. Pass at least one metric.")
     found: dict[str, Metric] = {}

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._validation import (
     BinarySample,
+    check_flag,
     check_fraction,
     check_frequency_weights,
     check_generator,
@@ -69,6 +70,7 @@ class CurveOptions:
             raise ValueError(
                 f"band={self.band!r} is not for method='belt', which is a band by itself. Leave band out."
             )
+        check_flag(self.error_interval, "error_interval")
         if self.method == "belt" and self.error_interval:
             raise ValueError(
                 "error_interval needs a calibration error, and method='belt' has a test instead."

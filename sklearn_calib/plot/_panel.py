@@ -81,6 +81,10 @@ class ReliabilityPanel(ReliabilityDisplay):
         self.layout = layout
         self.summary = summary
 
+    @classmethod
+    def _single(cls) -> type[ReliabilityDisplay]:
+        return ReliabilityDisplay
+
     def plot(
         self,
         ax: "Axes | None" = None,

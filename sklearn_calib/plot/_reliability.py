@@ -188,6 +188,11 @@ class ReliabilityDisplay:
         self.pos_label = pos_label
 
     @classmethod
+    def _single(cls) -> type["ReliabilityDisplay"]:
+        """Return the class that shows one curve."""
+        return cls
+
+    @classmethod
     def from_predictions(
         cls,
         y_true: Outcomes,
@@ -321,14 +326,14 @@ class ReliabilityDisplay:
                 y_true, y_proba, pos_label = parts[0].y_true, parts[0].y_proba, 1
             parts = group_parts(y_true, y_proba, sample_weight, pos_label, groups)
         elif parts is None or len(parts) == 1:
-            display = cls(options.curve(sample), name=name, pos_label=None if axis_label else label)
+            display = cls._single()(options.curve(sample), name=name, pos_label=None if axis_label else label)
             display._axis_label = axis_label
             return display.plot(ax, **plot_params)
         from sklearn_calib.plot._panel import ReliabilityPanel
 
         for part in parts:
             options.check_sample(part.sample)
-        displays = [cls(options.curve(part.sample), name=part.name) for part in parts]
+        displays = [cls._single()(options.curve(part.sample), name=part.name) for part in parts]
         for display in displays:
             display._axis_label, display._brief = axis_label, True
             display.pos_label = None if axis_label or groups is None else pos_label
@@ -457,9 +462,10 @@ class ReliabilityDisplay:
         plain_options = CurveOptions(**known | {"band": "none", "error_interval": False})
         curves = [plain_options.curve(fold) for fold in folds]
         bold = mean_curve(curves) if summary == "mean" else options.curve(pooled)
-        whole = cls(bold, name=f"{summary}, {len(folds)} folds", pos_label=pos_label)
+        single = cls._single()
+        whole = single(bold, name=f"{summary}, {len(folds)} folds", pos_label=pos_label)
         displays = [
-            cls(curve, name=f"fold {number}", pos_label=pos_label) for number, curve in enumerate(curves)
+            single(curve, name=f"fold {number}", pos_label=pos_label) for number, curve in enumerate(curves)
         ]
         title = default_name if name is None else name
         return ReliabilityPanel(displays, name=title, layout="overlay", summary=whole).plot(

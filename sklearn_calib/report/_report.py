@@ -161,7 +161,12 @@ def calibration_report(
     keys = None if groups is None else check_groups(groups, shape_of(y_true, "y_true")[0])
     shape = shape_of(y_proba, "y_proba")
     if sample_weight is not None:
-        weight = check_weights(sample_weight, shape[0] if shape else 0)
+        outcomes = shape_of(y_true, "y_true")
+        if not shape or shape[0] == 0 or shape[:1] != outcomes[:1]:
+            raise ValueError(
+                f"y_proba must have one row for each row of y_true, got shapes {shape} and {outcomes}."
+            )
+        weight = check_weights(sample_weight, shape[0])
         check_frequency_weights(weight)
         if keys is not None:
             keys = keys[weight > 0]

@@ -35,7 +35,7 @@ def sketch_batches(
     ValueError
         If a batch is malformed; the message says which, counted from 0.
     TypeError
-        If a batch is neither a tuple nor a sketch.
+        If ``batches`` are no iterable, or a batch is neither a tuple nor a sketch.
 
     See Also
     --------
@@ -64,9 +64,16 @@ def sketch_batches(
     observed 0.34, expected 0.50
     """
     sketch = CalibrationSketch(precision=precision, pos_label=pos_label)
-    for number, batch in enumerate(batches):
+    for number, batch in enumerate(_each(batches)):
         add_batch(sketch, batch, f"batch {number}")
     return sketch
+
+
+def _each(batches: Any) -> Iterable[Any]:
+    """Return ``batches`` if they can be gone through."""
+    if not isinstance(batches, Iterable):
+        raise TypeError(f"batches must be an iterable of batches, got {type(batches).__name__}.")
+    return batches
 
 
 def add_batch(sketch: CalibrationSketch, batch: Any, where: str) -> None:
@@ -127,6 +134,8 @@ def sketch_arrow(
     ValueError
         If a column is missing or malformed; the message names it, and the row, counted from 1 over all
         batches.
+    TypeError
+        If ``batches`` are no iterable of record batches.
 
     See Also
     --------
@@ -148,7 +157,9 @@ def sketch_arrow(
     sketch = CalibrationSketch(precision=precision, pos_label=pos_label)
     names = [y, p, *([] if sample_weight is None else [sample_weight])]
     done = 0
-    for batch in batches:
+    for batch in _each(batches):
+        if not hasattr(batch, "schema"):
+            raise TypeError(f"batches must hold record batches of pyarrow, got {type(batch).__name__}.")
         columns = arrow_columns(batch, names, "record batches", done)
         done += batch.num_rows
         w = None if sample_weight is None else columns[sample_weight].weights()

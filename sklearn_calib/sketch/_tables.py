@@ -1,6 +1,6 @@
 """Sketches of files of any size."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -187,6 +187,8 @@ def sketch_file(
       cells            3 of precision 17
     """
     check_precision(precision)
+    if not isinstance(p, Iterable):
+        raise TypeError(f"p must be the name of a column, or those of two, got {p!r}.")
     columns = [p] if isinstance(p, str) else list(p)
     for name, value in (("y", y), ("sample_weight", sample_weight), *(("p", column) for column in columns)):
         if not isinstance(value, str) and not (name == "sample_weight" and value is None):

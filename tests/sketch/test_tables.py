@@ -237,6 +237,6 @@ def test_memory_does_not_grow_with_the_file(tmp_path, kind):
     )
     n_rows, by_function, by_command = (int(word) for word in done.stdout.split()[-3:])
     assert n_rows == 4_500_000
-    # kilobytes
+    # kilobytes; what pyarrow keeps of freed memory differs from run to run
     assert by_function < 12_000
-    assert by_command < 24_000
+    assert by_command < 48_000
