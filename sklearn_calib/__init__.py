@@ -1,5 +1,8 @@
 """Measure, test, repair and certify the calibration of predicted probabilities."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from sklearn_calib._persistence import SavedVersionWarning
 from sklearn_calib._version import __version__
 from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer
@@ -13,3 +16,23 @@ __all__ = [
     "get_scorer",
     "get_scorer_names",
 ]
+
+# Rooms that nothing above needs load when they are first used, so that the package is quick to import.
+_LATER = ("datasets", "inference", "monitor", "plot", "report", "sketch")
+
+if TYPE_CHECKING:
+    from sklearn_calib import datasets as datasets
+    from sklearn_calib import inference as inference
+    from sklearn_calib import monitor as monitor
+    from sklearn_calib import plot as plot
+    from sklearn_calib import report as report
+    from sklearn_calib import sketch as sketch
+else:
+
+    def __getattr__(name: str) -> object:
+        if name in _LATER:
+            return import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_LATER})

@@ -1,8 +1,8 @@
 """The package as a whole: light import, typing marker, documented public names, a truthful README."""
 
-import ast
 import importlib
 import inspect
+import json
 import pkgutil
 import re
 import subprocess
@@ -17,7 +17,8 @@ import pytest
 import sklearn_calib
 
 ROOT = Path(__file__).resolve().parents[1]
-HEAVY = ("matplotlib", "pandas", "polars", "dask", "pyarrow", "pyspark")
+HEAVY = ("matplotlib", "pandas", "polars", "dask", "distributed", "pyarrow", "pyspark", "torch", "tqdm")
+LATER = ("datasets", "inference", "monitor", "plot", "report", "sketch")
 LONGEST = 400
 SECTIONS = ("Parameters", "Examples")
 
@@ -50,25 +51,81 @@ def readme_blocks(language):
     return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
 
 
+# Records who asks for what is heavy, and hides it, so that the next one has to ask again.
+WATCH = """
+import importlib, json, pkgutil, sys
+
+class Watch:
+    def __init__(self):
+        self.asked = set()
+    def find_spec(self, name, path=None, target=None):
+        top = name.partition(".")[0]
+        if top in {heavy!r}:
+            frame = sys._getframe(1)
+            while "importlib" in frame.f_code.co_filename:
+                frame = frame.f_back
+            self.asked.add((top, frame.f_globals["__name__"].partition(".")[0]))
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+watch = Watch()
+sys.meta_path.insert(0, watch)
+{code}
+print(json.dumps([sorted(watch.asked), sorted(sys.modules)]))
+"""
+EVERY_ROOM = """
+import sklearn_calib
+for info in pkgutil.walk_packages(sklearn_calib.__path__, "sklearn_calib."):
+    if not info.name.endswith("__main__"):
+        importlib.import_module(info.name)
+"""
+
+
+def watched_import(code):
+    """Return who asked for what is heavy when some code ran in a process of its own, and what it loaded."""
+    found = subprocess.run(
+        [sys.executable, "-c", WATCH.format(heavy=HEAVY, code=code)],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    asked, loaded = json.loads(found.stdout)
+    return {tuple(pair) for pair in asked}, set(loaded)
+
+
 def test_import_is_light():
-    code = (
-        "import sys; import sklearn_calib; import sklearn_calib.plot; "
-        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    asked, loaded = watched_import("import sklearn_calib")
+    theirs, _ = watched_import("import sklearn.base")
+    # scikit-learn itself looks for some of them
+    assert asked <= theirs
+    assert not any(asker == "sklearn_calib" for _, asker in asked)
+    assert not loaded & {f"sklearn_calib.{room}" for room in LATER}
+    assert not loaded & {"sklearn.svm", "sklearn.linear_model", "sklearn.ensemble", "sklearn.calibration"}
+
+
+def test_no_module_needs_what_is_heavy():
+    asked, loaded = watched_import(EVERY_ROOM)
+    theirs, _ = watched_import("import sklearn.metrics, sklearn.model_selection, sklearn.pipeline")
+    assert asked <= theirs
+    assert {f"sklearn_calib.{room}" for room in LATER} <= loaded
+
+
+def test_what_is_watched_is_seen():
+    asked, _ = watched_import(
+        "from sklearn_calib.plot._matplotlib import new_axes\ntry: new_axes(None)\nexcept ImportError: pass"
     )
-    # scikit-learn itself may load pandas-like libraries in the future: only what we add counts
-    baseline = (
-        "import sys; import sklearn.metrics, sklearn.model_selection, sklearn.calibration, sklearn.pipeline; "
-        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    assert ("matplotlib", "sklearn_calib") in asked
+
+
+def test_rooms_load_when_they_are_used():
+    code = "import sklearn_calib as s; print(all(name in dir(s) and getattr(s, name).__all__ for name in {}))"
+    done = subprocess.run(
+        [sys.executable, "-c", code.format(LATER)], check=True, capture_output=True, text=True, cwd=ROOT
     )
-    ours, theirs = (
-        ast.literal_eval(
-            subprocess.run(
-                [sys.executable, "-c", text], check=True, capture_output=True, text=True, cwd=ROOT
-            ).stdout
-        )
-        for text in (code, baseline)
-    )
-    assert set(ours) <= set(theirs)
+    assert done.stdout == "True\n"
+    assert {module.split(".")[1] for module in public_modules()[1:]} >= set(LATER)
+    with pytest.raises(AttributeError, match="no attribute 'plots'"):
+        _ = sklearn_calib.plots
 
 
 def test_typing_marker_is_shipped():

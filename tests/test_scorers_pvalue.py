@@ -216,7 +216,7 @@ def test_routing(binary):
 
 
 def test_names_and_their_tests():
-    assert {name: type(scorer.test).__name__ for name, scorer in PVALUE_SCORERS.items()} == {
+    assert {name: type(get_scorer(name).test).__name__ for name in PVALUE_SCORERS} == {
         "pvalue_cox": "CoxTest",
         "pvalue_cutoff": "CutoffTest",
         "pvalue_hosmer_lemeshow": "HosmerLemeshowTest",

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.svm import LinearSVC
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.parallel import Parallel, delayed
@@ -383,6 +382,9 @@ class CalibratedClassifier(VersionStamped, ClassifierMixin, MetaEstimatorMixin, 
     def _base_estimator(self) -> Any:
         if self.estimator is not None:
             return self.estimator
+        # in here because it brings all linear models, and few use it
+        from sklearn.svm import LinearSVC
+
         default = LinearSVC(random_state=0)
         return default.set_fit_request(sample_weight=True) if routing_enabled() else default
 

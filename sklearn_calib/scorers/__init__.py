@@ -30,7 +30,8 @@ __all__ = [
 def __getattr__(name: str) -> CalibrationScorer | PValueScorer:
     # a copy each time: set_score_request on a shared object would reach every user of the name
     if name in OWN_SCORERS:
-        return deepcopy(OWN_SCORERS[name])
+        own: CalibrationScorer | PValueScorer = deepcopy(OWN_SCORERS[name])
+        return own
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -8,7 +8,6 @@ from sklearn.metrics import get_scorer as _sklearn_get_scorer
 from sklearn.metrics import get_scorer_names as _sklearn_get_scorer_names
 
 from sklearn_calib._compat import register_scorers
-from sklearn_calib.inference import CoxTest, CutoffTest, HosmerLemeshowTest, SpiegelhalterTest, TCal
 from sklearn_calib.metrics import (
     calibration_loss,
     cutoff_calibration_error,
@@ -30,6 +29,23 @@ from sklearn_calib.scorers._scorer import CalibrationScorer
 
 __all__ = ["CALIBRATION_SCORERS", "OWN_SCORERS", "PVALUE_SCORERS", "get_scorer", "get_scorer_names"]
 
+
+class PValueByName:
+    """Stands for the scorer of a test until someone asks for one, that is for a copy.
+
+    Both this package and scikit-learn hand out copies of what has a name. So the tests need not load with
+    the package only because they have names.
+    """
+
+    def __init__(self, test: str) -> None:
+        self._test = test
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> PValueScorer:
+        from sklearn_calib import inference
+
+        return PValueScorer(getattr(inference, self._test)())
+
+
 #: Errors of calibration, and the refinement loss, negated.
 CALIBRATION_SCORERS = {
     "neg_calibration_loss": CalibrationScorer(calibration_loss),
@@ -50,12 +66,12 @@ CALIBRATION_SCORERS = {
 }
 
 #: p-values of tests of calibration.
-PVALUE_SCORERS = {
-    "pvalue_cox": PValueScorer(CoxTest()),
-    "pvalue_cutoff": PValueScorer(CutoffTest()),
-    "pvalue_hosmer_lemeshow": PValueScorer(HosmerLemeshowTest()),
-    "pvalue_spiegelhalter": PValueScorer(SpiegelhalterTest()),
-    "pvalue_tcal": PValueScorer(TCal()),
+PVALUE_SCORERS: dict[str, Any] = {
+    "pvalue_cox": PValueByName("CoxTest"),
+    "pvalue_cutoff": PValueByName("CutoffTest"),
+    "pvalue_hosmer_lemeshow": PValueByName("HosmerLemeshowTest"),
+    "pvalue_spiegelhalter": PValueByName("SpiegelhalterTest"),
+    "pvalue_tcal": PValueByName("TCal"),
 }
 
 #: Proper scores that are also defined on a fold without one of the classes. Their names are scikit-learn's.
@@ -65,7 +81,7 @@ _PROPER_SCORERS = {
 }
 
 #: All names of this package.
-OWN_SCORERS: dict[str, CalibrationScorer | PValueScorer] = {
+OWN_SCORERS: dict[str, Any] = {
     **CALIBRATION_SCORERS,
     **PVALUE_SCORERS,
     **_PROPER_SCORERS,
@@ -128,7 +144,8 @@ def get_scorer(scoring: str | Callable[..., Any]) -> Callable[..., Any]:
     """
     if isinstance(scoring, str):
         if scoring in OWN_SCORERS:
-            return deepcopy(OWN_SCORERS[scoring])
+            own: CalibrationScorer | PValueScorer = deepcopy(OWN_SCORERS[scoring])
+            return own
         if scoring in _sklearn_get_scorer_names():
             found: Callable[..., Any] = _sklearn_get_scorer(scoring)
             return found

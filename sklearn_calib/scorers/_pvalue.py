@@ -1,14 +1,13 @@
 """The p-value of a test of calibration as a score."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
 from sklearn_calib._validation import as_array
-from sklearn_calib.inference import CalibrationTest
 from sklearn_calib.scorers._forecast import (
     Forecast,
     Reduction,
@@ -17,6 +16,9 @@ from sklearn_calib.scorers._forecast import (
     read_forecast,
 )
 from sklearn_calib.scorers._routing import WeightedScorer
+
+if TYPE_CHECKING:
+    from sklearn_calib.inference import CalibrationTest
 
 __all__ = ["PValueScorer"]
 
@@ -99,7 +101,7 @@ class PValueScorer(WeightedScorer, BaseEstimator):
 
     def __init__(
         self,
-        test: CalibrationTest,
+        test: "CalibrationTest",
         *,
         pos_label: Any = None,
         response_method: str | Sequence[str] = "predict_proba",
@@ -154,7 +156,7 @@ class PValueScorer(WeightedScorer, BaseEstimator):
         named = {"pos_label": 1} if n_classes == 2 else {"labels": np.arange(n_classes)}
         return self._copy().test(codes, proba, sample_weight=sample_weight, **named).pvalue
 
-    def _copy(self) -> CalibrationTest:
+    def _copy(self) -> "CalibrationTest":
         """Return the test as it was given, with a seed."""
         test: CalibrationTest = clone(self.test)
         if test.get_params(deep=False).get("random_state", _SEED) is None:
@@ -163,6 +165,8 @@ class PValueScorer(WeightedScorer, BaseEstimator):
 
 
 def _check_test(test: Any) -> None:
+    from sklearn_calib.inference import CalibrationTest
+
     if isinstance(test, type) and issubclass(test, CalibrationTest):
         raise TypeError(f"test is the class {test.__name__}; pass an instance, {test.__name__}().")
     if not isinstance(test, CalibrationTest):
