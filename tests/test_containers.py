@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sklearn_calib import _validation as v
-from sklearn_calib._arrays import as_array, missing_values, shape_of
+from sklearn_calib._validation import as_array, missing_values, shape_of
 from tests._containers import CONTAINERS, Exchangeable, StandInTensor, memory_map, over
 
 

@@ -1,0 +1,73 @@
+"""The border: everything a user passes is checked here, once, before any work is done.
+
+Every failure is a ``ValueError`` (or ``TypeError`` for a wrong kind of object) that names the argument,
+says what was found, and what to do. Nothing is silently repaired.
+"""
+
+from sklearn_calib._validation._arrays import as_array, missing_values, shape_of
+from sklearn_calib._validation._labels import check_classes, check_groups, check_labels, check_two_labels
+from sklearn_calib._validation._numbers import (
+    check_frequency_weights,
+    check_length,
+    check_numbers,
+    check_probabilities,
+    check_scores,
+    check_weights,
+)
+from sklearn_calib._validation._parameters import (
+    as_double,
+    check_flag,
+    check_fraction,
+    check_generator,
+    check_integer,
+    check_not_negative,
+    check_option,
+    check_positive,
+    check_resamples,
+    check_share,
+)
+from sklearn_calib._validation._samples import BinarySample, ClassSample, check_binary, check_class_sample
+from sklearn_calib._validation._summaries import (
+    Outcomes,
+    SampleSummary,
+    fit_rows,
+    is_summary,
+    sample_rows,
+    shown_label,
+)
+
+__all__ = [
+    "BinarySample",
+    "ClassSample",
+    "Outcomes",
+    "SampleSummary",
+    "as_array",
+    "as_double",
+    "check_binary",
+    "check_class_sample",
+    "check_classes",
+    "check_flag",
+    "check_fraction",
+    "check_frequency_weights",
+    "check_generator",
+    "check_groups",
+    "check_integer",
+    "check_labels",
+    "check_length",
+    "check_not_negative",
+    "check_numbers",
+    "check_option",
+    "check_positive",
+    "check_probabilities",
+    "check_resamples",
+    "check_scores",
+    "check_share",
+    "check_two_labels",
+    "check_weights",
+    "fit_rows",
+    "is_summary",
+    "missing_values",
+    "sample_rows",
+    "shape_of",
+    "shown_label",
+]

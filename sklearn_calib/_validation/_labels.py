@@ -1,0 +1,182 @@
+"""Outcomes, class labels, and the groups of rows."""
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import assert_all_finite, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+
+from sklearn_calib._validation._arrays import as_array, missing_values
+from sklearn_calib._validation._numbers import check_length
+
+__all__ = ["check_classes", "check_groups", "check_labels", "check_two_labels"]
+
+# Integer labels within such a span are counted, not sorted.
+_MAX_LABEL_SPAN = 1 << 16
+
+
+def check_labels(y_true: ArrayLike, pos_label: Any = None, name: str = "y_true") -> NDArray[np.int64]:
+    """Return outcomes as 0/1 int64 of shape (n,), 1 where the label is the positive one.
+
+    Without ``pos_label``, labels among {0, 1} or {-1, 1} (booleans too) have positive label 1; of any other
+    two labels the greater one in sorted order is positive, as in ``classes_[1]`` of scikit-learn. A single
+    label that is none of these is ambiguous and needs ``pos_label``.
+    """
+    y = as_array(y_true, name)
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.ndim != 1:
+        raise ValueError(f"{name} must have shape (n,), got shape {y.shape}. Pass one label per row.")
+    if y.shape[0] == 0:
+        raise ValueError(f"{name} is empty. Pass at least one row.")
+    if pos_label is None or (isinstance(pos_label, Integral) and pos_label == 1):
+        if y.dtype == np.int64 and np.bitwise_or.reduce(y) in (0, 1):
+            return y
+        if y.dtype == bool:
+            return y.astype(np.int64)
+        if y.dtype.kind in "iuf":
+            positive = y == 1
+            if (positive | (y == 0)).all():
+                return positive.astype(np.int64)
+    return _binarize(y, pos_label, name)
+
+
+def _binarize(y: NDArray[Any], pos_label: Any, name: str) -> NDArray[np.int64]:
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        row = int(np.flatnonzero(~np.isfinite(y))[0])
+        raise ValueError(f"{name} contains {y[row]} at row {row}. Remove or impute missing labels first.")
+    if y.dtype.kind == "O" and missing_values(y).any():
+        raise ValueError(f"{name} contains missing values. Remove or impute missing labels first.")
+    try:
+        labels = np.unique(y)
+    except TypeError as error:
+        raise ValueError(
+            f"{name} mixes labels of types that cannot be ordered ({error}). Use labels of one type."
+        ) from None
+    shown = labels[:5].tolist()
+    if labels.shape[0] > 2:
+        raise ValueError(
+            f"{name} has {labels.shape[0]} distinct values, among them {shown}, but a binary metric "
+            "needs two. Reduce the problem to one class against the rest first."
+        )
+    known = labels.tolist()
+    if pos_label is not None:
+        if np.ndim(pos_label) > 0:
+            raise ValueError(f"pos_label must be one label, got {pos_label!r}.")
+        if pos_label not in known and len(known) == 2:
+            raise ValueError(
+                f"pos_label={pos_label!r} is not a label of {name}, whose labels are {shown}. "
+                "Pass one of them."
+            )
+        positive = y == pos_label
+    elif labels.dtype.kind in "biuf" and set(known) <= {-1, 0, 1} and set(known) != {-1, 0}:
+        positive = y == 1
+    elif len(known) == 2:
+        positive = y == labels[1]
+    else:
+        raise ValueError(
+            f"{name} contains the single label {known[0]!r}, so the positive class cannot be told. "
+            "Pass pos_label."
+        )
+    return np.asarray(positive, dtype=bool).astype(np.int64)
+
+
+def check_classes(y: ArrayLike, name: str = "y") -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the sorted distinct class labels and, for each row, the index of its label among them.
+
+    There must be at least two classes; a column of labels is flattened with scikit-learn's usual warning.
+    """
+    given = as_array(y, name)
+    if given.dtype.kind == "c":
+        # in the words that scikit-learn looks for
+        raise ValueError(f"Complex data not supported: {name} must contain labels.")
+    labels = column_or_1d(given, warn=True)
+    if labels.shape[0] == 0:
+        raise ValueError(f"{name} is empty. Pass at least one row.")
+    if labels.dtype.kind in "biu":
+        classes, codes = _integer_classes(labels)
+    else:
+        classes, codes = _sorted_classes(labels, name)
+    if classes.shape[0] < 2:
+        raise ValueError(
+            f"{name} contains only one class, {classes.tolist()[0]!r}, but calibration needs at least two."
+        )
+    return classes, codes.astype(np.int64, copy=False)
+
+
+def _integer_classes(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return what np.unique does with its inverse, by counting where the labels lie close together."""
+    low, high = int(labels.min()), int(labels.max())
+    # the second condition is about unsigned labels that the signed type cannot hold
+    if high - low >= _MAX_LABEL_SPAN or high >= 1 << 62:
+        classes, codes = np.unique(labels, return_inverse=True)
+        return classes, codes
+    codes = labels.astype(np.int64, copy=False)
+    codes = codes - low if low else codes
+    # of two neighbours both are there
+    present = np.bincount(codes) > 0 if high - low > 1 else np.ones(high - low + 1, dtype=bool)
+    classes = (np.flatnonzero(present) + low).astype(labels.dtype)
+    return classes, codes if present.all() else (np.cumsum(present) - 1)[codes]
+
+
+def _sorted_classes(labels: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return what np.unique does with its inverse, for labels that are not integers."""
+    if labels.dtype.kind == "O" and missing_values(labels).any():
+        raise ValueError(f"{name} contains missing values. Remove or impute missing labels first.")
+    assert_all_finite(labels, input_name=name)
+    try:
+        check_classification_targets(labels)
+        classes, codes = np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        raise ValueError(
+            f"{name} mixes labels of types that cannot be ordered ({error}). Use labels of one type."
+        ) from None
+    return classes, codes
+
+
+def check_two_labels(y: ArrayLike, classes: ArrayLike | None = None) -> NDArray[Any]:
+    """Return both labels of a stream, sorted: those given, or those of its first outcomes."""
+    if classes is not None:
+        known = np.unique(as_array(classes, "classes"))
+        if known.shape[0] != 2:
+            raise ValueError(f"classes must hold two distinct labels, got {known.tolist()}.")
+        return known
+    labels = as_array(y, "y")
+    if labels.size and (labels == labels.flat[0]).all():
+        if labels.dtype == bool:
+            return np.array([False, True])
+        only = labels.ravel()[:1].tolist()[0]
+        if labels.dtype.kind in "iuf" and only in (-1, 0, 1):
+            return np.array([-1 if only == -1 else 0, 1], dtype=labels.dtype)
+        raise ValueError(
+            f"y contains the single label {only!r}, so the positive class cannot be told. Begin with "
+            "partial_fit and pass classes, both labels."
+        )
+    check_labels(y, name="y")
+    return np.unique(labels)
+
+
+def check_groups(groups: Any, n_rows: int, name: str = "groups") -> NDArray[Any]:
+    """Return the group of each row, shape (n_rows,): numbers or texts that can be ordered, none missing."""
+    keys = as_array(groups, name)
+    if keys.ndim != 1:
+        raise ValueError(f"{name} must have shape (n,), got shape {keys.shape}. Pass one group per row.")
+    check_length(name, keys.shape[0], "X", n_rows)
+    if keys.dtype.names is not None:
+        raise ValueError(
+            f"{name} must hold numbers or texts, got records {keys.dtype}. Pass one of their fields."
+        )
+    missing = missing_values(keys)
+    if missing.any():
+        raise ValueError(
+            f"{name} has a missing value at row {int(missing.argmax())}. Give such rows a group of their own."
+        )
+    try:
+        np.unique(keys)
+    except TypeError as error:
+        raise ValueError(
+            f"{name} mixes values of types that cannot be ordered ({error}). Use values of one type."
+        ) from None
+    return keys

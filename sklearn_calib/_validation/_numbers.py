@@ -1,0 +1,216 @@
+"""Columns of numbers: predicted probabilities, scores, and weights."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
+
+from sklearn_calib._validation._arrays import as_array, missing_values
+
+__all__ = [
+    "check_frequency_weights",
+    "check_length",
+    "check_numbers",
+    "check_probabilities",
+    "check_scores",
+    "check_weights",
+]
+
+Array = NDArray[np.float64]
+
+# bits of 1.0: read as unsigned integers, exactly the floats in [0, 1] do not exceed it
+# (negative numbers, infinities and NaN all lie above)
+_ONE_BITS = np.float64(1.0).view(np.uint64)
+_ROW_SUM_TOLERANCE = 1e-3
+# Whole numbers up to here are floats.
+_MOST_COUNTED = 2.0**53
+
+
+def check_probabilities(y_proba: ArrayLike, name: str = "y_proba") -> Array:
+    """Return the probability of the positive class as float64 of shape (n,).
+
+    Accepts shapes (n,), (n, 1) and (n, 2); of two columns the last is the positive class.
+    """
+    p = check_numbers(y_proba, name)
+    if p.ndim == 2 and p.shape[1] == 2:
+        # each column is checked first, so that the sum below cannot be blamed for a NaN
+        negative = _check_unit_interval(np.ascontiguousarray(p[:, 0]), name)
+        p = _check_unit_interval(np.ascontiguousarray(p[:, 1]), name)
+        gap = np.abs(negative + p - 1.0)
+        if gap.size and gap.max() > _ROW_SUM_TOLERANCE:
+            row = int(gap.argmax())
+            raise ValueError(
+                f"{name} has two columns but row {row} sums to {negative[row] + p[row]:.6g}, not 1. "
+                "Pass the probabilities of both classes, or only those of the positive class."
+            )
+        return p
+    if p.ndim == 2 and p.shape[1] == 1:
+        p = p[:, 0]
+    if p.ndim != 1:
+        raise ValueError(
+            f"{name} must have shape (n,), (n, 1) or (n, 2) for a binary problem, got shape {p.shape}. "
+            "Pass the predicted probability of the positive class."
+        )
+    return _check_unit_interval(np.ascontiguousarray(p), name)
+
+
+def check_scores(X: Any, name: str = "X", *, kind: str) -> Array:
+    """Return scores as float64: shape (n,) for a binary problem, (n, K) with K >= 3 otherwise.
+
+    Parameters
+    ----------
+    X : array-like of shape (n,), (n, 1) or (n, K)
+        One column is the score of the positive class.
+    name : str
+        Name of the argument in messages.
+    kind : {"probability", "score", "logit"}
+        What the values are. "probability": all in [0, 1], and the rows of several columns sum to 1. "score":
+        any finite numbers; but two columns are always probabilities of both classes. "logit": any finite
+        numbers; two columns are the logits of both classes. Of two probabilities the last one is returned, of
+        two logits the last minus the first.
+    """
+    if issparse(X):
+        raise TypeError(f"{name} is a sparse matrix, but scores are dense. Pass {name}.toarray().")
+    scores = check_numbers(X, name)
+    if scores.ndim not in (1, 2):
+        raise ValueError(f"{name} must have shape (n,), (n, 1) or (n, K), got shape {scores.shape}.")
+    if scores.ndim == 2 and scores.shape[1] == 0:
+        raise ValueError(
+            f"{name} has 0 feature(s) (shape={scores.shape}) while a minimum of 1 is required. "
+            "Pass one score per row or one per class."
+        )
+    if scores.shape[0] == 0:
+        raise ValueError(f"{name} is empty. Pass at least one row.")
+    columns = 1 if scores.ndim == 1 else scores.shape[1]
+    if kind == "probability":
+        return check_probabilities(scores, name) if columns <= 2 else _check_simplex(scores, name)
+    if kind == "score" and columns == 2:
+        try:
+            return check_probabilities(scores, name)
+        except ValueError as error:
+            raise ValueError(
+                f"{error} Two columns are always read as the probabilities of both classes; pass any other "
+                "score as one column."
+            ) from None
+    if not np.isfinite(scores).all():
+        row = int(np.argwhere(~np.isfinite(scores))[0, 0])
+        value = scores[row][~np.isfinite(scores[row])].flat[0] if columns > 1 else scores.flat[row]
+        raise ValueError(
+            f"{name} contains {_shown(value)} at row {row}. Remove or impute missing scores first."
+        )
+    if columns == 1:
+        return scores.reshape(-1)
+    return scores[:, 1] - scores[:, 0] if columns == 2 else scores
+
+
+def _check_simplex(p: Array, name: str) -> Array:
+    """Return ``p`` of shape (n, K) if its rows are probability vectors."""
+    p = np.ascontiguousarray(p)
+    if p.view(np.uint64).max() > _ONE_BITS:
+        # not so fast, but it finds the row
+        for column in range(p.shape[1]):
+            _check_unit_interval(np.ascontiguousarray(p[:, column]), name)
+    total = p.sum(axis=1)
+    row = int(np.abs(total - 1.0).argmax())
+    if abs(total[row] - 1.0) > _ROW_SUM_TOLERANCE:
+        raise ValueError(
+            f"{name} has {p.shape[1]} columns but row {row} sums to {total[row]:.6g}, not 1. "
+            "Pass the probabilities of all classes."
+        )
+    return p
+
+
+def check_weights(sample_weight: ArrayLike, n_rows: int, name: str = "sample_weight") -> Array:
+    """Return finite non-negative weights with a positive sum, float64 of shape (n_rows,)."""
+    w = check_numbers(sample_weight, name)
+    if w.ndim != 1:
+        raise ValueError(f"{name} must have shape (n,), got shape {w.shape}. Pass one weight per row.")
+    check_length(name, w.shape[0], "the data", n_rows)
+    if not np.isfinite(w).all():
+        row = int(np.flatnonzero(~np.isfinite(w))[0])
+        raise ValueError(f"{name} contains {w[row]} at row {row}. Weights must be finite.")
+    if w.min() < 0:
+        row = int(w.argmin())
+        raise ValueError(f"{name} contains {w[row]:.6g} at row {row}. Weights must not be negative.")
+    with np.errstate(over="ignore"):
+        total = w.sum()
+    if total == 0:
+        raise ValueError(f"{name} is zero everywhere. At least one weight must be positive.")
+    if not np.isfinite(total):
+        raise ValueError(f"The sum of {name} overflows. Divide the weights by a constant.")
+    return w
+
+
+def check_frequency_weights(w: Array, name: str = "sample_weight") -> NDArray[np.int64]:
+    """Return checked weights as int64 if they are whole numbers, which tests and intervals need."""
+    times = np.rint(w)
+    if not np.array_equal(times, w):
+        row = int(np.flatnonzero(times != w)[0])
+        raise ValueError(
+            f"{name} must hold whole numbers (how often each row was observed), got {w[row]!r} at row "
+            f"{row}. Tests and intervals depend on the number of observations; leave {name} out, or round it."
+        )
+    if w.sum() > _MOST_COUNTED:
+        raise ValueError(
+            f"{name} stands for {w.sum():.3g} rows, and no more than 2**53 can be counted. Divide it."
+        )
+    return times.astype(np.int64)
+
+
+def check_numbers(values: ArrayLike, name: str) -> Array:
+    """Return real numbers of any shape as float64."""
+    array = as_array(values, name)
+    if array.dtype == np.float64:
+        return array
+    # the last are floats of 8 and 16 bits that other packages add to numpy
+    if array.dtype.kind in "biuf" or (array.dtype.kind == "V" and "float" in array.dtype.name):
+        return array.astype(np.float64)
+    if array.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} must contain real numbers.")
+    # object columns of numbers (a nullable pandas column) are fine; text and missing values are not
+    if array.dtype.kind == "O" and not any(isinstance(v, str | bytes) for v in array.ravel()):
+        try:
+            return array.astype(np.float64)
+        except OverflowError:
+            raise ValueError(f"{name} contains an integer beyond double precision. Divide it.") from None
+        except (TypeError, ValueError):
+            missing = missing_values(array.ravel()).reshape(array.shape)
+        if missing.any():
+            row = int(np.argwhere(missing)[0, 0])
+            raise ValueError(
+                f"{name} contains a missing value at row {row}. Remove or impute missing values first."
+            )
+    raise ValueError(f"{name} must contain numbers only, got dtype {array.dtype} (missing values or text?).")
+
+
+def check_length(name: str, found: int, other: str, expected: int) -> None:
+    """Raise if two arguments differ in their number of rows."""
+    if found != expected:
+        raise ValueError(
+            f"{name} has {found} rows but {other} has {expected}. Pass arrays of the same length."
+        )
+
+
+def _check_unit_interval(p: Array, name: str) -> Array:
+    """Return contiguous ``p`` if every value lies in [0, 1]."""
+    if p.shape[0] == 0:
+        raise ValueError(f"{name} is empty. Pass at least one row.")
+    if p.view(np.uint64).max() <= _ONE_BITS:
+        return p
+    if np.isfinite(p).all() and p.min() >= 0 and p.max() <= 1:
+        return p + 0.0  # -0.0, whose sign bit is set, becomes 0.0
+    row = int(np.flatnonzero(~((p >= 0) & (p <= 1)))[0])
+    if not np.isfinite(p[row]):
+        raise ValueError(
+            f"{name} contains {_shown(p[row])} at row {row}. Remove or impute missing predictions first."
+        )
+    raise ValueError(
+        f"{name} contains {float(p[row])!r} at row {row}, outside [0, 1]. Pass probabilities; decision "
+        "scores and logits first need a calibrator of any scores (isotonic, or Platt with link='identity')."
+    )
+
+
+def _shown(value: float) -> str:
+    """Return the usual name of a number that is not finite."""
+    return "NaN" if np.isnan(value) else str(value)

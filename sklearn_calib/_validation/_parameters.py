@@ -1,0 +1,118 @@
+"""Parameters that are numbers, words or sources of randomness."""
+
+from collections.abc import Collection
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "as_double",
+    "check_flag",
+    "check_fraction",
+    "check_generator",
+    "check_integer",
+    "check_not_negative",
+    "check_option",
+    "check_positive",
+    "check_resamples",
+    "check_share",
+]
+
+
+def check_flag(value: Any, name: str) -> bool:
+    """Return ``value`` as bool if it is True or False, those of numpy included."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {value!r}.")
+    return bool(value)
+
+
+def check_option(value: Any, name: str, options: Collection[str]) -> str:
+    """Return ``value`` if it is one of the options."""
+    if not isinstance(value, str) or value not in options:
+        listed = ", ".join(repr(option) for option in options)
+        raise ValueError(f"{name} must be one of {listed}, got {value!r}.")
+    return value
+
+
+def check_integer(value: Any, name: str, minimum: int = 1) -> int:
+    """Return ``value`` as an int not below ``minimum``."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be an integer, got {value!r}.")
+    if int(value) < minimum:
+        raise ValueError(f"{name} must be at least {minimum}, got {value!r}.")
+    return int(value)
+
+
+def check_positive(value: Any, name: str) -> float:
+    """Return ``value`` as a finite float greater than zero."""
+    number = _number(value, name)
+    if not 0 < number < float("inf"):
+        raise ValueError(f"{name} must be positive and finite, got {value!r}.")
+    return number
+
+
+def check_not_negative(value: Any, name: str) -> float:
+    """Return ``value`` as a finite float that is not less than zero."""
+    number = _number(value, name)
+    if not 0 <= number < float("inf"):
+        raise ValueError(f"{name} must be at least 0 and finite, got {value!r}.")
+    return number
+
+
+def check_fraction(value: Any, name: str) -> float:
+    """Return ``value`` as a float strictly between 0 and 1."""
+    number = _number(value, name)
+    if not 0 < number < 1:
+        raise ValueError(f"{name} must lie strictly between 0 and 1, got {value!r}.")
+    return number
+
+
+def check_share(value: Any, name: str) -> float:
+    """Return ``value`` as a float in [0, 1)."""
+    number = _number(value, name)
+    if not 0 <= number < 1:
+        raise ValueError(f"{name} must be at least 0 and less than 1, got {value!r}.")
+    return number
+
+
+def check_resamples(n_resamples: Any, confidence: float) -> int:
+    """Return ``n_resamples`` as int if so many draws have an upper quantile at level ``confidence``."""
+    number = check_integer(n_resamples, "n_resamples")
+    needed = int(np.ceil(1.0 / (1.0 - confidence) - 1e-9)) - 1
+    if number < needed:
+        raise ValueError(
+            f"n_resamples={number} is too few for confidence={confidence:g}. Use n_resamples >= {needed}."
+        )
+    return number
+
+
+def check_generator(random_state: Any, name: str = "random_state") -> np.random.Generator:
+    """Return a generator: a new one from None or an integer, the same one, or one seeded by a RandomState."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(0, 1 << 32, size=4, dtype=np.uint32))
+    if random_state is None:
+        return np.random.default_rng()
+    if isinstance(random_state, bool) or not isinstance(random_state, Integral):
+        raise TypeError(
+            f"{name} must be None, an integer, a Generator or a RandomState, got {random_state!r}."
+        )
+    if random_state < 0:
+        raise ValueError(f"{name} must not be negative, got {random_state!r}.")
+    return np.random.default_rng(int(random_state))
+
+
+def _number(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, got {value!r}.")
+    return as_double(value)
+
+
+def as_double(value: Any) -> float:
+    """Return a number as float, infinite where an integer or a fraction is too large for one."""
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")

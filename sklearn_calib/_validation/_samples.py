@@ -1,0 +1,113 @@
+"""Whole samples: labels, predictions and weights that belong together."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import column_or_1d
+
+from sklearn_calib._validation._arrays import as_array
+from sklearn_calib._validation._labels import check_classes, check_labels
+from sklearn_calib._validation._numbers import check_length, check_probabilities, check_scores, check_weights
+from sklearn_calib._validation._summaries import Outcomes, sample_rows
+
+__all__ = ["BinarySample", "ClassSample", "check_binary", "check_class_sample"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class BinarySample:
+    """Checked binary data: outcomes 0/1 (int64), predictions (float64), weights (float64) or None.
+
+    Rows of zero weight have been dropped; weights are therefore positive.
+    """
+
+    y: NDArray[np.int64]
+    p: Array
+    w: Array | None
+
+    @property
+    def total(self) -> float:
+        """Total weight n."""
+        return float(self.y.shape[0]) if self.w is None else float(self.w.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class ClassSample:
+    """Checked data of K >= 3 classes: class indices (int64), probabilities (n, K), weights or None.
+
+    Rows of zero weight have been dropped, and rows of ``p`` divided by their sum.
+    """
+
+    y: NDArray[np.int64]
+    p: Array
+    w: Array | None
+
+
+def check_binary(
+    y_true: Outcomes,
+    y_proba: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    pos_label: Any = None,
+) -> BinarySample:
+    """Check outcomes, predicted probabilities of the positive class, and weights of a binary problem.
+
+    A summary in place of outcomes and predictions is taken for the rows that it stands for.
+    """
+    y_true, y_proba, sample_weight = sample_rows(y_true, y_proba, sample_weight, pos_label)
+    p = check_probabilities(y_proba)
+    y = check_labels(y_true, pos_label)
+    check_length("y_true", y.shape[0], "y_proba", p.shape[0])
+    if sample_weight is None:
+        return BinarySample(y, p, None)
+    w = check_weights(sample_weight, p.shape[0])
+    keep = w > 0
+    if not keep.all():
+        y, p, w = y[keep], p[keep], w[keep]
+    return BinarySample(y, p, w)
+
+
+def check_class_sample(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+) -> ClassSample:
+    """Check labels, probabilities of K >= 3 classes, and weights.
+
+    The columns belong to ``labels`` in sorted order; without them, to the K distinct labels of ``y_true``, or
+    to 0, ..., K - 1 if ``y_true`` holds such integers but lacks some.
+    """
+    p = check_scores(y_proba, "y_proba", kind="probability")
+    n_classes = p.shape[1]
+    y = column_or_1d(as_array(y_true, "y_true"))
+    check_length("y_true", y.shape[0], "y_proba", p.shape[0])
+    if labels is not None:
+        # twice, as labels that are all different look like the targets of a regression
+        known, _ = check_classes(np.tile(column_or_1d(as_array(labels, "labels")), 2), "labels")
+        if known.shape[0] != n_classes:
+            raise ValueError(
+                f"labels has {known.shape[0]} distinct values but y_proba has {n_classes} columns. "
+                "Pass the label of each column."
+            )
+        strange = ~np.isin(y, known)
+        if strange.any():
+            row = int(strange.argmax())
+            raise ValueError(f"y_true contains {y.tolist()[row]!r} at row {row}, which is not in labels.")
+        codes = np.searchsorted(known, y)
+    else:
+        counted = y.dtype.kind in "biu" and y.min() >= 0 and y.max() < n_classes
+        known, codes = (np.arange(n_classes), y) if counted else check_classes(y, "y_true")
+        if known.shape[0] != n_classes:
+            raise ValueError(
+                f"y_true has {known.shape[0]} distinct labels but y_proba has {n_classes} columns. "
+                "Pass labels=, the label of each column."
+            )
+    y, p = codes.astype(np.int64), p / p.sum(axis=1, keepdims=True)
+    if sample_weight is None:
+        return ClassSample(y, p, None)
+    w = check_weights(sample_weight, p.shape[0])
+    keep = w > 0
+    return ClassSample(y[keep], p[keep], w[keep])

@@ -1,0 +1,81 @@
+"""Summaries, such as a sketch, that stand for outcomes, predictions and weights."""
+
+from numbers import Integral
+from typing import Any, Protocol, TypeGuard, cast
+
+from numpy.typing import ArrayLike
+
+__all__ = ["Outcomes", "SampleSummary", "fit_rows", "is_summary", "sample_rows", "shown_label"]
+
+
+class SampleSummary(Protocol):
+    """What can stand for outcomes, predictions and weights of a binary problem, such as a sketch."""
+
+    def as_weighted_sample(self) -> Any:
+        """Return an object with outcomes 0 or 1 as ``y``, predictions as ``p``, and weights as ``w``."""
+
+
+#: Outcomes, or a summary in place of outcomes, predictions and weights.
+Outcomes = ArrayLike | SampleSummary
+
+
+def is_summary(values: Any) -> TypeGuard[SampleSummary]:
+    """Tell whether an argument stands for a whole sample."""
+    return hasattr(values, "as_weighted_sample")
+
+
+def sample_rows(
+    y_true: Outcomes,
+    y_proba: ArrayLike | None,
+    sample_weight: ArrayLike | None = None,
+    pos_label: Any = None,
+    groups: ArrayLike | None = None,
+) -> tuple[ArrayLike, ArrayLike, ArrayLike | None]:
+    """Return outcomes, predictions and weights: those that were passed, or those of a summary.
+
+    Every function that takes a summary in place of outcomes and predictions begins with this.
+    """
+    if not is_summary(y_true):
+        if y_proba is None:
+            raise TypeError(
+                "y_proba is missing. Pass the predicted probabilities beside y_true, or a CalibrationSketch "
+                "alone."
+            )
+        return cast(ArrayLike, y_true), y_proba, sample_weight
+    kind = type(y_true).__name__
+    for name, value in (("y_proba", y_proba), ("sample_weight", sample_weight)):
+        if value is not None:
+            raise ValueError(f"{name} was passed beside a {kind}, which holds its own. Leave it out.")
+    if pos_label is not None and not (isinstance(pos_label, Integral) and pos_label == 1):
+        raise ValueError(
+            f"pos_label={pos_label!r} was passed beside a {kind}, whose outcomes are 0 and 1. Leave it out."
+        )
+    if groups is not None:
+        raise ValueError(
+            f"groups need rows, which a {kind} does not keep. Pass arrays, or one {kind} per group."
+        )
+    rows = y_true.as_weighted_sample()
+    return rows.y, rows.p, rows.w
+
+
+def shown_label(y_true: Outcomes, pos_label: Any) -> Any:
+    """Return the positive class to be shown: what was passed, or what a summary knows."""
+    return getattr(y_true, "pos_label", None) if pos_label is None and is_summary(y_true) else pos_label
+
+
+def fit_rows(
+    X: Outcomes, y: ArrayLike | None, sample_weight: ArrayLike | None
+) -> tuple[ArrayLike, ArrayLike, ArrayLike | None]:
+    """Return scores, labels and weights of a fit: those that were passed, or those of a summary."""
+    if is_summary(X):
+        if y is not None:
+            raise ValueError(f"y was passed beside a {type(X).__name__}, which holds its own. Leave it out.")
+        labels, scores, weight = sample_rows(X, None, sample_weight)
+        return scores, labels, weight
+    if y is None:
+        # in the words that scikit-learn looks for
+        raise ValueError(
+            "This estimator requires y to be passed, but the target y is None. Pass labels, or a "
+            "CalibrationSketch alone."
+        )
+    return cast(ArrayLike, X), y, sample_weight
