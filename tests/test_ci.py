@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-SCRIPTS = ["run", "copy", "package", "matrix"]
+SCRIPTS = ["run", "copy", "package", "matrix", "mutate"]
 if not (ROOT / ".ci").is_dir():
     pytest.skip("the scripts are not beside the tests", allow_module_level=True)
 
@@ -89,6 +89,25 @@ def test_quick_tests_of_the_matrix_exist():
     quick = re.search(r"^QUICK=\(\n(.*?)^\)", text, flags=re.MULTILINE | re.DOTALL)[1].split()
     assert len(quick) > 10
     assert [path for path in quick if not (ROOT / path).exists()] == []
+
+
+def test_settings_of_mutation_name_what_exists():
+    with (ROOT / ".ci" / "mutants.toml").open("rb") as file:
+        settings = tomllib.load(file)
+    package = ROOT / "sklearn_calib"
+    assert [room for room in settings["rooms"] if not (package / room).is_dir()] == []
+    assert [name for name in settings["tests"] if not (package / f"{name}.py").is_file()] == []
+    named = {test for tests in settings["tests"].values() for test in tests}
+    assert [test for test in sorted(named) if not (ROOT / test).is_file()] == []
+    # an explanation speaks of a line that is still there, and of each mutant once
+    explained = settings.get("explained", [])
+    gone = [
+        (entry["file"], entry["before"])
+        for entry in explained
+        if entry["before"] not in (package / f"{entry['file']}.py").read_text(encoding="utf-8")
+    ]
+    assert gone == []
+    assert len({(e["file"], e["before"], e["after"]) for e in explained}) == len(explained)
 
 
 def test_the_workflow_runs_scripts_and_versions_that_exist():

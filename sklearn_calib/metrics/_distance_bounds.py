@@ -304,7 +304,7 @@ def distance_from_calibration(
     smooth = smooth_calibration_error(sample.y, sample.p, sample_weight=sample.w, pos_label=1)
     upper = min(interval, 4.0 * math.sqrt(transport))
     return CalibrationDistance(
-        lower=min(max(transport - resolution, smooth / 2.0, 0.0), upper),
+        lower=min(max(transport - resolution, smooth / 2.0), upper),
         upper=upper,
         transport=transport,
         smooth=smooth,

@@ -59,6 +59,9 @@ def test_one_belongs_to_the_last_bin():
 def test_debiased_by_hand():
     # one bin, 3 of 4 positive, mean prediction 1/2: (1/4)^2 - (3/4)(1/4)/3 = 0
     assert expected_calibration_error([1, 1, 1, 0], [0.5] * 4, norm="l2", debias=True) == 0.0
+    # mean prediction 1/4: (1/2)^2 - (3/4)(1/4)/3 = 3/16
+    options = {"norm": "l2", "debias": True}
+    assert expected_calibration_error([1, 1, 1, 0], [0.25] * 4, **options) == pytest.approx(np.sqrt(3 / 16))
     # all positive: no sampling variance is estimated
     assert expected_calibration_error([1] * 4, [0.5] * 4, norm="l2", debias=True) == pytest.approx(0.5)
     # a single observation says nothing
@@ -87,6 +90,7 @@ def test_debiasing_removes_the_bias():
         ({"n_bins": True}, TypeError, "n_bins"),
         ({"strategy": "kmeans"}, ValueError, "strategy"),
         ({"norm": "l3"}, ValueError, "norm"),
+        ({"reduction": "samples"}, ValueError, "reduction.*canonical"),
         ({"debias": True}, ValueError, "debias"),
         ({"debias": True, "norm": "l2", "sample_weight": [0.5, 1]}, ValueError, "sample_weight"),
     ],

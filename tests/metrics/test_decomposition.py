@@ -114,6 +114,19 @@ def test_scores_are_those_of_scikit_learn():
     assert log.score == pytest.approx(log_loss(y, p, sample_weight=w))
 
 
+def test_no_part_is_negative_by_rounding():
+    # predictions an ulp or two around the event rate: both parts are 0 but for the order of the sums
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(3, 30))
+        y = np.append((rng.random(n) < 0.5).astype(int), [0, 1])
+        p = y.mean() + np.spacing(y.mean()) * rng.integers(-3, 4, n + 2)
+        for score in SCORES:
+            found = score_decomposition(y, p, score=score)
+            assert found.miscalibration >= 0
+            assert found.discrimination >= 0
+
+
 def test_limits():
     # calibrated and constant: neither miscalibration nor discrimination
     found = score_decomposition([0, 1, 1, 0], [0.5] * 4)

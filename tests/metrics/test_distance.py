@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from sklearn_calib._core._binning import condense
 from sklearn_calib.metrics import smooth_calibration_error
 from tests._references import lipschitz_program
 
@@ -46,6 +47,17 @@ def test_cells_are_off_by_less_than_their_width(n_cells):
     exact = smooth_calibration_error(y, p)
     bound = np.abs(y - p).mean() / max(64, n_cells)
     assert smooth_calibration_error(y, p, n_cells=n_cells) == pytest.approx(exact, abs=bound)
+
+
+def test_cells_are_the_next_power_of_two():
+    rng = np.random.default_rng(0)
+    p = rng.random(3000)
+    y = (rng.random(3000) < p**2).astype(int)
+    for n_cells, power in ((1, 64), (40, 64), (64, 64), (65, 128), (128, 128), (129, 256)):
+        labels, means, weights = condense(y, p, power)
+        expected = smooth_calibration_error(labels.astype(int), means, sample_weight=weights)
+        assert smooth_calibration_error(y, p, n_cells=n_cells) == pytest.approx(expected, abs=1e-12)
+        assert abs(smooth_calibration_error(y, p) - expected) > 1e-7
 
 
 def test_bad_cells():

@@ -127,7 +127,10 @@ def test_many_predictions():
     exact = lower_distance_to_calibration(y, p, n_cells=400)
     coarse = distance_from_calibration(y, p, n_cells=50)
     assert abs(coarse.transport - exact) <= coarse.resolution + 0.5 / 400
-    assert coarse.resolution <= 1 / 50 + 0.5 / 50
+    assert 0.5 / 50 < coarse.resolution <= 1 / 50 + 0.5 / 50
+    # as many values as cells are not gathered
+    assert distance_from_calibration(y, p, n_cells=400).resolution == 0.5 / 400
+    assert distance_from_calibration(y, p, n_cells=900).resolution == 0.5 / 900
     grouped = group_outcomes(y, p)
     full = interval_error(grouped, 400)
     assert full == interval_calibration_error(y, p)
