@@ -26,7 +26,7 @@ from sklearn_calib.inference._tcal import TCal
 from sklearn_calib.inference._tcal_bins import NestedBins, null_deviation
 from sklearn_calib.inference._tcal_decision import tails_over_shares
 from sklearn_calib.inference._tcal_draws import Draws, combine_draws
-from sklearn_calib.inference._tcal_labels import LabelStatistics
+from sklearn_calib.inference._tcal_labels import LabelStatistics, cells_at_once
 from sklearn_calib.inference._tcal_scales import BinaryScales, usable_scales
 
 __all__ = ["CombinedTest", "TestComponent"]
@@ -210,7 +210,8 @@ class CombinedTest(CalibrationTest):
         own = grouped.positives[:, np.newaxis].astype(np.float64)
         values = [np.column_stack([part(own) for part in parts])]
         generator = check_generator(self.random_state)
-        for positives in draw_positives(grouped, self.n_resamples, generator):
+        cells = cells_at_once(grouped.prob.shape[0])
+        for positives in draw_positives(grouped, self.n_resamples, generator, cells):
             drawn = positives.astype(np.float64)
             values.append(np.column_stack([part(drawn) for part in parts]))
         every = np.concatenate(values)

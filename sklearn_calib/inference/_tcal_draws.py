@@ -7,17 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes
-from sklearn_calib._core._null import MAX_CELLS, draw_outcomes, draw_positives, monte_carlo_pvalue
+from sklearn_calib._core._null import draw_outcomes, draw_positives, monte_carlo_pvalue
 from sklearn_calib._core._null_moments import residual_sums
 from sklearn_calib.inference._tcal_bins import ROUNDING, NestedBins, null_deviation
-from sklearn_calib.inference._tcal_labels import LabelStatistics
+from sklearn_calib.inference._tcal_labels import LabelStatistics, cells_at_once
 
 __all__ = ["Draws", "combine_draws", "draw_labels", "draw_pairs"]
 
 Array = NDArray[np.float64]
-
-# Draws at a time of large samples, unless these are more numbers than the second, but at least the third.
-_DRAWS, _MOST_DRAWN, _FEWEST_DRAWS = 16, 1 << 21, 8
 
 #: What counts as a tie of two standardised statistics.
 _TIE = 1e-8
@@ -84,10 +81,7 @@ def draw_labels(
     deviation = null_deviation(null, bins, variance)
     own = LabelStatistics(grouped, bins, grouped.prob)
     statistics = own if law is None else LabelStatistics(grouped, bins, law)
-    # several draws at a time are faster than the bound on the memory of small samples allows
-    n_groups = grouped.prob.shape[0]
-    cells = max(MAX_CELLS, min(_DRAWS * n_groups, _MOST_DRAWN), _FEWEST_DRAWS * n_groups)
-    draws = draw_positives(null, n_resamples, generator, cells)
+    draws = draw_positives(null, n_resamples, generator, cells_at_once(grouped.prob.shape[0]))
     values = np.concatenate([own(own.own), *(statistics(positives) for positives in draws)])
     z = values / deviation
     return Draws(values[0], z[0], deviation, values[1:], z[1:])

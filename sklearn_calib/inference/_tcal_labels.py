@@ -8,14 +8,18 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from sklearn_calib._core._grouping import GroupedOutcomes
+from sklearn_calib._core._null import MAX_CELLS
 from sklearn_calib.inference._tcal_bins import NestedBins
 
-__all__ = ["LabelStatistics"]
+__all__ = ["LabelStatistics", "cells_at_once"]
 
 Array = NDArray[np.float64]
 
 # Groups in a block.
 _BLOCK = 1 << 12
+
+# Draws at a time of large samples, unless these are more numbers than the second, but at least the third.
+_DRAWS, _MOST_DRAWN, _FEWEST_DRAWS = 16, 1 << 21, 8
 
 
 class _Block(NamedTuple):
@@ -156,3 +160,8 @@ class LabelStatistics:
 
 def _pointers(sizes: Any) -> NDArray[np.int32]:
     return np.concatenate(([0], np.cumsum(sizes))).astype(np.int32)
+
+
+def cells_at_once(n_groups: int) -> int:
+    """Return how many numbers to draw at a time: more than memory asks for where it is faster."""
+    return max(MAX_CELLS, min(_DRAWS * n_groups, _MOST_DRAWN), _FEWEST_DRAWS * n_groups)
