@@ -5,9 +5,19 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_calib._core._grouping import GroupedOutcomes
+from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
 
-__all__ = ["condense", "quantile_bins", "slices", "uniform_bins", "uniform_residuals", "uniform_sums"]
+__all__ = [
+    "bin_starts",
+    "condense",
+    "quantile_bins",
+    "quantile_starts",
+    "slices",
+    "uniform_bins",
+    "uniform_residuals",
+    "uniform_sums",
+    "weight_middles",
+]
 
 Array = NDArray[np.float64]
 
@@ -83,13 +93,45 @@ def _binned(
         yield rows, cell, gap if w is None else w[rows] * gap
 
 
+def weight_middles(grouped: GroupedOutcomes) -> Array:
+    """Return where the middle of the weight of each group lies, from 0 to the total."""
+    middle = np.cumsum(grouped.weight)
+    middle -= 0.5 * grouped.weight
+    return middle
+
+
 def quantile_bins(grouped: GroupedOutcomes, n_bins: int) -> NDArray[np.int64]:
     """Return the equal-mass bin of each group: where the middle of its weight falls in n_bins equal shares.
 
     A group is never divided, so ties stay together; a bin can stay empty.
     """
-    middle = np.cumsum(grouped.weight) - 0.5 * grouped.weight
-    return np.minimum(np.floor(middle * (n_bins / grouped.total)), n_bins - 1).astype(np.int64)
+    place = weight_middles(grouped)
+    place *= n_bins / grouped.total
+    return np.minimum(np.floor(place, out=place), n_bins - 1, out=place).astype(np.int64)
+
+
+def quantile_starts(middle: Array, total: float, n_bins: int) -> NDArray[np.intp]:
+    """Return the first group of each occupied equal-mass bin, from the middles of the weights.
+
+    The bins are those of :func:`quantile_bins`, found in O(n_bins log n).
+    """
+    scale, edges = n_bins / total, np.arange(1.0, n_bins)
+    found = np.searchsorted(middle, edges / scale)
+    # the quotient is rounded, but the product decides
+    while (early := (found > 0) & (middle[found - 1] * scale >= edges)).any():
+        found -= early
+    last = middle.shape[0] - 1
+    while (late := (found <= last) & (middle[np.minimum(found, last)] * scale < edges)).any():
+        found += late
+    starts = np.unique(np.append(0, found))
+    return starts[starts <= last]
+
+
+def bin_starts(grouped: GroupedOutcomes, n_bins: int, strategy: str) -> NDArray[np.intp]:
+    """Return the first group of each occupied bin, of equal mass ("quantile") or equal width ("uniform")."""
+    if strategy == "quantile":
+        return quantile_starts(weight_middles(grouped), grouped.total, n_bins)
+    return group_starts(uniform_bins(grouped.prob, n_bins))
 
 
 def condense(

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sklearn_calib._core._binning import quantile_bins, uniform_bins
+from sklearn_calib._core._binning import bin_starts
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._validation import BinarySample, check_integer, check_option
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
@@ -82,19 +82,14 @@ class HosmerLemeshowTest(CalibrationTest):
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
         grouped = group_outcomes(sample.y, sample.p, sample.w)
-        n_bins = int(self.n_bins)
-        if self.strategy == "quantile":
-            index = quantile_bins(grouped, n_bins)
-        else:
-            index = uniform_bins(grouped.prob, n_bins)
+        starts = bin_starts(grouped, int(self.n_bins), self.strategy)
         terms = (
             grouped.weight,
             grouped.weight * grouped.prob,
             grouped.weight * (1.0 - grouped.prob),
             grouped.residual,
         )
-        sums = np.stack([np.bincount(index, weights=term, minlength=n_bins) for term in terms])
-        count, events, others, gap = sums[:, sums[0] > 0.0]
+        count, events, others, gap = (np.add.reduceat(term, starts) for term in terms)
         variance = events * others / count
         counts = variance > 0.0
         df = int(np.count_nonzero(counts))

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._alcoves import alcoves
-from sklearn_calib._core._binning import quantile_bins, uniform_residuals, uniform_sums
+from sklearn_calib._core._binning import bin_starts, uniform_residuals, uniform_sums
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._validation import (
     BinarySample,
@@ -30,11 +30,11 @@ def _bin_sums(sample: BinarySample, n_bins: int, strategy: str) -> tuple[Array, 
     """Return weight, weight of positives, and residual sum of each non-empty bin."""
     if strategy == "quantile":
         grouped = group_outcomes(sample.y, sample.p, sample.w)
-        index = quantile_bins(grouped, n_bins)
+        starts = bin_starts(grouped, n_bins, strategy)
         terms = (grouped.weight, grouped.positives, grouped.residual)
-        weight, positives, residual = (np.bincount(index, term).astype(np.float64) for term in terms)
-    else:
-        weight, positives, residual = uniform_sums(sample.y, sample.p, sample.w, n_bins)
+        weight, positives, residual = (np.add.reduceat(term, starts) for term in terms)
+        return weight, positives, residual
+    weight, positives, residual = uniform_sums(sample.y, sample.p, sample.w, n_bins)
     filled = weight > 0
     return weight[filled], positives[filled], residual[filled]
 

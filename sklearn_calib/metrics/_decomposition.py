@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlog1py, xlogy
 
-from sklearn_calib._core._binning import quantile_bins, uniform_bins
-from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
+from sklearn_calib._core._binning import bin_starts
+from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import BinarySample, Outcomes, check_binary, check_integer, check_option
@@ -99,10 +99,9 @@ def _recalibrated(grouped: GroupedOutcomes, method: str, n_bins: int, strategy: 
     if method == "isotonic":
         fit = fit_isotonic(grouped)
         return np.asarray(fit.value[np.searchsorted(fit.lower, grouped.prob, side="right") - 1])
-    index = quantile_bins(grouped, n_bins) if strategy == "quantile" else uniform_bins(grouped.prob, n_bins)
-    starts = group_starts(index)
+    starts = bin_starts(grouped, n_bins, strategy)
     frequency = np.add.reduceat(grouped.positives, starts) / np.add.reduceat(grouped.weight, starts)
-    return np.asarray(np.repeat(frequency, np.diff(starts, append=index.shape[0])))
+    return np.asarray(np.repeat(frequency, np.diff(starts, append=grouped.prob.shape[0])))
 
 
 def _decompose(

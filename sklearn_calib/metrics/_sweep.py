@@ -5,7 +5,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_calib._core._binning import quantile_bins, uniform_bins
+from sklearn_calib._core._binning import bin_starts, quantile_starts, uniform_bins, weight_middles
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
 from sklearn_calib._validation import BinarySample, Outcomes, check_option
 from sklearn_calib.metrics._reductions import Reduction, reduced_error
@@ -13,16 +13,6 @@ from sklearn_calib.metrics._reductions import Reduction, reduced_error
 __all__ = ["sweep_calibration_error"]
 
 Array = NDArray[np.float64]
-
-
-def _bin_sums(grouped: GroupedOutcomes, n_bins: int, strategy: str) -> tuple[Array, Array, Array]:
-    """Return weight, weight of positives, and residual sum of each non-empty bin."""
-    index = uniform_bins(grouped.prob, n_bins) if strategy == "uniform" else quantile_bins(grouped, n_bins)
-    starts = group_starts(index)
-    weight, positives, residual = (
-        np.add.reduceat(mass, starts) for mass in (grouped.weight, grouped.positives, grouped.residual)
-    )
-    return weight, positives, residual
 
 
 def _is_monotone(positives: Array, weight: Array) -> bool:
@@ -35,17 +25,28 @@ def _sweep_error(sample: BinarySample, strategy: str, norm: str) -> float:
     most = grouped.prob.shape[0]
     if _is_monotone(grouped.positives, grouped.weight):
         # so is every union of neighbours
-        chosen = _bin_sums(grouped, most, strategy)
+        starts = bin_starts(grouped, most, strategy)
     else:
-        chosen = _bin_sums(grouped, 1, strategy)
-        for n_bins in range(2, most + 1):
-            sums = _bin_sums(grouped, n_bins, strategy)
-            if not _is_monotone(sums[1], sums[0]):
-                break
-            chosen = sums
-    weight, _, residual = chosen
+        starts = _monotone_starts(grouped, strategy)
+    weight, residual = (np.add.reduceat(mass, starts) for mass in (grouped.weight, grouped.residual))
     share, gap = weight / weight.sum(), np.abs(residual / weight)
     return float(share @ gap) if norm == "l1" else float(np.sqrt(share @ gap**2))
+
+
+def _monotone_starts(grouped: GroupedOutcomes, strategy: str) -> NDArray[np.intp]:
+    """Return where bins begin, one less of them than the fewest with frequencies that decrease."""
+    middle, total = weight_middles(grouped), grouped.total
+    chosen = np.zeros(1, dtype=np.intp)
+    for n_bins in range(2, grouped.prob.shape[0] + 1):
+        if strategy == "quantile":
+            starts = quantile_starts(middle, total, n_bins)
+        else:
+            starts = group_starts(uniform_bins(grouped.prob, n_bins))
+        weight, positives = (np.add.reduceat(mass, starts) for mass in (grouped.weight, grouped.positives))
+        if not _is_monotone(positives, weight):
+            break
+        chosen = starts
+    return chosen
 
 
 def sweep_calibration_error(

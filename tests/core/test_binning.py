@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from sklearn_calib._core._binning import (
+    bin_starts,
     condense,
     quantile_bins,
     uniform_bins,
@@ -30,6 +31,26 @@ def test_quantile_bins_share_the_weight():
     # middles at .5, 1.5, 4, 6.5, 7.5, 10 of 12
     assert quantile_bins(grouped, 3).tolist() == [0, 0, 1, 1, 1, 2]
     assert quantile_bins(grouped, 1).tolist() == [0] * 6
+
+
+@pytest.mark.parametrize("weights", ["none", "few whole", "real", "wide"])
+@pytest.mark.parametrize("n", [1, 2, 7, 48, 3000])
+def test_starts_are_where_the_bin_changes(n, weights):
+    rng = np.random.default_rng(n)
+    w = {
+        "none": np.ones(n),
+        "few whole": rng.integers(1, 4, n).astype(float),
+        "real": rng.random(n) / 3,
+        "wide": 10.0 ** rng.uniform(-12, 12, n),
+    }[weights]
+    grouped = GroupedOutcomes(np.sort(rng.random(n)), w, np.zeros(n))
+    for n_bins in (1, 2, 3, 10, 15, 49, n, 4 * n, 1000):
+        for strategy, index in (
+            ("quantile", quantile_bins(grouped, n_bins)),
+            ("uniform", uniform_bins(grouped.prob, n_bins)),
+        ):
+            expected = [0, *(np.flatnonzero(np.diff(index)) + 1)]
+            np.testing.assert_array_equal(bin_starts(grouped, n_bins, strategy), expected)
 
 
 @pytest.mark.parametrize("cells", [64, 4096, 1 << 20])
