@@ -242,8 +242,10 @@ def draw(run: Run, path: Path) -> None:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(3, 4, figsize=(16, 11), sharex=True, sharey=True, layout="constrained")
-    names = sorted({row.package.split(": ")[0] for row in run.rows} - {OURS})
-    colors = dict(zip(names, plt.get_cmap("tab10").colors, strict=False))
+    names = sorted({row.package.split(": ")[0] for row in run.rows if row.task in _PANELS} - {OURS})
+    # all but the blue that is ours
+    shades = [*plt.get_cmap("tab10").colors[1:], *plt.get_cmap("Dark2").colors]
+    colors = dict(zip(names, shades, strict=False))
     for ax, task in zip(axes.flat, _PANELS, strict=True):
         ax.set_title(task, fontsize=10)
         ax.loglog(*_line(run.sort, run.limit)[:2], color="black", linestyle="--", linewidth=1)
