@@ -221,7 +221,7 @@ class BinomialTest(CalibrationTest):
         """Raise if there are too many distinct predictions."""
         found = grouped.prob.shape[0]
         if self.max_values is not None:
-            limit, rule = self.max_values, f"max_values={self.max_values}"
+            limit, rule = float(self.max_values), f"max_values={self.max_values}"
         else:
             # a single observation is one value
             limit, rule = max(1.0, grouped.total / 2.0), "max_values=None asks for two observations each"
