@@ -29,8 +29,9 @@ guide = load("run_blocks")
 def test_code_of_the_guide_prints_what_the_page_says(page, tmp_path, monkeypatch):
     pyplot = pytest.importorskip("matplotlib.pyplot")
     pyplot.switch_backend("agg")
-    for name in re.findall(r"^(?:import|from) (\w+)", page.read_text(encoding="utf-8"), flags=re.MULTILINE):
-        pytest.importorskip(name)
+    for block in guide.blocks(page.read_text(encoding="utf-8")):
+        for name in re.findall(r"^ *(?:import|from) (\w+)", block.code, flags=re.MULTILINE):
+            pytest.importorskip(name)
     monkeypatch.chdir(tmp_path)
     # workers that an earlier test has left behind work in another folder
     get_reusable_executor().shutdown(wait=True)
