@@ -57,6 +57,9 @@ def test_faces_and_corners_belong_to_the_simplex():
     z = np.array([[1, 0, 0], [1 - 1e-12, 1e-12, 0], [0, 0, 1], [1e-13, 1e-13, 1 - 2e-13], [0, 1, 0]])
     code = alcoves(z, 2)
     assert code[2] == code[3]
+    # a single whole number: a corner and a row inside, fractional parts in the same order
+    inside = np.array([[0.5, 0.3, 0.2]])
+    assert alcoves(z[:1], 1) == alcoves(inside, 1)
     # no cell beyond the last whole number
     everything = alcoves(np.vstack((z, np.random.default_rng(0).dirichlet(np.ones(3), 1000))), 2)
     assert np.unique(everything).shape == (4,)

@@ -190,6 +190,28 @@ def test_condensed_rows_give_the_same_value():
             )
 
 
+def test_many_rows_on_the_logit_scale_are_condensed_unless_weighted():
+    rng = np.random.default_rng(4)
+    p = rng.beta(2, 3, 140_000)
+    y, w = (rng.random(140_000) < p**1.2).astype(int), rng.integers(1, 3, 140_000)
+    options = {"scale": "logit", "bandwidth": 0.3}
+    weighted = smooth_ece_result(y, p, sample_weight=w, **options)
+    condensed = smooth_ece_result(np.repeat(y, w), np.repeat(p, w), **options)
+    assert condensed.value == pytest.approx(weighted.value, abs=1e-6)
+    assert condensed.value != weighted.value
+    np.testing.assert_allclose(condensed.density, weighted.density, atol=1e-6)
+    known = weighted.density > 1e-3
+    np.testing.assert_allclose(condensed.curve[known], weighted.curve[known], atol=1e-4)
+
+
+def test_density_is_not_negative_by_rounding():
+    for p in (0.1, 0.5, 0.93):
+        result = smooth_ece_result([0, 1, 1], [p, p + 1e-3, p + 2e-3], bandwidth=0.01)
+        assert (result.density >= 0).all()
+        # far from all predictions there is no curve
+        assert np.isnan(result.curve[np.abs(result.grid - p) > 0.2]).all()
+
+
 @pytest.mark.parametrize("scale", ["probability", "logit"])
 @pytest.mark.parametrize("power", [1.0, 1.2])
 def test_a_guess_from_some_rows_changes_nothing(scale, power, monkeypatch):
@@ -203,6 +225,17 @@ def test_a_guess_from_some_rows_changes_nothing(scale, power, monkeypatch):
     order = np.argsort(p)
     assert smooth_ece(y[order], p[order], scale=scale) == pytest.approx(expected, abs=1e-6)
     assert smooth_ece(np.repeat([0, 1], 100_000), np.repeat([0.0, 1.0], 100_000)) == 0.0
+
+
+def test_a_guess_from_some_weighted_rows_changes_nothing(monkeypatch):
+    rng = np.random.default_rng(3)
+    p = rng.random(20_000)
+    y, w = (rng.random(20_000) < p**1.3).astype(int), rng.random(20_000)
+    expected = smooth_ece(y, p, sample_weight=w)
+    monkeypatch.setattr(_smooth, "_MANY_ROWS", 10_000)
+    monkeypatch.setattr(_smooth, "_PILOT_BLOCK", 256)
+    assert smooth_ece(y, p, sample_weight=w) == pytest.approx(expected, abs=1e-6)
+    assert smooth_ece(y, p) == pytest.approx(smooth_ece(y, p, sample_weight=np.ones(20_000)), abs=1e-6)
 
 
 @pytest.mark.parametrize("bandwidth", [0, -1, np.nan, np.inf, "silverman"])

@@ -12,6 +12,7 @@ from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._core._smooth_logistic import KNOT_QUANTILES, smooth_frequency
 from sklearn_calib.inference import CoxTest
 from sklearn_calib.metrics import calibration_summary, integrated_calibration_index
+from sklearn_calib.metrics._summary import _weighted_quantile
 
 
 def sample(seed, n=150):
@@ -153,6 +154,15 @@ def test_curve_and_distances(n_knots):
     assert found.emax == pytest.approx(gap.max(), abs=1e-5)
     ici = integrated_calibration_index(y, p, sample_weight=w, n_knots=n_knots)
     assert ici == found.ici
+
+
+@pytest.mark.parametrize("mass", [0.1, 1.0, 1 / 3, 7e-5])
+@pytest.mark.parametrize("n", [10, 20, 70, 350])
+def test_quantiles_of_equal_weights_do_not_miss_by_rounding(n, mass):
+    values = np.random.default_rng(n).permutation(n).astype(float)
+    for level in (0.1, 0.5, 0.9):
+        # the least value that so many tenths of the rows do not exceed
+        assert _weighted_quantile(values, np.full(n, mass), level) == round(level * n) - 1
 
 
 def test_large_and_scaled():
