@@ -110,6 +110,35 @@ def test_settings_of_mutation_name_what_exists():
     assert len({(e["file"], e["before"], e["after"]) for e in explained}) == len(explained)
 
 
+def test_mutants_change_code_and_leave_words_alone(tmp_path):
+    pytest.importorskip("cosmic_ray")
+    mutants = load("mutants")
+    lines = [
+        "def f(x: int | None = 3, *, y=4):",
+        "    'Add 1 + 1.'",
+        "    if x < 0:",
+        "        raise ValueError(f'got {x - 1}')",
+        "    x += y",
+        "    return min(x, y)",
+    ]
+    path = tmp_path / "_code.py"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    n_all, found = mutants.sample(path, 100, 0)
+    changes = {(mutant["before"], mutant["after"]) for mutant in found}
+    assert changes == {
+        ("if x < 0:", "if x <= 0:"),
+        ("if x < 0:", "if x > 0:"),
+        ("if x < 0:", "if not x < 0:"),
+        ("if x < 0:", "if x < 1:"),
+        ("if x < 0:", "if x < -1:"),
+        ("x += y", "pass"),
+        ("return min(x, y)", "return max(x, y)"),
+    }
+    assert n_all == len(found)
+    # the same ones each time, and fewer are the first of more
+    assert mutants.sample(path, 3, 0)[1] == found[:3]
+
+
 def test_the_workflow_runs_scripts_and_versions_that_exist():
     path = ROOT / ".github" / "workflows" / "ci.yml"
     if not path.is_file():

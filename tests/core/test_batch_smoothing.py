@@ -79,3 +79,17 @@ def test_fixed_points_of_every_size_at_once():
     assert found[4] == pytest.approx(error_by_quadrature(x, mass[:, 4], max(found[4], 2.0**-14)), abs=1e-6)
     assert found[5] == pytest.approx(error_by_quadrature(x, mass[:, 5], found[5]), abs=1e-6)
     assert found[4] < 1e-3 < found[5]
+
+
+def test_few_fine_samples_among_coarse_ones():
+    """What needs a finer scale than most of the others is looked at again."""
+    x, coarse = residuals(800, 6, power=3.0)
+    fine = np.where(np.arange(800) % 2, 1.0, -1.0)[:, np.newaxis] * np.array([2e-4, 4e-4])
+    mass = np.hstack([coarse, fine])
+    project = CosineProjection(x)
+    found = smoothed_fixed_points(project, mass)
+    for j in (0, 6, 7):
+        assert found[j] == pytest.approx(smoothed_fixed_points(project, mass[:, [j]])[0], abs=1e-6)
+    assert found[6] < found[7] < 0.2 * found[:6].min()
+    errors = smoothed_errors(project(mass[:, 6:], found[6]), found[6:])
+    np.testing.assert_allclose(errors, found[6:], atol=1e-6)

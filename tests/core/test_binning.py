@@ -53,6 +53,12 @@ def test_starts_are_where_the_bin_changes(n, weights):
             np.testing.assert_array_equal(bin_starts(grouped, n_bins, strategy), expected)
 
 
+def test_a_weight_too_small_to_count_falls_into_the_last_bin():
+    # its middle rounds to the total
+    grouped = GroupedOutcomes(np.array([0.2, 0.7]), np.array([1.0, 1e-20]), np.zeros(2))
+    assert quantile_bins(grouped, 4).tolist() == [2, 3]
+
+
 @pytest.mark.parametrize("cells", [64, 4096, 1 << 20])
 @pytest.mark.parametrize("n", [1, 5, 20_000, 300_000])
 def test_condensed_sample_keeps_first_moments(n, cells):

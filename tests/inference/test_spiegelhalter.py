@@ -59,6 +59,16 @@ def test_flip():
     _properties.same(TEST.test(1 - y, 1 - p), TEST.test(y, p))
 
 
+def test_the_direction_in_words():
+    assert TEST.test([1, 0], [0.2, 0.8]).reason == "Brier score above its expectation"
+    assert TEST.test([0, 1], [0.2, 0.8]).reason == "Brier score below its expectation"
+    # one in four where a quarter is expected, three in four where three quarters are
+    y, p = [0, 0, 0, 1, 0, 1, 1, 1], [0.25] * 4 + [0.75] * 4
+    result = TEST.test(y, p)
+    assert result.reason == "Brier score as expected"
+    assert (result.statistic, result.pvalue) == (0.0, 1.0)
+
+
 def test_nothing_to_test():
     result = TEST.test([0, 1, 1, 1], [0.5, 0.5, 0.5, 1.0])
     assert (result.statistic, result.pvalue, result.estimate) == (0.0, 1.0, 0.0)
