@@ -49,6 +49,11 @@ class GroupedOutcomes:
         """Weighted residual sum of each group, positives - weight * prob."""
         return self.positives - self.weight * self.prob
 
+    @property
+    def variance(self) -> Array:
+        """Null variance of the events of each group, weight * prob * (1 - prob)."""
+        return self.weight * self.prob * (1.0 - self.prob)
+
 
 def packed_sort(y: NDArray[np.int64], p: Array) -> NDArray[np.int64]:
     """Return the keys ``(bits(p) << 1) | y`` in increasing order: sorted by prediction, then by outcome.

@@ -16,6 +16,7 @@ __all__ = [
     "monte_carlo_pvalue",
     "sample_labels",
     "spawn",
+    "tail_rank",
 ]
 
 #: Numbers drawn at a time (or one draw, if that takes more): bounds the memory, does not change the draws.
@@ -193,6 +194,11 @@ def monte_carlo_pvalue(observed: float, draws: Array, atol: float = 0.0) -> floa
     """
     threshold = observed - max(atol, 1e-10 * abs(observed))
     return float((1 + np.count_nonzero(draws >= threshold)) / (1 + draws.shape[0]))
+
+
+def tail_rank(n_draws: int, tail: float) -> int:
+    """Return the rank k for which the k-th of N draws is passed with probability at most ``tail``."""
+    return int(np.floor((n_draws + 1) * tail + 1e-9))
 
 
 def spawn(generator: np.random.Generator, n_streams: int) -> list[np.random.Generator]:

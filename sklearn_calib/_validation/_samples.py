@@ -33,17 +33,23 @@ class BinarySample:
         """Total weight n."""
         return float(self.y.shape[0]) if self.w is None else float(self.w.sum())
 
+    def take(self, rows: NDArray[Any]) -> "BinarySample":
+        """Return some of the rows."""
+        return BinarySample(self.y[rows], self.p[rows], None if self.w is None else self.w[rows])
+
 
 @dataclass(frozen=True, eq=False)
 class ClassSample:
     """Checked data of K >= 3 classes: class indices (int64), probabilities (n, K), weights or None.
 
-    Rows of zero weight have been dropped, and rows of ``p`` divided by their sum.
+    Rows of zero weight have been dropped, and rows of ``p`` divided by their sum. ``classes`` are the labels
+    of the columns.
     """
 
     y: NDArray[np.int64]
     p: Array
     w: Array | None
+    classes: NDArray[Any]
 
 
 def check_binary(
@@ -107,7 +113,7 @@ def check_class_sample(
             )
     y, p = codes.astype(np.int64), p / p.sum(axis=1, keepdims=True)
     if sample_weight is None:
-        return ClassSample(y, p, None)
+        return ClassSample(y, p, None, known)
     w = check_weights(sample_weight, p.shape[0])
     keep = w > 0
-    return ClassSample(y[keep], p[keep], w[keep])
+    return ClassSample(y[keep], p[keep], w[keep], known)

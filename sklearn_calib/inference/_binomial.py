@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
+from sklearn_calib._core._multiple import adjust_pvalues
 from sklearn_calib._validation import BinarySample, check_fraction, check_integer, check_option
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 
@@ -194,7 +195,7 @@ class BinomialTest(CalibrationTest):
         law = _doubled if self.two_sided == "doubled" else _minlike
         pvalues[chance] = np.maximum(law(positives[chance], count[chance], value[chance]), _TINY)
         adjusted = pvalues.copy()
-        adjusted[chance] = (_holm if self.correction == "holm" else _bonferroni)(pvalues[chance])
+        adjusted[chance] = adjust_pvalues(pvalues[chance], self.correction)
         frequency = positives / count
         least = int(pvalues.argmin())
         smallest = float(pvalues[least])
@@ -271,19 +272,6 @@ def _doubled(k: Array, n: Array, p: Array) -> Array:
     """Return twice the smaller tail, at most 1, for Binomial(n, p)."""
     tail = np.minimum(binom.cdf(k, n, p), binom.sf(k - 1.0, n, p))
     return np.minimum(2.0 * tail, 1.0)
-
-
-def _bonferroni(pvalues: Array) -> Array:
-    return np.minimum(pvalues * pvalues.shape[0], 1.0)
-
-
-def _holm(pvalues: Array) -> Array:
-    """Return the adjusted p-values max over j <= i of (m + 1 - j) p_(j), at most 1, of Holm (1979)."""
-    m = pvalues.shape[0]
-    order = np.argsort(pvalues, kind="stable")
-    adjusted = np.empty(m)
-    adjusted[order] = np.minimum(np.maximum.accumulate(pvalues[order] * np.arange(m, 0, -1)), 1.0)
-    return adjusted
 
 
 def _where(grouped: GroupedOutcomes, least: int, smallest: float) -> str:

@@ -243,7 +243,7 @@ def _tcal(scales: BinaryScales) -> Statistic:
 
 def _cutoff(scales: BinaryScales) -> Statistic:
     expected = (scales.grouped.weight * scales.grouped.prob)[:, np.newaxis]
-    deviation = np.sqrt(_variance(scales.grouped).sum())
+    deviation = np.sqrt(scales.grouped.variance.sum())
 
     def statistic(positives: Array) -> Array:
         reach = walk_ranges(positives - expected)
@@ -255,7 +255,7 @@ def _cutoff(scales: BinaryScales) -> Statistic:
 def _along(scales: BinaryScales, lever: Array) -> Statistic:
     """Return the squared sum of residuals times a lever, over its variance."""
     grouped = scales.grouped
-    variance = float(_variance(grouped) @ lever**2)
+    variance = float(grouped.variance @ lever**2)
     centre = float(lever @ (grouped.weight * grouped.prob))
     if variance <= 0.0:
         return lambda positives: np.zeros(positives.shape[1])
@@ -267,7 +267,7 @@ def _intercept(scales: BinaryScales) -> Statistic:
 
 
 def _slope(scales: BinaryScales) -> Statistic:
-    x, v = logit(scales.grouped.prob), _variance(scales.grouped)
+    x, v = logit(scales.grouped.prob), scales.grouped.variance
     total = v.sum()
     return _along(scales, x - (x @ v / total if total > 0.0 else 0.0))
 
@@ -281,11 +281,6 @@ def _is_list(value: Any) -> bool:
     if isinstance(value, np.ndarray):
         return value.ndim == 1
     return isinstance(value, Sequence) and not isinstance(value, str)
-
-
-def _variance(grouped: GroupedOutcomes) -> Array:
-    out: Array = grouped.weight * grouped.prob * (1.0 - grouped.prob)
-    return out
 
 
 _COMPONENTS: dict[str, Callable[[BinaryScales], Statistic]] = {

@@ -6,6 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib._core._null import tail_rank
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import check_fraction, check_generator, check_integer, check_option
 from sklearn_calib.inference._paired_draws import (
@@ -13,7 +14,6 @@ from sklearn_calib.inference._paired_draws import (
     PairedRows,
     check_rows,
     swapped_differences,
-    tail_rank,
 )
 from sklearn_calib.inference._redraw import Metric, check_metric
 

@@ -10,8 +10,9 @@ from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sklearn_calib._core._multiple import CORRECTIONS, adjust_pvalues
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import check_fraction, check_generator, check_integer, check_option
 from sklearn_calib.inference._comparison import (
@@ -26,16 +27,12 @@ from sklearn_calib.inference._paired_draws import HalfSamples, PairedRows, check
 from sklearn_calib.inference._redraw import Metric, check_metric
 
 __all__ = [
-    "CORRECTIONS",
     "ModelComparison",
     "ModelPair",
     "ModelSummary",
-    "adjust_pvalues",
     "compare_models",
     "interval_of_one",
 ]
-
-CORRECTIONS = ("holm", "bonferroni", "none")
 
 
 @dataclass(frozen=True)
@@ -374,23 +371,6 @@ def _takes_weights(metric: Metric) -> bool:
     except (TypeError, ValueError):
         return False
     return "sample_weight" in parameters
-
-
-def adjust_pvalues(pvalues: NDArray[np.float64], correction: str) -> NDArray[np.float64]:
-    """Return p-values adjusted for their number m.
-
-    Bonferroni: m p. Holm: the running maximum of (m - j + 1) p_(j), j = 1, ..., m, over sorted p-values. At
-    most 1.
-    """
-    m = pvalues.shape[0]
-    if correction == "none":
-        return pvalues
-    if correction == "bonferroni":
-        return np.minimum(m * pvalues, 1.0)
-    order = np.argsort(pvalues, kind="stable")
-    adjusted = np.empty(m)
-    adjusted[order] = np.minimum(np.maximum.accumulate((m - np.arange(m)) * pvalues[order]), 1.0)
-    return adjusted
 
 
 def _numbers(*values: float) -> list[str]:

@@ -119,7 +119,7 @@ class CutoffTest(CalibrationTest):
         grouped = group_outcomes(sample.y, sample.p, sample.w)
         walk = residual_walk(grouped)
         reach = float(np.ptp(walk))
-        variance = grouped.weight * grouped.prob * (1.0 - grouped.prob)
+        variance = grouped.variance
         deviation = float(np.sqrt(variance.sum()))
         null = None
         if deviation == 0.0:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_calib._core._null import sample_labels
+from sklearn_calib._core._null import sample_labels, tail_rank
 from sklearn_calib._validation import (
     as_array,
     check_classes,
@@ -20,7 +20,7 @@ from sklearn_calib._validation import (
 from sklearn_calib.inference._floor import null_floor
 from sklearn_calib.inference._redraw import Metric
 
-__all__ = ["HalfSamples", "PairedRows", "check_rows", "swapped_differences", "tail_rank"]
+__all__ = ["HalfSamples", "PairedRows", "check_rows", "swapped_differences"]
 
 Array = NDArray[np.float64]
 
@@ -199,11 +199,6 @@ def _errors(linear: Array, curved: Array) -> Array:
     variance = float(linear.var())
     kept = max(variance - float(curved.var()), 0.0) / variance if variance > 0 else 0.0
     return curved - curved.mean() + np.sqrt(kept) * linear
-
-
-def tail_rank(n_draws: int, tail: float) -> int:
-    """Return the rank k for which the k-th of N draws is passed with probability at most ``tail``."""
-    return int(np.floor((n_draws + 1) * tail + 1e-9))
 
 
 def swapped_differences(

@@ -95,7 +95,6 @@ def _noise_scale(position: Array, grouped: GroupedOutcomes) -> float:
     cells = 1 << 12
     low, span = float(position[0]), float(position[-1] - position[0])
     index = np.minimum(((position - low) * (cells / span)).astype(np.int64), cells - 1)
-    variance = grouped.weight * grouped.prob * (1.0 - grouped.prob)
-    mass = np.bincount(index, variance, cells) / grouped.total
+    mass = np.bincount(index, grouped.variance, cells) / grouped.total
     integral = float(np.sqrt(mass * (span / cells)).sum())
     return (integral**2 / (math.pi**1.5 * grouped.total)) ** (1.0 / 3.0)

@@ -119,7 +119,7 @@ def null_variance(grouped: GroupedOutcomes, bins: NestedBins, law: Array) -> Arr
 
 def null_deviation(grouped: GroupedOutcomes, bins: NestedBins, variance: Array) -> Array:
     """Return the square roots of variances of T, kept above rounding."""
-    v = (grouped.weight * grouped.prob * (1.0 - grouped.prob))[:, np.newaxis]
+    v = grouped.variance[:, np.newaxis]
     scale = np.array([step.inverse @ total[:, 0] for step, (total,) in bins.sums(v)])[::-1]
     out: Array = np.maximum(np.sqrt(variance), ROUNDING * scale / grouped.total)
     return out

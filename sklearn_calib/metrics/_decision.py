@@ -13,7 +13,7 @@ from sklearn_calib._html import result_html
 from sklearn_calib._validation import BinarySample, Outcomes, check_binary, check_fraction, check_numbers
 from sklearn_calib.metrics._reductions import Reduction, reduced_error
 
-__all__ = ["DecisionRiskResult", "decision_risk_gap", "decision_risk_result"]
+__all__ = ["DecisionRiskResult", "decision_risk_gap", "decision_risk_result", "decision_risks"]
 
 Array = NDArray[np.float64]
 
@@ -62,7 +62,7 @@ class DecisionRiskResult:
         )
 
 
-def _risks(grouped: GroupedOutcomes, thresholds: Array) -> tuple[Array, Array]:
+def decision_risks(grouped: GroupedOutcomes, thresholds: Array) -> tuple[Array, Array]:
     """Return risk and least risk for each threshold.
 
     Acting on the groups from index j on costs tau * (negatives among them) + (1 - tau) * (positives before
@@ -162,7 +162,7 @@ def decision_risk_gap(
     tau = check_fraction(threshold, "threshold")
 
     def error(sample: BinarySample) -> float:
-        risk, best = _risks(group_outcomes(sample.y, sample.p, sample.w), np.array([tau]))
+        risk, best = decision_risks(group_outcomes(sample.y, sample.p, sample.w), np.array([tau]))
         return max(float(risk[0] - best[0]), 0.0)
 
     return reduced_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
@@ -212,6 +212,6 @@ def decision_risk_result(
             )
     sample = check_binary(y_true, y_proba, sample_weight, pos_label)
     grouped = group_outcomes(sample.y, sample.p, sample.w)
-    risk, best = _risks(grouped, tau)
+    risk, best = decision_risks(grouped, tau)
     bound = float(np.ptp(residual_walk(grouped))) / grouped.total
     return DecisionRiskResult(tau, risk, best, np.maximum(risk - best, 0.0), bound)

@@ -197,11 +197,7 @@ def _expected(sample: BinarySample, scale: str) -> float | None:
         return None
     starts = np.linspace(0, n - _PILOT_BLOCK, _PILOT_BLOCKS).astype(np.int64)
     rows = (starts[:, np.newaxis] + np.arange(_PILOT_BLOCK)).reshape(_PILOT_BLOCKS // 4, -1)
-    values = []
-    for some in (rows[0], rows.ravel()):
-        w = None if sample.w is None else sample.w[some]
-        values.append(_solve(BinarySample(sample.y[some], sample.p[some], w), "auto", scale)[0])
-    few, many = values
+    few, many = (_solve(sample.take(some), "auto", scale)[0] for some in (rows[0], rows.ravel()))
     if many == 0.0:
         return None
     power = min(max(math.log(few / many) / math.log(_PILOT_BLOCKS // 4), 0.0), 1.0 / 3.0) if few else 0.0

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib._core._multiple import CORRECTIONS
 from sklearn_calib._validation import check_fraction, check_generator, check_option
 from sklearn_calib.inference import ModelComparison, PairedComparison, compare_models
-from sklearn_calib.inference._comparison_table import CORRECTIONS
 from sklearn_calib.metrics import smooth_ece
 from sklearn_calib.plot._comparison_data import (
     Metric,
@@ -22,8 +22,9 @@ from sklearn_calib.plot._comparison_data import (
     named_metrics,
     one_model,
 )
+from sklearn_calib.plot._curve import p_text
 from sklearn_calib.plot._estimator import positive_column, predicted_probabilities
-from sklearn_calib.plot._matplotlib import BLUE, GREY, legend_above, new_panels, plain
+from sklearn_calib.plot._matplotlib import BLUE, GREY, full_names, legend_above, new_panels, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -418,7 +419,7 @@ class ComparisonDisplay:
             "linestyle": "none",
             "zorder": 4,
         }
-        dot |= marker_params
+        dot |= full_names(marker_params)
         text = "measured" + (", not found worse" if tested else "")
         (filled,) = ax.plot(values[best], heights[best], **{"label": text} | dot)
         hollow = {"markerfacecolor": ax.get_facecolor(), "markeredgewidth": 1.8}
@@ -469,7 +470,7 @@ class ComparisonDisplay:
         style: dict[str, Any] = {"transform": place, "va": "center", "fontsize": "small", "bbox": ground}
         height = {name: k for k, name in enumerate(self.models_)}
         if comparison.reference is not None:
-            tests = {pair.name_a: _pvalue(pair.adjusted_pvalue) for pair in comparison.pairs}
+            tests = {pair.name_a: p_text(pair.adjusted_pvalue) for pair in comparison.pairs}
             return [
                 ax.text(0.98, height[name], tests.get(name, "reference"), ha="right", **style)
                 for name in self.models_
@@ -478,14 +479,10 @@ class ComparisonDisplay:
             (pair,) = comparison.pairs
             ends = sorted((height[pair.name_a], height[pair.name_b]))
             ax.plot([0.77, 0.79, 0.79, 0.77], np.repeat(ends, 2), transform=place, color=GREY, linewidth=1.2)
-            return [ax.text(0.81, sum(ends) / 2.0, _pvalue(pair.adjusted_pvalue), ha="left", **style)]
+            return [ax.text(0.81, sum(ends) / 2.0, p_text(pair.adjusted_pvalue), ha="left", **style)]
         shared = letters(self.models_, comparison)
         ax.plot([], [], linestyle="none", label="same letter: no difference found")
         return [ax.text(0.98, height[name], shared[name], ha="right", **style) for name in self.models_]
-
-
-def _pvalue(value: float) -> str:
-    return f"p = {value:.2g}" if value >= 0.001 else "p < 0.001"
 
 
 def limits(shown: Any, margin: float) -> tuple[float, float]:

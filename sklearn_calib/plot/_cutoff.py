@@ -19,7 +19,16 @@ from sklearn_calib._validation import (
 from sklearn_calib.inference import CalibrationTestResult
 from sklearn_calib.metrics import CutoffResult, cutoff_result
 from sklearn_calib.plot._estimator import binary_prediction
-from sklearn_calib.plot._matplotlib import GREY, PALE, legend_above, new_axes, next_style, plain, shade
+from sklearn_calib.plot._matplotlib import (
+    GREY,
+    PALE,
+    full_names,
+    legend_above,
+    new_axes,
+    next_style,
+    plain,
+    shade,
+)
 from sklearn_calib.plot._walk_path import drawn_path, interval_in_words, strip_height, walk_test
 
 if TYPE_CHECKING:
@@ -360,7 +369,7 @@ class CutoffDisplay:
         at, walk, ends = drawn_path(self.result, x)
         color, dashes = next_style(ax, _WALK)
         line: dict[str, Any] = {"color": color, "linestyle": dashes, "linewidth": 1.8, "zorder": 4}
-        line |= {"label": self._label(name)} | line_params
+        line |= {"label": self._label(name)} | full_names(line_params)
         style = "steps-post" if x == "probability" else "default"
         (self.line_,) = ax.plot(at, walk, gid=_WALK, drawstyle=style, **line)
         self.interval_, self.levels_, self.bar_, self.strip_ = None, None, None, None

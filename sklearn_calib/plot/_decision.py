@@ -19,7 +19,7 @@ from sklearn_calib._validation import (
 from sklearn_calib.metrics import DecisionRiskResult, decision_risk_result
 from sklearn_calib.plot._estimator import binary_prediction
 from sklearn_calib.plot._gap_floor import RiskGapFloor, risk_gap_floor
-from sklearn_calib.plot._matplotlib import GREY, PALE, legend_above, new_axes, next_style, plain
+from sklearn_calib.plot._matplotlib import GREY, PALE, full_names, legend_above, new_axes, next_style, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -334,7 +334,7 @@ class DecisionDisplay:
         at = tau if x == "threshold" else (1.0 - tau) / tau
         color, dashes = next_style(ax, _GAP)
         line: dict[str, Any] = {"color": color, "linestyle": dashes, "linewidth": 2.0, "zorder": 4}
-        line |= {"label": self._label(name)} | line_params
+        line |= {"label": self._label(name)} | full_names(line_params)
         if at.shape[0] == 1:
             line = {"marker": "o"} | line
         (self.line_,) = ax.plot(at, gap, gid=_GAP, **line)

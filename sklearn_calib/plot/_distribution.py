@@ -112,4 +112,4 @@ def interior(sample: BinarySample) -> BinarySample:
     inside = (sample.p > 0.0) & (sample.p < 1.0)
     if inside.all() or not inside.any():
         return sample
-    return BinarySample(sample.y[inside], sample.p[inside], None if sample.w is None else sample.w[inside])
+    return sample.take(inside)

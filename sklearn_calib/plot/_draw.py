@@ -28,7 +28,6 @@ __all__ = [
     "draw_legend",
     "draw_width",
     "finish",
-    "full_names",
     "set_scale",
 ]
 
@@ -66,14 +65,6 @@ def check_scale(ax: "Axes", scale: str) -> None:
         shown = "logit" if ax.get_xscale() == "logit" else "probability"
         if shown != scale:
             raise ValueError(f"ax holds a diagram with scale={shown!r}. Use the same scale, or other axes.")
-
-
-def full_names(line_params: dict[str, Any]) -> dict[str, Any]:
-    """Return properties of a line under their full names, "linewidth" for "lw"."""
-    from matplotlib.cbook import normalize_kwargs
-    from matplotlib.lines import Line2D
-
-    return dict(normalize_kwargs(line_params, Line2D))
 
 
 def set_scale(ax: "Axes", curve: ReliabilityCurve) -> None:

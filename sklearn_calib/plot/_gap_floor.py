@@ -11,7 +11,7 @@ from sklearn_calib._core._null import draw_positives, monte_carlo_pvalue
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import BinarySample
 from sklearn_calib.metrics import DecisionRiskResult
-from sklearn_calib.metrics._decision import _risks
+from sklearn_calib.metrics._decision import decision_risks
 
 __all__ = ["RiskGapFloor", "risk_gap_floor"]
 
@@ -87,7 +87,7 @@ def risk_gap_floor(
     cells, cell_of = _cells(grouped, np.sort(result.thresholds))
     gaps = np.empty((n_resamples, result.thresholds.shape[0]))
     for k, positives in enumerate(_redrawn(sample, grouped, cells, cell_of, n_resamples, generator)):
-        risk, best = _risks(GroupedOutcomes(cells.prob, cells.weight, positives), result.thresholds)
+        risk, best = decision_risks(GroupedOutcomes(cells.prob, cells.weight, positives), result.thresholds)
         gaps[k] = np.maximum(risk - best, 0.0)
     return RiskGapFloor(
         thresholds=result.thresholds,

@@ -13,6 +13,7 @@ __all__ = [
     "GREY",
     "PALE",
     "VERMILION",
+    "full_names",
     "legend_above",
     "new_axes",
     "new_grid",
@@ -109,6 +110,14 @@ def next_style(ax: "Axes", gid: str) -> tuple[str, Any]:
     """Return the colour and dashes for the next curve marked ``gid`` on these axes."""
     drawn = sum(artist.get_gid() == gid for artist in ax.lines)
     return _STYLES[drawn % len(_STYLES)]
+
+
+def full_names(line_params: dict[str, Any]) -> dict[str, Any]:
+    """Return properties of a line under their full names, "linewidth" for "lw"."""
+    from matplotlib.cbook import normalize_kwargs
+    from matplotlib.lines import Line2D
+
+    return dict(normalize_kwargs(line_params, Line2D))
 
 
 def shade(ax: "Axes", ends: tuple[float, float], axis: Literal["x", "y"], **patch_params: Any) -> "Rectangle":

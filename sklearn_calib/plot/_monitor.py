@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._validation import as_array, check_option, check_positive
-from sklearn_calib.plot._matplotlib import BLUE, GREY, VERMILION, legend_above, new_stack, plain
+from sklearn_calib.plot._matplotlib import BLUE, GREY, VERMILION, full_names, legend_above, new_stack, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -187,7 +187,7 @@ class MonitorDisplay:
         critical = np.log10(self.threshold)
         axes = new_stack(7.2, 5.2, (3.0, 2.0)) if ax is None else _check_axes(ax)
         upper, time = axes[0], table["time"]
-        line: dict[str, Any] = {"color": BLUE, "linewidth": 1.8, "zorder": 3} | line_params
+        line: dict[str, Any] = {"color": BLUE, "linewidth": 1.8, "zorder": 3} | full_names(line_params)
         shown = np.asarray(table["log_evidence"], dtype=np.float64) / np.log(10.0)
         # infinite evidence leaves the picture, and a detector that has not begun is not in it
         shown = np.where(np.isneginf(shown), np.nan, np.minimum(shown, _BEYOND))

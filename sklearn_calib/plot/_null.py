@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtri, ndtri
 
+from sklearn_calib._core._null import tail_rank
 from sklearn_calib.inference import (
     BinomialValue,
     CalibrationTestResult,
@@ -280,7 +281,7 @@ def _close(a: float, b: float) -> bool:
 def _critical_draw(result: CalibrationTestResult, level: float) -> float | None:
     """Return the draw beyond which (1 + #{draws at least as extreme}) / (1 + N) is at most ``level``."""
     draws: Any = result.null_distribution
-    rank = int(np.floor(level * (draws.shape[0] + 1.0) + 1e-9))
+    rank = tail_rank(draws.shape[0], level)
     if rank < 1 or result.tail == "two-sided":
         return None
     return float(np.sort(draws)[rank - 1 if result.tail == "lower" else -rank])

@@ -4,8 +4,8 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from sklearn_calib._validation import check_option
-from sklearn_calib.plot._draw import CURVE, draw_legend, full_names
-from sklearn_calib.plot._matplotlib import new_axes, new_grid, next_style, plain
+from sklearn_calib.plot._draw import CURVE, draw_legend
+from sklearn_calib.plot._matplotlib import full_names, new_axes, new_grid, next_style, plain
 from sklearn_calib.plot._reliability import ReliabilityDisplay
 
 if TYPE_CHECKING:

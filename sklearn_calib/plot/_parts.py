@@ -52,7 +52,7 @@ def class_parts(
         # a weight of zero drops rows, which groups would miss
         sample = check_class_sample(y_true, y_proba, None, labels)
         codes, proba = sample.y, sample.p
-        known = _class_names(y_true, proba.shape[1], labels)
+        known = [str(label) for label in sample.classes.tolist()]
         reduction = "classwise" if reduction is None else reduction
     else:
         if labels is not None:
@@ -80,16 +80,6 @@ def class_parts(
             name = "" if problem.rows is None else f"predicted {known[top[problem.rows[0]]]}"
         parts.append(Part(name, check_binary(y, p, weight, 1), y, p))
     return parts
-
-
-def _class_names(y_true: ArrayLike, n_classes: int, labels: ArrayLike | None) -> list[str]:
-    """Return the names of the columns, found as :func:`check_class_sample` finds them."""
-    if labels is not None:
-        return [str(label) for label in np.unique(as_array(labels, "labels")).tolist()]
-    y = as_array(y_true, "y_true").ravel()
-    if y.dtype.kind in "biu" and y.min() >= 0 and y.max() < n_classes:
-        return [str(label) for label in range(n_classes)]
-    return [str(label) for label in np.unique(y).tolist()]
 
 
 def group_parts(

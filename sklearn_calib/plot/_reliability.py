@@ -21,11 +21,10 @@ from sklearn_calib.plot._draw import (
     draw_legend,
     draw_width,
     finish,
-    full_names,
     set_scale,
 )
 from sklearn_calib.plot._estimator import positive_column, predicted_probabilities
-from sklearn_calib.plot._matplotlib import new_axes, next_style, plain
+from sklearn_calib.plot._matplotlib import full_names, new_axes, next_style, plain
 from sklearn_calib.plot._parts import class_parts, fold_parts, group_parts, mean_curve
 
 if TYPE_CHECKING:
@@ -537,7 +536,7 @@ class ReliabilityDisplay:
         check_scale(ax, curve.scale)
         color, dashes = next_style(ax, CURVE)
         set_scale(ax, curve)
-        line: dict[str, Any] = {"color": color, "linestyle": dashes, "linewidth": 2.2, "zorder": 4}
+        line: dict[str, Any] = {"color": color, "linestyle": dashes, "zorder": 4}
         line["linewidth"] = _WIDTHS.get(curve.method, 2.2)
         if curve.method == "binned":
             line |= {"marker": "o", "markersize": 5}

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from sklearn_calib._validation import Outcomes, check_fraction, check_option
 from sklearn_calib.inference import CalibrationTest, CalibrationTestResult, SequentialTestResult
 from sklearn_calib.plot._estimator import positive_column, predicted_probabilities
-from sklearn_calib.plot._matplotlib import legend_above, new_axes, plain
+from sklearn_calib.plot._matplotlib import full_names, legend_above, new_axes, plain
 from sklearn_calib.plot._null import (
     EvidencePath,
     NullCurve,
@@ -315,6 +315,7 @@ class TestDisplay:
         shown = self._content(kind, level)
         drawn: tuple[Line2D, Any, Any, Line2D | None]
         ax = new_axes(6.4, 4.2) if ax is None else ax
+        line_params = full_names(line_params)
         if isinstance(shown, NullHistogram | NullCurve):
             self.kind_, drawn = "null", draw_null(ax, shown, self.result, line_params)
         elif isinstance(shown, ScaleEvidence):

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from sklearn_calib._core._null import tail_rank
 from sklearn_calib.inference import CalibrationTestResult, CutoffTest
 from sklearn_calib.inference._tails import brownian_range_sf
 from sklearn_calib.metrics import CutoffResult
@@ -59,7 +60,7 @@ def strip_height(result: CutoffResult, test: CalibrationTestResult | None, confi
         return None
     if test.null_distribution is not None:
         draws = np.sort(test.null_distribution)
-        rank = int(np.floor((1.0 - confidence) * (draws.shape[0] + 1.0) + 1e-9))
+        rank = tail_rank(draws.shape[0], 1.0 - confidence)
         if rank < 1:
             raise ValueError(
                 f"confidence={confidence:g} needs more draws than the {draws.shape[0]} of the test. Use "

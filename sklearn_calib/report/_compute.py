@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._links import expit, logit
+from sklearn_calib._core._multiple import adjust_pvalues
 from sklearn_calib._validation import BinarySample, ClassSample
 from sklearn_calib.inference import (
     BinomialTest,
@@ -39,9 +40,9 @@ from sklearn_calib.report._measure import (
     score_lines,
 )
 from sklearn_calib.report._regions import find_regions
-from sklearn_calib.report._sample import MOST_DISTINCT, condensed, rows_of, variance_of
+from sklearn_calib.report._sample import MOST_DISTINCT, condensed, rows_of
 
-__all__ = ["Findings", "binary_steps", "classes_test", "examine", "holm", "part_lines", "with_adjusted"]
+__all__ = ["Findings", "binary_steps", "classes_test", "examine", "part_lines", "with_adjusted"]
 
 Array = NDArray[np.float64]
 Step = Callable[[str], Any]
@@ -116,7 +117,7 @@ def _draws(budget: Budget) -> int:
 
 def _by_law(grouped: GroupedOutcomes) -> bool:
     """Tell whether the laws of large samples are to be trusted, and draws are dear."""
-    return grouped.total >= _LARGE and float(variance_of(grouped).sum()) >= _LARGE_VARIANCE
+    return grouped.total >= _LARGE and float(grouped.variance.sum()) >= _LARGE_VARIANCE
 
 
 def _tests(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> tuple[ReportTest, ...]:
@@ -153,7 +154,7 @@ def with_adjusted(
     results: Sequence[tuple[str, str, CalibrationTestResult]], deciding: int
 ) -> tuple[ReportTest, ...]:
     """Return the lines of tests; p-values of those after the deciding ones are adjusted to each other."""
-    adjusted = holm([result.pvalue for _, _, result in results[deciding:]])
+    adjusted = _holm([result.pvalue for _, _, result in results[deciding:]])
     padded = [float("nan")] * deciding + adjusted
     return tuple(
         ReportTest(name, question, result, value)
@@ -161,14 +162,9 @@ def with_adjusted(
     )
 
 
-def holm(pvalues: Sequence[float]) -> list[float]:
-    """Return p-values adjusted by Holm's method."""
-    p = np.asarray(pvalues, dtype=np.float64)
-    order = np.argsort(p, kind="stable")
-    grown = np.maximum.accumulate(p[order] * np.arange(p.shape[0], 0, -1))
-    out = np.empty_like(p)
-    out[order] = np.minimum(grown, 1.0)
-    return [float(value) for value in out]
+def _holm(pvalues: Sequence[float]) -> list[float]:
+    adjusted: list[float] = adjust_pvalues(np.array(pvalues, dtype=np.float64), "holm").tolist()
+    return adjusted
 
 
 def classes_test(sample: ClassSample, budget: Budget) -> CalibrationTestResult:
@@ -208,7 +204,7 @@ def part_lines(
     for name, sample in parts:
         step(name)
         lines.append(_part(name, sample, budget))
-    adjusted = holm([line.pvalue for line in lines])
+    adjusted = _holm([line.pvalue for line in lines])
     return tuple(
         ReportPart(**{**vars(line), "adjusted": value}) for line, value in zip(lines, adjusted, strict=True)
     )

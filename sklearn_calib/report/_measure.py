@@ -24,7 +24,7 @@ from sklearn_calib.metrics import (
     smooth_ece,
 )
 from sklearn_calib.report._lines import ReportMetric
-from sklearn_calib.report._sample import condensed, rows_of, variance_of
+from sklearn_calib.report._sample import condensed, rows_of
 
 __all__ = ["ERRORS", "Budget", "large_scale_lines", "measure_error", "plain", "score_lines"]
 
@@ -117,7 +117,7 @@ def large_scale_lines(
 ) -> list[ReportMetric]:
     """Return observed against expected, intercept and slope, beside their laws if predictions are right."""
     z, total = budget.z, grouped.total
-    variance = variance_of(grouped)
+    variance = grouped.variance
     frequency = float(grouped.positives.sum()) / total
     expected = float(grouped.weight @ grouped.prob)
     difference = frequency - expected / total
@@ -179,7 +179,7 @@ def _residual_variance(grouped: GroupedOutcomes, lever: Array | float) -> float:
 
 def _null_errors(grouped: GroupedOutcomes) -> tuple[float, float]:
     """Return standard errors of intercept and slope at a = 0, b = 1 from the expected information."""
-    variance, x = variance_of(grouped), logit(grouped.prob)
+    variance, x = grouped.variance, logit(grouped.prob)
     total = float(variance.sum())
     if total <= 0.0:
         return _NAN, _NAN
@@ -208,7 +208,7 @@ def score_lines(
             squares = grouped.positives @ (happened[0] - value) ** 2 + negatives @ (happened[1] - value) ** 2
             half = budget.z * float(np.sqrt(squares)) / grouped.total
         centre = float(w @ mean) / grouped.total
-        chance = budget.z * float(np.sqrt(variance_of(grouped) @ lever**2)) / grouped.total
+        chance = budget.z * float(np.sqrt(grouped.variance @ lever**2)) / grouped.total
         low = max(0.0, value - half) if np.isfinite(half) else _NAN
         lines.append(
             ReportMetric(key, name, value, low, value + half, centre, centre - chance, centre + chance)

@@ -10,6 +10,7 @@ import numpy as np
 
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib.report._sample import condensed, rows_of
+from sklearn_calib.report._words import capital
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -129,15 +130,20 @@ def pictures(report: "CalibrationReport", prefix: str) -> tuple[Picture, ...]:
             lambda ax: _histogram(ax, rows, report.kind),
         ),
     ]
-    shown = next((t.result for t in report.tests if _can_show(t.result)), None)
+    known = (test.result for test in report.tests)
+    shown = next((r for r in known if r.null_distribution is not None or r.null_law), None)
     if shown is not None:
+
+        def null(ax: "Axes") -> None:
+            TestDisplay.from_result(shown, ax=ax, kind="null")
+
         drawn.append(
             (
-                _first_capital(shown.test),
+                capital(shown.test),
                 "What the test would see if the predictions were calibrated, and what it saw. What is "
                 "dark is as "
                 "extreme or more: its share is the p-value.",
-                lambda ax: _null(TestDisplay, ax, shown),
+                null,
             )
         )
     out = []
@@ -145,18 +151,6 @@ def pictures(report: "CalibrationReport", prefix: str) -> tuple[Picture, ...]:
         with mpl.rc_context({**_STYLE, "svg.hashsalt": f"{prefix}{number}"}):
             out.append(Picture(title, caption, _svg(draw, f"{prefix}{number}-", title)))
     return tuple(out)
-
-
-def _can_show(result: Any) -> bool:
-    return result.null_distribution is not None or bool(result.null_law)
-
-
-def _first_capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-def _null(display: Any, ax: "Axes", result: Any) -> None:
-    display.from_result(result, ax=ax, kind="null")
 
 
 def _histogram(ax: "Axes", rows: "BinarySample", kind: str) -> None:

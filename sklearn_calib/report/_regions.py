@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._null import draw_positives
 from sklearn_calib.report._lines import ReportRegion
-from sklearn_calib.report._sample import MOST_DISTINCT, cells_of, pooled, variance_of
+from sklearn_calib.report._sample import MOST_DISTINCT, cells_of, pooled
 
 __all__ = ["find_regions"]
 
@@ -43,7 +43,7 @@ def find_regions(
     .. [1] L. Dümbgen and V. G. Spokoiny (2001). Multiscale testing of qualitative hypotheses. Annals of
        Statistics 29.
     """
-    if variance_of(grouped).sum() <= 0.0:
+    if grouped.variance.sum() <= 0.0:
         return ()
     cell = np.unique(cells_of(grouped, _CELLS), return_inverse=True)[1]
     n_cells = int(cell[-1]) + 1
@@ -53,7 +53,7 @@ def find_regions(
         fine = np.unique(cells_of(grouped, _FINER * _CELLS), return_inverse=True)[1]
         small, place = pooled(grouped, fine), cell[np.unique(fine, return_index=True)[1]]
     first, last = np.triu_indices(n_cells)
-    spread = _over_runs(np.bincount(place, weights=variance_of(small))[:, np.newaxis], first, last)[:, 0]
+    spread = _over_runs(np.bincount(place, weights=small.variance)[:, np.newaxis], first, last)[:, 0]
     kept = spread >= min(_LEAST_VARIANCE, 0.5 * float(spread.max()))
     first, last, spread = first[kept], last[kept], spread[kept]
     scale = np.sqrt(spread)

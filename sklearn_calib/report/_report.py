@@ -180,7 +180,7 @@ def calibration_report(
                 "Leave it out, or pass one column."
             )
         whole = check_class_sample(y_true, y_proba, sample_weight, labels)
-        names = _class_names(y_true, labels, shape[1])
+        names = [str(label) for label in whole.classes.tolist()]
         (problem,) = split_classes(whole.y, whole.p, "confidence", whole.w)
         sample = BinarySample(problem.outcome, problem.probability, whole.w)
     else:
@@ -206,7 +206,7 @@ def calibration_report(
                 budget,
                 step,
             )
-        parts = [] if keys is None else [(str(key), _rows(sample, keys == key)) for key in group_names]
+        parts = [] if keys is None else [(str(key), sample.take(keys == key)) for key in group_names]
         group_lines = part_lines(parts, budget, step)
     deciding = [line.result.pvalue for line in tests if np.isnan(line.adjusted)]
     grouped = found.grouped
@@ -273,18 +273,6 @@ def _seed(random_state: Any) -> int:
     if isinstance(random_state, int | np.integer):
         return int(random_state)
     return int(generator.integers(1 << 32))
-
-
-def _rows(sample: BinarySample, chosen: NDArray[np.bool_]) -> BinarySample:
-    return BinarySample(sample.y[chosen], sample.p[chosen], None if sample.w is None else sample.w[chosen])
-
-
-def _class_names(y_true: ArrayLike, labels: ArrayLike | None, n_classes: int) -> list[str]:
-    """Return the labels of the columns, found as the checks of class probabilities find them."""
-    known = np.unique(as_array(y_true, "y_true") if labels is None else as_array(labels, "labels"))
-    if known.shape[0] != n_classes:
-        known = np.arange(n_classes)
-    return [str(label) for label in known.tolist()]
 
 
 def _positive(y_true: ArrayLike, pos_label: Any) -> str:

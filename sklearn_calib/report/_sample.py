@@ -6,19 +6,13 @@ from numpy.typing import NDArray
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._validation import BinarySample
 
-__all__ = ["MOST_DISTINCT", "cells_of", "condensed", "pooled", "rows_of", "variance_of"]
+__all__ = ["MOST_DISTINCT", "cells_of", "condensed", "pooled", "rows_of"]
 
 Array = NDArray[np.float64]
 
 #: With more distinct predictions than this, floors and intervals are those of neighbours averaged.
 MOST_DISTINCT = 4096
 _CELLS = 2048
-
-
-def variance_of(grouped: GroupedOutcomes) -> Array:
-    """Return the variance of the number of events of each group, if the predictions are right."""
-    out: Array = grouped.weight * grouped.prob * (1.0 - grouped.prob)
-    return out
 
 
 def cells_of(grouped: GroupedOutcomes, n_cells: int) -> NDArray[np.intp]:
@@ -28,7 +22,7 @@ def cells_of(grouped: GroupedOutcomes, n_cells: int) -> NDArray[np.intp]:
     among predictions of nearly 0 and 1. Some cells can be empty.
     """
     share = grouped.weight / grouped.total
-    variance = variance_of(grouped)
+    variance = grouped.variance
     if variance.sum() > 0.0:
         share = 0.5 * (share + variance / variance.sum())
     middle = np.cumsum(share) - 0.5 * share

@@ -113,27 +113,6 @@ def test_level_by_enumeration(design, two_sided, correction):
     assert level[attained < 1].max() > (0.2 if m == 1 else 0.1)
 
 
-def test_holm_by_hand_and_never_above_bonferroni():
-    from sklearn_calib.inference._binomial import _bonferroni, _holm
-
-    np.testing.assert_allclose(_holm(np.array([0.04, 0.01, 0.03])), [0.06, 0.03, 0.06])
-    np.testing.assert_allclose(_holm(np.array([0.5, 0.6])), [1.0, 1.0])
-    np.testing.assert_allclose(_bonferroni(np.array([0.04, 0.01, 0.5])), [0.12, 0.03, 1.0])
-    p = np.random.default_rng(0).random(50) ** 3
-    holm = _holm(p)
-    assert (holm <= _bonferroni(p)).all()
-    assert (holm >= p).all()
-    assert (np.diff(holm[np.argsort(p)]) >= 0).all()
-    # step-down as an algorithm: reject in order while p <= alpha / (values left)
-    for alpha in (0.01, 0.05, 0.2):
-        rejected = set()
-        for i, index in enumerate(np.argsort(p)):
-            if p[index] > alpha / (50 - i):
-                break
-            rejected.add(index)
-        assert set(np.flatnonzero(holm <= alpha)) == rejected
-
-
 def test_values_without_chance_are_not_counted():
     y, p = [0, 0, 1, 1, 1, 1, 1], [0.0, 0.0, 1.0, 1.0, 0.5, 0.5, 0.5]
     result = BinomialTest().test(y, p)

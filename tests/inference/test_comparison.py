@@ -11,8 +11,8 @@ import pytest
 from scipy.stats import binom, ttest_rel
 from sklearn.metrics import brier_score_loss, log_loss
 
+from sklearn_calib._core._multiple import adjust_pvalues
 from sklearn_calib.inference import compare_models, confidence_interval, null_floor, paired_test
-from sklearn_calib.inference._comparison_table import adjust_pvalues
 from sklearn_calib.inference._paired_draws import HalfSamples, check_rows
 from sklearn_calib.metrics import cutoff_calibration_error, expected_calibration_error
 
@@ -310,14 +310,6 @@ def test_auto_swaps_few_rows():
     y, a, b = sample(30)
     assert paired_test(ece, y, a, b, n_resamples=39).method == "half-sampling"
     assert paired_test(ece, y[:29], a[:29], b[:29], n_resamples=39).method == "swap"
-
-
-def test_holm_by_hand():
-    pvalues = np.array([0.01, 0.04, 0.03, 0.005])
-    assert adjust_pvalues(pvalues, "holm") == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert adjust_pvalues(pvalues, "bonferroni") == pytest.approx([0.04, 0.16, 0.12, 0.02])
-    assert adjust_pvalues(pvalues, "none") == pytest.approx(pvalues)
-    assert adjust_pvalues(np.array([0.5, 0.9]), "holm") == pytest.approx([1, 1])
 
 
 def models(n=400, seed=0):

@@ -27,12 +27,6 @@ plt = pytest.importorskip("matplotlib.pyplot")
 QUICK = {"metrics": cutoff_calibration_error, "n_resamples": 199}
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture(scope="module")
 def models():
     rng = np.random.default_rng(0)
@@ -152,7 +146,7 @@ def test_marks_of_one_pair(models):
     display = ComparisonDisplay.from_result(comparison, show_tests=False)
     assert display.marks_ == [[]]
     tiny = replace(comparison, pairs=(replace(comparison.pairs[0], adjusted_pvalue=1e-5),))
-    assert texts(ComparisonDisplay.from_result(tiny)) == ["p < 0.001"]
+    assert texts(ComparisonDisplay.from_result(tiny)) == ["p < 0.0001"]
 
 
 def test_a_paired_test(models):

@@ -15,12 +15,6 @@ plt = pytest.importorskip("matplotlib.pyplot")
 Annotation = pytest.importorskip("matplotlib.text").Annotation
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture(scope="module")
 def forecast():
     rng = np.random.default_rng(0)

@@ -18,12 +18,6 @@ plt = pytest.importorskip("matplotlib.pyplot")
 THIRDS = [0.2, 0.5, 0.7]
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture(scope="module")
 def forecast():
     rng = np.random.default_rng(0)

@@ -9,18 +9,13 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from sklearn_calib.inference import SpiegelhalterTest
 from sklearn_calib.metrics import cutoff_calibration_error
-from sklearn_calib.plot import ComparisonDisplay, CutoffDisplay, DecisionDisplay
+from sklearn_calib.plot import ComparisonDisplay, CutoffDisplay, DecisionDisplay, MonitorDisplay, TestDisplay
 
 mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
 
 
 def cutoff(y, p, **params):
@@ -84,6 +79,30 @@ def test_style_in_force_reaches_new_figures(forecast, draw):
         display = draw(*forecast)
         assert display.ax_.xaxis.label.get_fontsize() == 7.0
         assert mpl.colors.to_hex(display.ax_.get_facecolor()) == "#ffff00"
+
+
+def monitor(y, p, **params):
+    history = {"time": [1, 2], "log_evidence": [0.0, 1.0], "alert": [False, False], "smooth_ece": [0.1, 0.1]}
+    return MonitorDisplay(history, threshold=20.0).plot(**params)
+
+
+def observed(y, p, **params):
+    return TestDisplay.from_predictions(SpiegelhalterTest(), y, p, **params)
+
+
+@pytest.mark.parametrize(
+    ("draw", "line"),
+    [
+        (cutoff, lambda display: display.line_),
+        (decision, lambda display: display.line_),
+        (comparison, lambda display: display.points_[0]),
+        (monitor, lambda display: display.evidence_),
+        (observed, lambda display: display.observed_),
+    ],
+)
+def test_short_names_of_properties(forecast, draw, line):
+    drawn = line(draw(*forecast, lw=3.5, ls=":", c="red"))
+    assert (drawn.get_linewidth(), drawn.get_linestyle(), drawn.get_color()) == (3.5, ":", "red")
 
 
 @pytest.mark.parametrize("draw", DRAWN)

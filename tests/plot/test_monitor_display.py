@@ -14,12 +14,6 @@ plt = pytest.importorskip("matplotlib.pyplot")
 DAYS = np.arange("2024-03-01", "2024-03-13", dtype="datetime64[D]")
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture(scope="module")
 def monitor():
     rng = np.random.default_rng(0)

@@ -25,12 +25,6 @@ mpl.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture
 def forecast():
     rng = np.random.default_rng(0)

@@ -19,12 +19,6 @@ mpl.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture
 def ax():
     return plt.figure(figsize=(4, 4)).add_subplot()

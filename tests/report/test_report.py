@@ -8,6 +8,7 @@ import pytest
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 
+from sklearn_calib._core._multiple import adjust_pvalues
 from sklearn_calib.inference import (
     BinomialTest,
     CombinedTest,
@@ -29,7 +30,6 @@ from sklearn_calib.metrics import (
     smooth_ece,
 )
 from sklearn_calib.report import CalibrationReport, calibration_report
-from sklearn_calib.report._compute import holm
 from tests._optional import pandas as pd
 
 DEBIASED = partial(expected_calibration_error, norm="l2", strategy="quantile", debias=True)
@@ -153,13 +153,7 @@ def test_tests_are_those_of_the_room(forecast, report):
     assert report.pvalue == found["combined test"]
     assert np.isnan(report.tests[0].adjusted)
     rest = [line.result.pvalue for line in report.tests[1:]]
-    assert [line.adjusted for line in report.tests[1:]] == holm(rest)
-
-
-def test_holm_by_hand():
-    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
-    assert holm([0.5, 0.9]) == [1.0, 1.0]
-    assert holm([]) == []
+    assert [line.adjusted for line in report.tests[1:]] == adjust_pvalues(np.array(rest), "holm").tolist()
 
 
 def test_few_distinct_predictions_are_tested_one_by_one():
@@ -244,7 +238,8 @@ def test_groups(forecast):
         assert part.error == smooth_ece(y[rows], p[rows])
         assert (part.n_samples, part.n_events) == (rows.sum(), y[rows].sum())
         assert part.pvalue == CutoffTest(n_resamples=199, random_state=0).test(y[rows], p[rows]).pvalue
-    assert [part.adjusted for part in report.groups] == holm([part.pvalue for part in report.groups])
+    pvalues = np.array([part.pvalue for part in report.groups])
+    assert [part.adjusted for part in report.groups] == adjust_pvalues(pvalues, "holm").tolist()
     weighted = calibration_report(
         y, p, groups=groups, sample_weight=(groups == "left").astype(int), n_resamples=20
     )
