@@ -23,6 +23,7 @@ from sklearn_calib._validation._parameters import (
     check_not_negative,
     check_option,
     check_positive,
+    check_randomness,
     check_resamples,
     check_share,
 )
@@ -59,6 +60,7 @@ __all__ = [
     "check_option",
     "check_positive",
     "check_probabilities",
+    "check_randomness",
     "check_resamples",
     "check_scores",
     "check_share",

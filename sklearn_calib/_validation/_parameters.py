@@ -15,6 +15,7 @@ __all__ = [
     "check_not_negative",
     "check_option",
     "check_positive",
+    "check_randomness",
     "check_resamples",
     "check_share",
 ]
@@ -102,6 +103,13 @@ def check_generator(random_state: Any, name: str = "random_state") -> np.random.
     if random_state < 0:
         raise ValueError(f"{name} must not be negative, got {random_state!r}.")
     return np.random.default_rng(int(random_state))
+
+
+def check_randomness(random_state: Any, name: str = "random_state") -> None:
+    """Raise if ``random_state`` is no source of randomness; one that is, is left as it was."""
+    # a RandomState would be advanced by the making of a generator
+    if not isinstance(random_state, np.random.RandomState):
+        check_generator(random_state, name)
 
 
 def _number(value: Any, name: str) -> float:

@@ -16,6 +16,7 @@ from sklearn_calib._validation import as_double
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
 from sklearn_calib.calibrators._inverse_temperature import fit_inverse_temperature
 from sklearn_calib.calibrators._log_floor import fit_log_floor, floored_logs
+from sklearn_calib.calibrators._platt import link_scores
 from sklearn_calib.calibrators._remote import discount_remote
 from sklearn_calib.calibrators._softmax import (
     AffineProblem,
@@ -134,7 +135,7 @@ class AffineCalibrator(BaseCalibrator):
     def _logits(self, scores: Array) -> Array:
         """Return logits that sum to zero in each row."""
         if scores.ndim == 1:
-            half = (scores if self.link == "identity" else logit(scores)) / 2.0
+            half = link_scores(scores, self.link) / 2.0
             return np.column_stack([-half, half])
         logits = scores if self.link == "identity" else floored_logs(scores, self.floor_)
         centred: Array = logits - logits.mean(axis=1, keepdims=True)

@@ -10,11 +10,10 @@ from sklearn.utils import Tags
 
 from sklearn_calib._core._links import EPS
 from sklearn_calib._html import result_html
-from sklearn_calib._validation import check_generator, check_integer, check_not_negative
-from sklearn_calib.calibrators._base import BaseCalibrator, check_link
+from sklearn_calib._validation import check_generator, check_integer, check_not_negative, check_randomness
+from sklearn_calib.calibrators._base import BaseCalibrator, as_columns, check_link
 from sklearn_calib.calibrators._beta import BetaCalibrator
 from sklearn_calib.calibrators._default import default_calibrator
-from sklearn_calib.calibrators._log_average import as_columns
 from sklearn_calib.calibrators._matrix import StructuredMatrixScalingCalibrator
 from sklearn_calib.calibrators._multiclass import (
     check_calibrator,
@@ -225,7 +224,7 @@ class AutoCalibrator(BaseCalibrator):
     def _check_parameters(self) -> None:
         check_integer(self.n_folds, "n_folds", minimum=2)
         check_link(self.link)
-        check_generator(self.random_state)
+        check_randomness(self.random_state)
         check_not_negative(self.standard_errors, "standard_errors")
         if self.candidates is None:
             return

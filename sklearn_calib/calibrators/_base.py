@@ -21,7 +21,7 @@ from sklearn_calib._validation import (
     shape_of,
 )
 
-__all__ = ["LINKS", "BaseCalibrator", "BinaryCalibrator", "both_classes", "check_link"]
+__all__ = ["LINKS", "BaseCalibrator", "BinaryCalibrator", "as_columns", "both_classes", "check_link"]
 
 Array = NDArray[np.float64]
 
@@ -258,3 +258,8 @@ def check_link(link: Any) -> str:
 def both_classes(proba: Array) -> Array:
     """Return one column per class."""
     return np.column_stack([1.0 - proba, proba]) if proba.ndim == 1 else proba
+
+
+def as_columns(scores: Array) -> Array:
+    """Return scores as columns: one for two classes."""
+    return scores[:, np.newaxis] if scores.ndim == 1 else scores

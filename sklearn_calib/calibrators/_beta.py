@@ -11,7 +11,7 @@ from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes
 from sklearn_calib._core._links import clip_probability, expit
 from sklearn_calib._validation import check_option
 from sklearn_calib.calibrators._certificate import MonotoneCalibrator
-from sklearn_calib.calibrators._platt import is_long, pool_neighbours
+from sklearn_calib.calibrators._logistic import is_long, pool_neighbours, step_length
 from sklearn_calib.calibrators._remote import balanced_intercept, core_reach, discounts
 
 __all__ = ["BetaCalibrator"]
@@ -213,7 +213,7 @@ class _Problem:
             move = float(self.extent @ np.abs(basis @ step))
             slope = float(gradient @ step)
             if move > _SAFE_MOVE:
-                step *= self._step_length(basis @ free, basis @ step, slope)
+                step *= step_length(self._loss, basis @ free, basis @ step, slope)
             free = free + step
             if move <= _LAST_MOVE or -slope <= enough:
                 return free
@@ -223,16 +223,6 @@ class _Problem:
             stacklevel=2,
         )
         return free
-
-    def _step_length(self, theta: Array, step: Array, slope: float) -> float:
-        """Halve a Newton step until the loss falls by a fixed share of what its slope promises (Armijo)."""
-        length, loss = 1.0, self._loss(theta)
-        rounding = 1e-14 * abs(loss)
-        while self._loss(theta + length * step) > loss + 1e-4 * length * slope + rounding:
-            length /= 2.0
-            if length < 1e-10:
-                break
-        return length
 
     def _loss(self, theta: Array) -> float:
         total = float(np.square(theta[:2] - 1.0).sum()) / (2.0 * _PRIOR_DEVIATION**2)

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,9 +18,11 @@ from sklearn_calib._validation import (
     check_generator,
     check_option,
     check_probabilities,
+    check_randomness,
     check_resamples,
 )
 from sklearn_calib.calibrators._base import BinaryCalibrator
+from sklearn_calib.calibrators._cells import check_divisible, fit_cells
 from sklearn_calib.calibrators._certificate import check_tolerance, resolve_tolerance
 from sklearn_calib.calibrators._multiclass import check_calibrator, event_probability, scores_wanted
 from sklearn_calib.calibrators._platt import PlattCalibrator
@@ -32,8 +33,6 @@ Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 _PASSTHROUGH = "passthrough"
-# More rows numpy cannot divide by a draw without replacement.
-_MOST_ROWS = 10**9
 _RESAMPLES = 999
 
 
@@ -267,7 +266,7 @@ class CertifiedCalibrator(BinaryCalibrator):
         check_fraction(self.confidence, "confidence")
         if check_option(self.method, "method", MARGIN_METHODS) == "bootstrap":
             check_resamples(_RESAMPLES, self.confidence)
-        check_generator(self.random_state)
+        check_randomness(self.random_state)
 
     def _score_kind(self) -> str:
         if isinstance(self.calibrator, str):
@@ -280,7 +279,6 @@ class CertifiedCalibrator(BinaryCalibrator):
     def _fit_scores(self, scores: Array, codes: Counts, weight: Array | None) -> None:
         if weight is not None:
             check_frequency_weights(weight)
-        # calibrators that know no weights can be fitted unless there are some
         self._weighted = weight is not None
         super()._fit_scores(scores, codes, weight)
 
@@ -308,11 +306,7 @@ class CertifiedCalibrator(BinaryCalibrator):
     def _draw(self, counts: Counts, codes: Counts, generator: np.random.Generator) -> Counts:
         """Return how many rows of each cell certify, drawn without replacement."""
         total = int(counts.sum())
-        if total >= _MOST_ROWS:
-            raise ValueError(
-                f"sample_weight stands for {total} rows, and no more than 10**9 can be divided. Pass smaller "
-                "weights, or fit the calibrator on some rows yourself and certify it in a FrozenEstimator."
-            )
+        check_divisible(total, "fit the calibrator on some rows yourself and certify it in a FrozenEstimator")
         parts = [codes == 1, codes == 0] if self.stratify else [np.ones(codes.shape[0], dtype=bool)]
         held_out = np.zeros_like(counts)
         for part in parts:
@@ -343,14 +337,13 @@ class CertifiedCalibrator(BinaryCalibrator):
     def _fit_calibrator(
         self, scores: Array, codes: Counts, counts: Counts, generator: np.random.Generator
     ) -> Any:
-        """Return the calibrator fitted to the rows that do not certify, in random order."""
+        """Return the calibrator fitted to the rows that do not certify, None if these are of one class."""
         cells = np.flatnonzero(counts)
         if (codes[cells] == codes[cells[0]]).all():
             return None
-        # not sorted by score, as a calibrator may divide its rows once more
-        rows = generator.permutation(cells if self._weighted else np.repeat(cells, counts[cells]))
-        metadata = {"sample_weight": counts[rows].astype(np.float64)} if self._weighted else {}
-        return clone(self._resolve_calibrator()).fit(scores[rows, np.newaxis], codes[rows], **metadata)
+        return fit_cells(
+            self._resolve_calibrator(), scores, codes, counts, generator, weighted=self._weighted
+        )
 
     def _measure(self, scores: Array, codes: Counts, counts: Counts) -> float:
         """Return the plug-in cutoff calibration error of the fitted map on the rows that certify."""

@@ -21,7 +21,7 @@ from sklearn_calib._validation import (
     fit_rows,
     shape_of,
 )
-from sklearn_calib.calibrators._base import BaseCalibrator, both_classes
+from sklearn_calib.calibrators._base import BaseCalibrator, as_columns, both_classes
 from sklearn_calib.calibrators._multiclass import check_calibrator, event_probability, scores_wanted
 from sklearn_calib.calibrators._platt import PlattCalibrator
 
@@ -350,8 +350,7 @@ class GroupCalibrator(BaseCalibrator):
 
     def _fit_clone(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> Any:
         metadata = {} if weight is None else {"sample_weight": weight}
-        X = scores[:, np.newaxis] if scores.ndim == 1 else scores
-        return clone(self._resolve_calibrator()).fit(X, codes, **metadata)
+        return clone(self._resolve_calibrator()).fit(as_columns(scores), codes, **metadata)
 
     def _calibrated(self, X: Any, groups: Any) -> Array:
         """Return what the maps of the groups make of their rows, in the shape of the checked scores."""

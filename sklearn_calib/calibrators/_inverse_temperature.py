@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes
-from sklearn_calib.calibrators._platt import StandardRows, chunks, is_long, pool_in_pairs, power_of_two
+from sklearn_calib.calibrators._logistic import StandardRows, chunks, is_long, pool_in_pairs, power_of_two
 
 __all__ = ["fit_grouped_temperature", "fit_inverse_temperature"]
 

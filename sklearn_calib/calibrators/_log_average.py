@@ -11,7 +11,7 @@ from sklearn.utils import Tags
 
 from sklearn_calib._core._links import EPS
 from sklearn_calib._validation import check_weights
-from sklearn_calib.calibrators._base import BaseCalibrator
+from sklearn_calib.calibrators._base import BaseCalibrator, as_columns
 from sklearn_calib.calibrators._matrix import MatrixScalingCalibrator, StructuredMatrixScalingCalibrator
 from sklearn_calib.calibrators._multiclass import (
     OneVsRestCalibrator,
@@ -22,7 +22,7 @@ from sklearn_calib.calibrators._multiclass import (
 )
 from sklearn_calib.calibrators._spline import SplineCalibrator
 
-__all__ = ["LogAverageCalibrator", "as_columns", "log_average"]
+__all__ = ["LogAverageCalibrator", "log_average"]
 
 Array = NDArray[np.float64]
 
@@ -192,8 +192,3 @@ def _default_shares(total: float, n_classes: int) -> Array:
     """Return the shares of the default calibrators: the first looks at one class at a time."""
     single = _FINAL_SHARE * total / (total + _ROWS_OF_A_CLASS * n_classes)
     return np.array([single, (1.0 - single) / 2.0, (1.0 - single) / 2.0])
-
-
-def as_columns(scores: Array) -> Array:
-    """Return scores as columns: one for two classes."""
-    return scores[:, np.newaxis] if scores.ndim == 1 else scores

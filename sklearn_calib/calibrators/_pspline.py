@@ -11,6 +11,7 @@ from scipy.optimize import nnls
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._core._links import expit
+from sklearn_calib.calibrators._logistic import step_length
 
 __all__ = ["PENALTIES", "LogisticSpline", "Ray", "evaluate", "fit_spline", "mid_quantiles", "place_knots"]
 
@@ -107,6 +108,10 @@ class _Problem:
     def solve(self, penalty: float, theta: Array) -> tuple[Array, float]:
         """Return the minimiser of loss + penalty / 2 sum_j e_j^2 span_j, and its number of parameters."""
         design, ridge = self.basis.design, penalty * self.basis.penalised
+
+        def penalised(at: Array) -> float:
+            return self.loss(at) + 0.5 * float(ridge @ at**2)
+
         last = np.inf
         for _ in range(_MAX_ITERATIONS):
             p = expit(design @ theta)
@@ -120,7 +125,7 @@ class _Problem:
                 step, inverse = _bounded_step(inverse, step, self.basis.increments, room)
             move = float(np.abs(design @ step).max())
             if move > _SAFE_MOVE:
-                step = step * self._step_length(ridge, theta, step, float(gradient @ step))
+                step = step * step_length(penalised, theta, step, float(gradient @ step))
             theta = theta + step
             if move <= _LAST_MOVE or last / 2.0 < move < _STALLED_MOVE:
                 break
@@ -132,18 +137,6 @@ class _Problem:
                 stacklevel=2,
             )
         return theta, float(np.sum(inverse * information))
-
-    def _step_length(self, ridge: Array, theta: Array, step: Array, slope: float) -> float:
-        """Halve a step until the loss falls by a fixed share of what its slope promises (Armijo)."""
-
-        def objective(at: Array) -> float:
-            return self.loss(at) + 0.5 * float(ridge @ at**2)
-
-        start, length = objective(theta), 1.0
-        rounding = 1e-14 * abs(start)
-        while length > 1e-10 and objective(theta + length * step) > start + 1e-4 * length * slope + rounding:
-            length /= 2.0
-        return length
 
     def aicc(self, theta: Array, edf: float) -> float:
         """Return Akaike's criterion corrected for small samples; infinite for too many parameters."""

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
 from sklearn_calib._validation import (
@@ -12,8 +11,10 @@ from sklearn_calib._validation import (
     check_frequency_weights,
     check_generator,
     check_probabilities,
+    check_randomness,
 )
 from sklearn_calib.calibrators._base import BinaryCalibrator
+from sklearn_calib.calibrators._cells import check_divisible, fit_cells
 from sklearn_calib.calibrators._histogram_binning import bin_sums, check_bins, equal_mass_edges, resolve_bins
 from sklearn_calib.calibrators._multiclass import check_calibrator, event_probability, scores_wanted
 from sklearn_calib.calibrators._platt import PlattCalibrator
@@ -22,9 +23,6 @@ __all__ = ["ScalingBinningCalibrator"]
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
-
-# More rows numpy cannot divide by a draw without replacement.
-_MOST_ROWS = 10**9
 
 
 class ScalingBinningCalibrator(BinaryCalibrator):
@@ -131,7 +129,7 @@ class ScalingBinningCalibrator(BinaryCalibrator):
             check_calibrator(self.calibrator)
         check_bins(self.n_bins)
         check_flag(self.split, "split")
-        check_generator(self.random_state)
+        check_randomness(self.random_state)
 
     def _score_kind(self) -> str:
         return scores_wanted(self._resolve_calibrator())
@@ -142,7 +140,6 @@ class ScalingBinningCalibrator(BinaryCalibrator):
     def _fit_scores(self, scores: Array, codes: Counts, weight: Array | None) -> None:
         if weight is not None and self.split:
             check_frequency_weights(weight)
-        # calibrators that know no weights can be fitted unless there are some
         self._weighted = weight is not None
         super()._fit_scores(scores, codes, weight)
 
@@ -154,7 +151,10 @@ class ScalingBinningCalibrator(BinaryCalibrator):
             parts = _divide(events.astype(np.int64), rest.astype(np.int64), generator)
             fitting, binning, averaging = (part.astype(np.float64) for part in parts)
         self.part_sizes_ = np.array([fitting.sum(), binning.sum(), averaging.sum()])
-        self.calibrator_ = self._fit_calibrator(grouped.prob, fitting, generator)
+        scores, codes = np.tile(grouped.prob, 2), np.repeat(np.array([0, 1]), grouped.prob.shape[0])
+        self.calibrator_ = fit_cells(
+            self._resolve_calibrator(), scores, codes, fitting.ravel(), generator, weighted=self._weighted
+        )
         value = self._calibrated(grouped.prob)
         self._place_bins(value, binning)
         index = self._bin_of(value)
@@ -162,18 +162,6 @@ class ScalingBinningCalibrator(BinaryCalibrator):
         # a bin without rows of the third part has some of the second
         mass = np.where(self.bin_counts_[index] > 0, averaging, binning)
         self.bin_values_ = bin_sums(index, mass * value, self.n_bins_) / bin_sums(index, mass, self.n_bins_)
-
-    def _fit_calibrator(self, scores: Array, counts: Array, generator: np.random.Generator) -> Any:
-        """Return the map fitted to ``counts`` rows of either class at each score, in random order."""
-        codes, places = np.nonzero(counts)
-        mass = counts[codes, places]
-        # not sorted by score, as a calibrator may divide its rows once more
-        cells = np.arange(mass.shape[0])
-        rows = generator.permutation(cells if self._weighted else np.repeat(cells, mass.astype(np.int64)))
-        metadata = {"sample_weight": mass[rows]} if self._weighted else {}
-        return clone(self._resolve_calibrator()).fit(
-            scores[places[rows], np.newaxis], codes[rows], **metadata
-        )
 
     def _place_bins(self, value: Array, weight: Array) -> None:
         rows = np.flatnonzero(weight)
@@ -200,11 +188,7 @@ class ScalingBinningCalibrator(BinaryCalibrator):
 def _divide(events: Counts, rest: Counts, generator: np.random.Generator) -> tuple[Counts, Counts, Counts]:
     """Return rows of each class and score that fit, shape (2, m), and of each score that bin and average."""
     total = int(events.sum() + rest.sum())
-    if total >= _MOST_ROWS:
-        raise ValueError(
-            f"sample_weight stands for {total} rows, and no more than 10**9 can be divided. Pass smaller "
-            "weights, or split=False."
-        )
+    check_divisible(total, "split=False")
     if total < 3:
         raise ValueError(
             f"X has {total} rows, which cannot be divided into three. Pass more, or split=False."

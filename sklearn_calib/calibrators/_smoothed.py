@@ -7,7 +7,13 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._smoothing import node_count, outcome_coefficients, smooth_at_nodes
-from sklearn_calib._validation import check_flag, check_generator, check_option, check_positive
+from sklearn_calib._validation import (
+    check_flag,
+    check_generator,
+    check_option,
+    check_positive,
+    check_randomness,
+)
 from sklearn_calib.calibrators._base import BinaryCalibrator
 from sklearn_calib.metrics import smooth_ece_result
 
@@ -124,7 +130,7 @@ class SmoothedCalibrator(BinaryCalibrator):
         else:
             check_positive(self.bandwidth, "bandwidth")
         check_flag(self.randomized, "randomized")
-        check_generator(self.random_state)
+        check_randomness(self.random_state)
 
     def _score_kind(self) -> str:
         return "probability"

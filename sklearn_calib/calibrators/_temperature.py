@@ -8,12 +8,11 @@ from scipy.special import softmax
 from sklearn.utils import Tags
 
 from sklearn_calib._core._grouping import GroupedOutcomes
-from sklearn_calib._core._links import logit
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
 from sklearn_calib.calibrators._certificate import MonotoneCalibrator
 from sklearn_calib.calibrators._inverse_temperature import fit_grouped_temperature, fit_inverse_temperature
 from sklearn_calib.calibrators._log_floor import fit_log_floor, floored_logs
-from sklearn_calib.calibrators._platt import logistic_curve
+from sklearn_calib.calibrators._platt import link_scores, logistic_curve
 from sklearn_calib.calibrators._remote import discount_remote
 
 __all__ = ["TemperatureCalibrator"]
@@ -180,8 +179,6 @@ class TemperatureCalibrator(MonotoneCalibrator):
         return mapped
 
     def _logits(self, scores: Array) -> Array:
-        if self.link == "identity":
-            return scores
         if scores.ndim == 1:
-            return logit(scores)
-        return floored_logs(scores, self.floor_)
+            return link_scores(scores, self.link)
+        return scores if self.link == "identity" else floored_logs(scores, self.floor_)

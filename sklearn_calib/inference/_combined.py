@@ -17,6 +17,7 @@ from sklearn_calib._validation import (
     check_integer,
     check_option,
     check_positive,
+    check_randomness,
 )
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._cox import CoxTest
@@ -154,8 +155,7 @@ class CombinedTest(CalibrationTest):
                 check_positive(share, "shares")
         check_option(self.method, "method", _METHODS)
         check_integer(self.n_resamples, "n_resamples")
-        if not isinstance(self.random_state, np.random.RandomState):
-            check_generator(self.random_state)
+        check_randomness(self.random_state)
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
         names = list(self.components)

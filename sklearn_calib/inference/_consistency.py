@@ -4,7 +4,13 @@ from typing import Any
 
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._core._null import monte_carlo_pvalue
-from sklearn_calib._validation import BinarySample, check_generator, check_integer, check_option
+from sklearn_calib._validation import (
+    BinarySample,
+    check_generator,
+    check_integer,
+    check_option,
+    check_randomness,
+)
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._redraw import Metric, Redrawn, check_metric, redrawn_values
 
@@ -90,7 +96,7 @@ class ConsistencyTest(CalibrationTest):
         check_metric(self.metric)
         check_integer(self.n_resamples, "n_resamples")
         check_option(self.resample, "resample", ("labels", "pairs"))
-        check_generator(self.random_state)
+        check_randomness(self.random_state)
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
         grouped = group_outcomes(sample.y, sample.p, sample.w)

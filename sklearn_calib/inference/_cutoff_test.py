@@ -8,7 +8,13 @@ from numpy.typing import NDArray
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._null import draw_positives, monte_carlo_pvalue
 from sklearn_calib._core._walk import residual_walk, walk_extremes, walk_ranges
-from sklearn_calib._validation import BinarySample, check_generator, check_integer, check_option
+from sklearn_calib._validation import (
+    BinarySample,
+    check_generator,
+    check_integer,
+    check_option,
+    check_randomness,
+)
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._tails import brownian_range_sf
 
@@ -113,7 +119,7 @@ class CutoffTest(CalibrationTest):
     def _check_parameters(self) -> None:
         check_option(self.method, "method", _METHODS)
         check_integer(self.n_resamples, "n_resamples")
-        check_generator(self.random_state)
+        check_randomness(self.random_state)
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
         grouped = group_outcomes(sample.y, sample.p, sample.w)

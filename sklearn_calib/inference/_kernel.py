@@ -20,6 +20,7 @@ from sklearn_calib._validation import (
     check_integer,
     check_option,
     check_positive,
+    check_randomness,
 )
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._kernel_estimators import (
@@ -242,8 +243,7 @@ class KernelTest(CalibrationTest):
                     "Leave it out."
                 )
         check_integer(self.n_resamples, "n_resamples")
-        if not isinstance(self.random_state, np.random.RandomState):  # which this would advance
-            check_generator(self.random_state)
+        check_randomness(self.random_state)
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
         return self._result(KernelSample.from_binary(sample), "P(Y = 1 | p) = p")

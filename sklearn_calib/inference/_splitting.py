@@ -17,6 +17,7 @@ from sklearn_calib._validation import (
     check_integer,
     check_option,
     check_positive,
+    check_randomness,
 )
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._tails import chi2_sf
@@ -160,8 +161,7 @@ class SampleSplittingTest(CalibrationTest):
         check_option(self.method, "method", _METHODS)
         check_integer(self.n_resamples, "n_resamples")
         check_flag(self.cross_fit, "cross_fit")
-        if not isinstance(self.random_state, np.random.RandomState):
-            check_generator(self.random_state)
+        check_randomness(self.random_state)
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
         # the first column decides about bins, and belongs to the positive class

@@ -14,6 +14,7 @@ from sklearn_calib._validation import (
     check_integer,
     check_option,
     check_positive,
+    check_randomness,
     check_share,
 )
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
@@ -235,8 +236,7 @@ class TCal(CalibrationTest):
         check_fraction(self.alpha, "alpha")
         if self.method == "monte_carlo":
             self._check_resamples(1)
-        if not isinstance(self.random_state, np.random.RandomState):  # which this would advance
-            check_generator(self.random_state)
+        check_randomness(self.random_state)
 
     def _check_combination(self) -> None:
         if self.statistic != "debiased" and (

@@ -18,6 +18,7 @@ from sklearn_calib._validation import (
     check_integer,
     check_option,
     check_positive,
+    check_randomness,
     check_resamples,
 )
 from sklearn_calib.metrics import calibration_loss, expected_calibration_error, smooth_ece
@@ -61,7 +62,7 @@ class CurveOptions:
         check_fraction(self.confidence, "confidence")
         if self.band == "consistency":
             check_resamples(self.n_resamples, self.confidence)
-            check_generator(self.random_state)
+            check_randomness(self.random_state)
         if isinstance(self.bandwidth, str):
             check_option(self.bandwidth, "bandwidth", ("auto", "smooth_ece"))
         else:

@@ -9,7 +9,7 @@ from sklearn_calib._validation import Outcomes, check_fraction, check_option
 from sklearn_calib.inference import CalibrationTest, CalibrationTestResult, SequentialTestResult
 from sklearn_calib.plot._estimator import positive_column, predicted_probabilities
 from sklearn_calib.plot._matplotlib import full_names, legend_above, new_axes, plain
-from sklearn_calib.plot._null import (
+from sklearn_calib.plot._test_data import (
     EvidencePath,
     NullCurve,
     NullHistogram,

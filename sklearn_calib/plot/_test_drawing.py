@@ -10,7 +10,7 @@ import numpy as np
 
 from sklearn_calib.inference import CalibrationTestResult
 from sklearn_calib.plot._matplotlib import BLUE, GREY, PALE, VERMILION, plain
-from sklearn_calib.plot._null import EvidencePath, NullCurve, NullHistogram, ScaleEvidence
+from sklearn_calib.plot._test_data import EvidencePath, NullCurve, NullHistogram, ScaleEvidence
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

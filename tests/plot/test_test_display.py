@@ -27,7 +27,7 @@ from sklearn_calib.inference import (
 from sklearn_calib.inference._tails import brownian_range_sf, null_density
 from sklearn_calib.metrics import cutoff_calibration_error
 from sklearn_calib.plot import TestDisplay
-from sklearn_calib.plot._null import null_curve, null_histogram
+from sklearn_calib.plot._test_data import null_curve, null_histogram
 
 mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
