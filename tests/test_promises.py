@@ -32,6 +32,6 @@ def test_promises_are_there():
 
 
 def test_no_room_is_without_a_promise():
-    rooms = {path.parent.name for path in (ROOT / "sklearn_calib").glob("*/__init__.py")} - {"_core"}
+    rooms = {path.parent.name for path in (ROOT / "sklearn_calib").glob("[!_]*/__init__.py")}
     said = " ".join(promise for promise, _ in ROWS)
     assert {room for room in rooms if f"`{room}`" not in said} == set()
