@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_calib import calibrators, inference, metrics
+from sklearn_calib import calibrators, inference, metrics, plot, report
 from sklearn_calib.monitor import StreamingCalibrator
 from sklearn_calib.sketch import CalibrationSketch
 
@@ -131,8 +131,8 @@ def own_metrics() -> dict[str, Build]:
     return found
 
 
-def own_tests() -> dict[str, Build]:
-    """Return every test of calibration."""
+def own_tests(draws: int | None = None) -> dict[str, Build]:
+    """Return every test of calibration, with so many draws if a number is given."""
     found: dict[str, Build] = {}
     for name in inference.__all__:
         kind = getattr(inference, name)
@@ -140,6 +140,7 @@ def own_tests() -> dict[str, Build]:
             continue
 
         def make(settings: dict[str, Any], kind: Any = kind) -> Build:
+            settings = settings | _draws(kind, draws)
             return lambda data: _call(kind(**settings).test, data.y, values_of(kind, data))
 
         found |= _named(name, SETTINGS.get(name, {}), make)
@@ -197,9 +198,135 @@ def own_several() -> dict[str, Build]:
     return found
 
 
+def own_metrics_of_classes() -> dict[str, Build]:
+    """Return every metric that takes several classes, for ten of them."""
+    found: dict[str, Build] = {}
+    for name in metrics.__all__:
+        function = getattr(metrics, name)
+        if inspect.isfunction(function) and "reduction" in inspect.signature(function).parameters:
+            settings = SETTINGS.get(name, {}) | {"reduction": "classwise"}
+            found[f"{name}, ten classes"] = lambda data, function=function, settings=settings: _call(
+                function, data.labels, data.rows, **settings
+            )
+    return found
+
+
+def own_intervals(draws: int | None = None) -> dict[str, Build]:
+    """Return whatever resamples to say how far off an error can be."""
+    metric = metrics.smooth_ece
+
+    def of_pair(function: Any, *, table: bool) -> Build:
+        some = _draws(function, draws) | {"random_state": 0}
+
+        def build(data: Data) -> Task:
+            if table:
+                models = {"one": data.p, "two": data.fresh}
+                return _call(function, metrics.expected_calibration_error, data.y, models, **some)
+            return _call(function, metric, data.y, data.p, data.fresh, **some)
+
+        return build
+
+    interval, floor = inference.confidence_interval, inference.null_floor
+    some = _draws(interval, draws) | {"random_state": 0}
+    return {
+        "confidence_interval": lambda data: _call(interval, metric, data.y, data.p, **some),
+        "confidence_interval, percentile": lambda data: _call(
+            interval, metric, data.y, data.p, method="percentile", **some
+        ),
+        "null_floor": lambda data: _call(floor, metric, data.p, **some),
+        "paired_test": of_pair(inference.paired_test, table=False),
+        "compare_models": of_pair(inference.compare_models, table=True),
+        "cutoff_certificate": lambda data: _call(
+            lambda p, y: calibrators.IsotonicCalibrator().fit(p, y).cutoff_certificate(), data.p, data.y
+        ),
+        "cutoff_certificate, bootstrap": lambda data: _call(
+            lambda p, y: (
+                calibrators.IsotonicCalibrator()
+                .fit(p, y)
+                .cutoff_certificate(method="bootstrap", n_resamples=draws or 999, random_state=0)
+            ),
+            data.p,
+            data.y,
+        ),
+    }
+
+
+def own_report(draws: int | None = None) -> dict[str, Build]:
+    """Return the report, all of it in one call."""
+    return {
+        "calibration_report": lambda data: _call(
+            report.calibration_report, data.y, data.p, n_resamples=draws or 200, random_state=0
+        )
+    }
+
+
+def own_displays(draws: int | None = None) -> dict[str, Build]:
+    """Return every display that is made of predictions: its numbers, and the picture."""
+    few = {} if draws is None else {"n_resamples": draws}
+    kinds: dict[str, tuple[Any, dict[str, Any]]] = {
+        "ReliabilityDisplay": (plot.ReliabilityDisplay, {}),
+        "ReliabilityDisplay, consistency": (plot.ReliabilityDisplay, {"band": "consistency"}),
+        "ReliabilityDisplay, logit axes": (plot.ReliabilityDisplay, {"scale": "logit"}),
+        "ReliabilityDisplay, binned": (plot.ReliabilityDisplay, {"method": "binned"}),
+        "ReliabilityDisplay, corp": (plot.ReliabilityDisplay, {"method": "corp"}),
+        "ReliabilityDisplay, corp, simultaneous": (
+            plot.ReliabilityDisplay,
+            {"method": "corp", "band": "simultaneous"},
+        ),
+        "ReliabilityDisplay, belt": (plot.ReliabilityDisplay, {"method": "belt"}),
+        "CutoffDisplay": (plot.CutoffDisplay, {}),
+        "DecisionDisplay": (plot.DecisionDisplay, {}),
+        "TestDisplay": (plot.TestDisplay, {}),
+        "ComparisonDisplay": (
+            plot.ComparisonDisplay,
+            few | {"metrics": metrics.expected_calibration_error, "random_state": 0},
+        ),
+    }
+
+    def make(kind: Any, settings: dict[str, Any]) -> Build:
+        def build(data: Data) -> Task:
+            given: tuple[Any, ...] = (data.y, data.p)
+            if kind is plot.TestDisplay:
+                given = (inference.CutoffTest(**few, random_state=0), data.y, data.p)
+            if kind is plot.ComparisonDisplay:
+                given = (data.y, {"one": data.p, "two": data.fresh})
+            return lambda: _closed(kind.from_predictions(*given, **settings))
+
+        return build
+
+    return {name: make(*entry) for name, entry in kinds.items()}
+
+
+def _closed(display: Any) -> Any:
+    from matplotlib import pyplot
+
+    pyplot.close("all")
+    return display
+
+
+def families(draws: int | None = None) -> dict[str, dict[str, Build]]:
+    """Return all that takes memory, by the family that it belongs to."""
+    found = {
+        "metrics": own_metrics(),
+        "tests": own_tests(draws),
+        "intervals": own_intervals(draws),
+        "calibrators": own_calibrators(),
+        "metrics of ten classes": own_metrics_of_classes(),
+        "calibrators of ten classes": own_several(),
+        "displays": own_displays(draws),
+    }
+    found["sketch"] = {"CalibrationSketch": found["metrics"].pop("CalibrationSketch")}
+    return found
+
+
 def own() -> dict[str, Build]:
     """Return all of them."""
     return own_metrics() | own_tests() | own_calibrators() | own_several()
+
+
+def _draws(function: Any, draws: int | None) -> dict[str, int]:
+    known = inspect.signature(function).parameters
+    return {} if draws is None or "n_resamples" not in known else {"n_resamples": draws}
 
 
 def _call(function: Callable[..., object], *arguments: Any, **settings: Any) -> Task:

@@ -8,7 +8,7 @@ kernels d = |u - v| for two classes, whichever way they are written. Points of o
 order.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -33,7 +33,7 @@ Form = Callable[[Array], Array]
 
 KERNELS = ("laplacian", "gaussian")
 
-#: Most distinct points for which a matrix of all pairs is formed: it takes 512 MB.
+#: Most distinct points of several columns for which all pairs are computed, again for a few draws at a time.
 MAX_DENSE = 1 << 13
 
 # The median of distances is that of so many rows at most.
@@ -41,11 +41,16 @@ _MEDIAN_ROWS = 1000
 
 # exp(-_REACH^2 / 2) is the rounding error of 1.
 _REACH = 8.5
+# exp(-_FARTHEST^2 / 2) is 0.
+_FARTHEST = 39.0
 # Exponents up to this are far from overflow.
 _LONGEST = 300.0
 # Features kept for all draws; more are computed again for each piece of them.
-_KEPT_FEATURES = 1 << 25
+_KEPT_FEATURES = 1 << 23
+# Greatest matrix of all pairs that is kept.
+_KEPT_PAIRS = 1 << 22
 _ROWS = 1 << 11
+_FEW_ROWS = 1 << 7
 
 
 def kernel_matrix(first: Array, second: Array, kernel: str, bandwidth: float) -> Array:
@@ -87,8 +92,8 @@ def kernel_form(points: Array, kernel: str, bandwidth: float) -> Form:
     """Return the function that maps rows x of shape (r, G) to sum_{g,h} kappa(p_g, p_h) x_g x_h, shape (r,).
 
     For one column: O(G) per row for the Laplacian kernel, and for the Gaussian one O(G min(G, 1/s)), up to
-    rounding. For several columns O(G^2) per row, and a matrix of all pairs is kept: G is at most
-    ``MAX_DENSE``.
+    rounding. For several columns O(G^2) per row. A matrix of all pairs is kept where it is small; where it is
+    not, the pairs are computed for all rows of a call together, some at a time.
     """
     if points.shape[1] == 1 and kernel == "laplacian":
         return _laplacian_line(points[:, 0], bandwidth)
@@ -96,8 +101,10 @@ def kernel_form(points: Array, kernel: str, bandwidth: float) -> Form:
         frequency, _ = _frequencies(points[:, 0], bandwidth)
         if 2 * frequency.shape[0] < points.shape[0]:
             return _gaussian_line(points[:, 0], bandwidth)
-    gram = _gram(points, kernel, bandwidth)
-    return lambda x: np.asarray(np.einsum("rg,rg->r", x @ gram, x))
+    if points.shape[0] ** 2 <= _KEPT_PAIRS:
+        gram = _gram(points, kernel, bandwidth)
+        return lambda x: np.asarray(np.einsum("rg,rg->r", x @ gram, x))
+    return _pairwise_form(points, kernel, bandwidth)
 
 
 def kernel_triangles(points: Array, mass: Array, kernel: str, bandwidth: float) -> float:
@@ -107,13 +114,15 @@ def kernel_triangles(points: Array, mass: Array, kernel: str, bandwidth: float) 
     """
     u = points[:, 0]
     if kernel == "laplacian":
-        decay = np.concatenate(([0.0], np.exp(-2.0 * _gaps(u, bandwidth)))).tolist()
+        decay = np.concatenate(([0.0], np.exp(-2.0 * _gaps(u, bandwidth))))
         ordered = singles = pairs = 0.0
-        for m, keep in zip(mass.tolist(), decay, strict=True):
-            singles, pairs = singles * keep, pairs * keep
-            ordered += m * pairs
-            pairs += m * singles
-            singles += m
+        for first in range(0, u.shape[0], _ROWS):
+            rows = slice(first, first + _ROWS)
+            for m, keep in zip(mass[rows].tolist(), decay[rows].tolist(), strict=True):
+                singles, pairs = singles * keep, pairs * keep
+                ordered += m * pairs
+                pairs += m * singles
+                singles += m
         squared = _bilinear(kernel_form(points, kernel, bandwidth / 2.0), mass * mass, mass)
         cubes = float(np.sum(mass**3))
         return 6.0 * ordered + 3.0 * (squared - cubes) + cubes
@@ -123,10 +132,8 @@ def kernel_triangles(points: Array, mass: Array, kernel: str, bandwidth: float) 
         for first in range(0, u.shape[0], _ROWS):
             part = _features(u[first : first + _ROWS] - u[0], frequency, share)
             inner += part.T @ (part * mass[first : first + _ROWS, np.newaxis])
-    else:
-        root = np.sqrt(mass)
-        inner = _gram(points, kernel, bandwidth) * root * root[:, np.newaxis]
-    return float(np.sum((inner @ inner) * inner))
+        return float(np.sum((inner @ inner) * inner))
+    return _narrow_triangles(points, mass, kernel, bandwidth)
 
 
 def covariance_products(points: Array) -> Array:
@@ -152,8 +159,8 @@ def null_variance(points: Array, weight: Array, kernel: str, bandwidth: float) -
         total = float(kernel_form(points, kernel, narrow)((weight * v)[np.newaxis])[0])
     else:
         total = own = 0.0
-        for first in range(0, points.shape[0], _ROWS):
-            rows = slice(first, first + _ROWS)
+        for first in range(0, points.shape[0], _FEW_ROWS):
+            rows = slice(first, first + _FEW_ROWS)
             product = _cross_products(points[rows], points)
             product *= kernel_matrix(points[rows], points, kernel, narrow)
             total += float(weight[rows] @ product @ weight)
@@ -260,6 +267,45 @@ def _laplacian_line(u: Array, bandwidth: float) -> Form:
     return form
 
 
+def _stretches(points: Array, bandwidth: float) -> Iterator[tuple[slice, list[slice]]]:
+    """Yield a few points at a time, and in pieces those that a Gaussian kernel connects them with."""
+    n, n_columns = points.shape
+    for first in range(0, n, _FEW_ROWS):
+        last, left, right = min(first + _FEW_ROWS, n), 0, n
+        if n_columns == 1:
+            u = points[:, 0]
+            left = int(np.searchsorted(u, u[first] - _FARTHEST * bandwidth))
+            right = int(np.searchsorted(u, u[last - 1] + _FARTHEST * bandwidth, side="right"))
+        yield slice(first, last), [slice(at, min(at + _ROWS, right)) for at in range(left, right, _ROWS)]
+
+
+def _pairwise_form(points: Array, kernel: str, bandwidth: float) -> Form:
+    """Return the form by all pairs within reach, some at a time."""
+
+    def form(x: Array) -> Array:
+        total = np.zeros(x.shape[0])
+        for here, pieces in _stretches(points, bandwidth):
+            for there in pieces:
+                near = kernel_matrix(points[there], points[here], kernel, bandwidth)
+                total += np.einsum("rg,rg->r", x[:, there] @ near, x[:, here])
+        return total
+
+    return form
+
+
+def _narrow_triangles(points: Array, mass: Array, kernel: str, bandwidth: float) -> float:
+    """Return the sum over triangles by those whose corners are within reach, some at a time."""
+    total = 0.0
+    for here, pieces in _stretches(points, bandwidth):
+        for one in pieces:
+            first = kernel_matrix(points[here], points[one], kernel, bandwidth) * mass[one]
+            for other in pieces:
+                second = kernel_matrix(points[here], points[other], kernel, bandwidth) * mass[other]
+                between = kernel_matrix(points[one], points[other], kernel, bandwidth)
+                total += float(mass[here] @ np.einsum("gh,gh->g", first @ between, second))
+    return total
+
+
 def _frequencies(u: Array, bandwidth: float) -> tuple[Array, Array]:
     """Return frequencies and weights with sum_k a_k cos(w_k x) = exp(-x^2 / (2 s^2)), up to rounding.
 
@@ -285,7 +331,11 @@ def _gaussian_line(u: Array, bandwidth: float) -> Form:
     frequency, share = _frequencies(u, bandwidth)
     place = u - u[0]
     n, n_features = u.shape[0], 2 * frequency.shape[0]
-    kept = _features(place, frequency, share) if n * n_features <= _KEPT_FEATURES else None
+    kept = None
+    if n * n_features <= _KEPT_FEATURES:
+        kept = np.empty((n, n_features))
+        for first in range(0, n, _ROWS):
+            kept[first : first + _ROWS] = _features(place[first : first + _ROWS], frequency, share)
 
     def form(x: Array) -> Array:
         if kept is not None:

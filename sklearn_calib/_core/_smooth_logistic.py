@@ -1,9 +1,11 @@
 """A smooth calibration curve: logistic regression on a natural cubic spline of the log-odds."""
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_calib._core._grouping import GroupedOutcomes
+from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes
 from sklearn_calib._core._links import expit, logit
 
 __all__ = ["KNOT_QUANTILES", "natural_spline", "smooth_frequency"]
@@ -47,38 +49,68 @@ def smooth_frequency(grouped: GroupedOutcomes, n_knots: int) -> Array:
     x = logit(grouped.prob)
     if x[0] == x[-1] or base_rate in (0.0, 1.0):
         return np.full_like(x, base_rate)
-    middle = np.cumsum(share) - 0.5 * share
+    middle = np.cumsum(share)
+    middle -= 0.5 * share
     knots = np.unique(np.interp(KNOT_QUANTILES[n_knots], middle, x))
+    del middle
+    design = _design(x, share, knots)
+    del x, share
+    return _fit(design, grouped, base_rate)
+
+
+def _design(x: Array, share: Array, knots: Array) -> Array:
+    """Return ones, and a basis of the splines of mean 0 and variance 1, uncorrelated: at most (n, k)."""
     # the fit is that of any knots if these coincide
-    basis = natural_spline(x, knots) if knots.shape[0] > 2 else x[:, np.newaxis]
+    n_columns = knots.shape[0] - 1 if knots.shape[0] > 2 else 1
+    basis = np.empty((x.shape[0], n_columns))
+    for rows in _pieces(x.shape[0]):
+        basis[rows] = natural_spline(x[rows], knots) if n_columns > 1 else x[rows, np.newaxis]
     basis -= share @ basis
-    basis /= np.sqrt(share @ basis**2)
-    _, spread, directions = np.linalg.svd(np.sqrt(share)[:, np.newaxis] * basis, full_matrices=False)
+    basis /= np.sqrt(sum(share[rows] @ basis[rows] ** 2 for rows in _pieces(x.shape[0])))
+    triangle = np.empty((0, n_columns))
+    for rows in _pieces(x.shape[0]):
+        part = np.sqrt(share[rows])[:, np.newaxis] * basis[rows]
+        triangle = np.asarray(np.linalg.qr(np.vstack((triangle, part)), mode="r"))
+    _, spread, directions = np.linalg.svd(triangle)
     kept = spread > 1e-9 * spread[0]
-    # of mean 0, variance 1, uncorrelated
-    basis = basis @ (directions[kept].T / spread[kept])
-    return expit(_fit(np.column_stack((np.ones_like(x), basis)), grouped, base_rate))
+    turn = directions[kept].T / spread[kept]
+    design = np.ones((x.shape[0], turn.shape[1] + 1))
+    for rows in _pieces(x.shape[0]):
+        design[rows, 1:] = basis[rows] @ turn
+    return design
+
+
+def _pieces(n: int) -> Iterator[slice]:
+    for first in range(0, n, CHUNK):
+        yield slice(first, first + CHUNK)
 
 
 def _fit(design: Array, grouped: GroupedOutcomes, base_rate: float) -> Array:
-    """Return the linear predictor that maximises the penalised likelihood, by Newton's method."""
-    penalty = np.full(design.shape[1], _RIDGE)
+    """Return the frequencies that maximise the penalised likelihood, by Newton's method."""
+    n, n_columns = design.shape
+    penalty = np.full(n_columns, _RIDGE)
     penalty[0] = 0.0
-    negatives = grouped.weight - grouped.positives
-    point = np.zeros(design.shape[1])
+    point = np.zeros(n_columns)
     point[0] = np.log(base_rate) - np.log1p(-base_rate)
 
     def loss(at: Array) -> float:
-        eta = design @ at
-        terms = grouped.positives * np.logaddexp(0.0, -eta) + negatives * np.logaddexp(0.0, eta)
-        return float(terms.sum() + 0.5 * penalty @ at**2)
+        total = 0.5 * float(penalty @ at**2)
+        for rows in _pieces(n):
+            eta = design[rows] @ at
+            weight, positives = grouped.weight[rows], grouped.positives[rows]
+            terms = positives * np.logaddexp(0.0, -eta) + (weight - positives) * np.logaddexp(0.0, eta)
+            total += float(terms.sum())
+        return total
 
     current = loss(point)
     for _ in range(_MOST_STEPS):
-        eta = design @ point
-        high, low = expit(eta), expit(-eta)
-        gradient = design.T @ (grouped.positives * low - negatives * high) - penalty * point
-        curvature = (design.T * (grouped.weight * high * low)) @ design + np.diag(penalty)
+        gradient, curvature = -penalty * point, np.diag(penalty)
+        for rows in _pieces(n):
+            part, weight, positives = design[rows], grouped.weight[rows], grouped.positives[rows]
+            eta = part @ point
+            high, low = expit(eta), expit(-eta)
+            gradient += part.T @ (positives * low - (weight - positives) * high)
+            curvature += (part.T * (weight * high * low)) @ part
         step = np.linalg.lstsq(curvature, gradient, rcond=None)[0]
         gain = float(gradient @ step)
         for _ in range(_MOST_HALVINGS):
@@ -89,4 +121,4 @@ def _fit(design: Array, grouped: GroupedOutcomes, base_rate: float) -> Array:
         point, current = point + step, trial
         if gain < _CONVERGED * (1.0 + grouped.total):
             break
-    return np.asarray(design @ point)
+    return np.asarray(expit(design @ point))

@@ -172,8 +172,8 @@ class KernelTest(CalibrationTest):
 
     Cost of the quadratic estimator for G distinct predictions, for each draw: O(G) for the binary Laplacian
     kernel, by a recursion over sorted predictions; O(G min(G, 1 + r / s)) for the binary Gaussian, through
-    cosines and sines (r is the range of the predictions; exact up to rounding); O(G^2 K) for K classes, where
-    a matrix of all pairs is kept. Blocks take O(n block_size) for each draw, in bounded memory.
+    cosines and sines (r is the range of the predictions; exact up to rounding); O(G^2 K) for K classes, in
+    memory O(G), some of the pairs at a time. Blocks take O(n block_size) for each draw, in bounded memory.
 
     References
     ----------

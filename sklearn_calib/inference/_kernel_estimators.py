@@ -84,8 +84,8 @@ class KernelSample:
                 yield np.asarray(positives.T[:, :, np.newaxis], dtype=np.float64)
             return
         trials = self.weight.astype(np.int64)
-        # multiplications by the matrix of all pairs pay off for many columns
-        step = max(64 // n_columns, MAX_CELLS // (n_points * n_columns), 1)
+        # all pairs are computed once for the draws of a step
+        step = max(256 // n_columns, MAX_CELLS // (n_points * n_columns), 1)
         for first in range(0, n_draws, step):
             r = min(step, n_draws - first)
             yield generator.multinomial(trials, self.points, size=(r, n_points)).astype(np.float64)
@@ -112,7 +112,7 @@ def quadratic_estimates(
     n_points, n_columns = sample.points.shape
     if n_columns > 1 and n_points > MAX_DENSE:
         raise ValueError(
-            f"y_proba has {n_points} distinct rows, but estimator='quadratic' keeps a matrix of all pairs of "
+            f"y_proba has {n_points} distinct rows, but estimator='quadratic' computes all pairs of "
             f"them for three or more classes, and takes at most {MAX_DENSE}. Use estimator='block'."
         )
     pairs = float(sample.total) * (sample.total - 1.0)

@@ -4,6 +4,7 @@ Long because all estimators and null laws are compared with the same plain ones.
 """
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -216,6 +217,39 @@ def test_many_features_are_computed_in_pieces(monkeypatch):
     kept = _kernel.kernel_form(points, "gaussian", 0.1)(x)
     monkeypatch.setattr(_kernel, "_KEPT_FEATURES", 0)
     np.testing.assert_allclose(_kernel.kernel_form(points, "gaussian", 0.1)(x), kept, rtol=1e-10)
+
+
+@pytest.mark.parametrize("n_columns", [1, 3])
+@pytest.mark.parametrize("s", [1e-300, 1e-5, 2e-4])
+def test_pairs_are_computed_in_pieces(n_columns, s, monkeypatch):
+    rng = np.random.default_rng(0)
+    points = np.sort(rng.uniform(size=(700, n_columns)) ** 2, axis=0)
+    points[50:250] = points[50] + 1e-6 * points[50:250]
+    x, mass = rng.normal(size=(3, 700)), rng.uniform(size=700)
+    gram = _kernel.kernel_matrix(points, points, "gaussian", s)
+    expected = np.einsum("rg,gh,rh->r", x, gram, x)
+    np.testing.assert_allclose(_kernel.kernel_form(points, "gaussian", s)(x), expected, rtol=1e-12)
+    for name, value in (("_KEPT_PAIRS", 0), ("_ROWS", 90), ("_FEW_ROWS", 40)):
+        monkeypatch.setattr(_kernel, name, value)
+    np.testing.assert_allclose(_kernel.kernel_form(points, "gaussian", s)(x), expected, rtol=1e-12)
+    if n_columns == 1:
+        triangles = float(np.sum((gram * mass) @ (gram * mass) * (gram * mass).T))
+        assert _kernel.kernel_triangles(points, mass, "gaussian", s) == pytest.approx(triangles, rel=1e-12)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_no_matrix_of_all_pairs(kernel):
+    rng = np.random.default_rng(0)
+    for n, n_columns, s in ((20_000, 1, 1e-5), (20_000, 1, 0.1), (8000, 3, 0.3)):
+        points, x = np.sort(rng.uniform(size=(n, n_columns)), axis=0), rng.normal(size=(2, n))
+        tracemalloc.start()
+        _kernel.kernel_form(points, kernel, s)(x)
+        if n_columns == 1:
+            _kernel.kernel_triangles(points, x[0], kernel, s)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        # a matrix of 8000 by 8000 has 512 MB
+        assert peak < 130e6
 
 
 def test_median_distance():

@@ -1,0 +1,125 @@
+"""No call needs more memory than a stated multiple of its input, and nothing is held for all draws at once.
+
+Entries are found in what the rooms export, by ``benchmarks/_entries.py``: a new metric, test or calibrator is
+held to the multiple of its family. docs/scale_out.md states the same table.
+"""
+
+import gc
+import importlib.util
+import re
+import sys
+import tracemalloc
+import warnings
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+#: Bytes allocated at the peak of a call, as a multiple of those of its input, at most.
+LIMITS = {
+    "metrics": 8,
+    "tests": 13,
+    "intervals": 11,
+    "calibrators": 14,
+    "metrics of ten classes": 6,
+    "calibrators of ten classes": 10,
+    "displays": 12,
+    "sketch": 1,
+}
+#: What needs more than its family, or far less.
+EXCEPTIONS = {
+    "cutoff_calibration_error": 1,
+    "expected_calibration_error": 1,
+    "logit_smoothed_ece": 1,
+    "smooth_ece": 1,
+    "distance_from_calibration": 10,
+    "calibration_summary": 11,
+    "SpiegelhalterTest": 1,
+    "CombinedTest": 32,
+    "CombinedTest, asymptotic": 15,
+    "TCal": 24,
+    "DirichletCalibrator": 20,
+    "LogAverageCalibrator": 20,
+    "MatrixScalingCalibrator": 20,
+    "VectorScalingCalibrator": 20,
+    "AutoCalibrator": 28,
+    "AutoCalibrator, ten classes": 13,
+}
+N_ROWS = dict.fromkeys(LIMITS, 10**6) | {
+    "metrics of ten classes": 2 * 10**4,
+    "calibrators of ten classes": 2 * 10**4,
+}
+#: What takes longer than a second has fewer rows, but enough to outweigh what is of a fixed size.
+FEWER_ROWS = {
+    "AutoCalibrator": 10**5,
+    "AutoCalibrator, ten classes": 5 * 10**3,
+    "CombinedTest": 2 * 10**5,
+    "CombinedTest, asymptotic": 2 * 10**5,
+    "DirichletCalibrator": 10**5,
+    "KernelTest, asymptotic": 2 * 10**5,
+    "LogAverageCalibrator": 10**5,
+    "MatrixScalingCalibrator": 10**5,
+    "SampleSplittingTest": 2 * 10**5,
+    "SequentialTest": 2 * 10**5,
+    "StructuredMatrixScalingCalibrator": 10**5,
+    "TCal": 2 * 10**5,
+    "VectorScalingCalibrator": 10**5,
+    "calibration_summary": 2 * 10**5,
+    "cutoff_certificate, bootstrap": 2 * 10**5,
+}
+DRAWS = 39
+
+
+def entries():
+    """Import the module that knows them; its folder is no package."""
+    spec = importlib.util.spec_from_file_location("_entries", ROOT / "benchmarks" / "_entries.py")
+    module = sys.modules.get("_entries_of_memory") or importlib.util.module_from_spec(spec)
+    if "_entries_of_memory" not in sys.modules:
+        sys.modules["_entries_of_memory"] = module
+        spec.loader.exec_module(module)
+    return module
+
+
+ENTRIES = entries()
+FAMILIES = ENTRIES.families(DRAWS)
+
+
+def peak(build, n):
+    """Return the bytes that a call allocates at its peak; imports and caches are filled before."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        build(ENTRIES.data_of(300))()
+        task = build(ENTRIES.data_of(n))
+        # data are made when they are first asked for
+        gc.collect()
+        tracemalloc.start()
+        try:
+            task()
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("family", "name"), [(family, name) for family, found in FAMILIES.items() for name in found]
+)
+def test_peak_is_within_the_multiple(family, name):
+    if family == "displays":
+        pytest.importorskip("matplotlib").use("agg")
+    n = FEWER_ROWS.get(name, N_ROWS[family])
+    width = 8 + 8 * ENTRIES.N_CLASSES if "classes" in family else 16
+    limit = EXCEPTIONS.get(name, LIMITS[family])
+    assert peak(FAMILIES[family][name], n) <= limit * width * n
+
+
+def test_documentation_states_the_same():
+    text = (ROOT / "docs" / "scale_out.md").read_text(encoding="utf-8")
+    text = text.split("## Memory")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| ([a-z ]+) \| (\d+) \| (.*) \|$", text, flags=re.MULTILINE)
+    assert {family: int(limit) for family, limit, _ in rows} == LIMITS
+    stated = {name: int(limit) for *_, cell in rows for name, limit in re.findall(r"`(.+?)` (\d+)", cell)}
+    assert stated == EXCEPTIONS
+    known = {name: family for family, found in FAMILIES.items() for name in found}
+    for family, _, cell in rows:
+        assert {known[name] for name in re.findall(r"`(.+?)` \d+", cell)} <= {family}
