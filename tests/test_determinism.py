@@ -7,6 +7,7 @@ import contextlib
 import importlib
 import inspect
 import os
+import pkgutil
 import subprocess
 import sys
 import warnings
@@ -17,6 +18,7 @@ import pytest
 from sklearn.base import BaseEstimator, clone
 from threadpoolctl import threadpool_limits
 
+import sklearn_calib
 from sklearn_calib import datasets, inference, metrics, report
 from sklearn_calib._core import _null
 from sklearn_calib._core._links import EPS, clip_probability, expit, logit
@@ -28,6 +30,7 @@ from sklearn_calib.calibrators import (
     TemperatureCalibrator,
 )
 from sklearn_calib.report._measure import ERRORS
+from sklearn_calib.scorers._proper import log_loss
 from tests import _every as every
 from tests._registry import METRICS
 from tests.calibrators._registry import CALIBRATORS
@@ -226,6 +229,27 @@ def test_threads_of_linear_algebra_change_rounding_at_most(here):
         np.testing.assert_allclose(found[name], value, rtol=1e-9, atol=1e-11, err_msg=name)
 
 
+#: What the sizes of pieces are called, in which long arrays are gone through.
+PIECES = ("CHUNK", "_CHUNK", "_ROWS", "_FEW_ROWS", "_SLICE")
+
+
+def test_pieces_of_rows_change_rounding_at_most(here, monkeypatch):
+    """Pieces of 16 rows instead of thousands, in every module that has them."""
+    found = {
+        (info.name, name)
+        for info in pkgutil.walk_packages(sklearn_calib.__path__, "sklearn_calib.")
+        if not info.name.endswith("__main__")
+        for name in PIECES
+        # an index of a row is no size
+        if getattr(importlib.import_module(info.name), name, 0) > 64
+    }
+    assert len(found) > 12
+    for module, name in found:
+        monkeypatch.setattr(f"{module}.{name}", 16)
+    for name, value in all_numbers().items():
+        np.testing.assert_allclose(value, here[name], rtol=1e-9, atol=1e-11, err_msg=name)
+
+
 @pytest.mark.usefixtures("_few_measures")
 @pytest.mark.parametrize("size", [1, 7])
 def test_batches_of_draws_change_nothing(size, monkeypatch):
@@ -317,6 +341,21 @@ def test_metrics_of_extreme_predictions(case):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert np.isfinite(case.call(y, p))
+
+
+def test_log_loss_of_extreme_predictions():
+    """Finite, but where the definition is not: of a prediction of 0 or 1 that fails. The scorer clips it."""
+    inner = np.repeat(EXTREMES[1:-1], 2)
+    y = np.arange(24) % 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = metrics.score_decomposition(y[2:-2], inner, score="log_loss")
+        assert np.isfinite([found.score, found.miscalibration, found.discrimination, found.uncertainty]).all()
+        assert found.score == pytest.approx(-np.log([1 - inner[::2], inner[1::2]]).mean(), rel=1e-9)
+        ends = metrics.score_decomposition(y, np.repeat(EXTREMES, 2), score="log_loss")
+        assert (ends.score, ends.miscalibration) == (np.inf, np.inf)
+        p = np.repeat(EXTREMES, 2)
+        assert np.isfinite(log_loss(y, np.column_stack((1 - p, p))))
 
 
 def test_defaults_of_random_states_are_none_or_zero():
