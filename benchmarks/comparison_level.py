@@ -126,7 +126,7 @@ def measure(metric, draw, difference, n, repetitions, n_resamples):
             halves.pvalue <= 0.05,
             swap.pvalue <= 0.05,
             bootstrap_rejects(metric, y, a, b, n_resamples, rng),
-            halves.low <= difference <= halves.high,
+            halves.lower <= difference <= halves.upper,
         ]
     return hits / repetitions
 

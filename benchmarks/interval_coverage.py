@@ -44,7 +44,7 @@ def measure(slope, n, repetitions, n_resamples):
         y = (rng.random(n) < expit(slope * logit(p))).astype(int)
         for name, metric in METRICS.items():
             interval = confidence_interval(metric, y, p, n_resamples=n_resamples, random_state=r)
-            ends[name][r] = interval.low, interval.high
+            ends[name][r] = interval.lower, interval.upper
     rows = []
     for name, pairs in ends.items():
         # the ends are found on simulated quantiles, to about this accuracy

@@ -81,7 +81,7 @@ def report(y, forecasts):
         cells = ""
         for p in forecasts.values():
             interval = confidence_interval(measure, y, p, method=method, random_state=0)
-            cells += f"{interval.estimate:11.3f} [{interval.low:.3f}, {interval.high:.3f}]"
+            cells += f"{interval.estimate:11.3f} [{interval.lower:.3f}, {interval.upper:.3f}]"
         print(f"  {name:<36}{cells}")
 
 

@@ -73,12 +73,12 @@ DRAWN = {
     "TCal": lambda s: _null_of(inference.TCal(**FEW, random_state=s)),
     "null_floor": lambda s: inference.null_floor(metrics.smooth_ece, P, **FEW, random_state=s).mean,
     "confidence_interval": lambda s: (
-        inference.confidence_interval(metrics.smooth_ece, Y, P, n_resamples=50, random_state=s).low
+        inference.confidence_interval(metrics.smooth_ece, Y, P, n_resamples=50, random_state=s).lower
     ),
     "paired_test": lambda s: (
         inference.paired_test(
             metrics.expected_calibration_error, Y, P, P**2, n_resamples=39, random_state=s
-        ).low
+        ).lower
     ),
     "compare_models": lambda s: [
         m.floor

@@ -213,7 +213,7 @@ def test_comparisons():
         assert f"{pair.adjusted_pvalue:.4g}" in text
     found = result.pairs[0].comparison
     text = " ".join(data for data, _ in Page(found._repr_html_()).texts)
-    for value in (found.value_a, found.value_b, found.difference, found.low, found.high):
+    for value in (found.value_a, found.value_b, found.difference, found.lower, found.upper):
         assert f"{value:.4f}" in text
     swapped = paired_test(expected_calibration_error, y, p, p**2, method="swap", n_resamples=39)
     assert "without noise" not in swapped._repr_html_()

@@ -77,7 +77,7 @@ class CalibratorSelection:
         All of them, from the simplest to the most flexible; empty if there was no cross-validation.
     n_folds : int
         Number of folds; 0 if there was no cross-validation.
-    standard_errors : float
+    n_standard_errors : float
         How many standard errors a simpler calibrator may be behind.
     reason : str
         The reason, in a sentence.
@@ -95,7 +95,7 @@ class CalibratorSelection:
     best: str
     candidates: tuple[Candidate, ...]
     n_folds: int
-    standard_errors: float
+    n_standard_errors: float
     reason: str
 
     def __str__(self) -> str:
@@ -135,7 +135,7 @@ class AutoCalibrator(BaseCalibrator):
     n_folds : int, default=5
         Number of folds, at least 2; fewer where a class has fewer rows. A class with a single row leaves
         nothing to compare: the first candidate is then taken, and ``selection_`` says so.
-    standard_errors : float, default=1.0
+    n_standard_errors : float, default=1.0
         How many standard errors a simpler candidate may be behind; 0 takes the one with the least log loss.
     link : {"logit", "identity"}, default="logit"
         What the scores are, for the default candidates. "logit": probabilities. "identity": any real scores,
@@ -204,13 +204,13 @@ class AutoCalibrator(BaseCalibrator):
         self,
         candidates: dict[str, Any] | None = None,
         n_folds: int = 5,
-        standard_errors: float = 1.0,
+        n_standard_errors: float = 1.0,
         link: str = "logit",
         random_state: Any = 0,
     ) -> None:
         self.candidates = candidates
         self.n_folds = n_folds
-        self.standard_errors = standard_errors
+        self.n_standard_errors = n_standard_errors
         self.link = link
         self.random_state = random_state
 
@@ -225,7 +225,7 @@ class AutoCalibrator(BaseCalibrator):
         check_integer(self.n_folds, "n_folds", minimum=2)
         check_link(self.link)
         check_randomness(self.random_state)
-        check_not_negative(self.standard_errors, "standard_errors")
+        check_not_negative(self.n_standard_errors, "n_standard_errors")
         if self.candidates is None:
             return
         if not isinstance(self.candidates, dict):
@@ -258,11 +258,11 @@ class AutoCalibrator(BaseCalibrator):
         rows = _Rows(columns, codes, weight)
         n_folds = min(self.n_folds, int(np.bincount(rows.codes, rows.counts).min()))
         if n_folds < 2 or len(candidates) == 1:
-            self.selection_ = _uncontested(next(iter(candidates)), len(candidates), self.standard_errors)
+            self.selection_ = _uncontested(next(iter(candidates)), len(candidates), self.n_standard_errors)
         else:
             held = rows.deal(n_folds, check_generator(self.random_state))
             losses = {name: rows.held_out_losses(one, held) for name, one in candidates.items()}
-            self.selection_ = _select(losses, held * rows.unit, float(self.standard_errors))
+            self.selection_ = _select(losses, held * rows.unit, float(self.n_standard_errors))
         metadata = {} if weight is None else {"sample_weight": weight}
         self.calibrator_ = clone(candidates[self.selection_.chosen]).fit(columns, codes, **metadata)
 
@@ -354,7 +354,7 @@ class _Rows:
         return losses
 
 
-def _select(losses: dict[str, Array], weight: Array, standard_errors: float) -> CalibratorSelection:
+def _select(losses: dict[str, Array], weight: Array, n_standard_errors: float) -> CalibratorSelection:
     """Choose the first candidate that is within so many standard errors of the best."""
     total = float(weight.sum())
 
@@ -369,7 +369,7 @@ def _select(losses: dict[str, Array], weight: Array, standard_errors: float) -> 
         excess = mean(difference)
         error = np.sqrt(mean(np.square(difference - excess)) / max(total - 1.0, 1.0))
         found.append(Candidate(name, means[name], excess, float(error)))
-    chosen = next(one for one in found if one.excess <= standard_errors * one.standard_error)
+    chosen = next(one for one in found if one.excess <= n_standard_errors * one.standard_error)
     reason = f"{best} has the least log loss of rows held out"
     if chosen.name != best:
         reason += (
@@ -377,15 +377,15 @@ def _select(losses: dict[str, Array], weight: Array, standard_errors: float) -> 
             f"{chosen.standard_error:.2g}"
         )
     return CalibratorSelection(
-        chosen.name, best, tuple(found), weight.shape[0], standard_errors, f"{reason}."
+        chosen.name, best, tuple(found), weight.shape[0], n_standard_errors, f"{reason}."
     )
 
 
-def _uncontested(name: str, n_candidates: int, standard_errors: float) -> CalibratorSelection:
+def _uncontested(name: str, n_candidates: int, n_standard_errors: float) -> CalibratorSelection:
     """Return the choice of the first candidate for want of a comparison."""
     reason = (
         f"{name} is the only candidate."
         if n_candidates == 1
         else f"A class has a single row, so that nothing can be held out; {name} is the simplest candidate."
     )
-    return CalibratorSelection(name, name, (), 0, float(standard_errors), reason)
+    return CalibratorSelection(name, name, (), 0, float(n_standard_errors), reason)

@@ -44,7 +44,7 @@ class PairedComparison:
     corrected_difference : float
         The difference without what noise adds to each value, the centre of the interval. The same as
         ``difference`` for averages over the rows, NaN for ``method="swap"``.
-    low, high : float
+    lower, upper : float
         Confidence interval of the difference in the population; infinite at one end if the alternative is
         one-sided, NaN for ``method="swap"``.
     confidence : float
@@ -67,8 +67,8 @@ class PairedComparison:
     floor_b: float
     difference: float
     corrected_difference: float
-    low: float
-    high: float
+    lower: float
+    upper: float
     confidence: float
     pvalue: float
     alternative: str
@@ -84,7 +84,7 @@ class PairedComparison:
         ]
         if not np.isnan(self.corrected_difference):
             lines[-1] += (
-                f", without noise {self.corrected_difference:.4f} [{self.low:.4f}, {self.high:.4f}] "
+                f", without noise {self.corrected_difference:.4f} [{self.lower:.4f}, {self.upper:.4f}] "
                 f"({100 * self.confidence:g}% confidence)"
             )
         lines.append(f"p-value {self.pvalue:.3g} ({self.alternative}, {self.method}, n = {self.n_samples})")
@@ -94,7 +94,7 @@ class PairedComparison:
         without_noise = ""
         if not np.isnan(self.corrected_difference):
             without_noise = (
-                f"{self.corrected_difference:.4f} [{self.low:.4f}, {self.high:.4f}] "
+                f"{self.corrected_difference:.4f} [{self.lower:.4f}, {self.upper:.4f}] "
                 f"({100 * self.confidence:g}% confidence)"
             )
         return result_html(
@@ -226,7 +226,7 @@ def paired_test(
     >>> p = rng.random(1000)
     >>> y = rng.random(1000) < p
     >>> result = paired_test(cutoff_calibration_error, y, p, p**2, random_state=0)
-    >>> result.high < 0 and result.pvalue < 0.01
+    >>> result.upper < 0 and result.pvalue < 0.01
     True
     """
     check_metric(metric)
@@ -252,8 +252,8 @@ class Contrast:
     """The part of a comparison that depends on the method."""
 
     corrected: float
-    low: float
-    high: float
+    lower: float
+    upper: float
     pvalue: float
     draws: Array
 
@@ -275,8 +275,8 @@ def assemble(
         floor_b=floors[1],
         difference=values[0] - values[1],
         corrected_difference=contrast.corrected,
-        low=contrast.low,
-        high=contrast.high,
+        lower=contrast.lower,
+        upper=contrast.upper,
         confidence=confidence,
         pvalue=contrast.pvalue,
         alternative=alternative,

@@ -49,7 +49,7 @@ class ModelSummary:
         Mean of the metric if it were perfectly calibrated.
     corrected : float
         The metric without what noise adds to it; NaN for ``method="swap"``.
-    low, high : float
+    lower, upper : float
         Confidence interval of the metric in the population: that of :func:`confidence_interval` for binary
         calibration errors that take weights, else by half-samples; NaN for ``method="swap"``.
     in_best_set : bool
@@ -60,8 +60,8 @@ class ModelSummary:
     value: float
     floor: float
     corrected: float
-    low: float
-    high: float
+    lower: float
+    upper: float
     in_best_set: bool
 
 
@@ -144,8 +144,8 @@ class ModelComparison:
                 "name_b": pair.name_b,
                 "difference": pair.comparison.difference,
                 "corrected_difference": pair.comparison.corrected_difference,
-                "low": pair.comparison.low,
-                "high": pair.comparison.high,
+                "lower": pair.comparison.lower,
+                "upper": pair.comparison.upper,
                 "pvalue": pair.comparison.pvalue,
                 "adjusted_pvalue": pair.adjusted_pvalue,
             }
@@ -159,7 +159,7 @@ class ModelComparison:
             [
                 row.name,
                 *_numbers(row.value, row.floor, row.corrected),
-                _interval(row.low, row.high),
+                _interval(row.lower, row.upper),
                 "in best set" if row.in_best_set else "",
             ]
             for row in self.rows
@@ -172,7 +172,7 @@ class ModelComparison:
                 [
                     f"{pair.name_a} - {pair.name_b}",
                     *_numbers(found.difference, found.corrected_difference),
-                    _interval(found.low, found.high),
+                    _interval(found.lower, found.upper),
                     f"{pair.adjusted_pvalue:.3g}",
                 ]
             )
@@ -362,7 +362,7 @@ def interval_of_one(
     found = confidence_interval(
         metric, rows.y, rows.predictions[model], confidence=confidence, pos_label=1, random_state=generator
     )
-    return found.low, found.high
+    return found.lower, found.upper
 
 
 def _takes_weights(metric: Metric) -> bool:

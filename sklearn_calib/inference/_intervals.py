@@ -43,7 +43,7 @@ class ConfidenceInterval:
     ----------
     estimate : float
         The metric on the sample.
-    low, high : float
+    lower, upper : float
         Ends of the interval for the value in the population.
     confidence : float
         Confidence level.
@@ -55,14 +55,14 @@ class ConfidenceInterval:
     """
 
     estimate: float
-    low: float
-    high: float
+    lower: float
+    upper: float
     confidence: float
     null_mean: float
     method: str
 
     def __str__(self) -> str:
-        text = f"{self.estimate:.4f} [{self.low:.4f}, {self.high:.4f}] ({self.confidence:.0%} confidence"
+        text = f"{self.estimate:.4f} [{self.lower:.4f}, {self.upper:.4f}] ({self.confidence:.0%} confidence"
         return text + (")" if np.isnan(self.null_mean) else f", noise alone {self.null_mean:.4f})")
 
     def _repr_html_(self) -> str:
@@ -70,7 +70,7 @@ class ConfidenceInterval:
             "confidence interval",
             [
                 ("estimate", f"{self.estimate:.4f}"),
-                ("interval", f"[{self.low:.4f}, {self.high:.4f}]"),
+                ("interval", f"[{self.lower:.4f}, {self.upper:.4f}]"),
                 ("confidence", f"{self.confidence:.0%}"),
                 ("noise alone", "" if np.isnan(self.null_mean) else f"{self.null_mean:.4f}"),
             ],
@@ -169,7 +169,7 @@ def confidence_interval(
     >>> p = rng.random(500)
     >>> y = rng.random(500) < p**2
     >>> interval = confidence_interval(cutoff_calibration_error, y, p, random_state=0)
-    >>> interval.low < 1 / 6 < interval.high
+    >>> interval.lower < 1 / 6 < interval.upper
     True
     """
     check_fraction(confidence, "confidence")

@@ -409,7 +409,7 @@ class ComparisonDisplay:
         heights = np.arange(len(rows), dtype=np.float64)
         best = np.array([row.in_best_set for row in rows])
         values, floors, low, high = np.array(
-            [(row.value, row.floor, row.low, row.high) for row in rows], dtype=np.float64
+            [(row.value, row.floor, row.lower, row.upper) for row in rows], dtype=np.float64
         ).T
         tested = bool(comparison.pairs)
         dot: dict[str, Any] = {

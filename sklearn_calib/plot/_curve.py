@@ -297,4 +297,4 @@ def with_error_interval(
         confidence=curve.confidence,
         random_state=0,
     )
-    return replace(curve, error_interval=(interval.low, interval.high))
+    return replace(curve, error_interval=(interval.lower, interval.upper))

@@ -103,7 +103,7 @@ def measure_error(
             pos_label=1,
             random_state=budget.seed,
         )
-        low, high = interval.low, interval.high
+        low, high = interval.lower, interval.upper
     return ReportMetric(key, name, value, low, high, floor.mean, _NAN, floor.quantile)
 
 

@@ -57,7 +57,7 @@ def test_rows_are_held_out():
     """A calibrator that remembers its rows would win if it were scored on them."""
     p, y = sample()
     memory = IsotonicCalibrator(clip=1e-6)
-    found = AutoCalibrator({"Platt": PlattCalibrator(), "isotonic": memory}, standard_errors=0.0).fit(p, y)
+    found = AutoCalibrator({"Platt": PlattCalibrator(), "isotonic": memory}, n_standard_errors=0.0).fit(p, y)
     scores = {one.name: one.log_loss for one in found.selection_.candidates}
 
     def in_sample(calibrator):
@@ -88,9 +88,9 @@ def test_folds_are_even_in_each_class():
 def test_one_standard_error_towards_simplicity():
     p, y = sample(2000, 1.4)
     candidates = {"far": Fixed(1.0), "near": Fixed(1.38), "true": Fixed(1.4)}
-    strict = AutoCalibrator(candidates, standard_errors=0.0).fit(p, y).selection_
+    strict = AutoCalibrator(candidates, n_standard_errors=0.0).fit(p, y).selection_
     lenient = AutoCalibrator(candidates).fit(p, y).selection_
-    indulgent = AutoCalibrator(candidates, standard_errors=1e6).fit(p, y).selection_
+    indulgent = AutoCalibrator(candidates, n_standard_errors=1e6).fit(p, y).selection_
     assert strict.chosen == strict.best == lenient.best
     near = next(one for one in lenient.candidates if one.name == "near")
     assert lenient.chosen == ("near" if near.excess <= near.standard_error else "true")
@@ -176,8 +176,8 @@ def test_fractional_weights_count():
     # classifiers that know no weights cannot be given any
     with pytest.raises(TypeError, match="sample_weight"):
         found.fit(p, y, w)
-    losses = AutoCalibrator(standard_errors=0).fit(p, y, w).selection_.candidates
-    other = AutoCalibrator(standard_errors=0).fit(p, y).selection_.candidates
+    losses = AutoCalibrator(n_standard_errors=0).fit(p, y, w).selection_.candidates
+    other = AutoCalibrator(n_standard_errors=0).fit(p, y).selection_.candidates
     assert losses[0].log_loss != pytest.approx(other[0].log_loss, abs=1e-4)
 
 
@@ -196,8 +196,8 @@ def test_says_what_it_chose():
     [
         ({"n_folds": 1}, ValueError, "n_folds must be at least 2"),
         ({"n_folds": 2.5}, TypeError, "n_folds must be an integer"),
-        ({"standard_errors": -1}, ValueError, "standard_errors must be at least 0"),
-        ({"standard_errors": "one"}, TypeError, "standard_errors must be a number"),
+        ({"n_standard_errors": -1}, ValueError, "n_standard_errors must be at least 0"),
+        ({"n_standard_errors": "one"}, TypeError, "n_standard_errors must be a number"),
         ({"candidates": {}}, ValueError, "candidates is empty"),
         ({"candidates": [PlattCalibrator()]}, TypeError, "candidates must be a dict"),
         ({"candidates": {"a": PlattCalibrator}}, TypeError, "pass an instance"),

@@ -172,7 +172,7 @@ def test_floor_test_and_interval_are_those_of_the_loop(metric):
     for method in ("inversion", "percentile"):
         options = {"method": method, "n_resamples": 20, "random_state": 0}
         ours, theirs = (confidence_interval(m, y, p, **options) for m in (metric, loop))
-        assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=1e-5)
+        assert (ours.lower, ours.upper) == pytest.approx((theirs.lower, theirs.upper), abs=1e-5)
 
 
 def test_ties_of_smoothed_errors_count():

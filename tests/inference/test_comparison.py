@@ -76,7 +76,7 @@ def test_swap_by_hand():
     one_sided = partial(paired_test, brier, [1, 0, 1], [0.8, 0.4, 0.5], [1, 0, 1], method="swap")
     assert one_sided(alternative="greater").pvalue == 1 / 8
     assert one_sided(alternative="less").pvalue == 1
-    assert np.isnan([result.low, result.high, result.corrected_difference]).all()
+    assert np.isnan([result.lower, result.upper, result.corrected_difference]).all()
 
 
 def test_rows_with_equal_predictions_do_not_count():
@@ -104,7 +104,7 @@ def test_average_is_the_paired_t_test():
     assert result.corrected_difference == pytest.approx(result.difference, abs=1e-12)
     assert result.difference == pytest.approx(np.mean(loss_a - loss_b))
     width = ends.high - ends.low
-    assert (result.low, result.high) == pytest.approx(tuple(ends), abs=0.06 * width)
+    assert (result.lower, result.upper) == pytest.approx(tuple(ends), abs=0.06 * width)
     assert result.pvalue == pytest.approx(reference.pvalue, abs=0.05)
     swap = paired_test(brier, y, a, b, method="swap", n_resamples=1999, random_state=0)
     assert swap.pvalue == pytest.approx(reference.pvalue, abs=0.05)
@@ -189,7 +189,7 @@ def test_power_and_words():
     wrong = p**2
     result = paired_test(cutoff_calibration_error, y, p, wrong, random_state=0)
     assert result.pvalue <= 0.01
-    assert result.low < -1 / 6 < result.high < 0
+    assert result.lower < -1 / 6 < result.upper < 0
     assert result.floor_a == pytest.approx(null_floor(cutoff_calibration_error, p).mean, rel=0.2)
     text = str(result)
     assert f"model a {result.value_a:.4f} (if calibrated {result.floor_a:.4f})" in text
@@ -213,8 +213,8 @@ def test_pvalue_is_the_inversion_of_the_interval(metric, n_resamples):
                 confidence=0.8,
                 random_state=seed,
             )
-            assert (result.pvalue <= 0.2 + 1e-12) == (not result.low <= 0 <= result.high)
-            assert result.low <= result.high
+            assert (result.pvalue <= 0.2 + 1e-12) == (not result.lower <= 0 <= result.upper)
+            assert result.lower <= result.upper
 
 
 @pytest.mark.parametrize("method", ["half-sampling", "swap"])
@@ -227,7 +227,7 @@ def test_antisymmetry(metric, method):
     assert back.pvalue == pytest.approx(forward.pvalue)
     assert back.difference == -forward.difference
     if method == "half-sampling":
-        assert (back.low, back.high) == pytest.approx((-forward.high, -forward.low))
+        assert (back.lower, back.upper) == pytest.approx((-forward.upper, -forward.lower))
     less = paired_test(metric, y, a, b, alternative="less", **options)
     greater = paired_test(metric, y, b, a, alternative="greater", **options)
     assert less.pvalue == pytest.approx(greater.pvalue)
@@ -334,7 +334,7 @@ def test_compare_models_keeps_the_good_ones(metric, method):
         assert row.floor >= 0
         assert row.in_best_set == (row.name in result.best_set)
         if method == "half-sampling":
-            assert 0 <= row.low <= row.high
+            assert 0 <= row.lower <= row.upper
     assert result.pairs_to_rows()[0]["name_b"] == "noisy"
 
 
@@ -379,12 +379,12 @@ def test_interval_of_one_model():
     expected = confidence_interval(
         cutoff_calibration_error, y, predictions[row.name], confidence=0.9, random_state=1
     )
-    assert (row.low, row.high) == pytest.approx((expected.low, expected.high), abs=0.015)
+    assert (row.lower, row.upper) == pytest.approx((expected.lower, expected.upper), abs=0.015)
     # a score that is an average: the usual interval of a mean
     row = compare_models(brier, y, predictions, **arguments | {"n_resamples": 999}).rows[2]
     losses = (y - predictions[row.name]) ** 2
-    assert (row.low + row.high) / 2 == pytest.approx(losses.mean(), abs=0.004)
-    assert row.high - row.low == pytest.approx(2 * 1.645 * losses.std() / np.sqrt(200), rel=0.15)
+    assert (row.lower + row.upper) / 2 == pytest.approx(losses.mean(), abs=0.004)
+    assert row.upper - row.lower == pytest.approx(2 * 1.645 * losses.std() / np.sqrt(200), rel=0.15)
 
 
 def test_interval_by_half_samples_covers():
@@ -397,7 +397,7 @@ def test_interval_by_half_samples_covers():
         y, predictions = models(200, 100 + seed)
         result = compare_models(cutoff, y, predictions, n_resamples=59, confidence=0.9, random_state=seed)
         squared = result.rows[2]
-        hits += squared.low <= 1 / 6 <= squared.high
+        hits += squared.lower <= 1 / 6 <= squared.upper
     assert binom.cdf(hits, 30, 0.9) > 1e-3
 
 

@@ -48,14 +48,14 @@ def test_coverage(metric, slope, least):
         interval = confidence_interval(
             metric, *sample(slope=slope, seed=seed), n_resamples=50, random_state=seed
         )
-        hits += interval.low - 1e-6 <= truth <= interval.high + 1e-6
+        hits += interval.lower - 1e-6 <= truth <= interval.upper + 1e-6
     assert hits >= least
 
 
 def test_low_end_is_zero_where_noise_explains_the_estimate():
     interval = confidence_interval(smooth_ece, *sample(), random_state=0)
-    assert interval.low == pytest.approx(0, abs=1e-6)
-    assert interval.high > interval.estimate / 2
+    assert interval.lower == pytest.approx(0, abs=1e-6)
+    assert interval.upper > interval.estimate / 2
     # the mean under calibration, drawn directly
     rng = np.random.default_rng(1)
     _, p = sample()
@@ -69,11 +69,11 @@ def test_low_end_is_zero_where_noise_explains_the_estimate():
 def test_gross_miscalibration_is_not_zero():
     y, p = sample(slope=0.1)
     interval = confidence_interval(smooth_ece, y, p, random_state=0)
-    assert interval.low > 0.1
-    assert interval.low < interval.estimate < interval.high
+    assert interval.lower > 0.1
+    assert interval.lower < interval.estimate < interval.upper
     assert "95% confidence" in str(interval)
     narrow = confidence_interval(smooth_ece, y, p, confidence=0.5, random_state=0)
-    assert interval.low < narrow.low < narrow.high < interval.high
+    assert interval.lower < narrow.lower < narrow.upper < interval.upper
 
 
 def test_same_seed_same_interval():
@@ -109,18 +109,18 @@ def test_percentile_suits_an_average():
     )
     losses = (y - p) ** 2
     half = 1.96 * losses.std() / np.sqrt(500)
-    assert interval.high - interval.low == pytest.approx(2 * half, rel=0.15)
-    assert interval.low < losses.mean() < interval.high
+    assert interval.upper - interval.lower == pytest.approx(2 * half, rel=0.15)
+    assert interval.lower < losses.mean() < interval.upper
     assert np.isnan(interval.null_mean)
     assert "noise" not in str(interval)
 
 
 def test_balanced_and_tiny_samples():
     balanced = confidence_interval(cutoff_calibration_error, [0, 1] * 50, [0.5] * 100, random_state=0)
-    assert balanced.estimate == balanced.low == 0
-    assert 0 < balanced.high < 0.3
+    assert balanced.estimate == balanced.lower == 0
+    assert 0 < balanced.upper < 0.3
     single = confidence_interval(cutoff_calibration_error, [1], [0.4], random_state=0)
-    assert 0 <= single.low <= single.high <= 1
+    assert 0 <= single.lower <= single.upper <= 1
 
 
 EVERY_METRIC = [
@@ -159,7 +159,7 @@ def test_every_sample_has_an_interval(metric, name):
     for method in ("inversion", "percentile"):
         interval = confidence_interval(metric, *SAMPLES[name], method=method, n_resamples=20, random_state=0)
         assert interval.estimate == pytest.approx(metric(*SAMPLES[name]), rel=1e-8)
-        assert 0 <= interval.low <= interval.high <= 1
+        assert 0 <= interval.lower <= interval.upper <= 1
         assert np.isnan(interval.null_mean) == (method == "percentile")
 
 

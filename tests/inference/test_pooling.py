@@ -127,8 +127,8 @@ def test_intervals_and_floors_of_pooled_and_repeated_rows_agree():
     fine = confidence_interval(smooth_ece, y, p, **settings)
     rough = confidence_interval(smooth_ece, y, coarse, **settings)
     assert fine.estimate == pytest.approx(rough.estimate, abs=1e-6)
-    assert fine.low == pytest.approx(rough.low, abs=2e-3)
-    assert fine.high == pytest.approx(rough.high, abs=2e-3)
-    assert fine.low < 0.05 < fine.high
+    assert fine.lower == pytest.approx(rough.lower, abs=2e-3)
+    assert fine.upper == pytest.approx(rough.upper, abs=2e-3)
+    assert fine.lower < 0.05 < fine.upper
     floors = [null_floor(smooth_ece, values, **settings) for values in (p, coarse)]
     assert floors[0].mean == pytest.approx(floors[1].mean, rel=0.1)

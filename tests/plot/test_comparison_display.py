@@ -63,8 +63,8 @@ def test_drawn_equals_computed(models, compared):
     assert {compared.rows[int(k)].name for k in display.points_[0].get_ydata()} == set(compared.best_set)
     assert compared.best_set == ("true",)
     segments = np.array(display.intervals_[0].get_segments())
-    np.testing.assert_array_equal(segments[:, 0, 0], [row.low for row in compared.rows])
-    np.testing.assert_array_equal(segments[:, 1, 0], [row.high for row in compared.rows])
+    np.testing.assert_array_equal(segments[:, 0, 0], [row.lower for row in compared.rows])
+    np.testing.assert_array_equal(segments[:, 1, 0], [row.upper for row in compared.rows])
     np.testing.assert_array_equal(segments[:, :, 1], [[k, k] for k in range(3)])
     np.testing.assert_array_equal(display.floors_[0].get_xdata(), [row.floor for row in compared.rows])
     # the first model is on top
@@ -77,7 +77,7 @@ def test_drawn_equals_computed(models, compared):
     assert display.ax_.get_xlabel() == "cutoff calibration error"
     left, right = display.ax_.get_xlim()
     assert left < 0
-    assert right > max(row.high for row in compared.rows)
+    assert right > max(row.upper for row in compared.rows)
 
 
 def test_order(compared):
@@ -219,8 +219,8 @@ def test_one_model(models):
     (comparison,) = display.comparisons.values()
     assert comparison.rows[0].value == cutoff_calibration_error(y, predictions["third"])
     interval = confidence_interval(cutoff_calibration_error, y, predictions["third"], random_state=0)
-    assert comparison.rows[0].low == pytest.approx(interval.low, abs=0.02)
-    assert comparison.rows[0].high == pytest.approx(interval.high, abs=0.02)
+    assert comparison.rows[0].lower == pytest.approx(interval.lower, abs=0.02)
+    assert comparison.rows[0].upper == pytest.approx(interval.upper, abs=0.02)
     assert comparison.rows[0].floor == pytest.approx(interval.null_mean, abs=0.005)
     assert display.marks_ == [[]]
     assert legend_texts(display)[0] == "measured"

@@ -128,10 +128,10 @@ def test_the_number_with_its_interval(forecast, method):
         y, p, sample_weight=weight, method=method, n_bins=5, confidence=0.8, error_interval=True
     )
     expected = confidence_interval(metric, y, p, sample_weight=weight, confidence=0.8, random_state=0)
-    assert display.curve.error_interval == (expected.low, expected.high)
+    assert display.curve.error_interval == (expected.lower, expected.upper)
     text = display.line_.get_label()
     digits = 4 if method == "corp" else 3
-    shown = [f"{value:.{digits}f}" for value in (expected.estimate, expected.low, expected.high)]
+    shown = [f"{value:.{digits}f}" for value in (expected.estimate, expected.lower, expected.upper)]
     assert text.partition("\n")[0].endswith(f" = {shown[0]} [{shown[1]}, {shown[2]}]")
     with pytest.raises(ValueError, match="sample_weight"):
         ReliabilityDisplay.from_predictions(

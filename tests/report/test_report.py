@@ -79,7 +79,9 @@ def test_intervals_and_floors_are_those_of_the_functions(key, forecast, report):
     interval = confidence_interval(FUNCTIONS[key], y, p, n_resamples=40, random_state=3)
     np.testing.assert_allclose(line.chance_mean, floor.mean, rtol=1e-9)
     np.testing.assert_allclose(line.chance_upper, floor.quantile, rtol=1e-9)
-    np.testing.assert_allclose([line.lower, line.upper], [interval.low, interval.high], rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(
+        [line.lower, line.upper], [interval.lower, interval.upper], rtol=1e-6, atol=1e-9
+    )
     assert line.exceeds == (line.value > floor.quantile)
 
 
