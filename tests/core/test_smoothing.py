@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
+from scipy.special import expit
 
 from sklearn_calib._core._smoothing import (
     coefficients_of_parts,
@@ -83,6 +85,24 @@ def test_integral_of_one_sign_is_the_trapezoidal_rule():
 def test_fixed_point(function, solution):
     value, scale = fixed_point(function)
     assert value == scale == pytest.approx(solution, abs=2e-8)
+
+
+@pytest.mark.parametrize("width", [0.1, 1e-2, 1e-3, 1e-4])
+@pytest.mark.parametrize("centre", [0.02, 0.3, 0.7])
+def test_fixed_point_of_a_steep_fall(centre, width):
+    """Secants leave the bracket, and halving it takes over; the search is short all the same."""
+    tried = []
+
+    def error_at(s):
+        tried.append(s)
+        return float(expit((centre - s) / width))
+
+    for start in (1e-3, 0.05, 0.5, 1.0):
+        tried.clear()
+        value, scale = fixed_point(error_at, start=start)
+        assert len(tried) <= 45
+        expected = brentq(lambda s: error_at(s) - s, 0.0, 1.0, xtol=1e-14)
+        assert value == scale == pytest.approx(expected, abs=1e-6)
 
 
 def test_fixed_point_below_the_resolution():
