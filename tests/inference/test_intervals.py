@@ -115,6 +115,23 @@ def test_percentile_suits_an_average():
     assert "noise" not in str(interval)
 
 
+@pytest.mark.parametrize("confidence", [0.5, 0.9])
+def test_percentiles_leave_as_many_draws_on_either_side(confidence):
+    y, p = sample(n=60)
+    seen = []
+
+    def metric(y_true, y_proba):
+        seen.append(brier_score_loss(y_true, y_proba))
+        return seen[-1]
+
+    interval = confidence_interval(
+        metric, y, p, method="percentile", n_resamples=200, confidence=confidence, random_state=0
+    )
+    draws = np.array(seen[-200:])
+    outside = round(200 * (1 - confidence) / 2)
+    assert np.sum(draws < interval.low) == np.sum(draws > interval.high) == outside
+
+
 def test_balanced_and_tiny_samples():
     balanced = confidence_interval(cutoff_calibration_error, [0, 1] * 50, [0.5] * 100, random_state=0)
     assert balanced.estimate == balanced.lower == 0
