@@ -13,7 +13,7 @@ from sklearn.metrics import brier_score_loss, log_loss
 
 from sklearn_calib._core._multiple import adjust_pvalues
 from sklearn_calib.inference import compare_models, confidence_interval, null_floor, paired_test
-from sklearn_calib.inference._paired_draws import HalfSamples, check_rows
+from sklearn_calib.inference._paired_draws import HalfSamples, _errors, check_rows
 from sklearn_calib.metrics import cutoff_calibration_error, expected_calibration_error
 
 ece = partial(expected_calibration_error, n_bins=5)
@@ -130,6 +130,16 @@ def test_parts_of_half_samples_from_the_definition():
             assert halves.linear[k, model] == pytest.approx((t1 - t2) / 2)
             assert halves.curved[k, model] == pytest.approx((15 * t1 + 16 * t2) / 31 - ece(y, p) ** 2)
     assert not halves.is_average
+
+
+def test_errors_of_two_parts_by_hand():
+    # the noise of the curved part, of variance 1, is in the slope of the linear one too, of variance 4
+    linear, curved = np.array([2.0, -2.0, 2.0, -2.0]), np.array([6.0, 6.0, 4.0, 4.0])
+    np.testing.assert_allclose(_errors(linear, curved), curved - 5 + np.sqrt(3 / 4) * linear)
+    assert _errors(linear, curved).var() == pytest.approx(4)
+    # all of a linear part that is smaller than that is noise
+    np.testing.assert_allclose(_errors(linear / 8, curved), curved - 5)
+    np.testing.assert_allclose(_errors(np.zeros(4), curved), curved - 5)
 
 
 def test_correction_is_unbiased_for_the_square():

@@ -177,6 +177,24 @@ def enumerated(p):
     return labels, np.prod(p[np.arange(len(p)), labels], axis=1)
 
 
+def test_labels_of_several_classes_are_drawn_some_at_a_time(monkeypatch):
+    monkeypatch.setattr(estimators, "MAX_CELLS", 1)
+    p = np.array([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8], [0.0, 1.0, 0.0]])
+    sample = estimators.KernelSample.from_classes(check_class_sample([0, 2, 1], p, [4, 2, 3]))
+    parts = list(sample.draw(50, np.random.default_rng(0)))
+    assert len(parts) > 1
+    counts = np.concatenate(parts)
+    assert counts.shape == (50, 3, 3)
+    # each draw has as many rows of each prediction as there are; certain ones stay
+    np.testing.assert_array_equal(counts.sum(axis=2), np.tile(sample.weight, (50, 1)))
+    certain = sample.points.max(axis=1) == 1
+    np.testing.assert_array_equal(counts[:, certain], np.tile([0.0, 3.0, 0.0], (50, 1, 1)))
+    # means of 50 binomial counts, within five standard errors
+    expected = sample.weight[:, np.newaxis] * sample.points
+    error = np.sqrt(expected * (1 - sample.points) / 50)
+    assert (np.abs(counts.mean(axis=0) - expected) <= 5 * error).all()
+
+
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_moments_by_enumeration(kernel, n_classes):
