@@ -71,9 +71,16 @@ class KernelSample:
         return np.moveaxis(counts - self.weight[:, np.newaxis] * self.points, 2, 1)
 
     def squares(self, counts: Array) -> Array:
-        """Return the sum over rows of squared residuals for counts (r, G, C): (r,)."""
-        constant = float(self.weight @ np.square(self.points).sum(axis=1))
-        return np.asarray(np.einsum("rgc,gc->r", counts, 1.0 - 2.0 * self.points)) + constant
+        """Return the sum over rows of squared residuals for counts (r, G, C): (r,).
+
+        No term is negative: the rounding of differences could exceed all that rare events add.
+        """
+        square, opposite = np.square(self.points), np.square(1.0 - self.points)
+        if square.shape[1] == 1:
+            column = counts[:, :, 0]
+            return np.asarray(column @ opposite[:, 0] + (self.weight - column) @ square[:, 0])
+        others = square @ (1.0 - np.eye(square.shape[1]))
+        return np.asarray(np.einsum("rgc,gc->r", counts, opposite + others))
 
     def draw(self, n_draws: int, generator: np.random.Generator) -> Iterator[Array]:
         """Yield counts (r, G, C) of labels redrawn from the predictions, ``n_draws`` in all."""

@@ -51,12 +51,12 @@ class _Level:
         r, (n_cells, n_classes) = y.shape[0], self.expected.shape
         label = y[:, self.rows]
         place = self.cell * n_classes + label
-        cross = self.expected.ravel()[place] @ self.inverse[self.cell]
+        cross = _sums(self.expected.ravel()[place], self.inverse[self.cell])
         constant = float(np.square(self.expected).sum(axis=1) @ self.inverse)
         if n_cells * n_classes <= 8 * self.rows.shape[0]:
             place += (np.arange(r) * (n_cells * n_classes))[:, np.newaxis]
             counts = np.bincount(place.ravel(), minlength=r * n_cells * n_classes)
-            squares = np.square(counts.reshape(r, n_cells, n_classes)).sum(axis=2) @ self.inverse
+            squares = _sums(np.square(counts.reshape(r, n_cells, n_classes)).sum(axis=2), self.inverse)
         else:
             squares = np.array([self._squares_of_runs(draw, n_classes) for draw in np.sort(place, axis=1)])
         out: Array = squares - 2.0 * cross + constant
@@ -80,6 +80,15 @@ class _Level:
         )
 
 
+def _sums(terms: Array, weights: Array | float = 1.0) -> Array:
+    """Return the weighted sum of each row, the same for the same row whatever stands beside it.
+
+    A matrix product is not: by rounding, a sample could then differ from draws of the very same labels.
+    """
+    out: Array = np.multiply(terms, weights, order="C").sum(axis=1)
+    return out
+
+
 def _row_squares(p: Array, y: Labels) -> Array:
     """Return the squared norm of the residual of each row, shape (r, n)."""
     out: Array = 1.0 - 2.0 * p[np.arange(p.shape[0]), y] + np.square(p).sum(axis=1)
@@ -100,7 +109,7 @@ def draw_class_labels(
     def statistics(labels: Labels, levels: list[_Level], centre: Array) -> Array:
         squares = _row_squares(centre, labels)
         values = [
-            level.squared_sums(labels) - squares[:, level.rows] @ level.inverse[level.cell]
+            level.squared_sums(labels) - _sums(squares[:, level.rows], level.inverse[level.cell])
             for level in levels
         ]
         out: Array = np.array(values).T / p.shape[0]
@@ -137,15 +146,11 @@ def draw_plug_in(
         if norm == "l1":
             row = 2.0 * (1.0 - p[np.arange(p.shape[0]), labels])
             values = [
-                level.absolute_sums(labels) + row.sum(axis=1) - row[:, level.rows].sum(axis=1)
-                for level in levels
+                level.absolute_sums(labels) + _sums(row) - _sums(row[:, level.rows]) for level in levels
             ]
         else:
             row = _row_squares(p, labels)
-            values = [
-                level.squared_sums(labels) + row.sum(axis=1) - row[:, level.rows].sum(axis=1)
-                for level in levels
-            ]
+            values = [level.squared_sums(labels) + _sums(row) - _sums(row[:, level.rows]) for level in levels]
         out: Array = np.array(values).T / p.shape[0]
         return out
 

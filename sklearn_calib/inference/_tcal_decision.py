@@ -140,7 +140,7 @@ def weighted_tails(draws: Draws, scales: Scales, options: Options) -> tuple[Arra
         skewness = scales.moments.third_cumulant[:usable] / scales.moments.variance[:usable] ** 1.5
     else:
         centred = z - z.mean(axis=0)
-        skewness = (centred**3).mean(axis=0) / np.maximum((centred**2).mean(axis=0), 1e-300) ** 1.5
+        skewness = (centred**3).mean(axis=0) / np.maximum((centred**2).mean(axis=0) ** 1.5, 1e-300)
     ratio = tails_over_shares(z, skewness, scales.n_bins.shape[0])
     return ratio.min(axis=1), ratio.argmin(axis=1)
 

@@ -132,6 +132,30 @@ def test_parts_of_half_samples_from_the_definition():
     assert not halves.is_average
 
 
+def test_half_samples_of_an_average():
+    y, a, b = sample(31)
+    halves = HalfSamples.draw(brier, check_rows(y, {"a": a, "b": b}, None, None), 4, np.random.default_rng(1))
+    assert halves.is_average
+    rng = np.random.default_rng(1)
+    for k in range(4):
+        order = rng.permutation(31)
+        for model, p in enumerate((a, b)):
+            first, second = (brier(y[rows], p[rows]) for rows in (order[:15], order[15:]))
+            assert halves.linear[k, model] == pytest.approx((first - second) / 2)
+    assert not halves.curved.any()
+
+
+def test_interval_from_draws_by_hand():
+    draws = np.random.default_rng(0).permutation(np.arange(-9, 10) / 100)[:, np.newaxis]
+    halves = HalfSamples(np.array([0.5]), draws, np.zeros((19, 1)), True)
+    # of 19 draws one is passed in 1 of 20 cases, five in 5 of 20
+    assert halves.interval(0, 0.9) == pytest.approx((0.41, 0.59))
+    assert halves.interval(0, 0.5) == pytest.approx((0.45, 0.55))
+    # of the square of a metric, that of the metric; never below 0
+    halves = HalfSamples(np.array([0.0225]), draws / 2, np.zeros((19, 1)), False)
+    assert halves.interval(0, 0.9) == pytest.approx((0.0, np.sqrt(0.0225 + 0.045)))
+
+
 def test_errors_of_two_parts_by_hand():
     # the noise of the curved part, of variance 1, is in the slope of the linear one too, of variance 4
     linear, curved = np.array([2.0, -2.0, 2.0, -2.0]), np.array([6.0, 6.0, 4.0, 4.0])
