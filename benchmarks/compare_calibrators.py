@@ -55,7 +55,6 @@ ROWS = [100, 500, 5000]
 SEVERAL = ["satellite", "digits", "wine", "diabetes, thirds"]
 DEFAULT, DEFAULT_SEVERAL = "spline", "log average"
 SCORES = ["log_loss", "brier", "smooth_ece", "auc"]
-COUNTS = ["hard", "seconds", "failed"]
 SLOW_SECONDS = 0.5
 
 

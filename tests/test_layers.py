@@ -109,7 +109,8 @@ def violations(tree: ast.Module, package: str, room: str, rule: Rule) -> list[st
     return found
 
 
-RULES = read_table((ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"))
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+RULES = read_table(ARCHITECTURE)
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 
@@ -129,6 +130,19 @@ def test_the_table_names_the_rooms_that_exist():
             name for name in rule.allowed if (PACKAGE / name).exists() or (PACKAGE / f"{name}.py").exists()
         }
         assert not inner & TERMINAL - LAST.get(room, set()), f"{room} imports what only the last rooms may"
+
+
+def test_the_files_that_it_lists_exist():
+    (block,) = re.findall(r"^## Rooms\n\n```\n(.+?)^```", ARCHITECTURE, flags=re.MULTILINE | re.DOTALL)
+    folder, listed = PACKAGE, []
+    for line in block.splitlines():
+        if room := re.match(r"(  )?(\w+)/", line):
+            folder = (PACKAGE if room[1] else ROOT) / room[2]
+            assert folder.is_dir(), room[2]
+        names = re.findall(r"\b_\w+\.py\b", line)
+        listed += [(PACKAGE if re.match("  _", line) and not room else folder) / name for name in names]
+    assert len(listed) > 50
+    assert [path for path in listed if not path.exists()] == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))

@@ -15,7 +15,6 @@ import numpy as np
 __all__ = ["EFFORTS", "Row", "Study", "markdown", "read_rows", "slope", "write_rows"]
 
 EFFORTS = ("smoke", "default", "full")
-VERDICTS = ("agrees", "holds", "differs", "FAILS", "skipped")
 
 
 @dataclass(frozen=True)

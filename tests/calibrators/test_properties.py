@@ -14,7 +14,6 @@ from sklearn_calib.calibrators import (
 from tests import _strategies
 from tests.calibrators._registry import CALIBRATORS
 
-ANY_SCORE = ("isotonic", "isotonic_step", "venn_abers", "auto_any_score", "centered_isotonic")
 GRID = np.unique([*_strategies.HARD, *np.linspace(0.0, 1.0, 33)])
 SYMMETRIC = np.concatenate([[0.0, 2.0**-53], np.arange(1, 64) / 64, [1 - 2.0**-53, 1.0]])
 

@@ -83,8 +83,6 @@ def test_report(data):
         calibration_report(data.sketch, groups=data.y)
 
 
-TCAL = TCal(n_resamples=99, random_state=0)
-
 CALLS = {
     "metric": metrics.smooth_ece,
     "binned": metrics.expected_calibration_error,
