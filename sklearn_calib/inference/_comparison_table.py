@@ -1,7 +1,4 @@
-"""Comparison of any number of models on the same rows.
-
-Long because the three results are documented with the function that returns them.
-"""
+"""Comparison of any number of models on the same rows."""
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass

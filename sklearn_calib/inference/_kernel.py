@@ -1,7 +1,4 @@
-"""Tests of calibration by the squared kernel calibration error, for two and more classes.
-
-Long because the estimators, null laws and bandwidths share one set of parameters, which is documented here.
-"""
+"""Tests of calibration by the squared kernel calibration error, for two and more classes."""
 
 from dataclasses import dataclass
 from math import isqrt
