@@ -25,6 +25,14 @@ def test_a_tie_across_a_chunk_is_one_group():
         assert walk_range(np.ascontiguousarray(first), np.full(n, 0.5)) == 0.0
 
 
+def test_a_tie_that_begins_with_the_last_row_of_a_chunk():
+    # the walk stays at 0 until then; inside the tie it has no value
+    p = np.append(np.zeros(CHUNK - 1), [0.5, 0.5])
+    y = np.append(np.zeros(CHUNK, dtype=np.int64), 1)
+    assert walk_range(y, p) == 0.0
+    assert walk_range(y, np.where(p == 0.5, [*p[:-1], 0.75], p)) == 0.5
+
+
 def test_extremes():
     found = walk_extremes(np.array([0.0, -1.0, 2.0, 1.5]))
     assert (found.first, found.last, found.signed) == (1, 1, 3.0)

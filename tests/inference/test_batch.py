@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from sklearn_calib.inference import ConsistencyTest, confidence_interval, null_floor
+from sklearn_calib.inference import ConsistencyTest, _batch, confidence_interval, null_floor
 from sklearn_calib.inference._batch import batched
 from sklearn_calib.metrics import (
     cutoff_calibration_error,
@@ -115,6 +115,17 @@ def test_smoothed_errors_agree(metric, kind, name):
 @pytest.mark.parametrize("metric", SLOW, ids=identity)
 def test_logit_axis_agrees(metric, kind):
     check(metric, "few", kind, 1, 1e-6)
+
+
+@pytest.mark.parametrize("kind", ["labels", "pairs"])
+def test_few_samples_at_a_time_on_the_logit_axis(kind, monkeypatch):
+    metric = partial(logit_smoothed_ece, bandwidth=0.5)
+    prob = np.array([0.1, 0.2, 0.5, 0.55, 0.9])
+    count, positives = samples(prob, kind)
+    whole = batched(metric, prob, 11.0).evaluate(count, positives)
+    monkeypatch.setattr(_batch, "_WORK", 1)
+    np.testing.assert_allclose(batched(metric, prob, 11.0).evaluate(count, positives), whole, atol=1e-12)
+    np.testing.assert_allclose(whole, plain_loop(metric, prob, count, positives), atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -156,6 +156,17 @@ def test_curve_and_distances(n_knots):
     assert ici == found.ici
 
 
+def test_equal_predictions_have_an_intercept_and_no_slope():
+    y = np.repeat([0, 1], [60, 20])
+    found = calibration_summary(y, np.full(80, 0.4), confidence=0.95)
+    # logit of 1/4 less that of 2/5, and a variance of 1 / (80 (1/4) (3/4)) = 1/15
+    assert found.intercept.value == pytest.approx(np.log(1 / 3) - np.log(2 / 3))
+    half = 1.959964 / np.sqrt(15)
+    assert found.intercept.upper - found.intercept.value == pytest.approx(half, rel=1e-6)
+    assert found.intercept.value - found.intercept.lower == pytest.approx(half, rel=1e-6)
+    assert np.isnan(found.slope.value)
+
+
 @pytest.mark.parametrize("mass", [0.1, 1.0, 1 / 3, 7e-5])
 @pytest.mark.parametrize("n", [10, 20, 70, 350])
 def test_quantiles_of_equal_weights_do_not_miss_by_rounding(n, mass):
