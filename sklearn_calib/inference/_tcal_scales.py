@@ -145,8 +145,6 @@ class BinaryScales:
 
     def null_variance(self, usable: int, tolerance: float) -> Array:
         """See :class:`Scales`."""
-        if tolerance == 0.0:
-            return self.moments.variance[:usable]
         law = relaxed_law(self.grouped.prob, tolerance)
         return null_variance(self.grouped, self._bins(usable), law)
 

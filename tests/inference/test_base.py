@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 from sklearn_calib import CrossFitScorer
 from sklearn_calib.calibrators import IsotonicCalibrator
-from sklearn_calib.inference import CalibrationTest, CalibrationTestResult, TCal
+from sklearn_calib.inference import CalibrationTest, CalibrationTestResult, KernelTest, TCal
 from tests.inference._properties import sample
 
 RESULT = CalibrationTestResult(
@@ -121,3 +121,11 @@ def test_search_and_cross_validation():
     search.fit(p[:, None], y)
     assert 0 < search.best_score_ <= 1
     assert search.best_estimator_.result_.pvalue == search.best_estimator_.pvalue_
+
+
+def test_a_positive_label_belongs_to_two_classes():
+    y, p = [0, 1, 2, 1], [[0.6, 0.3, 0.1], [0.2, 0.7, 0.1], [0.2, 0.2, 0.6], [0.1, 0.8, 0.1]]
+    test = KernelTest(n_resamples=19, random_state=0)
+    assert 0 < test.test(y, p).pvalue <= 1
+    with pytest.raises(ValueError, match="pos_label=1 belongs to binary problems, but y_proba has 3 columns"):
+        test.test(y, p, pos_label=1)
