@@ -319,7 +319,7 @@ def _advance(stream: BettingStream, sample: BinarySample) -> SequentialTestResul
         # what underflows is not impossible
         pvalue = max(math.exp(-largest), sys.float_info.min)
     return SequentialTestResult(
-        test="Sequential test",
+        test="sequential test",
         null_hypothesis="each prediction is the probability of its outcome given the past",
         statistic=largest,
         pvalue=pvalue,

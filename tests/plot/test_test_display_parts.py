@@ -116,7 +116,7 @@ def test_the_path_of_a_sequential_test(forecast, level):
     assert list(display.tail_.get_xdata()) == [reached]
     assert shown[reached - 1] >= -np.log10(level) > shown[: reached - 1].max()
     assert f"rejects at level {level:g}, reached at observation {reached}" in legend_texts(display)
-    assert title(display) == f"Sequential test: p-value {result.pvalue:.3g}"
+    assert title(display) == f"sequential test: p-value {result.pvalue:.3g}"
     low, high = display.ax_.get_ylim()
     assert low < min(0.0, shown.min())
     assert high > max(shown.max(), -np.log10(level))
