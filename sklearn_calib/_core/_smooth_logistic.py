@@ -71,7 +71,7 @@ def _design(x: Array, share: Array, knots: Array) -> Array:
     for rows in _pieces(x.shape[0]):
         part = np.sqrt(share[rows])[:, np.newaxis] * basis[rows]
         triangle = np.asarray(np.linalg.qr(np.vstack((triangle, part)), mode="r"))
-    _, spread, directions = np.linalg.svd(triangle)
+    _, spread, directions = np.linalg.svd(triangle, full_matrices=False)
     kept = spread > 1e-9 * spread[0]
     turn = directions[kept].T / spread[kept]
     design = np.ones((x.shape[0], turn.shape[1] + 1))

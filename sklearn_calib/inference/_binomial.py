@@ -221,8 +221,9 @@ class BinomialTest(CalibrationTest):
     def _check_discrete(self, grouped: GroupedOutcomes) -> None:
         """Raise if there are too many distinct predictions."""
         found = grouped.prob.shape[0]
+        limit: float
         if self.max_values is not None:
-            limit, rule = float(self.max_values), f"max_values={self.max_values}"
+            limit, rule = self.max_values, f"max_values={self.max_values}"
         else:
             # a single observation is one value
             limit, rule = max(1.0, grouped.total / 2.0), "max_values=None asks for two observations each"

@@ -254,6 +254,18 @@ def test_symmetric_under_exchange_of_the_classes():
     np.testing.assert_allclose(mirrored[::-1], 1 - curve, atol=1e-9)
 
 
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 5, 6])
+def test_few_distinct_predictions_of_equal_frequency(k):
+    p = np.linspace(0.2, 0.7, k)
+    # two of five in each
+    y, repeated = np.tile([0, 0, 1, 0, 1], k), np.repeat(p, 5)
+    assert integrated_calibration_index(y, repeated) == pytest.approx(np.abs(0.4 - p).mean(), abs=1e-9)
+
+
+def test_fewer_distinct_predictions_than_knots_may_stand_far_apart():
+    assert 0.0 <= integrated_calibration_index([0, 1], [0.0, 1e-9]) <= 1.0
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "named"),
     [
