@@ -5,7 +5,13 @@ says what was found, and what to do. Nothing is silently repaired.
 """
 
 from sklearn_calib._validation._arrays import as_array, missing_values, shape_of
-from sklearn_calib._validation._labels import check_classes, check_groups, check_labels, check_two_labels
+from sklearn_calib._validation._labels import (
+    check_classes,
+    check_groups,
+    check_labels,
+    check_pos_label,
+    check_two_labels,
+)
 from sklearn_calib._validation._numbers import (
     check_frequency_weights,
     check_length,
@@ -58,6 +64,7 @@ __all__ = [
     "check_not_negative",
     "check_numbers",
     "check_option",
+    "check_pos_label",
     "check_positive",
     "check_probabilities",
     "check_randomness",

@@ -1,5 +1,6 @@
 """Outcomes, class labels, and the groups of rows."""
 
+from collections.abc import Collection
 from numbers import Integral
 from typing import Any
 
@@ -11,7 +12,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn_calib._validation._arrays import as_array, missing_values
 from sklearn_calib._validation._numbers import check_length
 
-__all__ = ["check_classes", "check_groups", "check_labels", "check_two_labels"]
+__all__ = [
+    "check_classes",
+    "check_groups",
+    "check_labels",
+    "check_pos_label",
+    "check_two_labels",
+    "label_rows",
+]
 
 # Integer labels within such a span are counted, not sorted.
 _MAX_LABEL_SPAN = 1 << 16
@@ -63,8 +71,7 @@ def _binarize(y: NDArray[Any], pos_label: Any, name: str) -> NDArray[np.int64]:
         )
     known = labels.tolist()
     if pos_label is not None:
-        if np.ndim(pos_label) > 0:
-            raise ValueError(f"pos_label must be one label, got {pos_label!r}.")
+        check_pos_label(pos_label)
         if pos_label not in known and len(known) == 2:
             raise ValueError(
                 f"pos_label={pos_label!r} is not a label of {name}, whose labels are {shown}. "
@@ -83,18 +90,33 @@ def _binarize(y: NDArray[Any], pos_label: Any, name: str) -> NDArray[np.int64]:
     return np.asarray(positive, dtype=bool).astype(np.int64)
 
 
+def check_pos_label(value: Any) -> None:
+    """Raise if ``value`` is a collection of labels."""
+    if isinstance(value, Collection) and not isinstance(value, str | bytes) and getattr(value, "ndim", 1) > 0:
+        raise ValueError(f"pos_label must be one label, got {value!r}.")
+
+
+def label_rows(values: ArrayLike, name: str, *, warn: bool = False) -> NDArray[Any]:
+    """Return labels as an array of shape (n,), also those of a column; errors are in scikit-learn's words."""
+    labels = as_array(values, name)
+    if labels.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} must contain labels.")
+    if labels.ndim != 1 and not (labels.ndim == 2 and labels.shape[1] == 1):
+        raise ValueError(
+            f"{name} should be a 1d array, got an array of shape {labels.shape}. Pass one label per row."
+        )
+    if labels.shape[0] == 0:
+        raise ValueError(f"{name} is empty. Pass at least one row.")
+    flat: NDArray[Any] = column_or_1d(labels, warn=warn)
+    return flat
+
+
 def check_classes(y: ArrayLike, name: str = "y") -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return the sorted distinct class labels and, for each row, the index of its label among them.
 
     There must be at least two classes; a column of labels is flattened with scikit-learn's usual warning.
     """
-    given = as_array(y, name)
-    if given.dtype.kind == "c":
-        # in the words that scikit-learn looks for
-        raise ValueError(f"Complex data not supported: {name} must contain labels.")
-    labels = column_or_1d(given, warn=True)
-    if labels.shape[0] == 0:
-        raise ValueError(f"{name} is empty. Pass at least one row.")
+    labels = label_rows(y, name, warn=True)
     if labels.dtype.kind in "biu":
         classes, codes = _integer_classes(labels)
     else:
@@ -129,6 +151,8 @@ def _sorted_classes(labels: NDArray[Any], name: str) -> tuple[NDArray[Any], NDAr
     try:
         check_classification_targets(labels)
         classes, codes = np.unique(labels, return_inverse=True)
+    except ValueError as error:
+        raise ValueError(f"{name} holds no labels of classes. {error}") from None
     except TypeError as error:
         raise ValueError(
             f"{name} mixes labels of types that cannot be ordered ({error}). Use labels of one type."
@@ -139,7 +163,8 @@ def _sorted_classes(labels: NDArray[Any], name: str) -> tuple[NDArray[Any], NDAr
 def check_two_labels(y: ArrayLike, classes: ArrayLike | None = None) -> NDArray[Any]:
     """Return both labels of a stream, sorted: those given, or those of its first outcomes."""
     if classes is not None:
-        known = np.unique(as_array(classes, "classes"))
+        # twice, as labels that are all different look like the targets of a regression
+        known, _ = check_classes(np.tile(label_rows(classes, "classes"), 2), "classes")
         if known.shape[0] != 2:
             raise ValueError(f"classes must hold two distinct labels, got {known.tolist()}.")
         return known

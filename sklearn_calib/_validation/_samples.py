@@ -5,10 +5,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import column_or_1d
 
-from sklearn_calib._validation._arrays import as_array
-from sklearn_calib._validation._labels import check_classes, check_labels
+from sklearn_calib._validation._labels import check_classes, check_labels, label_rows
 from sklearn_calib._validation._numbers import check_length, check_probabilities, check_scores, check_weights
 from sklearn_calib._validation._summaries import Outcomes, sample_rows
 
@@ -88,11 +86,11 @@ def check_class_sample(
     """
     p = check_scores(y_proba, "y_proba", kind="probability")
     n_classes = p.shape[1]
-    y = column_or_1d(as_array(y_true, "y_true"))
+    y = label_rows(y_true, "y_true")
     check_length("y_true", y.shape[0], "y_proba", p.shape[0])
     if labels is not None:
         # twice, as labels that are all different look like the targets of a regression
-        known, _ = check_classes(np.tile(column_or_1d(as_array(labels, "labels")), 2), "labels")
+        known, _ = check_classes(np.tile(label_rows(labels, "labels"), 2), "labels")
         if known.shape[0] != n_classes:
             raise ValueError(
                 f"labels has {known.shape[0]} distinct values but y_proba has {n_classes} columns. "

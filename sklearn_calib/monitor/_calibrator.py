@@ -245,13 +245,14 @@ class StreamingCalibrator(BaseCalibrator):
                     "probabilities, link='logit'."
                 )
         check_integer(self.refit_every, "refit_every")
+        check_integer(self.n_slots, "n_slots")
         if self.half_life is not None and self.window is not None:
             raise ValueError("half_life and window are two ways to forget. Pass one of them.")
         self._new_memory()
 
     def _new_memory(self) -> Memory:
         if self.window is not None:
-            window, n_slots = check_integer(self.window, "window"), check_integer(self.n_slots, "n_slots")
+            window, n_slots = check_integer(self.window, "window"), int(self.n_slots)
             if window % n_slots:
                 raise ValueError(
                     f"window={window} is no multiple of n_slots={n_slots}. Choose window so that it is."

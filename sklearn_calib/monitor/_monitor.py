@@ -300,7 +300,13 @@ class CalibrationMonitor:
         empty_window : bool, default=True
             Whether to empty the window too, as its rows are those of the model before. History and alerts are
             kept.
+
+        Raises
+        ------
+        TypeError
+            If ``empty_window`` is neither True nor False.
         """
+        check_flag(empty_window, "empty_window")
         self._evidence = self._new_evidence()
         self.alarmed_ = False
         if empty_window:

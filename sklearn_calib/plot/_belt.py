@@ -32,6 +32,7 @@ from scipy.special import chdtri, erfc
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
 from sklearn_calib._core._links import expit, logit
 from sklearn_calib._html import result_html
+from sklearn_calib._validation import check_fraction, check_numbers
 from sklearn_calib.plot._curve import ReliabilityBand, p_text
 from sklearn_calib.plot._distribution import FAR
 
@@ -147,8 +148,14 @@ class CalibrationBelt:
         Returns
         -------
         ndarray of shape (k,)
+
+        Raises
+        ------
+        ValueError
+            If ``predicted`` is malformed.
         """
-        return np.asarray(expit(self._axis.basis(logit(predicted), self.degree) @ self._fit.beta))
+        x = logit(_inside(predicted))
+        return np.asarray(expit(self._axis.basis(x, self.degree) @ self._fit.beta))
 
     def band(self, predicted: Array, confidence: float) -> ReliabilityBand:
         """Return the belt at one level.
@@ -163,11 +170,27 @@ class CalibrationBelt:
         Returns
         -------
         ReliabilityBand
+
+        Raises
+        ------
+        ValueError
+            If an argument is malformed; the message names it.
+        TypeError
+            If ``confidence`` is no number.
         """
+        predicted, confidence = _inside(predicted), check_fraction(confidence, "confidence")
         reach = belt_quantile(confidence, self.degree, self.selection)
         basis = self._axis.basis(logit(predicted), self.degree)
         lower, upper = _extremes(self._axis, self._fit, basis, reach)
         return ReliabilityBand("belt", confidence, predicted, expit(lower), expit(upper))
+
+
+def _inside(predicted: Array) -> Array:
+    """Return predictions whose log-odds are finite."""
+    p = check_numbers(predicted, "predicted")
+    if p.ndim != 1 or not ((p > 0.0) & (p < 1.0)).all():
+        raise ValueError("predicted must have shape (k,) and lie strictly between 0 and 1. Clip it first.")
+    return p
 
 
 class _Axis:

@@ -24,7 +24,16 @@ from sklearn_calib.plot._comparison_data import (
 )
 from sklearn_calib.plot._curve import p_text
 from sklearn_calib.plot._estimator import positive_column, predicted_probabilities
-from sklearn_calib.plot._matplotlib import BLUE, GREY, full_names, legend_above, new_panels, plain
+from sklearn_calib.plot._matplotlib import (
+    BLUE,
+    GREY,
+    check_axes,
+    check_flags,
+    full_names,
+    legend_above,
+    new_panels,
+    plain,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -171,8 +180,10 @@ class ComparisonDisplay:
         ImportError
             If matplotlib is not installed.
         """
+        if not isinstance(metric_name, str):
+            raise TypeError(f"metric_name must be a text, got {metric_name!r}.")
         given = result if isinstance(result, Mapping) else {metric_name: result}
-        if len(tuple(model_names)) != 2:
+        if not isinstance(model_names, Sequence) or len(model_names) != 2:
             raise ValueError(f"model_names must be the names of two models, got {model_names!r}.")
         comparisons = {name: as_comparison(found, model_names) for name, found in given.items()}
         return cls(comparisons).plot(ax, **plot_params)
@@ -360,6 +371,7 @@ class ComparisonDisplay:
             If matplotlib is not installed.
         """
         check_option(order, "order", ("given", "value"))
+        check_flags(show_floor=show_floor, show_tests=show_tests, show_legend=show_legend)
         given = self._models()
         panels = _check_axes(ax, len(self.comparisons))
         if panels is None:
@@ -500,6 +512,8 @@ def _check_axes(ax: Any, n_metrics: int) -> "list[Axes] | None":
     if ax is None:
         return None
     panels = list(np.atleast_1d(np.asarray(ax, dtype=object)).ravel())
+    for panel in panels:
+        check_axes(panel)
     if len(panels) != n_metrics:
         raise ValueError(
             f"ax holds {len(panels)} axes, but there are {n_metrics} metrics. Pass one of the axes for each."

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._html import result_html
-from sklearn_calib._validation import BinarySample
+from sklearn_calib._validation import BinarySample, check_integer, check_numbers
 from sklearn_calib.inference import confidence_interval
 from sklearn_calib.metrics import ScoreDecomposition
 from sklearn_calib.plot._distribution import Distribution, EdgePredictions
@@ -121,8 +121,13 @@ class ReliabilityBand:
         Returns
         -------
         lower, upper : ndarrays of shape (k,)
+
+        Raises
+        ------
+        ValueError
+            If ``predicted`` holds anything but numbers.
         """
-        t = np.asarray(predicted, dtype=np.float64)
+        t = check_numbers(predicted, "predicted")
         x = self.predicted
         outside = (t < x[0]) | (t > x[-1])
         # the last point that is not beyond t, and the first one that is not before it
@@ -264,7 +269,15 @@ class ReliabilityCurve:
         str
             For "corp", the three parts of the Brier score, of which MCB is the error; for "belt", degree and
             p-value.
+
+        Raises
+        ------
+        ValueError
+            If ``digits`` is negative.
+        TypeError
+            If it is no integer.
         """
+        digits = check_integer(digits, "digits", 0)
         if self.belt is not None:
             return f"degree {self.belt.degree}, {p_text(self.belt.pvalue)}"
         text = f"{self.error_name} = {self.error:.{digits}f}"

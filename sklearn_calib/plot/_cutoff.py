@@ -22,6 +22,8 @@ from sklearn_calib.plot._estimator import binary_prediction
 from sklearn_calib.plot._matplotlib import (
     GREY,
     PALE,
+    check_axes,
+    check_flags,
     full_names,
     legend_above,
     new_axes,
@@ -364,6 +366,8 @@ class CutoffDisplay:
         """
         check_option(x, "x", ("probability", "share"))
         confidence = check_fraction(confidence, "confidence")
+        check_flags(show_interval=show_interval, show_strip=show_strip, show_legend=show_legend)
+        check_axes(ax)
         height = strip_height(self.result, self.test, confidence) if show_strip else None
         ax = new_axes(6.4, 4.4) if ax is None else ax
         at, walk, ends = drawn_path(self.result, x)

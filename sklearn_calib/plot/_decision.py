@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_calib._validation import (
     Outcomes,
     check_binary,
+    check_flag,
     check_fraction,
     check_generator,
     check_option,
@@ -19,7 +20,17 @@ from sklearn_calib._validation import (
 from sklearn_calib.metrics import DecisionRiskResult, decision_risk_result
 from sklearn_calib.plot._estimator import binary_prediction
 from sklearn_calib.plot._gap_floor import RiskGapFloor, risk_gap_floor
-from sklearn_calib.plot._matplotlib import GREY, PALE, full_names, legend_above, new_axes, next_style, plain
+from sklearn_calib.plot._matplotlib import (
+    GREY,
+    PALE,
+    check_axes,
+    check_flags,
+    full_names,
+    legend_above,
+    new_axes,
+    next_style,
+    plain,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -327,6 +338,12 @@ class DecisionDisplay:
             If matplotlib is not installed.
         """
         check_option(x, "x", ("threshold", "cost_ratio"))
+        check_flags(show_chance=show_chance, show_legend=show_legend)
+        if isinstance(show_bound, str):
+            check_option(show_bound, "show_bound", ("auto",))
+        else:
+            check_flag(show_bound, "show_bound")
+        check_axes(ax)
         ax = new_axes(6.4, 4.4) if ax is None else ax
         result = self.result
         order = np.argsort(result.thresholds, kind="stable")

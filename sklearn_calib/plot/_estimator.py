@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_calib._validation import as_array
+from sklearn_calib._validation import as_array, check_pos_label
 
 __all__ = ["binary_prediction", "positive_column", "predicted_probabilities"]
 
@@ -26,7 +26,8 @@ def positive_column(proba: Array, classes: list[Any], pos_label: Any) -> tuple[A
     """Return the probabilities of the positive class, by default the last of the classes, and its label."""
     if pos_label is None:
         pos_label = classes[-1]
-    elif pos_label not in classes:
+    check_pos_label(pos_label)
+    if pos_label not in classes:
         raise ValueError(f"pos_label={pos_label!r} is not among the classes {classes} of the estimator.")
     return proba[:, classes.index(pos_label)], pos_label
 

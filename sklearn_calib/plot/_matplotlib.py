@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from sklearn_calib._validation import check_flag
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.legend import Legend
@@ -13,6 +15,8 @@ __all__ = [
     "GREY",
     "PALE",
     "VERMILION",
+    "check_axes",
+    "check_flags",
     "full_names",
     "legend_above",
     "new_axes",
@@ -133,8 +137,22 @@ def shade(ax: "Axes", ends: tuple[float, float], axis: Literal["x", "y"], **patc
     return patch
 
 
+def check_axes(ax: Any) -> None:
+    """Raise if ``ax`` is given and is no axes."""
+    if ax is not None and not hasattr(ax, "get_xaxis_transform"):
+        raise TypeError(f"ax must be matplotlib Axes, got {ax!r}.")
+
+
+def check_flags(**flags: Any) -> None:
+    """Raise if one of several arguments is neither True nor False."""
+    for name, value in flags.items():
+        check_flag(value, name)
+
+
 def plain(text: str) -> str:
     """Return a text in which matplotlib sees no mathematics."""
+    if not isinstance(text, str):
+        raise TypeError(f"A name to be shown must be a text, got {text!r}.")
     return text.replace("$", r"\$")
 
 

@@ -7,7 +7,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._validation import as_array, check_option, check_positive
-from sklearn_calib.plot._matplotlib import BLUE, GREY, VERMILION, full_names, legend_above, new_stack, plain
+from sklearn_calib.plot._matplotlib import (
+    BLUE,
+    GREY,
+    VERMILION,
+    check_flags,
+    full_names,
+    legend_above,
+    new_stack,
+    plain,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -183,6 +192,7 @@ class MonitorDisplay:
         ImportError
             If matplotlib is not installed.
         """
+        check_flags(show_legend=show_legend)
         table, metric = self._check(metric)
         critical = np.log10(self.threshold)
         axes = new_stack(7.2, 5.2, (3.0, 2.0)) if ax is None else _check_axes(ax)

@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from sklearn_calib._validation import check_option
 from sklearn_calib.plot._draw import CURVE, draw_legend
-from sklearn_calib.plot._matplotlib import full_names, new_axes, new_grid, next_style, plain
+from sklearn_calib.plot._matplotlib import (
+    check_axes,
+    check_flags,
+    full_names,
+    new_axes,
+    new_grid,
+    next_style,
+    plain,
+)
 from sklearn_calib.plot._reliability import ReliabilityDisplay
 
 if TYPE_CHECKING:
@@ -123,6 +131,13 @@ class ReliabilityPanel(ReliabilityDisplay):
         ImportError
             If matplotlib is not installed.
         """
+        check_flags(
+            show_band=show_band,
+            show_density=show_density,
+            show_diagonal=show_diagonal,
+            show_legend=show_legend,
+        )
+        check_axes(ax)
         title = self.name if name is None else name
         layout = self.layout
         if layout is not None:

@@ -1,5 +1,6 @@
 """Samples that stand behind several curves: of classes, of groups, of the folds of a cross-validation."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from sklearn_calib._validation import (
     check_labels,
     check_option,
     check_probabilities,
+    check_weights,
     shape_of,
 )
 from sklearn_calib.metrics._reductions import REDUCTIONS, has_classes, split_classes
@@ -111,6 +113,8 @@ def fold_parts(
     cv_results: Any, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, pos_label: Any
 ) -> tuple[list[BinarySample], BinarySample, str]:
     """Return the samples of the folds, all of them together, and the name of the estimators."""
+    if not isinstance(cv_results, Mapping):
+        raise TypeError(f"cv_results must be the dict of cross_validate, got {type(cv_results).__name__}.")
     missing = [key for key in ("estimator", "indices") if key not in cv_results]
     if missing:
         raise ValueError(
@@ -118,7 +122,11 @@ def fold_parts(
             "return_indices=True."
         )
     labels = as_array(y, "y")
-    weight = None if sample_weight is None else as_array(sample_weight, "sample_weight")
+    if labels.ndim == 0:
+        raise ValueError(
+            "y must have shape (n,), got a single value. Pass the data that were cross-validated."
+        )
+    weight = None if sample_weight is None else check_weights(sample_weight, labels.shape[0])
     folds = []
     for estimator, rows in zip(cv_results["estimator"], cv_results["indices"]["test"], strict=True):
         if rows.shape[0] == 0 or int(rows.max()) >= labels.shape[0]:

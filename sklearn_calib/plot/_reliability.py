@@ -24,7 +24,7 @@ from sklearn_calib.plot._draw import (
     set_scale,
 )
 from sklearn_calib.plot._estimator import positive_column, predicted_probabilities
-from sklearn_calib.plot._matplotlib import full_names, new_axes, next_style, plain
+from sklearn_calib.plot._matplotlib import check_axes, check_flags, full_names, new_axes, next_style, plain
 from sklearn_calib.plot._parts import class_parts, fold_parts, group_parts, mean_curve
 
 if TYPE_CHECKING:
@@ -530,6 +530,13 @@ class ReliabilityDisplay:
             If matplotlib is not installed.
         """
         check_option(density, "density", _DENSITIES)
+        check_flags(
+            show_band=show_band,
+            show_density=show_density,
+            show_diagonal=show_diagonal,
+            show_legend=show_legend,
+        )
+        check_axes(ax)
         ax = new_axes() if ax is None else ax
         line_params = full_names(line_params)
         curve = self.curve

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from sklearn_calib._validation import Outcomes, check_fraction, check_option
 from sklearn_calib.inference import CalibrationTest, CalibrationTestResult, SequentialTestResult
 from sklearn_calib.plot._estimator import positive_column, predicted_probabilities
-from sklearn_calib.plot._matplotlib import full_names, legend_above, new_axes, plain
+from sklearn_calib.plot._matplotlib import check_axes, check_flags, full_names, legend_above, new_axes, plain
 from sklearn_calib.plot._test_data import (
     EvidencePath,
     NullCurve,
@@ -312,6 +312,8 @@ class TestDisplay:
         """
         check_option(kind, "kind", _KINDS)
         level = check_fraction(level, "level")
+        check_flags(show_legend=show_legend)
+        check_axes(ax)
         shown = self._content(kind, level)
         drawn: tuple[Line2D, Any, Any, Line2D | None]
         ax = new_axes(6.4, 4.2) if ax is None else ax
@@ -324,7 +326,8 @@ class TestDisplay:
             self.kind_, drawn = "path", draw_path(ax, shown, level, line_params)
         self.observed_, self.null_, self.tail_, self.critical_ = drawn
         if show_legend:
-            title = name or self.name or self.result.test
+            given = self.name if name is None else name
+            title = self.result.test if given is None else given
             if self.kind_ != "null":
                 title += f": p-value {self.result.pvalue:.3g}"
             legend_above(ax, title=plain(title))

@@ -48,6 +48,8 @@ _NO_PICTURES = (
 
 def report_page(report: "CalibrationReport", title: str | None = None) -> str:
     """Return a page that stands alone."""
+    if title is not None and not isinstance(title, str):
+        raise TypeError(f"title must be a text, got {title!r}.")
     shown = heading(report) if title is None else one_line(title)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'

@@ -6,7 +6,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from sklearn_calib._validation import BinarySample
+from sklearn_calib._validation import BinarySample, check_option
 from sklearn_calib.metrics import CalibrationSummary, ScoreDecomposition
 from sklearn_calib.plot._estimator import positive_column, predicted_probabilities
 from sklearn_calib.report._lines import ReportMetric, ReportPart, ReportRegion, ReportTest
@@ -154,11 +154,8 @@ class CalibrationReport:
         ValueError
             If there is no such measure; the message lists them.
         """
-        for line in self.metrics:
-            if line.key == key:
-                return line
-        known = ", ".join(repr(line.key) for line in self.metrics)
-        raise ValueError(f"key must be one of {known}, got {key!r}.")
+        lines = {line.key: line for line in self.metrics}
+        return lines[check_option(key, "key", lines)]
 
     @property
     def miscalibrated(self) -> bool:
@@ -222,6 +219,11 @@ class CalibrationReport:
         -------
         str
             The page.
+
+        Raises
+        ------
+        TypeError
+            If ``title`` is no text.
         """
         from sklearn_calib.report._page import report_page
 

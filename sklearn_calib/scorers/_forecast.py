@@ -62,6 +62,8 @@ def read_forecast(
         y = y[:, 0]
     if y.ndim != 1:
         raise ValueError(f"y_true must have shape (n,), got shape {y.shape}. Pass one label per row.")
+    if y.dtype.names is not None:
+        raise ValueError(f"y_true must hold labels, got records {y.dtype}. Pass one of their fields.")
     classes = getattr(estimator, "classes_", None)
     if isinstance(classes, list) and classes and np.ndim(classes[0]) == 1:
         raise ValueError("The estimator has several outputs. Score one output at a time.")

@@ -106,8 +106,17 @@ class BestCalibrated(BaseEstimator):
         -------
         int
             Index of the chosen candidate, the search's ``best_index_``.
+
+        Raises
+        ------
+        ValueError
+            If the search did not compute both scores, or no candidate has finite ones.
+        TypeError
+            If ``cv_results`` is no mapping.
         """
         _check(self.calibration, self.proper, self.n_standard_errors)
+        if not isinstance(cv_results, Mapping):
+            raise TypeError(f"cv_results must be that of a search, got {type(cv_results).__name__}.")
         error = -_mean_score(cv_results, self.calibration)
         score = _mean_score(cv_results, self.proper)
         usable = np.isfinite(error) & np.isfinite(score)

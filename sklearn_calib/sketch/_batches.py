@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from sklearn_calib.sketch._read import arrow_columns
+from sklearn_calib.sketch._read import arrow_columns, check_columns
 from sklearn_calib.sketch._sketch import CalibrationSketch
 
 __all__ = ["add_batch", "sketch_arrow", "sketch_batches"]
@@ -154,6 +154,7 @@ def sketch_arrow(
     >>> sketch_arrow(table.to_batches(max_chunksize=2), y="died", p="risk").n_rows
     3
     """
+    check_columns(y, [p], sample_weight)
     sketch = CalibrationSketch(precision=precision, pos_label=pos_label)
     names = [y, p, *([] if sample_weight is None else [sample_weight])]
     done = 0

@@ -8,7 +8,7 @@ from typing import Any
 from sklearn_calib.sketch._columns import Coded, Column
 from sklearn_calib.sketch._read_csv import csv_blocks, find_columns
 
-__all__ = ["BATCH_SIZE", "FilePath", "arrow_columns", "read_blocks", "table_files"]
+__all__ = ["BATCH_SIZE", "FilePath", "arrow_columns", "check_columns", "read_blocks", "table_files"]
 
 #: Rows that are read at a time.
 BATCH_SIZE = 1 << 18
@@ -29,9 +29,18 @@ def table_files(paths: FilePath | Sequence[FilePath]) -> list[Path]:
     for path in several:
         if not isinstance(path, str | Path):
             raise TypeError(f"path must be a path or a sequence of paths, got {path!r}.")
+        if not str(path):
+            raise ValueError("path is an empty text. Name a file, or a folder ('.' for this one).")
     if not several:
         raise ValueError("path is empty. Name at least one file.")
     return [file for path in several for file in _expanded(path)]
+
+
+def check_columns(y: Any, p: Sequence[Any], sample_weight: Any) -> None:
+    """Raise unless columns are named by texts; that of weights may be None."""
+    for name, value in (("y", y), *(("p", column) for column in p), ("sample_weight", sample_weight)):
+        if not isinstance(value, str) and not (name == "sample_weight" and value is None):
+            raise TypeError(f"{name} must be the name of a column, got {value!r}.")
 
 
 def _expanded(path: FilePath) -> list[Path]:

@@ -13,7 +13,7 @@ from sklearn_calib._validation import check_integer
 from sklearn_calib.sketch._columns import Labels
 from sklearn_calib.sketch._files import check_precision
 from sklearn_calib.sketch._outcomes import OutcomeSketches
-from sklearn_calib.sketch._read import BATCH_SIZE, FilePath, read_blocks, table_files
+from sklearn_calib.sketch._read import BATCH_SIZE, FilePath, check_columns, read_blocks, table_files
 from sklearn_calib.sketch._sketch import CalibrationSketch
 
 __all__ = ["PredictionFiles", "PredictionRows", "sketch_file"]
@@ -190,12 +190,12 @@ def sketch_file(
     if not isinstance(p, Iterable):
         raise TypeError(f"p must be the name of a column, or those of two, got {p!r}.")
     columns = [p] if isinstance(p, str) else list(p)
-    for name, value in (("y", y), ("sample_weight", sample_weight), *(("p", column) for column in columns)):
-        if not isinstance(value, str) and not (name == "sample_weight" and value is None):
-            raise TypeError(f"{name} must be the name of a column, got {value!r}.")
+    check_columns(y, columns, sample_weight)
     if len(columns) not in (1, 2):
         raise ValueError(f"p must name one column or two, got {len(columns)}. A sketch is of two classes.")
     check_delimiter(delimiter)
+    if not isinstance(encoding, str):
+        raise TypeError(f"encoding must be the name of one, such as 'utf-8', got {encoding!r}.")
     files = PredictionFiles(
         table_files(path),
         y,
@@ -203,7 +203,8 @@ def sketch_file(
         sample_weight,
         delimiter=delimiter,
         encoding=encoding,
-        batch_size=check_integer(batch_size, "batch_size"),
+        # more rows than a file can have are all of them
+        batch_size=min(check_integer(batch_size, "batch_size"), 1 << 31),
     )
     sketches = OutcomeSketches(files.labels, files.where, precision, pos_label)
     for rows in files.rows(progress):
