@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sklearn_calib._core._grouping import group_outcomes, group_scores, sorted_outcomes
+from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_scores, sorted_outcomes
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._core._links import EPS, logit
 
@@ -139,3 +139,8 @@ def test_groups_of_any_scores(name, weighted):
     np.testing.assert_array_equal(grouped.weight, np.bincount(index, mass))
     np.testing.assert_array_equal(grouped.positives, np.bincount(index, mass * y))
     np.testing.assert_array_equal(scores, before)
+
+
+def test_variance_of_the_positives_by_hand():
+    grouped = GroupedOutcomes(np.array([0.2, 0.5, 1.0]), np.array([3.0, 2.0, 7.0]), np.ones(3))
+    np.testing.assert_allclose(grouped.variance, [0.48, 0.5, 0.0])

@@ -120,7 +120,7 @@ def test_finer_grids_approach_from_above():
 
 
 def test_only_more_predictions_than_cells_are_gathered():
-    y, p = np.tile([0, 1], 6), np.linspace(0.05, 0.95, 12)
+    y, p = np.tile([0, 1], 6), np.linspace(0.4, 0.6, 12)
     for n_cells in (12, 13, 30):
         assert distance_from_calibration(y, p, n_cells=n_cells).resolution == 0.5 / n_cells
     assert 0.5 / 11 < distance_from_calibration(y, p, n_cells=11).resolution <= 1.5 / 11
