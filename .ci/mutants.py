@@ -254,7 +254,7 @@ def run(arguments, wanted, timeout):
 def seconds_of(file, slow):
     """Time each test of one file, with nothing changed; but not those that simulate for long."""
     done = run([file, "-k", f"not ({slow})"], None, 900)
-    if done["code"] != 0:
+    if done["code"] not in (0, 5):  # 5: all of them simulate
         raise SystemExit(f"{file} fails without a change\n{done['text']}")
     return done["took"]
 

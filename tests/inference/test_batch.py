@@ -128,6 +128,15 @@ def test_few_samples_at_a_time_on_the_logit_axis(kind, monkeypatch):
     np.testing.assert_allclose(whole, plain_loop(metric, prob, count, positives), atol=1e-6)
 
 
+def test_few_samples_of_predictions_far_apart_on_the_logit_axis():
+    # much farther than the kernel reaches
+    metric = partial(smooth_ece, scale="logit", bandwidth=0.05)
+    prob = np.array([0.001, 0.2, 0.5, 0.55, 0.999])
+    count, positives = samples(prob, "ties")
+    found = batched(metric, prob, float(count.sum())).evaluate(count, positives)
+    np.testing.assert_allclose(found, plain_loop(metric, prob, count, positives), atol=1e-6)
+
+
 @pytest.mark.parametrize(
     "metric",
     [
