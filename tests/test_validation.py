@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 from sklearn_calib import _validation as v
+from sklearn_calib.calibrators import HistogramBinningCalibrator
+from sklearn_calib.inference import HosmerLemeshowTest
+from sklearn_calib.metrics import expected_calibration_error, score_decomposition
 
 
 def test_messages_name_argument_value_place_and_remedy():
@@ -110,3 +113,17 @@ def test_parameters():
         v.check_option("c", "kind", ("a", "b"))
     with pytest.raises(ValueError, match="kind"):
         v.check_option(["a"], "kind", ("a", "b"))
+
+
+@pytest.mark.parametrize("n_bins", [10**7 + 1, 10**400])
+def test_bins_are_not_more_than_memory_holds(n_bins):
+    y, p = np.array([0, 1, 1]), np.array([0.2, 0.4, 0.9])
+    for call in (
+        lambda: expected_calibration_error(y, p, n_bins=n_bins),
+        lambda: score_decomposition(y, p, method="binned", n_bins=n_bins),
+        lambda: HosmerLemeshowTest(n_bins=n_bins).test(y, p),
+        lambda: HistogramBinningCalibrator(n_bins=n_bins).fit(p, y),
+    ):
+        with pytest.raises(ValueError, match="n_bins must be at most"):
+            call()
+    assert v.check_n_bins(10**7) == 10**7

@@ -12,6 +12,7 @@ __all__ = [
     "check_fraction",
     "check_generator",
     "check_integer",
+    "check_n_bins",
     "check_not_negative",
     "check_option",
     "check_positive",
@@ -19,6 +20,9 @@ __all__ = [
     "check_resamples",
     "check_share",
 ]
+
+#: More bins are a mistake, and their sums would fill the memory.
+_MOST_BINS = 10**7
 
 
 def check_flag(value: Any, name: str) -> bool:
@@ -43,6 +47,14 @@ def check_integer(value: Any, name: str, minimum: int = 1) -> int:
     if int(value) < minimum:
         raise ValueError(f"{name} must be at least {minimum}, got {value!r}.")
     return int(value)
+
+
+def check_n_bins(n_bins: Any) -> int:
+    """Return ``n_bins`` as an int from 1 to 10 million, so that an array of bins has a place."""
+    number = check_integer(n_bins, "n_bins")
+    if number > _MOST_BINS:
+        raise ValueError(f"n_bins must be at most {_MOST_BINS}, got {n_bins!r}.")
+    return number
 
 
 def check_positive(value: Any, name: str) -> float:

@@ -15,7 +15,7 @@ from sklearn_calib._validation import (
     check_fraction,
     check_frequency_weights,
     check_generator,
-    check_integer,
+    check_n_bins,
     check_option,
     check_positive,
     check_randomness,
@@ -58,7 +58,7 @@ class CurveOptions:
         check_option(self.band, "band", BANDS)
         check_option(self.strategy, "strategy", ("uniform", "quantile"))
         check_option(self.scale, "scale", ("probability", "logit"))
-        check_integer(self.n_bins, "n_bins")
+        check_n_bins(self.n_bins)
         check_fraction(self.confidence, "confidence")
         if self.band == "consistency":
             check_resamples(self.n_resamples, self.confidence)
