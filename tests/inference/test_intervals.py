@@ -129,7 +129,7 @@ def test_percentiles_leave_as_many_draws_on_either_side(confidence):
     )
     draws = np.array(seen[-200:])
     outside = round(200 * (1 - confidence) / 2)
-    assert np.sum(draws < interval.low) == np.sum(draws > interval.high) == outside
+    assert np.sum(draws < interval.lower) == np.sum(draws > interval.upper) == outside
 
 
 def test_balanced_and_tiny_samples():

@@ -181,17 +181,17 @@ def test_labels_of_several_classes_are_drawn_some_at_a_time(monkeypatch):
     monkeypatch.setattr(estimators, "MAX_CELLS", 1)
     p = np.array([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8], [0.0, 1.0, 0.0]])
     sample = estimators.KernelSample.from_classes(check_class_sample([0, 2, 1], p, [4, 2, 3]))
-    parts = list(sample.draw(50, np.random.default_rng(0)))
+    parts = list(sample.draw(200, np.random.default_rng(0)))
     assert len(parts) > 1
     counts = np.concatenate(parts)
-    assert counts.shape == (50, 3, 3)
+    assert counts.shape == (200, 3, 3)
     # each draw has as many rows of each prediction as there are; certain ones stay
-    np.testing.assert_array_equal(counts.sum(axis=2), np.tile(sample.weight, (50, 1)))
+    np.testing.assert_array_equal(counts.sum(axis=2), np.tile(sample.weight, (200, 1)))
     certain = sample.points.max(axis=1) == 1
-    np.testing.assert_array_equal(counts[:, certain], np.tile([0.0, 3.0, 0.0], (50, 1, 1)))
-    # means of 50 binomial counts, within five standard errors
+    np.testing.assert_array_equal(counts[:, certain], np.tile([0.0, 3.0, 0.0], (200, 1, 1)))
+    # means of 200 binomial counts, within five standard errors
     expected = sample.weight[:, np.newaxis] * sample.points
-    error = np.sqrt(expected * (1 - sample.points) / 50)
+    error = np.sqrt(expected * (1 - sample.points) / 200)
     assert (np.abs(counts.mean(axis=0) - expected) <= 5 * error).all()
 
 
