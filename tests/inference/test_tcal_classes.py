@@ -223,6 +223,16 @@ def test_weights_are_repetitions():
         assert weighted.n_samples == times.sum()
 
 
+def test_the_sample_has_the_same_statistics_whatever_is_drawn():
+    y, p = sample(300, 3)
+    labels, pairs = (
+        TCal(resample=resample, n_resamples=19, random_state=0).test(y, p) for resample in ("labels", "pairs")
+    )
+    found, expected = ([scale.statistic for scale in result.scales] for result in (pairs, labels))
+    assert len(expected) > 2
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-13)
+
+
 def test_pairs():
     y, p = sample(300, 3, power=2.5)
     assert TCal(resample="pairs", n_resamples=99, random_state=0).test(y, p).rejects()
