@@ -190,6 +190,8 @@ def main() -> None:
     if options.smoke and any(cell.status != "ok" for row in table.rows for cell in row.cells.values()):
         sys.exit("not everything could be measured")
     if options.write:
+        if any(cell.status == "failed" for row in table.rows for cell in row.cells.values()):
+            sys.exit("nothing is written, as calls failed: mend them, and leave the sources alone meanwhile")
         tables.write(table, ROOT)
 
 
