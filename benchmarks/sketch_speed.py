@@ -25,16 +25,14 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", 
     os.environ[_variable] = "1"
 
 import argparse
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from functools import partial
 from statistics import median
-from typing import Self
 
 import numpy as np
-from speed import vector_features
+from _timing import Clock, vector_features
 
 from sklearn_calib.inference import confidence_interval
 from sklearn_calib.metrics import cutoff_calibration_error, smooth_ece
@@ -51,32 +49,15 @@ def processor_seconds(call: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-class Plain:
+class Plain(Clock):
     """np.sort without its vector code, in a process of its own."""
 
     def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, __file__, "--serve"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=os.environ | {FEATURES: " ".join(vector_features())},
-        )
+        super().__init__([sys.executable, __file__, "--serve"], {FEATURES: " ".join(vector_features())})
 
     def sort(self, n: int) -> float:
         """Return the processor time of sorting n numbers."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        print(n, file=self._process.stdin, flush=True)
-        return float(self._process.stdout.readline())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
+        return self.ask(str(n))
 
     @staticmethod
     def serve() -> None:

@@ -23,16 +23,15 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", 
 
 import argparse
 import platform
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from _timing import vector_features
+from _timing import Clock, vector_features
 
 Task = Callable[[], object]
 Build = Callable[[np.ndarray, np.ndarray], Task]
@@ -145,35 +144,15 @@ def measure(name: str, n: int) -> float:
     return (time.perf_counter() - start) / repeats
 
 
-class Helper:
+class Helper(Clock):
     """The same measurements in another process: another environment, or other processor features."""
 
     def __init__(self, python: str, environment: dict[str, str]) -> None:
-        self._process = subprocess.Popen(
-            [python, "-W", "ignore", __file__, "--helper"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=os.environ | environment,
-        )
+        super().__init__([python, "-W", "ignore", __file__, "--helper"], environment)
 
     def measure(self, name: str, n: int) -> float:
         """Have a call timed there."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        print(name, n, sep="\t", file=self._process.stdin, flush=True)
-        answer = self._process.stdout.readline()
-        if not answer:
-            raise RuntimeError(f"the process that measures {name!r} ended; its message stands above")
-        return float(answer)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
+        return self.ask(f"{name}\t{n}")
 
     @staticmethod
     def serve() -> None:
