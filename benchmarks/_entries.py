@@ -314,6 +314,7 @@ def families(draws: int | None = None) -> dict[str, dict[str, Build]]:
         "metrics of ten classes": own_metrics_of_classes(),
         "calibrators of ten classes": own_several(),
         "displays": own_displays(draws),
+        "report": own_report(draws),
     }
     found["sketch"] = {"CalibrationSketch": found["metrics"].pop("CalibrationSketch")}
     return found

@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from _entries import N_CLASSES, Build, data_of, families, own_report
+from _entries import N_CLASSES, Build, data_of, families
 
 DRAWS = 99
 #: Rows of the first call, which imports and caches what later calls need.
@@ -137,7 +137,7 @@ def main() -> None:
         mpl = None
     rows = []
     print(f"{'':<52}" + "".join(f"{n:>14,}" for n in sizes) + "   growth, MB")
-    for family, entries in (families(DRAWS) | {"report": own_report(DRAWS)}).items():
+    for family, entries in families(DRAWS).items():
         if family == "displays" and mpl is None:
             continue
         print(family)

@@ -25,6 +25,7 @@ LIMITS = {
     "metrics of ten classes": 6,
     "calibrators of ten classes": 10,
     "displays": 12,
+    "report": 20,
     "sketch": 1,
 }
 #: What needs more than its family, or far less.
@@ -65,6 +66,7 @@ FEWER_ROWS = {
     "StructuredMatrixScalingCalibrator": 10**5,
     "TCal": 2 * 10**5,
     "VectorScalingCalibrator": 10**5,
+    "calibration_report": 5 * 10**5,
     "calibration_summary": 2 * 10**5,
     "cutoff_certificate, bootstrap": 2 * 10**5,
 }
