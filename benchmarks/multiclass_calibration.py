@@ -69,7 +69,7 @@ CALIBRATORS = {
     "ovr sp.": OneVsRestCalibrator(SplineCalibrator()),
     "ovr VA": OneVsRestCalibrator(VennAbersCalibrator()),
     "top Pl.": TopLabelCalibrator(PlattCalibrator()),
-    "top is.": TopLabelCalibrator(IsotonicCalibrator(), "pooled"),
+    "top is.": TopLabelCalibrator(IsotonicCalibrator(), mode="pooled"),
 }
 CLASSIFIERS = {
     "Bayes": GaussianNB(),

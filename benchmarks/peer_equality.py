@@ -333,7 +333,7 @@ def netcal() -> Iterator[Row]:
         'HistogramBinningCalibrator(15, strategy="uniform", smoothing=None)',
         method(
             binning.HistogramBinning(15),
-            calibrators.HistogramBinningCalibrator(15, strategy="uniform", smoothing=None),
+            calibrators.HistogramBinningCalibrator(n_bins=15, strategy="uniform", smoothing=None),
         ),
         1e-12,
     )
@@ -348,7 +348,7 @@ def betacal() -> Iterator[Row]:
             f'BetaCalibrator("{parameters}")',
             lambda s, parameters=parameters: (
                 BetaCalibration(parameters).fit(s.p[:, None], s.y).predict(s.new),
-                fitted(calibrators.BetaCalibrator(parameters), s),
+                fitted(calibrators.BetaCalibrator(parameters=parameters), s),
             ),
             why=_BETA,
         )
@@ -449,7 +449,7 @@ def uncertainty_calibration() -> Iterator[Row]:
     yield Row(
         "HistogramCalibrator(n, 10)",
         "HistogramBinningCalibrator(10, smoothing=None)",
-        method("HistogramCalibrator", calibrators.HistogramBinningCalibrator(10, smoothing=None)),
+        method("HistogramCalibrator", calibrators.HistogramBinningCalibrator(n_bins=10, smoothing=None)),
         1e-12,
     )
     yield Row(

@@ -128,7 +128,7 @@ def pvalues(name: str, y: np.ndarray, p: np.ndarray, s: float, rng: np.random.Ge
         # as many bins as belong to the whole sample; about a quarter of it has label 1 in either half
         n_bins = np.floor(p.size ** (2.0 / (4.0 * s + 1.0)))
         smoothness = (2.0 * np.log(p.size / 4.0) / np.log(n_bins + 0.5) - 1.0) / 4.0
-        result = SampleSplittingTest(smoothness, random_state=rng, **DRAWS).test(y, p)
+        result = SampleSplittingTest(smoothness=smoothness, random_state=rng, **DRAWS).test(y, p)
         (positive,) = (part.pvalue for part in result.scales if part.label == 1)
         return {name: positive, "splitting, both classes": result.pvalue}
     tests = {
@@ -140,7 +140,9 @@ def pvalues(name: str, y: np.ndarray, p: np.ndarray, s: float, rng: np.random.Ge
             partial(expected_calibration_error, n_bins=15), random_state=rng, **DRAWS
         ),
         "logistic score": lambda: CoxTest(method="score"),
-        "splitting, chi-squared": lambda: SampleSplittingTest(s, method="chi-squared", random_state=rng),
+        "splitting, chi-squared": lambda: SampleSplittingTest(
+            smoothness=s, method="chi-squared", random_state=rng
+        ),
         "adaptive": lambda: TCal(method="asymptotic"),
         "adaptive, draws": lambda: TCal(random_state=rng, **DRAWS),
         "adaptive, max": lambda: TCal(method="asymptotic", combine="max"),

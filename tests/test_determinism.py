@@ -66,8 +66,10 @@ DRAWN = {
         method="bootstrap", n_resamples=199, random_state=s
     ),
     "CombinedTest": lambda s: _null_of(inference.CombinedTest(**FEW, random_state=s)),
-    "ConsistencyTest": lambda s: _null_of(inference.ConsistencyTest(metrics.smooth_ece, 19, random_state=s)),
-    "CutoffTest": lambda s: _null_of(inference.CutoffTest("monte_carlo", **FEW, random_state=s)),
+    "ConsistencyTest": lambda s: _null_of(
+        inference.ConsistencyTest(metrics.smooth_ece, n_resamples=19, random_state=s)
+    ),
+    "CutoffTest": lambda s: _null_of(inference.CutoffTest(method="monte_carlo", **FEW, random_state=s)),
     "KernelTest": lambda s: _null_of(inference.KernelTest(**FEW, random_state=s)),
     "SampleSplittingTest": lambda s: _null_of(inference.SampleSplittingTest(**FEW, random_state=s)),
     "TCal": lambda s: _null_of(inference.TCal(**FEW, random_state=s)),
@@ -103,7 +105,7 @@ def _auto(random_state):
     from sklearn_calib.calibrators import AutoCalibrator, PlattCalibrator
 
     candidates = {"a": PlattCalibrator(), "b": TemperatureCalibrator()}
-    return AutoCalibrator(candidates, n_folds=3, random_state=random_state).fit(P, Y)
+    return AutoCalibrator(candidates=candidates, n_folds=3, random_state=random_state).fit(P, Y)
 
 
 def _null_of(test):

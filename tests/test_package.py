@@ -21,6 +21,30 @@ HEAVY = ("matplotlib", "pandas", "polars", "dask", "distributed", "pyarrow", "py
 LATER = ("datasets", "inference", "monitor", "plot", "report", "sketch")
 LONGEST = 400
 SECTIONS = ("Parameters", "Examples")
+# what an object is made of may be passed by position, as in scikit-learn; everything else has a name
+POSITIONAL = {
+    "CalibratedClassifier": ["estimator", "calibrator"],
+    "CrossFitScorer": ["estimator"],
+    "CertifiedCalibrator": ["calibrator"],
+    "GroupCalibrator": ["calibrator"],
+    "OneVsRestCalibrator": ["calibrator"],
+    "ScalingBinningCalibrator": ["calibrator"],
+    "StreamingCalibrator": ["calibrator"],
+    "TopLabelCalibrator": ["calibrator"],
+    "LogAverageCalibrator": ["calibrators"],
+    "ConsistencyTest": ["metric"],
+    "CalibrationScorer": ["metric"],
+    "PValueScorer": ["test"],
+    "MultiScorer": ["scoring"],
+    "WindowedSketch": ["window"],
+    "ComparisonDisplay": ["comparisons"],
+    "CutoffDisplay": ["result"],
+    "DecisionDisplay": ["result"],
+    "TestDisplay": ["result"],
+    "MonitorDisplay": ["history"],
+    "ReliabilityDisplay": ["curve"],
+    "ReliabilityPanel": ["displays"],
+}
 
 
 def public_modules():
@@ -171,6 +195,20 @@ def test_public_objects_are_documented(value):
         shown = parameter.name
         if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             assert re.search(rf"^(\w+, )*{shown}(, \w+)*( :|$)", documentation, flags=re.MULTILINE), shown
+
+
+def test_constructors_take_parameters_by_name():
+    found = {}
+    for parameter in public_objects():
+        value = parameter.values[0]
+        # results are not built by users, and warnings are called by Python
+        built = inspect.isclass(value) and not issubclass(value, Warning)
+        if built and not hasattr(value, "__dataclass_fields__"):
+            parameters = inspect.signature(value).parameters.values()
+            kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+            found[value.__name__] = [each.name for each in parameters if each.kind in kinds]
+    assert len(found) > 50
+    assert {name: names for name, names in found.items() if names} == POSITIONAL
 
 
 def test_readme_has_two_set_up_commands_and_they_can_run():

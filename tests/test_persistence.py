@@ -109,7 +109,7 @@ def test_no_public_estimator_or_result_is_left_out():
     made = [fitted_calibrator(name)[0] for name in every.CALIBRATOR_NAMES]
     made += [fitted_model(name) for name in every.META_MAKERS] + list(every.TEST_MAKERS.values())
     made += [result(name) for name in every.RESULT_MAKERS] + [scorer for _, scorer in SCORERS]
-    made.append(BestCalibrated("mean_test_a", "mean_test_b"))
+    made.append(BestCalibrated(calibration="mean_test_a", proper="mean_test_b"))
     kinds = {type(part) for part in every.parts(made)}
     missing = (every.public_estimators() | every.public_dataclasses()) - kinds
     assert {kind.__name__ for kind in missing} == set(), "add what makes them to tests/_every.py"
@@ -133,7 +133,7 @@ def test_scorers(name, scorer, way):
 
 
 def test_refit_rules():
-    rule = BestCalibrated("mean_test_neg_smooth_ece", "mean_test_neg_log_loss")
+    rule = BestCalibrated(calibration="mean_test_neg_smooth_ece", proper="mean_test_neg_log_loss")
     for way in (by_pickle, by_joblib, by_skops):
         assert repr(way(rule)) == repr(rule)
 

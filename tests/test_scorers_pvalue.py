@@ -193,7 +193,7 @@ def test_a_search_with_a_refit_rule_is_not_fooled():
         model,
         grid,
         scoring=MultiScorer(["pvalue_cutoff", "neg_log_loss"]),
-        refit=BestCalibrated("pvalue_cutoff"),
+        refit=BestCalibrated(calibration="pvalue_cutoff"),
     ).fit(X, y)
     assert isinstance(search.best_estimator_["model"], GaussianNB)
     assert search.cv_results_["mean_test_pvalue_cutoff"][0] < 0.1

@@ -115,7 +115,9 @@ def test_construction_is_checked(kwargs, error, message):
 
 
 def test_clone_pickle_and_repr():
-    rule = BestCalibrated("neg_cutoff_calibration_error", "neg_brier_score", n_standard_errors=2)
+    rule = BestCalibrated(
+        calibration="neg_cutoff_calibration_error", proper="neg_brier_score", n_standard_errors=2
+    )
     for copy in (clone(rule), pickle.loads(pickle.dumps(rule))):
         assert copy.get_params() == rule.get_params()
     assert "n_standard_errors=2" in repr(rule)
@@ -130,7 +132,9 @@ def test_calibration_alone_selects_the_base_rate_and_the_rule_does_not(proper):
     alone = GridSearchCV(pipe, grid, scoring=scorers.neg_expected_calibration_error, cv=5).fit(X, y)
     assert isinstance(alone.best_params_["model"], DummyClassifier)
     scoring = MultiScorer([ece, proper, "roc_auc"])
-    search = GridSearchCV(pipe, grid, scoring=scoring, refit=BestCalibrated(ece, proper), cv=5).fit(X, y)
+    search = GridSearchCV(
+        pipe, grid, scoring=scoring, refit=BestCalibrated(calibration=ece, proper=proper), cv=5
+    ).fit(X, y)
     assert isinstance(search.best_params_["model"], LogisticRegression)
     # the score of the search is its proper score
     assert search.score(X, y) == get_scorer(proper)(search, X, y)

@@ -202,6 +202,7 @@ class AutoCalibrator(BaseCalibrator):
 
     def __init__(
         self,
+        *,
         candidates: dict[str, Any] | None = None,
         n_folds: int = 5,
         n_standard_errors: float = 1.0,

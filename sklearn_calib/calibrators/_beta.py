@@ -118,7 +118,7 @@ class BetaCalibrator(MonotoneCalibrator):
     c_: float
     reach_: float
 
-    def __init__(self, parameters: str = "abm") -> None:
+    def __init__(self, *, parameters: str = "abm") -> None:
         self.parameters = parameters
 
     def _check_parameters(self) -> None:

@@ -95,7 +95,7 @@ class CenteredIsotonicCalibrator(MonotoneCalibrator):
     X_thresholds_: Array
     y_thresholds_: Array
 
-    def __init__(self, tilt: float = 1e-6) -> None:
+    def __init__(self, *, tilt: float = 1e-6) -> None:
         self.tilt = tilt
 
     def _check_parameters(self) -> None:

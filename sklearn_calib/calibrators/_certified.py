@@ -176,6 +176,7 @@ class CertifiedCalibrator(BinaryCalibrator):
     def __init__(
         self,
         calibrator: Any = None,
+        *,
         test_size: float = 0.5,
         stratify: bool = True,
         tolerance: str | float = "sharp",

@@ -107,6 +107,7 @@ class DirichletCalibrator(AffineCalibrator):
 
     def __init__(
         self,
+        *,
         penalty: float | str = "cv",
         intercept_penalty: float | None = None,
         regularization: str = "odir",

@@ -111,7 +111,7 @@ class GroupCalibrator(BaseCalibrator):
     pooled_groups_: list[Any]
 
     def __init__(
-        self, calibrator: Any = None, group_column: int | str | None = None, min_group_size: int = 100
+        self, calibrator: Any = None, *, group_column: int | str | None = None, min_group_size: int = 100
     ) -> None:
         self.calibrator = calibrator
         self.group_column = group_column

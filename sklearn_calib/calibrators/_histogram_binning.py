@@ -98,6 +98,7 @@ class HistogramBinningCalibrator(BinaryCalibrator):
 
     def __init__(
         self,
+        *,
         n_bins: int | str = "auto",
         strategy: str = "quantile",
         smoothing: str | float | None = "jeffreys",

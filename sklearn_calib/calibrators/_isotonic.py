@@ -91,7 +91,7 @@ class IsotonicCalibrator(MonotoneCalibrator):
     X_thresholds_: Array
     y_thresholds_: Array
 
-    def __init__(self, interpolation: str = "linear", clip: str | float | None = None) -> None:
+    def __init__(self, *, interpolation: str = "linear", clip: str | float | None = None) -> None:
         self.interpolation = interpolation
         self.clip = clip
 

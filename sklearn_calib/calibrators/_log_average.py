@@ -115,7 +115,7 @@ class LogAverageCalibrator(BaseCalibrator):
     calibrators_: list[Any]
     weights_: Array
 
-    def __init__(self, calibrators: Sequence[Any] | None = None, weights: ArrayLike | None = None) -> None:
+    def __init__(self, calibrators: Sequence[Any] | None = None, *, weights: ArrayLike | None = None) -> None:
         self.calibrators = calibrators
         self.weights = weights
 

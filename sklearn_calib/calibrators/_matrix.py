@@ -113,7 +113,7 @@ class MatrixScalingCalibrator(AffineCalibrator):
     temperature_: float
 
     def __init__(
-        self, penalty: float | str = "cv", off_diagonal_ratio: float = 10.0, link: str = "logit"
+        self, *, penalty: float | str = "cv", off_diagonal_ratio: float = 10.0, link: str = "logit"
     ) -> None:
         self.penalty = penalty
         self.off_diagonal_ratio = off_diagonal_ratio
@@ -234,7 +234,7 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
     temperature_: float
     smoothing_: float
 
-    def __init__(self, penalty: float | str = 1.0, link: str = "logit") -> None:
+    def __init__(self, *, penalty: float | str = 1.0, link: str = "logit") -> None:
         self.penalty = penalty
         self.link = link
 

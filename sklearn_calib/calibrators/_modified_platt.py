@@ -103,6 +103,7 @@ class ModifiedPlattCalibrator(MonotoneCalibrator):
 
     def __init__(
         self,
+        *,
         link: str = "logit",
         tolerance: str | float = "sharp",
         fallback: str = "mean",

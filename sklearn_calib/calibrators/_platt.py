@@ -101,7 +101,7 @@ class PlattCalibrator(MonotoneCalibrator):
     slope_: float
     intercept_: float
 
-    def __init__(self, link: str = "logit") -> None:
+    def __init__(self, *, link: str = "logit") -> None:
         self.link = link
 
     def _score_kind(self) -> str:

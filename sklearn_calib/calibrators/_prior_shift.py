@@ -109,6 +109,7 @@ class PriorShiftCalibrator(MonotoneCalibrator):
 
     def __init__(
         self,
+        *,
         training_prior: float | None = None,
         target_prior: str | float | None = None,
         sampling_rate: float | None = None,

@@ -115,6 +115,7 @@ class ScalingBinningCalibrator(BinaryCalibrator):
     def __init__(
         self,
         calibrator: Any = None,
+        *,
         n_bins: int | str = 15,
         split: bool = True,
         random_state: Any = None,

@@ -118,7 +118,7 @@ class SmoothedCalibrator(BinaryCalibrator):
     curve_: Array
 
     def __init__(
-        self, bandwidth: str | float = "auto", randomized: bool = False, random_state: Any = None
+        self, *, bandwidth: str | float = "auto", randomized: bool = False, random_state: Any = None
     ) -> None:
         self.bandwidth = bandwidth
         self.randomized = randomized

@@ -176,6 +176,7 @@ class SplineCalibrator(MonotoneCalibrator):
 
     def __init__(
         self,
+        *,
         link: str = "logit",
         n_knots: int = 16,
         penalty: str | float = "aicc",

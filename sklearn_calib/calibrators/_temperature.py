@@ -100,7 +100,7 @@ class TemperatureCalibrator(MonotoneCalibrator):
     temperature_: float
     floor_: float
 
-    def __init__(self, link: str = "logit") -> None:
+    def __init__(self, *, link: str = "logit") -> None:
         self.link = link
 
     def cutoff_certificate(

@@ -93,7 +93,7 @@ class TopLabelCalibrator(BaseCalibrator):
     pooled_: Any
     pooled_rate_: float
 
-    def __init__(self, calibrator: Any, mode: str = "per_class") -> None:
+    def __init__(self, calibrator: Any, *, mode: str = "per_class") -> None:
         self.calibrator = calibrator
         self.mode = mode
 

@@ -98,7 +98,7 @@ class VectorScalingCalibrator(AffineCalibrator):
 
     temperature_: float
 
-    def __init__(self, penalty: float | str = "cv", link: str = "logit") -> None:
+    def __init__(self, *, penalty: float | str = "cv", link: str = "logit") -> None:
         self.penalty = penalty
         self.link = link
 

@@ -104,7 +104,7 @@ class VennAbersCalibrator(MonotoneCalibrator):
     upper_thresholds_: Array
     upper_values_: Array
 
-    def __init__(self, merge: str = "log") -> None:
+    def __init__(self, *, merge: str = "log") -> None:
         self.merge = merge
 
     def predict_interval(self, X: ArrayLike) -> tuple[Array, Array]:

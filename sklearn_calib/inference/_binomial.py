@@ -174,7 +174,7 @@ class BinomialTest(CalibrationTest):
     """
 
     def __init__(
-        self, correction: str = "holm", two_sided: str = "minlike", max_values: int | None = None
+        self, *, correction: str = "holm", two_sided: str = "minlike", max_values: int | None = None
     ) -> None:
         self.correction = correction
         self.two_sided = two_sided

@@ -123,6 +123,7 @@ class CombinedTest(CalibrationTest):
 
     def __init__(
         self,
+        *,
         components: Sequence[str] = _DEFAULT,
         shares: Sequence[float] | None = None,
         method: str = "monte_carlo",
@@ -293,8 +294,8 @@ _COMPONENTS: dict[str, Callable[[BinaryScales], Statistic]] = {
 
 _TESTS: dict[str, CalibrationTest] = {
     "tcal": TCal(method="asymptotic"),
-    "cutoff": CutoffTest("asymptotic"),
-    "intercept": CoxTest("intercept", "score"),
-    "slope": CoxTest("slope", "score"),
+    "cutoff": CutoffTest(method="asymptotic"),
+    "intercept": CoxTest(parameter="intercept", method="score"),
+    "slope": CoxTest(parameter="slope", method="score"),
     "spiegelhalter": SpiegelhalterTest(),
 }

@@ -85,7 +85,7 @@ class ConsistencyTest(CalibrationTest):
     """
 
     def __init__(
-        self, metric: Metric, n_resamples: int = 999, resample: str = "labels", random_state: Any = None
+        self, metric: Metric, *, n_resamples: int = 999, resample: str = "labels", random_state: Any = None
     ) -> None:
         self.metric = metric
         self.n_resamples = n_resamples

@@ -80,11 +80,11 @@ class CoxTest(CalibrationTest):
     >>> y = rng.uniform(size=500) < p
     >>> CoxTest().test(y, p).rejects()
     False
-    >>> CoxTest("slope").test(y, p**3 / (p**3 + (1 - p) ** 3)).reason
+    >>> CoxTest(parameter="slope").test(y, p**3 / (p**3 + (1 - p) ** 3)).reason
     'slope 0.34'
     """
 
-    def __init__(self, parameter: str = "both", method: str = "likelihood_ratio") -> None:
+    def __init__(self, *, parameter: str = "both", method: str = "likelihood_ratio") -> None:
         self.parameter = parameter
         self.method = method
 

@@ -111,7 +111,7 @@ class CutoffTest(CalibrationTest):
       ...
     """
 
-    def __init__(self, method: str = "auto", n_resamples: int = 999, random_state: Any = None) -> None:
+    def __init__(self, *, method: str = "auto", n_resamples: int = 999, random_state: Any = None) -> None:
         self.method = method
         self.n_resamples = n_resamples
         self.random_state = random_state

@@ -72,7 +72,7 @@ class HosmerLemeshowTest(CalibrationTest):
     1.00, p-value 0.607
     """
 
-    def __init__(self, n_bins: int = 10, strategy: str = "quantile") -> None:
+    def __init__(self, *, n_bins: int = 10, strategy: str = "quantile") -> None:
         self.n_bins = n_bins
         self.strategy = strategy
 

@@ -200,6 +200,7 @@ class KernelTest(CalibrationTest):
 
     def __init__(
         self,
+        *,
         kernel: str = "laplacian",
         bandwidth: str | float = "median",
         estimator: str = "quadratic",

@@ -141,6 +141,7 @@ class SampleSplittingTest(CalibrationTest):
 
     def __init__(
         self,
+        *,
         smoothness: str | float = "adaptive",
         method: str = "permutation",
         n_resamples: int = 999,

@@ -195,6 +195,7 @@ class TCal(CalibrationTest):
 
     def __init__(
         self,
+        *,
         smoothness: str | float = "adaptive",
         method: str = "monte_carlo",
         n_resamples: int = 999,

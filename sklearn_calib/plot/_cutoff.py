@@ -152,8 +152,8 @@ class CutoffDisplay:
     def __init__(
         self,
         result: CutoffResult,
-        test: CalibrationTestResult | None = None,
         *,
+        test: CalibrationTestResult | None = None,
         name: str | None = None,
         pos_label: Any = None,
     ) -> None:
@@ -214,7 +214,7 @@ class CutoffDisplay:
         check_integer(n_resamples, "n_resamples")
         generator = check_generator(random_state)
         test = walk_test(result, n_resamples, generator)
-        return cls(result, test, name=name, pos_label=pos_label).plot(ax, **plot_params)
+        return cls(result, test=test, name=name, pos_label=pos_label).plot(ax, **plot_params)
 
     @classmethod
     def from_predictions(

@@ -132,7 +132,7 @@ class DecisionDisplay:
     chance_: "Collection | None"
 
     def __init__(
-        self, result: DecisionRiskResult, floor: RiskGapFloor | None = None, *, name: str | None = None
+        self, result: DecisionRiskResult, *, floor: RiskGapFloor | None = None, name: str | None = None
     ) -> None:
         self.result = result
         self.floor = floor
@@ -246,7 +246,7 @@ class DecisionDisplay:
             sample.y, sample.p, thresholds=thresholds, sample_weight=sample.w, pos_label=1
         )
         floor = risk_gap_floor(sample, result, confidence, n_resamples, generator)
-        return cls(result, floor, name=name).plot(ax, **plot_params)
+        return cls(result, floor=floor, name=name).plot(ax, **plot_params)
 
     @classmethod
     def from_estimator(

@@ -190,7 +190,7 @@ def _after_recalibration(grouped: GroupedOutcomes, summary: CalibrationSummary, 
         return float("nan")
     fitted = expit(intercept + slope * logit(grouped.prob))
     rows = rows_of(condensed(GroupedOutcomes(fitted, grouped.weight, grouped.positives)))
-    test = CombinedTest(("tcal", "cutoff"), n_resamples=_draws(budget), random_state=budget.seed)
+    test = CombinedTest(components=("tcal", "cutoff"), n_resamples=_draws(budget), random_state=budget.seed)
     if _by_law(grouped):
         test.set_params(method="asymptotic")
     return test.test(rows.y, rows.p, sample_weight=rows.w, pos_label=1).pvalue

@@ -84,9 +84,9 @@ class BestCalibrated(BaseEstimator):
 
     def __init__(
         self,
+        *,
         calibration: str = "neg_smooth_ece",
         proper: str = "neg_log_loss",
-        *,
         n_standard_errors: float = 1.0,
     ) -> None:
         _check(calibration, proper, n_standard_errors)

@@ -66,19 +66,19 @@ CALIBRATORS = [
         "modified_platt_isotonic", partial(ModifiedPlattCalibrator, tolerance=0.0, fallback="isotonic")
     ),
     CalibratorCase("beta", BetaCalibrator, strict=True),
-    CalibratorCase("beta_ab", partial(BetaCalibrator, "ab"), strict=True),
-    CalibratorCase("beta_am", partial(BetaCalibrator, "am"), strict=True),
+    CalibratorCase("beta_ab", partial(BetaCalibrator, parameters="ab"), strict=True),
+    CalibratorCase("beta_am", partial(BetaCalibrator, parameters="am"), strict=True),
     # an edge belongs to the bin above it
     CalibratorCase("histogram_binning", HistogramBinningCalibrator, monotone=False, flip=False),
     CalibratorCase(
         "histogram_binning_plain",
-        partial(HistogramBinningCalibrator, 15, smoothing=None),
+        partial(HistogramBinningCalibrator, n_bins=15, smoothing=None),
         monotone=False,
         flip=False,
     ),
     CalibratorCase(
         "histogram_binning_uniform",
-        partial(HistogramBinningCalibrator, "auto", "uniform", "jeffreys"),
+        partial(HistogramBinningCalibrator, n_bins="auto", strategy="uniform", smoothing="jeffreys"),
         monotone=False,
         flip=False,
     ),
@@ -87,7 +87,7 @@ CALIBRATORS = [
     ),
     CalibratorCase(
         "scaling_binning_all_rows",
-        partial(ScalingBinningCalibrator, IsotonicCalibrator(), "auto", split=False),
+        partial(ScalingBinningCalibrator, IsotonicCalibrator(), n_bins="auto", split=False),
         monotone=False,
         flip=False,
     ),
@@ -95,7 +95,7 @@ CALIBRATORS = [
     CalibratorCase("venn_abers_brier", partial(VennAbersCalibrator, merge="brier")),
     CalibratorCase("centered_isotonic", CenteredIsotonicCalibrator, strict=True),
     CalibratorCase("centered_isotonic_plain", partial(CenteredIsotonicCalibrator, tilt=0.0)),
-    CalibratorCase("prior_shift", partial(PriorShiftCalibrator, 0.5), strict=True),
+    CalibratorCase("prior_shift", partial(PriorShiftCalibrator, training_prior=0.5), strict=True),
     # without groups, which the generated tests do not pass
     CalibratorCase("group", GroupCalibrator, monotone=False),
     CalibratorCase(
@@ -138,10 +138,10 @@ CALIBRATORS = [
         log_odds=True,
     ),
     CalibratorCase("structured_matrix", StructuredMatrixScalingCalibrator, monotone=False, multiclass=True),
-    CalibratorCase("dirichlet", partial(DirichletCalibrator, 0.01), monotone=False, multiclass=True),
+    CalibratorCase("dirichlet", partial(DirichletCalibrator, penalty=0.01), monotone=False, multiclass=True),
     CalibratorCase(
         "dirichlet_l2",
-        partial(DirichletCalibrator, 0.01, regularization="l2"),
+        partial(DirichletCalibrator, penalty=0.01, regularization="l2"),
         monotone=False,
         multiclass=True,
     ),
@@ -155,7 +155,7 @@ CALIBRATORS = [
     ),
     CalibratorCase(
         "top_label_pooled",
-        partial(TopLabelCalibrator, IsotonicCalibrator(), "pooled"),
+        partial(TopLabelCalibrator, IsotonicCalibrator(), mode="pooled"),
         monotone=False,
         multiclass=True,
         flip=False,
@@ -165,7 +165,7 @@ CALIBRATORS = [
         partial(
             LogAverageCalibrator,
             [OneVsRestCalibrator(PlattCalibrator()), MatrixScalingCalibrator()],
-            [1.0, 2.0],
+            weights=[1.0, 2.0],
         ),
         monotone=False,
         multiclass=True,
@@ -182,9 +182,12 @@ CALIBRATORS = [
         "auto_any_score",
         partial(
             AutoCalibrator,
-            {"Platt": PlattCalibrator(link="identity"), "isotonic": IsotonicCalibrator(clip="auto")},
-            3,
-            0.5,
+            candidates={
+                "Platt": PlattCalibrator(link="identity"),
+                "isotonic": IsotonicCalibrator(clip="auto"),
+            },
+            n_folds=3,
+            n_standard_errors=0.5,
         ),
         monotone=False,
         flip=False,
@@ -193,7 +196,7 @@ CALIBRATORS = [
     CalibratorCase("certified", partial(CertifiedCalibrator, random_state=0), monotone=False, flip=False),
     CalibratorCase(
         "certified_isotonic",
-        partial(CertifiedCalibrator, IsotonicCalibrator(), 0.25, random_state=0),
+        partial(CertifiedCalibrator, IsotonicCalibrator(), test_size=0.25, random_state=0),
         monotone=False,
         flip=False,
     ),

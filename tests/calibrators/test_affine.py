@@ -119,12 +119,12 @@ def definition(name, p, y, w):
 
 
 MAKERS = {
-    "vector": lambda: VectorScalingCalibrator(0.3),
-    "matrix": lambda: MatrixScalingCalibrator(0.3, 5.0),
-    "structured": lambda: StructuredMatrixScalingCalibrator(0.3),
-    "odir": lambda: DirichletCalibrator(0.3, 0.2, diagonal_penalty=0.0),
-    "odir_diagonal": lambda: DirichletCalibrator(0.3, diagonal_penalty=2.0),
-    "l2": lambda: DirichletCalibrator(0.3, 0.2, "l2"),
+    "vector": lambda: VectorScalingCalibrator(penalty=0.3),
+    "matrix": lambda: MatrixScalingCalibrator(penalty=0.3, off_diagonal_ratio=5.0),
+    "structured": lambda: StructuredMatrixScalingCalibrator(penalty=0.3),
+    "odir": lambda: DirichletCalibrator(penalty=0.3, intercept_penalty=0.2, diagonal_penalty=0.0),
+    "odir_diagonal": lambda: DirichletCalibrator(penalty=0.3, diagonal_penalty=2.0),
+    "l2": lambda: DirichletCalibrator(penalty=0.3, intercept_penalty=0.2, regularization="l2"),
 }
 
 
@@ -209,7 +209,8 @@ def test_temperature_is_inside_vector_is_inside_matrix(data):
         return plain_loss(coef, b, x, y, w) + penalty * 3 / 2 * penalised
 
     beta = 1 / TemperatureCalibrator().fit(p, y, w).temperature_
-    vector, matrix = (make(2.0).fit(p, y, w) for make in (VectorScalingCalibrator, MatrixScalingCalibrator))
+    vector = VectorScalingCalibrator(penalty=2.0).fit(p, y, w)
+    matrix = MatrixScalingCalibrator(penalty=2.0).fit(p, y, w)
     assert vector.temperature_ == matrix.temperature_ == pytest.approx(1 / beta, rel=1e-12)
     values = [
         objective(beta * np.eye(3), np.zeros(3), beta),
@@ -241,21 +242,21 @@ def test_a_great_penalty_leaves_temperature_scaling(make, data):
 
 def test_a_great_ratio_leaves_vector_scaling(data):
     p, y, w = data
-    matrix = MatrixScalingCalibrator(0.5, 1e10).fit(p, y, w)
-    vector = VectorScalingCalibrator(0.5).fit(p, y, w)
+    matrix = MatrixScalingCalibrator(penalty=0.5, off_diagonal_ratio=1e10).fit(p, y, w)
+    vector = VectorScalingCalibrator(penalty=0.5).fit(p, y, w)
     np.testing.assert_allclose(np.diag(matrix.coef_), vector.coef_, atol=1e-7)
     np.testing.assert_allclose(matrix.predict_proba(p), vector.predict_proba(p), atol=1e-7)
 
 
 def test_what_the_penalties_of_dirichlet_pull_to(data):
     p, y, w = data
-    odir = DirichletCalibrator(1e7).fit(p, y, w)
+    odir = DirichletCalibrator(penalty=1e7).fit(p, y, w)
     np.testing.assert_allclose(odir.coef_ - np.diag(np.diag(odir.coef_)), 0, atol=1e-5)
     np.testing.assert_allclose(odir.intercept_, 0, atol=1e-5)
     assert np.diag(odir.coef_).min() > 0.1
-    free = DirichletCalibrator(1e7, 0.0).fit(p, y, w)
+    free = DirichletCalibrator(penalty=1e7, intercept_penalty=0.0).fit(p, y, w)
     assert np.ptp(free.intercept_) > 0.01
-    uniform = DirichletCalibrator(1e7, regularization="l2").fit(p, y, w)
+    uniform = DirichletCalibrator(penalty=1e7, regularization="l2").fit(p, y, w)
     np.testing.assert_allclose(uniform.predict_proba(p), 1 / 3, atol=1e-5)
 
 
@@ -267,7 +268,7 @@ def test_dirichlet_finds_the_truth_of_dirichlet_forecasts():
     p = np.vstack([rng.dirichlet(alpha[k]) for k in y])
     log_beta = [sum(map(math.lgamma, a)) - math.lgamma(a.sum()) for a in alpha]
     true = softmax(np.log(p) @ (alpha - 1).T - log_beta + np.log(prior), axis=1)
-    found = DirichletCalibrator(1e-4).fit(p, y).predict_proba(p)
+    found = DirichletCalibrator(penalty=1e-4).fit(p, y).predict_proba(p)
     assert np.abs(found - true).mean() < 0.01
     # the influence of one class on another is out of the reach of vector scaling
     vector = VectorScalingCalibrator().fit(p, y).predict_proba(p)
@@ -455,9 +456,9 @@ def test_the_chosen_penalty_adapts():
     rng = np.random.default_rng(11)
     z = rng.normal(size=(150, 4)) * 2
     y = (softmax(z / 2, axis=1).cumsum(axis=1) > rng.random((150, 1))).argmax(axis=1)
-    heavy = MatrixScalingCalibrator("cv").fit(softmax(z, axis=1), y)
+    heavy = MatrixScalingCalibrator(penalty="cv").fit(softmax(z, axis=1), y)
     p, y = distorted(4000, 4, rng, spread=2.0)
-    light = MatrixScalingCalibrator("cv").fit(p, y)
+    light = MatrixScalingCalibrator(penalty="cv").fit(p, y)
     assert heavy.penalty_ >= 10 * light.penalty_
 
 
@@ -474,7 +475,8 @@ def test_a_hundred_classes_with_names(make):
     X = rng.normal(size=(n, 5))
     names = np.array([f"class {i:02d}" for i in range(k)])
     y = names[np.arange(n) % k]
-    model = CalibratedClassifier(LogisticRegression(max_iter=500), make(10.0), cv=2, ensemble=False).fit(X, y)
+    base = LogisticRegression(max_iter=500)
+    model = CalibratedClassifier(base, make(penalty=10.0), cv=2, ensemble=False).fit(X, y)
     q = model.predict_proba(X)
     assert q.shape == (n, k)
     np.testing.assert_allclose(q.sum(axis=1), 1, atol=1e-12)
@@ -497,16 +499,36 @@ def test_says_when_it_did_not_converge(monkeypatch, data):
 @pytest.mark.parametrize(
     ("calibrator", "error", "message"),
     [
-        (VectorScalingCalibrator(-1.0), ValueError, "penalty must be finite and not negative, got -1.0"),
-        (VectorScalingCalibrator("auto"), ValueError, "penalty must be a number or 'cv', got 'auto'"),
-        (MatrixScalingCalibrator(None), TypeError, "penalty must be a number or 'cv', got None"),
-        (MatrixScalingCalibrator(1.0, np.inf), ValueError, "off_diagonal_ratio must be finite"),
-        (MatrixScalingCalibrator(1.0, "cv"), ValueError, "off_diagonal_ratio must be a number, got 'cv'"),
-        (StructuredMatrixScalingCalibrator(np.nan), ValueError, "penalty must be finite"),
-        (StructuredMatrixScalingCalibrator(True), TypeError, "penalty must be a number"),
-        (DirichletCalibrator(1.0, -2), ValueError, "intercept_penalty must be finite and not negative"),
+        (
+            VectorScalingCalibrator(penalty=-1.0),
+            ValueError,
+            "penalty must be finite and not negative, got -1.0",
+        ),
+        (VectorScalingCalibrator(penalty="auto"), ValueError, "penalty must be a number or 'cv', got 'auto'"),
+        (MatrixScalingCalibrator(penalty=None), TypeError, "penalty must be a number or 'cv', got None"),
+        (
+            MatrixScalingCalibrator(penalty=1.0, off_diagonal_ratio=np.inf),
+            ValueError,
+            "off_diagonal_ratio must be finite",
+        ),
+        (
+            MatrixScalingCalibrator(penalty=1.0, off_diagonal_ratio="cv"),
+            ValueError,
+            "off_diagonal_ratio must be a number, got 'cv'",
+        ),
+        (StructuredMatrixScalingCalibrator(penalty=np.nan), ValueError, "penalty must be finite"),
+        (StructuredMatrixScalingCalibrator(penalty=True), TypeError, "penalty must be a number"),
+        (
+            DirichletCalibrator(penalty=1.0, intercept_penalty=-2),
+            ValueError,
+            "intercept_penalty must be finite and not negative",
+        ),
         (DirichletCalibrator(diagonal_penalty=-1.0), ValueError, "diagonal_penalty must be finite"),
-        (DirichletCalibrator(1.0, None, "l1"), ValueError, "regularization must be one of 'odir', 'l2'"),
+        (
+            DirichletCalibrator(penalty=1.0, intercept_penalty=None, regularization="l1"),
+            ValueError,
+            "regularization must be one of 'odir', 'l2'",
+        ),
     ],
     ids=repr,
 )

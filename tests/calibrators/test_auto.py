@@ -42,7 +42,9 @@ def sample(n=400, power=1.0, seed=0):
 def test_losses_and_standard_errors_of_calibrators_without_parameters():
     """Their loss on a row is the same in every fold, so the mean over all rows can be written down."""
     p, y = sample(power=1.5)
-    chosen = AutoCalibrator({"as it is": Fixed(), "power": Fixed(1.5), "square": Fixed(2.0)}).fit(p, y)
+    chosen = AutoCalibrator(candidates={"as it is": Fixed(), "power": Fixed(1.5), "square": Fixed(2.0)}).fit(
+        p, y
+    )
     losses = [-np.log(np.where(y == 1, p**power, 1 - p**power)) for power in (1.0, 1.5, 2.0)]
     best = int(np.argmin([loss.mean() for loss in losses]))
     for candidate, loss in zip(chosen.selection_.candidates, losses, strict=True):
@@ -57,7 +59,9 @@ def test_rows_are_held_out():
     """A calibrator that remembers its rows would win if it were scored on them."""
     p, y = sample()
     memory = IsotonicCalibrator(clip=1e-6)
-    found = AutoCalibrator({"Platt": PlattCalibrator(), "isotonic": memory}, n_standard_errors=0.0).fit(p, y)
+    found = AutoCalibrator(
+        candidates={"Platt": PlattCalibrator(), "isotonic": memory}, n_standard_errors=0.0
+    ).fit(p, y)
     scores = {one.name: one.log_loss for one in found.selection_.candidates}
 
     def in_sample(calibrator):
@@ -88,9 +92,9 @@ def test_folds_are_even_in_each_class():
 def test_one_standard_error_towards_simplicity():
     p, y = sample(2000, 1.4)
     candidates = {"far": Fixed(1.0), "near": Fixed(1.38), "true": Fixed(1.4)}
-    strict = AutoCalibrator(candidates, n_standard_errors=0.0).fit(p, y).selection_
-    lenient = AutoCalibrator(candidates).fit(p, y).selection_
-    indulgent = AutoCalibrator(candidates, n_standard_errors=1e6).fit(p, y).selection_
+    strict = AutoCalibrator(candidates=candidates, n_standard_errors=0.0).fit(p, y).selection_
+    lenient = AutoCalibrator(candidates=candidates).fit(p, y).selection_
+    indulgent = AutoCalibrator(candidates=candidates, n_standard_errors=1e6).fit(p, y).selection_
     assert strict.chosen == strict.best == lenient.best
     near = next(one for one in lenient.candidates if one.name == "near")
     assert lenient.chosen == ("near" if near.excess <= near.standard_error else "true")
@@ -164,7 +168,7 @@ def test_a_class_with_a_single_row_leaves_nothing_to_compare():
 
 def test_a_single_candidate_is_not_compared():
     p, y = sample(50)
-    found = AutoCalibrator({"only": SplineCalibrator()}).fit(p, y)
+    found = AutoCalibrator(candidates={"only": SplineCalibrator()}).fit(p, y)
     assert found.selection_.reason == "only is the only candidate."
     np.testing.assert_array_equal(found.transform(p), SplineCalibrator().fit(p, y).transform(p))
 
@@ -172,7 +176,7 @@ def test_a_single_candidate_is_not_compared():
 def test_fractional_weights_count():
     p, y = sample(300, 2.0)
     w = np.random.default_rng(1).uniform(0.1, 3, 300)
-    found = AutoCalibrator({"one": Fixed(), "two": Fixed(2.0)})
+    found = AutoCalibrator(candidates={"one": Fixed(), "two": Fixed(2.0)})
     # classifiers that know no weights cannot be given any
     with pytest.raises(TypeError, match="sample_weight"):
         found.fit(p, y, w)
@@ -220,4 +224,4 @@ def test_bad_parameters_are_named(params, error, message):
 def test_binary_candidates_refuse_several_classes():
     proba = np.full((6, 3), 1 / 3)
     with pytest.raises(ValueError, match="classes"):
-        AutoCalibrator({"a": VennAbersCalibrator()}).fit(proba, [0, 1, 2, 0, 1, 2])
+        AutoCalibrator(candidates={"a": VennAbersCalibrator()}).fit(proba, [0, 1, 2, 0, 1, 2])

@@ -92,7 +92,7 @@ def test_agrees_with_a_general_optimiser(parameters, name, n):
     rng = np.random.default_rng(n)
     p, y = sample(name, n, rng)
     w = rng.integers(1, 4, n).astype(float)
-    calibrator = BetaCalibrator(parameters).fit(p, y, w)
+    calibrator = BetaCalibrator(parameters=parameters).fit(p, y, w)
     (a, b, c), least = reference(p, y, w, parameters)
     assert calibrator.reach_ == pytest.approx(ingredients(p, y, w)[-1], rel=1e-12)
     assert min(calibrator.a_, calibrator.b_) >= 0
@@ -111,7 +111,7 @@ def test_slopes_are_optimal_and_the_mean_is_met(parameters, name):
     rng = np.random.default_rng(7)
     p, y = sample(name, 300, rng)
     w = rng.random(300) * 3
-    calibrator = BetaCalibrator(parameters).fit(p, y, w)
+    calibrator = BetaCalibrator(parameters=parameters).fit(p, y, w)
     a, b = calibrator.a_, calibrator.b_
     _, least = reference(p, y, w, parameters)
     best = minimize(lambda t: objective((a, b, t[0]), p, y, w), [calibrator.c_], options={"gtol": 1e-9})
@@ -128,10 +128,10 @@ def test_four_contradicted_certainties_among_404(parameters, slope, seed):
     rng = np.random.default_rng(seed)
     p = rng.random(400)
     y = (rng.random(400) < expit(slope * logit(p))).astype(int)
-    clean = BetaCalibrator(parameters).fit(p, y)
+    clean = BetaCalibrator(parameters=parameters).fit(p, y)
     inner = np.array([0.1, 0.3, 0.5, 0.7, 0.9])
     for wrong, outcomes in (([0, 0, 1, 1], [1, 1, 0, 0]), ([0] * 4, [1] * 4), ([1] * 4, [0] * 4)):
-        spoilt = BetaCalibrator(parameters).fit(np.append(p, wrong), np.append(y, outcomes))
+        spoilt = BetaCalibrator(parameters=parameters).fit(np.append(p, wrong), np.append(y, outcomes))
         # two on either side balance; four on one side also change the event rate by .01
         bound = 0.015 if sum(wrong) == 2 else 0.03
         assert np.abs(spoilt.transform(inner) - clean.transform(inner)).max() < bound
@@ -191,7 +191,7 @@ def test_one_slope_is_platt_scaling_of_the_log_odds():
     rng = np.random.default_rng(3)
     p = 0.05 + 0.9 * rng.random(20_000)
     y = (rng.random(20_000) < expit(1.3 * logit(p) - 0.4)).astype(int)
-    found, platt = BetaCalibrator("am").fit(p, y), PlattCalibrator().fit(p, y)
+    found, platt = BetaCalibrator(parameters="am").fit(p, y), PlattCalibrator().fit(p, y)
     assert found.a_ == found.b_ == pytest.approx(platt.slope_, abs=1e-3)
     assert found.c_ == pytest.approx(platt.intercept_, abs=1e-3)
 
@@ -200,7 +200,7 @@ def test_ab_passes_through_one_half():
     rng = np.random.default_rng(4)
     p = rng.random(500)
     y = (rng.random(500) < p**2).astype(int)
-    calibrator = BetaCalibrator("ab").fit(p, y)
+    calibrator = BetaCalibrator(parameters="ab").fit(p, y)
     assert calibrator.transform([0.5])[0] == pytest.approx(0.5, abs=1e-15)
     assert abs(calibrator.a_ - calibrator.b_) > 0.1
 
@@ -210,14 +210,14 @@ def test_a_falling_relation_leaves_the_event_rate():
     y = (p < 0.5).astype(int)
     y[:20] = 0
     for parameters, expected in (("abm", (200 * 0.4 + 0.5 + 80.5 / 201) / 202), ("ab", 0.5)):
-        calibrator = BetaCalibrator(parameters).fit(p, y)
+        calibrator = BetaCalibrator(parameters=parameters).fit(p, y)
         assert (calibrator.a_, calibrator.b_) == (0, 0)
         np.testing.assert_allclose(calibrator.transform([0.0, 0.3, 1.0]), expected, rtol=0, atol=1e-12)
 
 
 @every_form
 def test_a_single_score(parameters):
-    calibrator = BetaCalibrator(parameters).fit(np.full(10, 0.7), [0] * 6 + [1] * 4)
+    calibrator = BetaCalibrator(parameters=parameters).fit(np.full(10, 0.7), [0] * 6 + [1] * 4)
     if parameters != "ab":
         smoothed = (4 + 0.7 + 4.5 / 11) / 12
         assert calibrator.transform([0.7])[0] == pytest.approx(smoothed, abs=1e-12)
@@ -230,7 +230,7 @@ def test_large_samples_start_from_a_coarse_solution(parameters):
     rng = np.random.default_rng(5)
     p = rng.random(12_000)
     y = (rng.random(12_000) < p**2).astype(int)
-    calibrator = BetaCalibrator(parameters).fit(p, y)
+    calibrator = BetaCalibrator(parameters=parameters).fit(p, y)
     w = np.ones(12_000)
     theta = np.array([calibrator.a_, calibrator.b_, calibrator.c_])
     if parameters != "ab":
@@ -264,7 +264,7 @@ def test_weights_and_scores_of_many_orders_of_magnitude(parameters, seed):
     p = expit(rng.normal(size=n) * 10 ** rng.uniform(-6, 2) + rng.normal() * 3)
     y = rng.integers(0, 2, n)
     y[:2] = [0, 1]
-    calibrator = BetaCalibrator(parameters).fit(p, y, 10 ** rng.uniform(-3, 6, n))
+    calibrator = BetaCalibrator(parameters=parameters).fit(p, y, 10 ** rng.uniform(-3, 6, n))
     assert min(calibrator.a_, calibrator.b_) >= 0
     proba = calibrator.transform(np.linspace(0, 1, 200))
     assert np.isfinite(proba).all()
@@ -273,6 +273,6 @@ def test_weights_and_scores_of_many_orders_of_magnitude(parameters, seed):
 
 def test_parameters_are_checked():
     with pytest.raises(ValueError, match="parameters must be one of 'abm', 'ab', 'am', got 'abc'"):
-        BetaCalibrator("abc").fit([0.1, 0.9], [0, 1])
+        BetaCalibrator(parameters="abc").fit([0.1, 0.9], [0, 1])
     with pytest.raises(ValueError, match=r"X contains 1.5 at row 1, outside \[0, 1\]"):
         BetaCalibrator().fit([0.1, 1.5], [0, 1])

@@ -94,4 +94,4 @@ def test_in_a_calibrated_classifier(calibration_data):
 @pytest.mark.parametrize(("tilt", "error"), [(1.0, ValueError), (-0.1, ValueError), ("a", TypeError)])
 def test_tilt_out_of_range(tilt, error):
     with pytest.raises(error, match="tilt must be"):
-        CenteredIsotonicCalibrator(tilt).fit([0.1, 0.2], [0, 1])
+        CenteredIsotonicCalibrator(tilt=tilt).fit([0.1, 0.2], [0, 1])

@@ -61,7 +61,9 @@ def table(scores, y, weight=None):
 @pytest.mark.parametrize("test_size", [0.5, 0.3])
 def test_rows_are_divided_and_the_other_part_measures(stratify, test_size):
     p, y = sample()
-    calibrator = CertifiedCalibrator(Keeper(), test_size, stratify, random_state=0).fit(p, y)
+    calibrator = CertifiedCalibrator(Keeper(), test_size=test_size, stratify=stratify, random_state=0).fit(
+        p, y
+    )
     X, labels, weight = calibrator.calibrator_.given_
     assert X.shape[1] == 1
     assert weight is None
@@ -85,7 +87,11 @@ def test_every_row_has_the_same_chance():
     for stratify in (True, False):
         seen = np.zeros(4)
         for seed in range(600):
-            fitted = CertifiedCalibrator(Keeper(), 0.4, stratify, random_state=seed).fit(p, y).calibrator_
+            fitted = (
+                CertifiedCalibrator(Keeper(), test_size=0.4, stratify=stratify, random_state=seed)
+                .fit(p, y)
+                .calibrator_
+            )
             # a part of one class cannot be fitted; it is as likely to be of the other class
             if fitted is not None:
                 counts = table(fitted.given_[0][:, 0], fitted.given_[1])
@@ -141,7 +147,9 @@ def test_certificate_is_error_and_margin(method):
     margin = cutoff_bound(50_000, 0.9, method, base_rate=y.mean())
     assert kept.margin_ == pytest.approx(margin)
     assert kept.certificate_ == pytest.approx(kept.cutoff_error_ + margin)
-    dropped = CertifiedCalibrator(Keeper(0.9), 0.5, False, method=method, random_state=0).fit(p, y)
+    dropped = CertifiedCalibrator(
+        Keeper(0.9), test_size=0.5, stratify=False, method=method, random_state=0
+    ).fit(p, y)
     assert not dropped.accepted_
     margin = cutoff_bound(50_000, 0.95, method, base_rate=y.mean())
     gap = abs(y.mean() - dropped.certified_event_rate_)

@@ -31,9 +31,9 @@ def test_a_new_row_without_weight_leaves_the_isotonic_fit():
 
 
 def test_bins_of_their_own_number_are_limited():
-    calibrator = HistogramBinningCalibrator("auto", "uniform").fit(P, Y, HUGE)
+    calibrator = HistogramBinningCalibrator(n_bins="auto", strategy="uniform").fit(P, Y, HUGE)
     assert calibrator.n_bins_ == 10**6
     np.testing.assert_allclose(calibrator.transform(P), Y, rtol=0, atol=1e-12)
-    averaged = ScalingBinningCalibrator(PlattCalibrator(), "auto", split=False).fit(P, Y, HUGE)
-    plain = ScalingBinningCalibrator(PlattCalibrator(), 10**6, split=False).fit(P, Y, HUGE)
+    averaged = ScalingBinningCalibrator(PlattCalibrator(), n_bins="auto", split=False).fit(P, Y, HUGE)
+    plain = ScalingBinningCalibrator(PlattCalibrator(), n_bins=10**6, split=False).fit(P, Y, HUGE)
     np.testing.assert_array_equal(averaged.transform(P), plain.transform(P))

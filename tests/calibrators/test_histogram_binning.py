@@ -43,7 +43,7 @@ def data():
 @pytest.mark.parametrize(("smoothing", "added"), [(None, 0), ("laplace", 1), ("jeffreys", 0.5), (0.3, 0.3)])
 def test_bins_of_equal_mass(data, n_bins, smoothing, added):
     p, y, w = data
-    calibrator = HistogramBinningCalibrator(n_bins, smoothing=smoothing).fit(p, y, w)
+    calibrator = HistogramBinningCalibrator(n_bins=n_bins, smoothing=smoothing).fit(p, y, w)
     events, weight = equal_mass_by_loops(p, y, w, n_bins)
     expected = (events + added) / (weight + 2 * added)
     np.testing.assert_allclose(calibrator.transform(p), expected, rtol=0, atol=1e-14)
@@ -58,7 +58,9 @@ def test_bins_of_equal_mass(data, n_bins, smoothing, added):
 @pytest.mark.parametrize(("smoothing", "added"), [(None, 0), ("laplace", 1), ("jeffreys", 0.5)])
 def test_bins_of_equal_width(data, n_bins, smoothing, added):
     p, y, w = data
-    calibrator = HistogramBinningCalibrator(n_bins, "uniform", smoothing).fit(p, y, w)
+    calibrator = HistogramBinningCalibrator(n_bins=n_bins, strategy="uniform", smoothing=smoothing).fit(
+        p, y, w
+    )
     events, weight = equal_width_by_loops(p, y, w, n_bins)
     assert calibrator.n_bins_ == n_bins
     np.testing.assert_allclose(calibrator.bin_counts_, weight, rtol=1e-14)
@@ -73,7 +75,7 @@ def test_bins_of_equal_width(data, n_bins, smoothing, added):
 
 def test_empty_bins_by_hand():
     """Five bins, of which the second and third have rows, and the last."""
-    calibrator = HistogramBinningCalibrator(6, "uniform", None).fit(
+    calibrator = HistogramBinningCalibrator(n_bins=6, strategy="uniform", smoothing=None).fit(
         [0.2, 0.3, 0.4, 0.45, 0.95], [0, 1, 0, 0, 1]
     )
     assert calibrator.bin_counts_.tolist() == [0, 2, 2, 0, 0, 1]
@@ -83,17 +85,17 @@ def test_empty_bins_by_hand():
 
 def test_by_hand():
     scores, y = [-3.0, -1.0, -1.0, 4.0, 5.0, 6.0], [0, 0, 1, 1, 1, 1]
-    calibrator = HistogramBinningCalibrator(2, smoothing=None).fit(scores, y)
+    calibrator = HistogramBinningCalibrator(n_bins=2, smoothing=None).fit(scores, y)
     assert calibrator.bin_edges_.tolist() == [1.5]
     assert calibrator.transform([-9.0, 1.4, 1.5]).tolist() == [1 / 3, 1 / 3, 1.0]
-    laplace = HistogramBinningCalibrator(2, smoothing="laplace").fit(scores, y)
+    laplace = HistogramBinningCalibrator(n_bins=2, smoothing="laplace").fit(scores, y)
     assert laplace.transform([-9.0, 9.0]).tolist() == [2 / 5, 4 / 5]
 
 
 def test_neighbouring_floats_are_told_apart():
     for low in (1.0, 0.0, -1e308):
         scores = np.array([low, np.nextafter(low, np.inf)])
-        assert HistogramBinningCalibrator(2, smoothing=None).fit(scores, [0, 1]).transform(
+        assert HistogramBinningCalibrator(n_bins=2, smoothing=None).fit(scores, [0, 1]).transform(
             scores
         ).tolist() == [0, 1]
 
@@ -101,9 +103,9 @@ def test_neighbouring_floats_are_told_apart():
 @pytest.mark.parametrize(("n", "bins"), [(2, 1), (8, 2), (1000, 10), (5000, 17)])
 def test_number_of_bins_grows_with_the_cube_root(n, bins):
     scores, y = np.arange(n, dtype=float), np.arange(n) % 2
-    assert HistogramBinningCalibrator("auto").fit(scores, y).n_bins_ == bins
+    assert HistogramBinningCalibrator(n_bins="auto").fit(scores, y).n_bins_ == bins
     # weights that are not counts stand for as many rows, whatever their unit
-    assert HistogramBinningCalibrator("auto").fit(scores, y, np.full(n, 0.01)).n_bins_ == bins
+    assert HistogramBinningCalibrator(n_bins="auto").fit(scores, y, np.full(n, 0.01)).n_bins_ == bins
 
 
 def test_has_a_certificate_by_division_of_the_rows():

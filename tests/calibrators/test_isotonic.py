@@ -28,7 +28,7 @@ def test_agrees_with_the_min_max_formula(seed):
     w = rng.integers(1, 4, 40).astype(float)
     distinct, fit = min_max_formula(scores, y, w)
     for interpolation in ("linear", "step"):
-        calibrator = IsotonicCalibrator(interpolation).fit(scores, y, w)
+        calibrator = IsotonicCalibrator(interpolation=interpolation).fit(scores, y, w)
         np.testing.assert_allclose(calibrator.transform(distinct), fit, rtol=0, atol=1e-14)
 
 
@@ -52,7 +52,7 @@ def test_interpolation_by_hand():
     assert calibrator.y_thresholds_.tolist() == [0.0, 0.5, 0.5, 1.0, 1.0]
     points = [-100.0, 1.0, 1.5, 2.7, 4.5, 5.0, 100.0]
     assert calibrator.transform(points).tolist() == [0.0, 0.0, 0.25, 0.5, 0.875, 1.0, 1.0]
-    step = IsotonicCalibrator("step").fit([1.0, 2.0, 3.0, 5.0, 9.0], [0, 1, 0, 1, 1])
+    step = IsotonicCalibrator(interpolation="step").fit([1.0, 2.0, 3.0, 5.0, 9.0], [0, 1, 0, 1, 1])
     assert step.transform(points).tolist() == [0.0, 0.0, 0.0, 0.5, 0.5, 1.0, 1.0]
 
 

@@ -36,7 +36,7 @@ def members():
 @pytest.mark.parametrize("weights", [None, [1, 2, 0.5], [0, 0, 3]])
 def test_is_the_normalised_geometric_mean(weights, data):
     p, y, w = data
-    found = LogAverageCalibrator(members(), weights).fit(p, y, w)
+    found = LogAverageCalibrator(members(), weights=weights).fit(p, y, w)
     parts = [one.fit(p, y, w).predict_proba(p) for one in members()]
     a = np.ones(3) if weights is None else np.array(weights)
     expected = np.empty_like(p)
@@ -64,7 +64,7 @@ def test_the_default_for_several_classes(weighted, data):
         MatrixScalingCalibrator(),
         StructuredMatrixScalingCalibrator(),
     ]
-    plain = LogAverageCalibrator(parts, found.weights_).fit(p, y, w)
+    plain = LogAverageCalibrator(parts, weights=found.weights_).fit(p, y, w)
     np.testing.assert_allclose(found.predict_proba(p), plain.predict_proba(p), rtol=0, atol=1e-9)
     repeated = LogAverageCalibrator().fit(np.repeat(p, w.astype(int), axis=0), np.repeat(y, w.astype(int)))
     np.testing.assert_allclose(found.predict_proba(p), repeated.predict_proba(p), rtol=0, atol=1e-9)
@@ -97,7 +97,7 @@ def test_for_two_classes_log_odds_are_averaged(data):
     p, y, w = data
     p, y = p[:, 0], (y == 0).astype(int)
     both = [PlattCalibrator(), TemperatureCalibrator()]
-    found = LogAverageCalibrator(both, [3, 1]).fit(p, y, w).transform(p)
+    found = LogAverageCalibrator(both, weights=[3, 1]).fit(p, y, w).transform(p)
     odds = [np.log(q / (1 - q)) for q in (one.fit(p, y, w).transform(p) for one in both)]
     np.testing.assert_allclose(np.log(found / (1 - found)), (3 * odds[0] + odds[1]) / 4, rtol=1e-8)
 
@@ -153,7 +153,7 @@ def test_kinds_of_scores(data):
 )
 def test_bad_parameters(calibrators, weights, error, message, data):
     with pytest.raises(error, match=message):
-        LogAverageCalibrator(calibrators, weights).fit(*data)
+        LogAverageCalibrator(calibrators, weights=weights).fit(*data)
 
 
 def test_every_class_needs_weight(data):

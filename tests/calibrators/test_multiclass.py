@@ -80,7 +80,9 @@ def test_a_zero_row_becomes_uniform():
     np.testing.assert_array_equal(
         lifted.predict_proba([[0.1, 0.1, 0.8], [1 / 3 - 0.3, 0.7, 0.3 - 1 / 30]])[0], [0, 0, 1]
     )
-    low = OneVsRestCalibrator(IsotonicCalibrator("step")).fit(np.vstack([proba, proba]), [0, 1, 2] * 2)
+    low = OneVsRestCalibrator(IsotonicCalibrator(interpolation="step")).fit(
+        np.vstack([proba, proba]), [0, 1, 2] * 2
+    )
     np.testing.assert_array_equal(low.predict_proba([[0.3, 0.3, 0.4]]), [[1 / 3, 1 / 3, 1 / 3]])
 
 

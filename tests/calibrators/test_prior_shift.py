@@ -18,7 +18,7 @@ def posterior(prior):
 @pytest.mark.parametrize("target", [0.02, 0.5, 0.9])
 @pytest.mark.parametrize("training", [0.1, 0.5])
 def test_is_the_posterior_under_the_other_prior(training, target):
-    calibrator = PriorShiftCalibrator(training, target).fit([0.2, 0.7], [0, 1])
+    calibrator = PriorShiftCalibrator(training_prior=training, target_prior=target).fit([0.2, 0.7], [0, 1])
     np.testing.assert_allclose(calibrator.transform(posterior(training)), posterior(target), rtol=1e-14)
     assert calibrator.target_prior_ == target
 
@@ -35,7 +35,9 @@ def test_sampling_rate_undoes_the_thinning_of_one_class(rate):
 
 def test_takes_the_base_rate_of_the_labels():
     for target in (None, "labels"):
-        calibrator = PriorShiftCalibrator(0.5, target).fit([0.2, 0.7, 0.4], [0, 1, 0], [3, 1, 4])
+        calibrator = PriorShiftCalibrator(training_prior=0.5, target_prior=target).fit(
+            [0.2, 0.7, 0.4], [0, 1, 0], [3, 1, 4]
+        )
         assert calibrator.target_prior_ == 1 / 8
         assert calibrator.odds_factor_ == pytest.approx(1 / 7)
 
@@ -58,7 +60,7 @@ def test_em_is_the_fixed_point_of_the_iteration(prior):
     p = posterior(prior)[rng.choice(4, 300, p=0.7 * EVENTS + 0.3 * OTHERS)]
     w = rng.integers(1, 4, 300)
     y = rng.integers(0, 2, 300)
-    calibrator = PriorShiftCalibrator(prior, "em").fit(p, y, w)
+    calibrator = PriorShiftCalibrator(training_prior=prior, target_prior="em").fit(p, y, w)
     assert calibrator.target_prior_ == pytest.approx(em(p, w, prior), abs=1e-10)
     assert np.average(calibrator.transform(p), weights=w) == pytest.approx(
         calibrator.target_prior_, abs=1e-10
@@ -68,25 +70,35 @@ def test_em_is_the_fixed_point_of_the_iteration(prior):
 
 def test_em_recovers_the_base_rate_from_exact_frequencies():
     counts = np.round(1000 * (0.3 * EVENTS + 0.7 * OTHERS))
-    calibrator = PriorShiftCalibrator(0.5, "em").fit(posterior(0.5), [0, 1, 0, 1], counts)
+    calibrator = PriorShiftCalibrator(training_prior=0.5, target_prior="em").fit(
+        posterior(0.5), [0, 1, 0, 1], counts
+    )
     assert calibrator.target_prior_ == pytest.approx(0.3, abs=1e-12)
 
 
 def test_em_at_its_limits():
-    low = PriorShiftCalibrator(0.5, "em").fit([0.1, 0.2], [0, 1])
+    low = PriorShiftCalibrator(training_prior=0.5, target_prior="em").fit([0.1, 0.2], [0, 1])
     assert low.target_prior_ == 1 / 4
-    assert PriorShiftCalibrator(0.5, "em").fit([0.9, 0.8], [0, 1]).target_prior_ == 3 / 4
-    assert PriorShiftCalibrator(0.3, "em").fit([0.3, 0.3], [0, 1]).target_prior_ == 0.3
+    assert (
+        PriorShiftCalibrator(training_prior=0.5, target_prior="em").fit([0.9, 0.8], [0, 1]).target_prior_
+        == 3 / 4
+    )
+    assert (
+        PriorShiftCalibrator(training_prior=0.3, target_prior="em").fit([0.3, 0.3], [0, 1]).target_prior_
+        == 0.3
+    )
 
 
 def test_certainty_stays():
-    calibrator = PriorShiftCalibrator(0.5, 0.01).fit([0.2, 0.7], [0, 1])
+    calibrator = PriorShiftCalibrator(training_prior=0.5, target_prior=0.01).fit([0.2, 0.7], [0, 1])
     assert calibrator.transform([0.0, 1.0]).tolist() == [0, 1]
 
 
 def test_in_a_calibrated_classifier(calibration_data):
     X, y, estimator = calibration_data
-    model = CalibratedClassifier(estimator, PriorShiftCalibrator(y.mean(), 0.1), ensemble=False).fit(X, y)
+    model = CalibratedClassifier(
+        estimator, PriorShiftCalibrator(training_prior=y.mean(), target_prior=0.1), ensemble=False
+    ).fit(X, y)
     raw = model.estimators_[0].predict_proba(X)[:, 1]
     odds = raw * (1 - y.mean()) * 0.1 / (y.mean() * 0.9)
     np.testing.assert_allclose(model.predict_proba(X)[:, 1], odds / (odds + 1 - raw))

@@ -106,7 +106,7 @@ def test_several_classes(case, rows):
 @given(sample=_strategies.samples(w=_strategies.weights, both=True))
 def test_isotonic_is_idempotent_and_has_no_error(sample):
     y, p, w = sample
-    for make in (IsotonicCalibrator, lambda: IsotonicCalibrator("step")):
+    for make in (IsotonicCalibrator, lambda: IsotonicCalibrator(interpolation="step")):
         first = make().fit(p, y, w).transform(p)
         np.testing.assert_allclose(make().fit(first, y, w).transform(first), first, rtol=0, atol=1e-12)
         # Lemma D.1 of Rossellini et al. (2025)
@@ -118,7 +118,7 @@ def test_isotonic_is_idempotent_and_has_no_error(sample):
 @given(sample=binary, n_bins=st.integers(1, 6))
 def test_histogram_binning_gives_event_rates(sample, n_bins):
     y, p, w = sample
-    first = HistogramBinningCalibrator(n_bins, smoothing=None).fit(p, y, w).transform(p)
+    first = HistogramBinningCalibrator(n_bins=n_bins, smoothing=None).fit(p, y, w).transform(p)
     # a value of the fit is the event rate of its rows
     for value in np.unique(first):
         rows = first == value

@@ -40,7 +40,7 @@ def test_without_division_step_by_step(data, calibrator, n_bins, unit):
     value = type(calibrator)().fit(p, y, w).transform(p)
     bins = bins_by_loops(value, w, n_bins)
     expected = [np.average(value[bins == j], weights=w[bins == j]) for j in bins]
-    result = ScalingBinningCalibrator(calibrator, n_bins, split=False).fit(p, y, w)
+    result = ScalingBinningCalibrator(calibrator, n_bins=n_bins, split=False).fit(p, y, w)
     np.testing.assert_allclose(result.transform(p), expected, rtol=0, atol=1e-12)
     np.testing.assert_allclose(result.bin_counts_, np.bincount(bins, w), rtol=1e-12)
     np.testing.assert_allclose(result.part_sizes_, w.sum(), rtol=1e-12)
@@ -119,7 +119,7 @@ def test_a_map_that_ignores_weights_and_one_of_scikit_learn():
     rng = np.random.default_rng(2)
     s = rng.normal(size=600) * 3
     y = (rng.random(600) < 1 / (1 + np.exp(-s))).astype(int)
-    calibrator = ScalingBinningCalibrator(LogisticRegression(), "auto", random_state=0).fit(s, y)
+    calibrator = ScalingBinningCalibrator(LogisticRegression(), n_bins="auto", random_state=0).fit(s, y)
     assert calibrator.n_bins_ == 6
     assert (np.diff(calibrator.bin_values_) > 0).all()
     truth = 1 / (1 + np.exp(-s))
@@ -136,7 +136,7 @@ def test_varies_less_than_histogram_binning():
         y = (rng.random(600) < p).astype(int)
         scaling = ScalingBinningCalibrator(n_bins=10, split=False, random_state=seed)
         maps["scaling"].append(scaling.fit(p, y).transform(grid))
-        maps["histogram"].append(HistogramBinningCalibrator(10).fit(p, y).transform(grid))
+        maps["histogram"].append(HistogramBinningCalibrator(n_bins=10).fit(p, y).transform(grid))
     spread = {name: np.var(values, axis=0).mean() for name, values in maps.items()}
     assert spread["scaling"] < spread["histogram"] / 2
 

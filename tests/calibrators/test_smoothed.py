@@ -24,7 +24,7 @@ def sample(n=120, seed=0):
 @pytest.mark.parametrize("bandwidth", ["auto", 0.03, 0.5])
 def test_agrees_with_a_double_loop(bandwidth):
     p, y, w = sample()
-    calibrator = SmoothedCalibrator(bandwidth).fit(p, y, w)
+    calibrator = SmoothedCalibrator(bandwidth=bandwidth).fit(p, y, w)
     s = calibrator.bandwidth_
     assert s == pytest.approx(smooth_ece(y, p, sample_weight=w) if bandwidth == "auto" else bandwidth)
     grid = np.linspace(0, 1, 41)
@@ -76,7 +76,7 @@ def test_randomised_forecast_is_calibrated_in_a_sample():
 
 def test_far_from_all_scores():
     """Interpolated where the kernel has no mass."""
-    calibrator = SmoothedCalibrator(0.01).fit([0.2, 0.2, 0.6, 0.6], [0, 1, 1, 1])
+    calibrator = SmoothedCalibrator(bandwidth=0.01).fit([0.2, 0.2, 0.6, 0.6], [0, 1, 1, 1])
     np.testing.assert_allclose(
         calibrator.transform([0.0, 0.2, 0.4, 0.6, 1.0]), [0.5, 0.5, 0.75, 1, 1], atol=1e-3
     )

@@ -35,7 +35,7 @@ def plain(calibrator, p, y, w, new, per_class):
 @pytest.mark.parametrize("mode", ["per_class", "pooled"])
 def test_is_its_definition(calibrator, mode, data):
     p, y, w = data
-    found = TopLabelCalibrator(calibrator, mode).fit(p, y, w).predict_proba(p[:40])
+    found = TopLabelCalibrator(calibrator, mode=mode).fit(p, y, w).predict_proba(p[:40])
     np.testing.assert_allclose(
         found, plain(calibrator, p, y, w, p[:40], mode == "per_class"), rtol=0, atol=1e-12
     )
@@ -88,7 +88,7 @@ def test_the_rest_of_a_certain_forecast_is_divided_equally():
     p = np.tile(np.eye(3), (10, 1))
     y = np.tile([0, 1, 2], 10)
     y[:5] = (y[:5] + 1) % 3
-    q = TopLabelCalibrator(IsotonicCalibrator(), "pooled").fit(p, y).predict_proba(np.eye(3))
+    q = TopLabelCalibrator(IsotonicCalibrator(), mode="pooled").fit(p, y).predict_proba(np.eye(3))
     np.testing.assert_allclose(q, np.full((3, 3), 1 / 12) + 0.75 * np.eye(3), atol=1e-12)
 
 
@@ -122,7 +122,7 @@ def test_any_classifier_and_a_hundred_classes():
         (TopLabelCalibrator(None), TypeError, "calibrator must have fit and predict_proba"),
         (TopLabelCalibrator(PlattCalibrator), TypeError, "pass an instance"),
         (
-            TopLabelCalibrator(PlattCalibrator(), "all"),
+            TopLabelCalibrator(PlattCalibrator(), mode="all"),
             ValueError,
             "mode must be one of 'per_class', 'pooled'",
         ),
@@ -143,7 +143,7 @@ def test_scores_must_be_probabilities(data):
 @pytest.mark.parametrize("tiny", [5e-324, 2e-316, 1e-300])
 def test_other_classes_may_be_next_to_impossible(tiny):
     p = np.array([[1.0, tiny, 0.0], [0.2, 0.7, 0.1], [0.9, 0.1, 0.0], [0.3, 0.3, 0.4]])
-    found = TopLabelCalibrator(PlattCalibrator(), "pooled").fit(p, [0, 1, 2, 1]).predict_proba(p)
+    found = TopLabelCalibrator(PlattCalibrator(), mode="pooled").fit(p, [0, 1, 2, 1]).predict_proba(p)
     np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=0, atol=1e-12)
     assert found[0, 1] == pytest.approx(1 - found[0, 0], rel=1e-12)
     assert found[0, 2] == 0.0

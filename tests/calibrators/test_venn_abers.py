@@ -85,7 +85,7 @@ def test_merged_probability_has_the_least_regret(merge, loss):
     s, y = sample("plain", 60, rng)
     # between the ends, where a regret may be infinite
     test = np.linspace(-0.5, 0.5, 20)
-    calibrator = VennAbersCalibrator(merge).fit(s, y)
+    calibrator = VennAbersCalibrator(merge=merge).fit(s, y)
     (lower, upper), p = calibrator.predict_interval(test), calibrator.transform(test)
 
     def regret(q):
@@ -102,7 +102,9 @@ def test_merged_probability_has_the_least_regret(merge, loss):
 
 @pytest.mark.parametrize("merge", ["log", "brier"])
 def test_never_certain(merge):
-    proba = VennAbersCalibrator(merge).fit(np.arange(1000.0), np.arange(1000) >= 500).transform([-1.0, 2e3])
+    proba = (
+        VennAbersCalibrator(merge=merge).fit(np.arange(1000.0), np.arange(1000) >= 500).transform([-1.0, 2e3])
+    )
     if merge == "log":
         np.testing.assert_allclose(proba, [1 / 502, 501 / 502], rtol=1e-12)
     else:

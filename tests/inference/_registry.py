@@ -39,11 +39,11 @@ TESTS = [
     TestCase("tcal_min_p", TCal(n_resamples=99, combine="min-p", random_state=0), draws=True),
     TestCase("tcal_bonferroni", TCal(n_resamples=399, combine="bonferroni", random_state=0), draws=True),
     TestCase("tcal_pairs", TCal(n_resamples=49, resample="pairs", random_state=0), draws=True),
-    TestCase("tcal_fixed", TCal(1.0, n_resamples=99, random_state=0), draws=True),
+    TestCase("tcal_fixed", TCal(smoothness=1.0, n_resamples=99, random_state=0), draws=True),
     TestCase("tcal_asymptotic", TCal(method="asymptotic")),
     TestCase("tcal_asymptotic_max", TCal(method="asymptotic", combine="max")),
     TestCase("tcal_asymptotic_min_p", TCal(method="asymptotic", combine="min-p")),
-    TestCase("tcal_asymptotic_fixed", TCal(0.5, method="asymptotic")),
+    TestCase("tcal_asymptotic_fixed", TCal(smoothness=0.5, method="asymptotic")),
     TestCase("tcal_theory", TCal(method="theory")),
     TestCase("tcal_biased", TCal(statistic="biased", n_resamples=99, random_state=0), False, True),
     TestCase("tcal_l1", TCal(statistic="l1", n_resamples=99, random_state=0), False, True),
@@ -53,7 +53,7 @@ TESTS = [
     TestCase("splitting", SampleSplittingTest(n_resamples=99, random_state=0), flip=False, draws=True),
     TestCase("splitting_pearson", SampleSplittingTest(method="chi-squared", random_state=0), flip=False),
     TestCase("kernel", KernelTest(n_resamples=99, random_state=0), draws=True),
-    TestCase("kernel_gaussian", KernelTest("gaussian", n_resamples=99, random_state=0), draws=True),
+    TestCase("kernel_gaussian", KernelTest(kernel="gaussian", n_resamples=99, random_state=0), draws=True),
     TestCase("kernel_adaptive", KernelTest(bandwidth="adaptive", n_resamples=99, random_state=0), draws=True),
     TestCase("kernel_asymptotic", KernelTest(method="asymptotic")),
     TestCase("kernel_theory", KernelTest(method="theory")),
@@ -68,6 +68,8 @@ TESTS = [
     ),
     # the samples of the generated tests are continuous
     TestCase("binomial", BinomialTest(max_values=10_000)),
-    TestCase("binomial_doubled", BinomialTest("bonferroni", "doubled", max_values=10_000)),
+    TestCase(
+        "binomial_doubled", BinomialTest(correction="bonferroni", two_sided="doubled", max_values=10_000)
+    ),
     TestCase("sequential", SequentialTest(), ordered=True),
 ]

@@ -184,7 +184,10 @@ def test_floor_test_and_interval_are_those_of_the_loop(metric):
     ours, theirs = (null_floor(m, p, random_state=0, n_resamples=40) for m in (metric, loop))
     np.testing.assert_allclose(ours.draws, theirs.draws, atol=1e-6)
     for resample in ("labels", "pairs"):
-        ours, theirs = (ConsistencyTest(m, 39, resample, random_state=0).test(y, p) for m in (metric, loop))
+        ours, theirs = (
+            ConsistencyTest(m, n_resamples=39, resample=resample, random_state=0).test(y, p)
+            for m in (metric, loop)
+        )
         assert ours.pvalue == theirs.pvalue
         np.testing.assert_allclose(ours.null_distribution, theirs.null_distribution, atol=1e-6)
     if metric is logit_smoothed_ece:

@@ -29,17 +29,20 @@ def statistics(y, p):
 
 def test_statistics_are_those_of_the_definition():
     y, p = _properties.sample(200, power=1.5)
-    result = CombinedTest(ALL, n_resamples=19, random_state=0).test(y, p)
+    result = CombinedTest(components=ALL, n_resamples=19, random_state=0).test(y, p)
     assert [component.name for component in result.scales] == list(ALL)
     np.testing.assert_allclose([c.statistic for c in result.scales], statistics(y, p), rtol=1e-10)
-    assert result.estimate == pytest.approx(CutoffTest("asymptotic").test(y, p).estimate)
+    assert result.estimate == pytest.approx(CutoffTest(method="asymptotic").test(y, p).estimate)
 
 
 def test_components_agree_with_the_tests_themselves():
     y, p = _properties.sample(400, power=1.15)
-    drawn = {c.name: c.pvalue for c in CombinedTest(ALL, n_resamples=4999, random_state=0).test(y, p).scales}
+    drawn = {
+        c.name: c.pvalue
+        for c in CombinedTest(components=ALL, n_resamples=4999, random_state=0).test(y, p).scales
+    }
     for name, test in [
-        ("intercept", CoxTest("intercept", "score")),
+        ("intercept", CoxTest(parameter="intercept", method="score")),
         ("spiegelhalter", SpiegelhalterTest()),
         ("cutoff", CutoffTest(n_resamples=4999, random_state=1)),
         ("tcal", TCal(n_resamples=4999, random_state=1)),
@@ -49,9 +52,11 @@ def test_components_agree_with_the_tests_themselves():
 
 def test_one_component_is_that_test():
     y, p = _properties.sample(100, power=1.5)
-    result = CombinedTest(["cutoff"], n_resamples=199, random_state=0).test(y, p)
+    result = CombinedTest(components=["cutoff"], n_resamples=199, random_state=0).test(y, p)
     assert result.pvalue == result.scales[0].pvalue
-    assert result.pvalue == CutoffTest("monte_carlo", n_resamples=199, random_state=0).test(y, p).pvalue
+    assert (
+        result.pvalue == CutoffTest(method="monte_carlo", n_resamples=199, random_state=0).test(y, p).pvalue
+    )
 
 
 def test_level_is_exact_over_all_labels():
@@ -99,24 +104,26 @@ def test_power_against_everything(method, name, curve):
     y = (rng.random(4000) < curve(p)).astype(int)
     result = CombinedTest(method=method, n_resamples=199, random_state=0).test(y, p)
     assert result.rejects(0.01)
-    parts = CombinedTest(ALL, method=method, n_resamples=199, random_state=0).test(y, p).scales
+    parts = CombinedTest(components=ALL, method=method, n_resamples=199, random_state=0).test(y, p).scales
     assert next(c.pvalue for c in parts if c.name == name) <= 0.01
 
 
 def test_shares():
     y, p = _properties.sample(300, power=1.3)
-    test = CombinedTest(ALL, n_resamples=299, random_state=0)
+    test = CombinedTest(components=ALL, n_resamples=299, random_state=0)
     default = test.test(y, p)
     # T-Cal as much as all others
-    same = CombinedTest(ALL, (4, 1, 1, 1, 1), n_resamples=299, random_state=0).test(y, p)
+    same = CombinedTest(components=ALL, shares=(4, 1, 1, 1, 1), n_resamples=299, random_state=0).test(y, p)
     assert same.pvalue == default.pvalue
     assert default.statistic == pytest.approx(
         min(c.pvalue / (0.5 if c.name == "tcal" else 0.125) for c in default.scales)
     )
     # nearly all of the level for one component
-    only = CombinedTest(ALL, (1e-9, 1, 1e-9, 1e-9, 1e-9), n_resamples=299, random_state=0).test(y, p)
+    only = CombinedTest(
+        components=ALL, shares=(1e-9, 1, 1e-9, 1e-9, 1e-9), n_resamples=299, random_state=0
+    ).test(y, p)
     assert only.pvalue == pytest.approx(only.scales[1].pvalue)
-    bonferroni = CombinedTest(ALL, (4, 1, 1, 1, 1), method="asymptotic").test(y, p)
+    bonferroni = CombinedTest(components=ALL, shares=(4, 1, 1, 1, 1), method="asymptotic").test(y, p)
     assert bonferroni.pvalue == pytest.approx(
         min(1, min(c.pvalue / (0.5 if c.name == "tcal" else 0.125) for c in bonferroni.scales))
     )

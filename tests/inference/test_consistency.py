@@ -32,7 +32,7 @@ def test_same_as_the_cutoff_test():
     y, p = _properties.sample(40)
     options = {"n_resamples": 199, "random_state": 0}
     any_metric = ConsistencyTest(cutoff_calibration_error, **options).test(y, p)
-    own = CutoffTest("monte_carlo", **options).test(y, p)
+    own = CutoffTest(method="monte_carlo", **options).test(y, p)
     assert any_metric.pvalue == own.pvalue
     assert any_metric.estimate == any_metric.statistic == pytest.approx(own.estimate)
 
@@ -49,7 +49,10 @@ def test_level():
 def test_power(resample):
     y, p = _properties.sample(200, power=2)
     for metric in (smooth_ece, BINNED):
-        assert ConsistencyTest(metric, 99, resample, random_state=0).test(y, p).pvalue <= 0.02
+        assert (
+            ConsistencyTest(metric, n_resamples=99, resample=resample, random_state=0).test(y, p).pvalue
+            <= 0.02
+        )
 
 
 def test_a_proper_score_finds_overconfidence():
@@ -57,17 +60,19 @@ def test_a_proper_score_finds_overconfidence():
     truth = rng.random(300)
     y = (rng.random(300) < truth).astype(int)
     bold = truth**3 / (truth**3 + (1 - truth) ** 3)
-    assert ConsistencyTest(brier_score_loss, 99, random_state=0).test(y, bold).pvalue == 0.01
-    assert ConsistencyTest(brier_score_loss, 99, random_state=0).test(y, truth).pvalue > 0.01
+    assert ConsistencyTest(brier_score_loss, n_resamples=99, random_state=0).test(y, bold).pvalue == 0.01
+    assert ConsistencyTest(brier_score_loss, n_resamples=99, random_state=0).test(y, truth).pvalue > 0.01
 
 
 def test_pairs_vary_the_predictions():
     # the Brier score of predictions .5 is fixed by them; that of redrawn predictions is not
     y, p = np.array([0, 0, 1, 0]), np.array([0.5, 0.5, 0.5, 0.01])
-    labels = ConsistencyTest(brier_score_loss_of_any, 99, random_state=0).test(y[:3], p[:3])
+    labels = ConsistencyTest(brier_score_loss_of_any, n_resamples=99, random_state=0).test(y[:3], p[:3])
     assert labels.null_distribution == pytest.approx(0.25)
     assert labels.pvalue == 1
-    pairs = ConsistencyTest(brier_score_loss_of_any, 99, "pairs", random_state=0).test(y, p)
+    pairs = ConsistencyTest(brier_score_loss_of_any, n_resamples=99, resample="pairs", random_state=0).test(
+        y, p
+    )
     assert pairs.null_distribution.min() < 0.13 < 0.24 < pairs.null_distribution.max()
     assert pairs.method == "99 sample draws"
 

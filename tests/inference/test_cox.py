@@ -64,7 +64,7 @@ def reference(y, p, parameter, method):
 @pytest.mark.parametrize("power", [1.0, 2.0])
 def test_against_textbook_formulas(parameter, method, power):
     y, p = _properties.sample(80, seed=4, power=power)
-    result = CoxTest(parameter, method).test(y, p)
+    result = CoxTest(parameter=parameter, method=method).test(y, p)
     assert result.statistic == pytest.approx(reference(y, p, parameter, method), rel=1e-5, abs=1e-8)
     df = 2 if parameter == "both" else 1
     assert result.pvalue == pytest.approx(chi2.sf(result.statistic, df))
@@ -77,24 +77,26 @@ def test_estimate_and_words():
     result = CoxTest().test(y, p)
     assert result.reason == f"intercept {a:.3g}, slope {b:.3g}"
     assert result.estimate == pytest.approx(np.mean(np.abs(expit(a + b * x) - p)), rel=1e-5)
-    slope = CoxTest("slope", "score").test(y, p)
+    slope = CoxTest(parameter="slope", method="score").test(y, p)
     level = maximise(y, x, [0])[0]
     assert slope.estimate == pytest.approx(np.mean(np.abs(expit(a + b * x) - expit(level + x))), rel=1e-5)
-    assert CoxTest("intercept").test(y, p).reason == f"intercept {level:.3g}"
+    assert CoxTest(parameter="intercept").test(y, p).reason == f"intercept {level:.3g}"
 
 
 def test_by_hand():
     # three of four events where 1/2 is predicted: score^2 / information = 1, and 2 (4 KL)
     y, p = [1, 1, 1, 0], [0.5] * 4
-    assert CoxTest("intercept", "score").test(y, p).statistic == pytest.approx(1)
+    assert CoxTest(parameter="intercept", method="score").test(y, p).statistic == pytest.approx(1)
     ratio = 2 * (3 * np.log(1.5) + np.log(0.5))
-    assert CoxTest("intercept").test(y, p).statistic == pytest.approx(ratio)
-    assert CoxTest("intercept", "wald").test(y, p).statistic == pytest.approx(np.log(3) ** 2 * 0.75)
+    assert CoxTest(parameter="intercept").test(y, p).statistic == pytest.approx(ratio)
+    assert CoxTest(parameter="intercept", method="wald").test(y, p).statistic == pytest.approx(
+        np.log(3) ** 2 * 0.75
+    )
     # with one prediction intercept and slope are one parameter
     both = CoxTest().test(y, p)
     assert both.statistic == pytest.approx(ratio)
     assert both.pvalue == pytest.approx(chi2.sf(ratio, 1))
-    slope = CoxTest("slope").test(y, p)
+    slope = CoxTest(parameter="slope").test(y, p)
     assert (slope.statistic, slope.pvalue) == (0, 1)
     assert "equal" in slope.reason
 
@@ -105,7 +107,7 @@ def test_the_score_has_exact_mean():
     outcomes = np.array(list(itertools.product([0, 1], repeat=5)))
     probability = np.prod(np.where(outcomes == 1, p, 1 - p), axis=1)
     for parameter, df in [("both", 2), ("intercept", 1)]:
-        test = CoxTest(parameter, "score")
+        test = CoxTest(parameter=parameter, method="score")
         assert probability @ [test.test(y, p).statistic for y in outcomes] == pytest.approx(df)
 
 
@@ -148,14 +150,14 @@ def score_of_both(y, p):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_outcomes_of_one_class(method):
-    slope = CoxTest("slope", method).test([1, 1, 1], [0.2, 0.4, 0.6])
+    slope = CoxTest(parameter="slope", method=method).test([1, 1, 1], [0.2, 0.4, 0.6])
     assert (slope.statistic, slope.pvalue) == (0, 1)
     assert "outcomes are equal" in slope.reason
     if method == "wald":
         with pytest.raises(ValueError, match="wald"):
-            CoxTest("intercept", method).test([1, 1, 1], [0.2, 0.4, 0.6])
+            CoxTest(parameter="intercept", method=method).test([1, 1, 1], [0.2, 0.4, 0.6])
     else:
-        assert CoxTest("intercept", method).test([1, 1, 1], [0.2, 0.4, 0.6]).pvalue < 0.06
+        assert CoxTest(parameter="intercept", method=method).test([1, 1, 1], [0.2, 0.4, 0.6]).pvalue < 0.06
 
 
 @pytest.mark.parametrize("scale", [1.0, 8.0])
@@ -166,12 +168,14 @@ def test_extreme_predictions(scale):
     y = (rng.random(300) < expit(x)).astype(int)
     more_y, more_p = np.append(y, [0, 0, 1, 0]), np.append(expit(x), [0.0, 1e-300, 1.0, 1e-18])
     for parameter, method in itertools.product(PARAMETERS, METHODS):
-        test = CoxTest(parameter, method)
+        test = CoxTest(parameter=parameter, method=method)
         found, expected = test.test(more_y, more_p), test.test(y, expit(x))
         assert found.statistic == pytest.approx(expected.statistic, rel=1e-3, abs=1e-3)
     # wrong ones are found, and the p-value stays above 0
     for method in ("likelihood_ratio", "score"):
-        wrong = CoxTest("both", method).test(np.append(y, [1] * 5), np.append(expit(x), [1e-12] * 5))
+        wrong = CoxTest(parameter="both", method=method).test(
+            np.append(y, [1] * 5), np.append(expit(x), [1e-12] * 5)
+        )
         assert 0 < wrong.pvalue < 1e-10
     # values that clipping makes equal cannot be separated
     tied = CoxTest().test([0, 1], [1e-30, 1e-20])
@@ -195,7 +199,7 @@ def test_confident_and_wrong():
 @pytest.mark.parametrize("parameter", PARAMETERS)
 @pytest.mark.parametrize("method", METHODS)
 def test_level(parameter, method):
-    test = CoxTest(parameter, method)
+    test = CoxTest(parameter=parameter, method=method)
     pvalues = [test.test(*_properties.sample(400, seed)).pvalue for seed in range(200)]
     _properties.check_level(pvalues, least=0.08)
 
@@ -206,22 +210,25 @@ def test_power_goes_where_it_should():
     y = (rng.random(3000) < expit(x)).astype(int)
     steep, shifted = expit(2 * x), expit(x - 0.5)
     for method in METHODS:
-        assert CoxTest("slope", method).test(y, steep).pvalue < 1e-6
-        assert CoxTest("intercept", method).test(y, shifted).pvalue < 1e-6
-        assert CoxTest("slope", method).test(y, shifted).pvalue > 0.01
-        assert CoxTest("both", method).test(y, steep).pvalue < 1e-6
-        assert CoxTest("both", method).test(y, shifted).pvalue < 1e-6
+        assert CoxTest(parameter="slope", method=method).test(y, steep).pvalue < 1e-6
+        assert CoxTest(parameter="intercept", method=method).test(y, shifted).pvalue < 1e-6
+        assert CoxTest(parameter="slope", method=method).test(y, shifted).pvalue > 0.01
+        assert CoxTest(parameter="both", method=method).test(y, steep).pvalue < 1e-6
+        assert CoxTest(parameter="both", method=method).test(y, shifted).pvalue < 1e-6
 
 
 @pytest.mark.parametrize("parameter", PARAMETERS)
 @pytest.mark.parametrize("method", METHODS)
 def test_flip(parameter, method):
     y, p = _properties.sample()
-    test = CoxTest(parameter, method)
+    test = CoxTest(parameter=parameter, method=method)
     _properties.same(test.test(1 - y, 1 - p), test.test(y, p))
 
 
-@pytest.mark.parametrize("test", [CoxTest(), CoxTest("slope", "wald"), CoxTest("intercept", "score")])
+@pytest.mark.parametrize(
+    "test",
+    [CoxTest(), CoxTest(parameter="slope", method="wald"), CoxTest(parameter="intercept", method="score")],
+)
 @pytest.mark.parametrize(
     "check",
     [
@@ -234,7 +241,9 @@ def test_properties(test, check):
     check(test)
 
 
-@pytest.mark.parametrize("test", [CoxTest(), CoxTest("both", "score"), CoxTest("slope")])
+@pytest.mark.parametrize(
+    "test", [CoxTest(), CoxTest(parameter="both", method="score"), CoxTest(parameter="slope")]
+)
 def test_impossible(test):
     _properties.check_impossible(test)
 

@@ -48,7 +48,7 @@ def test_against_loops(strategy, n_bins, digits):
     p = np.round(p, digits)
     p[:3], y[:3] = [0.0, 0.0, 1.0], [0, 0, 1]
     statistic, df = reference(y, p, n_bins, strategy)
-    result = HosmerLemeshowTest(n_bins, strategy).test(y, p)
+    result = HosmerLemeshowTest(n_bins=n_bins, strategy=strategy).test(y, p)
     assert result.statistic == pytest.approx(statistic)
     assert result.method == f"asymptotic, chi-squared with {df} df"
     assert result.pvalue == pytest.approx(chi2.sf(statistic, df))
@@ -59,7 +59,7 @@ def test_against_loops(strategy, n_bins, digits):
 def test_by_hand():
     # one of four where a quarter, three of four where a half is expected: 0 + 1 / (4 / 4)
     y, p = [0, 0, 0, 1, 0, 1, 1, 1], [0.25] * 4 + [0.5] * 4
-    result = HosmerLemeshowTest(2).test(y, p)
+    result = HosmerLemeshowTest(n_bins=2).test(y, p)
     assert result.statistic == pytest.approx(1)
     assert result.pvalue == pytest.approx(np.exp(-0.5))
     assert result.estimate == pytest.approx(0.25 / np.sqrt(2))
@@ -71,10 +71,10 @@ def test_exact_mean_for_equal_predictions_in_bins():
     p = np.array([0.15, 0.15, 0.15, 0.45, 0.45, 0.85])
     outcomes = np.array(list(itertools.product([0, 1], repeat=6)))
     probability = np.prod(np.where(outcomes == 1, p, 1 - p), axis=1)
-    test = HosmerLemeshowTest(10, "uniform")
+    test = HosmerLemeshowTest(n_bins=10, strategy="uniform")
     assert probability @ [test.test(y, p).statistic for y in outcomes] == pytest.approx(3)
     # with different ones it is smaller: the test is cautious
-    coarse = HosmerLemeshowTest(1, "uniform")
+    coarse = HosmerLemeshowTest(n_bins=1, strategy="uniform")
     mean = p.mean()
     expected = np.sum(p * (1 - p)) / (6 * mean * (1 - mean))
     assert probability @ [coarse.test(y, p).statistic for y in outcomes] == pytest.approx(expected)
@@ -101,11 +101,13 @@ def test_flip(strategy):
 
 
 def test_certain_bins_do_not_count():
-    result = HosmerLemeshowTest(2, "uniform").test([0, 0, 1, 0], [0.0, 0.0, 0.5, 0.5])
+    result = HosmerLemeshowTest(n_bins=2, strategy="uniform").test([0, 0, 1, 0], [0.0, 0.0, 0.5, 0.5])
     assert result.statistic == 0
     assert "with 1 df" in result.method
     assert HosmerLemeshowTest().test([0, 1], [0.0, 1.0]).reason.startswith("no information")
-    assert HosmerLemeshowTest(2, "uniform").test([1, 0, 1], [0.0, 0.5, 0.5]).statistic == np.inf
+    assert (
+        HosmerLemeshowTest(n_bins=2, strategy="uniform").test([1, 0, 1], [0.0, 0.5, 0.5]).statistic == np.inf
+    )
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -119,7 +121,7 @@ def test_certain_bins_do_not_count():
     ],
 )
 def test_properties(strategy, check):
-    check(HosmerLemeshowTest(5, strategy))
+    check(HosmerLemeshowTest(n_bins=5, strategy=strategy))
 
 
 @pytest.mark.parametrize(

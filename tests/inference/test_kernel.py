@@ -72,7 +72,7 @@ def samples():
 @pytest.mark.parametrize("which", range(4))
 def test_quadratic_by_double_loop(kernel, s, which):
     y, p = samples()[which]
-    test = KernelTest(kernel, s, method="monte_carlo", n_resamples=1)
+    test = KernelTest(kernel=kernel, bandwidth=s, method="monte_carlo", n_resamples=1)
     result = test.test(y, p)
     expected = double_loop(y, p, kernel, s)
     assert result.statistic == pytest.approx(expected, rel=1e-9, abs=1e-14)
@@ -105,7 +105,9 @@ def test_blocks_by_double_loop(kernel, size, which):
         for a, b in zip(point, label, strict=True)
     ]
     options = {"estimator": "linear"} if size == 2 else {"estimator": "block", "block_size": size}
-    drawn = KernelTest(kernel, 0.3, method="monte_carlo", n_resamples=3, random_state=4, **options)
+    drawn = KernelTest(
+        kernel=kernel, bandwidth=0.3, method="monte_carlo", n_resamples=3, random_state=4, **options
+    )
     result = drawn.test(y, p)
     assert result.statistic == pytest.approx(np.mean(terms), rel=1e-9)
     variance = [
@@ -117,7 +119,7 @@ def test_blocks_by_double_loop(kernel, size, which):
     ]
     deviation = np.sqrt(2 * np.sum(variance)) / (size * (size - 1) * len(terms))
     assert result.scales[0].null_std == pytest.approx(deviation, rel=1e-9)
-    limit = KernelTest(kernel, 0.3, random_state=4, **options).test(y, p)
+    limit = KernelTest(kernel=kernel, bandwidth=0.3, random_state=4, **options).test(y, p)
     z = np.sum(terms) / np.sqrt(max(np.sum(np.square(terms)), (deviation * len(terms)) ** 2))
     assert limit.statistic == pytest.approx(z)
     assert limit.pvalue == pytest.approx(norm.sf(z))
@@ -139,7 +141,7 @@ def test_by_hand():
     # residuals .5 and .8 at distance .3
     result = KernelTest(bandwidth=0.3, n_resamples=1).test([1, 1], [0.5, 0.2])
     assert result.statistic == pytest.approx(0.4 * np.exp(-1))
-    (scale,) = KernelTest("gaussian", 0.3, n_resamples=1).test([1, 1], [0.5, 0.2]).scales
+    (scale,) = KernelTest(kernel="gaussian", bandwidth=0.3, n_resamples=1).test([1, 1], [0.5, 0.2]).scales
     assert scale.statistic == pytest.approx(0.4 * np.exp(-0.5))
     assert scale.null_std == pytest.approx(0.2 * np.exp(-0.5))  # sqrt(4 kappa^2 v v / 4) = kappa .5 * .4
     assert str(scale).startswith("bandwidth 0.3: SKCE = 0.2426, null sd 0.121,")
@@ -165,7 +167,7 @@ def test_two_columns_are_twice_the_binary_problem(kernel):
     assert median(points, binary.weight, kernel) == pytest.approx(
         median(binary.points, binary.weight, kernel)
     )
-    test = KernelTest(kernel, n_resamples=19, random_state=0)
+    test = KernelTest(kernel=kernel, n_resamples=19, random_state=0)
     _properties.same(test.test(y, np.column_stack((1 - p, p))), test.test(y, p))
 
 
@@ -201,7 +203,7 @@ def test_moments_by_enumeration(kernel, n_classes):
     rng = np.random.default_rng(1)
     p = np.array([0.1, 0.3, 0.3, 0.45, 0.8, 0.97]) if n_classes == 2 else rng.dirichlet([1, 1, 1], 4)
     labels, probability = enumerated(p)
-    test = KernelTest(kernel, 0.3, n_resamples=1)
+    test = KernelTest(kernel=kernel, bandwidth=0.3, n_resamples=1)
     values = np.array([test.test(y, p, pos_label=1).statistic for y in labels]) if n_classes == 2 else None
     if values is None:
         values = np.array([test.test(y, p).statistic for y in labels])
@@ -286,7 +288,7 @@ def test_median_distance():
     pairs = list(itertools.combinations(q, 2))
     (total,) = KernelTest(n_resamples=1).test(labels, q).scales
     assert total.bandwidth == pytest.approx(np.median([np.abs(a - b).sum() / 2 for a, b in pairs]))
-    (euclid,) = KernelTest("gaussian", n_resamples=1).test(labels, q).scales
+    (euclid,) = KernelTest(kernel="gaussian", n_resamples=1).test(labels, q).scales
     assert euclid.bandwidth == pytest.approx(np.median([np.sqrt(np.sum((a - b) ** 2) / 2) for a, b in pairs]))
     # of many rows some stand for all
     many = np.random.default_rng(1).uniform(size=(20_000, 1))
@@ -299,7 +301,7 @@ def test_median_distance():
     "test",
     [
         KernelTest(bandwidth=0.3, n_resamples=3000, random_state=0),
-        KernelTest("gaussian", bandwidth=0.3, n_resamples=3000, random_state=0),
+        KernelTest(kernel="gaussian", bandwidth=0.3, n_resamples=3000, random_state=0),
         KernelTest(bandwidth=0.3, estimator="block", block_size=4, method="monte_carlo", n_resamples=3000),
     ],
     ids=["laplacian", "gaussian", "block"],
@@ -333,7 +335,7 @@ LEVEL_CASES = [
     (KernelTest(bandwidth="adaptive", n_resamples=99, random_state=0), 40, 0.07),
     (KernelTest(estimator="block", method="monte_carlo", n_resamples=99, random_state=0), 40, 0.07),
     (KernelTest(method="asymptotic"), 200, 0.06),
-    (KernelTest("gaussian", method="asymptotic"), 200, 0.06),
+    (KernelTest(kernel="gaussian", method="asymptotic"), 200, 0.06),
     (KernelTest(estimator="block", block_size=5, random_state=0), 200, 0.03),
     (KernelTest(estimator="linear", random_state=0), 200, 0.05),
     (KernelTest(method="theory"), 60, 0.0),
@@ -415,8 +417,8 @@ def test_asymptotic_agrees_with_draws():
     for seed in range(3):
         y, p = _properties.sample(800, seed=seed, power=1.1)
         for kernel in KERNELS:
-            drawn = KernelTest(kernel, n_resamples=1999, random_state=0).test(y, p)
-            limit = KernelTest(kernel, method="asymptotic").test(y, p)
+            drawn = KernelTest(kernel=kernel, n_resamples=1999, random_state=0).test(y, p)
+            limit = KernelTest(kernel=kernel, method="asymptotic").test(y, p)
             assert limit.statistic == drawn.statistic
             assert limit.pvalue == pytest.approx(drawn.pvalue, abs=0.05)
             assert drawn.null_distribution.shape == (1999,)
@@ -436,17 +438,17 @@ def test_theory_is_hoeffdings_bound():
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_order_of_classes_and_rows(kernel):
     y, p = class_sample(50, 4)
-    expected = KernelTest(kernel, n_resamples=1).test(y, p)
+    expected = KernelTest(kernel=kernel, n_resamples=1).test(y, p)
     order = np.array([2, 0, 3, 1])
-    moved = KernelTest(kernel, n_resamples=1).test(np.argsort(order)[y], p[:, order])
+    moved = KernelTest(kernel=kernel, n_resamples=1).test(np.argsort(order)[y], p[:, order])
     assert moved.statistic == pytest.approx(expected.statistic)
     assert moved.scales[0].bandwidth == pytest.approx(expected.scales[0].bandwidth)
     rows = np.random.default_rng(0).permutation(50)
     w = np.random.default_rng(1).integers(0, 4, 50)
     for test in (
-        KernelTest(kernel, n_resamples=19, random_state=0),
-        KernelTest(kernel, estimator="block", random_state=0),
-        KernelTest(kernel, "adaptive", "linear", n_resamples=19, random_state=0),
+        KernelTest(kernel=kernel, n_resamples=19, random_state=0),
+        KernelTest(kernel=kernel, estimator="block", random_state=0),
+        KernelTest(kernel=kernel, bandwidth="adaptive", estimator="linear", n_resamples=19, random_state=0),
     ):
         _properties.same(test.test(y[rows], p[rows]), test.test(y, p))
         _properties.same(

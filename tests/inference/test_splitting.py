@@ -93,7 +93,7 @@ def test_level_of_the_chi_squared_law():
 @pytest.mark.parametrize("method", ["permutation", "chi-squared"])
 @pytest.mark.parametrize("smoothness", ["adaptive", 1.0])
 def test_power(method, smoothness):
-    test = SampleSplittingTest(smoothness, method, n_resamples=199, random_state=0)
+    test = SampleSplittingTest(smoothness=smoothness, method=method, n_resamples=199, random_state=0)
     assert test.test(*_properties.sample(3000, power=4)).rejects()
     assert test.test(*class_sample(4000, 0, power=4)).rejects()
 

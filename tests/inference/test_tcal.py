@@ -66,7 +66,7 @@ def test_fixed_smoothness(smoothness, n, n_bins):
     # m = floor(n^(2 / (4 s + 1)))
     y, p = sample(n)
     for method in ("monte_carlo", "asymptotic", "theory"):
-        result = TCal(smoothness, method=method, random_state=0).test(y, p)
+        result = TCal(smoothness=smoothness, method=method, random_state=0).test(y, p)
         (scale,) = result.scales
         assert scale.n_bins == n_bins
         assert result.statistic == scale.statistic == pytest.approx(naive_statistic(y, p, n_bins), abs=1e-14)
@@ -76,9 +76,9 @@ def test_fixed_smoothness(smoothness, n, n_bins):
 def test_very_rough_smoothness_has_very_many_bins():
     y, p = sample(50)
     # 50^(2 / (1 + 4e-12)) is just below 2500
-    assert TCal(1e-12, n_resamples=19, random_state=0).test(y, p).pvalue == 1
+    assert TCal(smoothness=1e-12, n_resamples=19, random_state=0).test(y, p).pvalue == 1
     p[1] = p[0]
-    (scale,) = TCal(1e-12, n_resamples=19, random_state=0).test(y, p).scales
+    (scale,) = TCal(smoothness=1e-12, n_resamples=19, random_state=0).test(y, p).scales
     assert (scale.n_bins, scale.n_paired) == (2499, 2)
 
 
@@ -238,7 +238,7 @@ def test_asymptotic_leaves_out_what_it_cannot_do():
 def test_theory():
     y, p = wave(np.random.default_rng(0), 4000, 1, height=0.19)
     # Theorem 3.1, vector convention: 2 T >= sqrt(2) K / sqrt(alpha) min(sqrt(m) / n, 1 / sqrt(m)), K = 2
-    (scale,) = (result := TCal(2.0, method="theory").test(y, p)).scales
+    (scale,) = (result := TCal(smoothness=2.0, method="theory").test(y, p)).scales
 
     def rejects(alpha):
         m, n = scale.n_bins, 4000
@@ -309,7 +309,7 @@ def test_bonferroni_needs_enough_draws():
     result = TCal(n_resamples=199, combine="bonferroni", random_state=0).test(y, p**8)
     assert result.pvalue == pytest.approx(10 / 200)
     assert TCal(n_resamples=99, combine="bonferroni", alpha=0.1, random_state=0).test(y, p**8).rejects(0.1)
-    TCal(1.0, n_resamples=19, combine="bonferroni", random_state=0).test(y, p)
+    TCal(smoothness=1.0, n_resamples=19, combine="bonferroni", random_state=0).test(y, p)
 
 
 def test_memory_is_bounded():

@@ -161,7 +161,7 @@ def test_pvalue_tends_to_the_exact_one(combine):
     [
         TCal(n_resamples=39),
         TCal(n_resamples=39, combine="min-p"),
-        TCal(0.5, n_resamples=39),
+        TCal(smoothness=0.5, n_resamples=39),
         TCal(n_resamples=39, statistic="biased"),
         TCal(n_resamples=39, statistic="l1"),
         TCal(n_resamples=39, reduction="confidence"),
@@ -193,7 +193,7 @@ def test_power(method):
 
 def test_theory():
     y, p = sample(500, 3)
-    result = TCal(1.0, method="theory").test(y, p)
+    result = TCal(smoothness=1.0, method="theory").test(y, p)
     # m = floor(500^(2/6)) = 7, so 49 cells
     statistic = plain_statistic(y, p, 7)
     bound = np.sqrt(2) * 3 * min(np.sqrt(49) / 500, 1 / np.sqrt(49))

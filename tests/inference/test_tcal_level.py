@@ -29,7 +29,7 @@ def test_monte_carlo_is_exact(combine, n, repetitions):
 
 @pytest.mark.parametrize("shape", [(1, 1), (0.5, 12)])
 def test_monte_carlo_is_exact_for_one_scale(shape):
-    found = pvalues(60, 500, lambda seed: TCal(1.0, n_resamples=99, random_state=seed), shape)
+    found = pvalues(60, 500, lambda seed: TCal(smoothness=1.0, n_resamples=99, random_state=seed), shape)
     for alpha in (0.05, 0.2):
         check_level(found, alpha, least=0.8 * alpha)
 

@@ -106,8 +106,8 @@ def test_the_walk_leaves_the_strip_if_and_only_if_the_test_rejects(method, power
         rng = np.random.default_rng(seed)
         p = np.round(rng.random(200), 2)
         y = (rng.random(200) < p**power).astype(int)
-        test = CutoffTest(method, n_resamples=199, random_state=seed).test(y, p)
-        display = CutoffDisplay(cutoff_result(y, p), test).plot(confidence=confidence)
+        test = CutoffTest(method=method, n_resamples=199, random_state=seed).test(y, p)
+        display = CutoffDisplay(cutoff_result(y, p), test=test).plot(confidence=confidence)
         box = display.strip_.get_bbox()
         walk = display.line_.get_ydata()
         assert box.y0 - 1e-15 <= 0.0 <= box.y1 + 1e-15
@@ -129,7 +129,7 @@ def test_height_of_the_strip():
     height = display.strip_.get_bbox().height
     assert height == pytest.approx(2.4977 * deviation, rel=1e-4)
     assert brownian_range_sf(height / deviation) == pytest.approx(0.05, rel=1e-6)
-    drawn = CutoffTest("monte_carlo", n_resamples=999, random_state=0).test(y, p)
+    drawn = CutoffTest(method="monte_carlo", n_resamples=999, random_state=0).test(y, p)
     assert strip_height(result, drawn, 0.95) == pytest.approx(height, rel=0.06)
     # the critical draw is the 50th from above of 999
     critical = np.sort(drawn.null_distribution)[-50] * deviation

@@ -218,7 +218,7 @@ def test_from_result_knows_no_chance(forecast):
     assert display.chance_ is None
     assert "p-value" not in display.worst_.get_label()
     assert display.line_.get_label() == "model: risk gap"
-    drawn = DecisionDisplay(result, floor_of(*forecast, result.thresholds)).plot(show_chance=False)
+    drawn = DecisionDisplay(result, floor=floor_of(*forecast, result.thresholds)).plot(show_chance=False)
     assert drawn.chance_ is None
     assert "p-value" in drawn.worst_.get_label()
     assert drawn.plot(show_legend=False).ax_.get_legend() is None

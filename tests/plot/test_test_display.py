@@ -75,7 +75,7 @@ def legend_texts(display):
     [
         TCal(n_resamples=199, random_state=0),
         TCal(combine="max", n_resamples=199, random_state=0),
-        TCal(1.0, n_resamples=199, random_state=1),
+        TCal(smoothness=1.0, n_resamples=199, random_state=1),
         CutoffTest(method="monte_carlo", n_resamples=199, random_state=0),
         ConsistencyTest(cutoff_calibration_error, n_resamples=199, random_state=0),
     ],
@@ -166,8 +166,8 @@ def test_small_statistics_speak_against_the_null_hypothesis_of_min_p(forecast):
         (CutoffTest(method="asymptotic"), "law of the range of Brownian motion"),
         (SpiegelhalterTest(), "normal law"),
         (CoxTest(), "chi-squared law, 2 df"),
-        (CoxTest("slope"), "chi-squared law, 1 df"),
-        (HosmerLemeshowTest(7), "chi-squared law, 7 df"),
+        (CoxTest(parameter="slope"), "chi-squared law, 1 df"),
+        (HosmerLemeshowTest(n_bins=7), "chi-squared law, 7 df"),
     ],
     ids=["cutoff", "spiegelhalter", "cox", "cox_slope", "hosmer_lemeshow"],
 )
@@ -242,7 +242,7 @@ def test_scales_are_drawn_as_they_are(forecast):
 @pytest.mark.parametrize("level", [0.01, 0.05, 0.2])
 @pytest.mark.parametrize("smoothness", ["adaptive", 1.0])
 def test_the_critical_value_parts_what_rejects(forecast, level, smoothness):
-    test = TCal(smoothness, combine="max", n_resamples=199, random_state=0)
+    test = TCal(smoothness=smoothness, combine="max", n_resamples=199, random_state=0)
     for power in (1.0, 1.15, 1.5):
         result = test.test(forecast[0], forecast[1] ** power)
         display = TestDisplay.from_result(result, kind="scales", level=level)
@@ -270,7 +270,7 @@ def test_a_normal_critical_value_without_draws_of_the_largest(forecast):
         TCal(combine="min-p", n_resamples=399, random_state=0),
         TCal(method="asymptotic", combine="min-p"),
         TCal(method="theory"),
-        TCal(1.0, method="asymptotic"),
+        TCal(smoothness=1.0, method="asymptotic"),
         TCal(statistic="biased", n_resamples=399, random_state=0),
         TCal(tolerance=0.05, n_resamples=399, random_state=0),
     ],
@@ -337,7 +337,7 @@ def test_what_cannot_be_drawn_says_what_to_do(forecast):
         TestDisplay.from_result(made(1.0, None, scales=("text",)))
     with pytest.raises(ValueError, match=r"kind='null' needs .*monte_carlo'\)\.$"):
         TestDisplay.from_result(made(1.0, None), kind="null")
-    infinite = HosmerLemeshowTest(2).test([0, 1, 0, 1], [0.0, 0.0, 0.5, 0.6])
+    infinite = HosmerLemeshowTest(n_bins=2).test([0, 1, 0, 1], [0.0, 0.0, 0.5, 0.6])
     assert np.isinf(infinite.statistic)
     with pytest.raises(ValueError, match=r"is inf, which has no place .*call impossible"):
         TestDisplay.from_result(infinite)

@@ -166,7 +166,7 @@ def test_errors_of_paths(forecast):
         (TCal(n_resamples=99, random_state=0), "null"),
         (TCal(n_resamples=99, random_state=0), "scales"),
         (TCal(combine="max", n_resamples=99, random_state=0), "scales"),
-        (CutoffTest("asymptotic"), "null"),
+        (CutoffTest(method="asymptotic"), "null"),
         (CombinedTest(n_resamples=99, random_state=0), "scales"),
         (SequentialTest(), "path"),
     ],
