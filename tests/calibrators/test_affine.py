@@ -225,7 +225,7 @@ def test_temperature_is_inside_vector_is_inside_matrix(data):
 def test_without_penalty_the_training_loss_falls(make, seed):
     rng = np.random.default_rng(seed)
     p, y = distorted(200, 4, rng, spread=1.0)
-    kept = make(0.0).fit(p, y).predict_proba(p)
+    kept = make(penalty=0.0).fit(p, y).predict_proba(p)
     floor = 200 / 201 * p + 1 / (4 * 201)
     start = floor if make is StructuredMatrixScalingCalibrator else p
     assert log_loss(y, kept) <= log_loss(y, start) + 1e-9
@@ -237,7 +237,7 @@ def test_a_great_penalty_leaves_temperature_scaling(make, data):
     expected = TemperatureCalibrator().fit(p, y, w).predict_proba(p)
     if make is StructuredMatrixScalingCalibrator:
         expected = w.sum() / (w.sum() + 1) * expected + 1 / (3 * (w.sum() + 1))
-    np.testing.assert_allclose(make(1e9).fit(p, y, w).predict_proba(p), expected, atol=1e-7)
+    np.testing.assert_allclose(make(penalty=1e9).fit(p, y, w).predict_proba(p), expected, atol=1e-7)
 
 
 def test_a_great_ratio_leaves_vector_scaling(data):
@@ -333,7 +333,7 @@ def test_softening_bounds_forecasts_after_a_perfect_fit():
 @pytest.mark.parametrize("make", ALL)
 def test_a_class_without_weight_becomes_rare(make, data):
     p, y, w = data
-    calibrator = make(0.1).fit(p, y, np.where(y == 1, 0.0, w))
+    calibrator = make(penalty=0.1).fit(p, y, np.where(y == 1, 0.0, w))
     q = calibrator.predict_proba(p)
     assert calibrator.classes_.tolist() == [0, 1, 2]
     assert np.isfinite(q).all()
@@ -354,7 +354,7 @@ def plain_cross_validation(make, path, p, y, w):
         counts.append((w * share)[out])
         column = []
         for penalty in path:
-            q = make(penalty).fit(p[rest], y[rest], (w * (1 - share))[rest]).predict_proba(p[out])
+            q = make(penalty=penalty).fit(p[rest], y[rest], (w * (1 - share))[rest]).predict_proba(p[out])
             column.append(-np.log(q[np.arange(out.sum()), y[out]]))
         columns.append(column)
     return np.concatenate(columns, axis=1), np.concatenate(counts)
@@ -372,9 +372,11 @@ def test_the_penalty_is_chosen_by_cross_validation(make, seed, monkeypatch):
     w = rng.integers(1, 4, 300).astype(float)
     n = w.sum()
     path = [least_penalty(make, 3, n) * 10.0**power for power in (5, 4, 3, 2, 1, 0)]
-    chosen = make("cv").fit(p, y, w)
+    chosen = make(penalty="cv").fit(p, y, w)
     final = chosen.predict_proba(p)
-    np.testing.assert_allclose(final, make(chosen.penalty_).fit(p, y, w).predict_proba(p), rtol=0, atol=1e-14)
+    np.testing.assert_allclose(
+        final, make(penalty=chosen.penalty_).fit(p, y, w).predict_proba(p), rtol=0, atol=1e-14
+    )
     beta = 1 / TemperatureCalibrator().fit(p, y, w).temperature_
     # the folds share the temperature of all rows
     monkeypatch.setattr(_affine, "fit_inverse_temperature", lambda *_: beta)
@@ -414,7 +416,7 @@ def test_few_rows_leave_about_temperature_scaling(make, k, n):
         return -np.log(q[np.arange(4000), y[rest]]).mean()
 
     assert loss(make(penalty="cv")) < loss(TemperatureCalibrator()) + 0.02
-    light = loss(make(least_penalty(make, k, n) / 1000))
+    light = loss(make(penalty=least_penalty(make, k, n) / 1000))
     assert light > loss(TemperatureCalibrator()) + 0.1
 
 
@@ -432,12 +434,12 @@ def test_the_training_loss_is_never_above_that_of_temperature_scaling(make, seed
 def test_the_choice_depends_on_nothing_but_the_sample(make, data):
     p, y, w = data
     rng = np.random.default_rng(0)
-    expected = make("cv").fit(p, y, w)
+    expected = make(penalty="cv").fit(p, y, w)
     rows, columns, copies = rng.permutation(120), [2, 0, 1], w.astype(int)
     for turned, new in (
-        (make("cv").fit(p[rows], y[rows], w[rows]), p),
-        (make("cv").fit(np.repeat(p, copies, axis=0), np.repeat(y, copies)), p),
-        (make("cv").fit(p[:, columns], np.argsort(columns)[y], w), p[:, columns]),
+        (make(penalty="cv").fit(p[rows], y[rows], w[rows]), p),
+        (make(penalty="cv").fit(np.repeat(p, copies, axis=0), np.repeat(y, copies)), p),
+        (make(penalty="cv").fit(p[:, columns], np.argsort(columns)[y], w), p[:, columns]),
     ):
         assert turned.penalty_ == expected.penalty_
         found = turned.predict_proba(new) if new is p else turned.predict_proba(new)[:, np.argsort(columns)]
@@ -447,7 +449,7 @@ def test_the_choice_depends_on_nothing_but_the_sample(make, data):
 @pytest.mark.parametrize("make", ALL)
 def test_the_choice_for_two_classes_is_symmetric(make, data):
     p, y = data[0][:, 0], (data[1] == 0).astype(int)
-    straight, flipped = make("cv").fit(p, y), make("cv").fit(1 - p, 1 - y)
+    straight, flipped = make(penalty="cv").fit(p, y), make(penalty="cv").fit(1 - p, 1 - y)
     assert straight.penalty_ == flipped.penalty_
     np.testing.assert_allclose(flipped.transform(1 - p), 1 - straight.transform(p), rtol=0, atol=1e-9)
 
