@@ -18,7 +18,7 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.inference import CalibrationTestResult
 from sklearn_calib.metrics import CutoffResult, cutoff_result
-from sklearn_calib.plot._estimator import binary_prediction
+from sklearn_calib.plot._estimator import BinaryDisplay
 from sklearn_calib.plot._matplotlib import (
     GREY,
     PALE,
@@ -51,7 +51,7 @@ _STRIP = "sklearn_calib.strip"
 _BAR, _RIGHT_END = 1.05, 1.13
 
 
-class CutoffDisplay:
+class CutoffDisplay(BinaryDisplay):
     r"""Cumulative residual walk, with the interval of predictions that attains the cutoff calibration error.
 
     Make one with :meth:`from_predictions`, :meth:`from_estimator` or :meth:`from_result`. Residuals y - p are
@@ -270,49 +270,6 @@ class CutoffDisplay:
             ax=ax,
             **plot_params,
         )
-
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: ArrayLike,
-        *,
-        pos_label: Any = None,
-        name: str | None = None,
-        **params: Any,
-    ) -> Self:
-        """Draw the walk of the probabilities that a fitted classifier predicts.
-
-        Parameters
-        ----------
-        estimator : object
-            Fitted binary classifier with ``predict_proba`` and ``classes_``.
-        X : array-like of shape (n, n_features)
-            Data on which it predicts; not those it was trained on.
-        y : array-like of shape (n,)
-            Their labels.
-        pos_label : label, default=None
-            The positive class; ``classes_[1]`` by default.
-        name : str, default=None
-            Name in the legend; that of the estimator's class by default.
-        **params : dict
-            Passed to :meth:`from_predictions`.
-
-        Returns
-        -------
-        CutoffDisplay
-
-        Raises
-        ------
-        TypeError
-            If the estimator does not predict probabilities.
-        ValueError
-            If it has more than two classes, or as :meth:`from_predictions`.
-        """
-        y_proba, pos_label = binary_prediction(estimator, X, pos_label)
-        shown = type(estimator).__name__ if name is None else name
-        return cls.from_predictions(y, y_proba, pos_label=pos_label, name=shown, **params)
 
     def plot(
         self,

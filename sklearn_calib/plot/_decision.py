@@ -18,7 +18,7 @@ from sklearn_calib._validation import (
     check_resamples,
 )
 from sklearn_calib.metrics import DecisionRiskResult, decision_risk_result
-from sklearn_calib.plot._estimator import binary_prediction
+from sklearn_calib.plot._estimator import BinaryDisplay
 from sklearn_calib.plot._gap_floor import RiskGapFloor, risk_gap_floor
 from sklearn_calib.plot._matplotlib import (
     GREY,
@@ -47,7 +47,7 @@ _CHANCE = "sklearn_calib.gap_chance"
 _FAR = 2.0
 
 
-class DecisionDisplay:
+class DecisionDisplay(BinaryDisplay):
     r"""Risk gap over decision thresholds: what recalibration could save a decision maker.
 
     Make one with :meth:`from_predictions`, :meth:`from_estimator` or :meth:`from_result`. Who acts when the
@@ -247,49 +247,6 @@ class DecisionDisplay:
         )
         floor = risk_gap_floor(sample, result, confidence, n_resamples, generator)
         return cls(result, floor=floor, name=name).plot(ax, **plot_params)
-
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: ArrayLike,
-        *,
-        pos_label: Any = None,
-        name: str | None = None,
-        **params: Any,
-    ) -> Self:
-        """Draw the risk gaps of the probabilities that a fitted classifier predicts.
-
-        Parameters
-        ----------
-        estimator : object
-            Fitted binary classifier with ``predict_proba`` and ``classes_``.
-        X : array-like of shape (n, n_features)
-            Data on which it predicts; not those it was trained on.
-        y : array-like of shape (n,)
-            Their labels.
-        pos_label : label, default=None
-            The positive class; ``classes_[1]`` by default.
-        name : str, default=None
-            Name in the legend; that of the estimator's class by default.
-        **params : dict
-            Passed to :meth:`from_predictions`.
-
-        Returns
-        -------
-        DecisionDisplay
-
-        Raises
-        ------
-        TypeError
-            If the estimator does not predict probabilities.
-        ValueError
-            If it has more than two classes, or as :meth:`from_predictions`.
-        """
-        y_proba, pos_label = binary_prediction(estimator, X, pos_label)
-        shown = type(estimator).__name__ if name is None else name
-        return cls.from_predictions(y, y_proba, pos_label=pos_label, name=shown, **params)
 
     def plot(
         self,

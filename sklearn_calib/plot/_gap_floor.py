@@ -1,17 +1,17 @@
 """What chance alone makes of the risk gap, computed before anything is drawn."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
-from sklearn_calib._core._null import draw_positives, monte_carlo_pvalue
+from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import BinarySample
 from sklearn_calib.metrics import DecisionRiskResult
 from sklearn_calib.metrics._decision import decision_risks
+from sklearn_calib.plot._redraws import Redraws
 
 __all__ = ["RiskGapFloor", "risk_gap_floor"]
 
@@ -83,10 +83,10 @@ def risk_gap_floor(
     One isotonic fit for each draw, on cells that no threshold divides. Weights that are whole numbers are
     repetitions, each with an outcome of its own; other weights stay with their rows.
     """
-    grouped = group_outcomes(sample.y, sample.p, sample.w)
-    cells, cell_of = _cells(grouped, np.sort(result.thresholds))
+    cells = _gathered(sample, group_outcomes(sample.y, sample.p, sample.w), result.thresholds)
     gaps = np.empty((n_resamples, result.thresholds.shape[0]))
-    for k, positives in enumerate(_redrawn(sample, grouped, cells, cell_of, n_resamples, generator)):
+    drawn = (positives for part in cells.draws(n_resamples, generator) for positives in part.T)
+    for k, positives in enumerate(drawn):
         risk, best = decision_risks(GroupedOutcomes(cells.prob, cells.weight, positives), result.thresholds)
         gaps[k] = np.maximum(risk - best, 0.0)
     return RiskGapFloor(
@@ -99,38 +99,7 @@ def risk_gap_floor(
     )
 
 
-def _redrawn(
-    sample: BinarySample,
-    grouped: GroupedOutcomes,
-    cells: GroupedOutcomes,
-    cell_of: NDArray[np.intp],
-    n_resamples: int,
-    generator: np.random.Generator,
-) -> Iterator[Array]:
-    """Yield the weight of positives in each cell of each redrawn sample."""
-    if sample.w is None or (sample.w == np.rint(sample.w)).all():
-        for part in draw_positives(cells, n_resamples, generator):
-            yield from part.T.astype(np.float64)
-        return
-    row_cell = cell_of[np.searchsorted(grouped.prob, sample.p)]
-    for _ in range(n_resamples):
-        hit = generator.random(sample.p.shape[0]) < sample.p
-        yield np.bincount(row_cell, sample.w * hit, cells.prob.shape[0]).astype(np.float64, copy=False)
-
-
-def _cells(grouped: GroupedOutcomes, edges: Array) -> tuple[GroupedOutcomes, NDArray[np.intp]]:
-    """Gather predictions in cells of nearly equal mass that no edge divides; also return the cell of each."""
-    number = np.ceil(_CELLS * np.cbrt(grouped.total))
-    if grouped.prob.shape[0] <= number:
-        return grouped, np.arange(grouped.prob.shape[0])
-    middle = np.cumsum(grouped.weight) - 0.5 * grouped.weight
-    part = np.floor(middle * (number / grouped.total)).astype(np.int64)
-    part += np.searchsorted(edges, grouped.prob, side="right") * (int(number) + 1)
-    change = np.concatenate(([True], np.diff(part) != 0))
-    start = np.flatnonzero(change)
-    weight = np.add.reduceat(grouped.weight, start)
-    prob = np.add.reduceat(grouped.weight * grouped.prob, start) / weight
-    # the mean of equal numbers may round out of its cell
-    prob = np.clip(prob, grouped.prob[start], np.append(grouped.prob[start[1:] - 1], grouped.prob[-1]))
-    positives = np.add.reduceat(grouped.positives, start)
-    return GroupedOutcomes(prob, weight, positives), np.cumsum(change) - 1
+def _gathered(sample: BinarySample, grouped: GroupedOutcomes, thresholds: Array) -> Redraws:
+    """Gather predictions in cells of nearly equal mass that no threshold divides."""
+    side = np.searchsorted(np.sort(thresholds), grouped.prob, side="right")
+    return Redraws(sample, grouped, int(np.ceil(_CELLS * np.cbrt(grouped.total))), side)

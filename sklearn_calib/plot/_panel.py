@@ -14,7 +14,7 @@ from sklearn_calib.plot._matplotlib import (
     next_style,
     plain,
 )
-from sklearn_calib.plot._reliability import ReliabilityDisplay
+from sklearn_calib.plot._reliability import DENSITIES, ReliabilityDisplay
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -99,7 +99,6 @@ class ReliabilityPanel(ReliabilityDisplay):
         *,
         name: str | None = None,
         show_band: bool = True,
-        show_density: bool = True,
         density: Literal["strip", "classes", "rug", "width", "none"] = "strip",
         show_diagonal: bool = True,
         show_legend: bool = True,
@@ -113,7 +112,7 @@ class ReliabilityPanel(ReliabilityDisplay):
             Where to draw all of them; a new figure by default.
         name : str, default=None
             Title of the legend or of the figure; the display's own by default.
-        show_band, show_density, density, show_diagonal, show_legend
+        show_band, density, show_diagonal, show_legend
             As in :meth:`ReliabilityDisplay.plot`. In one diagram, more than three curves have no bands and
             more than four no strips.
         **line_params : dict
@@ -133,10 +132,10 @@ class ReliabilityPanel(ReliabilityDisplay):
         """
         check_flags(
             show_band=show_band,
-            show_density=show_density,
             show_diagonal=show_diagonal,
             show_legend=show_legend,
         )
+        check_option(density, "density", DENSITIES)
         check_axes(ax)
         title = self.name if name is None else name
         layout = self.layout
@@ -150,18 +149,19 @@ class ReliabilityPanel(ReliabilityDisplay):
         grid = layout == "grid" or (layout is None and ax is None and number > _MOST_CURVES)
         if self.summary is None:
             crowded = 0 if grid else number
+            strips = crowded <= _MOST_STRIPS or density == "width"
             shown: dict[str, Any] = {
                 "show_band": show_band and crowded <= _MOST_BANDS,
-                "show_density": show_density and (crowded <= _MOST_STRIPS or density == "width"),
+                "density": density if strips else "none",
             }
         else:
-            shown = _THIN | {"show_band": False, "show_density": False, "label": "_fold"}
-        shown |= {"density": density, "show_diagonal": show_diagonal}
+            shown = _THIN | {"show_band": False, "density": "none", "label": "_fold"}
+        shown["show_diagonal"] = show_diagonal
         if grid:
             self.axes_ = self._plot_grid(title, show_legend, shown | line_params)
         else:
             self.axes_ = [new_axes() if ax is None else ax]
-            bold: dict[str, Any] = {"show_band": show_band, "show_density": show_density, "density": density}
+            bold: dict[str, Any] = {"show_band": show_band, "density": density}
             self._plot_overlay(self.axes_[0], title, show_legend, shown, bold, line_params)
         self.displays_, self.summary_ = self.displays, self.summary
         self.ax_, self.figure_ = self.axes_[0], self.axes_[0].figure

@@ -36,9 +36,10 @@ if TYPE_CHECKING:
 
     from sklearn_calib.plot._panel import ReliabilityPanel
 
-__all__ = ["ReliabilityDisplay"]
+__all__ = ["DENSITIES", "ReliabilityDisplay"]
 
-_DENSITIES = ("strip", "classes", "rug", "width", "none")
+#: Ways to show where the predictions lie.
+DENSITIES = ("strip", "classes", "rug", "width", "none")
 _WIDTHS = {"binned": 1.2, "belt": 1.4, "corp": 1.9}
 
 
@@ -398,11 +399,6 @@ class ReliabilityDisplay:
         summary: Literal["pooled", "mean"] = "pooled",
         name: str | None = None,
         ax: "Axes | None" = None,
-        show_band: bool = True,
-        show_density: bool = True,
-        density: Literal["strip", "classes", "rug", "width", "none"] = "strip",
-        show_diagonal: bool = True,
-        show_legend: bool = True,
         **params: Any,
     ) -> "ReliabilityPanel":
         """Draw the reliability diagrams of the folds of a cross-validation, thin, and one for all, bold.
@@ -429,11 +425,9 @@ class ReliabilityDisplay:
             Name in the legend; the class of the estimators by default.
         ax : matplotlib Axes, default=None
             Where to draw; a new figure by default.
-        show_band, show_density, density, show_diagonal, show_legend
-            As in :meth:`plot`, for the bold curve.
         **params : dict
-            What to compute, as in :meth:`from_predictions`, such as ``method`` and ``scale``; and properties
-            of the bold line.
+            What to compute, as in :meth:`from_predictions`, such as ``method`` and ``scale``; and, for the
+            bold curve, what :meth:`plot` takes.
 
         Returns
         -------
@@ -452,7 +446,7 @@ class ReliabilityDisplay:
         from sklearn_calib.plot._panel import ReliabilityPanel
 
         check_option(summary, "summary", ("pooled", "mean"))
-        check_option(density, "density", _DENSITIES)
+        _check_density(params)
         known = {key: params.pop(key) for key in CurveOptions.__dataclass_fields__ if key in params}
         options = CurveOptions(**known)
         if summary == "mean" and options.method == "belt":
@@ -467,15 +461,8 @@ class ReliabilityDisplay:
             single(curve, name=f"fold {number}", pos_label=pos_label) for number, curve in enumerate(curves)
         ]
         title = default_name if name is None else name
-        return ReliabilityPanel(displays, name=title, layout="overlay", summary=whole).plot(
-            ax,
-            show_band=show_band,
-            show_density=show_density,
-            density=density,
-            show_diagonal=show_diagonal,
-            show_legend=show_legend,
-            **params,
-        )
+        panel = ReliabilityPanel(displays, name=title, layout="overlay", summary=whole)
+        return panel.plot(ax, **params)
 
     _axis_label: tuple[str, str] | None = None
     _brief = False
@@ -486,7 +473,6 @@ class ReliabilityDisplay:
         *,
         name: str | None = None,
         show_band: bool = True,
-        show_density: bool = True,
         density: Literal["strip", "classes", "rug", "width", "none"] = "strip",
         show_diagonal: bool = True,
         show_legend: bool = True,
@@ -504,12 +490,10 @@ class ReliabilityDisplay:
             Name in the legend; the display's own by default.
         show_band : bool, default=True
             Whether to draw the band.
-        show_density : bool, default=True
-            Whether to show where the predictions lie; if not, ``density`` is of no effect.
         density : {"strip", "classes", "rug", "width", "none"}, default="strip"
-            How to show it: a histogram in a strip below the diagram; histograms of events (upward) and others
-            (downward) there; ticks for single predictions there, those of events in the upper half; the
-            width of the curve (of bins: the area of markers).
+            How to show where the predictions lie: a histogram in a strip below the diagram; histograms of
+            events (upward) and others (downward) there; ticks for single predictions there, those of events
+            in the upper half; the width of the curve (of bins: the area of markers); or not at all.
         show_diagonal : bool, default=True
             Whether to draw the line of perfect calibration (once on the same axes).
         show_legend : bool, default=True
@@ -529,10 +513,9 @@ class ReliabilityDisplay:
         ImportError
             If matplotlib is not installed.
         """
-        check_option(density, "density", _DENSITIES)
+        check_option(density, "density", DENSITIES)
         check_flags(
             show_band=show_band,
-            show_density=show_density,
             show_diagonal=show_diagonal,
             show_legend=show_legend,
         )
@@ -547,8 +530,7 @@ class ReliabilityDisplay:
         line["linewidth"] = _WIDTHS.get(curve.method, 2.2)
         if curve.method == "binned":
             line |= {"marker": "o", "markersize": 5}
-        style = density if show_density else "none"
-        if style == "width":
+        if density == "width":
             line |= {"linewidth": 0.9, "markersize": 3}
         line |= {"label": self._label(name)} | line_params
         self.diagonal_ = draw_diagonal(ax) if show_diagonal else None
@@ -558,10 +540,10 @@ class ReliabilityDisplay:
         self.bands_ = [draw_band(ax, band, used) for band in bands]
         self.band_ = self.bands_[-1] if self.bands_ else None
         self.departures_ = draw_departures(ax, bands[-1], used) if bands else None
-        if style == "width":
+        if density == "width":
             self.density_ = draw_width(ax, curve, self.line_)
         else:
-            self.density_ = None if style == "none" else draw_distribution(ax, curve, used, style)
+            self.density_ = None if density == "none" else draw_distribution(ax, curve, used, density)
         limits = finish(ax, curve)
         self.edges_ = draw_edges(ax, curve, used, limits)
         event = "" if self.pos_label is None else plain(f" of {self.pos_label!r}")
@@ -583,4 +565,4 @@ class ReliabilityDisplay:
 
 def _check_density(plot_params: dict[str, Any]) -> None:
     """Check before anything is computed what :meth:`ReliabilityDisplay.plot` will be given."""
-    check_option(plot_params.get("density", "strip"), "density", _DENSITIES)
+    check_option(plot_params.get("density", "strip"), "density", DENSITIES)

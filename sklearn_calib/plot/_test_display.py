@@ -69,10 +69,10 @@ class TestDisplay:
         from 0, or from a p-value of 1. "path": the line of no evidence, an e-value of 1.
     tail_ : matplotlib BarContainer, Collection or Line2D
         What speaks against the null hypothesis. "null": the bars or the area at least as extreme as
-        observed. "scales": the filled points, whose own p-value is at most ``level``. "path": the point where
-        the e-value first reached 1 / ``level``, if it did.
+        observed. "scales": the filled points, whose own p-value is at most 1 - ``confidence``. "path": the
+        point where the e-value first reached 1 / (1 - ``confidence``), if it did.
     critical_ : matplotlib Line2D or None
-        "scales": the critical value. "path": the e-value of 1 / ``level``.
+        "scales": the critical value. "path": the e-value of 1 / (1 - ``confidence``).
 
     See Also
     --------
@@ -274,7 +274,7 @@ class TestDisplay:
         ax: "Axes | None" = None,
         *,
         kind: Literal["auto", "null", "scales", "path"] = "auto",
-        level: float = 0.05,
+        confidence: float = 0.95,
         name: str | None = None,
         show_legend: bool = True,
         **line_params: Any,
@@ -288,8 +288,8 @@ class TestDisplay:
         kind : {"auto", "null", "scales", "path"}, default="auto"
             The null distribution, the evidence of each part of the test, or the e-value of a sequential test.
             "auto" is the last for such a test, else the first where the result knows it.
-        level : float, default=0.05
-            Level of the critical value of "scales" and "path", and of the filled points, in (0, 1).
+        confidence : float, default=0.95
+            1 less the level of the critical value of "scales" and "path", and of the filled points.
         name : str, default=None
             Title of the legend; the display's own by default.
         show_legend : bool, default=True
@@ -311,7 +311,8 @@ class TestDisplay:
             If matplotlib is not installed.
         """
         check_option(kind, "kind", _KINDS)
-        level = check_fraction(level, "level")
+        # so that 0.9 is the level 0.1, and not one that rounding makes less
+        level = max(round(1.0 - check_fraction(confidence, "confidence"), 15), 1e-15)
         check_flags(show_legend=show_legend)
         check_axes(ax)
         shown = self._content(kind, level)

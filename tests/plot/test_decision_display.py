@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from sklearn_calib._core._grouping import group_outcomes
-from sklearn_calib._validation import check_binary
+from sklearn_calib._validation import BinarySample, check_binary
 from sklearn_calib.metrics import cutoff_calibration_error, decision_risk_result
 from sklearn_calib.plot import DecisionDisplay
-from sklearn_calib.plot._gap_floor import _cells, risk_gap_floor
+from sklearn_calib.plot._gap_floor import _gathered, risk_gap_floor
 
 mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
@@ -123,6 +123,16 @@ def test_weights_stay_with_their_rows():
     assert floor.mean[0] == pytest.approx(0.4 * 0.5, abs=4 * 0.25 / np.sqrt(4000))
 
 
+def test_order_of_weighted_rows_does_not_matter(forecast):
+    y, p = forecast
+    rng = np.random.default_rng(0)
+    w, order = rng.uniform(0.5, 2.0, 300), rng.permutation(300)
+    one, other = (floor_of(y[rows], p[rows], THIRDS, 99, weight=w[rows]) for rows in (np.arange(300), order))
+    np.testing.assert_allclose(one.mean, other.mean, rtol=1e-12)
+    np.testing.assert_allclose(one.quantile, other.quantile, rtol=1e-12)
+    assert one.pvalue == other.pvalue
+
+
 def test_whole_weights_are_repetitions(forecast):
     y, p = forecast
     times = np.random.default_rng(0).integers(0, 4, 300)
@@ -139,11 +149,11 @@ def test_cells_hold_no_threshold_and_change_little():
     y = (rng.random(30_000) < p).astype(int)
     tau = np.linspace(0.05, 0.95, 19)
     grouped = group_outcomes(y, p)
-    cells, cell_of = _cells(grouped, tau)
+    cells = _gathered(BinarySample(y, p, None), grouped, tau)
     assert cells.prob.shape[0] < 2100
     assert cells.weight.max() < 20
     for k in range(cells.prob.shape[0]):
-        inside = grouped.prob[cell_of == k]
+        inside = grouped.prob[cells.index == k]
         assert len(set(np.searchsorted(tau, inside, side="right"))) == 1
         assert inside.min() <= cells.prob[k] <= inside.max()
     np.testing.assert_allclose(cells.weight @ cells.prob, grouped.weight @ grouped.prob, rtol=1e-12)
@@ -156,8 +166,8 @@ def test_cells_hold_no_threshold_and_change_little():
 
 def test_a_threshold_in_a_crowd_of_equal_predictions():
     p = np.repeat([0.3, 0.5], [40_000, 20_000])
-    grouped = group_outcomes(np.zeros(60_000, dtype=np.int64), p)
-    cells, _ = _cells(grouped, np.array([0.5]))
+    sample = BinarySample(np.zeros(60_000, dtype=np.int64), p, None)
+    cells = _gathered(sample, group_outcomes(sample.y, sample.p), np.array([0.5]))
     np.testing.assert_array_equal(cells.prob, [0.3, 0.5])
 
 

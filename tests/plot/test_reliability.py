@@ -167,7 +167,7 @@ def test_colours_differ_in_grey():
 
 def test_parts_can_be_left_out(forecast):
     display = ReliabilityDisplay.from_predictions(
-        *forecast, show_band=False, show_density=False, show_diagonal=False, show_legend=False
+        *forecast, show_band=False, density="none", show_diagonal=False, show_legend=False
     )
     assert display.band_ is display.density_ is display.diagonal_ is None
     assert display.ax_.get_legend() is None

@@ -245,7 +245,7 @@ def test_the_critical_value_parts_what_rejects(forecast, level, smoothness):
     test = TCal(smoothness=smoothness, combine="max", n_resamples=199, random_state=0)
     for power in (1.0, 1.15, 1.5):
         result = test.test(forecast[0], forecast[1] ** power)
-        display = TestDisplay.from_result(result, kind="scales", level=level)
+        display = TestDisplay.from_result(result, kind="scales", confidence=1 - level)
         largest = display.observed_.get_ydata().max()
         assert (largest > display.critical_.get_ydata()[0]) == result.rejects(level)
         assert "by draws" in display.critical_.get_label()
@@ -257,7 +257,7 @@ def test_a_normal_critical_value_without_draws_of_the_largest(forecast):
         (TCal(method="asymptotic", combine="max"), 0.05, 1.6449),
         (TCal(combine="max", n_resamples=19, random_state=0), 0.01, 2.3263),
     ]:
-        display = TestDisplay.from_predictions(test, *forecast, kind="scales", level=level)
+        display = TestDisplay.from_predictions(test, *forecast, kind="scales", confidence=1 - level)
         assert display.critical_.get_ydata()[0] == pytest.approx(expected, abs=1e-4)
         assert "normal law" in display.critical_.get_label()
 
@@ -341,7 +341,7 @@ def test_what_cannot_be_drawn_says_what_to_do(forecast):
     assert np.isinf(infinite.statistic)
     with pytest.raises(ValueError, match=r"is inf, which has no place .*call impossible"):
         TestDisplay.from_result(infinite)
-    for bad in ({"kind": "bars"}, {"level": 0}, {"level": 2}):
+    for bad in ({"kind": "bars"}, {"confidence": 0}, {"confidence": 2}):
         with pytest.raises(ValueError, match=next(iter(bad))):
             TestDisplay.from_result(theory, **bad)
     with pytest.raises(ValueError, match="tail"):

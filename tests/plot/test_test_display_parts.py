@@ -105,7 +105,7 @@ def test_bandwidths_of_a_kernel_test(forecast):
 @pytest.mark.parametrize("level", [0.05, 0.001])
 def test_the_path_of_a_sequential_test(forecast, level):
     result = SequentialTest().test(*forecast)
-    display = TestDisplay.from_result(result, level=level)
+    display = TestDisplay.from_result(result, confidence=1 - level)
     assert display.kind_ == "path"
     x, shown = display.observed_.get_data()
     np.testing.assert_array_equal(x, np.arange(1, 401))
