@@ -15,10 +15,12 @@ from sklearn_calib._core._smoothing import (
     CELL_MOMENTS,
     NODES_PER_SCALE,
     SMALLEST_SCALE,
+    TOLERANCE,
     coefficients_of_moments,
     harmonics,
     integrate_absolute_rows,
     moment_cells,
+    place_in_cells,
     smooth_at_nodes,
 )
 
@@ -30,8 +32,6 @@ Array = NDArray[np.float64]
 _TABLE = 1 << 22
 # Numbers held at a time by each step of an evaluation, few enough to stay in cache.
 _WORK = 1 << 16
-# A solution is worked out to the tolerance of `fixed_point`.
-_TOLERANCE = 5e-7
 # The search begins with coefficients down to this multiple of the scale it expects, and goes on in steps.
 _FIRST = 0.6
 _FINER = 0.4
@@ -78,10 +78,7 @@ class CosineProjection:
 
     def _moments(self, mass: Array, cells: int) -> Array:
         """Return the moments of each sample in each cell, as :func:`coefficients_of_moments` wants them."""
-        offset = self.x * cells
-        cell = np.minimum(offset.astype(np.int64), cells - 1)
-        offset -= cell
-        offset -= 0.5
+        cell, offset = place_in_cells(self.x, cells)
         starts = group_starts(cell)
         moments = np.zeros((CELL_MOMENTS, mass.shape[1], cells))
         term = mass
@@ -193,7 +190,7 @@ def _solve(coefficients: Array, s: Array, smallest: float, length: float) -> tup
     while active.shape[0]:
         error = smoothed_errors(coefficients[active], s / length)
         excess = error - s
-        done = np.abs(excess) <= _TOLERANCE
+        done = np.abs(excess) <= TOLERANCE
         under = (excess < 0) & (s <= smallest) & ~done
         low = np.where(excess < 0, np.maximum(low, error), s)
         high = np.where(excess < 0, s, np.minimum(high, error))

@@ -1,5 +1,6 @@
 """Isotonic regression of grouped outcomes, in squares; and that of any sequence in absolute values."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,8 +20,8 @@ Index = NDArray[np.int64]
 _ROWS = 1 << 16
 # After so many halvings at values in the middle of a block, it goes on by bisection, which ends for certain.
 _BY_VALUE = 40
-# Weights are whole numbers that add up to this, so that their sums are exact, and fast.
-_UNITS = 2.0**60
+# Weights become whole numbers that add up to less than 2 to this power: their sums are exact, and fast.
+_UNIT_BITS = 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,10 +64,11 @@ def monotone_distance(values: Array, weights: Array) -> float:
     weights : ndarray of shape (m,)
         Not negative, with a positive sum.
     """
-    scale = _UNITS / float(weights.sum())
+    # a power of two loses no digits, and there is one for the smallest weights too
+    shift = _UNIT_BITS - math.frexp(float(weights.sum()))[1]
     # the bits of floats that are not negative are ordered as these are, and integers are faster to compare
     key = (values + 0.0).view(np.int64)
-    pieces = [(key, (weights * scale).astype(np.int64))]
+    pieces = [(key, np.ldexp(weights, shift).astype(np.int64))]
     cost, halvings = 0.0, 0
     while pieces:
         left: list[tuple[Index, Index]] = []
@@ -81,7 +83,7 @@ def monotone_distance(values: Array, weights: Array) -> float:
                 left.append((rest[0], rest[1]))
         pieces = _gathered(left)
         halvings += 1
-    return cost / scale
+    return math.ldexp(cost, -shift)
 
 
 def _blocks(key: Index, weight: Index) -> tuple[Index, Index, NDArray[np.intp]]:

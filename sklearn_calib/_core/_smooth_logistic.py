@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._core._binning import weight_middles
 from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes
 from sklearn_calib._core._links import expit, logit
 
@@ -49,8 +50,8 @@ def smooth_frequency(grouped: GroupedOutcomes, n_knots: int) -> Array:
     x = logit(grouped.prob)
     if x[0] == x[-1] or base_rate in (0.0, 1.0):
         return np.full_like(x, base_rate)
-    middle = np.cumsum(share)
-    middle -= 0.5 * share
+    middle = weight_middles(grouped)
+    middle /= grouped.total
     knots = np.unique(np.interp(KNOT_QUANTILES[n_knots], middle, x))
     del middle
     design = _design(x, share, knots)

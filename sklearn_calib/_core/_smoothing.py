@@ -27,6 +27,7 @@ __all__ = [
     "NODES_PER_SCALE",
     "SMALLEST_SCALE",
     "TAIL",
+    "TOLERANCE",
     "coefficients_of_masses",
     "coefficients_of_moments",
     "coefficients_of_parts",
@@ -39,6 +40,7 @@ __all__ = [
     "moment_cells",
     "node_count",
     "outcome_coefficients",
+    "place_in_cells",
     "residual_coefficients",
     "smooth_at_nodes",
     "weighted_rows",
@@ -61,7 +63,8 @@ _CELLS_FOR_MOMENTS = 16
 NODES_PER_SCALE = 10
 #: Moments kept of the masses in a cell.
 CELL_MOMENTS = 4
-_TOLERANCE = 5e-7
+#: A fixed point is worked out to this.
+TOLERANCE = 5e-7
 # Larger unweighted samples are first condensed to cells of width h. Replacing predictions that share a cell
 # by their mean moves the smoothed residuals by at most |kernel''|_1 / 2 (h/2)^2 mean|r| = 0.121 (h/s)^2
 # mean|r| in total: below 1e-6 with 350 cells for each s.
@@ -74,7 +77,7 @@ _CELLS_WITH_SPREAD = 28.0
 _MOST_CELLS = 1 << 15
 
 
-def node_count(s: float, per_scale: int = NODES_PER_SCALE) -> int:
+def node_count(s: float, per_scale: float = NODES_PER_SCALE) -> int:
     """Return a power of two that cuts [0, 1] into at least ``per_scale`` intervals for each length s."""
     return 1 << max(6, math.ceil(math.log2(per_scale / s)))
 
@@ -93,7 +96,7 @@ def weighted_rows(y: Index, x: Positions, w: Array | None, s: float) -> tuple[In
     """Return outcomes, positions in [0, 1] and weights, condensed where that is exact enough at scale s."""
     if w is None and y.shape[0] >= _CONDENSE_ROWS:
         for per_scale, spread in ((CELLS_PER_SCALE, False), (_CELLS_WITH_SPREAD, True)):
-            cells = 1 << max(6, math.ceil(math.log2(per_scale / s)))
+            cells = node_count(s, per_scale)
             if cells <= min(_MOST_CELLS, y.shape[0] // (8 if spread else 4)):
                 return condense(y, x, cells, spread=spread)
     return y, x, w
@@ -142,7 +145,7 @@ def coefficients_of_masses(chunks: Iterable[tuple[Array, Array]], n_samples: int
     cells = moment_cells(s)
     moments = np.zeros((CELL_MOMENTS, n_samples, cells))
     for x, masses in chunks:
-        cell, offset = _cells(x, cells)
+        cell, offset = place_in_cells(x, cells)
         for sample, mass in enumerate(masses):
             term = mass
             for order in range(CELL_MOMENTS):
@@ -168,7 +171,7 @@ def coefficients_of_parts(parts: Iterable[Part], s: float) -> Array:
     cells = moment_cells(s)
     moments = np.zeros((CELL_MOMENTS, 2 * cells))
     for y, x, w, variance in parts:
-        cell, offset = _cells(x, cells)
+        cell, offset = place_in_cells(x, cells)
         cell *= 2
         cell += y
         moments[0] += np.bincount(cell, weights=w, minlength=2 * cells)
@@ -196,7 +199,7 @@ def _chunks(n: int, cells: int) -> Iterator[slice]:
         yield slice(start, start + size)
 
 
-def _cells(x: Array, cells: int) -> tuple[Index, Array]:
+def place_in_cells(x: Array, cells: int) -> tuple[Index, Array]:
     """Return the cell of each position, and the offset from its centre in cells."""
     offset = x * cells
     cell = offset.astype(np.int64)
@@ -297,11 +300,11 @@ def fixed_point(
     """
     low, high = 0.0, 1.0
     s, excess = start, error_at(start) - start
-    if abs(excess) <= _TOLERANCE:
+    if abs(excess) <= TOLERANCE:
         return start + excess, start + excess
     # far below the start, sampling noise rules, and its error grows like s**-1/2; undershoot a little
     proposal = s + excess if excess > 0 else 0.9 * ((s + excess) ** 2 * s) ** (1.0 / 3.0)
-    while abs(excess) > _TOLERANCE:
+    while abs(excess) > TOLERANCE:
         if excess < 0:
             if s <= smallest:
                 return s + excess, s

@@ -5,7 +5,8 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import coo_array
 
-from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
+from sklearn_calib._core._binning import bin_starts
+from sklearn_calib._core._grouping import GroupedOutcomes
 
 __all__ = ["gather", "interval_error", "transport_distance"]
 
@@ -14,14 +15,13 @@ Array = NDArray[np.float64]
 
 def gather(grouped: GroupedOutcomes, cells: int) -> tuple[GroupedOutcomes, float]:
     """Return groups at the mean prediction of each of so many cells, and how far rows moved on average."""
-    index = np.minimum((grouped.prob * cells).astype(np.int64), cells - 1)
-    starts = group_starts(index)
+    number, starts = grouped.prob.shape[0], bin_starts(grouped, cells, "uniform")
     weight = np.add.reduceat(grouped.weight, starts)
     # rounding must not carry a mean beyond the cell, or the order would be lost
     mean = np.add.reduceat(grouped.weight * grouped.prob, starts) / weight
-    last = np.append(starts[1:], index.shape[0]) - 1
+    last = np.append(starts[1:], number) - 1
     mean = np.clip(mean, grouped.prob[starts], grouped.prob[last])
-    moved = np.abs(grouped.prob - np.repeat(mean, np.diff(starts, append=index.shape[0])))
+    moved = np.abs(grouped.prob - np.repeat(mean, np.diff(starts, append=number)))
     positives = np.add.reduceat(grouped.positives, starts)
     return GroupedOutcomes(mean, weight, positives), float(grouped.weight @ moved) / grouped.total
 
@@ -78,9 +78,7 @@ def interval_error(grouped: GroupedOutcomes, cells: int) -> float:
     more than ``cells`` distinct predictions, those that share one of so many cells stay together.
     """
     m = grouped.prob.shape[0]
-    starts = np.arange(m)
-    if m > cells:
-        starts = group_starts(np.minimum((grouped.prob * cells).astype(np.int64), cells - 1))
+    starts = bin_starts(grouped, cells, "uniform") if m > cells else np.arange(m)
     low, high = grouped.prob[starts], grouped.prob[np.append(starts[1:], m) - 1]
     residual = np.concatenate(([0.0], np.cumsum(np.add.reduceat(grouped.residual, starts))))
     weight = np.concatenate(([0.0], np.cumsum(np.add.reduceat(grouped.weight, starts))))

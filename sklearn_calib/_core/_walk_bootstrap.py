@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._null import draw_rows
+from sklearn_calib._core._walk import walk_ranges
 
 __all__ = ["bootstrap_margin", "largest_disagreement"]
 
@@ -63,10 +64,7 @@ def bootstrap_margin(
             rate = np.abs(events.sum(axis=0)) if event_rate else 0.0
             drawn *= prob[:, np.newaxis]
             events -= drawn
-            walk = np.cumsum(events, axis=0, out=events)
-            # the walk starts at 0
-            spread = np.maximum(walk.max(axis=0), 0.0) - np.minimum(walk.min(axis=0), 0.0)
-            deviations.append(np.maximum(spread, rate))
+            deviations.append(np.maximum(walk_ranges(events), rate))
     draws = np.concatenate(deviations) / total
     # of N draws the j-th is passed with probability j / (N + 1)
     return float(np.quantile(draws, confidence, method="weibull")) + (2.0 if refitted else 1.0) / total

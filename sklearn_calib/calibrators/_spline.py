@@ -215,7 +215,7 @@ class SplineCalibrator(MonotoneCalibrator):
             cells, forecast = _pool(cells, forecast, knots)
         self._spline = self._fit_curve(cells, forecast, knots, grouped.total)
         self.penalty_, self.effective_parameters_ = self._spline.penalty, self._spline.edf
-        self._doubt = _DOUBT / grouped.total if isinstance(self.penalty, str) else 0.0
+        self._doubt = min(_DOUBT / grouped.total, 1.0) if isinstance(self.penalty, str) else 0.0
         self._event_rate = (float(grouped.positives.sum()) + 0.5) / (grouped.total + 1.0)
 
     def _fit_curve(

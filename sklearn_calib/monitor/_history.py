@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["History"]
+__all__ = ["COLUMNS", "History"]
 
-_FIRST = ("time", "n_rows", "log_evidence", "alert", "event_rate", "mean_prediction")
+#: Columns before those of the metrics.
+COLUMNS = ("time", "n_rows", "log_evidence", "alert", "event_rate", "mean_prediction")
 
 
 class History:
@@ -22,7 +23,7 @@ class History:
         self, time: Any, n_rows: int, log_evidence: float, alert: bool, measured: dict[str, float] | None
     ) -> None:
         """Add a record; what was not measured is NaN."""
-        names = (*_FIRST[4:], *self._metrics)
+        names = (*COLUMNS[4:], *self._metrics)
         values = [np.nan] * len(names) if measured is None else [measured[name] for name in names]
         self._records.append((time, n_rows, log_evidence, alert, *values))
         # not with every record, which would move all of them each time
@@ -31,7 +32,7 @@ class History:
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """Return a table, by the names of its columns."""
-        names = [*_FIRST, *self._metrics]
+        names = [*COLUMNS, *self._metrics]
         kinds: dict[str, Any] = {"n_rows": np.int64, "alert": np.bool_}
         if not self._records:
             return {name: np.empty(0, dtype=kinds.get(name, np.float64)) for name in names}

@@ -100,5 +100,5 @@ class FadingMemory:
             return new
         rows = self._sketch.as_weighted_sample()
         w = rows.w * factor
-        keep = w > 2.0 ** (-2.0 * _STEP)
+        keep = w > 2.0 ** (-2.0 * _STEP) * w.max()
         return new.update(rows.y[keep], rows.p[keep], sample_weight=w[keep])

@@ -30,7 +30,7 @@ from sklearn_calib.monitor._alert import (
     shown_time,
 )
 from sklearn_calib.monitor._evidence import Evidence
-from sklearn_calib.monitor._history import History
+from sklearn_calib.monitor._history import COLUMNS, History
 from sklearn_calib.sketch import CalibrationSketch, WindowedSketch
 from sklearn_calib.sketch._batch import check_batch
 
@@ -402,7 +402,7 @@ class CalibrationMonitor:
         for name, metric in self._metrics.items():
             try:
                 errors[name] = float(metric(rows.y, rows.p, sample_weight=rows.w))
-            except ValueError as error:
+            except (ValueError, ArithmeticError) as error:
                 warnings.warn(f"{name} failed on {sketch.n_rows} rows: {error}", RuntimeWarning, stacklevel=3)
                 errors[name] = math.nan
         return errors
@@ -462,14 +462,7 @@ def _check_metrics(metrics: Any) -> dict[str, Metric]:
             function = metric
         else:
             raise TypeError(f"metrics must hold names or functions, got {metric!r}.")
-        if name in found or name in (
-            "time",
-            "n_rows",
-            "log_evidence",
-            "alert",
-            "event_rate",
-            "mean_prediction",
-        ):
+        if name in found or name in COLUMNS:
             raise ValueError(f"metrics has the name {name!r} twice, or it is that of another column.")
         found[name] = function
     return found

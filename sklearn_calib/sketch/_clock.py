@@ -70,7 +70,7 @@ class Clock:
                 check_length("time", ticks.shape[0], "y_true", n_rows)
             kind, ticks = _ticks(ticks)
         if self.kind is None:
-            self._check_new(kind)
+            self.check_new(kind)
         elif kind != self.kind:
             wanted = {ROWS: "counts rows, so that no time can be passed", NUMBERS: "wants numbers as time"}
             raise ValueError(
@@ -79,7 +79,10 @@ class Clock:
             )
         return kind, ticks
 
-    def _check_new(self, kind: str) -> None:
+    def check_new(self, kind: str) -> None:
+        """Raise unless a clock can begin with times of this kind."""
+        if self.kind == DATES:
+            return
         if kind == DATES:
             raise ValueError(
                 f"time holds dates, but window={self.window!r} is a number. Pass a duration as window, "

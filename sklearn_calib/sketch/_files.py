@@ -75,8 +75,9 @@ def contents_from_dict(found: Any) -> tuple[Contents, int, int, Any]:
     try:
         precision = check_precision(found["precision"])
         n_rows = check_integer(found["n_rows"], "n_rows", 0)
-        cell = np.asarray(found["cell"], dtype=np.int64)
-        sums = [np.asarray(found[name], dtype=np.float64) for name in _ARRAYS[1:]]
+        cell = _numbers(found["cell"], "iu").astype(np.int64)
+        # of whole numbers beyond 64 bits numpy makes objects
+        sums = [_numbers(found[name], "iufO").astype(np.float64) for name in _ARRAYS[1:]]
         pos_label = found["pos_label"]
     except _DAMAGED as error:
         raise ValueError(f"The saved sketch is damaged: {type(error).__name__}: {error}.") from None
@@ -85,6 +86,15 @@ def contents_from_dict(found: Any) -> tuple[Contents, int, int, Any]:
     contents = Contents(cell, *sums)
     _check_contents(contents, cell_grid(precision).n_cells)
     return contents, precision, n_rows, pos_label
+
+
+def _numbers(values: Any, kinds: str) -> Any:
+    """Return an array of numbers of these kinds; texts, or floats that are cut off, would become others."""
+    array = np.asarray(values)
+    mixed = array.dtype.kind == "O" and any(type(value) not in (int, float) for value in array.ravel())
+    if array.size and (mixed or array.dtype.kind not in kinds):
+        raise TypeError(f"{array.dtype} in place of numbers")
+    return array
 
 
 def _check_contents(contents: Contents, n_cells: int) -> None:

@@ -78,7 +78,7 @@ def find_columns(path: str, header: Sequence[str], names: Sequence[str], hint: s
             shown = ", ".join(shortened(name) for name in header[:30])
             more = f" and {len(header) - 30} more" if len(header) > 30 else ""
             if any("\0" in found for found in header):
-                hint = " They hold NUL characters: name the encoding, such as --encoding utf-16-le."
+                hint = " They hold NUL characters: name the encoding, such as utf-16-le."
             raise ValueError(f"{path} has no column {name!r}. Its columns are {shown}{more}.{hint}")
     return [header.index(name) for name in names]
 
@@ -136,7 +136,7 @@ class _Table:
             where = _bad_line(self.file, self.encoding, self.is_gzip)
             raise ValueError(
                 f"{self.file}: {where} holds bytes that are not {shown}. Save the file as UTF-8, or name its "
-                "encoding, such as --encoding latin-1."
+                "encoding, such as latin-1."
             ) from None
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise ValueError(f"{self.file}: the gzip data are damaged ({error}).") from None
@@ -149,7 +149,7 @@ def _known(encoding: str) -> str:
         # some codecs, such as base64, turn bytes into bytes
         io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     except (LookupError, ValueError):
-        raise ValueError(f"--encoding {encoding} is not an encoding that Python knows.") from None
+        raise ValueError(f"encoding={encoding!r} is not an encoding that Python knows.") from None
     return _UTF8 if name == "utf-8" else encoding
 
 
@@ -159,7 +159,8 @@ def _other(header: list[str], delimiter: str) -> str:
         for other in _DELIMITERS:
             if other != delimiter and other in header[0]:
                 shown = r"$'\t'" if other == "\t" else f"'{other}'"
-                return f" They seem to be parted by a {_NAMES[other]}: pass --delimiter {shown}."
+                way = f"pass delimiter={other!r} (--delimiter {shown})"
+                return f" They seem to be parted by a {_NAMES[other]}: {way}."
     return ""
 
 

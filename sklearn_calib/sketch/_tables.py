@@ -76,13 +76,13 @@ class PredictionFiles:
 
     def rows(self, progress: Show = False) -> Iterator[PredictionRows]:
         """Yield the rows."""
-        numeric = {*self._p, *([] if self._weight is None else [self._weight])}
+        numeric = [*self._p, *([] if self._weight is None else [self._weight])]
         labels = [name for name in (self._y, self._group) if name is not None]
         total = sum(file.stat().st_size for file in self.files)
         with Progress(progress, total, "B") as step:
             step.reach(0, self.files[0].name)
             for block, position in read_blocks(
-                self.files, [*labels, *numeric], numeric=numeric - set(labels), **self._options
+                self.files, [*labels, *numeric], numeric=set(numeric) - set(labels), **self._options
             ):
                 yield PredictionRows(
                     self.labels.encode(block[self._y]),

@@ -140,7 +140,7 @@ class WindowedSketch:
         if kind == ROWS:
             ticks = np.arange(self._n_seen, self._n_seen + n_rows)
         slot = self._clock.slot(kind, ticks)
-        late = self._check_late(slot, ticks, kind)
+        late = self._check_late(slot, ticks)
         self._clock.settle(kind)
         latest, newest = ticks.max(), int(slot.max())
         if self._newest_slot is not None:
@@ -346,6 +346,7 @@ class WindowedSketch:
         if kind not in (None, ROWS, NUMBERS, DATES):
             raise ValueError(f"kind={kind!r}.")
         if kind is not None:
+            new._clock.check_new(kind)
             new._clock.settle(kind)
         if found["newest"] is not None:
             new._newest = float(found["newest"]) if kind == NUMBERS else int(found["newest"])
@@ -448,7 +449,7 @@ class WindowedSketch:
                 sketch._contents()
         self._newest_slot = newest
 
-    def _check_late(self, slot: NDArray[np.int64], ticks: NDArray[Any], kind: str) -> int:
+    def _check_late(self, slot: NDArray[np.int64], ticks: NDArray[Any]) -> int:
         """Return how many times are older than the window before them, or raise if there are any."""
         if self._newest_slot is None:
             return 0

@@ -9,6 +9,7 @@ from sklearn_calib.calibrators import (
     IsotonicCalibrator,
     PlattCalibrator,
     ScalingBinningCalibrator,
+    SplineCalibrator,
     VennAbersCalibrator,
 )
 
@@ -28,6 +29,14 @@ def test_rows_that_cannot_be_divided_are_an_error(calibrator):
 def test_a_new_row_without_weight_leaves_the_isotonic_fit():
     found = VennAbersCalibrator().fit(P, Y, HUGE).transform(P)
     np.testing.assert_allclose(found, IsotonicCalibrator().fit(P, Y).transform(P), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e-6, 1e-300])
+def test_a_spline_of_less_than_one_row_does_not_turn_around(scale):
+    calibrator = SplineCalibrator().fit(P, Y, np.full(49, scale))
+    found = calibrator.transform(P)
+    assert (np.diff(found) >= 0).all()
+    assert ((found > 0.2) & (found < 0.8)).all()
 
 
 def test_bins_of_their_own_number_are_limited():

@@ -77,3 +77,12 @@ def test_extremes():
     close = 1.0 + np.array([3, 1, 2, 0, 1]) * 2.0**-52
     weights = np.array([1.0, 2.0, 1.0, 3.0, 1.0])
     assert monotone_distance(close, weights) == pytest.approx(by_heap(close, weights), rel=1e-10)
+
+
+@pytest.mark.parametrize("power", [-1060, -1000, 900])
+def test_weights_of_any_size(power):
+    rng = np.random.default_rng(5)
+    values, weights = rng.integers(0, 9, 40).astype(float), rng.integers(1, 50, 40).astype(float)
+    expected = monotone_distance(values, weights)
+    assert expected > 0
+    assert monotone_distance(values, np.ldexp(weights, power)) == np.ldexp(expected, power)

@@ -19,6 +19,12 @@ def test_equals_the_linear_program(seed):
     assert value == pytest.approx(lipschitz_program(y, p, w), abs=1e-12)
 
 
+def test_predictions_that_the_smallest_numbers_part():
+    # no Lipschitz function can tell them apart: what is left is the residual of all
+    p = np.array([0.0, 5e-324, 1e-323, 1.5e-323])
+    assert smooth_calibration_error([1, 0, 1, 0], p) == pytest.approx(0.5)
+
+
 def test_by_hand():
     # residuals -.4 and +.4, .2 apart: u differs by at most .2 between them
     assert smooth_calibration_error([0, 1], [0.4, 0.6]) == pytest.approx(0.4 * 0.2 / 2)

@@ -90,6 +90,16 @@ def test_half_life_is_weights_by_age(cuts, half_life):
     np.testing.assert_allclose(found.transform(GRID), expected, atol=1e-6)
 
 
+def test_only_the_ratios_of_weights_say_what_is_forgotten():
+    y, p = rows(2000, 11)
+    plain, small = (
+        StreamingCalibrator(IsotonicCalibrator(), half_life=100).fit(p, y, np.full(2000, scale))
+        for scale in (1.0, 2.0**-200)
+    )
+    np.testing.assert_allclose(small.transform(GRID), plain.transform(GRID), rtol=1e-12)
+    assert small.sketch_.n_cells == plain.sketch_.n_cells
+
+
 def test_a_long_stream_keeps_a_bounded_sketch():
     y, p = rows(60_000, 7)
     found = streamed(y, p, np.arange(1000, 60_000, 1000), half_life=20)

@@ -256,6 +256,16 @@ def test_metrics_that_fail_are_missing_and_say_so():
     assert monitor.errors_["strict"] == 0.5
 
 
+def test_a_division_by_zero_is_a_failure_too():
+    def ratio(y_true, y_proba, sample_weight):
+        return 1 / int(y_true.sum())
+
+    monitor = CalibrationMonitor(metrics=ratio)
+    with pytest.warns(RuntimeWarning, match="ratio failed on 2 rows: division by zero"):
+        monitor.update([0, 0], [0.7, 0.8])
+    assert monitor.n_rows_ == 2
+
+
 def test_reference():
     rng = np.random.default_rng(10)
     reference = CalibrationSketch().update(*batch(rng, 500))

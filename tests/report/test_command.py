@@ -181,7 +181,7 @@ def test_integer_classes_without_names(tmp_path, capsys):
         ("", "is empty. It needs a line of column names"),
         ("  \n", "is empty"),
         ("y,p\n", "has column names but no rows"),
-        ("y;p\n1;0.5\n", "They seem to be parted by a semicolon: pass --delimiter ';'"),
+        ("y;p\n1;0.5\n", "They seem to be parted by a semicolon: pass delimiter=';' (--delimiter ';')"),
         ("y\tp\n1\t0.5\n", "They seem to be parted by a tab"),
         ("y,q\n1,0.5\n", "has no column 'p'. Its columns are 'y', 'q'."),
         ("y,p,p\n1,0.5,0.5\n", "has 2 columns named 'p'"),

@@ -257,6 +257,7 @@ def test_files_lose_nothing(tmp_path, name):
         {"version": None},
         {"window": -1},
         {"kind": "moons"},
+        {"kind": "rows", "window": 3, "newest": 5},
         {"newest": "soon"},
         {"n_seen": -1},
         {"slots": [[0, {}]]},
