@@ -440,6 +440,21 @@ class CalibrationMonitor:
         return later if later is not None and 2 * later.n_rows > both.n_rows else both
 
 
+def _check_call(name: str, metric: Metric) -> None:
+    """Raise unless a metric takes what it will be given, as far as it tells."""
+    try:
+        known = signature(metric)
+    except (TypeError, ValueError):
+        return
+    try:
+        known.bind(None, None, sample_weight=None)
+    except TypeError as error:
+        raise TypeError(
+            f"metrics cannot be called as {name}(y_true, y_proba, sample_weight=...): {error}. Pass "
+            "functions that can; the rows of a window have weights."
+        ) from None
+
+
 def _rates(sketch: CalibrationSketch) -> dict[str, float]:
     return {"event_rate": sketch.event_rate, "mean_prediction": sketch.mean_prediction}
 
@@ -460,6 +475,7 @@ def _check_metrics(metrics: Any) -> dict[str, Metric]:
         elif callable(metric):
             name = getattr(metric, "__name__", type(metric).__name__)
             function = metric
+            _check_call(name, function)
         else:
             raise TypeError(f"metrics must hold names or functions, got {metric!r}.")
         if name in found or name in COLUMNS:

@@ -256,6 +256,14 @@ def test_metrics_that_fail_are_missing_and_say_so():
     assert monitor.errors_["strict"] == 0.5
 
 
+def test_metrics_without_weights_are_refused_before_any_row():
+    def plain(y_true, y_proba):
+        return 0.0
+
+    with pytest.raises(TypeError, match=r"plain\(y_true, y_proba, sample_weight=...\)"):
+        CalibrationMonitor(metrics=plain)
+
+
 def test_a_division_by_zero_is_a_failure_too():
     def ratio(y_true, y_proba, sample_weight):
         return 1 / int(y_true.sum())
