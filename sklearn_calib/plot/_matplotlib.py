@@ -57,6 +57,14 @@ _STYLES: tuple[tuple[str, Any], ...] = (
 )
 
 
+def _pyplot() -> Any:
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError(_MISSING) from error
+    return plt
+
+
 def new_axes(width: float = 5.2, height: float = 5.2) -> "Axes":
     """Return the axes of a new figure made through pyplot, so that it shows in notebooks."""
     return new_panels(width, height, 1)[0]
@@ -64,11 +72,7 @@ def new_axes(width: float = 5.2, height: float = 5.2) -> "Axes":
 
 def new_panels(width: float, height: float, columns: int) -> list["Axes"]:
     """Return axes side by side, with one vertical axis, of a new figure made through pyplot."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(_MISSING) from error
-    _, panels = plt.subplots(
+    _, panels = _pyplot().subplots(
         1, columns, figsize=(width, height), layout="constrained", sharey=True, squeeze=False
     )
     return list(panels[0])
@@ -76,11 +80,7 @@ def new_panels(width: float, height: float, columns: int) -> list["Axes"]:
 
 def new_grid(rows: int, columns: int, side: float) -> list["Axes"]:
     """Return the axes of a new figure of rows and columns, row by row, all with the same limits."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(_MISSING) from error
-    _, axes = plt.subplots(
+    _, axes = _pyplot().subplots(
         rows,
         columns,
         figsize=(columns * side, rows * side + 0.4),
@@ -94,11 +94,7 @@ def new_grid(rows: int, columns: int, side: float) -> list["Axes"]:
 
 def new_stack(width: float, height: float, ratios: Sequence[float]) -> list["Axes"]:
     """Return axes of such heights, one above the other, with one horizontal axis, of a new figure."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(_MISSING) from error
-    _, panels = plt.subplots(
+    _, panels = _pyplot().subplots(
         len(ratios),
         1,
         figsize=(width, height),
