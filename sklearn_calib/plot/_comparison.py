@@ -18,18 +18,14 @@ from sklearn_calib.plot._comparison_data import (
     Metric,
     as_comparison,
     enough_resamples,
-    letters,
     named_metrics,
     one_model,
 )
-from sklearn_calib.plot._curve import p_text
+from sklearn_calib.plot._comparison_drawing import draw_panel
 from sklearn_calib.plot._estimator import positive_column, predicted_probabilities
 from sklearn_calib.plot._matplotlib import (
-    BLUE,
-    GREY,
     check_axes,
     check_flags,
-    full_names,
     legend_above,
     new_panels,
     plain,
@@ -42,12 +38,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
     from matplotlib.text import Text
 
-__all__ = ["ComparisonDisplay", "limits"]
-
-# The axis starts at 0 if the smallest number is less than this part of the largest.
-_NEAR_ZERO = 0.4
-# Part of the width that is kept free for what the tests say.
-_MARGIN = 0.24
+__all__ = ["ComparisonDisplay"]
 
 
 class ComparisonDisplay:
@@ -379,9 +370,13 @@ class ComparisonDisplay:
             panels = new_panels(2.4 + 3.6 * columns, 2.0 + 0.4 * len(given), columns)
         rows = {row.name: row for row in next(iter(self.comparisons.values())).rows}
         self.models_ = given if order == "given" else sorted(given, key=lambda name: rows[name].value)
-        self.points_, self.worse_, self.intervals_, self.floors_, self.marks_ = [], [], [], [], []
-        for panel, (label, comparison) in zip(panels, self.comparisons.items(), strict=True):
-            self._draw_panel(panel, label, comparison, show_floor, show_tests, marker_params)
+        drawn = [
+            draw_panel(panel, label, comparison, self.models_, show_floor, show_tests, marker_params)
+            for panel, (label, comparison) in zip(panels, self.comparisons.items(), strict=True)
+        ]
+        self.points_, self.worse_ = [each.points for each in drawn], [each.worse for each in drawn]
+        self.intervals_, self.marks_ = [each.intervals for each in drawn], [each.marks for each in drawn]
+        self.floors_ = [each.floors for each in drawn if each.floors is not None]
         bottom, top = len(given) - 0.5, -0.5
         panels[0].set_yticks(range(len(given)), [plain(name) for name in self.models_])
         panels[0].set_ylim(bottom, top)
@@ -406,105 +401,6 @@ class ComparisonDisplay:
                     "same models by every metric."
                 )
         return names[0]
-
-    def _draw_panel(
-        self,
-        ax: "Axes",
-        label: str,
-        comparison: ModelComparison,
-        show_floor: bool,
-        show_tests: bool,
-        marker_params: dict[str, Any],
-    ) -> None:
-        known = {row.name: row for row in comparison.rows}
-        rows = [known[name] for name in self.models_]
-        heights = np.arange(len(rows), dtype=np.float64)
-        best = np.array([row.in_best_set for row in rows])
-        values, floors, low, high = np.array(
-            [(row.value, row.floor, row.lower, row.upper) for row in rows], dtype=np.float64
-        ).T
-        tested = bool(comparison.pairs)
-        dot: dict[str, Any] = {
-            "color": BLUE,
-            "marker": "o",
-            "markersize": 8,
-            "linestyle": "none",
-            "zorder": 4,
-        }
-        dot |= full_names(marker_params)
-        text = "measured" + (", not found worse" if tested else "")
-        (filled,) = ax.plot(values[best], heights[best], **{"label": text} | dot)
-        hollow = {"markerfacecolor": ax.get_facecolor(), "markeredgewidth": 1.8}
-        text = "measured, found worse" if tested and not best.all() else ""
-        (worse,) = ax.plot(values[~best], heights[~best], **dot | hollow | {"label": text})
-        with_interval = np.isfinite(low)
-        text = f"{100 * comparison.confidence:g} % interval of the true value" if with_interval.any() else ""
-        intervals = ax.hlines(
-            heights[with_interval],
-            low[with_interval],
-            high[with_interval],
-            color=filled.get_color(),
-            linewidth=2.4,
-            zorder=3,
-            label=text,
-        )
-        if show_floor:
-            (ticks,) = ax.plot(
-                floors,
-                heights,
-                color=GREY,
-                marker="|",
-                markersize=17,
-                markeredgewidth=2.0,
-                linestyle="none",
-                zorder=2,
-            )
-            self.floors_.append(ticks)
-            # a sign that fits in the legend
-            short: dict[str, Any] = {"markersize": 10, "markeredgewidth": 2.0, "linestyle": "none"}
-            ax.plot([], [], color=GREY, marker="|", **short, label="if calibrated (on average)")
-        marks = self._draw_tests(ax, comparison) if show_tests and tested else []
-        self.points_.append(filled)
-        self.worse_.append(worse)
-        self.intervals_.append(intervals)
-        self.marks_.append(marks)
-        shown = np.concatenate([values, low, high] + ([floors] if show_floor else []))
-        ax.set_xlim(limits(shown[np.isfinite(shown)], _MARGIN if marks else 0.0))
-        ax.set_xlabel(plain(label))
-        ax.grid(axis="y", color=GREY, alpha=0.25, linewidth=0.8)
-        ax.set_axisbelow(True)
-
-    def _draw_tests(self, ax: "Axes", comparison: ModelComparison) -> "list[Text]":
-        """Write what the tests say at the right of the rows."""
-        place = ax.get_yaxis_transform()
-        # the ground hides the rule of the row
-        ground = {"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 1.5}
-        style: dict[str, Any] = {"transform": place, "va": "center", "fontsize": "small", "bbox": ground}
-        height = {name: k for k, name in enumerate(self.models_)}
-        if comparison.reference is not None:
-            tests = {pair.name_a: p_text(pair.adjusted_pvalue) for pair in comparison.pairs}
-            return [
-                ax.text(0.98, height[name], tests.get(name, "reference"), ha="right", **style)
-                for name in self.models_
-            ]
-        if len(comparison.pairs) == 1:
-            (pair,) = comparison.pairs
-            ends = sorted((height[pair.name_a], height[pair.name_b]))
-            ax.plot([0.77, 0.79, 0.79, 0.77], np.repeat(ends, 2), transform=place, color=GREY, linewidth=1.2)
-            return [ax.text(0.81, sum(ends) / 2.0, p_text(pair.adjusted_pvalue), ha="left", **style)]
-        shared = letters(self.models_, comparison)
-        ax.plot([], [], linestyle="none", label="same letter: no difference found")
-        return [ax.text(0.98, height[name], shared[name], ha="right", **style) for name in self.models_]
-
-
-def limits(shown: Any, margin: float) -> tuple[float, float]:
-    """Return limits around the numbers, from 0 if they come near it, with room at the right."""
-    low, high = float(shown.min()), float(shown.max())
-    from_zero = 0.0 <= low <= _NEAR_ZERO * high
-    spread = high - (0.0 if from_zero else low) or abs(high) or 1.0
-    left = -0.03 * spread if from_zero else low - 0.08 * spread
-    right = high + 0.08 * spread
-    return left, left + (right - left) / (1.0 - margin)
 
 
 def _check_axes(ax: Any, n_metrics: int) -> "list[Axes] | None":

@@ -1,7 +1,4 @@
-"""The risk gap over decision thresholds.
-
-Long because its ways in are documented each.
-"""
+"""The risk gap over decision thresholds."""
 
 from typing import TYPE_CHECKING, Any, Literal, Self
 

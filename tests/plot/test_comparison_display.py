@@ -16,8 +16,8 @@ from sklearn_calib.inference import ModelPair, ModelSummary, compare_models, con
 from sklearn_calib.inference._comparison_table import ModelComparison
 from sklearn_calib.metrics import cutoff_calibration_error, expected_calibration_error, smooth_ece
 from sklearn_calib.plot import ComparisonDisplay
-from sklearn_calib.plot._comparison import limits
 from sklearn_calib.plot._comparison_data import enough_resamples, letters, named_metrics
+from sklearn_calib.plot._comparison_drawing import limits
 
 mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
