@@ -13,14 +13,17 @@ DATA = "sklearn_calib/datasets/data/"
 CODE = (".py", "py.typed")
 
 
-def wheel_faults(names: list[str], licences: str) -> list[str]:
-    """Return what is wrong with the files of a wheel."""
+def wheel_faults(names: list[str], licences: str, metadata: str) -> list[str]:
+    """Return what is wrong with the files of a wheel, and with what it says of itself."""
     inside = [name for name in names if ".dist-info/" not in name]
     faults = [f"{name} does not belong into the wheel" for name in inside if not allowed(name, licences)]
     wanted = ["sklearn_calib/py.typed", f"{DATA}LICENSES.md", "sklearn_calib/__main__.py"]
     faults += [f"the wheel lacks {name}" for name in wanted if name not in inside]
     if not any(name.endswith(".dist-info/licenses/LICENSE") for name in names):
         faults.append("the wheel lacks LICENSE")
+    said = metadata.splitlines()
+    wanted = ["License-Expression: BSD-3-Clause", "License-File: LICENSE", f"License-File: {DATA}LICENSES.md"]
+    faults += [f"the metadata of the wheel lack {line!r}" for line in wanted if line not in said]
     return faults
 
 
@@ -55,7 +58,9 @@ def main() -> int:
     wheel, sdist = sys.argv[1:]
     with zipfile.ZipFile(wheel) as archive:
         packed = archive.namelist()
-        faults = wheel_faults(packed, archive.read(f"{DATA}LICENSES.md").decode())
+        (head,) = (name for name in packed if name.endswith(".dist-info/METADATA"))
+        texts = (archive.read(name).decode() for name in (f"{DATA}LICENSES.md", head))
+        faults = wheel_faults(packed, *texts)
     with tarfile.open(sdist) as tar:
         names = [member.name.split("/", 1)[1] for member in tar.getmembers() if member.isfile()]
     faults += sdist_faults(names)

@@ -37,8 +37,25 @@ GOOD = [
 ]
 
 
+SAID = [
+    "Metadata-Version: 2.4",
+    "License-Expression: BSD-3-Clause",
+    "License-File: LICENSE",
+    f"License-File: {DATA}LICENSES.md",
+]
+
+
+def faults(names, licences=LICENCES, said=SAID):
+    return contents.wheel_faults(names, licences, "\n".join(said))
+
+
 def test_a_good_wheel_has_no_fault():
-    assert contents.wheel_faults(GOOD, LICENCES) == []
+    assert faults(GOOD) == []
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_a_wheel_names_its_licences(k):
+    assert faults(GOOD, said=SAID[:k] + SAID[k + 1 :]) == [f"the metadata of the wheel lack {SAID[k]!r}"]
 
 
 @pytest.mark.parametrize(
@@ -46,17 +63,17 @@ def test_a_good_wheel_has_no_fault():
     ["tests/test_x.py", "sklearn_calib/x.pyc", f"{DATA}other.csv", "sklearn_calib/tests/a.bin", "setup.py"],
 )
 def test_what_does_not_belong_into_a_wheel(stray):
-    assert contents.wheel_faults([*GOOD, stray], LICENCES) == [f"{stray} does not belong into the wheel"]
+    assert faults([*GOOD, stray]) == [f"{stray} does not belong into the wheel"]
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 6])
 def test_what_a_wheel_needs(k):
-    (fault,) = contents.wheel_faults(GOOD[:k] + GOOD[k + 1 :], LICENCES)
+    (fault,) = faults(GOOD[:k] + GOOD[k + 1 :])
     assert "the wheel lacks" in fault
 
 
 def test_data_without_a_licence_is_refused():
-    assert contents.wheel_faults(GOOD, "") == [f"{DATA}flares.csv does not belong into the wheel"]
+    assert faults(GOOD, "") == [f"{DATA}flares.csv does not belong into the wheel"]
 
 
 def test_source_archives():
