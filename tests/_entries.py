@@ -318,7 +318,7 @@ def of_sketch(folder):
         full = lambda cls=cls, time=time: cls().update(Y, P, **time)  # noqa: E731
         yield of_method(cls, "update", **ROWS, **time)
         yield of_method(full, "merge", other=full())
-        yield of_method(full, "from_dict", found=full().to_dict())
+        yield of_method(full, "from_dict", data=full().to_dict())
         file = folder / f"{type(full()).__name__}.json"
         full().save(file)
         yield of_method(full, "save", path=file)

@@ -257,12 +257,12 @@ class CalibrationSketch:
         return contents_to_dict(self._contents(), self._precision, self._n_rows, self._pos_label)
 
     @classmethod
-    def from_dict(cls, found: dict[str, Any]) -> Self:
+    def from_dict(cls, data: dict[str, Any]) -> Self:
         """Return the sketch that :meth:`to_dict` has written.
 
         Parameters
         ----------
-        found : dict
+        data : dict
             What ``to_dict`` returned.
 
         Returns
@@ -275,7 +275,7 @@ class CalibrationSketch:
         ValueError
             If the dict is foreign, damaged, or of a newer version.
         """
-        contents, precision, n_rows, pos_label = contents_from_dict(found)
+        contents, precision, n_rows, pos_label = contents_from_dict(data)
         new = cls(precision=precision, pos_label=pos_label)
         new._settled, new._n_rows = contents, n_rows
         return new

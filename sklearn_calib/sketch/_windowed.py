@@ -301,12 +301,12 @@ class WindowedSketch:
         }
 
     @classmethod
-    def from_dict(cls, found: dict[str, Any]) -> Self:
+    def from_dict(cls, data: dict[str, Any]) -> Self:
         """Return the sketch that :meth:`to_dict` has written.
 
         Parameters
         ----------
-        found : dict
+        data : dict
             What ``to_dict`` returned.
 
         Returns
@@ -319,15 +319,15 @@ class WindowedSketch:
         ValueError
             If the dict is foreign, damaged, or of a newer version.
         """
-        if not isinstance(found, dict) or found.get("format") != _FORMAT:
+        if not isinstance(data, dict) or data.get("format") != _FORMAT:
             raise ValueError("This is not a saved WindowedSketch. Pass what to_dict or save has written.")
-        if not isinstance(found.get("version"), int) or found["version"] > _VERSION:
+        if not isinstance(data.get("version"), int) or data["version"] > _VERSION:
             raise ValueError(
-                f"This sketch has version {found.get('version')!r} of the format, and this release knows "
+                f"This sketch has version {data.get('version')!r} of the format, and this release knows "
                 f"{_VERSION}. Read it with a newer release of sklearn_calib."
             )
         try:
-            return cls._read(found)
+            return cls._read(data)
         except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
             raise ValueError(f"The saved sketch is damaged: {type(error).__name__}: {error}") from None
 
