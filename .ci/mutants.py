@@ -272,7 +272,8 @@ def try_file(name, settings, known, options):
     path = Path(PACKAGE, f"{name}.py")
     original = path.read_text(encoding="utf-8")
     tests = tests_of(name, settings["tests"])
-    all_of_them, chosen = sample(path, options.count, options.seed)
+    count = settings["count"][name.split("/")[0]] if options.count is None else options.count
+    all_of_them, chosen = sample(path, count, options.seed)
     explained = {(e["file"], e["before"], e["after"]): e["why"] for e in settings.get("explained", [])}
     before = {(m["before"], m["after"]): m["outcome"] for m in known.get("mutants", [])}
     result = {"all": all_of_them, "mutants": []}
@@ -353,7 +354,9 @@ def main():
         "--root", type=Path, default=Path.cwd(), help="where the settings are read and the table is written"
     )
     parser.add_argument("--results", type=Path, help="file that keeps what was tried (.mutants.json)")
-    parser.add_argument("--count", type=int, default=20, help="mutants of each file")
+    parser.add_argument(
+        "--count", type=int, help="mutants of each file; as many as the settings say if not given"
+    )
     parser.add_argument(
         "--budget", type=float, default=3.0, help="seconds of tests for a mutant, the quickest first"
     )
@@ -371,7 +374,10 @@ def main():
         for room in settings["rooms"]
         for p in sorted(Path(PACKAGE, room).glob("_*.py"))
     ]
-    names = [name for name in here if not name.endswith("__init__") and tests_of(name, settings["tests"])]
+    names = [name for name in here if not name.endswith("__init__")]
+    untested = [name for name in names if not tests_of(name, settings["tests"])]
+    if untested:
+        raise SystemExit(f"no tests belong to {', '.join(untested)}. Name them in .ci/mutants.toml.")
     named = [wanted.removeprefix(f"{PACKAGE}/").removesuffix(".py").rstrip("/") for wanted in options.files]
     chosen = [
         name for name in names if not named or any(name == n or name.startswith(f"{n}/") for n in named)

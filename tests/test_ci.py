@@ -116,6 +116,17 @@ def test_settings_of_mutation_name_what_exists():
     assert [name for name in settings["tests"] if not (package / f"{name}.py").is_file()] == []
     named = {test for tests in settings["tests"].values() for test in tests}
     assert [test for test in sorted(named) if not (ROOT / test).is_file()] == []
+    # every file has tests, and every room a number of mutants
+    assert set(settings["count"]) == set(settings["rooms"])
+    files = [path for room in settings["rooms"] for path in (package / room).glob("_*.py")]
+    untested = [
+        name
+        for path in files
+        if (name := f"{path.parent.name}/{path.stem}") not in settings["tests"]
+        and path.name != "__init__.py"
+        and not (ROOT / "tests" / path.parent.name.lstrip("_") / f"test{path.name}").is_file()
+    ]
+    assert untested == []
     # an explanation speaks of a line that is still there, and of each mutant once
     explained = settings.get("explained", [])
     gone = [

@@ -480,13 +480,15 @@ def test_bad_arguments_of_several_classes():
     [
         ({"predictions": [[0.1, 0.2]]}, TypeError, "predictions"),
         ({"predictions": {"a": [0.1, 0.2]}}, ValueError, "at least two"),
-        ({"predictions": {"a": [0.1, 0.2], "b": [0.1, 2]}}, ValueError, r"predictions\['b'\]"),
+        ({"predictions": {"a": [0.1] * 4, "b": [0.1, 2, 0.1, 0.1]}}, ValueError, r"predictions\['b'\]"),
         ({"reference": "c"}, ValueError, "reference"),
         ({"correction": "fdr"}, ValueError, "correction"),
+        ({"method": "half-sampling", "n_resamples": 38}, ValueError, "n_resamples >= 39"),
     ],
 )
 def test_bad_arguments_of_the_table(arguments, error, named):
-    good = {"metric": ece, "y_true": [0, 1], "predictions": {"a": [0.1, 0.2], "b": [0.3, 0.4]}}
+    good = {"metric": ece, "y_true": [0, 1, 0, 1], "predictions": {"a": GOOD["y_proba_a"], "b": [0.5] * 4}}
     assert compare_models(**good).method == "swap"
+    assert compare_models(**good, method="half-sampling", n_resamples=39).method == "half-sampling"
     with pytest.raises(error, match=named):
         compare_models(**(good | arguments))

@@ -81,6 +81,21 @@ def brier_score_loss_of_any(y_true, y_proba):
     return brier_score_loss(y_true, y_proba, pos_label=1)
 
 
+def test_a_metric_gets_labels_0_and_1_with_their_predictions():
+    y, p = np.array([1, 0, 1, 1, 0]), np.array([0.2, 0.2, 0.5, 0.7, 0.9])
+    seen = []
+
+    def squares(y_true, y_proba, sample_weight=None):
+        seen.extend(y_true.tolist())
+        weight = np.ones(len(y_true)) if sample_weight is None else sample_weight
+        return float(np.average((y_true - y_proba) ** 2, weights=weight))
+
+    for weight in (None, [1, 2, 1, 0, 3]):
+        result = ConsistencyTest(squares, n_resamples=9, random_state=0).test(y, p, sample_weight=weight)
+        assert result.estimate == pytest.approx(np.average((y - p) ** 2, weights=weight))
+    assert set(seen) == {0, 1}
+
+
 def test_words():
     y, p = _properties.sample(30)
     assert LABELS.test(y, p).test == "consistency test of expected_calibration_error"

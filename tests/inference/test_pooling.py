@@ -99,6 +99,17 @@ def test_other_metrics_tell_all_predictions_apart(metric):
     assert pooled(metric, grouped) is grouped
 
 
+def test_cells_end_where_bins_do():
+    # all within one cell, and on both sides of the end of the first of 15 bins, or of 10
+    for metric, edge in [(POOLING[6], 1 / 15), (POOLING[7], 0.1)]:
+        prob = edge + np.linspace(-1e-5, 1e-5, 10_000)
+        positives = np.arange(10_000.0) % 2
+        fewer = pooled(metric, GroupedOutcomes(prob, np.ones(10_000), positives))
+        assert fewer.prob == pytest.approx([edge - 5e-6, edge + 5e-6], abs=1e-8)
+        assert fewer.weight.tolist() == [5000, 5000]
+        assert fewer.positives.tolist() == [2500, 2500]
+
+
 def test_few_predictions_are_left_alone():
     for m in (1, 5, 8000):
         grouped = GroupedOutcomes(np.sort(np.random.default_rng(0).random(m)), np.ones(m), np.zeros(m))

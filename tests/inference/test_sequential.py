@@ -287,6 +287,7 @@ def test_estimate_is_the_cutoff_error_of_cells():
     middles = np.sin((cells + 0.5) / 81 * np.pi / 2) ** 2
     assert SequentialTest().test(y, middles).estimate == pytest.approx(cutoff_calibration_error(y, middles))
     assert SequentialTest().test(y, p).estimate <= cutoff_calibration_error(y, p) + 1e-12
+    assert SequentialTest().test([1], [0.3], pos_label=1).estimate == pytest.approx(0.7)
 
 
 def test_labels_of_a_stream():

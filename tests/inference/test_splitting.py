@@ -115,6 +115,10 @@ def test_details():
     assert sum(test.n_observed for test in result.scales) == 500
     assert result.scales[0].n_observed + result.scales[2].n_observed == y.sum()
     assert "cross-fitted" in result.method
+    # of an odd number of rows the first half has one more
+    odd = SampleSplittingTest(n_resamples=19, cross_fit=True, random_state=0).test(y[:51], p[:51])
+    sizes = [sum(test.n_observed for test in odd.scales if test.half == half) for half in (0, 1)]
+    assert sizes == [26, 25]
     y, p = class_sample(100, 0)
     assert len(SampleSplittingTest(n_resamples=19, random_state=0).test(y, p).scales) == 3
 

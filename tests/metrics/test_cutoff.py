@@ -116,7 +116,17 @@ def test_decision_gap_by_hand():
     assert decision_risk_gap([0, 0, 1, 1], [0.1, 0.2, 0.7, 0.8], threshold=0.5) == 0.0
 
 
-@pytest.mark.parametrize("threshold", [0, 1, -0.1, np.nan])
+def test_decision_at_chosen_thresholds():
+    y, p, w = next(samples())
+    result = decision_risk_result(y, p, thresholds=[0.35, 0.9], sample_weight=w)
+    assert result.thresholds.tolist() == [0.35, 0.9]
+    assert result.gap == pytest.approx([decision_gap(y, p, w, tau) for tau in (0.35, 0.9)], abs=1e-12)
+    for thresholds in ([], [[0.5]]):
+        with pytest.raises(ValueError, match="thresholds"):
+            decision_risk_result(y, p, thresholds=thresholds)
+
+
+@pytest.mark.parametrize("threshold", [0, 1, 1.5, -0.1, np.nan])
 def test_bad_threshold(threshold):
     with pytest.raises(ValueError, match="threshold"):
         decision_risk_gap([0, 1], [0.1, 0.2], threshold=threshold)
