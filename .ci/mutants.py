@@ -120,6 +120,7 @@ def wordy(source):
         elif (
             isinstance(node, ast.Raise | ast.Assert | ast.JoinedStr | ast.Import | ast.ImportFrom)
             or (isinstance(node, ast.Call) and ast.unparse(node.func) in NOT_CHANGED)
+            or (isinstance(node, ast.keyword) and node.arg == "strict")  # of zip: an assertion
             or (isinstance(node, ast.Assign) and any("__" in ast.unparse(target) for target in node.targets))
         ):
             skipped = [node]

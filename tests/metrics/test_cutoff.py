@@ -114,6 +114,10 @@ def test_decision_gap_by_hand():
     assert decision_risk_gap([0, 0, 0, 1], [0.1, 0.6, 0.7, 0.8], threshold=0.5) == 0.25
     # a perfect separation by the threshold costs nothing
     assert decision_risk_gap([0, 0, 1, 1], [0.1, 0.2, 0.7, 0.8], threshold=0.5) == 0.0
+    # two ways to the same cost, whose sums differ by rounding
+    y, p = [0, 1, 0, 1, 0], [0.3, 0.1, 0.3, 0.1, 0.2]
+    assert decision_risk_gap(y, p, threshold=0.4) == 0.0
+    assert decision_risk_result(y, p, thresholds=[0.4]).gap.tolist() == [0.0]
 
 
 def test_decision_at_chosen_thresholds():
