@@ -239,7 +239,7 @@ def interval_calibration_error(
     """
 
     def error(sample: BinarySample) -> float:
-        # rounding can pass the bound by an ulp
+        # of predictions that share a cell the error is a bound, which its width can carry above 1
         return min(interval_error(group_outcomes(sample.y, sample.p, sample.w), _INTERVAL_CELLS), 1.0)
 
     return reduced_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)

@@ -143,6 +143,15 @@ def test_many_predictions():
     assert distance_from_calibration(y, p).lower <= full
 
 
+def test_no_error_of_gathered_predictions_is_above_one():
+    # events at predictions near 0, more than are told apart: their error is that of their mean, and a width
+    p = np.append(np.zeros(9_000), np.linspace(0, 1e-4, 5_000))
+    y = np.ones(14_000, dtype=np.int64)
+    assert interval_error(group_outcomes(y, p), 100) > 1 + 1e-5
+    assert interval_calibration_error(y, p, pos_label=1) == 1
+    assert distance_from_calibration(y, p, pos_label=1).interval == 1
+
+
 def test_text():
     text = str(distance_from_calibration([0, 1], [0.4, 0.6]))
     assert text.startswith("distance from calibration between 0.0775 and 0.2000 (lower distance 0.0800,")
