@@ -163,7 +163,7 @@ def decision_risk_gap(
 
     def error(sample: BinarySample) -> float:
         risk, best = decision_risks(group_outcomes(sample.y, sample.p, sample.w), np.array([tau]))
-        return max(float(risk[0] - best[0]), 0.0)
+        return max((risk - best).item(), 0.0)
 
     return reduced_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
 

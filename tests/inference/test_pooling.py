@@ -99,6 +99,15 @@ def test_other_metrics_tell_all_predictions_apart(metric):
     assert pooled(metric, grouped) is grouped
 
 
+@pytest.mark.parametrize("kind", ["uniform", "rare", "two"])
+def test_cells_are_much_narrower_than_what_noise_is_smoothed_with(kind):
+    grouped = GroupedOutcomes(predictions(kind), np.full(40_000, 30.0), np.zeros(40_000))
+    fewer = pooled(smooth_ece, grouped)
+    first = np.searchsorted(np.cumsum(grouped.weight), np.cumsum(fewer.weight)[:-1]) + 1
+    widths = grouped.prob[np.append(first, 40_000) - 1] - grouped.prob[np.append(0, first)]
+    assert 0 < widths.max() < 0.2 * _noise_scale(grouped.prob, grouped)
+
+
 def test_cells_end_where_bins_do():
     # all within one cell, and on both sides of the end of the first of 15 bins, or of 10
     for metric, edge in [(POOLING[6], 1 / 15), (POOLING[7], 0.1)]:

@@ -191,6 +191,7 @@ def test_rejected_at():
     assert result.statistic == max(0.0, result.log_e_path.max())
     assert result.pvalue == math.exp(-result.statistic)
     assert result.log_e_value == result.log_e_path[-1]
+    assert f"after observation {1 + result.log_e_path.argmax()}," in result.reason
     with pytest.raises(ValueError, match="alpha"):
         result.rejected_at(1.0)
 

@@ -124,7 +124,7 @@ def test_details():
 
 
 def test_tiny_and_empty():
-    for y, p in [([1], [0.3]), ([1, 0], [0.3, 0.3]), ([1, 1, 1], [0.5, 0.5, 0.5])]:
+    for y, p in [([1], [0.3]), ([1, 0], [0.3, 0.3]), ([1, 1, 1], [0.5, 0.5, 0.5]), ([1] * 4, [1.0] * 4)]:
         result = SampleSplittingTest(n_resamples=19, random_state=0).test(y, p)
         assert result.pvalue == 1
         assert result.estimate >= 0

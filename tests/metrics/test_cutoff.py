@@ -125,6 +125,10 @@ def test_decision_at_chosen_thresholds():
     result = decision_risk_result(y, p, thresholds=[0.35, 0.9], sample_weight=w)
     assert result.thresholds.tolist() == [0.35, 0.9]
     assert result.gap == pytest.approx([decision_gap(y, p, w, tau) for tau in (0.35, 0.9)], abs=1e-12)
+    for tau, risk in zip(result.thresholds, result.risk, strict=True):
+        # acting in vain costs tau, an event without acting 1 - tau
+        loss = np.where(p >= tau, tau * (1 - y), (1 - tau) * y)
+        assert risk == pytest.approx(np.average(loss, weights=w))
     for thresholds in ([], [[0.5]]):
         with pytest.raises(ValueError, match="thresholds"):
             decision_risk_result(y, p, thresholds=thresholds)
