@@ -87,6 +87,17 @@ def test_fixed_point(function, solution):
     assert value == scale == pytest.approx(solution, abs=2e-8)
 
 
+@pytest.mark.parametrize("start", [0.01, 0.03, 0.5, 0.99])
+@pytest.mark.parametrize(
+    ("function", "most"),
+    [(lambda s: 0.4, 3), (lambda s: max(0.0, 0.9 - 0.5 * s), 4), (lambda s: 0.005 / s**0.5, 8)],
+)
+def test_fixed_point_by_few_secants(function, most, start):
+    tried = []
+    fixed_point(lambda s: tried.append(s) or function(s), start=start)
+    assert len(tried) <= most
+
+
 @pytest.mark.parametrize("width", [0.1, 1e-2, 1e-3, 1e-4])
 @pytest.mark.parametrize("centre", [0.02, 0.3, 0.7])
 def test_fixed_point_of_a_steep_fall(centre, width):

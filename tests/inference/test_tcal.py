@@ -392,3 +392,6 @@ def test_printing():
     assert "decided by" in str(result)
     assert "bins: T = " in str(result.scales[0])
     assert "TCalScale" not in repr(result)
+    assert result.test == "T-Cal"
+    biased = TCal(statistic="biased", n_resamples=19, random_state=0).test(y, p)
+    assert biased.test == "T-Cal, biased statistic"

@@ -55,7 +55,7 @@ def test_cells_are_off_by_less_than_their_width(n_cells):
     assert smooth_calibration_error(y, p, n_cells=n_cells) == pytest.approx(exact, abs=bound)
 
 
-def test_cells_are_the_next_power_of_two():
+def test_number_of_cells_is_doubled_from_64():
     rng = np.random.default_rng(0)
     p = rng.random(3000)
     y = (rng.random(3000) < p**2).astype(int)

@@ -156,6 +156,33 @@ def test_curve_and_distances(n_knots):
     assert ici == found.ici
 
 
+@pytest.mark.parametrize(
+    ("p", "y", "w"),
+    [
+        (
+            [0.01, 0.04, 0.07, 0.29, 0.42, 0.55, 0.59, 0.79],
+            [0, 0, 1, 0, 0, 0, 1, 0],
+            [9, 1, 7, 5, 5, 4, 3, 4],
+        ),
+        ([0.06, 0.07, 0.36, 0.41, 0.44, 0.5], [0, 0, 1, 0, 1, 1], [753, 173, 2, 944, 270, 925]),
+    ],
+)
+def test_curve_where_steps_have_to_be_halved(p, y, w):
+    """All rows of a prediction have one outcome: steps pass far beyond the best curve."""
+    p, y, w = np.array(p), np.array(y), np.array(w, dtype=float)
+    curve = smooth_frequency(group_outcomes(y, p, w), 5)
+    np.testing.assert_allclose(curve, spline_reference(y, p, w, KNOT_QUANTILES[5]), atol=1e-5)
+
+
+def test_curve_with_one_knot():
+    # predictions that cannot be told from 0 hold all knots; a straight line is left, as of two predictions
+    y, w = np.array([0, 1, 0, 1, 0]), np.array([85.0, 5.0, 9.0, 0.5, 0.5])
+    apart = smooth_frequency(group_outcomes(y, np.array([0.0, 0.0, 1e-20, 0.5, 0.5]), w), 3)
+    together = smooth_frequency(group_outcomes(y, np.array([0.0, 0.0, 0.0, 0.5, 0.5]), w), 3)
+    assert together == pytest.approx([5 / 99, 0.5], abs=1e-3)
+    assert apart == pytest.approx(together[[0, 0, 1]], abs=1e-9)
+
+
 def test_equal_predictions_have_an_intercept_and_no_slope():
     y = np.repeat([0, 1], [60, 20])
     found = calibration_summary(y, np.full(80, 0.4), confidence=0.95)
