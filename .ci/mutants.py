@@ -273,7 +273,7 @@ def try_file(name, settings, known, options):
     path = Path(PACKAGE, f"{name}.py")
     original = path.read_text(encoding="utf-8")
     tests = tests_of(name, settings["tests"])
-    count = settings["count"][name.split("/")[0]] if options.count is None else options.count
+    count = settings["count"] if options.count is None else options.count
     all_of_them, chosen = sample(path, count, options.seed)
     explained = {(e["file"], e["before"], e["after"]): e["why"] for e in settings.get("explained", [])}
     before = {(m["before"], m["after"]): m["outcome"] for m in known.get("mutants", [])}

@@ -116,8 +116,7 @@ def test_settings_of_mutation_name_what_exists():
     assert [name for name in settings["tests"] if not (package / f"{name}.py").is_file()] == []
     named = {test for tests in settings["tests"].values() for test in tests}
     assert [test for test in sorted(named) if not (ROOT / test).is_file()] == []
-    # every file has tests, and every room a number of mutants
-    assert set(settings["count"]) == set(settings["rooms"])
+    # every file has tests
     files = [path for room in settings["rooms"] for path in (package / room).glob("_*.py")]
     untested = [
         name
