@@ -112,13 +112,13 @@ def test_slope_of_predictions_with_little_variance():
     # the variances sum to .06, far below 1
     p = np.array([0.001, 0.004, 0.01, 0.02, 0.025])
     y = np.array([0, 0, 1, 0, 0])
-    result = CombinedTest(["slope"], n_resamples=19, random_state=0).test(y, p)
+    result = CombinedTest(components=["slope"], n_resamples=19, random_state=0).test(y, p)
     assert result.scales[0].statistic == pytest.approx(statistics(y, p)[3])
 
 
 def test_smallest_pvalue_over_its_share_is_a_pvalue():
     y, p = _properties.sample(40)
-    result = CombinedTest(ALL, (1, 9, 9, 9, 9), n_resamples=99, random_state=0).test(y, p)
+    result = CombinedTest(components=ALL, shares=(1, 9, 9, 9, 9), n_resamples=99, random_state=0).test(y, p)
     assert result.null_distribution.max() == 1
     assert (result.null_distribution < 1).any()
 
