@@ -234,7 +234,9 @@ def smooth_at_nodes(coefficients: Array, s: float | Array, nodes: int) -> Array:
     used = min(coefficients.shape[-1], harmonics(float(scale.min())), nodes)
     k = np.arange(used)
     series = np.zeros((*coefficients.shape[:-1], nodes + 1))
-    np.multiply(coefficients[..., :used], np.exp(-0.5 * (math.pi * scale * k) ** 2), out=series[..., :used])
+    with np.errstate(over="ignore"):
+        damping = np.exp(-0.5 * (math.pi * scale * k) ** 2)
+    np.multiply(coefficients[..., :used], damping, out=series[..., :used])
     return np.asarray(dct(series, type=1, overwrite_x=True))
 
 

@@ -46,10 +46,14 @@ class _Kernel:
         if weight is not None and (self.debias or isinstance(self.bandwidth, str)):
             check_frequency_weights(weight)
 
+    def unit(self, total: float) -> float:
+        """Return what weights are divided by: the biased error is one of shares, of weights of any size."""
+        return 1.0 if self.debias else total
+
     def finish(self, all_pairs: float, same_rows: float, total: float) -> float:
         """Return the error from the sums over all pairs of rows and over rows paired with themselves."""
         if not self.debias:
-            value = all_pairs / total**2
+            value = all_pairs
         elif total < 2.0:
             return 0.0
         else:
@@ -63,7 +67,7 @@ class _Kernel:
         grouped = group_outcomes(sample.y, sample.p, sample.w)
         points, total = grouped.prob[:, np.newaxis], grouped.total
         form = kernel_form(points, self.kernel, self.width(points, grouped.weight))
-        all_pairs = float(form(grouped.residual[np.newaxis])[0])
+        all_pairs = float(form((grouped.residual / self.unit(total))[np.newaxis])[0])
         squares = grouped.positives * (1.0 - grouped.prob) ** 2
         squares += (grouped.weight - grouped.positives) * grouped.prob**2
         # rounding can pass the bound by an ulp
@@ -78,14 +82,15 @@ class _Kernel:
         width = self.width(p, w)
         residual = -p
         residual[np.arange(y.shape[0]), y] += 1.0
-        weighted = w[:, np.newaxis] * residual
+        total = float(w.sum())
+        weighted = (w / self.unit(total))[:, np.newaxis] * residual
         all_pairs = 0.0
         for first in range(0, y.shape[0], _ROWS):
             rows = slice(first, first + _ROWS)
             near = kernel_matrix(p[rows], p, self.kernel, width)
             all_pairs += float(np.sum(weighted[rows] * (near @ weighted)))
         same_rows = float(np.sum(weighted * residual))
-        return self.finish(all_pairs, same_rows, float(w.sum()))
+        return self.finish(all_pairs, same_rows, total)
 
 
 def kernel_calibration_error(

@@ -31,6 +31,9 @@ Array = NDArray[np.float64]
 Part = tuple[NDArray[np.int64], Array, Array | None, Array | None]
 
 _MOST_NODES = 1 << 20
+# Rounding moves log-odds by some 1e-14, so that less noise than this would leave little but rounding; more
+# than the other would take long, and make all predictions alike.
+_SMALLEST, _LARGEST = 1e-7, 1e4
 # Length of the intervals over which large samples are integrated, in bandwidths.
 _WINDOW = 256.0
 
@@ -66,10 +69,10 @@ def logit_smoothed_ece(
     pos_label : label, default=None
         The positive class. By default 1 for labels in {0, 1} or {-1, 1}, else the greater of the two labels.
     bandwidth : float or "auto", default="auto"
-        Scale s of the noise in log-odds: the standard deviation of Gaussian noise, the full width of
-        uniform noise. "auto" is n**(-1/3), which vanishes slowly enough for the estimate to converge to the
-        ECE (Theorem 5.4 of [1]_); n is the total weight, or the effective sample size (sum w)^2 / sum w^2
-        if the weights are not whole numbers.
+        Scale s of the noise in log-odds, from 1e-7 to 10,000: the standard deviation of Gaussian noise, the
+        full width of uniform noise. "auto" is n**(-1/3), which vanishes slowly enough for the estimate to
+        converge to the ECE (Theorem 5.4 of [1]_); n is the total weight, or the effective sample size
+        (sum w)^2 / sum w^2 if the weights are not whole numbers.
     noise : {"gaussian", "uniform"}, default="gaussian"
         Law of the noise; uniform noise on [-s/2, s/2] is that of Appendix A.
     eps : float, default=2**-53
@@ -135,11 +138,16 @@ def logit_smoothed_ece(
         check_option(bandwidth, "bandwidth", ("auto",))
     else:
         check_positive(bandwidth, "bandwidth")
+        if not _SMALLEST <= bandwidth <= _LARGEST:
+            raise ValueError(
+                f"bandwidth={bandwidth!r} cannot be resolved: choose one from {_SMALLEST:g} to {_LARGEST:g}; "
+                "log-odds lie between -37 and 37."
+            )
 
     def error(sample: BinarySample) -> float:
         if isinstance(bandwidth, str):
             size = float(sample.y.shape[0]) if sample.w is None else effective_size(sample.w)
-            width = size ** (-1.0 / 3.0)
+            width = max(size ** (-1.0 / 3.0), _SMALLEST)
         else:
             width = float(bandwidth)
         value = (_uniform_noise if noise == "uniform" else _gaussian_noise)(sample, width, eps)

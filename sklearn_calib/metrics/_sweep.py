@@ -15,13 +15,19 @@ __all__ = ["sweep_calibration_error"]
 Array = NDArray[np.float64]
 
 
+def _near_one(grouped: GroupedOutcomes) -> GroupedOutcomes:
+    """Return the groups with weights times a power of two, so that products of two are numbers."""
+    shift = -int(np.frexp(grouped.weight.max())[1])
+    return GroupedOutcomes(grouped.prob, np.ldexp(grouped.weight, shift), np.ldexp(grouped.positives, shift))
+
+
 def _is_monotone(positives: Array, weight: Array) -> bool:
     """Tell whether frequencies do not decrease; as products, which are exact for whole numbers."""
     return bool((positives[1:] * weight[:-1] >= positives[:-1] * weight[1:]).all())
 
 
 def _sweep_error(sample: BinarySample, strategy: str, norm: str) -> float:
-    grouped = group_outcomes(sample.y, sample.p, sample.w)
+    grouped = _near_one(group_outcomes(sample.y, sample.p, sample.w))
     most = grouped.prob.shape[0]
     if _is_monotone(grouped.positives, grouped.weight):
         # so is every union of neighbours
