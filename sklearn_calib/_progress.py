@@ -24,6 +24,8 @@ class Progress:
     def __init__(
         self, show: bool | Callable[[int, int, str], Any] | None, total: int, unit: str = "step"
     ) -> None:
+        if not (show is None or isinstance(show, bool) or callable(show)):
+            raise TypeError(f"progress must be True, False, None or a function, got {show!r}.")
         self._total = total
         self._done = 0
         self._call = show if callable(show) else None

@@ -4,7 +4,13 @@ What an entry can take after all is fine; but no input may change, and no warnin
 """
 
 import copy
+import inspect
+import re
+import signal
+import sys
+from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +20,7 @@ from sklearn.exceptions import DataConversionWarning
 
 from sklearn_calib import CalibratedClassifier, CrossFitScorer, calibrators, inference, monitor
 from sklearn_calib.report._measure import ERRORS
-from tests._entries import MAKERS, N, estimators, good_parameters, wanted
+from tests._entries import MAKERS, ROOMS, N, estimators, good_parameters, public_methods, wanted
 from tests._optional import Missing
 from tests._optional import pandas as pd
 from tests._optional import pyplot as plt
@@ -85,6 +91,9 @@ VALUES = {
 }
 DATA = ("y_true", "y_proba", "y_proba_a", "y_proba_b", "sample_weight", "X", "y", "groups", "labels", "time")
 DATA += ("thresholds", "forecasts", "frequencies", "weights", "predicted", "classes")
+#: In place of a number of bins, draws, rows, ...
+SIZES = {"10**12": 10**12, "2**63": 2**63, "10**30": 10**30, "10**400": 10**400}
+NO_SIZES = {"true": True, "infinite": float("inf"), "nan": float("nan"), "fraction": 1.5, "minus": -(10**30)}
 #: What an argument is called by those to which it is handed on.
 OTHER_NAMES = {
     "X": ("y_proba", "features"),
@@ -143,9 +152,6 @@ def wrong_values(entry):
         # a weight may also be the name of a column
         is_array = name in DATA and not isinstance(entry.good.get(name), str)
         for key, value in (ARRAYS if is_array else VALUES).items():
-            if key == "huge" and name.startswith("n_"):
-                # a number of rows or draws that is only too large is not wrong
-                continue
             if key == "class" and name in ("metric", "metrics", "progress"):
                 # it can be called, and answers for itself
                 continue
@@ -208,6 +214,80 @@ def test_wrong_arguments(maker, folder):
         if (trouble := complaint(entry, name, key, value)) is not None
     ]
     assert not found, "\n" + "\n".join(found)
+
+
+@cache
+def whole_numbers():
+    """Return the names of all arguments of public callables that take whole numbers, by their annotations."""
+    found = set()
+    for room in ROOMS:
+        for public in (getattr(room, name) for name in room.__all__):
+            methods = public_methods(public) if inspect.isclass(public) else ()
+            for call in (public, *(getattr(public, method) for method in methods)):
+                known = inspect.signature(call).parameters.values()
+                found |= {each.name for each in known if _is_whole(str(each.annotation))}
+    return found
+
+
+def _is_whole(annotation):
+    # what a function of the caller takes is its own business
+    return re.search(r"\bint\b", annotation) is not None and "Callable" not in annotation
+
+
+@contextmanager
+def bounded(seconds=20, memory=1 << 30):
+    """Give what is done inside so much time of the processor, and so much more memory."""
+    if not sys.platform.startswith("linux"):
+        yield
+        return
+    import resource
+
+    def late(signum, frame):
+        raise TimeoutError(f"it took more than {seconds} seconds")
+
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    limit = resource.getrlimit(resource.RLIMIT_AS)
+    before = signal.signal(signal.SIGVTALRM, late)
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + memory, limit[1]))
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+        resource.setrlimit(resource.RLIMIT_AS, limit)
+
+
+def test_whole_numbers_are_found_in_signatures():
+    assert whole_numbers() >= {"n_bins", "n_resamples", "n_cells", "n_slots", "n_samples", "random_state"}
+
+
+@every_maker
+def test_sizes_that_no_machine_has(maker, folder):
+    """Refused by name before any work, or taken at no cost; what is no whole number is refused."""
+    found = []
+    for entry in made(maker, folder):
+        for name in set(entry.fuzzed) & whole_numbers():
+            for key, value in SIZES.items():
+                with bounded():
+                    trouble = complaint(entry, name, key, value)
+                if trouble is not None:
+                    found.append(f"{entry.name}: {name}={key}: {trouble}")
+            for key, value in NO_SIZES.items():
+                if not refused(entry, name, value):
+                    found.append(f"{entry.name}: {name}={key} is taken")
+    assert not found, "\n" + "\n".join(found)
+
+
+def refused(entry, name, value):
+    """Tell whether an argument is an error that names it."""
+    try:
+        entry.call(**{**entry.good, name: value})
+    except (ValueError, TypeError) as error:
+        return any(known in str(error) for known in (name, *OTHER_NAMES.get(name, ())))
+    finally:
+        plt.close("all")
+    return False
 
 
 @every_maker

@@ -6,9 +6,16 @@ import numpy as np
 import pytest
 
 from sklearn_calib import _validation as v
-from sklearn_calib.calibrators import HistogramBinningCalibrator
-from sklearn_calib.inference import HosmerLemeshowTest
-from sklearn_calib.metrics import expected_calibration_error, score_decomposition
+from sklearn_calib.calibrators import HistogramBinningCalibrator, SplineCalibrator
+from sklearn_calib.datasets import make_forecasts, make_multiclass_forecasts
+from sklearn_calib.inference import HosmerLemeshowTest, TCal
+from sklearn_calib.metrics import (
+    expected_calibration_error,
+    lower_distance_to_calibration,
+    score_decomposition,
+)
+from sklearn_calib.monitor import CalibrationMonitor
+from sklearn_calib.sketch import WindowedSketch
 
 
 def test_messages_name_argument_value_place_and_remedy():
@@ -126,4 +133,23 @@ def test_bins_are_not_more_than_memory_holds(n_bins):
     ):
         with pytest.raises(ValueError, match="n_bins must be at most"):
             call()
-    assert v.check_n_bins(10**7) == 10**7
+    assert v.check_size(10**7, "n_bins") == 10**7
+
+
+@pytest.mark.parametrize(
+    ("call", "name", "largest"),
+    [
+        (lambda n: lower_distance_to_calibration([0, 1], [0.2, 0.4], n_cells=n), "n_cells", 10_000),
+        (lambda n: SplineCalibrator(n_knots=n).fit([0.1, 0.2, 0.3], [0, 1, 0]), "n_knots", 1000),
+        (lambda n: TCal(n_resamples=n).test([0, 1], [0.2, 0.4]), "n_resamples", 10**7),
+        (lambda n: make_forecasts(n), "n_samples", 10**9),
+        (lambda n: make_multiclass_forecasts(10**8, n_classes=n), "n_classes", 10),
+        (lambda n: CalibrationMonitor(run_length=n), "run_length", 2**53),
+        (lambda n: WindowedSketch(n, n_slots=1), "window", 2**53),
+        (lambda n: WindowedSketch(1.0, n_slots=n), "n_slots", 10**7),
+    ],
+)
+def test_sizes_have_a_largest(call, name, largest):
+    for wrong in (largest + 1, 10**300):
+        with pytest.raises(ValueError, match=f"{name} must be at most {largest}, got"):
+            call(wrong)

@@ -26,13 +26,13 @@ from sklearn_calib._validation._parameters import (
     check_fraction,
     check_generator,
     check_integer,
-    check_n_bins,
     check_not_negative,
     check_option,
     check_positive,
     check_randomness,
     check_resamples,
     check_share,
+    check_size,
 )
 from sklearn_calib._validation._samples import BinarySample, ClassSample, check_binary, check_class_sample
 from sklearn_calib._validation._summaries import (
@@ -62,7 +62,6 @@ __all__ = [
     "check_integer",
     "check_labels",
     "check_length",
-    "check_n_bins",
     "check_not_negative",
     "check_numbers",
     "check_option",
@@ -73,6 +72,7 @@ __all__ = [
     "check_resamples",
     "check_scores",
     "check_share",
+    "check_size",
     "check_two_labels",
     "check_weights",
     "fit_rows",

@@ -12,17 +12,17 @@ __all__ = [
     "check_fraction",
     "check_generator",
     "check_integer",
-    "check_n_bins",
     "check_not_negative",
     "check_option",
     "check_positive",
     "check_randomness",
     "check_resamples",
     "check_share",
+    "check_size",
 ]
 
-#: More bins are a mistake, and their sums would fill the memory.
-_MOST_BINS = 10**7
+#: More bins, draws or slots than this are a mistake.
+_MOST = 10**7
 
 
 def check_flag(value: Any, name: str) -> bool:
@@ -45,15 +45,18 @@ def check_integer(value: Any, name: str, minimum: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an integer, got {value!r}.")
     if int(value) < minimum:
-        raise ValueError(f"{name} must be at least {minimum}, got {value!r}.")
+        raise ValueError(f"{name} must be at least {minimum}, got {_shown(value)}.")
     return int(value)
 
 
-def check_n_bins(n_bins: Any) -> int:
-    """Return ``n_bins`` as an int from 1 to 10 million, so that an array of bins has a place."""
-    number = check_integer(n_bins, "n_bins")
-    if number > _MOST_BINS:
-        raise ValueError(f"n_bins must be at most {_MOST_BINS}, got {n_bins!r}.")
+def check_size(value: Any, name: str, minimum: int = 1, maximum: int = _MOST) -> int:
+    """Return ``value`` as an int from ``minimum`` to ``maximum``: the number of what takes memory or time."""
+    number = check_integer(value, name, minimum)
+    if number > maximum:
+        raise ValueError(
+            f"{name} must be at most {maximum}, got {_shown(value)}. More would take memory or time that no "
+            "machine has."
+        )
     return number
 
 
@@ -61,7 +64,7 @@ def check_positive(value: Any, name: str) -> float:
     """Return ``value`` as a finite float greater than zero."""
     number = _number(value, name)
     if not 0 < number < float("inf"):
-        raise ValueError(f"{name} must be positive and finite, got {value!r}.")
+        raise ValueError(f"{name} must be positive and finite, got {_shown(value)}.")
     return number
 
 
@@ -69,7 +72,7 @@ def check_not_negative(value: Any, name: str) -> float:
     """Return ``value`` as a finite float that is not less than zero."""
     number = _number(value, name)
     if not 0 <= number < float("inf"):
-        raise ValueError(f"{name} must be at least 0 and finite, got {value!r}.")
+        raise ValueError(f"{name} must be at least 0 and finite, got {_shown(value)}.")
     return number
 
 
@@ -77,7 +80,7 @@ def check_fraction(value: Any, name: str) -> float:
     """Return ``value`` as a float strictly between 0 and 1."""
     number = _number(value, name)
     if not 0 < number < 1:
-        raise ValueError(f"{name} must lie strictly between 0 and 1, got {value!r}.")
+        raise ValueError(f"{name} must lie strictly between 0 and 1, got {_shown(value)}.")
     return number
 
 
@@ -85,13 +88,13 @@ def check_share(value: Any, name: str) -> float:
     """Return ``value`` as a float in [0, 1)."""
     number = _number(value, name)
     if not 0 <= number < 1:
-        raise ValueError(f"{name} must be at least 0 and less than 1, got {value!r}.")
+        raise ValueError(f"{name} must be at least 0 and less than 1, got {_shown(value)}.")
     return number
 
 
 def check_resamples(n_resamples: Any, confidence: float) -> int:
     """Return ``n_resamples`` as int if so many draws have an upper quantile at level ``confidence``."""
-    number = check_integer(n_resamples, "n_resamples")
+    number = check_size(n_resamples, "n_resamples")
     needed = int(np.ceil(1.0 / (1.0 - confidence) - 1e-9)) - 1
     if number < needed:
         raise ValueError(
@@ -124,9 +127,16 @@ def check_randomness(random_state: Any, name: str = "random_state") -> None:
         check_generator(random_state, name)
 
 
+def _shown(value: Any) -> str:
+    """Return a value as text; an integer of more digits than anyone reads by its length."""
+    if isinstance(value, Integral) and abs(int(value)) >= 10**40:
+        return f"an integer of {int(value).bit_length()} bits"
+    return repr(value)
+
+
 def _number(value: Any, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number, got {value!r}.")
+        raise TypeError(f"{name} must be a number, got {_shown(value)}.")
     return as_double(value)
 
 

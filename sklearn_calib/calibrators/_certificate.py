@@ -16,7 +16,9 @@ from sklearn_calib._validation import (
     check_fraction,
     check_generator,
     check_option,
+    check_randomness,
     check_resamples,
+    check_size,
 )
 from sklearn_calib.calibrators._base import BinaryCalibrator
 
@@ -101,6 +103,8 @@ class MonotoneCalibrator(BinaryCalibrator):
         """
         confidence = check_fraction(confidence, "confidence")
         method = check_option(method, "method", MARGIN_METHODS)
+        check_size(n_resamples, "n_resamples")
+        check_randomness(random_state)
         check_is_fitted(self)
         if not self._weights_are_counts:
             raise ValueError(

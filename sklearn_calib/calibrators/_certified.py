@@ -20,6 +20,7 @@ from sklearn_calib._validation import (
     check_probabilities,
     check_randomness,
     check_resamples,
+    check_size,
 )
 from sklearn_calib.calibrators._base import BinaryCalibrator
 from sklearn_calib.calibrators._cells import check_divisible, fit_cells
@@ -237,6 +238,7 @@ class CertifiedCalibrator(BinaryCalibrator):
         """
         confidence = check_fraction(confidence, "confidence")
         method = check_option(method, "method", MARGIN_METHODS)
+        check_size(n_resamples, "n_resamples")
         check_is_fitted(self)
         n_resamples = check_resamples(n_resamples, confidence) if method == "bootstrap" else 0
         margin = self._margin(confidence, method, n_resamples, check_generator(random_state))

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn_calib._core._binning import quantile_bins
 from sklearn_calib._core._bounds import effective_size
 from sklearn_calib._core._grouping import GroupedOutcomes
-from sklearn_calib._validation import check_n_bins, check_option, check_positive
+from sklearn_calib._validation import check_option, check_positive, check_size
 from sklearn_calib.calibrators._base import BinaryCalibrator
 
 __all__ = ["HistogramBinningCalibrator", "bin_sums", "check_bins", "equal_mass_edges", "resolve_bins"]
@@ -153,7 +153,7 @@ def check_bins(n_bins: Any) -> None:
     if isinstance(n_bins, str):
         check_option(n_bins, "n_bins", ("auto",))
     else:
-        check_n_bins(n_bins)
+        check_size(n_bins, "n_bins")
 
 
 def resolve_bins(n_bins: int | str, size: float) -> int:

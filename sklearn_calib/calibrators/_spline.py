@@ -11,7 +11,7 @@ from sklearn.utils.metaestimators import available_if
 
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._links import clip_probability, expit
-from sklearn_calib._validation import as_double, check_flag, check_integer, check_option
+from sklearn_calib._validation import as_double, check_flag, check_option, check_size
 from sklearn_calib.calibrators._base import check_link
 from sklearn_calib.calibrators._certificate import MonotoneCalibrator
 from sklearn_calib.calibrators._platt import fit_platt, link_scores, platt_targets
@@ -31,6 +31,8 @@ Array = NDArray[np.float64]
 # More distinct scores than the first are pooled into so many cells between two knots.
 _MOST_GROUPS = 4096
 _CELLS = 256
+# More knots are no smoother, and the time grows with their square.
+_MOST_KNOTS = 1000
 # The bulk of the scores lies between the quantiles of these levels.
 _BULK = np.array([0.05, 0.95])
 # Scores are remote beyond so many half-widths of the bulk from its middle; their distance from there grows as
@@ -191,7 +193,7 @@ class SplineCalibrator(MonotoneCalibrator):
 
     def _check_parameters(self) -> None:
         check_link(self.link)
-        check_integer(self.n_knots, "n_knots", minimum=2)
+        check_size(self.n_knots, "n_knots", 2, _MOST_KNOTS)
         _check_penalty(self.penalty)
         check_flag(self.monotone, "monotone")
 

@@ -9,10 +9,10 @@ from scipy.special import expit, log_softmax, logit, softmax
 
 from sklearn_calib._validation import (
     check_generator,
-    check_integer,
     check_option,
     check_positive,
     check_probabilities,
+    check_size,
     check_weights,
 )
 
@@ -33,6 +33,8 @@ _BETA = {"uniform": (1.0, 1.0), "u_shaped": (0.5, 0.5), "peaked": (5.0, 5.0), "r
 _DISTRIBUTIONS = (*_BETA, "grid", "saturated")
 _STRENGTH = {"none": 0.0, "slope": 0.5, "shift": 0.5, "sine": 0.15}
 _SATURATED = 0.3
+# Eight gigabytes: so many probabilities are drawn at once, and no more.
+_MOST_NUMBERS = 10**9
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,10 +157,10 @@ def make_forecasts(
     mean forecast  0.4945
     true ECE       0.1548
     """
-    n_samples = check_integer(n_samples, "n_samples")
+    n_samples = check_size(n_samples, "n_samples", maximum=_MOST_NUMBERS)
     check_option(distribution, "distribution", _DISTRIBUTIONS)
     check_option(distortion, "distortion", _STRENGTH)
-    periods = check_integer(periods, "periods")
+    periods = check_size(periods, "periods")
     amount = _STRENGTH[distortion] if strength is None else _check_strength(strength, distortion)
     rng = check_generator(random_state)
     p = _draw(rng, n_samples, distribution)
@@ -230,7 +232,7 @@ def make_discrete_forecasts(
     >>> [round(expected_calibration_error(data.y_true, data.y_proba, n_bins=m), 2) for m in (14, 15)]
     [0.5, 0.03]
     """
-    n_samples = check_integer(n_samples, "n_samples")
+    n_samples = check_size(n_samples, "n_samples", maximum=_MOST_NUMBERS)
     values = check_probabilities(forecasts, "forecasts")
     rates = check_probabilities(frequencies, "frequencies")
     if np.unique(values).shape[0] < values.shape[0]:
@@ -291,8 +293,8 @@ def make_multiclass_forecasts(
     accuracy         0.6045
     mean confidence  0.8155
     """
-    n_samples = check_integer(n_samples, "n_samples")
-    n_classes = check_integer(n_classes, "n_classes", minimum=2)
+    n_samples = check_size(n_samples, "n_samples", maximum=_MOST_NUMBERS)
+    n_classes = check_size(n_classes, "n_classes", 2, max(2, _MOST_NUMBERS // n_samples))
     concentration = check_positive(concentration, "concentration")
     temperature = check_positive(temperature, "temperature")
     rng = check_generator(random_state)

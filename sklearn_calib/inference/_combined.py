@@ -14,10 +14,10 @@ from sklearn_calib._core._walk import residual_walk, walk_ranges
 from sklearn_calib._validation import (
     BinarySample,
     check_generator,
-    check_integer,
     check_option,
     check_positive,
     check_randomness,
+    check_size,
 )
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._cox import CoxTest
@@ -155,7 +155,7 @@ class CombinedTest(CalibrationTest):
             for share in self.shares:
                 check_positive(share, "shares")
         check_option(self.method, "method", _METHODS)
-        check_integer(self.n_resamples, "n_resamples")
+        check_size(self.n_resamples, "n_resamples")
         check_randomness(self.random_state)
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._null import tail_rank
 from sklearn_calib._html import result_html
-from sklearn_calib._validation import check_fraction, check_generator, check_integer, check_option
+from sklearn_calib._validation import check_fraction, check_generator, check_option, check_size
 from sklearn_calib.inference._paired_draws import (
     HalfSamples,
     PairedRows,
@@ -232,7 +232,7 @@ def paired_test(
     check_metric(metric)
     check_option(alternative, "alternative", ALTERNATIVES)
     confidence = check_fraction(confidence, "confidence")
-    n_resamples = check_integer(n_resamples, "n_resamples")
+    n_resamples = check_size(n_resamples, "n_resamples")
     generator = check_generator(random_state)
     rows = check_rows(y_true, {"y_proba_a": y_proba_a, "y_proba_b": y_proba_b}, sample_weight, pos_label)
     sides = 2 if alternative == "two-sided" else 1

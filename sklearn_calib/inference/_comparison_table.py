@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_calib._core._multiple import CORRECTIONS, adjust_pvalues
 from sklearn_calib._html import result_html
-from sklearn_calib._validation import check_fraction, check_generator, check_integer, check_option
+from sklearn_calib._validation import check_fraction, check_generator, check_option, check_size
 from sklearn_calib.inference._comparison import (
     PairedComparison,
     assemble,
@@ -284,7 +284,7 @@ def compare_models(
         raise ValueError(f"reference={reference!r} is not one of the models {names}.")
     check_option(correction, "correction", CORRECTIONS)
     confidence = check_fraction(confidence, "confidence")
-    n_resamples = check_integer(n_resamples, "n_resamples")
+    n_resamples = check_size(n_resamples, "n_resamples")
     generator = check_generator(random_state)
     arrays = {f"predictions[{name!r}]": predictions[name] for name in names}
     checked = check_rows(y_true, arrays, sample_weight, pos_label)

@@ -7,9 +7,9 @@ from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._validation import (
     BinarySample,
     check_generator,
-    check_integer,
     check_option,
     check_randomness,
+    check_size,
 )
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._redraw import Metric, Redrawn, check_metric, redrawn_values
@@ -94,7 +94,7 @@ class ConsistencyTest(CalibrationTest):
 
     def _check_parameters(self) -> None:
         check_metric(self.metric)
-        check_integer(self.n_resamples, "n_resamples")
+        check_size(self.n_resamples, "n_resamples")
         check_option(self.resample, "resample", ("labels", "pairs"))
         check_randomness(self.random_state)
 

@@ -11,9 +11,9 @@ from sklearn_calib._core._walk import residual_walk, walk_extremes, walk_ranges
 from sklearn_calib._validation import (
     BinarySample,
     check_generator,
-    check_integer,
     check_option,
     check_randomness,
+    check_size,
 )
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._tails import brownian_range_sf
@@ -118,7 +118,7 @@ class CutoffTest(CalibrationTest):
 
     def _check_parameters(self) -> None:
         check_option(self.method, "method", _METHODS)
-        check_integer(self.n_resamples, "n_resamples")
+        check_size(self.n_resamples, "n_resamples")
         check_randomness(self.random_state)
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:

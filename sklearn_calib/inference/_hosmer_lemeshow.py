@@ -4,7 +4,7 @@ import numpy as np
 
 from sklearn_calib._core._binning import bin_starts
 from sklearn_calib._core._grouping import group_outcomes
-from sklearn_calib._validation import BinarySample, check_n_bins, check_option
+from sklearn_calib._validation import BinarySample, check_option, check_size
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._tails import chi2_sf
 
@@ -77,7 +77,7 @@ class HosmerLemeshowTest(CalibrationTest):
         self.strategy = strategy
 
     def _check_parameters(self) -> None:
-        check_n_bins(self.n_bins)
+        check_size(self.n_bins, "n_bins")
         check_option(self.strategy, "strategy", ("quantile", "uniform"))
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:

@@ -17,8 +17,8 @@ from sklearn_calib._validation import (
     check_fraction,
     check_frequency_weights,
     check_generator,
-    check_integer,
     check_option,
+    check_size,
 )
 from sklearn_calib.inference._redraw import Metric, Redrawn, check_metric, metric_value
 from sklearn_calib.metrics import logit_smoothed_ece, smooth_calibration_error, smooth_ece_result
@@ -175,7 +175,7 @@ def confidence_interval(
     check_fraction(confidence, "confidence")
     check_option(method, "method", ("inversion", "percentile"))
     rng = check_generator(random_state)
-    n_resamples = check_integer(n_resamples, "n_resamples", minimum=20)
+    n_resamples = check_size(n_resamples, "n_resamples", minimum=20)
     check_metric(metric)
     sample = check_binary(y_true, y_proba, sample_weight, pos_label)
     if sample.w is not None:

@@ -14,10 +14,10 @@ from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
     check_generator,
-    check_integer,
     check_option,
     check_positive,
     check_randomness,
+    check_size,
 )
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._kernel_estimators import (
@@ -234,13 +234,13 @@ class KernelTest(CalibrationTest):
         else:
             check_positive(self.bandwidth, "bandwidth")
         if self.block_size is not None:
-            check_integer(self.block_size, "block_size", 2)
+            check_size(self.block_size, "block_size", 2)
             if self.estimator != "block":
                 raise ValueError(
                     f"block_size={self.block_size} belongs to estimator='block', not {self.estimator!r}. "
                     "Leave it out."
                 )
-        check_integer(self.n_resamples, "n_resamples")
+        check_size(self.n_resamples, "n_resamples")
         check_randomness(self.random_state)
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:

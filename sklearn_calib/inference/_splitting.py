@@ -14,10 +14,10 @@ from sklearn_calib._validation import (
     ClassSample,
     check_flag,
     check_generator,
-    check_integer,
     check_option,
     check_positive,
     check_randomness,
+    check_size,
 )
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._tails import chi2_sf
@@ -160,7 +160,7 @@ class SampleSplittingTest(CalibrationTest):
         elif self.smoothness != "adaptive":
             raise ValueError(f"smoothness must be 'adaptive' or a positive number, got {self.smoothness!r}.")
         check_option(self.method, "method", _METHODS)
-        check_integer(self.n_resamples, "n_resamples")
+        check_size(self.n_resamples, "n_resamples")
         check_flag(self.cross_fit, "cross_fit")
         check_randomness(self.random_state)
 

@@ -11,11 +11,11 @@ from sklearn_calib._validation import (
     ClassSample,
     check_fraction,
     check_generator,
-    check_integer,
     check_option,
     check_positive,
     check_randomness,
     check_share,
+    check_size,
 )
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._tcal_decision import DECIDE, Options
@@ -227,7 +227,7 @@ class TCal(CalibrationTest):
         else:
             check_positive(self.smoothness, "smoothness")
         check_option(self.method, "method", _METHODS)
-        check_integer(self.n_resamples, "n_resamples")
+        check_size(self.n_resamples, "n_resamples")
         check_option(self.combine, "combine", _COMBINE)
         check_option(self.resample, "resample", _RESAMPLE)
         check_option(self.statistic, "statistic", _STATISTICS)

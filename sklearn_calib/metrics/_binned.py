@@ -15,8 +15,8 @@ from sklearn_calib._validation import (
     Outcomes,
     check_class_sample,
     check_flag,
-    check_n_bins,
     check_option,
+    check_size,
     sample_rows,
 )
 from sklearn_calib.metrics._reductions import REDUCTIONS, has_classes, reduced_error
@@ -203,7 +203,7 @@ def expected_calibration_error(
     >>> print(f"{expected_calibration_error(y_true, y_proba, norm='max'):.2f}")
     0.30
     """
-    n_bins = check_n_bins(n_bins)
+    n_bins = check_size(n_bins, "n_bins")
     check_option(strategy, "strategy", ("uniform", "quantile"))
     check_option(norm, "norm", ("l1", "l2", "max"))
     debias = check_flag(debias, "debias")

@@ -18,7 +18,9 @@ from sklearn_calib._validation import (
     check_fraction,
     check_generator,
     check_option,
+    check_randomness,
     check_resamples,
+    check_size,
 )
 from sklearn_calib.metrics._reductions import Reduction, reduced_error
 
@@ -107,6 +109,8 @@ class CutoffResult:
         """
         check_fraction(confidence, "confidence")
         check_option(method, "method", MARGIN_METHODS)
+        check_size(n_resamples, "n_resamples")
+        check_randomness(random_state)
         if method == "bootstrap":
             generator = check_generator(random_state)
             n_resamples = check_resamples(n_resamples, confidence)

@@ -11,7 +11,7 @@ from sklearn_calib._core._binning import bin_starts
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._html import result_html
-from sklearn_calib._validation import BinarySample, Outcomes, check_binary, check_n_bins, check_option
+from sklearn_calib._validation import BinarySample, Outcomes, check_binary, check_option, check_size
 from sklearn_calib.metrics._reductions import Reduction, reduced_error
 
 __all__ = ["ScoreDecomposition", "calibration_loss", "refinement_loss", "score_decomposition"]
@@ -131,7 +131,7 @@ def _check(score: str, method: str, n_bins: int, strategy: str) -> int:
     check_option(score, "score", tuple(_SCORES))
     check_option(method, "method", _METHODS)
     check_option(strategy, "strategy", ("uniform", "quantile"))
-    return check_n_bins(n_bins)
+    return check_size(n_bins, "n_bins")
 
 
 def score_decomposition(

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_calib._core._binning import condense
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._isotonic import monotone_distance
-from sklearn_calib._validation import BinarySample, Outcomes, check_integer
+from sklearn_calib._validation import BinarySample, Outcomes, check_size
 from sklearn_calib.metrics._reductions import Reduction, reduced_error
 
 __all__ = ["smooth_calibration_error"]
@@ -118,7 +118,7 @@ def smooth_calibration_error(
     0.25
     """
     if n_cells is not None:
-        n_cells = check_integer(n_cells, "n_cells")
+        n_cells = check_size(n_cells, "n_cells")
         if sample_weight is not None:
             raise ValueError("n_cells cannot be combined with sample_weight; leave n_cells=None.")
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._transport import gather, interval_error, transport_distance
 from sklearn_calib._html import result_html
-from sklearn_calib._validation import BinarySample, Outcomes, check_binary, check_integer
+from sklearn_calib._validation import BinarySample, Outcomes, check_binary, check_size
 from sklearn_calib.metrics._distance import smooth_calibration_error
 from sklearn_calib.metrics._reductions import Reduction, reduced_error
 
@@ -23,6 +23,8 @@ __all__ = [
 
 # Distinct predictions between which every partition into intervals is tried.
 _INTERVAL_CELLS = 1 << 12
+# The time of the linear program grows with the square of the cells.
+_MOST_CELLS = 10_000
 
 
 @dataclass(frozen=True)
@@ -167,7 +169,7 @@ def lower_distance_to_calibration(
     >>> print(f"{lower_distance_to_calibration([0, 1], [0.4, 0.6]):.2f}")
     0.08
     """
-    n_cells = check_integer(n_cells, "n_cells")
+    n_cells = check_size(n_cells, "n_cells", maximum=_MOST_CELLS)
 
     def error(sample: BinarySample) -> float:
         value, _ = _transport(group_outcomes(sample.y, sample.p, sample.w), n_cells)
@@ -296,7 +298,7 @@ def distance_from_calibration(
     >>> print(f"{result.lower:.4f} {result.upper:.4f}")
     0.0775 0.2000
     """
-    n_cells = check_integer(n_cells, "n_cells")
+    n_cells = check_size(n_cells, "n_cells", maximum=_MOST_CELLS)
     sample = check_binary(y_true, y_proba, sample_weight, pos_label)
     grouped = group_outcomes(sample.y, sample.p, sample.w)
     transport, resolution = _transport(grouped, n_cells)

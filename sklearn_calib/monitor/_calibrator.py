@@ -13,6 +13,7 @@ from sklearn_calib._validation import (
     as_array,
     check_integer,
     check_positive,
+    check_size,
     check_two_labels,
     check_weights,
     fit_rows,
@@ -245,7 +246,7 @@ class StreamingCalibrator(BaseCalibrator):
                     "probabilities, link='logit'."
                 )
         check_integer(self.refit_every, "refit_every")
-        check_integer(self.n_slots, "n_slots")
+        check_size(self.n_slots, "n_slots")
         if self.half_life is not None and self.window is not None:
             raise ValueError("half_life and window are two ways to forget. Pass one of them.")
         self._new_memory()

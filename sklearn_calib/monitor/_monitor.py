@@ -20,6 +20,7 @@ from sklearn_calib._validation import (
     check_frequency_weights,
     check_integer,
     check_option,
+    check_size,
     is_summary,
 )
 from sklearn_calib.monitor._alert import (
@@ -38,6 +39,8 @@ __all__ = ["CalibrationMonitor"]
 
 Metric = Callable[..., Any]
 
+# Whole numbers up to here are floats.
+_LONGEST_RUN = 2**53
 _MODES = ("ever", "run-length")
 _KNOWN: dict[str, Metric] = {
     name: getattr(_metrics, name)
@@ -208,7 +211,10 @@ class CalibrationMonitor:
         max_history: int = 100_000,
     ) -> None:
         self._mode = check_option(mode, "mode", _MODES)
-        alpha, run_length = check_fraction(alpha, "alpha"), check_integer(run_length, "run_length", 2)
+        alpha, run_length = (
+            check_fraction(alpha, "alpha"),
+            check_size(run_length, "run_length", 2, _LONGEST_RUN),
+        )
         self.threshold_ = 1.0 / alpha if mode == "ever" else float(run_length)
         self._restarts = check_flag(restart, "restart")
         self._metrics = _check_metrics(metrics)

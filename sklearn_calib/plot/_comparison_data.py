@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._validation import check_integer
+from sklearn_calib._validation import check_size
 from sklearn_calib.inference import ModelComparison, ModelPair, ModelSummary, PairedComparison
 from sklearn_calib.inference._comparison import choose_method
 from sklearn_calib.inference._comparison_table import interval_of_one
@@ -112,7 +112,7 @@ def enough_resamples(n_resamples: Any, n_tests: int, confidence: float) -> int:
     needed = math.ceil(2.0 * max(n_tests, 1) / (1.0 - confidence) - 1e-9) - 1
     if n_resamples is None:
         return max(_RESAMPLES, needed)
-    if check_integer(n_resamples, "n_resamples") < needed:
+    if check_size(n_resamples, "n_resamples") < needed:
         raise ValueError(
             f"n_resamples={n_resamples} is too few for {n_tests} tests at confidence={confidence:g}: no "
             f"difference could be found. Use n_resamples >= {needed}, a reference, or fewer models."

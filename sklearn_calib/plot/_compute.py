@@ -15,11 +15,11 @@ from sklearn_calib._validation import (
     check_fraction,
     check_frequency_weights,
     check_generator,
-    check_n_bins,
     check_option,
     check_positive,
     check_randomness,
     check_resamples,
+    check_size,
 )
 from sklearn_calib.metrics import calibration_loss, expected_calibration_error, smooth_ece
 from sklearn_calib.plot._bands import binned_consistency, corp_consistency, smooth_consistency
@@ -58,11 +58,12 @@ class CurveOptions:
         check_option(self.band, "band", BANDS)
         check_option(self.strategy, "strategy", ("uniform", "quantile"))
         check_option(self.scale, "scale", ("probability", "logit"))
-        check_n_bins(self.n_bins)
+        check_size(self.n_bins, "n_bins")
         check_fraction(self.confidence, "confidence")
+        check_size(self.n_resamples, "n_resamples")
+        check_randomness(self.random_state)
         if self.band == "consistency":
             check_resamples(self.n_resamples, self.confidence)
-            check_randomness(self.random_state)
         if isinstance(self.bandwidth, str):
             check_option(self.bandwidth, "bandwidth", ("auto", "smooth_ece"))
         else:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._html import result_html
-from sklearn_calib._validation import BinarySample, check_integer, check_numbers
+from sklearn_calib._validation import BinarySample, check_numbers, check_size
 from sklearn_calib.inference import confidence_interval
 from sklearn_calib.metrics import ScoreDecomposition
 from sklearn_calib.plot._distribution import Distribution, EdgePredictions
@@ -277,7 +277,7 @@ class ReliabilityCurve:
         TypeError
             If it is no integer.
         """
-        digits = check_integer(digits, "digits", 0)
+        digits = check_size(digits, "digits", 0, 100)
         if self.belt is not None:
             return f"degree {self.belt.degree}, {p_text(self.belt.pvalue)}"
         text = f"{self.error_name} = {self.error:.{digits}f}"

@@ -12,8 +12,8 @@ from sklearn_calib._validation import (
     Outcomes,
     check_fraction,
     check_generator,
-    check_integer,
     check_option,
+    check_size,
     shown_label,
 )
 from sklearn_calib.inference import CalibrationTestResult
@@ -211,7 +211,7 @@ class CutoffDisplay(BinaryDisplay):
                 f"result must be a CutoffResult, got {type(result).__name__}. Pass what "
                 "cutoff_result() returns."
             )
-        check_integer(n_resamples, "n_resamples")
+        check_size(n_resamples, "n_resamples")
         generator = check_generator(random_state)
         test = walk_test(result, n_resamples, generator)
         return cls(result, test=test, name=name, pos_label=pos_label).plot(ax, **plot_params)

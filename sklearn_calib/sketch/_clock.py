@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_calib._validation import as_array, check_integer, check_length, check_positive
+from sklearn_calib._validation import as_array, check_length, check_positive, check_size
 
 __all__ = ["DATES", "NUMBERS", "ROWS", "Clock"]
 
@@ -38,7 +38,7 @@ class Clock:
     """
 
     def __init__(self, window: Any, n_slots: int) -> None:
-        self.n_slots = check_integer(n_slots, "n_slots")
+        self.n_slots = check_size(n_slots, "n_slots")
         self.kind: str | None = None
         self.window: int | float
         self.length: int | float
@@ -51,8 +51,9 @@ class Clock:
                 )
             self.length = int(self.window) // self.n_slots
         else:
-            check_positive(window, "window")
-            self.window = int(window) if isinstance(window, Integral) else float(window)
+            self.window = check_positive(window, "window")
+            if isinstance(window, Integral):
+                self.window = check_size(window, "window", maximum=int(_MOST_SLOTS))
             self.length = self.window / self.n_slots
 
     def read(self, time: Any, n_rows: int) -> tuple[str, NDArray[Any]]:

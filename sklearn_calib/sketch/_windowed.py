@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._html import result_html
-from sklearn_calib._validation import check_integer, check_option
+from sklearn_calib._validation import check_integer, check_option, check_size
 from sklearn_calib.sketch._batch import Batch, check_batch
 from sklearn_calib.sketch._clock import DATES, NUMBERS, ROWS, Clock
 from sklearn_calib.sketch._files import check_precision, write_json
@@ -172,7 +172,7 @@ class WindowedSketch:
         ValueError
             If ``n_slots`` is less than 1.
         """
-        length = self._clock.n_slots if n_slots is None else check_integer(n_slots, "n_slots")
+        length = self._clock.n_slots if n_slots is None else check_size(n_slots, "n_slots")
         total = self._empty()
         for number, sketch in self._ring.items():
             if self._newest_slot is not None and number > self._newest_slot - length:
