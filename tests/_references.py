@@ -112,3 +112,29 @@ def decision_gap(y, p, w, tau):
 
     rules = [p >= cut for cut in [*np.unique(p), np.inf]]
     return risk(p >= tau) - min(risk(rule) for rule in rules)
+
+
+def isotonic_by_extremes(y, p, w):
+    """Isotonic regression at each row: over beginnings the greatest of the least means over ends."""
+    rows = w > 0
+    values = np.unique(p[rows])
+    weight = np.array([w[rows][p[rows] == value].sum() for value in values])
+    events = np.array([(w * y)[rows][p[rows] == value].sum() for value in values])
+    m = values.shape[0]
+    fit = np.empty(m)
+    for k in range(m):
+        fit[k] = max(
+            min(events[i : j + 1].sum() / weight[i : j + 1].sum() for j in range(k, m)) for i in range(k + 1)
+        )
+    # a row without weight lies on the step below it
+    return fit[np.maximum(np.searchsorted(values, p, side="right") - 1, 0)]
+
+
+def kernel_error(y, p, w, kernel, s):
+    """Biased kernel calibration error by a double loop over rows."""
+    total = 0.0
+    for a, q, v in zip(y, p, w, strict=True):
+        distance = np.abs(p - q) / s
+        shape = np.exp(-distance) if kernel == "laplacian" else np.exp(-(distance**2) / 2)
+        total += v * (a - q) * float(np.sum(w * (y - p) * shape))
+    return np.sqrt(max(total, 0.0)) / w.sum()

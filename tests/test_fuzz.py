@@ -80,6 +80,10 @@ VALUES = {
     "nan": float("nan"),
     "infinite": float("inf"),
     "huge": 10**400,
+    "tiny": 5e-324,
+    "small": 1e-12,
+    "large": 1e300,
+    "almost_one": 1 - 2**-53,
     "complex": 1j,
     "object": object(),
     "list": [],
@@ -205,35 +209,6 @@ def complaint(entry, name, key, value):
     return f"changed {changed}" if changed else None
 
 
-@every_maker
-def test_wrong_arguments(maker, folder):
-    found = [
-        f"{entry.name}: {name}={key}: {trouble}"
-        for entry in made(maker, folder)
-        for name, key, value in wrong_values(entry)
-        if (trouble := complaint(entry, name, key, value)) is not None
-    ]
-    assert not found, "\n" + "\n".join(found)
-
-
-@cache
-def whole_numbers():
-    """Return the names of all arguments of public callables that take whole numbers, by their annotations."""
-    found = set()
-    for room in ROOMS:
-        for public in (getattr(room, name) for name in room.__all__):
-            methods = public_methods(public) if inspect.isclass(public) else ()
-            for call in (public, *(getattr(public, method) for method in methods)):
-                known = inspect.signature(call).parameters.values()
-                found |= {each.name for each in known if _is_whole(str(each.annotation))}
-    return found
-
-
-def _is_whole(annotation):
-    # what a function of the caller takes is its own business
-    return re.search(r"\bint\b", annotation) is not None and "Callable" not in annotation
-
-
 @contextmanager
 def bounded(seconds=20, memory=1 << 30):
     """Give what is done inside so much time of the processor, and so much more memory."""
@@ -258,6 +233,40 @@ def bounded(seconds=20, memory=1 << 30):
         resource.setrlimit(resource.RLIMIT_AS, limit)
 
 
+def bounded_complaint(entry, name, key, value):
+    with bounded():
+        return complaint(entry, name, key, value)
+
+
+@every_maker
+def test_wrong_arguments(maker, folder):
+    found = [
+        f"{entry.name}: {name}={key}: {trouble}"
+        for entry in made(maker, folder)
+        for name, key, value in wrong_values(entry)
+        if (trouble := bounded_complaint(entry, name, key, value)) is not None
+    ]
+    assert not found, "\n" + "\n".join(found)
+
+
+@cache
+def whole_numbers():
+    """Return the names of all arguments of public callables that take whole numbers, by their annotations."""
+    found = set()
+    for room in ROOMS:
+        for public in (getattr(room, name) for name in room.__all__):
+            methods = public_methods(public) if inspect.isclass(public) else ()
+            for call in (public, *(getattr(public, method) for method in methods)):
+                known = inspect.signature(call).parameters.values()
+                found |= {each.name for each in known if _is_whole(str(each.annotation))}
+    return found
+
+
+def _is_whole(annotation):
+    # what a function of the caller takes is its own business
+    return re.search(r"\bint\b", annotation) is not None and "Callable" not in annotation
+
+
 def test_whole_numbers_are_found_in_signatures():
     assert whole_numbers() >= {"n_bins", "n_resamples", "n_cells", "n_slots", "n_samples", "random_state"}
 
@@ -269,9 +278,7 @@ def test_sizes_that_no_machine_has(maker, folder):
     for entry in made(maker, folder):
         for name in set(entry.fuzzed) & whole_numbers():
             for key, value in SIZES.items():
-                with bounded():
-                    trouble = complaint(entry, name, key, value)
-                if trouble is not None:
+                if (trouble := bounded_complaint(entry, name, key, value)) is not None:
                     found.append(f"{entry.name}: {name}={key}: {trouble}")
             for key, value in NO_SIZES.items():
                 if not refused(entry, name, value):

@@ -28,6 +28,7 @@ __all__ = [
     "SMALLEST_SCALE",
     "TAIL",
     "TOLERANCE",
+    "WIDEST_SCALE",
     "coefficients_of_masses",
     "coefficients_of_moments",
     "coefficients_of_parts",
@@ -56,6 +57,8 @@ Part = tuple[Index, Array, Array | None, Array | None]
 TAIL = 8.6
 #: Scales below this are not resolved; 2**-14 of the unit interval.
 SMALLEST_SCALE = 2.0**-14
+#: On the unit interval, reflected at its ends, a Gaussian of this scale is constant in double precision.
+WIDEST_SCALE = 64.0
 # Cells for each standard deviation on which masses are gathered. With moments up to the third, 16 leave an
 # error below |kernel''''|_1 / (2^4 4! 16^4) < 2e-7 of the total mass.
 _CELLS_FOR_MOMENTS = 16
@@ -230,7 +233,8 @@ def smooth_at_nodes(coefficients: Array, s: float | Array, nodes: int) -> Array:
 
     ``s`` is one scale, or one for each of the leading axes.
     """
-    scale = np.asarray(s, dtype=np.float64)[..., np.newaxis]
+    # of what is wider only the mean is left, in every digit
+    scale = np.minimum(np.asarray(s, dtype=np.float64), WIDEST_SCALE)[..., np.newaxis]
     used = min(coefficients.shape[-1], harmonics(float(scale.min())), nodes)
     k = np.arange(used)
     series = np.zeros((*coefficients.shape[:-1], nodes + 1))

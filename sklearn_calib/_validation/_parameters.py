@@ -23,6 +23,8 @@ __all__ = [
 
 #: More bins, draws or slots than this are a mistake.
 _MOST = 10**7
+#: Of smaller positive numbers the inverse, or its multiples, are not finite.
+_LEAST = 1e-300
 
 
 def check_flag(value: Any, name: str) -> bool:
@@ -61,10 +63,10 @@ def check_size(value: Any, name: str, minimum: int = 1, maximum: int = _MOST) ->
 
 
 def check_positive(value: Any, name: str) -> float:
-    """Return ``value`` as a finite float greater than zero."""
+    """Return ``value`` as a finite float greater than zero, of which an inverse is finite too."""
     number = _number(value, name)
-    if not 0 < number < float("inf"):
-        raise ValueError(f"{name} must be positive and finite, got {_shown(value)}.")
+    if not _LEAST <= number < float("inf"):
+        raise ValueError(f"{name} must be positive and finite, at least {_LEAST:g}, got {_shown(value)}.")
     return number
 
 

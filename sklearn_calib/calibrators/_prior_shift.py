@@ -148,8 +148,14 @@ class PriorShiftCalibrator(MonotoneCalibrator):
             return
         prior = check_fraction(self.training_prior, "training_prior")
         target = _resolve_target(self.target_prior, grouped, prior)
-        self.target_prior_ = target
-        self.odds_factor_ = target / (1.0 - target) * (1.0 - prior) / prior
+        with np.errstate(over="ignore", divide="ignore"):
+            factor = float(target / (1.0 - target) * (1.0 - prior) / np.float64(prior))
+        if not 0.0 < factor < np.inf:
+            raise ValueError(
+                f"training_prior={prior!r} and target_prior={target!r} lie too far apart: odds would be "
+                f"multiplied by {factor!r}."
+            )
+        self.target_prior_, self.odds_factor_ = target, factor
 
     def _map_scores(self, scores: Array) -> Array:
         scaled = self.odds_factor_ * scores

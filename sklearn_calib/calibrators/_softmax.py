@@ -26,6 +26,7 @@ _LAST_RESIDUAL = 1e-5
 _ARMIJO = 1e-4
 # Changes of the objective below this share of it are rounding.
 _NOISE = 1e-13
+_EPS = 2.0**-53
 # Directions of less curvature, as a share of the largest, change nothing: all classes by the same amount.
 _FLAT = 1e-13
 # Of the preconditioner: computed anew after so many conjugate gradients; no blocks beyond so many classes;
@@ -157,7 +158,9 @@ def minimise_affine(
         gradient = problem.gradient(theta, proba)
         size = float(np.abs(gradient).max())
         # where the objective no longer falls visibly, great penalties keep the derivative from falling
-        last = size <= small or -slope <= _NOISE * abs(value)
+        # scores are rounded, too
+        noise = _NOISE * abs(value) + _EPS * float(np.abs(scores).max()) * total
+        last = size <= small or -slope <= noise
         first = max(first, size)
         if size == 0.0 or (last and rough):
             return theta, step - 1, True
@@ -170,12 +173,12 @@ def minimise_affine(
             scores = affine_scores(trial, problem.features)
             reached = problem.value(trial, scores)
             # the last bits of the objective are noise
-            if reached <= value + _ARMIJO * factor * slope + _NOISE * abs(value):
+            if reached <= value + _ARMIJO * factor * slope + noise:
                 theta, value = trial, reached
                 break
             factor /= 2.0
         else:
-            return theta, step, last or -slope <= _NOISE * abs(value)
+            return theta, step, last or -slope <= noise
         if last:
             return theta, step, True
     return theta, _MAX_NEWTON, False

@@ -39,6 +39,7 @@ _BULK = np.array([0.05, 0.95])
 # the logarithm on this scale, and counts in full where about so many rows are remote on the same side.
 _FENCE = 2.5
 _REMOTE_SCALE = 0.25
+_FARTHEST = 1e150
 _REMOTE_ROWS = 100.0
 # Temperature scaling is fitted as if so many more rows had borne out the forecasts.
 _FAITH = 2.0
@@ -259,7 +260,8 @@ class _Axis:
         x = self._standardised(z)
         beyond = self._beyond(x)
         drawn_in = _REMOTE_SCALE * np.log1p(beyond / _REMOTE_SCALE)
-        return np.asarray(x - np.sign(x) * (beyond - drawn_in))
+        # not x less what is beyond: of a very large x no digit would be left
+        return np.asarray(np.copysign(np.minimum(np.abs(x), _FENCE) + drawn_in, x))
 
     def trust(self, z: Array, weight: Array) -> Array:
         """Return the factor of the weight of each score: less than 1 for remote ones while they are few."""
@@ -270,8 +272,10 @@ class _Axis:
         return np.asarray(1.0 - remote * _REMOTE_ROWS / (_REMOTE_ROWS + np.where(x < 0.0, below, above)))
 
     def _standardised(self, z: Array) -> Array:
-        # divided first, so that scores near the largest float do not overflow
-        return (z / self.magnitude - self.middle) / self.half_width
+        # divided first, so that scores near the largest float do not overflow; beside tiny ones others may
+        with np.errstate(over="ignore"):
+            x = (z / self.magnitude - self.middle) / self.half_width
+        return np.clip(x, -_FARTHEST, _FARTHEST)
 
     def _beyond(self, x: Array) -> Array:
         return np.maximum(np.abs(x) - _FENCE, 0.0)

@@ -251,13 +251,13 @@ class TCal(CalibrationTest):
             raise ValueError("tolerance needs resample='labels' (or another method), got resample='pairs'.")
 
     def _check_resamples(self, n_scales: int) -> None:
-        needed = int(np.ceil(n_scales / self.alpha - 1e-9)) - 1
+        needed = np.ceil(n_scales / self.alpha - 1e-9) - 1
         if self.n_resamples < needed:
             several = f" with combine='bonferroni' and {n_scales} scales" if n_scales > 1 else ""
             instead = ", or another way to combine" if n_scales > 1 else ""
             raise ValueError(
                 f"n_resamples={self.n_resamples} can never reject at alpha={self.alpha:g}{several}. "
-                f"Use n_resamples >= {needed}{instead}."
+                f"Use n_resamples >= {needed:.0f}{instead}."
             )
 
     def _check_draws(self, n: float, n_classes: int) -> None:

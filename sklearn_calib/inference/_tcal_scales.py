@@ -78,11 +78,11 @@ def usable_scales(moments: NullMoments) -> int:
 def relaxed_law(p: Array, tolerance: float) -> Array:
     """Return label probabilities at distance ``tolerance`` from ``p`` towards the greatest uncertainty.
 
-    For p of shape (n,) the distance is that of the probabilities of the positive class, and goes on past 1/2;
-    for rows of several classes it is Euclidean, and ends at equal probabilities.
+    For p of shape (n,) the distance is that of the probabilities of the positive class; for rows of several
+    classes it is Euclidean. It ends at equal probabilities: beyond them labels vary less again.
     """
     if p.ndim == 1:
-        return np.clip(np.where(p > 0.5, p - tolerance, p + tolerance), 0.0, 1.0)
+        return np.where(p > 0.5, np.maximum(p - tolerance, 0.5), np.minimum(p + tolerance, 0.5))
     way = 1.0 / p.shape[1] - p
     length = np.sqrt(np.square(way).sum(axis=1, keepdims=True))
     share = np.minimum(np.divide(tolerance, length, out=np.ones_like(length), where=length > tolerance), 1.0)

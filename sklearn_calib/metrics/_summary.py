@@ -158,7 +158,8 @@ def _lines(
     ) -> IntervalEstimate:
         if not (np.isfinite(value) and np.isfinite(error)):
             return _UNKNOWN
-        if interval == "wald":
+        # so near the estimate both are the same, and rounding is larger than a loss of z^2
+        if interval == "wald" or z < 1e-3:
             return IntervalEstimate(float(value), float(value - z * error), float(value + z * error))
 
         def deviance(at: float) -> float:

@@ -22,7 +22,7 @@ from sklearn_calib._validation import (
 from sklearn_calib.calibrators import BaseCalibrator, SplineCalibrator
 from sklearn_calib.calibrators._base import BinaryCalibrator
 from sklearn_calib.calibrators._multiclass import check_calibrator, event_probability, scores_wanted
-from sklearn_calib.monitor._memory import FadingMemory, FullMemory, Memory, SlidingMemory
+from sklearn_calib.monitor._memory import SHORTEST, FadingMemory, FullMemory, Memory, SlidingMemory
 from sklearn_calib.sketch import CalibrationSketch
 
 __all__ = ["StreamingCalibrator"]
@@ -260,7 +260,13 @@ class StreamingCalibrator(BaseCalibrator):
                 )
             return SlidingMemory(self.precision, window, n_slots)
         if self.half_life is not None:
-            return FadingMemory(self.precision, check_positive(self.half_life, "half_life"))
+            half_life = check_positive(self.half_life, "half_life")
+            if half_life < SHORTEST:
+                raise ValueError(
+                    f"half_life must be at least {SHORTEST:g} rows, got {self.half_life!r}. Already then "
+                    "nothing is left of any row but the last."
+                )
+            return FadingMemory(self.precision, half_life)
         return FullMemory(self.precision)
 
     def _check_order(self, X: Any) -> None:

@@ -7,13 +7,15 @@ from numpy.typing import NDArray
 
 from sklearn_calib.sketch import CalibrationSketch, WindowedSketch
 
-__all__ = ["FadingMemory", "FullMemory", "Memory", "SlidingMemory"]
+__all__ = ["SHORTEST", "FadingMemory", "FullMemory", "Memory", "SlidingMemory"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 # Weights are reduced after so many half-lives, and those of rows that are twice as old are rounding errors.
 _STEP = 32.0
+#: A half-life in rows after which the row before the last is a rounding error.
+SHORTEST = 1.0 / _STEP
 
 
 class Memory(Protocol):

@@ -322,7 +322,8 @@ class CutoffDisplay(BinaryDisplay):
             If matplotlib is not installed.
         """
         check_option(x, "x", ("probability", "share"))
-        confidence = check_fraction(confidence, "confidence")
+        # so that its complement is less than 1 too
+        confidence = max(check_fraction(confidence, "confidence"), 2.0**-53)
         check_flags(show_interval=show_interval, show_strip=show_strip, show_legend=show_legend)
         check_axes(ax)
         height = strip_height(self.result, self.test, confidence) if show_strip else None

@@ -9,7 +9,7 @@ from scipy.special import ndtri
 
 from sklearn_calib._core._grouping import group_starts
 from sklearn_calib._core._links import expit, logit
-from sklearn_calib._core._smoothing import TAIL
+from sklearn_calib._core._smoothing import TAIL, WIDEST_SCALE
 from sklearn_calib._validation import BinarySample
 from sklearn_calib.metrics import smooth_ece_result
 from sklearn_calib.plot._curve import ReliabilityBand, ReliabilityCurve
@@ -83,6 +83,8 @@ class KernelWindow:
         self.mass = mass[self.used]
         self.squares = self.gather(squared_weights(w))[self.used]
         self.x = self.gather(place if w is None else w * place)[self.used] / self.mass
+        if reflect:
+            s = min(s, WIDEST_SCALE)
         scale = max(s, 2.0 / CELLS)
         self.shrink = s / scale
         self.kernel = np.zeros((nodes.shape[0], self.x.shape[0]))

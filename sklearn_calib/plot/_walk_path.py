@@ -60,7 +60,7 @@ def strip_height(result: CutoffResult, test: CalibrationTestResult | None, confi
         return None
     if test.null_distribution is not None:
         draws = np.sort(test.null_distribution)
-        rank = tail_rank(draws.shape[0], 1.0 - confidence)
+        rank = min(tail_rank(draws.shape[0], 1.0 - confidence), draws.shape[0])
         if rank < 1:
             raise ValueError(
                 f"confidence={confidence:g} needs more draws than the {draws.shape[0]} of the test. Use "

@@ -41,6 +41,8 @@ class CalibratorCase:
     ``monotone``: the binary map never reverses two scores; it then has a certificate. ``strict``: nor does it
     merge them. ``multiclass``: takes K columns. ``flip``: calibrating 1 - p for 1 - y gives 1 - h(p).
     ``constant``: the map ignores the score. ``log_odds``: K columns hold logits, not probabilities.
+    ``counts``: why the scale of the weights matters; it does not where this is empty. ``again``: why another
+    fit to what the map gives changes it; it does not where this is empty.
     """
 
     name: str
@@ -51,25 +53,61 @@ class CalibratorCase:
     flip: bool = True
     constant: bool = False
     log_odds: bool = False
+    counts: str = ""
+    again: str = ""
+
+
+SMOOTHED = "the targets are smoothed by the number of rows of each class"
+PRIOR = "pseudo-counts are added to the rows of each bin"
+ROWS = "each new row is added to the others"
+SMOOTHNESS = "the more rows, the rougher the curve may be"
+PENALTY = "a penalty weighs against the number of rows"
+BANDS = "the rows tell how far it may be trusted"
+CHOICE = "candidates, or numbers of bins, are chosen by the number of rows"
+
+SHRUNK = "each fit draws the map towards a simpler one"
+FAMILY = "maps of the family, one after the other, are not of the family"
+AXIS = "probabilities are read as scores on the axis of log-odds, or the other way round"
+FIXED = "the correction is the same each time, whatever the scores"
+BLUR = "each fit smooths once more"
+PARTS = "each fit divides the rows anew"
+REMOTE = "scores that were remote, and counted less, no longer are"
+MIDDLES = "blocks are joined by lines, and their middles move"
 
 
 CALIBRATORS = [
     CalibratorCase("isotonic", IsotonicCalibrator),
+    # a score between two steps takes the lower one
     CalibratorCase("isotonic_step", partial(IsotonicCalibrator, interpolation="step"), flip=False),
-    CalibratorCase("isotonic_clip_auto", partial(IsotonicCalibrator, clip="auto")),
+    CalibratorCase(
+        "isotonic_clip_auto", partial(IsotonicCalibrator, clip="auto"), counts=CHOICE, again=FAMILY
+    ),
     CalibratorCase("isotonic_clip", partial(IsotonicCalibrator, clip=0.01)),
-    CalibratorCase("platt", PlattCalibrator, strict=True),
-    CalibratorCase("platt_identity", partial(PlattCalibrator, link="identity"), strict=True),
-    CalibratorCase("modified_platt", ModifiedPlattCalibrator, strict=True),
+    CalibratorCase("platt", PlattCalibrator, strict=True, counts=SMOOTHED, again=REMOTE),
+    CalibratorCase(
+        "platt_identity", partial(PlattCalibrator, link="identity"), strict=True, counts=SMOOTHED, again=AXIS
+    ),
+    CalibratorCase("modified_platt", ModifiedPlattCalibrator, strict=True, counts=SMOOTHED, again=REMOTE),
     CalibratorCase("modified_platt_mean", partial(ModifiedPlattCalibrator, tolerance=0.0), constant=True),
     CalibratorCase(
         "modified_platt_isotonic", partial(ModifiedPlattCalibrator, tolerance=0.0, fallback="isotonic")
     ),
-    CalibratorCase("beta", BetaCalibrator, strict=True),
-    CalibratorCase("beta_ab", partial(BetaCalibrator, parameters="ab"), strict=True),
-    CalibratorCase("beta_am", partial(BetaCalibrator, parameters="am"), strict=True),
+    CalibratorCase("beta", BetaCalibrator, strict=True, counts=SMOOTHED, again=FAMILY),
+    CalibratorCase(
+        "beta_ab", partial(BetaCalibrator, parameters="ab"), strict=True, counts=SMOOTHED, again=FAMILY
+    ),
+    CalibratorCase(
+        "beta_am", partial(BetaCalibrator, parameters="am"), strict=True, counts=SMOOTHED, again=FAMILY
+    ),
     # an edge belongs to the bin above it
-    CalibratorCase("histogram_binning", HistogramBinningCalibrator, monotone=False, flip=False),
+    CalibratorCase(
+        "histogram_binning",
+        HistogramBinningCalibrator,
+        monotone=False,
+        flip=False,
+        counts=PRIOR,
+        again=SHRUNK,
+    ),
     CalibratorCase(
         "histogram_binning_plain",
         partial(HistogramBinningCalibrator, n_bins=15, smoothing=None),
@@ -81,33 +119,55 @@ CALIBRATORS = [
         partial(HistogramBinningCalibrator, n_bins="auto", strategy="uniform", smoothing="jeffreys"),
         monotone=False,
         flip=False,
+        counts=PRIOR,
+        again=SHRUNK,
     ),
     CalibratorCase(
-        "scaling_binning", partial(ScalingBinningCalibrator, random_state=0), monotone=False, flip=False
+        "scaling_binning",
+        partial(ScalingBinningCalibrator, random_state=0),
+        monotone=False,
+        flip=False,
+        counts=CHOICE,
+        again=PARTS,
     ),
     CalibratorCase(
         "scaling_binning_all_rows",
         partial(ScalingBinningCalibrator, IsotonicCalibrator(), n_bins="auto", split=False),
         monotone=False,
         flip=False,
+        counts=CHOICE,
     ),
-    CalibratorCase("venn_abers", VennAbersCalibrator),
-    CalibratorCase("venn_abers_brier", partial(VennAbersCalibrator, merge="brier")),
-    CalibratorCase("centered_isotonic", CenteredIsotonicCalibrator, strict=True),
-    CalibratorCase("centered_isotonic_plain", partial(CenteredIsotonicCalibrator, tilt=0.0)),
-    CalibratorCase("prior_shift", partial(PriorShiftCalibrator, training_prior=0.5), strict=True),
+    CalibratorCase("venn_abers", VennAbersCalibrator, counts=ROWS),
+    CalibratorCase("venn_abers_brier", partial(VennAbersCalibrator, merge="brier"), counts=ROWS),
+    CalibratorCase("centered_isotonic", CenteredIsotonicCalibrator, strict=True, again=MIDDLES),
+    CalibratorCase("centered_isotonic_plain", partial(CenteredIsotonicCalibrator, tilt=0.0), again=MIDDLES),
+    CalibratorCase(
+        "prior_shift", partial(PriorShiftCalibrator, training_prior=0.5), strict=True, again=FIXED
+    ),
     # without groups, which the generated tests do not pass
-    CalibratorCase("group", GroupCalibrator, monotone=False),
+    CalibratorCase("group", GroupCalibrator, monotone=False, counts=SMOOTHED, again=REMOTE),
     CalibratorCase(
         "group_temperature",
         partial(GroupCalibrator, TemperatureCalibrator()),
         monotone=False,
         multiclass=True,
     ),
-    CalibratorCase("smoothed", SmoothedCalibrator, monotone=False),
-    CalibratorCase("spline", SplineCalibrator, monotone=False),
-    CalibratorCase("spline_monotone", partial(SplineCalibrator, monotone=True), strict=True),
-    CalibratorCase("spline_identity", partial(SplineCalibrator, link="identity", monotone=True), strict=True),
+    CalibratorCase("smoothed", SmoothedCalibrator, monotone=False, again=BLUR),
+    CalibratorCase("spline", SplineCalibrator, monotone=False, counts=SMOOTHNESS, again=BLUR),
+    CalibratorCase(
+        "spline_monotone",
+        partial(SplineCalibrator, monotone=True),
+        strict=True,
+        counts=SMOOTHNESS,
+        again=BLUR,
+    ),
+    CalibratorCase(
+        "spline_identity",
+        partial(SplineCalibrator, link="identity", monotone=True),
+        strict=True,
+        counts=SMOOTHNESS,
+        again=AXIS,
+    ),
     CalibratorCase("temperature", TemperatureCalibrator, strict=True, multiclass=True),
     # log-odds may be any numbers, probabilities too, but then they have no flip symmetry around 1/2
     CalibratorCase(
@@ -117,6 +177,7 @@ CALIBRATORS = [
         multiclass=True,
         flip=False,
         log_odds=True,
+        again=AXIS,
     ),
     CalibratorCase(
         "one_vs_rest_isotonic",
@@ -125,10 +186,19 @@ CALIBRATORS = [
         multiclass=True,
     ),
     CalibratorCase(
-        "one_vs_rest_platt", partial(OneVsRestCalibrator, PlattCalibrator()), monotone=False, multiclass=True
+        "one_vs_rest_platt",
+        partial(OneVsRestCalibrator, PlattCalibrator()),
+        monotone=False,
+        multiclass=True,
+        counts=SMOOTHED,
+        again=REMOTE,
     ),
-    CalibratorCase("vector", VectorScalingCalibrator, monotone=False, multiclass=True),
-    CalibratorCase("matrix", MatrixScalingCalibrator, monotone=False, multiclass=True),
+    CalibratorCase(
+        "vector", VectorScalingCalibrator, monotone=False, multiclass=True, counts=PENALTY, again=SHRUNK
+    ),
+    CalibratorCase(
+        "matrix", MatrixScalingCalibrator, monotone=False, multiclass=True, counts=PENALTY, again=SHRUNK
+    ),
     CalibratorCase(
         "matrix_identity",
         partial(MatrixScalingCalibrator, link="identity"),
@@ -136,14 +206,31 @@ CALIBRATORS = [
         multiclass=True,
         flip=False,
         log_odds=True,
+        counts=PENALTY,
+        again=AXIS,
     ),
-    CalibratorCase("structured_matrix", StructuredMatrixScalingCalibrator, monotone=False, multiclass=True),
-    CalibratorCase("dirichlet", partial(DirichletCalibrator, penalty=0.01), monotone=False, multiclass=True),
+    CalibratorCase(
+        "structured_matrix",
+        StructuredMatrixScalingCalibrator,
+        monotone=False,
+        multiclass=True,
+        counts=PENALTY,
+        again=SHRUNK,
+    ),
+    CalibratorCase(
+        "dirichlet",
+        partial(DirichletCalibrator, penalty=0.01),
+        monotone=False,
+        multiclass=True,
+        counts=PENALTY,
+        again=SHRUNK,
+    ),
     CalibratorCase(
         "dirichlet_l2",
         partial(DirichletCalibrator, penalty=0.01, regularization="l2"),
         monotone=False,
         multiclass=True,
+        again=SHRUNK,
     ),
     # equal probabilities are broken in favour of one class
     CalibratorCase(
@@ -152,6 +239,8 @@ CALIBRATORS = [
         monotone=False,
         multiclass=True,
         flip=False,
+        counts=SMOOTHED,
+        again=PARTS,
     ),
     CalibratorCase(
         "top_label_pooled",
@@ -159,6 +248,7 @@ CALIBRATORS = [
         monotone=False,
         multiclass=True,
         flip=False,
+        again=BLUR,
     ),
     CalibratorCase(
         "log_average",
@@ -169,15 +259,28 @@ CALIBRATORS = [
         ),
         monotone=False,
         multiclass=True,
+        counts=SMOOTHED,
+        again=BLUR,
     ),
-    CalibratorCase("log_average_default", LogAverageCalibrator, monotone=False, multiclass=True),
+    CalibratorCase(
+        "log_average_default",
+        LogAverageCalibrator,
+        monotone=False,
+        multiclass=True,
+        counts=SMOOTHED,
+        again=BLUR,
+    ),
     CalibratorCase(
         "log_average_binary",
         partial(LogAverageCalibrator, [IsotonicCalibrator(), PlattCalibrator()]),
         monotone=False,
+        counts=SMOOTHED,
+        again=BLUR,
     ),
     # the folds depend on the values of the scores, hence on their direction
-    CalibratorCase("auto", AutoCalibrator, monotone=False, multiclass=True, flip=False),
+    CalibratorCase(
+        "auto", AutoCalibrator, monotone=False, multiclass=True, flip=False, counts=CHOICE, again=FAMILY
+    ),
     CalibratorCase(
         "auto_any_score",
         partial(
@@ -191,14 +294,25 @@ CALIBRATORS = [
         ),
         monotone=False,
         flip=False,
+        again=FAMILY,
+        counts=CHOICE,
     ),
     # the division of the rows depends on their values, hence on the direction of the scores
-    CalibratorCase("certified", partial(CertifiedCalibrator, random_state=0), monotone=False, flip=False),
+    CalibratorCase(
+        "certified",
+        partial(CertifiedCalibrator, random_state=0),
+        monotone=False,
+        flip=False,
+        counts=BANDS,
+        again=PARTS,
+    ),
     CalibratorCase(
         "certified_isotonic",
         partial(CertifiedCalibrator, IsotonicCalibrator(), test_size=0.25, random_state=0),
         monotone=False,
         flip=False,
+        counts=BANDS,
+        again=PARTS,
     ),
     CalibratorCase(
         "certified_mean",

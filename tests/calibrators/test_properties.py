@@ -11,7 +11,7 @@ from sklearn_calib.calibrators import (
     HistogramBinningCalibrator,
     IsotonicCalibrator,
 )
-from tests import _strategies
+from tests import _references, _strategies
 from tests.calibrators._registry import CALIBRATORS
 
 GRID = np.unique([*_strategies.HARD, *np.linspace(0.0, 1.0, 33)])
@@ -24,12 +24,13 @@ inner = st.one_of(
 )
 
 
-def calibrators_with(flag):
+def calibrators_with(flag=None, without=None):
     chosen = [case for case in CALIBRATORS if flag is None or getattr(case, flag)]
+    chosen = [case for case in chosen if without is None or not getattr(case, without)]
     return pytest.mark.parametrize("case", chosen, ids=lambda case: case.name)
 
 
-@calibrators_with(None)
+@calibrators_with()
 @given(sample=binary, data=st.data())
 def test_rows(case, sample, data):
     y, p, w = sample
@@ -49,13 +50,59 @@ def test_rows(case, sample, data):
     np.testing.assert_allclose(alone, found[::10], rtol=1e-13, atol=1e-13)
 
 
-@calibrators_with(None)
+@calibrators_with()
 @given(sample=_strategies.samples(p=inner, both=True))
 def test_weight_is_repetition(case, sample):
     y, p, w = sample
     found = case.make().fit(p, y, w).transform(GRID)
     repeated = case.make().fit(np.repeat(p, w), np.repeat(y, w)).transform(GRID)
     np.testing.assert_allclose(repeated, found, rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CALIBRATORS if not case.counts], ids=lambda case: case.name
+)
+@given(sample=_strategies.samples(p=inner, both=True), power=st.integers(-20, 20))
+def test_scale_of_weights(case, sample, power):
+    y, p, w = sample
+    found = case.make().fit(p, y, w).transform(GRID)
+    # a power of two changes no digit of a weight
+    scaled = case.make().fit(p, y, np.ldexp(w.astype(np.float64), power)).transform(GRID)
+    np.testing.assert_allclose(scaled, found, rtol=0, atol=1e-9)
+
+
+@calibrators_with(without="again")
+@given(sample=_strategies.samples(p=inner, both=True))
+def test_another_fit_changes_nothing(case, sample):
+    y, p, w = sample
+    found = case.make().fit(p, y, w).transform(p)
+    again = case.make().fit(found, y, w).transform(found)
+    # where scores say nothing the temperature ends at its bound, short of a constant
+    bounded = case.name in ("temperature", "group_temperature")
+    np.testing.assert_allclose(again, found, rtol=0, atol=5e-4 if bounded else 1e-7)
+
+
+@calibrators_with()
+def test_exceptions_are_exceptions(case):
+    """What the registry says of scales and of another fit is seen on one of these samples."""
+    rng = np.random.default_rng(8)
+    many = (0.01 + 0.98 * rng.beta(0.7, 0.7, 1000)).round(3)
+    some = np.repeat(rng.random(110), 20)
+    few = np.tile([2.0**-10, 2.0**-9, 2.0**-20], 4)
+    remote = np.append(np.full(22, 0.08), [0.001, 0.5])
+    scales, refits = [], []
+    for p, y in (
+        (many, (rng.random(1000) < 0.25 + 0.5 * many**2).astype(int)),
+        (some, (np.repeat(rng.random(110), 20) < 0.3 + 0.4 * some).astype(int)),
+        (few, np.tile([0, 0, 1], 4)),
+        (remote, np.append(np.zeros(23, dtype=int), 1)),
+    ):
+        fitted = case.make().fit(p, y)
+        found = fitted.transform(p)
+        scales.append(np.abs(case.make().fit(p, y, np.full(p.shape[0], 8)).transform(p) - found).max())
+        refits.append(np.abs(case.make().fit(found, y).transform(found) - found).max())
+    assert (max(scales) > 1e-6) == bool(case.counts), scales
+    assert (max(refits) > 1e-4) == bool(case.again), refits
 
 
 @calibrators_with("monotone")
@@ -112,6 +159,14 @@ def test_isotonic_is_idempotent_and_has_no_error(sample):
         # Lemma D.1 of Rossellini et al. (2025)
         assert metrics.cutoff_calibration_error(y, first, sample_weight=w, pos_label=1) <= 1e-9
         assert metrics.calibration_loss(y, first, sample_weight=w, pos_label=1) <= 1e-12
+
+
+@_strategies.more
+@given(sample=_strategies.samples(w=_strategies.weights, both=True))
+def test_isotonic_is_the_best_monotone_map(sample):
+    y, p, w = sample
+    fitted = IsotonicCalibrator("step").fit(p, y, w).transform(p)
+    np.testing.assert_allclose(fitted, _references.isotonic_by_extremes(y, p, w), rtol=0, atol=1e-12)
 
 
 @_strategies.more

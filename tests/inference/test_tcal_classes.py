@@ -308,7 +308,7 @@ def test_relaxed_law_keeps_its_distance():
     np.testing.assert_allclose(distance[far], 0.1)
     np.testing.assert_allclose(law[~far], 0.25)
     np.testing.assert_allclose(
-        relaxed_law(np.array([0.0, 0.3, 0.5, 0.52, 1.0]), 0.1), [0.1, 0.4, 0.6, 0.42, 0.9]
+        relaxed_law(np.array([0.0, 0.3, 0.5, 0.52, 1.0]), 0.1), [0.1, 0.4, 0.5, 0.5, 0.9]
     )
 
 
