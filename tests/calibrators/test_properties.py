@@ -165,7 +165,7 @@ def test_isotonic_is_idempotent_and_has_no_error(sample):
 @given(sample=_strategies.samples(w=_strategies.weights, both=True))
 def test_isotonic_is_the_best_monotone_map(sample):
     y, p, w = sample
-    fitted = IsotonicCalibrator("step").fit(p, y, w).transform(p)
+    fitted = IsotonicCalibrator(interpolation="step").fit(p, y, w).transform(p)
     np.testing.assert_allclose(fitted, _references.isotonic_by_extremes(y, p, w), rtol=0, atol=1e-12)
 
 
