@@ -135,3 +135,9 @@ def test_properties(strategy, check):
 def test_bad_parameters(parameters, error, named):
     with pytest.raises(error, match=named):
         HosmerLemeshowTest(**parameters).test([0, 1], [0.2, 0.3])
+
+
+def test_events_where_they_are_next_to_impossible():
+    result = HosmerLemeshowTest(n_bins=2).test([1, 0, 1, 0], [5e-324, 5e-324, 0.5, 0.5])
+    assert result.statistic == np.inf
+    assert 0.0 < result.pvalue < 1e-300

@@ -282,6 +282,8 @@ def test_damaged_files_are_refused(tmp_path, change):
     ("make", "kind", "message"),
     [
         (lambda: WindowedSketch(0), ValueError, "window must be positive"),
+        (lambda: WindowedSketch(5e-324), ValueError, "no smaller number is left"),
+        (lambda: WindowedSketch(10**30), ValueError, "window must be at most"),
         (lambda: WindowedSketch("7d"), TypeError, "window must be a number"),
         (lambda: WindowedSketch(timedelta(0)), ValueError, "window must be positive"),
         (lambda: WindowedSketch(np.timedelta64("NaT", "ns")), ValueError, "window must be positive"),
