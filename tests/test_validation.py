@@ -95,7 +95,7 @@ def test_weights():
     with pytest.raises(ValueError, match="overflows"):
         v.check_weights([1e308, 1e308], 2)
     assert v.check_frequency_weights(np.array([1.0, 3.0])).tolist() == [1, 3]
-    with pytest.raises(ValueError, match=r"sample_weight must hold whole numbers .* got .*0\.5.* at row 1"):
+    with pytest.raises(ValueError, match=r"sample_weight must hold whole numbers .* got 0\.5 at row 1"):
         v.check_frequency_weights(np.array([1.0, 0.5]))
 
 

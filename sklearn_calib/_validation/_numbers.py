@@ -148,7 +148,7 @@ def check_frequency_weights(w: Array, name: str = "sample_weight") -> NDArray[np
     if not np.array_equal(times, w):
         row = int(np.flatnonzero(times != w)[0])
         raise ValueError(
-            f"{name} must hold whole numbers (how often each row was observed), got {w[row]!r} at row "
+            f"{name} must hold whole numbers (how often each row was observed), got {float(w[row])!r} at row "
             f"{row}. Tests and intervals depend on the number of observations; leave {name} out, or round it."
         )
     if w.sum() > _MOST_COUNTED:

@@ -362,7 +362,8 @@ class CalibrationTest(VersionStamped, TransformerMixin, BaseEstimator, ABC):
             unknown = found[~np.isin(found, classes)]
             if unknown.size:
                 raise ValueError(
-                    f"y contains the label {unknown.flat[0]!r}, which fit did not see: {classes.tolist()}."
+                    f"y contains the label {unknown.tolist()[0]!r}, which fit did not see: "
+                    f"{classes.tolist()}."
                 )
             # a part of the data that lacks one class keeps the meaning of the other
             pos_label = classes[1]

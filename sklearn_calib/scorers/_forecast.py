@@ -106,9 +106,9 @@ def _by_classes(y: Array, response: Array, classes: Array, pos_label: Any) -> Fo
     shown = classes[:5].tolist()
     if unknown.any():
         raise ValueError(
-            f"y_true contains the label {y[unknown][0]!r}, unknown to the estimator, whose classes_ are "
-            f"{shown}{'...' if n_classes > 5 else ''}. Encode the labels as in training; if a training fold "
-            "lacked the class, use stratified folds."
+            f"y_true contains the label {y[unknown].tolist()[0]!r}, unknown to the estimator, whose "
+            f"classes_ are {shown}{'...' if n_classes > 5 else ''}. Encode the labels as in training; if a "
+            "training fold lacked the class, use stratified folds."
         )
     if pos_label is not None and not np.any(classes == pos_label):
         raise ValueError(
@@ -133,7 +133,7 @@ def _add_unseen(y: Array, response: Array, classes: Array, pos_label: Any) -> tu
         columns = sorted(labels)
     except TypeError:
         raise ValueError(
-            f"y_true has labels of another type than the estimator's only class {classes[0]!r}. "
+            f"y_true has labels of another type than the estimator's only class {classes.tolist()[0]!r}. "
             "Encode the labels as in training."
         ) from None
     expanded = np.zeros((y.shape[0], len(columns)), dtype=response.dtype)
