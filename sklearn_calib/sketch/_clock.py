@@ -55,11 +55,6 @@ class Clock:
             if isinstance(window, Integral):
                 self.window = check_size(window, "window", maximum=int(_MOST_SLOTS))
             self.length = self.window / self.n_slots
-            if self.length == 0.0:
-                raise ValueError(
-                    f"window={window!r} cannot be cut into n_slots={n_slots}: no smaller number is left. Use "
-                    "larger units of time."
-                )
 
     def read(self, time: Any, n_rows: int) -> tuple[str, NDArray[Any]]:
         """Return the kind of times, and one time for all rows or one for each; rows count from 0 if None."""

@@ -282,7 +282,7 @@ def test_damaged_files_are_refused(tmp_path, change):
     ("make", "kind", "message"),
     [
         (lambda: WindowedSketch(0), ValueError, "window must be positive"),
-        (lambda: WindowedSketch(5e-324), ValueError, "no smaller number is left"),
+        (lambda: WindowedSketch(5e-324), ValueError, "window must be positive and finite, at least"),
         (lambda: WindowedSketch(10**30), ValueError, "window must be at most"),
         (lambda: WindowedSketch("7d"), TypeError, "window must be a number"),
         (lambda: WindowedSketch(timedelta(0)), ValueError, "window must be positive"),
