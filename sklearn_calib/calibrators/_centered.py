@@ -13,6 +13,8 @@ __all__ = ["CenteredIsotonicCalibrator"]
 
 Array = NDArray[np.float64]
 
+_FARTHEST = 1e300
+
 
 class CenteredIsotonicCalibrator(MonotoneCalibrator):
     r"""Isotonic regression that keeps every score apart.
@@ -124,5 +126,8 @@ class CenteredIsotonicCalibrator(MonotoneCalibrator):
         share = float(self.tilt)
         if share == 0.0:
             return centred
-        u = (scores / self._magnitude - self._middle) / self._half_range
+        # beside tiny scores of the fit others may overflow
+        with np.errstate(over="ignore"):
+            u = (scores / self._magnitude - self._middle) / self._half_range
+        u = np.clip(u, -_FARTHEST, _FARTHEST)
         return (1.0 - share) * centred + share * (0.5 + 0.5 * (u / (1.0 + np.abs(u))))

@@ -164,7 +164,11 @@ def fit_platt(scores: Array, grouped: GroupedOutcomes) -> tuple[float, float]:
     if is_long(scores):
         theta = minimise_logistic(rows, linear, theta, StandardRows(x, mass).derivatives(theta)[1])
     slope, intercept = theta.tolist()
-    return slope / spread / magnitude, intercept - slope * (centre / spread)
+    # of scores that differ by less than floats have room for, the steepest slope there is
+    steepest = np.finfo(np.float64).max
+    with np.errstate(over="ignore"):
+        steep = float(np.clip(np.float64(slope) / spread / magnitude, -steepest, steepest))
+    return steep, intercept - slope * (centre / spread)
 
 
 def target_levels(grouped: GroupedOutcomes) -> tuple[float, float]:

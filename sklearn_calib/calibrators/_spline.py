@@ -40,6 +40,7 @@ _BULK = np.array([0.05, 0.95])
 _FENCE = 2.5
 _REMOTE_SCALE = 0.25
 _FARTHEST = 1e150
+_NO_SLOPE = 1e-9
 _REMOTE_ROWS = 100.0
 # Temperature scaling is fitted as if so many more rows had borne out the forecasts.
 _FAITH = 2.0
@@ -226,7 +227,8 @@ class SplineCalibrator(MonotoneCalibrator):
     ) -> LogisticSpline:
         """Fit the curve in the direction in which it rises."""
         slope, intercept = fit_platt(cells.prob, cells)
-        self._rising = slope >= 0.0
+        # a slope of 0 has the sign of its rounding
+        self._rising = slope >= -_NO_SLOPE
         if knots[0] == knots[-1]:
             return LogisticSpline(np.arange(2.0), np.full(2, intercept), np.zeros(2), np.inf, 1.0)
         borne_out = (n_rows * cells.positives + _FAITH * forecast) / (n_rows + _FAITH)

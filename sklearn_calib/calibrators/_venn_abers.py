@@ -160,7 +160,9 @@ class VennAbersCalibrator(MonotoneCalibrator):
     def _tables(self) -> tuple[Array, Array, Array]:
         """Return scores at which either function may step up, and both functions between them."""
         # a step that leaves out its threshold takes place at the next float
-        above = np.nextafter(self.upper_thresholds_, np.inf)
+        # after the largest there is none
+        with np.errstate(over="ignore"):
+            above = np.nextafter(self.upper_thresholds_, np.inf)
         breaks = np.union1d(self.lower_thresholds_, above)
         lower, upper = (
             values[np.append(0, np.searchsorted(thresholds, breaks, side="right"))]
