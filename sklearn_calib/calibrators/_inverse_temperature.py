@@ -15,6 +15,7 @@ Array = NDArray[np.float64]
 Derivatives = Callable[[float], tuple[float, float]]
 
 # The inverse temperature stays within this factor (as a logarithm) of both 1 and 1 / typical logit.
+_LARGEST_LOG = 709.0
 _REACH = 10.0
 _MAX_ITERATIONS = 100
 _LAST_MOVE = 1e-8
@@ -139,7 +140,7 @@ def _solve(
     shift = float(np.log(scale))
     low, high = min(0.0, shift) - _REACH, max(0.0, shift) + _REACH
     if separated or flat_slope >= 0.0:
-        return float(np.exp((high if separated else low) - shift))
+        return _finite_exp((high if separated else low) - shift)
     theta = float(np.clip(np.log(start) + shift, low, high))
     for iteration in range(_MAX_ITERATIONS):
         beta = float(np.exp(theta))
@@ -147,10 +148,15 @@ def _solve(
         low, high = (theta, high) if first < 0.0 else (low, theta)
         newton = theta - first / (beta * second) if second > 0.0 else low
         if abs(newton - theta) <= _LAST_MOVE:
-            return float(np.exp(newton - shift))
+            return _finite_exp(newton - shift)
         # bisection, where Newton leaves the bracket or takes too long
         inside = low < newton < high and iteration < _MAX_ITERATIONS // 2
         theta = newton if inside else (low + high) / 2.0
         if high - low <= _LAST_MOVE:
             break
-    return float(np.exp(theta - shift))
+    return _finite_exp(theta - shift)
+
+
+def _finite_exp(x: float) -> float:
+    """Return exp(x), or the largest float beside logits too small for one."""
+    return float(np.exp(min(x, _LARGEST_LOG)))

@@ -9,10 +9,12 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+from sklearn_calib._validation import check_fraction, check_integer, check_size
 from sklearn_calib.report._inputs import read_inputs, read_sketch
 from sklearn_calib.report._words import one_line
+from sklearn_calib.sketch._files import complete_file
 
 __all__ = ["main"]
 
@@ -34,8 +36,37 @@ _LONGEST = 1200
 _FILES = "CSV (also gzipped) with a line of column names, Parquet (.parquet), a folder of either"
 
 
+class _Parser(argparse.ArgumentParser):
+    """One that takes each option once, and whose messages are short and printable."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name in (None, "store"):
+            self.register("action", name, _Once)
+
+    def error(self, message: str) -> NoReturn:
+        super().error(_shortened(message))
+
+
+class _Once(argparse.Action):
+    """Keep a value, the only one."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        given = vars(namespace).setdefault("given", set())
+        if option_string is not None and self.dest in given:
+            raise argparse.ArgumentError(self, "is given twice")
+        given.add(self.dest)
+        setattr(namespace, self.dest, values)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="python -m sklearn_calib", description="Calibration of predicted probabilities, from the shell."
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
@@ -157,7 +188,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        # of two names the first is that of a file to be renamed
+        name = error.filename2 or error.filename
+        what = f"{name}: {error.strerror}" if name else str(error)
         return _fail(what)
     except (ValueError, TypeError, ImportError) as error:
         return _fail(str(error))
@@ -165,19 +198,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _fail(message: str) -> int:
-    """Print why nothing was done: on one line, of a length that can be read."""
-    shown = one_line(message)
-    if len(shown) > _LONGEST:
-        shown = f"{shown[: _LONGEST // 2]} ... {shown[-_LONGEST // 2 :]}"
-    print(f"sklearn_calib: error: {shown}", file=sys.stderr)
+    """Print why nothing was done."""
+    print(f"sklearn_calib: error: {_shortened(message)}", file=sys.stderr)
     return 2
+
+
+def _shortened(message: str) -> str:
+    """Return a message on one line, of a length that can be read."""
+    shown = one_line(message)
+    if len(shown) <= _LONGEST:
+        return shown
+    return f"{shown[: _LONGEST // 2]} ... {shown[-_LONGEST // 2 :]}"
 
 
 def _report(options: argparse.Namespace) -> None:
     from sklearn_calib.report._report import calibration_report
 
-    for target in (options.out, options.json):
-        _check_folder(target)
+    check_fraction(options.confidence, "--confidence")
+    check_size(options.n_resamples, "--n-resamples")
+    check_integer(options.seed, "--seed", 0)
+    for name, target in (("--out", options.out), ("--json", options.json)):
+        _check_folder(name, target)
+        _check_not_read(name, target, options.files)
+    if options.out is not None and options.json is not None and _same(options.out, options.json):
+        raise ValueError(f"--out and --json name the same file, {options.out}. Name two.")
     inputs = read_inputs(options)
     report = calibration_report(
         inputs.y,
@@ -194,13 +238,14 @@ def _report(options: argparse.Namespace) -> None:
         report.to_html(options.out)
     if options.json is not None:
         text = json.dumps(report.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
-        Path(options.json).write_text(text + "\n", encoding="utf-8")
+        with complete_file(Path(options.json)) as file:
+            file.write(f"{text}\n".encode())
     in_full = options.text or (options.out is None and options.json is None)
     _print(str(report) if in_full else report.verdict)
 
 
 def _sketch(options: argparse.Namespace) -> None:
-    _check_folder(options.out)
+    _check_folder("--out", options.out)
     if Path(options.out).suffix.lower() not in (".npz", ".json"):
         raise ValueError(f"--out must end in .npz or .json, got {options.out}.")
     sketch = read_sketch(options)
@@ -208,9 +253,22 @@ def _sketch(options: argparse.Namespace) -> None:
     _print(str(sketch))
 
 
-def _check_folder(target: str | None) -> None:
+def _check_folder(name: str, target: str | None) -> None:
+    if target is not None and (not target or Path(target).is_dir()):
+        raise ValueError(f"{name} names a folder, {target!r}. Name a file.")
     if target is not None and not Path(target).absolute().parent.is_dir():
         raise ValueError(f"{target}: its folder does not exist.")
+
+
+def _check_not_read(name: str, target: str | None, files: Sequence[str]) -> None:
+    if target is not None and any(_same(target, file) for file in files):
+        raise ValueError(f"{name} names {target}, which is to be read. Name another file.")
+
+
+def _same(first: str, second: str) -> bool:
+    """Tell whether two names are of one regular file, which need not exist."""
+    target = Path(first)
+    return os.path.realpath(first) == os.path.realpath(second) and (target.is_file() or not target.exists())
 
 
 def _name(files: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ from sklearn_calib._validation import BinarySample, check_option
 from sklearn_calib.metrics import CalibrationSummary, ScoreDecomposition
 from sklearn_calib.plot._estimator import positive_column, predicted_probabilities
 from sklearn_calib.report._lines import ReportMetric, ReportPart, ReportRegion, ReportTest
+from sklearn_calib.sketch._files import complete_file
 
 __all__ = ["CalibrationReport"]
 
@@ -229,7 +230,8 @@ class CalibrationReport:
 
         page = report_page(self, title)
         if path is not None:
-            Path(path).write_text(page, encoding="utf-8")
+            with complete_file(Path(path)) as file:
+                file.write(page.encode("utf-8"))
         return page
 
     def to_dict(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from sklearn_calib.sketch._contents import Contents
 
 __all__ = [
     "check_precision",
+    "complete_file",
     "contents_from_dict",
     "contents_to_dict",
     "read_file",
@@ -124,9 +126,15 @@ def _same_shape(contents: Contents) -> bool:
 
 
 @contextmanager
-def _complete(target: Path) -> Iterator[BinaryIO]:
-    """Open a file that appears under its name when all is written."""
-    part = target.with_name(f"{target.name}.{os.getpid()}.part")
+def complete_file(target: Path) -> Iterator[BinaryIO]:
+    """Open a file that appears under its name when all is written; a pipe or a device as it is."""
+    if target.exists() and not target.is_file():
+        with target.open("wb") as file:
+            yield file
+        return
+    # what a link points to is replaced, not the link
+    target = target.resolve()
+    part = target.with_name(f".{os.getpid()}.{secrets.token_hex(4)}.part")
     try:
         with part.open("wb") as file:
             yield file
@@ -137,7 +145,7 @@ def _complete(target: Path) -> Iterator[BinaryIO]:
 
 def write_json(target: Path, found: dict[str, Any]) -> None:
     """Write numbers, texts and lists; the file appears when it is complete."""
-    with _complete(target) as file:
+    with complete_file(target) as file:
         file.write(json.dumps(found, separators=(",", ":")).encode())
 
 
@@ -152,7 +160,7 @@ def write_file(path: Any, found: dict[str, Any]) -> None:
     }
     head = {key: value for key, value in found.items() if key not in _ARRAYS}
     arrays["head"] = np.frombuffer(json.dumps(head).encode(), dtype=np.uint8)
-    with _complete(target) as file:
+    with complete_file(target) as file:
         np.savez_compressed(file, **arrays)
 
 

@@ -1,0 +1,159 @@
+"""The command line, fed with what its options cannot take, found by asking its parser."""
+
+import argparse
+
+import pytest
+
+from sklearn_calib.report._command import _parser, main
+from sklearn_calib.report._measure import ERRORS
+
+TABLE = "y,p,g\n" + "".join(f"{k % 2},{0.05 + k % 10 / 10:.2f},{'ab'[k % 3 % 2]}\n" for k in range(40))
+#: In place of a value, whatever the option.
+WORDS = ["", " ", "no such", "\x1b[31mred\x1b[0m", "\u65e5\u672c", "a" * 5000, "=1+1", "\udcff", "a\nb"]
+NUMBERS = [
+    "x",
+    "",
+    "nan",
+    "inf",
+    "-inf",
+    "-1",
+    "-5e300",
+    "1e400",
+    "9" * 30,
+    "9" * 5000,
+    "1,5",
+    "\u00bd",
+    "0x10",
+    "1_0",
+]
+#: Options of which any text is a good one.
+ANY_TEXT = {"--title"}
+
+
+def options():
+    """Return the commands with their options."""
+    (commands,) = (each for each in _parser()._actions if isinstance(each, argparse._SubParsersAction))
+    for command, parser in commands.choices.items():
+        for action in parser._actions:
+            if action.option_strings and action.dest != "help":
+                yield pytest.param(command, action, id=f"{command}{action.option_strings[-1]}")
+
+
+every_option = pytest.mark.parametrize(("command", "action"), list(options()))
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Return what runs a command with an option; the answer is its code and stderr, the rest is looked at."""
+    # of the measures of a report the others take most of the time
+    monkeypatch.setattr("sklearn_calib.report._compute.ERRORS", ERRORS[:1])
+    monkeypatch.setattr("sklearn_calib.report._page.report_page", lambda report, title: "page")
+    (tmp_path / "t.csv").write_text(TABLE, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+
+    def call(command, action, *given):
+        needed = {"--y": ["y"], "--p": ["p"]}
+        needed |= {"--n-resamples": ["20"]} if command == "report" else {"--out": ["s.json"]}
+        name = action.option_strings[-1]
+        beside = [text for each, values in needed.items() if each != name for text in (each, *values)]
+        before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+        try:
+            code = main([command, "t.csv", *beside, *given])
+        except SystemExit as end:
+            code = end.code
+        out, err = capsys.readouterr()
+        assert "Traceback" not in out + err
+        if code:
+            assert out == ""
+            # what argparse says comes after the usage, on one line
+            assert len(err) < 3000
+            assert all(line.isprintable() for line in err.splitlines())
+            assert "error: " in err.splitlines()[-1]
+            assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+        for file in tmp_path.iterdir():
+            if file.name not in before:
+                file.unlink()
+        return code, err.splitlines()[-1] if code else ""
+
+    return call
+
+
+def named(action, error, value=""):
+    """Tell whether an error names an option, or shows the column, file or label that was asked for."""
+    names = [*action.option_strings, f"{action.dest} ", f"{action.dest}="]
+    shown = " ".join("".join(c if c.isprintable() else " " for c in value).split())[:200]
+    return any(name in error for name in names) or (shown and shown in error) or repr(value)[1:200] in error
+
+
+@every_option
+def test_a_value_is_missing(command, action, run):
+    if action.nargs == 0:
+        pytest.skip("it takes no value")
+    name = action.option_strings[-1]
+    code, error = run(command, action, name)
+    assert code == 2
+    assert f"argument {'/'.join(action.option_strings)}: expected" in error
+
+
+@every_option
+def test_an_option_is_given_twice(command, action, run):
+    if action.nargs == 0:
+        pytest.skip("twice is as good as once")
+    name = action.option_strings[-1]
+    value = {"--sketch": "auto", "--delimiter": ";"}.get(name, "1")
+    code, error = run(command, action, name, value, name, value)
+    assert code == 2
+    assert f"argument {'/'.join(action.option_strings)}: is given twice" in error
+
+
+@every_option
+def test_bad_values(command, action, run):
+    if action.nargs == 0:
+        pytest.skip("it takes no value")
+    name = action.option_strings[-1]
+    values = WORDS if action.type is None else NUMBERS
+    # of those that are good a few are enough
+    for value in values[-2:] if name in ANY_TEXT else values:
+        code, error = run(command, action, f"{name}={value}")
+        if code == 0:
+            good = action.dest in ("out", "json") or name in ANY_TEXT
+            # a seed may be any whole number, and Python reads 1_0 as one
+            good |= action.type is int and (value == "1_0" or (name == "--seed" and value == "9" * 30))
+            good |= name == "--precision" and value == "1_0"
+            assert good, value
+        else:
+            assert code == 2
+            assert named(action, error, value), (value, error)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--out", "a.html", "--json", "a.html"], "--out and --json name the same file"),
+        (["--out", "t.csv"], "--out names t.csv, which is to be read"),
+        (["--json", "./t.csv"], "--json names ./t.csv, which is to be read"),
+        (["--labels", "a"], "--labels belongs to several columns"),
+        (["--group", "g", "--weight", "g"], "of column 'g' is 'a', not a number"),
+        (["--weight", "p", "--sketch", "maybe"], "argument --sketch: invalid choice"),
+        (["--unknown"], "unrecognized arguments: --unknown"),
+    ],
+)
+def test_options_that_do_not_go_together(given, message, run):
+    code, error = run("report", argparse.Action(["--none"], "none"), *given)
+    assert code == 2
+    assert message in error
+
+
+@pytest.mark.parametrize("option", ["--out", "--json"])
+def test_no_file_is_left_half_written(option, run, tmp_path, monkeypatch):
+    """A file that cannot be put in its place stays as it was, and nothing is left beside it."""
+
+    def full(self, target):
+        raise OSError(28, "No space left on device", str(self), None, str(target))
+
+    (tmp_path / "old").write_text("as it was", encoding="utf-8")
+    monkeypatch.setattr("pathlib.Path.replace", full)
+    code, error = run("report", argparse.Action(["--none"], "none"), option, "old")
+    assert code == 2
+    assert "old: No space left on device" in error
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["old", "t.csv"]
