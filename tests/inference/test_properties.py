@@ -42,6 +42,33 @@ def test_rows(test, ordered, sample, data):
         assert other.estimate == pytest.approx(found.estimate, rel=1e-6, abs=1e-9)
 
 
+@pytest.mark.parametrize("test", [case[1] for case in EVERY], ids=[case[0] for case in EVERY])
+@given(sample=_strategies.samples(both=True))
+def test_single_precision_is_upcast(test, sample):
+    y, p, w = sample
+    single = p.astype(np.float32)
+    assert test.test(y, single, sample_weight=w) == test.test(y, single.astype(np.float64), sample_weight=w)
+
+
+@pytest.mark.parametrize("test", [case[1] for case in EVERY], ids=[case[0] for case in EVERY])
+@pytest.mark.parametrize("factor", [0.5, 1 / 3, 1.5])
+def test_weights_are_counts(test, factor):
+    """So that their scale matters, and a fraction of a row is refused."""
+    y, p = np.tile([0, 1, 1], 20), np.linspace(0.1, 0.9, 60)
+    with pytest.raises(ValueError, match="sample_weight"):
+        test.test(y, p, sample_weight=np.full(60, factor))
+
+
+@pytest.mark.parametrize("test", [case[1] for case in EVERY], ids=[case[0] for case in EVERY])
+@pytest.mark.parametrize("tiny", [5e-324, 1e-300, 1e-150])
+def test_tiny_predictions(test, tiny):
+    """Predictions of which no power is a float, some of them not borne out."""
+    for y in ([0, 0, 1], [0, 1, 0], [0, 1, 1]):
+        found = test.test(y, [0.0, tiny, 0.5], pos_label=1)
+        assert 0 < found.pvalue <= 1
+        assert np.isfinite(found.estimate)
+
+
 @pytest.mark.parametrize("case", [case for case in TESTS if case.flip], ids=lambda case: case.name)
 @given(sample=_strategies.samples(p=OFF_EDGES, both=True))
 def test_flip(case, sample):
