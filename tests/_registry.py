@@ -11,7 +11,11 @@ from sklearn_calib import metrics
 
 @dataclass(frozen=True)
 class MetricCase:
-    """A metric with fixed parameters and what theory promises of it."""
+    """A metric with fixed parameters and what theory promises of it.
+
+    ``flip_symmetric``: (1 - y, 1 - p) has the same error. ``zero_when_balanced``: 0 where as many events occur
+    as are predicted. ``scale_free``: only shares of the weight matter. ``any_weights``: they need not be counts.
+    """
 
     name: str
     function: object
@@ -30,9 +34,11 @@ METRICS = [
     MetricCase("ece", metrics.expected_calibration_error),
     MetricCase("ece_l2", metrics.expected_calibration_error, {"norm": "l2"}),
     MetricCase("ece_max", metrics.expected_calibration_error, {"norm": "max"}),
+    # a prediction at the edge of two bins belongs to the upper one
     MetricCase(
         "ece_quantile", metrics.expected_calibration_error, {"strategy": "quantile"}, flip_symmetric=False
     ),
+    # the variance that is taken off is that of so many rows
     MetricCase(
         "ece_debiased",
         metrics.expected_calibration_error,
@@ -43,6 +49,7 @@ METRICS = [
     MetricCase("smooth_ece", metrics.smooth_ece),
     MetricCase("smooth_ece_fixed", metrics.smooth_ece, {"bandwidth": 0.05}),
     MetricCase("smooth_ece_logit", metrics.smooth_ece, {"scale": "logit"}),
+    # noise in log-odds makes the prediction itself uncertain; "auto" depends on the number of rows
     MetricCase("logit_smoothed_ece", metrics.logit_smoothed_ece, zero_when_balanced=False, scale_free=False),
     MetricCase(
         "logit_smoothed_ece_fixed",
@@ -58,6 +65,7 @@ METRICS = [
     ),
     MetricCase("cutoff", metrics.cutoff_calibration_error),
     MetricCase("smooth_calibration_error", metrics.smooth_calibration_error),
+    # pairs of a row with itself are left out, for which rows must be counted
     MetricCase(
         "kernel_debiased",
         metrics.kernel_calibration_error,
@@ -71,6 +79,7 @@ METRICS = [
         metrics.kernel_calibration_error,
         {"debias": False, "kernel": "gaussian", "bandwidth": 0.1},
     ),
+    # edges again: of quantiles, and of bins of equal width
     MetricCase("sweep", metrics.sweep_calibration_error, flip_symmetric=False),
     MetricCase(
         "sweep_uniform", metrics.sweep_calibration_error, {"strategy": "uniform", "norm": "l2"}, False
@@ -78,6 +87,19 @@ METRICS = [
     MetricCase("calibration_loss", metrics.calibration_loss),
     MetricCase("lower_distance", metrics.lower_distance_to_calibration, {"n_cells": 64}),
     MetricCase("interval", metrics.interval_calibration_error),
+    # the smooth curve is penalised as so many rows ask for
     MetricCase("ici", metrics.integrated_calibration_index, scale_free=False),
+    # a flip would put the threshold at 0.7
     MetricCase("decision_risk_gap", metrics.decision_risk_gap, {"threshold": 0.3}, flip_symmetric=False),
 ]
+
+#: Public functions of predictions that are no rows above, and why.
+ELSEWHERE = {
+    "calibration_summary": "a table of numbers, some of them no errors; tests/metrics/test_summary.py",
+    "cutoff_result": "the parts of cutoff_calibration_error",
+    "decision_risk_result": "the parts of decision_risk_gap",
+    "distance_from_calibration": "bounds made of the errors above",
+    "refinement_loss": "what discrimination leaves, no error of calibration",
+    "score_decomposition": "the parts of calibration_loss",
+    "smooth_ece_result": "the parts of smooth_ece",
+}

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sklearn_calib import metrics
 from tests import _references, _strategies
-from tests._registry import METRICS
+from tests._registry import ELSEWHERE, METRICS
 
 every_metric = pytest.mark.parametrize("case", METRICS, ids=lambda case: case.name)
 near = pytest.approx
@@ -16,6 +16,16 @@ near = pytest.approx
 def distinct_error(y, p, w):
     """ECE over distinct predictions."""
     return sum(abs(np.sum((w * (y - p))[p == value])) for value in np.unique(p)) / w.sum()
+
+
+def metrics_without(flag):
+    chosen = [case for case in METRICS if not getattr(case, flag)]
+    return pytest.mark.parametrize("case", chosen, ids=lambda case: case.name)
+
+
+def test_every_metric_is_in_the_registry():
+    functions = {name for name in metrics.__all__ if name[0].islower()}
+    assert functions == {case.function.__name__ for case in METRICS} | set(ELSEWHERE)
 
 
 @every_metric
@@ -68,6 +78,68 @@ def test_flip(case, sample):
     y, p, w = sample
     value = case.call(y, p, sample_weight=w, pos_label=1)
     assert case.call(1 - y, 1 - p, sample_weight=w, pos_label=1) == near(value, abs=1e-8)
+
+
+@every_metric
+@pytest.mark.parametrize("p", [0.0, 5e-324, 1 / 3, 1 - 2.0**-53, 1.0])
+def test_many_rows_of_one_value(case, p):
+    n = 150_000
+    for y in (np.arange(n) % 2, (np.arange(n) % 1000 == 0).astype(int), np.ones(n, dtype=int)):
+        value = case.call(y, np.full(n, p), pos_label=1)
+        few = case.call([0, 1], [p, p], sample_weight=[n - y.sum(), y.sum()], pos_label=1)
+        assert value == near(few, abs=1e-6)
+        if case.zero_when_balanced and "debias" not in case.params and "threshold" not in case.params:
+            # the loss is a difference of squared errors
+            power = 2 if case.name == "calibration_loss" else 1
+            assert value == near(abs(y.mean() - p) ** power, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in METRICS if not case.flip_symmetric], ids=lambda case: case.name
+)
+def test_flips_that_matter(case):
+    """What the registry says of flips is seen on some sample."""
+    gaps = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        p = rng.integers(0, 65, 200) / 64
+        y = (rng.random(200) < p**1.5).astype(int)
+        gaps.append(abs(case.call(1 - y, 1 - p) - case.call(y, p)))
+    assert max(gaps) > 1e-6
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in METRICS if not case.scale_free], ids=lambda case: case.name
+)
+def test_scales_that_matter(case):
+    rng = np.random.default_rng(0)
+    p = rng.random(200)
+    y = (rng.random(200) < p**2).astype(int)
+    assert abs(case.call(y, p, sample_weight=np.full(200, 8)) - case.call(y, p)) > 1e-6
+
+
+@_strategies.more
+@given(
+    sample=_strategies.samples(),
+    kernel=st.sampled_from(["laplacian", "gaussian"]),
+    s=st.sampled_from([0.01, 0.3, 2.0]),
+)
+def test_kernel_error_is_a_double_loop(sample, kernel, s):
+    y, p, w = sample
+    found = metrics.kernel_calibration_error(
+        y, p, sample_weight=w, pos_label=1, kernel=kernel, bandwidth=s, debias=False
+    )
+    expected = _references.kernel_error(y, p, w, kernel, s)
+    assert found**2 == near(expected**2, abs=1e-12)
+
+
+@_strategies.more
+@given(sample=_strategies.samples(w=_strategies.weights))
+def test_calibration_loss_is_that_of_isotonic_regression(sample):
+    y, p, w = sample
+    fit = _references.isotonic_by_extremes(y, p, w)
+    expected = np.sum(w * ((y - p) ** 2 - (y - fit) ** 2)) / w.sum()
+    assert metrics.calibration_loss(y, p, sample_weight=w, pos_label=1) == near(expected, abs=1e-9)
 
 
 @_strategies.more
