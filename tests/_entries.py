@@ -336,7 +336,7 @@ def of_sketch(folder):
     except ImportError:
         batches = []
     else:
-        batches = [pyarrow.record_batch({"y": Y, "p": P, "w": W})]
+        batches = [pyarrow.RecordBatch.from_pydict({"y": Y, "p": P, "w": W})]
     yield entry(sketch.sketch_arrow, batches=batches, y="y", p="p", sample_weight="w")
 
 

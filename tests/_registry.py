@@ -13,8 +13,9 @@ from sklearn_calib import metrics
 class MetricCase:
     """A metric with fixed parameters and what theory promises of it.
 
-    ``flip_symmetric``: (1 - y, 1 - p) has the same error. ``zero_when_balanced``: 0 where as many events occur
-    as are predicted. ``scale_free``: only shares of the weight matter. ``any_weights``: they need not be counts.
+    ``flip_symmetric``: (1 - y, 1 - p) has the same error. ``zero_when_balanced``: 0 where as many events
+    occur as are predicted. ``scale_free``: only shares of the weight matter. ``any_weights``: they need not
+    be counts.
     """
 
     name: str

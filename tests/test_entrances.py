@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss
 
 from sklearn_calib import CalibratedClassifier, CrossFitScorer, metrics
+from sklearn_calib._compat import safe_indexing
 from sklearn_calib.calibrators import GroupCalibrator, IsotonicCalibrator, PlattCalibrator
 from sklearn_calib.inference import (
     ConsistencyTest,
@@ -286,6 +287,10 @@ def test_classifier(container, binary, tmp_path):
     if container.tensor:
         return
     features = container.make(X, tmp_path)
+    try:
+        safe_indexing(features, [0, 1])
+    except TypeError:
+        pytest.skip("this version of scikit-learn cannot take rows of such features")
     found = clone(model).fit(features, labels, weight).predict_proba(features)
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 

@@ -65,6 +65,7 @@ ARRAYS = {
 }
 if not isinstance(pd, Missing):
     ARRAYS["frame"] = pd.DataFrame({"a": ["x"] * N, "b": 0.5})
+    ARRAYS["nullable_truth"] = pd.Series([None] + [True] * (N - 1), dtype="boolean")
     ARRAYS["nullable"] = pd.Series([None] + [0.5] * (N - 1), dtype="Float64")
 
 #: In place of a number, a word, or an object.
@@ -90,7 +91,7 @@ VALUES = {
     "nested": [["a"], 1],
     "dict": {},
     "array": np.array([1.0, 2.0]),
-    "date": np.datetime64("NaT"),
+    "date": np.datetime64("NaT", "D"),
     "class": int,
 }
 DATA = ("y_true", "y_proba", "y_proba_a", "y_proba_b", "sample_weight", "X", "y", "groups", "labels", "time")

@@ -11,6 +11,7 @@ from sklearn_calib._validation._labels import (
     check_labels,
     check_pos_label,
     check_two_labels,
+    refuse_missing,
 )
 from sklearn_calib._validation._numbers import (
     check_frequency_weights,
@@ -78,6 +79,7 @@ __all__ = [
     "fit_rows",
     "is_summary",
     "missing_values",
+    "refuse_missing",
     "sample_rows",
     "shape_of",
     "shown_label",

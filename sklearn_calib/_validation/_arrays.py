@@ -67,9 +67,13 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
             "lazy table first, and pass list(...) of an iterator or a set."
         )
     kind = getattr(getattr(values, "dtype", None), "kind", "O")
-    if array.dtype.kind == "O" and kind in "biuf" and array.ndim == 1 and not missing_values(array).any():
+    if array.dtype.kind == "O" and kind in "biuf" and array.ndim == 1:
         # nullable columns of older pandas, which know their type but hand on objects
-        array = array.astype({"b": np.bool_, "i": np.int64, "u": np.uint64, "f": np.float64}[kind])
+        missing = missing_values(array)
+        if not missing.any():
+            array = array.astype({"b": np.bool_, "i": np.int64, "u": np.uint64, "f": np.float64}[kind])
+        elif kind != "b":
+            array = np.where(missing, np.nan, array).astype(np.float64)
     return array
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "check_pos_label",
     "check_two_labels",
     "label_rows",
+    "refuse_missing",
 ]
 
 # Integer labels within such a span are counted, not sorted.
@@ -55,8 +56,7 @@ def _binarize(y: NDArray[Any], pos_label: Any, name: str) -> NDArray[np.int64]:
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         row = int(np.flatnonzero(~np.isfinite(y))[0])
         raise ValueError(f"{name} contains {y[row]} at row {row}. Remove or impute missing labels first.")
-    if y.dtype.kind == "O" and missing_values(y).any():
-        raise ValueError(f"{name} contains missing values. Remove or impute missing labels first.")
+    refuse_missing(y, name)
     try:
         labels = np.unique(y)
     except TypeError as error:
@@ -88,6 +88,12 @@ def _binarize(y: NDArray[Any], pos_label: Any, name: str) -> NDArray[np.int64]:
             "Pass pos_label."
         )
     return np.asarray(positive, dtype=bool).astype(np.int64)
+
+
+def refuse_missing(labels: NDArray[Any], name: str) -> None:
+    """Raise if labels that are objects hold None, NaN, or what pandas writes for them."""
+    if labels.dtype.kind == "O" and missing_values(labels.ravel()).any():
+        raise ValueError(f"{name} contains missing values. Remove or impute missing labels first.")
 
 
 def check_pos_label(value: Any) -> None:
@@ -145,8 +151,7 @@ def _integer_classes(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
 
 def _sorted_classes(labels: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return what np.unique does with its inverse, for labels that are not integers."""
-    if labels.dtype.kind == "O" and missing_values(labels).any():
-        raise ValueError(f"{name} contains missing values. Remove or impute missing labels first.")
+    refuse_missing(labels, name)
     assert_all_finite(labels, input_name=name)
     try:
         check_classification_targets(labels)
@@ -169,6 +174,7 @@ def check_two_labels(y: ArrayLike, classes: ArrayLike | None = None) -> NDArray[
             raise ValueError(f"classes must hold two distinct labels, got {known.tolist()}.")
         return known
     labels = as_array(y, "y")
+    refuse_missing(labels, "y")
     if labels.size and (labels == labels.flat[0]).all():
         if labels.dtype == bool:
             return np.array([False, True])

@@ -311,9 +311,7 @@ class GroupCalibrator(BaseCalibrator):
             )
         position = self._group_position(columns)
         others = [k for k in range(len(columns)) if k != position]
-        return check_scores(
-            as_array(safe_indexing(_as_table(X), others, axis=1), "X"), kind=self._score_kind()
-        )
+        return check_scores(_columns(X, others), kind=self._score_kind())
 
     def _read_groups(self, X: Any, groups: Any) -> NDArray[Any] | None:
         """Return the group of each row, or None without groups."""
@@ -327,7 +325,7 @@ class GroupCalibrator(BaseCalibrator):
                 f"groups and group_column={self.group_column!r} both give the groups. Pass one of them."
             )
         position = self._group_position(_column_names(X))
-        column = as_array(safe_indexing(_as_table(X), [position], axis=1), "X")[:, 0]
+        column = _columns(X, [position])[:, 0]
         return check_groups(column, column.shape[0], f"column {self.group_column!r} of X")
 
     def _group_position(self, columns: Any) -> int:
@@ -384,8 +382,12 @@ def _members(keys: NDArray[Any]) -> Iterator[tuple[Any, NDArray[np.intp]]]:
     yield from zip(groups.tolist(), np.split(order, ends), strict=True)
 
 
-def _as_table(X: Any) -> Any:
-    return X if hasattr(X, "columns") else as_array(X, "X")
+def _columns(X: Any, positions: list[int]) -> NDArray[Any]:
+    if hasattr(X, "column_names"):
+        # tables of pyarrow, which older scikit-learn does not index
+        return as_array(X.select(positions), "X")
+    table = X if hasattr(X, "columns") else as_array(X, "X")
+    return as_array(safe_indexing(table, positions, axis=1), "X")
 
 
 def _column_names(X: Any) -> list[Any]:

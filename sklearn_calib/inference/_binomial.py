@@ -193,7 +193,10 @@ class BinomialTest(CalibrationTest):
         pvalues = np.where(positives == count * value, 1.0, 0.0)
         chance = (value > 0.0) & (value < 1.0)
         law = _doubled if self.two_sided == "doubled" else _minlike
-        pvalues[chance] = np.maximum(law(positives[chance], count[chance], value[chance]), _TINY)
+        # older scipy warns of predictions of the smallest numbers, and returns what is right
+        with np.errstate(over="ignore"):
+            found = law(positives[chance], count[chance], value[chance])
+        pvalues[chance] = np.maximum(found, _TINY)
         adjusted = pvalues.copy()
         adjusted[chance] = adjust_pvalues(pvalues[chance], self.correction)
         frequency = positives / count

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_calib._validation import as_array, check_labels, check_option, check_weights
+from sklearn_calib._validation import as_array, check_labels, check_option, check_weights, refuse_missing
 from sklearn_calib.metrics._reductions import REDUCTIONS, Problem, split_classes
 
 __all__ = ["Forecast", "Reduction", "binary_problems", "check_reduction", "read_forecast"]
@@ -99,6 +99,10 @@ def _by_classes(y: Array, response: Array, classes: Array, pos_label: Any) -> Fo
         )
     if n_classes == 1:
         classes, response = _add_unseen(y, response, classes, pos_label)
+    refuse_missing(y, "y_true")
+    if y.dtype.kind in "mM":
+        # numpy may refuse to compare spans of time with numbers
+        y = y.astype(object)
     codes = np.full(y.shape[0], -1, dtype=np.int64)
     for k, label in enumerate(classes):
         codes[y == label] = k

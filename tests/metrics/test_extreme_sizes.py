@@ -33,8 +33,15 @@ BY_SHARE = [
 ]
 
 
+def named(metric):
+    """Return a name that is the same in every process, which the address of a function is not."""
+    if not isinstance(metric, partial):
+        return metric.__name__
+    return f"{metric.func.__name__}, {', '.join(map(str, metric.keywords.values()))}"
+
+
 @pytest.mark.parametrize("scale", [1e-305, 1e-150, 1e250])
-@pytest.mark.parametrize("metric", BY_SHARE, ids=str)
+@pytest.mark.parametrize("metric", BY_SHARE, ids=named)
 def test_only_shares_of_weight_count(metric, scale):
     expected = metric(Y, P, sample_weight=W)
     assert metric(Y, P, sample_weight=W * scale) == pytest.approx(expected, rel=1e-9)
