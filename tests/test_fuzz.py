@@ -115,7 +115,7 @@ OTHER_NAMES = {
     "result": ("comparisons",),
     # of methods with one argument
     "other": ("can be merged",),
-    "found": ("is not a saved",),
+    "data": ("is not a saved",),
     "path": ("PathLike", "No such file"),
     "name": ("A name to be shown",),
     "metric_name": ("A name to be shown",),

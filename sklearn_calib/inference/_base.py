@@ -24,6 +24,7 @@ from sklearn_calib._validation import (
     check_scores,
     fit_rows,
     is_summary,
+    refuse_missing,
     sample_rows,
     shape_of,
 )
@@ -362,6 +363,7 @@ class CalibrationTest(VersionStamped, TransformerMixin, BaseEstimator, ABC):
             labels = classes
         elif classes is not None and classes.shape[0] == 2 and self.n_features_in_ <= 2:
             found = as_array(y, "y")
+            refuse_missing(found, "y")
             unknown = found[~np.isin(found, classes)]
             if unknown.size:
                 raise ValueError(
