@@ -386,8 +386,7 @@ def _columns(X: Any, positions: list[int]) -> NDArray[Any]:
     if hasattr(X, "column_names"):
         # tables of pyarrow, which older scikit-learn does not index
         return as_array(X.select(positions), "X")
-    table = X if hasattr(X, "columns") else as_array(X, "X")
-    return as_array(safe_indexing(table, positions, axis=1), "X")
+    return as_array(safe_indexing(X if hasattr(X, "columns") else as_array(X, "X"), positions, axis=1), "X")
 
 
 def _column_names(X: Any) -> list[Any]:

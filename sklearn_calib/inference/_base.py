@@ -366,9 +366,9 @@ class CalibrationTest(VersionStamped, TransformerMixin, BaseEstimator, ABC):
             refuse_missing(found, "y")
             unknown = found[~np.isin(found, classes)]
             if unknown.size:
+                label = unknown.tolist()[0]
                 raise ValueError(
-                    f"y contains the label {unknown.tolist()[0]!r}, which fit did not see: "
-                    f"{classes.tolist()}."
+                    f"y contains the label {label!r}, which fit did not see: {classes.tolist()}."
                 )
             # a part of the data that lacks one class keeps the meaning of the other
             pos_label = classes[1]
@@ -397,6 +397,4 @@ def _check_frequencies(sample_weight: ArrayLike | None) -> None:
 
 def _with_squares(p: Array) -> Array:
     """Raise tiny predictions to one whose powers are floats, too; no sample can tell the difference."""
-    if p.min() >= _LEAST:
-        return p
-    return np.where((p > 0.0) & (p < _LEAST), _LEAST, p)
+    return p if p.min() >= _LEAST else np.where((p > 0.0) & (p < _LEAST), _LEAST, p)
