@@ -194,6 +194,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(what)
     except (ValueError, TypeError, ImportError) as error:
         return _fail(str(error))
+    except MemoryError:
+        return _fail(
+            f"there is not enough memory for {', '.join(options.files)}. If no line is longer than it should "
+            "be, sum the rows up first: python -m sklearn_calib sketch, or --sketch always."
+        )
     return 0
 
 
