@@ -1,5 +1,6 @@
 """Logistic recalibration of grouped outcomes: intercept and slope on the log-odds of the predictions."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,8 @@ _MOST_HALVINGS = 60
 # of their standard errors before it, and to about the square of that after.
 _CONVERGED = 1e-16
 _ROUNDING = 1e-13
+# A step must gain this share of what it promises, and moves no log-odds further than this.
+_ENOUGH, _FARTHEST = 0.1, 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,14 +83,14 @@ class LogitOutcomes:
         """Return the residual sum of each group."""
         return self.positives * fit.complement - self.negatives * fit.prob
 
-    def information(self, fit: Recalibration) -> tuple[float, float, float]:
-        """Return the entries (1, 1), (1, u), (u, u) of the Fisher information."""
+    def information(self, fit: Recalibration) -> tuple[float, float]:
+        """Return the entries (1, 1) and (1, u) of the Fisher information."""
         v = self.weight * fit.variance
-        return float(v.sum()), float(v @ self.u), float(v @ self.u**2)
+        return float(v.sum()), float(v @ self.u)
 
     def score_statistic(self, null: Recalibration, parameter: str) -> float:
         residual = self.residual(null)
-        level, mixed, _ = self.information(null)
+        level, mixed = self.information(null)
         along_intercept = float(residual.sum())
         # the part of u that the intercept does not explain
         along_slope = float(residual @ (self.u - mixed / level))
@@ -97,7 +100,7 @@ class LogitOutcomes:
         return {"intercept": by_intercept, "slope": by_slope, "both": by_intercept + by_slope}[parameter]
 
     def wald_statistic(self, full: Recalibration, parameter: str) -> float:
-        level, mixed, _ = self.information(full)
+        level, mixed = self.information(full)
         if parameter == "intercept":
             return full.intercept**2 * level
         rise = (full.slope - 1.0) * self.spread
@@ -111,7 +114,7 @@ class LogitOutcomes:
 
     def standard_errors(self, fit: Recalibration) -> tuple[float, float, float]:
         """Return standard errors: of the intercept for a known slope, of the intercept, and of the slope."""
-        level, mixed, _ = self.information(fit)
+        level, mixed = self.information(fit)
         if self.constant or not level > 0.0:
             return (float(level**-0.5) if level > 0.0 else np.inf), np.inf, np.inf
         rest = float((self.weight * fit.variance) @ (self.u - mixed / level) ** 2)
@@ -121,11 +124,15 @@ class LogitOutcomes:
         middle = self.centre + self.spread * mixed / level
         return float(level**-0.5), float(np.hypot(level**-0.5, middle * slope)), float(slope)
 
+    def _mean_log_odds(self) -> float:
+        # not by the base rate, which may be rounded to nearly 1
+        return float(np.log(self.positives.sum()) - np.log(self.negatives.sum()))
+
     def fit_intercept(self, slope: float = 1.0) -> Recalibration:
         """Return the maximum likelihood fit with a given slope: the root of a decreasing function."""
         if self.one_class:
             return self._limit(np.full_like(self.x, self.base_rate))
-        target = float(np.log(self.base_rate) - np.log1p(-self.base_rate))
+        target = self._mean_log_odds()
         offset = slope * self.x
         low, high = target - float(offset.max()) - 1e-6, target - float(offset.min()) + 1e-6
 
@@ -133,7 +140,7 @@ class LogitOutcomes:
             eta = intercept + offset
             return float(self.positives @ expit(-eta) - self.negatives @ expit(eta))
 
-        return self.at(float(brentq(excess, low, high, xtol=1e-13, rtol=1e-14)), slope)
+        return self.at(_root(excess, low, high), slope)
 
     def fit_slope(self, intercept: float, start: float, step: float) -> Recalibration:
         """Return the maximum likelihood fit with a given intercept; no threshold separates the outcomes."""
@@ -149,32 +156,37 @@ class LogitOutcomes:
         while excess(high) > 0.0:
             high += step
             step *= 2.0
-        return self.at(intercept, float(brentq(excess, low, high, xtol=1e-13, rtol=1e-14)))
+        return self.at(intercept, _root(excess, low, high))
 
     def fit_both(self) -> Recalibration:
         """Return the maximum likelihood fit of intercept and slope, or its limit if a threshold separates."""
         limit = self._separated()
         if limit is not None:
             return self._limit(limit)
-        # Newton's method with halved steps, from the constant model; the likelihood is concave
-        point = np.array([np.log(self.base_rate) - np.log1p(-self.base_rate), 0.0])
+        # Newton's method with shortened steps, from the constant model; the likelihood is concave
+        point = np.array([self._mean_log_odds(), 0.0])
         fit = self._standardised(*point)
         for _ in range(_MOST_STEPS):
             residual = self.residual(fit)
-            first, mixed, second = self.information(fit)
-            gradient = np.array([residual.sum(), residual @ self.u])
-            determinant = first * second - mixed**2
-            if not determinant > 0.0:
+            level, mixed = self.information(fit)
+            beside = self.u - mixed / level
+            rest = float((self.weight * fit.variance) @ beside**2)
+            if not rest > 0.0:
                 break
-            step = np.array([[second, -mixed], [-mixed, first]]) @ gradient / determinant
-            gain = float(gradient @ step)
+            total, along = float(residual.sum()), float(residual @ beside)
+            rise = along / rest
+            step = np.array([(total - rise * mixed) / level, rise])
+            gain = total**2 / level + along * rise
             least = fit.log_likelihood - _ROUNDING * (1.0 + abs(fit.log_likelihood))
+            share = _FARTHEST / max(_FARTHEST, float(np.abs(step[0] + step[1] * self.u).max()))
             for _ in range(_MOST_HALVINGS):
-                trial = self._standardised(*(point + step))
-                if trial.log_likelihood >= least:
+                trial = self._standardised(*(point + share * step))
+                if trial.log_likelihood >= least + _ENOUGH * share * gain:
                     break
-                step /= 2.0
-            point, fit = point + step, trial
+                share /= 2.0
+            else:
+                break
+            point, fit = point + share * step, trial
             if gain < _CONVERGED:
                 break
         return fit
@@ -189,3 +201,8 @@ class LogitOutcomes:
     def _limit(self, prob: Array) -> Recalibration:
         likelihood = float((xlogy(self.positives, prob) + xlog1py(self.negatives, -prob)).sum())
         return Recalibration(np.nan, np.nan, prob, 1.0 - prob, likelihood, finite=False)
+
+
+def _root(function: Callable[[float], float], low: float, high: float) -> float:
+    # halving a wide bracket may take long
+    return float(brentq(function, low, high, xtol=1e-13, rtol=1e-14, maxiter=1000))

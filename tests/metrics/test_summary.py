@@ -9,6 +9,7 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.stats import norm
 
 from sklearn_calib._core._grouping import group_outcomes
+from sklearn_calib._core._recalibration import LogitOutcomes
 from sklearn_calib._core._smooth_logistic import KNOT_QUANTILES, smooth_frequency
 from sklearn_calib.inference import CoxTest
 from sklearn_calib.metrics import calibration_summary, integrated_calibration_index
@@ -308,3 +309,30 @@ def test_fewer_distinct_predictions_than_knots_may_stand_far_apart():
 def test_bad_input(arguments, error, named):
     with pytest.raises(error, match=named):
         calibration_summary(**({"y_true": [0, 1], "y_proba": [0.2, 0.3]} | arguments))
+
+
+@pytest.mark.parametrize(
+    ("y", "p", "w"),
+    [
+        # log-odds of nearly the same size, and one that is very far away
+        ([1, 0, 1, 1, 1, 0], [0.5, 1e-200, 1e-300, 1e-3, 0.5 + 2**-53, 1e-3], [1, 1e5, 100, 1e10, 10, 1]),
+        # others are so rare that the share of events is rounded
+        ([1, 1, 0, 0, 1, 0], [1 - 1e-10, 1e-300, 5e-324, 0.5, 0.5, 1e-300], [10, 1e12, 1, 1, 1e5, 1]),
+        (
+            [1, 0, 0, 0, 1, 0],
+            [0.5, 5e-324, 1 - 1e-10, 1 - 2**-53, 5e-324, 0.5],
+            [1e12, 1, 1e5, 1e5, 100, 100],
+        ),
+        ([0, 0, 1, 0, 1, 0], [1e-3, 1 - 2**-53, 0.7, 1e-16, 5e-324, 1e-300], [1, 1, 100, 2, 10, 1e5]),
+    ],
+)
+def test_the_line_is_found_for_extreme_predictions_and_frequencies(y, p, w):
+    data = LogitOutcomes(group_outcomes(np.array(y), np.array(p), np.array(w, dtype=float)))
+    fit = data.fit_both()
+    assert fit.finite
+    residual = data.residual(fit)
+    # both derivatives vanish, beside the parts that they are the sums of
+    for part in (np.ones_like(data.x), data.u):
+        assert abs(residual @ part) < 1e-9 + 1e-6 * (np.abs(residual) @ np.abs(part))
+    slope = calibration_summary(y, p, sample_weight=w).slope
+    assert slope.lower < slope.value < slope.upper
