@@ -366,3 +366,19 @@ def test_repr_is_short_and_shows_what_differs():
         "CalibrationScorer(bias, greater_is_better=True, factor=2)"
     )
     assert "partial" in repr(CalibrationScorer(partial(bias, factor=2)))
+
+
+def test_a_metric_without_a_signature_takes_no_parameters():
+    class Unknown:
+        __signature__ = "unknown"
+
+        def __call__(self, y_true, y_proba):
+            return 0.25
+
+    with pytest.raises(TypeError, match="'factor' is neither a parameter of CalibrationScorer nor of"):
+        CalibrationScorer(Unknown(), factor=2.0)
+    X, y = make_classification(random_state=0)
+    scorer = CalibrationScorer(Unknown(), greater_is_better=True)
+    assert scorer(GaussianNB().fit(X, y), X, y) == 0.25
+    with pytest.raises(TypeError, match="sample_weight was given but the metric"):
+        scorer(GaussianNB().fit(X, y), X, y, sample_weight=np.ones(len(y)))

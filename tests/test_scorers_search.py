@@ -1,5 +1,6 @@
 """Scorers inside scikit-learn: cross-validation, searches, routing, workers."""
 
+import copy
 import pickle
 import subprocess
 import sys
@@ -335,3 +336,13 @@ def test_other_names_stay_scikit_learns(data):
     X, y = data
     model = GaussianNB().fit(X, y)
     assert MultiScorer(["roc_auc"])(model, X, y)["roc_auc"] == sklearn_get_scorer("roc_auc")(model, X, y)
+
+
+def test_a_scorer_may_copy_the_estimator_of_a_multi_scorer(data):
+    X, y = data
+    model = GaussianNB().fit(X, y)
+
+    def copied(estimator, X, y):
+        return float(copy.deepcopy(estimator).predict_proba(X)[0, 1])
+
+    assert MultiScorer({"a": copied})(model, X, y) == {"a": model.predict_proba(X)[0, 1]}

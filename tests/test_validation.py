@@ -13,6 +13,7 @@ from sklearn_calib.metrics import (
     expected_calibration_error,
     lower_distance_to_calibration,
     score_decomposition,
+    smooth_ece,
 )
 from sklearn_calib.monitor import CalibrationMonitor
 from sklearn_calib.sketch import WindowedSketch
@@ -153,3 +154,19 @@ def test_sizes_have_a_largest(call, name, largest):
     for wrong in (largest + 1, 10**300):
         with pytest.raises(ValueError, match=f"{name} must be at most {largest}, got"):
             call(wrong)
+
+
+def test_what_numpy_cannot_read_is_named():
+    class Elsewhere:
+        def __array__(self, dtype=None, copy=None):
+            raise RuntimeError("memory of another device.")
+
+    with pytest.raises(TypeError, match="y_proba is a Elsewhere that numpy cannot read: memory of another"):
+        smooth_ece([0, 1], Elsewhere())
+
+
+def test_minus_zero_is_zero_for_several_classes():
+    p = np.array([[-0.0, 0.5, 0.5], [0.2, 0.3, 0.5], [0.5, 0.25, 0.25]])
+    assert np.signbit(p[0, 0])
+    value = expected_calibration_error([0, 1, 2], p)
+    assert value == expected_calibration_error([0, 1, 2], np.abs(p))

@@ -328,10 +328,10 @@ class TestDisplay:
         self.observed_, self.null_, self.tail_, self.critical_ = drawn
         if show_legend:
             given = self.name if name is None else name
-            title = self.result.test if given is None else given
+            title = plain(self.result.test if given is None else given)
             if self.kind_ != "null":
                 title += f": p-value {self.result.pvalue:.3g}"
-            legend_above(ax, title=plain(title))
+            legend_above(ax, title=title)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 

@@ -21,7 +21,6 @@ __all__ = ["advice", "warnings"]
 
 # Fewer events (or non-events, if these are fewer) than these allow next to nothing, and only few parameters.
 _VERY_FEW, _FEW, _MANY = 10, 100, 1000
-_FEW_ROWS = 200
 
 
 def warnings(report: "CalibrationReport") -> tuple[str, ...]:
@@ -48,8 +47,6 @@ def warnings(report: "CalibrationReport") -> tuple[str, ...]:
             f"chance; a "
             "hundred of each outcome, better two hundred, is what a curve needs."
         )
-    elif n < _FEW_ROWS:
-        lines.append(f"{capital(rows_words(n))} are few: only large errors can be seen.")
     if report.n_impossible:
         lines.append(
             f"{rows_words(report.n_impossible)} had a prediction of exactly 0 or 1 and the other "

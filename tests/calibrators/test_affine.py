@@ -552,3 +552,10 @@ def test_more_structure_pays_on_a_network():
     temperature = loss(TemperatureCalibrator())
     for calibrator in (*(make() for make in ALL), DirichletCalibrator(diagonal_penalty=0.0)):
         assert loss(calibrator) < temperature - 0.01
+
+
+@pytest.mark.parametrize("calibrator", ALL)
+def test_one_kind_of_row_leaves_nothing_to_choose_by(calibrator):
+    # with a prediction of 1/2 both outcomes are the same row to the folds, and none of it can be left out
+    fitted = calibrator().fit([0.5, 0.5], [0, 1])
+    np.testing.assert_allclose(fitted.transform([0.5]), 0.5, atol=1e-6)

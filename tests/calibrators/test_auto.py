@@ -225,3 +225,10 @@ def test_binary_candidates_refuse_several_classes():
     proba = np.full((6, 3), 1 / 3)
     with pytest.raises(ValueError, match="classes"):
         AutoCalibrator(candidates={"a": VennAbersCalibrator()}).fit(proba, [0, 1, 2, 0, 1, 2])
+
+
+def test_the_choice_of_one_candidate_prints_its_reason_alone():
+    p, y = [0.1, 0.2, 0.6, 0.7], [0, 1, 0, 1]
+    selection = AutoCalibrator(candidates={"platt": PlattCalibrator()}).fit(p, y).selection_
+    assert (selection.candidates, selection.n_folds) == ((), 0)
+    assert str(selection) == f"Calibrator: platt\n  {selection.reason}"

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
+from sklearn.utils import get_tags
 
 from sklearn_calib.calibrators import (
     IsotonicCalibrator,
@@ -160,3 +161,10 @@ def test_every_class_needs_weight(data):
     p, y, _ = data
     with pytest.raises(ValueError, match=r"sample_weight is zero for all rows of class .*1"):
         LogAverageCalibrator(members()).fit(p, y, (y != 1).astype(float))
+
+
+def test_tags_can_be_asked_before_parameters_are_checked():
+    calibrator = LogAverageCalibrator(calibrators=5)
+    assert get_tags(calibrator).classifier_tags.multi_class
+    with pytest.raises(TypeError, match="calibrators must be a list"):
+        calibrator.fit([0.2, 0.8], [0, 1])

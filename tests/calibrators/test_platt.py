@@ -156,3 +156,10 @@ def test_reversed_scores_give_a_decreasing_map_with_a_certificate():
     assert calibrator.slope_ == pytest.approx(-turned.slope_, rel=1e-12)
     assert calibrator.training_cutoff_error_ == pytest.approx(turned.training_cutoff_error_, abs=1e-14)
     assert calibrator.cutoff_certificate() == pytest.approx(turned.cutoff_certificate(), abs=1e-14)
+
+
+def test_scores_that_differ_by_nothing_that_counts_are_constant():
+    # the second weight is so small that the variance of the scores is below the smallest number
+    calibrator = PlattCalibrator(link="identity")
+    calibrator.fit([1.0, 1.0 + 2 * EPS, 1.0], [0, 1, 1], sample_weight=[1.0, 1e-300, 1.0])
+    assert (calibrator.slope_, calibrator.intercept_) == (0.0, pytest.approx(0.0, abs=1e-12))

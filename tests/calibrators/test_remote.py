@@ -112,3 +112,10 @@ def test_balanced_intercept_by_hand():
     weight = np.array([1.0, 2.0])
     target = weight * expit(np.array([-1.0, 2.0]) + 0.7)
     assert balanced_intercept(np.array([-1.0, 2.0]), weight, target, -30.0) == pytest.approx(0.7, abs=1e-12)
+
+
+def test_nothing_is_remote_at_just_three_times_the_core():
+    z = np.repeat([3.0, 9.0], [95, 5])
+    grouped = GroupedOutcomes(np.unique(z), np.array([95.0, 5.0]), np.array([90.0, 5.0]))
+    assert discount_remote(np.array([3.0, 9.0]), grouped) is None
+    assert discount_remote(np.array([3.0, 9.1]), grouped).weight[1] == pytest.approx(5.0 * (9 / 9.1) ** 3)

@@ -189,3 +189,13 @@ def test_networks_are_overconfident(name):
     # on the other half
     assert loss(z[half:], y[half:], ones, beta) < loss(z[half:], y[half:], ones, 1.0)
     np.testing.assert_array_equal(calibrator.predict(proba[half:]), proba[half:].argmax(axis=1))
+
+
+def test_many_scores_with_remote_ones_are_fitted_to_the_end():
+    # neighbours are pooled first, and three remote scores make that a bad start
+    rng = np.random.default_rng(0)
+    z = np.concatenate([0.01 * rng.normal(size=20_000), np.full(3, 600.0)])
+    y = (rng.random(z.size) < expit(z)).astype(int)
+    beta = 1.0 / TemperatureCalibrator(link="identity").fit(z, y).temperature_
+    parts = z * (expit(beta * z) - y)
+    assert abs(parts.sum()) < 1e-6 * np.abs(parts).sum()

@@ -138,3 +138,11 @@ def test_sums_of_equal_width_bins_by_a_loop(n, n_bins, weighted):
         inside = index == k
         expected = (mass[inside].sum(), (mass * y)[inside].sum(), (mass * (y - p))[inside].sum())
         np.testing.assert_allclose([sums[k] for sums in found], expected, rtol=1e-12, atol=1e-9)
+
+
+@pytest.mark.parametrize(("n", "weights", "n_bins"), [(2, [0.2, 0.1], 15), (147, None, 6)])
+def test_a_middle_that_rounding_puts_on_an_edge_belongs_to_the_upper_bin(n, weights, n_bins):
+    w = np.ones(n) if weights is None else np.array(weights)
+    grouped = GroupedOutcomes(np.linspace(0.1, 0.9, n), w, np.zeros(n))
+    expected = [0, *(np.flatnonzero(np.diff(quantile_bins(grouped, n_bins))) + 1)]
+    assert bin_starts(grouped, n_bins, "quantile").tolist() == expected

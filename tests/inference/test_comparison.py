@@ -492,3 +492,31 @@ def test_bad_arguments_of_the_table(arguments, error, named):
     assert compare_models(**good, method="half-sampling", n_resamples=39).method == "half-sampling"
     with pytest.raises(error, match=named):
         compare_models(**(good | arguments))
+
+
+class NoSignature:
+    """A metric that does not say what it takes."""
+
+    __signature__ = "unknown"
+
+    def __call__(self, y_true, y_proba):
+        return brier(y_true, y_proba)
+
+
+def test_a_metric_without_a_signature_is_compared_without_weights():
+    y, a, b = sample()
+    models = {"a": a, "b": b}
+    unknown = compare_models(NoSignature(), y, models, random_state=0)
+    known = compare_models(lambda y_true, y_proba: brier(y_true, y_proba), y, models, random_state=0)
+    assert unknown.to_rows() == known.to_rows()
+
+
+def test_the_table_has_tests_only_beside_a_reference():
+    y, a, b = sample()
+    models = {"a": a, "b": b}
+    every = compare_models(brier, y, models, random_state=0).to_rows()
+    one = compare_models(brier, y, models, reference="b", random_state=0).to_rows()
+    assert [row["model"] for row in every] == ["a", "b"]
+    tests = {"difference", "pvalue", "adjusted_pvalue"}
+    assert not tests & set(every[0])
+    assert set(one[0]) == set(every[0]) | tests

@@ -384,3 +384,9 @@ def test_parameters_are_checked(options, error, named):
 
 def test_shared_cells_of_no_rows():
     assert shared_alcoves(np.eye(3), 4).starts.shape == (0,)
+
+
+def test_too_many_rows_to_write_out_are_refused():
+    y, p = sample(n=30)
+    with pytest.raises(ValueError, match=r"sample_weight stands for 3e\+09 observations, more than 1e\+08"):
+        TCal().test(y, p, sample_weight=np.full(30, 1e8))

@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
@@ -358,3 +358,25 @@ def test_rare_class_works_with_one_calibrator_for_all_folds():
     folds = list(StratifiedKFold(3).split(X, y))
     model = CalibratedClassifier(GaussianNB(), IsotonicCalibrator(), cv=folds, ensemble=False).fit(X, y)
     assert model.predict_proba(X)[:, 1].mean() == pytest.approx(3 / keep.shape[0], rel=1)
+
+
+class Descending(ClassifierMixin, BaseEstimator):
+    """Keeps its classes, and its columns, in descending order."""
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)[::-1]
+        return self
+
+    def predict_proba(self, X):
+        return np.column_stack([np.ravel(X), 1.0 - np.ravel(X)])
+
+
+def test_a_fitted_estimator_with_classes_in_another_order():
+    rng = np.random.default_rng(0)
+    p = rng.random(300)
+    y = np.where(rng.random(300) < p**2, "yes", "no")
+    base = FrozenEstimator(Descending().fit(p[:, np.newaxis], y))
+    model = CalibratedClassifier(base, PlattCalibrator()).fit(p[:, np.newaxis], y)
+    assert model.classes_.tolist() == ["no", "yes"]
+    expected = PlattCalibrator().fit(p, y).transform([0.1, 0.9])
+    np.testing.assert_allclose(model.predict_proba([[0.1], [0.9]])[:, 1], expected)

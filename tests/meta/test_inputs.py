@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils import get_tags
 
@@ -198,3 +198,11 @@ def test_refit_forgets_the_names_of_the_first_data(binary):
     model.fit(X[:, :3], y)
     assert not hasattr(model, "feature_names_in_")
     assert model.n_features_in_ == 3
+
+
+def test_tags_around_what_is_no_classifier():
+    # a pipeline or search may ask before fit refuses it
+    model = CalibratedClassifier(StandardScaler())
+    assert get_tags(model).classifier_tags.multi_class
+    with pytest.raises(TypeError, match="predict_proba"):
+        model.fit([[0.1], [0.4], [0.6], [0.9]] * 5, [0, 1] * 10)

@@ -389,3 +389,12 @@ def test_texts():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         str(CalibrationMonitor())
+
+
+def test_an_alert_without_a_pvalue_prints_none():
+    rng = np.random.default_rng(0)
+    for mode, has in (("ever", True), ("run-length", False)):
+        monitor, alerts = watched([batch(rng, 2000, too_high)], mode=mode, **ALL)
+        assert monitor.mode == mode
+        assert ("p-value" in str(alerts[0])) == has
+        assert "evidence" in str(alerts[0])

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, cross_validate
@@ -262,3 +263,66 @@ def test_bad_results_of_cross_validation_are_named(folds):
     with pytest.raises(ValueError, match="cv_results holds estimators of 3 classes"):
         draw(three, *iris)
     assert plt.get_fignums() == []
+
+
+def test_a_grid_of_seven_without_legends():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(7), 200)
+    y = (p.cumsum(axis=1) > rng.random((200, 1))).argmax(axis=1)
+    panel = ReliabilityDisplay.from_predictions(y, p, show_legend=False)
+    assert [ax.get_title() for ax in panel.axes_] == list("0123456")
+    assert not any(ax.get_legend() for ax in panel.axes_)
+    # the eighth place of the grid is empty
+    assert [ax.axison for ax in panel.figure_.axes] == [True] * 7 + [False]
+
+
+def test_a_group_without_weight_is_left_out(forecast, ax):
+    y, p = forecast[:2]
+    groups = np.arange(len(y)) % 3
+    panel = ReliabilityDisplay.from_predictions(y, p, groups=groups, sample_weight=groups != 1, ax=ax)
+    shown = [str(display.name).split()[0] for display in panel.displays_]
+    assert shown == ["0", "2"]
+
+
+@pytest.mark.parametrize("reduction", ["confidence", "top-label"])
+def test_reductions_of_an_estimator_of_two_classes(reduction):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 1))
+    y = (rng.random(300) < 0.5 + 0.4 * np.tanh(X[:, 0])).astype(int)
+    model = LogisticRegression().fit(X, y)
+    shown = ReliabilityDisplay.from_estimator(model, X, y, reduction=reduction)
+    proba = model.predict_proba(X)
+    top = proba.argmax(axis=1)
+    if reduction == "confidence":
+        expected = ReliabilityDisplay.from_predictions(top == y, proba.max(axis=1))
+        assert shown.curve.error == expected.curve.error
+        return
+    for k, display in enumerate(shown.displays_):
+        rows = top == k
+        expected = ReliabilityDisplay.from_predictions(y[rows] == k, proba[rows, k])
+        assert display.curve.error == expected.curve.error
+
+
+def test_folds_whose_predictions_do_not_meet_have_no_mean():
+    class Given(ClassifierMixin, BaseEstimator):
+        classes_ = np.array([0, 1])
+
+        def predict_proba(self, X):
+            return np.column_stack([1.0 - X[:, 0], X[:, 0]])
+
+    X = np.concatenate([np.linspace(0.1, 0.3, 20), np.linspace(0.6, 0.9, 20)])[:, np.newaxis]
+    y, rows = np.arange(40) % 2, np.arange(40)
+    results = {
+        "estimator": [Given(), Given()],
+        "indices": {"train": [rows[20:], rows[:20]], "test": [rows[:20], rows[20:]]},
+    }
+    with pytest.raises(ValueError, match="needs folds whose predictions overlap"):
+        ReliabilityDisplay.from_cv_results(results, X, y, summary="mean")
+    panel = ReliabilityDisplay.from_cv_results(results, X, y, summary="pooled")
+    assert panel.summary_.curve.n_samples == 40
+
+
+def test_the_spread_of_folds_in_words(folds, ax):
+    panel = ReliabilityDisplay.from_cv_results(*folds[:3], summary="mean", ax=ax)
+    (band,) = panel.summary_.curve.bands
+    assert str(band) == "± 1 standard deviation of folds"

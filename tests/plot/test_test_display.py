@@ -21,6 +21,7 @@ from sklearn_calib.inference import (
     CoxTest,
     CutoffTest,
     HosmerLemeshowTest,
+    SequentialTest,
     SpiegelhalterTest,
     TCal,
 )
@@ -447,3 +448,16 @@ def test_without_matplotlib(monkeypatch, forecast):
     monkeypatch.setattr(builtins, "__import__", blocked)
     with pytest.raises(ImportError, match=r"sklearn-calib\[plot\]"):
         TestDisplay.from_predictions(CoxTest(), *forecast)
+
+
+def test_a_name_must_be_a_text(forecast):
+    result = SequentialTest().test(*forecast[:2])
+    with pytest.raises(TypeError, match="A name to be shown must be a text, got 3"):
+        TestDisplay.from_result(result, name=3)
+
+
+def test_a_path_of_no_observations_cannot_be_drawn(forecast):
+    result = SequentialTest().test(*forecast[:2])
+    assert TestDisplay.from_result(result).kind_ == "path"
+    with pytest.raises(ValueError, match="holds no observations"):
+        TestDisplay.from_result(replace(result, log_e_path=np.empty(0)))

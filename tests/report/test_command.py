@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -269,3 +270,14 @@ def test_without_pyarrow_parquet_is_refused(tmp_path, capsys, monkeypatch):
     path = tmp_path / "a.parquet"
     path.write_bytes(b"PAR1")
     assert 'pip install "sklearn-calib[report]"' in refused([str(path), "--y", "y", "--p", "p"], capsys)
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(table, monkeypatch, capsys):
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w", encoding="utf-8") as out:
+        monkeypatch.setattr(sys, "stdout", out)
+        assert main(["report", table, "--y", "y", "--p", "p", *FAST]) == 0
+        # what is still written goes nowhere
+        print("more", flush=True)
+    assert capsys.readouterr().err == ""

@@ -154,3 +154,24 @@ def test_columns_of_both_classes_may_come_to_light_late(tmp_path, capsys):
     path.write_text("y,p_2,p_1\n" + "1,0.5,0.5\n" * 300_000 + "0,0.25,0.75\n", encoding="utf-8")
     given = [str(path), "--y", "y", "--p", "p_2", "p_1", "--out", str(tmp_path / "s.npz")]
     assert "Name the label of each column" in refused(["sketch", *given], capsys)
+
+
+def test_groups_without_weight_are_left_out_and_equal_names_are_one(tmp_path, capsys):
+    rows = ["0,0.2,1,1", "1,0.7,1.0,1", "0,0.3,3,0"] + ["0,0.35,1,2", "1,0.8,2,4"] * 30
+    path = tmp_path / "groups.csv"
+    path.write_text("\n".join(["y,p,g,w", *rows]), encoding="utf-8")
+    given = [str(path), "--y", "y", "--p", "p", "--group", "g", "--weight", "w", "--n-resamples", "20"]
+    texts = [run(["report", *given, "--sketch", how], capsys) for how in ("always", "never")]
+    for text in texts:
+        lines = [line.lstrip("* ").split()[:2] for line in text.splitlines()]
+        assert ["1", "62"] in lines
+        assert ["2", "120"] in lines
+        assert not any(line[:1] == ["3"] for line in lines)
+
+
+def test_the_positive_label_may_be_that_of_the_second_column(tmp_path, capsys):
+    path = tmp_path / "two.csv"
+    path.write_text("y,p_0,p_1\n" + "0,0.5,0.5\n1,0.25,0.75\n" * 20, encoding="utf-8")
+    given = ["report", str(path), "--y", "y", "--p", "p_0", "p_1", "--n-resamples", "20"]
+    assert run([*given, "--pos-label", "1"], capsys) == run(given, capsys)
+    assert "--labels names a label twice: 0, 0" in refused([*given, "--labels", "0", "0"], capsys)

@@ -1,6 +1,8 @@
 """calibration_report: its numbers are those of the functions that it calls, and its input is checked."""
 
 import builtins
+import io
+import sys
 from functools import partial
 
 import numpy as np
@@ -371,3 +373,21 @@ def test_bad_input(change, error, message):
 def test_unknown_key(report):
     with pytest.raises(ValueError, match="'smooth_ece'"):
         report.metric("nothing")
+
+
+def test_a_terminal_without_tqdm_is_left_alone(forecast, monkeypatch):
+    shown = io.StringIO()
+    shown.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", shown)
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    calibration_report(forecast[0][:50], forecast[1][:50], n_resamples=20)
+    assert shown.getvalue() == ""
+
+
+def test_many_rows_of_rare_events_are_tested_by_draws():
+    # the laws of large samples need events, not rows
+    p, million = [1e-6, 1e-6, 2e-6, 2e-6], 10**6
+    report = calibration_report([1, 0, 1, 0], p, sample_weight=[1, million, 3, million], n_resamples=20)
+    result = report.tests[0].result
+    assert "draws" in result.method
+    assert result.pvalue > 0.2

@@ -3,11 +3,13 @@
 import builtins
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from sklearn_calib.report import calibration_report
+from sklearn_calib.report import ReportRegion, calibration_report
+from sklearn_calib.report._graphs import region_strip
 from sklearn_calib.report._words import one_line
 from tests.report._page import checked
 
@@ -185,3 +187,13 @@ def test_dict_is_json(report, several):
 def test_one_line():
     assert one_line("a\n b\t\x00c") == "a b c"
     assert one_line("x" * 30, 10) == "xxxxxxx..."
+
+
+def test_a_single_prediction_that_is_off_can_be_seen():
+    one = dict.fromkeys(ReportRegion.__dataclass_fields__, 0.5)
+    region = ReportRegion(**one | {"observed": 0.7})
+    page = region_strip((region,), 0.0, 1.0)
+    assert 'x="498.0"' in page
+    assert 'width="4.0"' in page
+    # at an end it stays inside
+    assert 'x="996.0"' in region_strip((replace(region, lower=1.0, upper=1.0),), 0.0, 1.0)

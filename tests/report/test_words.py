@@ -225,3 +225,15 @@ def test_classes_ask_for_calibrators_of_classes():
     assert "TemperatureCalibrator()" in report.advice[0]
     assert "the model promises" in report.findings[0]
     assert any(text.startswith("Over-confidence") for text in report.findings)
+
+
+def test_a_stretch_without_a_verdict_is_a_hint(monkeypatch):
+    # one that draws have flagged by chance, where the test that decides sees nothing
+    monkeypatch.setattr("sklearn_calib.report._compute.ERRORS", ERRORS[:1])
+    rng = np.random.default_rng(11)
+    p = np.round(rng.uniform(size=200), 2)
+    report = calibration_report((rng.random(200) < p).astype(int), p, n_resamples=40)
+    assert (report.miscalibrated, len(report.regions)) == (False, 1)
+    said = report.findings
+    assert len(said) == 2
+    assert said[1].startswith("The test that decides does not reject, so take this as a hint")

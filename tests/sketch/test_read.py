@@ -9,6 +9,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
+from sklearn_calib.sketch import sketch_file
 from sklearn_calib.sketch._columns import Coded, Column, Labels
 from sklearn_calib.sketch._read import read_blocks, table_files
 
@@ -276,3 +277,34 @@ def test_parts_without_rows_do_not_matter_unless_all_are(engine, tmp_path):
         list(read_blocks([files[0], files[2]], ["y", "p"]))
     with pytest.raises(ValueError, match=r"a\.csv has column names but no rows"):
         list(read_blocks(files[:1], ["y", "p"]))
+
+
+def test_parquet_without_rows_and_without_a_file(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path = tmp_path / "a.parquet"
+    table = pa.table({"y": pa.array([0, 1], pa.int64()), "p": [0.5, 0.25]})
+    with parquet.ParquetWriter(path, table.schema) as writer:
+        for part in (table[:0], table, table[:0]):
+            writer.write_table(part)
+    assert whole(path, ["y", "p"]) == [[0, 1], [0.5, 0.25]]
+    parquet.write_table(table[:0], path)
+    with pytest.raises(ValueError, match=r"a\.parquet has column names but no rows"):
+        whole(path, ["y", "p"])
+    with pytest.raises(FileNotFoundError, match="No such file"):
+        whole(tmp_path / "b.parquet", ["y", "p"])
+
+
+def test_the_line_of_an_error_far_down(engine, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("y,p\n" + "1,0.5\n" * 40_000 + "0,7\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="line 40002 of column 'p' is 7"):
+        sketch_file(path, y="y", p="p")
+
+
+def test_a_character_that_the_end_cuts_off_is_found(engine, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"p,y\n0.5,no\n0.2,yes\xc3")
+    with pytest.raises(ValueError, match="line 3"):
+        whole(path, ["y", "p"])
