@@ -144,9 +144,7 @@ def _profile_end(value: float, step: float, deviance: Callable[[float], float], 
     """Return where twice the loss of log-likelihood, 0 at the estimate, reaches a limit."""
     while deviance(value + step) < limit:
         step *= 2.0
-    return float(
-        brentq(lambda at: deviance(at) - limit, value, value + step, xtol=1e-12, rtol=1e-12, maxiter=1000)
-    )
+    return float(brentq(lambda at: deviance(at) - limit, value, value + step, rtol=1e-12, maxiter=1000))
 
 
 def _lines(
