@@ -33,9 +33,6 @@ __all__ = ["CalibrationTest", "CalibrationTestResult"]
 
 Array = NDArray[np.float64]
 
-# Squares and cubes of what is smaller may vanish.
-_LEAST = 1e-60
-
 
 @dataclass(frozen=True)
 class CalibrationTestResult:
@@ -238,7 +235,7 @@ class CalibrationTest(VersionStamped, TransformerMixin, BaseEstimator, ABC):
             )
         sample = check_binary(y_true, y_proba, sample_weight, pos_label)
         _check_frequencies(sample_weight)
-        result = self._test_sample(replace(sample, p=_with_squares(sample.p)))
+        result = self._test_sample(sample)
         if sample.p.min() > 0.0 and sample.p.max() < 1.0:
             return result
         impossible = sample.p == 1 - sample.y
@@ -267,7 +264,7 @@ class CalibrationTest(VersionStamped, TransformerMixin, BaseEstimator, ABC):
             )
         sample = check_class_sample(y_true, y_proba, sample_weight, labels)
         _check_frequencies(sample_weight)
-        result = self._test_classes(replace(sample, p=_with_squares(sample.p)))
+        result = self._test_classes(sample)
         promised = sample.p[np.arange(sample.y.shape[0]), sample.y]
         row = int(promised.argmin())
         if promised[row] > 0.0:
@@ -393,8 +390,3 @@ def _check_frequencies(sample_weight: ArrayLike | None) -> None:
     """Raise ValueError unless checked weights are whole numbers whose sum counts without rounding."""
     if sample_weight is not None:
         check_frequency_weights(as_array(sample_weight, "sample_weight").astype(np.float64))
-
-
-def _with_squares(p: Array) -> Array:
-    """Raise tiny predictions to one whose powers are floats, too; no sample can tell the difference."""
-    return p if p.min() >= _LEAST else np.where((p > 0.0) & (p < _LEAST), _LEAST, p)

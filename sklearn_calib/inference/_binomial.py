@@ -193,10 +193,9 @@ class BinomialTest(CalibrationTest):
         pvalues = np.where(positives == count * value, 1.0, 0.0)
         chance = (value > 0.0) & (value < 1.0)
         law = _doubled if self.two_sided == "doubled" else _minlike
-        # older scipy warns of predictions of the smallest numbers, and returns what is right
-        with np.errstate(over="ignore"):
-            found = law(positives[chance], count[chance], value[chance])
-        pvalues[chance] = np.maximum(found, _TINY)
+        # below this scipy overflows; the p-value of an event is nearly as small
+        prob = np.maximum(value[chance], 1e-300)
+        pvalues[chance] = np.maximum(law(positives[chance], count[chance], prob), _TINY)
         adjusted = pvalues.copy()
         adjusted[chance] = adjust_pvalues(pvalues[chance], self.correction)
         frequency = positives / count

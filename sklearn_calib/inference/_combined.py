@@ -260,7 +260,13 @@ def _along(scales: BinaryScales, lever: Array) -> Statistic:
     centre = float(lever @ (grouped.weight * grouped.prob))
     if variance <= 0.0:
         return lambda positives: np.zeros(positives.shape[1])
-    return lambda positives: (lever @ positives - centre) ** 2 / variance
+
+    def statistic(positives: Array) -> Array:
+        # beside the smallest predictions an event is further off than numbers go
+        with np.errstate(over="ignore"):
+            return np.minimum((lever @ positives - centre) ** 2 / variance, 1e300)
+
+    return statistic
 
 
 def _intercept(scales: BinaryScales) -> Statistic:

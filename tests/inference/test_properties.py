@@ -60,7 +60,7 @@ def test_weights_are_counts(test, factor):
 
 
 @pytest.mark.parametrize("test", [case[1] for case in EVERY], ids=[case[0] for case in EVERY])
-@pytest.mark.parametrize("tiny", [5e-324, 1e-300, 1e-150])
+@pytest.mark.parametrize("tiny", [5e-324, 1e-308, 1e-300, 1e-150])
 def test_tiny_predictions(test, tiny):
     """Predictions of which no power is a float, some of them not borne out."""
     for y in ([0, 0, 1], [0, 1, 0], [0, 1, 1]):
