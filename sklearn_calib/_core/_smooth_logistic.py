@@ -33,13 +33,12 @@ _CONVERGED = 1e-14
 def natural_spline(x: Array, knots: Array) -> Array:
     """Return x and k - 2 sums of truncated cubics, linear beyond the outer of k >= 3 knots: (n, k - 1)."""
     last, before = knots[-1], knots[-2]
-    unit = (last - knots[0]) ** 2
     columns = [x]
     for knot in knots[:-2]:
         term = np.maximum(x - knot, 0.0) ** 3
         term -= np.maximum(x - before, 0.0) ** 3 * ((last - knot) / (last - before))
         term += np.maximum(x - last, 0.0) ** 3 * ((before - knot) / (last - before))
-        columns.append(term / unit)
+        columns.append(term)
     return np.column_stack(columns)
 
 

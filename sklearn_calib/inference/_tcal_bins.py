@@ -106,7 +106,7 @@ def _adder(members: NDArray[np.intp], starts: NDArray[np.intp], n_columns: int) 
 
 
 def _inverse(count: Array) -> Array:
-    return np.where(count > 1.5, 1.0 / np.maximum(count, 1.0), 0.0)
+    return np.where(count > 1.5, 1.0 / count, 0.0)
 
 
 def null_variance(grouped: GroupedOutcomes, bins: NestedBins, law: Array) -> Array:

@@ -55,6 +55,21 @@ def test_fixed_points_solve_the_definition(power):
         assert found[j] == pytest.approx(expected, abs=2e-6)
 
 
+@pytest.mark.parametrize("power", [1.0, 3.0])
+def test_fixed_points_take_few_evaluations(power, monkeypatch):
+    """Powers of s are followed better than by halving, and the law of noise tells where to begin."""
+    tried = []
+
+    def counted(coefficients, s):
+        tried.append(s.shape[0])
+        return smoothed_errors(coefficients, s)
+
+    monkeypatch.setattr(_batch_smoothing, "smoothed_errors", counted)
+    x, mass = residuals(30, 40, power=power)
+    smoothed_fixed_points(CosineProjection(x), mass)
+    assert 1 <= sum(tried) / 40 < 4
+
+
 def test_fixed_points_on_a_longer_axis():
     x, mass = residuals(50, 20)
     found = smoothed_fixed_points(CosineProjection(x), mass, length=12.0)

@@ -75,7 +75,13 @@ def test_rows_in_order_are_grouped_as_any_others():
     prob = np.sort(rng.random(50))
     prob[0] = -0.0
     # each prediction once or twice, as a summary has them
-    for p in (prob, np.repeat(prob, rng.integers(1, 3, 50)), np.array([0.5]), np.array([0.5, 0.5])):
+    for p in (
+        prob,
+        np.repeat(prob, rng.integers(1, 3, 50)),
+        np.array([0.5]),
+        np.array([0.5, 0.5]),
+        np.array([0.1, 0.3, 0.2, 0.4]),
+    ):
         y, w = rng.integers(0, 2, p.shape[0]), rng.random(p.shape[0])
         first = group_outcomes(y, p, w)
         order = rng.permutation(p.shape[0])
@@ -110,7 +116,8 @@ def test_logit():
     np.testing.assert_allclose(logit(p), expected, rtol=1e-12)
     assert logit(p)[0] == -logit(p)[-1]
     assert np.isfinite(logit(p)).all()
-    assert 1.0 - EPS < 1.0
+    # the largest number below 1 is not moved
+    assert logit(np.array([np.nextafter(1.0, 0.0)])) == pytest.approx(53 * np.log(2))
 
 
 SCORES = {
@@ -121,6 +128,8 @@ SCORES = {
     "largest floats": np.array([1.7e308, -1.7e308, 1.7e308, 0.0]),
     "neighbours": np.nextafter(np.array([3.0, 3.0, -3.0, -3.0, 3.0]), [4.0, 0.0, -4.0, 0.0, 3.0]),
     "one": np.array([-2.0]),
+    "probabilities but for some": np.array([0.5, 3.0, 0.7, 1000.0, 0.2, 3.0]),
+    "far above zero, little below": np.array([-0.1, 5.0, 2.0, 0.1, 40.0, -0.1]),
 }
 
 

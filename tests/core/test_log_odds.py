@@ -95,6 +95,20 @@ def test_cells_go_where_the_rows_are(monkeypatch):
     assert weight @ outcome == y.sum()
 
 
+def test_span_ends_with_the_cells_of_the_outermost_rows(monkeypatch):
+    monkeypatch.setattr(_log_odds, "_FEWEST_ROWS", 1000)
+    rng = np.random.default_rng(1)
+    for _ in range(10):
+        ends = rng.uniform(0.05, 0.95, 2)
+        p = rng.uniform(ends.min(), ends.max(), 20_000)
+        cells, h = LogOddsCells.gather((rng.random(20_000) < p).astype(np.int64), p, 1.0), logit(p)
+        low, high = cells.span
+        # a cell has a 2**digits-th part of an octave, which is log 2 wide and begins with the widest
+        widest = 0.5**cells._digits
+        assert h.min() - widest <= low <= h.min()
+        assert h.max() <= high <= h.max() + widest
+
+
 def test_positions_by_slices():
     p = np.array([0.0, 0.1, 0.5, 0.9, 1.0])
     x = LogitPositions(p, -4.0, 8.0, 1e-3)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sklearn_calib._core._grouping import CHUNK, group_outcomes
-from sklearn_calib._core._walk import residual_walk, walk_extremes, walk_range
+from sklearn_calib._core._walk import residual_walk, walk_extremes, walk_range, walk_ranges
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 1000, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK])
@@ -31,6 +31,12 @@ def test_a_tie_that_begins_with_the_last_row_of_a_chunk():
     y = np.append(np.zeros(CHUNK, dtype=np.int64), 1)
     assert walk_range(y, p) == 0.0
     assert walk_range(y, np.where(p == 0.5, [*p[:-1], 0.75], p)) == 0.5
+
+
+def test_ranges_of_walks_by_hand():
+    # .1 -.3 .2 .3: between -.2 and .3; the start counts where a walk stays on one side of it
+    steps = np.array([[0.1, 0.1, -0.5], [-0.3, 0.2, 0.1], [0.2, 0.0, 0.1], [0.3, 0.1, 0.1]])
+    np.testing.assert_allclose(walk_ranges(steps), [0.5, 0.4, 0.5])
 
 
 def test_extremes():

@@ -59,8 +59,8 @@ def test_rows_are_drawn_with_replacement(copies):
     np.testing.assert_allclose(covariance, np.eye(4) - 0.25, atol=0.08)
 
 
-@pytest.mark.parametrize("refitted", [False, True])
-def test_quantile_by_enumeration(refitted):
+@pytest.mark.parametrize(("refitted", "event_rate"), [(False, False), (False, True), (True, False)])
+def test_quantile_by_enumeration(refitted, event_rate):
     """All samples of four rows drawn with replacement."""
     y, p = np.array([1, 0, 1, 0]), np.array([0.1, 0.4, 0.4, 0.8])
     deviations = []
@@ -73,16 +73,27 @@ def test_quantile_by_enumeration(refitted):
             deviations.append(disagreement_by_search(events, others) / 4)
         else:
             steps = [(excess * (y - p))[p == v].sum() for v in (0.1, 0.4, 0.8)]
-            deviations.append(np.ptp(np.concatenate([[0.0], np.cumsum(steps)])) / 4)
+            rate = abs((excess * y).sum()) if event_rate else 0.0
+            deviations.append(max(np.ptp(np.concatenate([[0.0], np.cumsum(steps)])), rate) / 4)
     law = np.sort(deviations)
     rows = 2 / 4 if refitted else 1 / 4
     for confidence in (0.3, 0.7, 0.9):
-        margin = bootstrap_margin(
-            group_outcomes(y, p), confidence, 3999, np.random.default_rng(0), refitted=refitted
-        )
+        options = {"refitted": refitted, "event_rate": event_rate}
+        margin = bootstrap_margin(group_outcomes(y, p), confidence, 3999, np.random.default_rng(0), **options)
         error = 4 * np.sqrt(confidence * (1 - confidence) / 3999)
         low, high = np.quantile(law, [confidence - error, confidence + error], method="inverted_cdf")
         assert low - 1e-12 <= margin - rows <= high + 1e-12
+
+
+def test_the_event_rate_deviates_both_ways():
+    # of two rows with one event, a half of all samples has none or two; the walk hardly moves
+    grouped = group_outcomes(np.array([0, 1]), np.array([0.01, 0.99]))
+    for confidence, rate in [(0.4, 0.0), (0.6, 0.5)]:
+        margins = [
+            bootstrap_margin(grouped, confidence, 999, np.random.default_rng(0), event_rate=event_rate)
+            for event_rate in (False, True)
+        ]
+        assert margins == pytest.approx([1 / 2, 1 / 2 + rate], abs=0.011)
 
 
 @pytest.mark.parametrize("refitted", [False, True])

@@ -108,6 +108,15 @@ def test_power_against_everything(method, name, curve):
     assert next(c.pvalue for c in parts if c.name == name) <= 0.01
 
 
+def test_a_component_that_nothing_tells_does_not_decide():
+    # no two rows share a bin
+    result = CombinedTest(n_resamples=39, random_state=0).test([1, 0], [0.2, 0.8])
+    pvalues = {component.name: component.pvalue for component in result.scales}
+    assert pvalues["tcal"] == 1
+    assert min(pvalues.values()) < 1
+    assert result.reason != "decided by tcal"
+
+
 def test_slope_of_predictions_with_little_variance():
     # the variances sum to .06, far below 1
     p = np.array([0.001, 0.004, 0.01, 0.02, 0.025])

@@ -471,6 +471,8 @@ def test_bad_arguments_of_several_classes():
         paired_test(log_loss, [0, 1, 2, 0, 1], p, p, pos_label=1)
     with pytest.raises(ValueError, match="3 columns"):
         paired_test(log_loss, [0, 5, 0, 5, 0], p, p)
+    with pytest.raises(ValueError, match="3 columns"):
+        paired_test(log_loss, [-1, 0, 0, -1, 0], p, p)
     with pytest.raises(ValueError, match="sums to"):
         paired_test(log_loss, [0, 1, 2, 0, 1], p, 2 * p / 3)
 

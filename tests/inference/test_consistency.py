@@ -96,6 +96,29 @@ def test_a_metric_gets_labels_0_and_1_with_their_predictions():
     assert set(seen) == {0, 1}
 
 
+def test_differences_of_rounding_are_ties():
+    y, p = np.array([1, 0, 1]), np.array([0.2, 0.3, 0.7])
+
+    def nearly_nothing(y_true, y_proba):
+        return 1e-14 * float(y_true[0])
+
+    test = ConsistencyTest(metric=nearly_nothing, n_resamples=19, random_state=0)
+    assert test.test(y, p).null_distribution.min() == 0
+    assert test.test(y, p).pvalue == 1
+    # errors |k / 4 - .3| of k events of four are known to 1e-6: those of k = 2, .2, are ties, and .05 is less
+    equal = ConsistencyTest(metric=smooth_ece, n_resamples=400, random_state=0)
+    found = equal.test(np.array([1, 1, 0, 0]), np.full(4, 0.3))
+    assert found.pvalue == np.mean(np.append(found.null_distribution, 0.2) > 0.1)
+
+
+def test_parameters_are_checked_before_any_work():
+    def unused(y_true, y_proba):
+        raise AssertionError
+
+    with pytest.raises(TypeError, match="random_state"):
+        ConsistencyTest(metric=unused, random_state=1.5).test([0, 1], [0.2, 0.3])
+
+
 def test_words():
     y, p = _properties.sample(30)
     assert LABELS.test(y, p).test == "consistency test of expected_calibration_error"

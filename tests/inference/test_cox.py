@@ -8,6 +8,8 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 from scipy.stats import chi2
 
+from sklearn_calib._core._grouping import group_outcomes
+from sklearn_calib._core._recalibration import LogitOutcomes
 from sklearn_calib.inference import CoxTest
 from tests.inference import _properties
 
@@ -109,6 +111,23 @@ def test_the_score_has_exact_mean():
     for parameter, df in [("both", 2), ("intercept", 1)]:
         test = CoxTest(parameter=parameter, method="score")
         assert probability @ [test.test(y, p).statistic for y in outcomes] == pytest.approx(df)
+
+
+def test_without_information_there_is_one_degree_of_freedom():
+    for parameter, p in [("slope", [0.5, 0.5]), ("both", [0.0, 1.0])]:
+        result = CoxTest(parameter=parameter).test([0, 1], p)
+        assert result.reason.startswith("no information")
+        assert (result.pvalue, result.statistic, result.null_law) == (1, 0, "chi2(1)")
+
+
+def test_standard_errors_without_information():
+    """Of probabilities that are all 0 or 1 in floating point nothing can be said, of equal ones no slope."""
+    y, p = np.array([0, 1, 1, 0]), np.array([0.1, 0.2, 0.8, 0.9])
+    data = LogitOutcomes(group_outcomes(y, p))
+    assert data.standard_errors(data.at(0.0, 1e4)) == (np.inf, np.inf, np.inf)
+    equal = LogitOutcomes(group_outcomes(y, np.full(4, 0.2)))
+    # 1 / sqrt(4 q (1 - q)) at q = 1/5
+    assert equal.standard_errors(equal.at(0.0, 1.0)) == pytest.approx((1.25, np.inf, np.inf))
 
 
 @pytest.mark.parametrize(

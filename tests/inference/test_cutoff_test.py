@@ -179,6 +179,7 @@ def test_properties(test, check):
         ({"n_resamples": 9.5}, TypeError, "n_resamples"),
         ({"random_state": -1}, ValueError, "random_state"),
         ({"random_state": "x"}, TypeError, "random_state"),
+        ({"method": "asymptotic", "random_state": "x"}, TypeError, "random_state"),
     ],
 )
 def test_bad_parameters(parameters, error, named):

@@ -7,7 +7,10 @@ import pytest
 from scipy.special import expit, logit
 from sklearn.metrics import brier_score_loss
 
+from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib.inference import confidence_interval
+from sklearn_calib.inference._intervals import _MULTIPLES, _Path
+from sklearn_calib.inference._redraw import Redrawn
 from sklearn_calib.metrics import (
     cutoff_calibration_error,
     decision_risk_gap,
@@ -74,6 +77,42 @@ def test_gross_miscalibration_is_not_zero():
     assert "95% confidence" in str(interval)
     narrow = confidence_interval(smooth_ece, y, p, confidence=0.5, random_state=0)
     assert interval.lower < narrow.lower < narrow.upper < interval.upper
+
+
+def path_of(p, y, alpha):
+    redrawn = Redrawn(cutoff_calibration_error, group_outcomes(y, p), weighted=False)
+    return _Path(cutoff_calibration_error, redrawn, 199, alpha, seed=0)
+
+
+def test_path_leads_from_calibration_through_the_estimate():
+    y, p = np.repeat([0, 1], [20, 30]), np.tile([0.2, 0.4, 0.4, 0.3, 0.3], 10)
+    path = path_of(p, y, 0.1)
+    # of every prediction the smooth frequency is near 3/5
+    assert path.truth(0.0) == pytest.approx([0.2, 0.3, 0.4])
+    assert path.truth(1.0) == pytest.approx([0.6, 0.6, 0.6], abs=0.1)
+    values = [path.at(step).value for step in range(len(_MULTIPLES))]
+    assert values[0] == pytest.approx(0, abs=1e-12)
+    assert (np.diff(values) > -1e-12).all()
+    assert values[1] < values[2] < values[4]
+
+
+@pytest.mark.parametrize("n", [4, 9])
+def test_what_ties_keep_below_is_spent_above(n):
+    """Of equal predictions there are few errors, abs(k / n - .3): most quantiles are among several draws."""
+    alpha = 0.4
+    path = path_of(np.full(n, 0.3), np.arange(n) % 2, alpha)
+    for step in (0, 1, 2, 4, 7):
+        point, draws = path.at(step), np.sort(path.draws(_MULTIPLES[step])).round(9)
+        below, lower = np.sum(draws < round(point.lower, 9)), np.sum(draws == round(point.lower, 9))
+        if lower > 1:
+            # rank j of N draws is passed with probability j / (N + 1), interpolated
+            rank = (1 - alpha + below / 199) * 200
+            whole = int(rank)
+            expected = draws[whole - 1] + (rank - whole) * (draws[whole] - draws[whole - 1])
+            assert point.upper == pytest.approx(expected, abs=1e-8)
+    assert any(
+        np.sum(np.abs(path.draws(m) - path.at(k).lower) < 1e-9) > 1 for k, m in enumerate(_MULTIPLES[:8])
+    )
 
 
 def test_same_seed_same_interval():

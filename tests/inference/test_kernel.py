@@ -396,6 +396,14 @@ def test_power():
     assert KernelTest(estimator="block", random_state=0).test(labels, q).pvalue < 0.05
 
 
+def test_adaptive_leaves_out_bandwidths_at_which_no_two_rows_are_near():
+    y, p = np.array([1, 1, 1, 1, 0]), np.array([0.05, 0.1, 0.2, 0.25, 0.9])
+    test = KernelTest(kernel="gaussian", bandwidth="adaptive", n_resamples=99, random_state=0)
+    result = test.test(y, p)
+    assert result.scales[-1].pvalue == 1
+    assert result.pvalue <= 0.05
+
+
 def test_adaptive_sees_what_oscillates():
     rng = np.random.default_rng(3)
     p = rng.uniform(0.1, 0.9, 4000)

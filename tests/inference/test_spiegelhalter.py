@@ -21,6 +21,7 @@ def test_by_hand():
     assert result.pvalue == pytest.approx(2 * norm.sf(0.24 / np.sqrt(0.1152)))
     assert result.estimate == pytest.approx(-0.12)
     assert "below" in result.reason
+    assert result.null_law == "normal"
 
 
 def test_estimate_is_the_excess_of_the_brier_score():

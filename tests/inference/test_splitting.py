@@ -1,5 +1,7 @@
 """The sample splitting test."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from scipy.stats import chi2_contingency
@@ -62,6 +64,27 @@ def test_pearson_with_bins_of_one_row():
     found = _pearson(pool, 3, np.array([4.0]), SplitClass(0, 0, 3, 3, 0, 0.0, 1.0))
     assert found.statistic == pytest.approx(expected.statistic)
     assert found.pvalue == pytest.approx(expected.pvalue)
+
+
+def test_permutations_tend_to_all_of_them():
+    """Nine predictions in three bins: of all ways to choose four of them, those that differ as much."""
+    p = np.array([0.05, 0.1, 0.2, 0.3, 0.5, 0.6, 0.62, 0.8, 0.9])
+    columns = np.column_stack((p, 1 - p))
+    first, second = np.array([0, 1, 2, 4]), np.array([3, 5, 6, 7, 8])
+    # 3 = floor(4^(2 / (4 s + 1))) bins
+    test = SampleSplittingTest(smoothness=0.35, n_resamples=2000)
+    found, null = test._compare(columns, first, second, 0, 0, np.random.default_rng(0))
+    assert (found.n_bins, found.n_observed, found.n_drawn) == (3, 4, 5)
+    assert null.shape == (2000,)
+    inside = np.zeros((9, 126), dtype=bool)
+    for column, rows in enumerate(combinations(range(9), 4)):
+        inside[list(rows), column] = True
+    every = _statistics([shared_alcoves(columns, 3)], inside, 4, 5)[:, 0]
+    (own,) = _statistics([shared_alcoves(columns, 3)], np.isin(np.arange(9), first)[:, np.newaxis], 4, 5)
+    assert np.unique(null.round(9)).shape == np.unique(every.round(9)).shape
+    share = np.mean(every >= own[0] - 1e-12)
+    assert 0.05 < share < 0.9
+    assert found.pvalue == pytest.approx(share, abs=4 * np.sqrt(share * (1 - share) / 2000))
 
 
 @pytest.mark.parametrize("cross_fit", [False, True])

@@ -231,6 +231,10 @@ def test_the_sample_has_the_same_statistics_whatever_is_drawn():
     found, expected = ([scale.statistic for scale in result.scales] for result in (pairs, labels))
     assert len(expected) > 2
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-13)
+    relaxed = TCal(tolerance=0.1, n_resamples=19, random_state=0).test(y, p)
+    np.testing.assert_allclose(
+        [scale.statistic for scale in relaxed.scales], expected, rtol=1e-10, atol=1e-13
+    )
 
 
 def test_pairs():

@@ -11,7 +11,7 @@ from sklearn_calib._core._dyadic import dyadic_moments
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._null import draw_outcomes
 from sklearn_calib.inference._tcal_asymptotic import any_exceeds, relaxed, tail_probability
-from sklearn_calib.inference._tcal_bins import NestedBins
+from sklearn_calib.inference._tcal_bins import ROUNDING, NestedBins, null_deviation
 from sklearn_calib.inference._tcal_classes import _Level
 from sklearn_calib.inference._tcal_decision import _displacement, weighted_tails
 from sklearn_calib.inference._tcal_draws import draw_pairs
@@ -44,6 +44,24 @@ def test_redrawn_pairs_have_the_moments_of_their_own_rows(kind):
         np.testing.assert_allclose(
             draws.drawn_z[k], expected.statistic / np.sqrt(expected.variance), atol=1e-9
         )
+
+
+@pytest.mark.parametrize("kind", ["tied", "distinct"])
+def test_deviations_stay_above_rounding(kind):
+    grouped = grouped_sample(kind)
+    bins = NestedBins.dyadic(grouped, 3)
+    variance = np.array([0.25, 0.0, 0.0])
+    expected = [0.5]
+    for level in (2, 3):
+        cell = np.minimum((grouped.prob * 2**level).astype(int), 2**level - 1)
+        # the expected sum of squares of T: of each bin the mean of p (1 - p), over n
+        means = [
+            grouped.variance[cell == k].sum() / grouped.weight[cell == k].sum()
+            for k in range(2**level)
+            if grouped.weight[cell == k].sum() > 1
+        ]
+        expected.append(ROUNDING * sum(means) / grouped.total)
+    np.testing.assert_allclose(null_deviation(grouped, bins, variance), expected)
 
 
 def test_moments_of_a_multiple_and_independent_noise():

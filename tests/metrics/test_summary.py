@@ -141,7 +141,7 @@ def spline_reference(y, p, w, quantiles):
     return 1 / (1 + np.exp(-basis @ found.x))
 
 
-@pytest.mark.parametrize("n_knots", [3, 4, 5])
+@pytest.mark.parametrize("n_knots", [3, 4, 5, 6, 7])
 def test_curve_and_distances(n_knots):
     y, p, w = sample(4)
     curve = spline_reference(y, p, w, KNOT_QUANTILES[n_knots])
