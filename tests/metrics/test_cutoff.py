@@ -154,6 +154,11 @@ def test_margin():
         result.margin(confidence=1)
     with pytest.raises(ValueError, match="method"):
         result.margin(method="hoeffding")
+    # also where they are not used
+    with pytest.raises(ValueError, match="n_resamples"):
+        result.margin(n_resamples=0)
+    with pytest.raises(TypeError, match="random_state"):
+        result.margin(random_state="x")
 
 
 def test_bootstrap_margin():

@@ -161,6 +161,9 @@ def test_text():
 def test_bad_input(function):
     with pytest.raises(ValueError, match="n_cells"):
         function([0, 1], [0.2, 0.3], n_cells=0)
+    with pytest.raises(ValueError, match="n_cells"):
+        function([0, 1], [0.2, 0.3], n_cells=10_001)
+    function([0], [0.0], pos_label=1, n_cells=10_000)
     with pytest.raises(TypeError, match="n_cells"):
         function([0, 1], [0.2, 0.3], n_cells=1.5)
     with pytest.raises(ValueError, match="y_proba"):
