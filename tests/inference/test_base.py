@@ -74,6 +74,12 @@ def test_fit_stores_and_test_does_not():
         assert clone(test).fit_transform(X, y) is X
 
 
+def test_tags():
+    tags = TCal().__sklearn_tags__()
+    assert tags.target_tags.required
+    assert tags.input_tags.one_d_array
+
+
 def test_transform_checks():
     y, p = sample()
     with pytest.raises(NotFittedError):
