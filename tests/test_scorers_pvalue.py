@@ -282,3 +282,13 @@ def test_top_label_tests_the_rows_of_each_predicted_class():
     model = SimpleNamespace(classes_=np.arange(3), predict_proba=lambda X: p)
     scorer = PValueScorer(CoxTest(), reduction="top-label")
     assert scorer(model, p, y, sample_weight=w) == pytest.approx(min(1.0, 3 * min(pvalues)))
+
+
+def test_weights_reach_it_through_a_multi_scorer():
+    X, y = make_classification(n_samples=120, random_state=0)
+    model, weights = GaussianNB().fit(X, y), 1.0 + np.arange(120) % 3
+    scorer = PValueScorer(SpiegelhalterTest())
+    found = MultiScorer({"p": scorer})(model, X, y, sample_weight=weights)
+    assert found == {"p": scorer(model, X, y, sample_weight=weights)}
+    rows = np.repeat(np.arange(120), weights.astype(int))
+    assert found["p"] == pytest.approx(scorer(model, X[rows], y[rows]))

@@ -23,8 +23,7 @@ def cells_of(grouped: GroupedOutcomes, n_cells: int) -> NDArray[np.intp]:
     """
     share = grouped.weight / grouped.total
     variance = grouped.variance
-    if variance.sum() > 0.0:
-        share = 0.5 * (share + variance / variance.sum())
+    share = 0.5 * (share + variance / variance.sum())
     middle = np.cumsum(share) - 0.5 * share
     return np.clip((middle * n_cells).astype(np.intp), 0, n_cells - 1)
 

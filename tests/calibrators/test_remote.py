@@ -119,3 +119,8 @@ def test_nothing_is_remote_at_just_three_times_the_core():
     grouped = GroupedOutcomes(np.unique(z), np.array([95.0, 5.0]), np.array([90.0, 5.0]))
     assert discount_remote(np.array([3.0, 9.0]), grouped) is None
     assert discount_remote(np.array([3.0, 9.1]), grouped).weight[1] == pytest.approx(5.0 * (9 / 9.1) ** 3)
+
+
+def test_a_core_that_ends_by_rounding_reaches_to_the_next_score():
+    weight = np.array([95.0 * (1.0 - 1e-10), 4.0 + 95e-10, 1.0])
+    assert discount_remote(np.array([3.0, 5.0, 10.0]), GroupedOutcomes(weight, weight, 0.5 * weight)) is None

@@ -502,14 +502,14 @@ class NoSignature:
     __signature__ = "unknown"
 
     def __call__(self, y_true, y_proba):
-        return brier(y_true, y_proba)
+        return cutoff_calibration_error(y_true, y_proba)
 
 
 def test_a_metric_without_a_signature_is_compared_without_weights():
     y, a, b = sample()
     models = {"a": a, "b": b}
     unknown = compare_models(NoSignature(), y, models, random_state=0)
-    known = compare_models(lambda y_true, y_proba: brier(y_true, y_proba), y, models, random_state=0)
+    known = compare_models(lambda y, p: cutoff_calibration_error(y, p), y, models, random_state=0)
     assert unknown.to_rows() == known.to_rows()
 
 

@@ -152,3 +152,10 @@ def test_intervals_and_floors_of_pooled_and_repeated_rows_agree():
     assert fine.lower < 0.05 < fine.upper
     floors = [null_floor(smooth_ece, values, **settings) for values in (p, coarse)]
     assert floors[0].mean == pytest.approx(floors[1].mean, rel=0.1)
+
+
+def test_cells_that_hold_single_predictions_are_left_alone():
+    p = np.linspace(0.1, 0.9, 10_000)
+    grouped = GroupedOutcomes(p, np.ones_like(p), np.arange(p.shape[0]) % 2.0)
+    assert pooled(partial(smooth_ece, bandwidth=1e-5), grouped) is grouped
+    assert pooled(partial(smooth_ece, bandwidth=0.1), grouped).prob.shape[0] < 5000

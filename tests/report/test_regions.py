@@ -107,3 +107,12 @@ def test_pooling_keeps_sums():
     rows = rows_of(grouped)
     assert rows.total == 6.0
     assert rows.w @ rows.y == 3.0
+
+
+def test_equal_errors_far_apart_stay_two():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=6000)
+    off = ((p > 0.35) & (p < 0.45)) | ((p > 0.75) & (p < 0.85))
+    found = regions_of(rng.random(6000) < np.where(off, p - 0.25, p), p)
+    assert [round(region.predicted, 1) for region in found] == [0.4, 0.8]
+    assert all(region.gap < -0.2 for region in found)
