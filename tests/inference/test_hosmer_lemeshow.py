@@ -139,6 +139,5 @@ def test_bad_parameters(parameters, error, named):
 
 def test_events_where_they_are_next_to_impossible():
     result = HosmerLemeshowTest(n_bins=2).test([1, 0, 1, 0], [5e-324, 5e-324, 0.5, 0.5])
-    # one event of two, each with the least probability that a test tells from 0: 1 / (2 * 1e-60)
-    assert result.statistic == pytest.approx(5e59)
+    assert result.statistic == np.inf
     assert 0.0 < result.pvalue < 1e-300
