@@ -162,6 +162,8 @@ class CalibrationTest(VersionStamped, TransformerMixin, BaseEstimator, ABC):
 
     # whether the rows are a stream, whose order a summary does not keep
     _needs_order = False
+    # Positive predictions below this count as this, where powers of their variances would be no numbers.
+    _smallest = 0.0
 
     @abstractmethod
     def _check_parameters(self) -> None:
@@ -235,7 +237,7 @@ class CalibrationTest(VersionStamped, TransformerMixin, BaseEstimator, ABC):
             )
         sample = check_binary(y_true, y_proba, sample_weight, pos_label)
         _check_frequencies(sample_weight)
-        result = self._test_sample(sample)
+        result = self._test_sample(replace(sample, p=self._resolved(sample.p)))
         if sample.p.min() > 0.0 and sample.p.max() < 1.0:
             return result
         impossible = sample.p == 1 - sample.y
@@ -264,7 +266,7 @@ class CalibrationTest(VersionStamped, TransformerMixin, BaseEstimator, ABC):
             )
         sample = check_class_sample(y_true, y_proba, sample_weight, labels)
         _check_frequencies(sample_weight)
-        result = self._test_classes(sample)
+        result = self._test_classes(replace(sample, p=self._resolved(sample.p)))
         promised = sample.p[np.arange(sample.y.shape[0]), sample.y]
         row = int(promised.argmin())
         if promised[row] > 0.0:
@@ -370,6 +372,10 @@ class CalibrationTest(VersionStamped, TransformerMixin, BaseEstimator, ABC):
             # a part of the data that lacks one class keeps the meaning of the other
             pos_label = classes[1]
         return self.test(y, X, sample_weight=sample_weight, pos_label=pos_label, labels=labels).pvalue
+
+    def _resolved(self, p: Array) -> Array:
+        low = self._smallest
+        return p if p.min() >= low else np.where((p > 0.0) & (p < low), low, p)
 
     def _refuse_summary(self, values: Any) -> None:
         """Raise if a summary was passed to a test of a stream."""

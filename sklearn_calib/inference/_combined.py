@@ -121,6 +121,8 @@ class CombinedTest(CalibrationTest):
     (True, 'tcal')
     """
 
+    _smallest = 1e-60
+
     def __init__(
         self,
         *,
@@ -260,13 +262,7 @@ def _along(scales: BinaryScales, lever: Array) -> Statistic:
     centre = float(lever @ (grouped.weight * grouped.prob))
     if variance <= 0.0:
         return lambda positives: np.zeros(positives.shape[1])
-
-    def statistic(positives: Array) -> Array:
-        # beside the smallest predictions an event is further off than numbers go
-        with np.errstate(over="ignore"):
-            return np.minimum((lever @ positives - centre) ** 2 / variance, 1e300)
-
-    return statistic
+    return lambda positives: (lever @ positives - centre) ** 2 / variance
 
 
 def _intercept(scales: BinaryScales) -> Statistic:

@@ -198,6 +198,8 @@ class KernelTest(CalibrationTest):
       quadratic estimator, laplacian kernel, bandwidth ...
     """
 
+    _smallest = 1e-60
+
     def __init__(
         self,
         *,

@@ -139,6 +139,8 @@ class SampleSplittingTest(CalibrationTest):
     (False, True)
     """
 
+    _smallest = 1e-60
+
     def __init__(
         self,
         *,

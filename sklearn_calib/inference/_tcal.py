@@ -193,6 +193,8 @@ class TCal(CalibrationTest):
       decided by 2 bins
     """
 
+    _smallest = 1e-60
+
     def __init__(
         self,
         *,
