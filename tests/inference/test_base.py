@@ -13,7 +13,14 @@ from sklearn.pipeline import make_pipeline
 
 from sklearn_calib import CrossFitScorer
 from sklearn_calib.calibrators import IsotonicCalibrator
-from sklearn_calib.inference import CalibrationTest, CalibrationTestResult, KernelTest, TCal
+from sklearn_calib.inference import (
+    BinomialTest,
+    CalibrationTest,
+    CalibrationTestResult,
+    KernelTest,
+    SpiegelhalterTest,
+    TCal,
+)
 from tests.inference._properties import sample
 
 RESULT = CalibrationTestResult(
@@ -135,3 +142,10 @@ def test_a_positive_label_belongs_to_two_classes():
     assert 0 < test.test(y, p).pvalue <= 1
     with pytest.raises(ValueError, match="pos_label=1 belongs to binary problems, but y_proba has 3 columns"):
         test.test(y, p, pos_label=1)
+
+
+def test_tiny_predictions_are_raised_only_where_powers_of_variances_are_taken():
+    p = np.array([0.0, 5e-324, 1e-61, 1e-60, 0.5, 1.0])
+    np.testing.assert_array_equal(TCal()._resolved(p), [0.0, 1e-60, 1e-60, 1e-60, 0.5, 1.0])
+    for test in (BinomialTest(), SpiegelhalterTest()):
+        np.testing.assert_array_equal(test._resolved(p), p)
