@@ -144,7 +144,7 @@ def test_a_positive_label_belongs_to_two_classes():
         test.test(y, p, pos_label=1)
 
 
-def test_tiny_predictions_are_raised_only_where_powers_of_variances_are_taken():
+def test_tiny_predictions_are_raised_only_where_they_must_be():
     p = np.array([0.0, 5e-324, 1e-61, 1e-60, 0.5, 1.0])
     np.testing.assert_array_equal(TCal()._resolved(p), [0.0, 1e-60, 1e-60, 1e-60, 0.5, 1.0])
     for test in (BinomialTest(), SpiegelhalterTest()):
