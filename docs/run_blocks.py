@@ -13,6 +13,7 @@ import contextlib
 import io
 import re
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,19 +108,21 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="put what was printed into the pages")
     options = parser.parse_args()
     wrong = 0
-    for page in options.pages:
+    for page in [page.resolve() for page in options.pages]:
         text = page.read_text(encoding="utf-8")
         shift = 0
-        for block, printed in run(page):
-            if block.output is None or block.output_span is None or agree(block.output, printed):
-                continue
-            if options.write and DOTS not in block.output.splitlines():
-                start, end = (place + shift for place in block.output_span)
-                text = text[:start] + printed.rstrip("\n") + "\n" + text[end:]
-                shift += len(printed.rstrip("\n")) + 1 - (end - start)
-            else:
-                wrong += 1
-                print(f"{page}, line {block.line}, says\n{block.output}\nand prints\n{printed}")
+        # some pages write files
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            for block, printed in run(page):
+                if block.output is None or block.output_span is None or agree(block.output, printed):
+                    continue
+                if options.write and DOTS not in block.output.splitlines():
+                    start, end = (place + shift for place in block.output_span)
+                    text = text[:start] + printed.rstrip("\n") + "\n" + text[end:]
+                    shift += len(printed.rstrip("\n")) + 1 - (end - start)
+                else:
+                    wrong += 1
+                    print(f"{page}, line {block.line}, says\n{block.output}\nand prints\n{printed}")
         page.write_text(text, encoding="utf-8")
     return int(wrong > 0)
 
