@@ -1,5 +1,6 @@
 """What displays ask of a fitted classifier."""
 
+from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
@@ -32,13 +33,13 @@ def positive_column(proba: Array, classes: list[Any], pos_label: Any) -> tuple[A
     return proba[:, classes.index(pos_label)], pos_label
 
 
-class BinaryDisplay:
+class BinaryDisplay(ABC):
     """A display of the predictions of two classes."""
 
     @classmethod
+    @abstractmethod
     def from_predictions(cls, y_true: Any, y_proba: Any = None, **params: Any) -> Self:
         """Draw predictions."""
-        raise NotImplementedError
 
     @classmethod
     def from_estimator(
