@@ -1,4 +1,4 @@
-"""Examples that need a library which is not installed are skipped; how long hypothesis searches."""
+"""The two tiers of tests, and doctests of optional libraries."""
 
 import importlib.util
 import os
@@ -15,7 +15,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 if importlib.util.find_spec("hypothesis") is not None:
     from hypothesis import HealthCheck, settings
 
-    # the same examples in every run; how long one takes says nothing on a busy machine
+    # the same examples in every run, without a deadline: machines may be busy
     settings.register_profile(
         "quick",
         derandomize=True,
@@ -24,12 +24,40 @@ if importlib.util.find_spec("hypothesis") is not None:
         max_examples=6,
         suppress_health_check=[HealthCheck.too_slow],
     )
-    settings.register_profile("thorough", settings.get_profile("quick"), max_examples=1000)
+    settings.register_profile("thorough", settings.get_profile("quick"), max_examples=50)
+    settings.register_profile("search", settings.get_profile("quick"), max_examples=1000)
     settings.load_profile("quick")
 
 OPTIONAL = ("dask", "distributed", "matplotlib", "pandas", "pyarrow", "pyspark")
 # what draws imports matplotlib by itself
 DRAWS = re.compile(r"from sklearn_calib\.plot import .*(Display|Panel)")
+
+
+def pytest_addoption(parser):
+    """Add the option of the second tier."""
+    parser.addoption(
+        "--thorough",
+        action="store_true",
+        help="run the tests marked as thorough too, and property tests with more examples",
+    )
+
+
+def pytest_configure(config):
+    """Register the mark of the second tier; let hypothesis try more examples there."""
+    config.addinivalue_line("markers", "thorough: long simulation, run only with --thorough")
+    chosen = config.getoption("--hypothesis-profile", default=None)
+    if config.getoption("--thorough") and chosen is None and importlib.util.find_spec("hypothesis"):
+        settings.load_profile("thorough")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out the second tier unless it is asked for."""
+    if config.getoption("--thorough"):
+        return
+    left_out = [item for item in items if item.get_closest_marker("thorough")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
 
 
 def pytest_runtest_setup(item):

@@ -1,6 +1,6 @@
 """Every public entry with good arguments, for tests of what it does with others.
 
-Long because the whole package is listed. A new public function, class or method that nothing here leads to
+A new public function, class or method that nothing here leads to
 needs a line, and ``tests/test_fuzz.py`` asks for it.
 """
 

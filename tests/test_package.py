@@ -19,7 +19,6 @@ import sklearn_calib
 ROOT = Path(__file__).resolve().parents[1]
 HEAVY = ("matplotlib", "pandas", "polars", "dask", "distributed", "pyarrow", "pyspark", "torch", "tqdm")
 LATER = ("datasets", "inference", "monitor", "plot", "report", "sketch")
-LONGEST = 400
 SECTIONS = ("Parameters", "Examples")
 # what an object is made of may be passed by position, as in scikit-learn; everything else has a name
 POSITIONAL = {
@@ -271,18 +270,3 @@ def test_readme_example_runs_and_says_what_it_should(capsys):
     )
     assert error_after < error_before / 2
     assert pvalue_before < 0.01 < pvalue_after
-
-
-@pytest.mark.parametrize(
-    "path",
-    sorted(
-        path
-        for room in ("sklearn_calib", "tests", "benchmarks", "examples")
-        for path in ROOT.glob(f"{room}/**/*.py")
-    ),
-    ids=lambda path: str(path.relative_to(ROOT)),
-)
-def test_long_files_give_a_reason(path):
-    lines = path.read_text(encoding="utf-8").splitlines()
-    if len(lines) > LONGEST:
-        assert any("Long because" in line for line in lines[:30]), f"{len(lines)} lines"

@@ -1,7 +1,4 @@
-"""CalibratedClassifier: any classifier repaired by any calibrator.
-
-Long because it is the main door: half of it says what goes through.
-"""
+"""CalibratedClassifier: any classifier repaired by any calibrator."""
 
 from typing import Any, ClassVar, Self
 

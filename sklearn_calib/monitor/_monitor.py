@@ -1,7 +1,4 @@
-"""A monitor of calibration: alerts with a guarantee, errors of the recent past, and a history.
-
-Long because its guarantees are documented in full.
-"""
+"""A monitor of calibration: alerts with a guarantee, errors of the recent past, and a history."""
 
 import math
 import warnings

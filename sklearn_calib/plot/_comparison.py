@@ -1,7 +1,4 @@
-"""Calibration errors of several models side by side: a dot plot with intervals, floors and tests.
-
-Long because its ways in are documented each.
-"""
+"""Calibration errors of several models side by side: a dot plot with intervals, floors and tests."""
 
 import math
 from collections.abc import Mapping, Sequence

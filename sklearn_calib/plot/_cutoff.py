@@ -1,7 +1,4 @@
-"""The cumulative residual walk, whose range is the cutoff calibration error.
-
-Long because its ways in are documented each.
-"""
+"""The cumulative residual walk, whose range is the cutoff calibration error."""
 
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeGuard
 

@@ -1,7 +1,4 @@
-"""The reliability diagram.
-
-Long because the docstrings say what each kind of curve and band means.
-"""
+"""The reliability diagram."""
 
 from typing import TYPE_CHECKING, Any, Literal, Self
 

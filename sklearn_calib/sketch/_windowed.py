@@ -1,7 +1,4 @@
-"""Sketches of the recent past: a ring of slots of equal length.
-
-Long because its ways in and out are documented each.
-"""
+"""Sketches of the recent past: a ring of slots of equal length."""
 
 import json
 from collections.abc import Iterator

@@ -1,7 +1,4 @@
-"""Paired tests: enumeration of all swaps, closed cases, level, weights, symmetry; the table of models.
-
-Long because the table is tested on the models of the pairs.
-"""
+"""Paired tests: enumeration of all swaps, closed cases, level, weights, symmetry; the table of models."""
 
 import itertools
 from functools import partial

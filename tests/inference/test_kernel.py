@@ -1,7 +1,4 @@
-"""Kernel tests: definition by double loop, moments by enumeration, exactness, level, power.
-
-Long because all estimators and null laws are compared with the same plain ones.
-"""
+"""Kernel tests: definition by double loop, moments by enumeration, exactness, level, power."""
 
 import itertools
 import tracemalloc
