@@ -1,0 +1,61 @@
+"""Break a call off in the middle, as Ctrl-C or a lack of memory does.
+
+``count_calls(run)`` says how many calls of functions ``run()`` makes in this thread, those of C included;
+``interrupt(run, at)`` raises :class:`Interrupt` at call number ``at``, counted from 1. ``spread(total)`` are
+numbers to try: the first and the last few, and some evenly between.
+"""
+
+import sys
+
+import numpy as np
+
+__all__ = ["Interrupt", "count_calls", "interrupt", "spread"]
+
+
+class Interrupt(BaseException):
+    """What the call is broken off with; no Exception, as KeyboardInterrupt is none."""
+
+
+def count_calls(run):
+    """Return how many calls ``run()`` makes."""
+    counter = _Counter(None)
+    _profiled(run, counter)
+    # the last one takes the profiler off
+    return counter.calls - 1
+
+
+def interrupt(run, at):
+    """Call ``run()`` and break it off at call number ``at``; return whether it came that far."""
+    try:
+        _profiled(run, _Counter(at))
+    except Interrupt:
+        return True
+    return False
+
+
+def spread(total, n_between=5, n_ends=3):
+    """Return numbers of calls from 1 to ``total``: some evenly spread, and all near both ends."""
+    ends = [*range(1, n_ends + 1), *range(total - n_ends + 1, total + 1)]
+    between = np.linspace(1, total, n_between + 2)[1:-1].astype(int).tolist()
+    return sorted(at for at in {*ends, *between} if 1 <= at <= total)
+
+
+class _Counter:
+    def __init__(self, at):
+        self.at, self.calls = at, 0
+
+    def __call__(self, frame, event, arg):
+        if event not in ("call", "c_call"):
+            return
+        self.calls += 1
+        if self.calls == self.at:
+            raise Interrupt(f"at call {self.at}, of {frame.f_code.co_name}")
+
+
+def _profiled(run, counter):
+    before = sys.getprofile()
+    sys.setprofile(counter)
+    try:
+        run()
+    finally:
+        sys.setprofile(before)
