@@ -5,6 +5,7 @@ A new metric is one row here.
 
 from dataclasses import dataclass, field
 from functools import partial
+from inspect import signature
 
 from sklearn_calib import metrics
 
@@ -15,7 +16,7 @@ class MetricCase:
 
     ``flip_symmetric``: (1 - y, 1 - p) has the same error. ``zero_when_balanced``: 0 where as many events
     occur as are predicted. ``scale_free``: only shares of the weight matter. ``any_weights``: they need not
-    be counts.
+    be counts. ``root``: a root of squares, which are what is averaged over classes.
     """
 
     name: str
@@ -25,15 +26,22 @@ class MetricCase:
     zero_when_balanced: bool = True
     scale_free: bool = True
     any_weights: bool = True
+    root: bool = False
 
     @property
     def call(self):
         return partial(self.function, **self.params)
 
+    def square(self, *args, **kwargs):
+        """The squared error, which may be negative if it is debiased."""
+        if "squared" in signature(self.function).parameters:
+            return self.call(*args, squared=True, **kwargs)
+        return self.call(*args, **kwargs) ** 2
+
 
 METRICS = [
     MetricCase("ece", metrics.expected_calibration_error),
-    MetricCase("ece_l2", metrics.expected_calibration_error, {"norm": "l2"}),
+    MetricCase("ece_l2", metrics.expected_calibration_error, {"norm": "l2"}, root=True),
     MetricCase("ece_max", metrics.expected_calibration_error, {"norm": "max"}),
     # a prediction at the edge of two bins belongs to the upper one
     MetricCase(
@@ -46,6 +54,7 @@ METRICS = [
         {"norm": "l2", "debias": True},
         scale_free=False,
         any_weights=False,
+        root=True,
     ),
     MetricCase("smooth_ece", metrics.smooth_ece),
     MetricCase("smooth_ece_fixed", metrics.smooth_ece, {"bandwidth": 0.05}),
@@ -73,17 +82,23 @@ METRICS = [
         {"debias": True},
         scale_free=False,
         any_weights=False,
+        root=True,
     ),
-    MetricCase("kernel_biased", metrics.kernel_calibration_error, {"debias": False}),
+    MetricCase("kernel_biased", metrics.kernel_calibration_error, {"debias": False}, root=True),
     MetricCase(
         "kernel_gaussian",
         metrics.kernel_calibration_error,
         {"debias": False, "kernel": "gaussian", "bandwidth": 0.1},
+        root=True,
     ),
     # edges again: of quantiles, and of bins of equal width
     MetricCase("sweep", metrics.sweep_calibration_error, flip_symmetric=False),
     MetricCase(
-        "sweep_uniform", metrics.sweep_calibration_error, {"strategy": "uniform", "norm": "l2"}, False
+        "sweep_uniform",
+        metrics.sweep_calibration_error,
+        {"strategy": "uniform", "norm": "l2"},
+        flip_symmetric=False,
+        root=True,
     ),
     MetricCase("calibration_loss", metrics.calibration_loss),
     MetricCase("lower_distance", metrics.lower_distance_to_calibration, {"n_cells": 64}),

@@ -152,6 +152,24 @@ def test_confidence_judges_the_largest_probability(data, request):
     assert CalibrationScorer(bias, reduction="confidence")(model, X, y) == pytest.approx(-expected)
 
 
+def test_a_metric_that_reduces_by_itself_is_given_the_matrix_and_the_reduction(three):
+    X, codes = three
+    y = np.array(["x", "y", "z"])[codes]
+    model = GaussianNB().fit(X, y)
+    seen = {}
+
+    def metric(y_true, y_proba, *, reduction="classwise"):
+        seen.update(y=y_true, p=y_proba, reduction=reduction)
+        return 0.25
+
+    assert CalibrationScorer(metric, reduction="top-label")(model, X, y) == -0.25
+    np.testing.assert_array_equal(seen["y"], codes)
+    np.testing.assert_array_equal(seen["p"], model.predict_proba(X))
+    assert seen["reduction"] == "top-label"
+    CalibrationScorer(metric, pos_label="y")(model, X, y)
+    np.testing.assert_array_equal(seen["y"], codes == 1)
+
+
 def test_without_reduction_the_metric_sees_the_matrix(three):
     X, codes = three
     y = np.array(["x", "y", "z"])[codes]

@@ -48,6 +48,7 @@ def _check_repetitions(w: Array | None) -> None:
 
 
 def _binned_error(sample: BinarySample, n_bins: int, strategy: str, norm: str, debias: bool) -> float:
+    """Return the error of a binary sample; for "l2" its square, which is negative if too much is debiased."""
     if debias:
         _check_repetitions(sample.w)
     if norm == "l1" and strategy == "uniform":
@@ -66,7 +67,7 @@ def _binned_error(sample: BinarySample, n_bins: int, strategy: str, norm: str, d
         frequency = positives[many] / weight[many]
         squared[many] -= frequency * (1 - frequency) / (weight[many] - 1)
         squared[~many] = 0.0
-    return math.sqrt(max(float(share @ squared), 0.0))
+    return float(share @ squared)
 
 
 def _canonical_error(sample: ClassSample, n_bins: int, norm: str, debias: bool) -> float:
@@ -138,10 +139,11 @@ def expected_calibration_error(
     debias : bool, default=False
         Subtract from each squared gap the sampling variance of the event frequency. Only for ``norm="l2"``.
     reduction : {"classwise", "confidence", "top-label", "canonical"}, default="classwise"
-        How three or more classes are judged. "classwise": each against the rest, the mean over classes;
-        "confidence": the largest probability as a forecast that its class is the right one; "top-label": the
-        same within the rows of each predicted class, the mean weighted by their frequency. The latter two
-        also apply to two classes. "canonical": the whole vector of probabilities, with bins of the simplex,
+        How three or more classes are judged. "classwise": each against the rest, the mean over classes, for
+        "l2" the root of the mean of the squares; "confidence": the largest probability as a forecast that its
+        class is the right one; "top-label": the same within the samples of each predicted class, the mean
+        (for "l2" of the squares) weighted by their frequency. The latter two also apply to two classes.
+        "canonical": the whole vector of probabilities, with bins of the simplex,
         see the notes; only for bins of equal width. Two classes and several labels are judged as in
         "classwise".
     labels : array-like of shape (n_classes,), default=None
@@ -176,6 +178,15 @@ def expected_calibration_error(
     The debiased version [2]_ replaces each squared gap by :math:`(\bar y_b - \bar p_b)^2 - \bar y_b (1 -
     \bar y_b)/(n_b - 1)`, leaves out bins with a single observation, and returns the root of the sum or 0 if
     that is negative. Complexity O(n) for uniform bins, O(n log n) for quantile bins.
+
+    Of K classes, with :math:`\mathrm{ECE}_{2, k}` the error of class k against the rest, "classwise" is the
+    marginal calibration error of [2]_ (Section 2) with equal weights,
+
+    .. math:: \mathrm{ECE}_2^2 = \frac1K \sum_k \mathrm{ECE}_{2, k}^2 ,
+
+    for "top-label" the sum over the predicted classes weighted by their frequency, for multilabel data over
+    the labels. Debiased squares are summed with their sign, so that the sum is unbiased before it is
+    truncated at 0. The l1 and the maximum norm are averaged over classes as they are.
 
     "canonical" cuts the simplex of K probabilities into ``n_bins ** (K - 1)`` simplices of equal volume, the
     scheme of [3]_; most of them are empty, and cost nothing. Gaps are then vectors, and their absolute value
@@ -225,4 +236,5 @@ def expected_calibration_error(
         return _binned_error(sample, n_bins, strategy, norm, debias)
 
     by = "classwise" if reduction == "canonical" else reduction
-    return reduced_error(error, y_true, y_proba, sample_weight, pos_label, by, labels)
+    value = reduced_error(error, y_true, y_proba, sample_weight, pos_label, by, labels)
+    return math.sqrt(max(value, 0.0)) if norm == "l2" else value

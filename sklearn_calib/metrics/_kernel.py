@@ -32,8 +32,8 @@ _ROWS = 512
 class _Kernel:
     """The options of the error, applied to a form of the kernel."""
 
-    def __init__(self, kernel: str, bandwidth: float | str, debias: bool, squared: bool) -> None:
-        self.kernel, self.bandwidth, self.debias, self.squared = kernel, bandwidth, debias, squared
+    def __init__(self, kernel: str, bandwidth: float | str, debias: bool) -> None:
+        self.kernel, self.bandwidth, self.debias = kernel, bandwidth, debias
 
     def width(self, points: Array, weight: Array) -> float:
         """Return the bandwidth for distinct or repeated points in increasing order."""
@@ -51,16 +51,10 @@ class _Kernel:
         return 1.0 if self.debias else total
 
     def finish(self, all_pairs: float, same_rows: float, total: float) -> float:
-        """Return the error from the sums over all pairs of rows and over rows paired with themselves."""
+        """Return the squared error from the sums over all pairs of samples and over those with themselves."""
         if not self.debias:
-            value = all_pairs
-        elif total < 2.0:
-            return 0.0
-        else:
-            value = (all_pairs - same_rows) / (total * (total - 1.0))
-        if self.squared:
-            return value
-        return math.sqrt(max(value, 0.0))
+            return all_pairs
+        return 0.0 if total < 2.0 else (all_pairs - same_rows) / (total * (total - 1.0))
 
     def binary(self, sample: BinarySample) -> float:
         self.check(sample.w)
@@ -136,9 +130,9 @@ def kernel_calibration_error(
         Return the squared error (SKCE). Debiased, it can be negative; its root is then 0.
     reduction : {"canonical", "classwise", "confidence", "top-label"}, default="canonical"
         How three or more classes are judged. "canonical": by the whole vector of probabilities, in the
-        formula below. "classwise": each class against the rest, the mean over classes; "confidence": the
-        largest probability as a forecast that its class is the right one; "top-label": the same within the
-        rows of each predicted class, the mean weighted by their frequency.
+        formula below. "classwise": each class against the rest, the mean of the squares over classes;
+        "confidence": the largest probability as a forecast that its class is the right one; "top-label": the
+        same within the samples of each predicted class, the mean of the squares weighted by their frequency.
     labels : array-like of shape (n_classes,), default=None
         Labels of three or more columns, which stand in sorted order. Needed where a label is missing in
         ``y_true``, unless labels are 0, ..., n_classes - 1.
@@ -205,9 +199,11 @@ def kernel_calibration_error(
     else:
         check_positive(bandwidth, "bandwidth")
     debias, squared = check_flag(debias, "debias"), check_flag(squared, "squared")
-    error = _Kernel(kernel, bandwidth, debias, squared)
+    error = _Kernel(kernel, bandwidth, debias)
     y_true, y_proba, sample_weight = sample_rows(y_true, y_proba, sample_weight, pos_label)
     if reduction == "canonical" and has_classes(y_true, y_proba, pos_label):
-        return error.classes(check_class_sample(y_true, y_proba, sample_weight, labels))
-    by = "classwise" if reduction == "canonical" else reduction
-    return reduced_error(error.binary, y_true, y_proba, sample_weight, pos_label, by, labels)
+        value = error.classes(check_class_sample(y_true, y_proba, sample_weight, labels))
+    else:
+        by = "classwise" if reduction == "canonical" else reduction
+        value = reduced_error(error.binary, y_true, y_proba, sample_weight, pos_label, by, labels)
+    return value if squared else math.sqrt(max(value, 0.0))

@@ -1,5 +1,6 @@
 """Binned calibration error with as many bins as keep event frequencies monotone."""
 
+import math
 from typing import Any, Literal
 
 import numpy as np
@@ -27,6 +28,7 @@ def _is_monotone(positives: Array, weight: Array) -> bool:
 
 
 def _sweep_error(sample: BinarySample, strategy: str, norm: str) -> float:
+    """Return the error of a binary sample; for "l2" its square."""
     grouped = _near_one(group_outcomes(sample.y, sample.p, sample.w))
     most = grouped.prob.shape[0]
     if _is_monotone(grouped.positives, grouped.weight):
@@ -36,7 +38,7 @@ def _sweep_error(sample: BinarySample, strategy: str, norm: str) -> float:
         starts = _monotone_starts(grouped, strategy)
     weight, residual = (np.add.reduceat(mass, starts) for mass in (grouped.weight, grouped.residual))
     share, gap = weight / weight.sum(), np.abs(residual / weight)
-    return float(share @ gap) if norm == "l1" else float(np.sqrt(share @ gap**2))
+    return float(share @ gap) if norm == "l1" else float(share @ gap**2)
 
 
 def _monotone_starts(grouped: GroupedOutcomes, strategy: str) -> NDArray[np.intp]:
@@ -90,10 +92,10 @@ def sweep_calibration_error(
     norm : {"l1", "l2"}, default="l1"
         Mean gap, or root mean squared gap.
     reduction : {"classwise", "confidence", "top-label"}, default="classwise"
-        How three or more classes are judged. "classwise": each against the rest, the mean over classes;
-        "confidence": the largest probability as a forecast that its class is the right one; "top-label": the
-        same within the rows of each predicted class, the mean weighted by their frequency. The latter two
-        also apply to two classes.
+        How three or more classes are judged. "classwise": each against the rest, the mean over classes, for
+        "l2" the root of the mean of the squares; "confidence": the largest probability as a forecast that its
+        class is the right one; "top-label": the same within the samples of each predicted class, the mean
+        (for "l2" of the squares) weighted by their frequency. The latter two also apply to two classes.
     labels : array-like of shape (n_classes,), default=None
         Labels of three or more columns, which stand in sorted order. Needed where a label is missing in
         ``y_true``, unless labels are 0, ..., n_classes - 1.
@@ -142,4 +144,5 @@ def sweep_calibration_error(
     def error(sample: BinarySample) -> float:
         return _sweep_error(sample, strategy, norm)
 
-    return reduced_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
+    value = reduced_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
+    return math.sqrt(value) if norm == "l2" else value

@@ -1,6 +1,6 @@
 """A scorer that turns a metric of (labels, probabilities) into scikit-learn's score(estimator, X, y)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, signature
 from typing import Any, Self
 
@@ -40,7 +40,9 @@ class CalibrationScorer(WeightedScorer):
         ``metric(y, proba, **metric_params) -> float``; with sample weights it is also given
         ``sample_weight``. For a binary problem, and for the reductions of a multiclass one, ``y`` (n,) holds
         0 and 1 and ``proba`` (n,) the probability of 1. With ``reduction=None`` it is given all classes at
-        once: ``y`` holds column numbers, and ``proba`` has shape (n, n_classes).
+        once: ``y`` holds column numbers, and ``proba`` has shape (n, n_classes). So it is where a multiclass
+        problem is reduced and the metric has a parameter ``reduction``, as those of this package have, which
+        it is given.
     greater_is_better : bool, default=False
         If False, the score is the negated metric, so that greater scores are better.
     pos_label : label, default=None
@@ -196,6 +198,11 @@ class CalibrationScorer(WeightedScorer):
     def _reduce(self, forecast: Forecast, params: dict[str, Any]) -> float:
         if self.reduction is None:
             return self._evaluate(forecast.codes, forecast.probabilities, params)
+        whole = self.pos_label is None and (forecast.classes.shape[0] > 2 or self.reduction != "classwise")
+        if whole and _names(self.metric, "reduction"):
+            # errors that are roots of squares are not averaged over classes as they are
+            params["reduction"] = self.reduction
+            return self._evaluate(forecast.codes, forecast.probabilities, params)
         weight = params.get("sample_weight")
         problems = binary_problems(forecast, self.reduction, self.pos_label, weight)
         total = 0.0
@@ -240,11 +247,20 @@ def _check_metric(metric: Any, metric_params: dict[str, Any]) -> None:
 
 
 def _knows(function: Callable[..., Any], name: str) -> bool:
-    try:
-        parameters = signature(function).parameters
-    except (TypeError, ValueError):  # builtins without a signature
-        return False
+    parameters = _signature(function)
     return name in parameters or any(p.kind is Parameter.VAR_KEYWORD for p in parameters.values())
+
+
+def _names(function: Callable[..., Any], name: str) -> bool:
+    """Tell whether a function has a parameter of this name."""
+    return name in _signature(function)
+
+
+def _signature(function: Callable[..., Any]) -> Mapping[str, Parameter]:
+    try:
+        return signature(function).parameters
+    except (TypeError, ValueError):  # builtins without a signature
+        return {}
 
 
 def _name(function: Callable[..., Any]) -> str:

@@ -82,6 +82,62 @@ def test_debiasing_removes_the_bias():
     assert np.mean(corrected) < 0.35 * np.mean(plain)
 
 
+def squares_by_loops(y, p, w, n_bins, debias):
+    """The squared l2 error of a binary sample, bin by bin and sample by sample; it may be negative."""
+    total = 0.0
+    for b in range(n_bins):
+        members = [i for i in range(len(y)) if min(int(p[i] * n_bins), n_bins - 1) == b and w[i] > 0]
+        count = sum(w[i] for i in members)
+        if count == 0 or (debias and count == 1):
+            continue
+        frequency = sum(w[i] * y[i] for i in members) / count
+        gap = frequency - sum(w[i] * p[i] for i in members) / count
+        noise = frequency * (1 - frequency) / (count - 1) if debias else 0.0
+        total += count / sum(w) * (gap**2 - noise)
+    return total
+
+
+@pytest.mark.parametrize("debias", [False, True])
+@pytest.mark.parametrize("calibrated", [False, True])
+def test_l2_over_classes_is_the_root_of_the_mean_square(debias, calibrated):
+    rng = np.random.default_rng(3)
+    p = rng.dirichlet([1, 2, 3, 1], size=120)
+    q = p if calibrated else p[:, ::-1]
+    y = np.array([rng.choice(4, p=row) for row in q])
+    w = rng.integers(0, 3, 120)
+    top = p.argmax(axis=1)
+    by_class = [squares_by_loops(y == k, p[:, k], w, 5, debias) for k in range(4)]
+    predicted = [
+        (
+            w[top == k].sum() / w.sum(),
+            squares_by_loops((y == k)[top == k], p[top == k, k], w[top == k], 5, debias),
+        )
+        for k in range(4)
+        if w[top == k].sum() > 0
+    ]
+    squares = {
+        "classwise": sum(by_class) / 4,
+        "confidence": squares_by_loops(y == top, p.max(axis=1), w, 5, debias),
+        "top-label": sum(weight * square for weight, square in predicted),
+    }
+    if debias and calibrated:
+        assert min(by_class) < 0 < max(by_class)
+    for reduction, square in squares.items():
+        options = {"norm": "l2", "debias": debias, "n_bins": 5, "sample_weight": w, "reduction": reduction}
+        value = expected_calibration_error(y, p, **options)
+        assert value == pytest.approx(np.sqrt(max(square, 0.0)), abs=1e-12)
+    # labels that exclude each other, as columns
+    labels = expected_calibration_error(np.eye(4)[y], p, norm="l2", debias=debias, n_bins=5, sample_weight=w)
+    assert labels == pytest.approx(np.sqrt(max(squares["classwise"], 0.0)), abs=1e-12)
+
+
+def test_l2_over_classes_by_hand():
+    # gaps of the three classes 0.1, 0.3 and 0.2 in one bin each
+    y, p = [0, 1, 1, 2, 1], [[0.3, 0.3, 0.4]] * 5
+    assert expected_calibration_error(y, p, n_bins=1, norm="l2") == pytest.approx(np.sqrt(0.14 / 3))
+    assert expected_calibration_error(y, p, n_bins=1) == pytest.approx(0.2)
+
+
 @pytest.mark.parametrize(
     ("parameters", "error", "named"),
     [

@@ -1,6 +1,7 @@
 """The kernel calibration error against double loops, and against the test of the same name."""
 
 import math
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -121,13 +122,15 @@ def test_the_square_is_unbiased_under_calibration(n_classes):
 def test_reductions(reduction):
     y, p = sample(3)
     top = p.argmax(axis=1)
+    skce = partial(kce, squared=True)
     if reduction == "classwise":
-        expected = np.mean([kce(y == k, p[:, k]) for k in range(3)])
+        expected = np.mean([skce(y == k, p[:, k]) for k in range(3)])
     elif reduction == "confidence":
-        expected = kce(y == top, p.max(axis=1))
+        expected = skce(y == top, p.max(axis=1))
     else:
-        expected = sum(np.mean(top == k) * kce((y == k)[top == k], p[top == k, k]) for k in range(3))
-    assert kce(y, p, reduction=reduction) == pytest.approx(expected, abs=1e-12)
+        expected = sum(np.mean(top == k) * skce((y == k)[top == k], p[top == k, k]) for k in range(3))
+    assert skce(y, p, reduction=reduction) == pytest.approx(expected, abs=1e-12)
+    assert kce(y, p, reduction=reduction) == pytest.approx(np.sqrt(max(expected, 0.0)), abs=1e-12)
 
 
 @pytest.mark.parametrize(
