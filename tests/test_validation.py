@@ -16,7 +16,9 @@ from sklearn_calib.metrics import (
     smooth_ece,
 )
 from sklearn_calib.monitor import CalibrationMonitor
-from sklearn_calib.sketch import WindowedSketch
+from sklearn_calib.report import calibration_report
+from sklearn_calib.scorers import get_scorer
+from sklearn_calib.sketch import CalibrationSketch, WindowedSketch
 
 
 def test_messages_name_argument_value_place_and_remedy():
@@ -170,3 +172,55 @@ def test_minus_zero_is_zero_for_several_classes():
     assert np.signbit(p[0, 0])
     value = expected_calibration_error([0, 1, 2], p)
     assert value == expected_calibration_error([0, 1, 2], np.abs(p))
+
+
+def _boxed(cells):
+    """Return an array of objects, one for each cell, whatever the cells are."""
+    array = np.empty(len(cells), dtype=object)
+    array[:] = cells
+    return array
+
+
+@pytest.mark.parametrize("make", [_boxed, list], ids=["objects", "list"])
+@pytest.mark.parametrize("labels", [("a", "a\0"), ("a\0", "b"), ("a", "a\0\0")])
+def test_nul_characters_at_the_end_of_a_label_count(make, labels):
+    """Numpy strips them from its own texts: labels of Python keep them, and are not confused."""
+    y, p = np.array([0, 1, 1, 0, 1, 0]), np.array([0.1, 0.8, 0.7, 0.3, 0.4, 0.2])
+    outcomes = make([labels[code] for code in y])
+    wanted = smooth_ece(y, p)
+    assert smooth_ece(outcomes, p) == wanted
+    assert smooth_ece(outcomes, p, pos_label=labels[1]) == wanted
+    assert smooth_ece(outcomes, 1 - p, pos_label=labels[0]) == smooth_ece(1 - y, 1 - p)
+    found = CalibrationSketch(pos_label=labels[1]).update(outcomes, p)
+    assert found == CalibrationSketch().update(y, p)
+    calibrator = HistogramBinningCalibrator(n_bins=2).fit(p, outcomes)
+    assert calibrator.classes_.tolist() == list(labels)
+    scores = get_scorer("neg_smooth_ece")(calibrator, p, outcomes)
+    assert scores == -smooth_ece(y, calibrator.predict_proba(p)[:, 1])
+    report = calibration_report(y, p, groups=outcomes, n_resamples=20)
+    assert [part.n_samples for part in report.groups] == [3, 3]
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        lambda y, p: smooth_ece(y, p),
+        lambda y, p: TCal().test(y, p),
+        lambda y, p: HistogramBinningCalibrator().fit(p, y),
+        lambda y, p: CalibrationSketch(pos_label=1).update(y, p),
+        lambda y, p: CalibrationMonitor().update(y, p),
+        lambda y, p: calibration_report(y, p),
+        lambda y, p: calibration_report([0, 1, 1, 0], p, groups=y),
+    ],
+)
+def test_complex_labels_and_collections_are_refused_by_name(refused):
+    p = np.array([0.2, 0.5, 0.7, 0.4])
+    with pytest.raises(
+        ValueError, match=r"Complex data not supported: (y_true|y|groups) must contain labels"
+    ):
+        refused(np.array([0, 1, 1, 0], dtype=complex), p)
+    tuples = _boxed([("a", 0), ("b", 1), ("b", 1), ("a", 0)])
+    with pytest.raises(ValueError, match=r"^(y_true|y|groups) contains the tuple \('a', 0\)\. Pass a number"):
+        refused(tuples, p)
+    with pytest.raises(ValueError, match="contains the frozenset"):
+        refused(_boxed([frozenset([k % 2]) for k in range(4)]), p)

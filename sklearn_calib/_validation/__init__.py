@@ -11,6 +11,7 @@ from sklearn_calib._validation._labels import (
     check_labels,
     check_pos_label,
     check_two_labels,
+    equals_label,
     refuse_missing,
 )
 from sklearn_calib._validation._numbers import (
@@ -76,6 +77,7 @@ __all__ = [
     "check_size",
     "check_two_labels",
     "check_weights",
+    "equals_label",
     "fit_rows",
     "is_summary",
     "missing_values",

@@ -61,6 +61,8 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
             f"{name} is a {type(values).__name__} that numpy cannot read: {error} Pass a numpy array, or "
             "values in the memory of the CPU."
         ) from None
+    if array.dtype.kind == "U" and isinstance(values, list | tuple):
+        array = _with_nul(values, array)
     if array.ndim == 0 and array.dtype.kind == "O":
         raise TypeError(
             f"{name} must be an array, a list or a column of a table, got {type(values).__name__}. Collect a "
@@ -75,6 +77,18 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
         elif kind != "b":
             array = np.where(missing, np.nan, array).astype(np.float64)
     return array
+
+
+def _with_nul(values: Any, array: NDArray[Any]) -> NDArray[Any]:
+    """Return ``array``, or objects if texts end in NUL characters, which numpy strips: labels would merge."""
+    try:
+        if "\0" not in "".join(values):
+            return array
+    except TypeError:
+        pass  # no flat list of texts
+    objects = np.array(values, dtype=object)
+    lost = any(isinstance(cell, str) and cell.endswith("\0") for cell in objects.flat)
+    return objects if lost else array
 
 
 def _detached(tensor: Any, name: str) -> Any:

@@ -18,6 +18,7 @@ __all__ = [
     "check_labels",
     "check_pos_label",
     "check_two_labels",
+    "equals_label",
     "label_rows",
     "refuse_missing",
 ]
@@ -34,6 +35,7 @@ def check_labels(y_true: ArrayLike, pos_label: Any = None, name: str = "y_true")
     label that is none of these is ambiguous and needs ``pos_label``.
     """
     y = as_array(y_true, name)
+    _refuse_complex(y, name)
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if y.ndim != 1:
@@ -77,11 +79,11 @@ def _binarize(y: NDArray[Any], pos_label: Any, name: str) -> NDArray[np.int64]:
                 f"pos_label={pos_label!r} is not a label of {name}, whose labels are {shown}. "
                 "Pass one of them."
             )
-        positive = y == pos_label
+        positive = equals_label(y, pos_label)
     elif labels.dtype.kind in "biuf" and set(known) <= {-1, 0, 1} and set(known) != {-1, 0}:
         positive = y == 1
     elif len(known) == 2:
-        positive = y == labels[1]
+        positive = equals_label(y, labels[1])
     else:
         raise ValueError(
             f"{name} contains the single label {known[0]!r}, so the positive class cannot be told. "
@@ -90,10 +92,40 @@ def _binarize(y: NDArray[Any], pos_label: Any, name: str) -> NDArray[np.int64]:
     return np.asarray(positive, dtype=bool).astype(np.int64)
 
 
+def equals_label(labels: NDArray[Any], label: Any) -> NDArray[np.bool_]:
+    """Return where ``labels`` equal ``label``.
+
+    To compare objects with a text, numpy would convert the text and strip NUL characters from its end.
+    """
+    if labels.dtype.kind == "O":
+        boxed = np.empty((), dtype=object)
+        boxed[()] = label
+        label = boxed
+    return np.asarray(labels == label, dtype=bool)
+
+
 def refuse_missing(labels: NDArray[Any], name: str) -> None:
-    """Raise if labels that are objects hold None, NaN, or what pandas writes for them."""
-    if labels.dtype.kind == "O" and missing_values(labels.ravel()).any():
+    """Raise if labels that are objects hold None, NaN, what pandas writes for them, or collections."""
+    if labels.dtype.kind != "O" or not labels.size:
+        return
+    _refuse_collections(labels, name)
+    if missing_values(labels.ravel()).any():
         raise ValueError(f"{name} contains missing values. Remove or impute missing labels first.")
+
+
+def _refuse_collections(labels: NDArray[Any], name: str) -> None:
+    """Raise if labels that are objects are tuples or other collections; those of one type can be ordered."""
+    first = labels.flat[0]
+    if isinstance(first, Collection) and not isinstance(first, str | bytes):
+        raise ValueError(
+            f"{name} contains the {type(first).__name__} {repr(first)[:60]}. Pass a number or a text for "
+            "each label."
+        )
+
+
+def _refuse_complex(labels: NDArray[Any], name: str) -> None:
+    if labels.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} must contain labels.")
 
 
 def check_pos_label(value: Any) -> None:
@@ -105,8 +137,7 @@ def check_pos_label(value: Any) -> None:
 def label_rows(values: ArrayLike, name: str, *, warn: bool = False) -> NDArray[Any]:
     """Return labels as an array of shape (n,), also those of a column; errors are in scikit-learn's words."""
     labels = as_array(values, name)
-    if labels.dtype.kind == "c":
-        raise ValueError(f"Complex data not supported: {name} must contain labels.")
+    _refuse_complex(labels, name)
     if labels.ndim != 1 and not (labels.ndim == 2 and labels.shape[1] == 1):
         raise ValueError(
             f"{name} should be a 1d array, got an array of shape {labels.shape}. Pass one label per row."
@@ -192,6 +223,7 @@ def check_two_labels(y: ArrayLike, classes: ArrayLike | None = None) -> NDArray[
 def check_groups(groups: Any, n_rows: int, name: str = "groups") -> NDArray[Any]:
     """Return the group of each row, shape (n_rows,): numbers or texts that can be ordered, none missing."""
     keys = as_array(groups, name)
+    _refuse_complex(keys, name)
     if keys.ndim != 1:
         raise ValueError(f"{name} must have shape (n,), got shape {keys.shape}. Pass one group per row.")
     check_length(name, keys.shape[0], "X", n_rows)
@@ -199,6 +231,8 @@ def check_groups(groups: Any, n_rows: int, name: str = "groups") -> NDArray[Any]
         raise ValueError(
             f"{name} must hold numbers or texts, got records {keys.dtype}. Pass one of their fields."
         )
+    if keys.dtype.kind == "O" and keys.size:
+        _refuse_collections(keys, name)
     missing = missing_values(keys)
     if missing.any():
         raise ValueError(

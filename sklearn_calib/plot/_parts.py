@@ -17,6 +17,7 @@ from sklearn_calib._validation import (
     check_option,
     check_probabilities,
     check_weights,
+    equals_label,
     shape_of,
 )
 from sklearn_calib.metrics._reductions import REDUCTIONS, has_classes, split_classes
@@ -101,7 +102,7 @@ def group_parts(
     parts = []
     values = np.unique(keys)
     for value, label in zip(values, values.tolist(), strict=True):
-        rows = keys == value
+        rows = equals_label(keys, value)
         if weight is not None and not (weight[rows] > 0).any():
             continue
         sample = check_binary(y[rows], p[rows], None if weight is None else weight[rows], 1)

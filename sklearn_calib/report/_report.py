@@ -20,6 +20,7 @@ from sklearn_calib._validation import (
     check_groups,
     check_resamples,
     check_weights,
+    equals_label,
     is_summary,
     sample_rows,
     shape_of,
@@ -206,7 +207,9 @@ def calibration_report(
                 budget,
                 step,
             )
-        parts = [] if keys is None else [(str(key), sample.take(keys == key)) for key in group_names]
+        parts = (
+            [] if keys is None else [(str(key), sample.take(equals_label(keys, key))) for key in group_names]
+        )
         group_lines = part_lines(parts, budget, step)
     deciding = [line.result.pvalue for line in tests if np.isnan(line.adjusted)]
     grouped = found.grouped

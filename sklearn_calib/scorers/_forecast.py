@@ -6,7 +6,14 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_calib._validation import as_array, check_labels, check_option, check_weights, refuse_missing
+from sklearn_calib._validation import (
+    as_array,
+    check_labels,
+    check_option,
+    check_weights,
+    equals_label,
+    refuse_missing,
+)
 from sklearn_calib.metrics._reductions import REDUCTIONS, Problem, split_classes
 
 __all__ = ["Forecast", "Reduction", "binary_problems", "check_reduction", "read_forecast"]
@@ -46,7 +53,7 @@ def binary_problems(
     """
     codes, proba, classes = forecast
     if reduction == "classwise" and (pos_label is not None or classes.shape[0] == 2):
-        column = 1 if pos_label is None else int(np.flatnonzero(classes == pos_label)[0])
+        column = 1 if pos_label is None else int(np.flatnonzero(equals_label(classes, pos_label))[0])
         return [Problem(1.0, (codes == column).astype(np.int64), proba[:, column], None)]
     weight = None if sample_weight is None else check_weights(sample_weight, codes.shape[0])
     return split_classes(codes, proba, reduction, weight)
@@ -105,7 +112,7 @@ def _by_classes(y: Array, response: Array, classes: Array, pos_label: Any) -> Fo
         y = y.astype(object)
     codes = np.full(y.shape[0], -1, dtype=np.int64)
     for k, label in enumerate(classes):
-        codes[y == label] = k
+        codes[equals_label(y, label)] = k
     unknown = codes < 0
     shown = classes[:5].tolist()
     if unknown.any():
@@ -114,7 +121,7 @@ def _by_classes(y: Array, response: Array, classes: Array, pos_label: Any) -> Fo
             f"classes_ are {shown}{'...' if n_classes > 5 else ''}. Encode the labels as in training; if a "
             "training fold lacked the class, use stratified folds."
         )
-    if pos_label is not None and not np.any(classes == pos_label):
+    if pos_label is not None and not np.any(equals_label(classes, pos_label)):
         raise ValueError(
             f"pos_label={pos_label!r} is not among the estimator's classes_ {shown}. Pass one of them."
         )

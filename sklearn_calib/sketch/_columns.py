@@ -19,6 +19,12 @@ class Coded:
     """Cells by number: the distinct ones, and which of them stands in each row."""
 
     def __init__(self, codes: NDArray[Any], keys: Sequence[Any]) -> None:
+        occurs = np.zeros(len(keys), dtype=bool)
+        occurs[codes] = True
+        if not occurs.all():
+            # a dictionary of Arrow may hold more, such as categories that no row has
+            codes = (np.cumsum(occurs) - 1)[codes]
+            keys = [key for key, found in zip(keys, occurs.tolist(), strict=True) if found]
         self.codes, self.keys = codes, list(keys)
 
     def __len__(self) -> int:

@@ -1,6 +1,7 @@
 """Sketches of files: of the rows that are in them, however these are cut, ordered and labelled."""
 
 import itertools
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sklearn_calib.sketch import CalibrationSketch, sketch_file
+from sklearn_calib.metrics import smooth_ece
+from sklearn_calib.report._command import main
+from sklearn_calib.sketch import CalibrationSketch, sketch_arrow, sketch_file
 from sklearn_calib.sketch._columns import Column, Labels
 from sklearn_calib.sketch._outcomes import OutcomeSketches
 
@@ -63,6 +66,42 @@ def test_parquet_and_csv_agree(rows, tmp_path):
         found = sketch_file(tmp_path / path, y="y", p="p", sample_weight="w", batch_size=333)
         assert found == whole
         assert found.pos_label == "yes"
+
+
+def test_categories_that_no_row_has_are_no_labels(rows, tmp_path, capsys):
+    pd = pytest.importorskip("pandas")
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    y, p, g = rows
+    names = ["NA", "no", "no\0", "unknown", "yes"]
+    frame = pd.DataFrame(
+        {
+            "y": pd.Categorical(np.where(y, "yes", "no"), categories=names),
+            "p": p,
+            "g": pd.Categorical(g * 2, categories=range(9)),
+        }
+    )
+    table = pyarrow.Table.from_pandas(frame)
+    whole = CalibrationSketch().update(y, p)
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    parquet.write_table(table, tmp_path / "a.parquet")
+    for name in ("a.csv", "a.parquet"):
+        found = sketch_file(tmp_path / name, y="y", p="p", batch_size=333)
+        assert found == whole
+        assert found.pos_label == "yes"
+    batches = table.to_batches(max_chunksize=500)
+    assert sketch_arrow(batches, y="y", p="p", pos_label="yes") == whole
+    for outcomes in (frame["y"], table["y"]):
+        assert CalibrationSketch(pos_label="yes").update(outcomes, p) == whole
+        assert smooth_ece(outcomes, p) == smooth_ece(y, p)
+    out = tmp_path / "report.json"
+    given = ["--y", "y", "--p", "p", "--group", "g", "--n-resamples", "20", "--json", str(out)]
+    assert main(["report", str(tmp_path / "a.parquet"), *given]) == 0
+    report = json.loads(out.read_text(encoding="utf-8"))
+    assert report["positive"] == "yes"
+    assert [part["name"] for part in report["groups"]] == ["0", "2", "4"]
+    capsys.readouterr()
 
 
 @pytest.mark.parametrize(
