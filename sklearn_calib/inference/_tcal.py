@@ -91,8 +91,9 @@ class TCal(CalibrationTest):
         ``resample="labels"``. "asymptotic": from the variance and third cumulant of T given the predictions,
         through a gamma law, and for several scales a Gaussian copula with the correlations of neighbouring
         scales; no resampling, the choice for n of 1e5 and more. Scales with few pairs are left out. "theory":
-        the finite-sample bound of Theorem 3.1, eq. (7), valid but far from sharp; the p-value is the smallest
-        level that rejects.
+        the finite-sample critical values of Theorem 3.1 for one scale, and of Theorem 3.2, eq. (7), for
+        several. They are far from sharp. With more than n bins they need Assumption 3.1 of [1]_, that
+        predictions have a bounded density; see Notes. The p-value is the smallest level that rejects.
     n_resamples : int, default=999
         Number of redrawn samples of "monte_carlo".
     combine : {"weighted", "max", "min-p", "bonferroni"}, default="weighted"
@@ -107,8 +108,8 @@ class TCal(CalibrationTest):
     resample : {"labels", "pairs"}, default="labels"
         What "monte_carlo" redraws: only the outcomes, Y* ~ Bernoulli(p), which is exact given the
         predictions; or whole samples, predictions drawn with replacement and then outcomes from them
-        (consistency resampling). This is approximate: repeated rows share the finest bins, and the adaptive
-        test rejects somewhat too often (6 to 10 % at a level of 5 % in our simulations).
+        (consistency resampling). This is approximate: repeated samples share the finest bins, so that the
+        level is not exact.
     statistic : {"debiased", "biased", "l1"}, default="debiased"
         For comparison (Sec. 4.1 of [1]_), "biased" keeps the squares sum r_i^2 in T, and "l1" is the plug-in
         estimate of the l1 calibration error. Their values are dominated by noise; redrawn labels make valid
@@ -158,11 +159,17 @@ class TCal(CalibrationTest):
     is exact for bins wider than 2^-12; in narrower ones the rows of a bin are taken for alike, as they are in
     cells of few rows for K > 2.
 
+    The critical values of "theory" are those of Chebyshev's inequality with an upper bound on the variance of
+    T. For at most n bins (n cells) the bound holds for any predictions. For more it holds if predictions have
+    a bounded density (Assumption 3.1), so that few of them share a bin; tied predictions violate it. Where
+    the null variance of T, given the predictions, exceeds the bound, the variance takes its place and
+    ``reason`` says so: the level then holds for any predictions.
+
     With a ``tolerance`` c, miscalibration adds to a null statistic a mean of at most c^2, and a term linear
     in the outcomes whose variance is at most c^2 / n (2 c^2 / n for K > 2). The tests assume both to be
     attained, at all scales at once, with outcomes drawn from probabilities that are c away from the
     predictions towards the greatest variance; p-values are then conservative, up to a normal approximation
-    of the linear term. "theory" adds the same mean and variance to the bound of Theorem 3.1.
+    of the linear term. "theory" adds the same mean and variance to its bounds.
 
     Cost: one sort; then O(n) for all scales together, for each redrawn sample or for the moments. Memory
     beyond the data is bounded, whatever the number of draws. For K > 2, O(n (K + log n)) for each scale and

@@ -22,6 +22,10 @@ __all__ = ["DECIDE", "Decision", "Options", "tails_over_shares"]
 Array = NDArray[np.float64]
 
 _NOTHING_SHARED = "no information: no two observations of uncertain outcome share a bin"
+_CROWDED = (
+    "predictions share bins more often than Assumption 3.1 admits, so that the null variance replaces the "
+    "bound; use method='monte_carlo'"
+)
 _TOO_FEW_PAIRS = "too few pairs of observations for the approximation; use method='monte_carlo'"
 
 
@@ -202,7 +206,13 @@ def _theory(scales: Scales, options: Options) -> Decision:
     factor = 1.0 if scales.n_classes == 2 else scales.n_classes
     bound = np.sqrt(2.0) * factor * np.minimum(np.sqrt(scales.n_cells) / scales.n, scales.n_cells**-0.5)
     mean, spread = _displacement(scales, options.tolerance)
-    ratio = (scales.moments.statistic - mean) / np.sqrt(bound**2 + spread)
+    # Chebyshev's inequality with an upper bound on the variance of T, which for M > n cells holds only if few
+    # predictions share a cell (Assumption 3.1); else the variance itself is put there.
+    variance = scales.moments.variance
+    if options.tolerance:
+        variance = scales.null_variance(variance.shape[0], options.tolerance)
+    crowded = np.sqrt(variance) > bound
+    ratio = (scales.moments.statistic - mean) / np.sqrt(np.maximum(bound**2, variance) + spread)
     scale_pvalues = 1.0 / np.maximum(ratio, 1.0) ** 2
     best = int(ratio.argmax())
     statistic = float(ratio[best] if options.adaptive else scales.moments.statistic[0])
@@ -213,8 +223,9 @@ def _theory(scales: Scales, options: Options) -> Decision:
         scale_pvalues,
         scales.moments.statistic,
         np.sqrt(scales.moments.variance),
-        "theory, Theorem 3.1",
+        "theory, " + ("Theorem 3.2" if options.adaptive else "Theorem 3.1"),
         "bonferroni",
+        reason=_CROWDED if crowded.any() else "",
     )
 
 

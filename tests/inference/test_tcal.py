@@ -20,7 +20,7 @@ from sklearn_calib.inference._tcal_bins import NestedBins
 from sklearn_calib.inference._tcal_draws import Draws, combine_draws, draw_labels
 from sklearn_calib.inference._tcal_scales import scale_shares
 from tests.core.test_dyadic import naive_statistic
-from tests.inference._properties import sample
+from tests.inference._properties import check_level, sample
 
 
 def wave(rng, n, periods, height=0.15):
@@ -251,6 +251,34 @@ def test_theory():
     # B = ceil(2 log2(4000 / sqrt(log 4000))) = 21
     assert adaptive.pvalue == pytest.approx(min(1, 21 * min(scale.pvalue for scale in adaptive.scales)))
     assert TCal(method="theory").test(*wave(np.random.default_rng(0), 4000, 1, 0)).pvalue == 1
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 0.005])
+def test_theory_keeps_its_level_with_tied_predictions(tolerance):
+    """Each prediction twice, in more bins than predictions: the case that Assumption 3.1 excludes."""
+    rng = np.random.default_rng(0)
+    test = TCal(smoothness=0.01, method="theory", tolerance=tolerance)
+    pvalues = []
+    for _ in range(100):
+        p = np.repeat(rng.uniform(0.3, 0.7, 2000), 2)
+        result = test.test((rng.random(4000) < p).astype(int), p)
+        pvalues.append(result.pvalue)
+    assert "Assumption 3.1" in result.reason
+    check_level(pvalues, 0.05)
+    # Chebyshev: the p-value is the variance over the squared statistic
+    if not tolerance:
+        (scale,) = result.scales
+        assert result.pvalue == pytest.approx(
+            min(1, (scale.null_std / max(scale.statistic, scale.null_std)) ** 2)
+        )
+
+
+def test_theory_needs_no_assumption_up_to_n_bins():
+    p = np.repeat([0.3, 0.5, 0.7], 100)
+    y = (np.random.default_rng(0).random(300) < p).astype(int)
+    result = TCal(smoothness=0.25, method="theory").test(y, p)
+    assert result.scales[0].n_bins == 300
+    assert "Assumption" not in result.reason
 
 
 def test_shares_of_the_level():
