@@ -21,6 +21,7 @@ from sklearn_calib._validation._numbers import (
     check_probabilities,
     check_scores,
     check_weights,
+    only_rounding,
 )
 from sklearn_calib._validation._parameters import (
     as_double,
@@ -81,6 +82,7 @@ __all__ = [
     "fit_rows",
     "is_summary",
     "missing_values",
+    "only_rounding",
     "refuse_missing",
     "sample_rows",
     "shape_of",

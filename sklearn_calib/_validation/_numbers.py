@@ -15,6 +15,7 @@ __all__ = [
     "check_probabilities",
     "check_scores",
     "check_weights",
+    "only_rounding",
 ]
 
 Array = NDArray[np.float64]
@@ -23,6 +24,7 @@ Array = NDArray[np.float64]
 # (negative numbers, infinities and NaN all lie above)
 _ONE_BITS = np.float64(1.0).view(np.uint64)
 _ROW_SUM_TOLERANCE = 1e-3
+_ROUNDING = 1e-6
 # Whole numbers up to here are floats.
 _MOST_COUNTED = 2.0**53
 
@@ -205,10 +207,20 @@ def _check_unit_interval(p: Array, name: str) -> Array:
         raise ValueError(
             f"{name} contains {_shown(p[row])} at row {row}. Remove or impute missing predictions first."
         )
+    if only_rounding(p):
+        raise ValueError(
+            f"{name} contains {float(p[row])!r} at row {row}, outside [0, 1] by rounding. Pass "
+            f"numpy.clip({name}, 0, 1)."
+        )
     raise ValueError(
         f"{name} contains {float(p[row])!r} at row {row}, outside [0, 1]. Pass probabilities; decision "
         "scores and logits first need a calibrator of any scores (isotonic, or Platt with link='identity')."
     )
+
+
+def only_rounding(p: Array) -> bool:
+    """Tell whether numbers leave [0, 1] by no more than the rounding of single precision."""
+    return bool(p.min() >= -_ROUNDING and p.max() <= 1.0 + _ROUNDING)
 
 
 def _shown(value: float) -> str:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from sklearn_calib._validation import check_fraction, check_integer, check_size
+from sklearn_calib._writing import write_whole
 from sklearn_calib.report._inputs import read_inputs, read_sketch
 from sklearn_calib.report._words import one_line
-from sklearn_calib.sketch._files import complete_file
 
 __all__ = ["main"]
 
@@ -31,6 +31,7 @@ _SKETCH_EXAMPLES = """examples:
   python -m sklearn_calib sketch scores/*.parquet --y died --p risk --out all.npz
   python -m sklearn_calib sketch monday.npz tuesday.npz --out days.npz
 """
+_SIGPIPE = 13  # by number, as not every system has it
 # A message of more characters is cut in its middle: what is at fault comes first, and what to do last.
 _LONGEST = 1200
 _FILES = "CSV (also gzipped) with a line of column names, Parquet (.parquet), a folder of either"
@@ -175,8 +176,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0, or 2 if the input or a file is at fault; a line on stderr then says how.
+        0, or 2 if the input or a file is at fault; a line on stderr then says how. 141 if the reader of the
+        output, such as head, has seen enough.
     """
+    try:
+        try:
+            return _run(arguments)
+        finally:
+            # of what argparse prints, too
+            _print("", end="")
+    except BrokenPipeError:
+        return 128 + _SIGPIPE
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     options = _parser().parse_args(arguments)
     try:
         if options.command == "sketch":
@@ -184,14 +197,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             _report(options)
     except BrokenPipeError:
-        # the reader of the output, such as head, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        raise
     except OSError as error:
-        # of two names the first is that of a file to be renamed
-        name = error.filename2 or error.filename
-        what = f"{name}: {error.strerror}" if name else str(error)
-        return _fail(what)
+        return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except (ValueError, TypeError, ImportError) as error:
         return _fail(str(error))
     except MemoryError:
@@ -243,8 +251,7 @@ def _report(options: argparse.Namespace) -> None:
         report.to_html(options.out)
     if options.json is not None:
         text = json.dumps(report.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
-        with complete_file(Path(options.json)) as file:
-            file.write(f"{text}\n".encode())
+        write_whole(options.json, f"{text}\n".encode())
     in_full = options.text or (options.out is None and options.json is None)
     _print(str(report) if in_full else report.verdict)
 
@@ -283,7 +290,14 @@ def _name(files: Sequence[str]) -> str:
     return f"{name}{more}"
 
 
-def _print(text: str) -> None:
+def _print(text: str, end: str = "\n") -> None:
     """Print a text, whatever the encoding of the terminal."""
+    if sys.stdout is None:  # it was closed when the process began
+        return
     encoding = sys.stdout.encoding or "utf-8"
-    print(text.encode(encoding, errors="replace").decode(encoding), flush=True)
+    try:
+        print(text.encode(encoding, errors="replace").decode(encoding), end=end, flush=True)
+    except OSError as error:
+        # what is left would be written at the end of the process again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise OSError(error.errno, error.strerror, "standard output") from None

@@ -7,10 +7,10 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from sklearn_calib._validation import BinarySample, check_option
+from sklearn_calib._writing import write_whole
 from sklearn_calib.metrics import CalibrationSummary, ScoreDecomposition
 from sklearn_calib.plot._estimator import positive_column, predicted_probabilities
 from sklearn_calib.report._lines import ReportMetric, ReportPart, ReportRegion, ReportTest
-from sklearn_calib.sketch._files import complete_file
 
 __all__ = ["CalibrationReport"]
 
@@ -212,7 +212,7 @@ class CalibrationReport:
         Parameters
         ----------
         path : str or Path, default=None
-            Where to write it.
+            Where to write it. A file of this name is replaced when the page is complete, and keeps its mode.
         title : str, default=None
             Title of the page; "Calibration report", with the name of the model, by default.
 
@@ -225,13 +225,14 @@ class CalibrationReport:
         ------
         TypeError
             If ``title`` is no text.
+        OSError
+            If the file cannot be written; it names ``path``.
         """
         from sklearn_calib.report._page import report_page
 
         page = report_page(self, title)
         if path is not None:
-            with complete_file(Path(path)) as file:
-                file.write(page.encode("utf-8"))
+            write_whole(path, page.encode("utf-8"))
         return page
 
     def to_dict(self) -> dict[str, Any]:

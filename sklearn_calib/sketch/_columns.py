@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._validation import only_rounding
+
 __all__ = ["Coded", "Column", "Labels", "shortened"]
 
 Array = NDArray[np.float64]
@@ -85,12 +87,14 @@ class Column:
         wrong = (out < 0.0) | (out > 1.0)
         if wrong.any():
             row = int(wrong.argmax())
-            hint = (
-                "These look like percentages: divide them by 100."
-                if out.min() >= 0.0 and 1.0 < out.max() <= 100.0
-                else "Scores first need a calibrator."
-            )
-            raise ValueError(f"{self._cell(row)} is {out[row]:g}, not a probability in [0, 1]. {hint}")
+            shown = f"{out[row]:g}"
+            if only_rounding(out):
+                shown, hint = str(out[row]), "It exceeds the range by rounding: clip the column to [0, 1]."
+            elif out.min() >= 0.0 and out.max() <= 100.0:
+                hint = "These look like percentages: divide them by 100."
+            else:
+                hint = "Scores first need a calibrator."
+            raise ValueError(f"{self._cell(row)} is {shown}, not a probability in [0, 1]. {hint}")
         return out
 
     def weights(self) -> Array:

@@ -1,25 +1,23 @@
 """A sketch as plain numbers, and as a file: exact, versioned, and checked when it is read."""
 
+import io
 import json
 import os
-import secrets
 import zipfile
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from numbers import Real
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
 from sklearn_calib._validation import check_integer
+from sklearn_calib._writing import write_whole
 from sklearn_calib.sketch._cells import POSITIONS, cell_grid
 from sklearn_calib.sketch._contents import Contents
 
 __all__ = [
     "check_precision",
-    "complete_file",
     "contents_from_dict",
     "contents_to_dict",
     "read_file",
@@ -125,28 +123,9 @@ def _same_shape(contents: Contents) -> bool:
     return contents.cell.ndim == 1 and all(values.shape == contents.cell.shape for values in _sums(contents))
 
 
-@contextmanager
-def complete_file(target: Path) -> Iterator[BinaryIO]:
-    """Open a file that appears under its name when all is written; a pipe or a device as it is."""
-    if target.exists() and not target.is_file():
-        with target.open("wb") as file:
-            yield file
-        return
-    # what a link points to is replaced, not the link
-    target = target.resolve()
-    part = target.with_name(f".{os.getpid()}.{secrets.token_hex(4)}.part")
-    try:
-        with part.open("wb") as file:
-            yield file
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
-
-
 def write_json(target: Path, found: dict[str, Any]) -> None:
     """Write numbers, texts and lists; the file appears when it is complete."""
-    with complete_file(target) as file:
-        file.write(json.dumps(found, separators=(",", ":")).encode())
+    write_whole(target, json.dumps(found, separators=(",", ":")).encode())
 
 
 def write_file(path: Any, found: dict[str, Any]) -> None:
@@ -160,8 +139,9 @@ def write_file(path: Any, found: dict[str, Any]) -> None:
     }
     head = {key: value for key, value in found.items() if key not in _ARRAYS}
     arrays["head"] = np.frombuffer(json.dumps(head).encode(), dtype=np.uint8)
-    with complete_file(target) as file:
-        np.savez_compressed(file, **arrays)
+    stream = io.BytesIO()
+    np.savez_compressed(stream, **arrays)
+    write_whole(target, stream.getvalue())
 
 
 def read_file(path: Any) -> dict[str, Any]:

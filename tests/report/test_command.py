@@ -194,6 +194,11 @@ def test_integer_classes_without_names(tmp_path, capsys):
             "line 2 of column 'p' is 80, not a probability in [0, 1]. These look like perc",
         ),
         ("y,p\n1,-3\n0,20.5\n", "Scores first need a calibrator."),
+        (
+            "y,p\n0,0.5\n1,1.0000000000000002\n",
+            "line 3 of column 'p' is 1.0000000000000002, not a probability in [0, 1]. It exceeds the "
+            "range by rounding: clip the column",
+        ),
         ("y,p\n1,inf\n", "line 2 of column 'p' is 'inf'"),
         ("y,p\n1,0.5\n,0.5\n0,0.1\nNA,0.2\n", "column 'y' has empty or missing cells, the first in line 3"),
         ("y,p\n1,nan\n", "column 'p' has empty or missing cells, the first in line 2"),
@@ -272,12 +277,70 @@ def test_without_pyarrow_parquet_is_refused(tmp_path, capsys, monkeypatch):
     assert 'pip install "sklearn-calib[report]"' in refused([str(path), "--y", "y", "--p", "p"], capsys)
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(table, monkeypatch, capsys):
+@pytest.mark.parametrize("arguments", [["report", "--help"], ["report"]], ids=["help", "report"])
+def test_a_reader_that_has_seen_enough_is_no_error(arguments, table, monkeypatch, capsys):
     reading, writing = os.pipe()
     os.close(reading)
+    given = arguments if len(arguments) > 1 else [*arguments, table, "--y", "y", "--p", "p", *FAST]
     with os.fdopen(writing, "w", encoding="utf-8") as out:
         monkeypatch.setattr(sys, "stdout", out)
-        assert main(["report", table, "--y", "y", "--p", "p", *FAST]) == 0
+        assert main(given) == 141
         # what is still written goes nowhere
         print("more", flush=True)
     assert capsys.readouterr().err == ""
+
+
+def test_a_full_disk_is_named(table, tmp_path, monkeypatch, capsys):
+    if not Path("/dev/full").exists():
+        pytest.skip("there is no device that is full")
+    given = [table, "--y", "y", "--p", "p"]
+    sketch = tmp_path / "s.json"
+    sketch.symlink_to("/dev/full")
+    for arguments, name in (
+        (["report", *given, *FAST, "--json", "/dev/full"], "/dev/full"),
+        (["sketch", *given, "--out", str(sketch)], sketch),
+    ):
+        assert main(arguments) == 2
+        assert f"error: {name}: No space left on device" in capsys.readouterr().err
+    with open("/dev/full", "w", encoding="utf-8") as out:
+        monkeypatch.setattr(sys, "stdout", out)
+        assert main(["report", *given, *FAST]) == 2
+        print("more", flush=True)
+    assert "error: standard output: No space left on device" in capsys.readouterr().err
+    # a process whose output is closed when it begins
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(["report", *given, *FAST]) == 0
+
+
+SIGNALLED = """
+import os, pathlib, runpy, signal, sys, time
+
+number = getattr(signal, sys.argv.pop())
+
+def interrupted(part, target):
+    assert part.suffix == ".part" and part.is_file()
+    os.kill(os.getpid(), number)
+    time.sleep(60)
+
+pathlib.Path.replace = interrupted
+runpy.run_module("sklearn_calib", run_name="__main__")
+"""
+
+
+def test_signals_end_the_program_without_a_trace(table, tmp_path):
+    if os.name != "posix":
+        pytest.skip("signals of POSIX")
+    (tmp_path / "out").mkdir()
+    out = ["--out", str(tmp_path / "out" / "s.npz")]
+    codes = {"SIGTERM": 143, "SIGINT": 130}
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", SIGNALLED, "sketch", table, "--y", "y", "--p", "p", *out, name],
+            stderr=subprocess.PIPE,
+            cwd=ROOT,
+        )
+        for name in codes
+    ]
+    for process, code in zip(running, codes.values(), strict=True):
+        assert (process.communicate()[1], process.returncode) == (b"", code)
+    assert list((tmp_path / "out").iterdir()) == []
