@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, OneToOneFeatureMixin, T
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sklearn_calib._atomic import AtomicFit
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._validation import (
@@ -31,7 +32,7 @@ LINKS = ("logit", "identity")
 
 
 class BaseCalibrator(
-    VersionStamped, ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC
+    AtomicFit, VersionStamped, ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC
 ):
     """Base class of calibrators: estimators that map scores or probabilities to calibrated probabilities.
 
@@ -64,6 +65,9 @@ class BaseCalibrator(
 
     def fit(self, X: Outcomes, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the map from scores to probabilities.
+
+        All fitted attributes are set in one step at the end: a fit that is refused or interrupted leaves the
+        calibrator as it was.
 
         Parameters
         ----------

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_calib._atomic import AtomicFit
 from sklearn_calib._html import result_html
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._validation import (
@@ -123,7 +124,7 @@ class CalibrationTestResult:
         )
 
 
-class CalibrationTest(VersionStamped, TransformerMixin, BaseEstimator, ABC):
+class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator, ABC):
     """Base class of tests of calibration.
 
     ``test`` is pure: it computes a result and stores nothing. As a scikit-learn estimator, ``fit`` stores

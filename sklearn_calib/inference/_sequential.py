@@ -1,5 +1,6 @@
 """An anytime-valid test of calibration for streams of forecasts."""
 
+import copy
 import math
 import sys
 from dataclasses import dataclass, field
@@ -284,6 +285,8 @@ class SequentialTest(CalibrationTest):
                 f"y contains {unknown[:1].tolist()[0]!r}, which is not one of {classes.tolist()}."
             )
         sample = check_binary(y, X, sample_weight, classes[1])
+        # a copy, so that a call that does not end leaves no trace
+        stream = copy.deepcopy(stream)
         result = _advance(stream, sample)
         self._stream, self.classes_ = stream, classes
         shape = shape_of(X, "X")

@@ -11,6 +11,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_calib._atomic import AtomicFit
 from sklearn_calib._compat import UNUSED, routing_enabled, safe_indexing, slice_metadata
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._validation import check_option
@@ -42,7 +43,7 @@ __all__ = ["CalibratedClassifier"]
 Array = NDArray[np.float64]
 
 
-class CalibratedClassifier(VersionStamped, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """Any classifier, its probabilities repaired by any calibrator.
 
     The calibrator learns from scores that the classifier gave to rows it was not fitted on: a classifier

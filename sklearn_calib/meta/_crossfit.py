@@ -10,6 +10,7 @@ from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_calib._atomic import AtomicFit
 from sklearn_calib._compat import UNUSED, check_feature_names_in
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._validation import check_option
@@ -31,7 +32,7 @@ __all__ = ["CrossFitScorer"]
 Array = NDArray[np.float64]
 
 
-class CrossFitScorer(VersionStamped, TransformerMixin, MetaEstimatorMixin, BaseEstimator):
+class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorMixin, BaseEstimator):
     """A classifier as a pipeline stage: features in, scores out, held-out scores while fitting.
 
     ``fit_transform``, which a pipeline calls while it is fitted, returns for each row the score of a

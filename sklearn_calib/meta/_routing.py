@@ -73,7 +73,7 @@ def route(
         warnings.warn(
             f"sample_weight does not reach the {role}: fit of {name} does not accept it. {advice}",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     if to_estimator:
         fit_params["sample_weight"] = weight

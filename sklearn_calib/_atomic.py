@@ -1,0 +1,40 @@
+"""A fit that does not end leaves an estimator as it was."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["AtomicFit"]
+
+_METHODS = ("fit", "fit_transform", "partial_fit")
+
+
+class AtomicFit:
+    """Mixin, before ``BaseEstimator``: ``fit`` changes the estimator in one step, at its end, or not at all.
+
+    This holds for every subclass, those of users included: ``fit``, and ``fit_transform`` and ``partial_fit``
+    where a class defines them, run on a draft, a new object with the attributes of the estimator. When they
+    return, the estimator takes over all attributes of the draft by one assignment. An error, Ctrl-C or a lack
+    of memory before that, or a call from another thread, finds the estimator as it was. An attribute that
+    a method changes in place, instead of replacing it, is shared by both.
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        for name in _METHODS:
+            method = vars(cls).get(name)
+            if inspect.isfunction(method):
+                setattr(cls, name, _on_a_draft(method))
+        super().__init_subclass__(**kwargs)
+
+
+def _on_a_draft(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+        draft = object.__new__(type(self))
+        draft.__dict__ = dict(vars(self))
+        result = method(draft, *args, **kwargs)
+        self.__dict__ = draft.__dict__
+        return self if result is draft else result
+
+    return fit
