@@ -1,4 +1,4 @@
-"""The reruns of the papers: closed forms, exact moments, table, files, and public names only."""
+"""The reruns of the papers: closed forms, exact moments, verdicts, table, files, and public names only."""
 
 import re
 from math import comb
@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 from scipy.special import expit
+from scipy.stats import pearson3, skew
 
 from benchmarks.papers import __main__ as command
 from benchmarks.papers import cutoff, logit_smoothed, smooth_ece, tcal, tcal_networks
 from benchmarks.papers.population import midpoints, population
 from benchmarks.papers.real_data import find, read_confidences, read_network, read_rain
 from benchmarks.papers.study import Row, Study, markdown, read_rows, slope, write_rows
+from benchmarks.tcal_power import plug_in_pvalue
+from sklearn_calib.calibrators import IsotonicCalibrator
 from sklearn_calib.metrics import expected_calibration_error
 
 FOLDER = Path(smooth_ece.__file__).parent
@@ -145,23 +148,31 @@ def test_cutoff_examples(study):
     assert set(verdicts(study).values()) == {"holds", "agrees"}
 
 
-def test_the_best_map_by_enumeration():
+def test_the_best_maps_by_enumeration():
     rng = np.random.default_rng(0)
-    tau, p = 0.35, rng.choice([0.1, 0.3, 0.5, 0.9], 40)
-    y = rng.integers(0, 2, 40)
-    values = np.unique(p)
+    tau = 0.35
+    for _ in range(20):
+        p, g = rng.permutation(np.linspace(0.05, 0.95, 6)), rng.uniform(size=6)
 
-    def risk(acts):
-        act = acts[np.searchsorted(values, p)]
-        return np.mean(np.where(act, tau * (1 - y), (1 - tau) * y))
+        def risk(act, g=g):
+            return np.mean(np.where(act, tau * (1 - g), (1 - tau) * g))
 
-    choices = [np.array([bool(code >> k & 1) for k in range(4)]) for code in range(16)]
-    expected = risk(values >= tau) - min(risk(acts) for acts in choices)
-    assert cutoff._any_map_gap(y, p, tau) == pytest.approx(expected, abs=1e-12)
+        every = [risk(np.array([bool(code >> k & 1) for k in range(6)])) for code in range(64)]
+        cuts = [-1, *np.unique(p)]
+        monotone = [risk(act) for cut in cuts for act in (p > cut, p <= cut)]
+        gaps = cutoff.best_map_gaps(p, g, tau)
+        assert gaps[0] == pytest.approx(risk(p >= tau) - min(every), abs=1e-12)
+        assert gaps[1] == pytest.approx(risk(p >= tau) - min(monotone), abs=1e-12)
+
+
+@pytest.mark.thorough
+def test_correlations_of_figure_3(study):
+    cutoff.risk_gaps(study, [Canvas()] * 3)
+    assert list(verdicts(study).values()) == ["agrees", "agrees", "holds"]
 
 
 def test_moments_of_tcal_are_those_of_the_paper():
-    calibrated, bumps = (tcal.moments(g, tcal.ROWS, tcal.BINS) for g in (lambda p: p, tcal.outward))
+    calibrated, bumps = (tcal.moments(g, tcal.SAMPLES, tcal.BINS) for g in (lambda p: p, tcal.outward))
     assert calibrated["biased"] == pytest.approx(0.064979, abs=5e-7)
     assert bumps["biased"] == pytest.approx(0.063192, abs=5e-7)
     assert calibrated["debiased"] == pytest.approx(0, abs=1e-15)
@@ -193,7 +204,7 @@ def test_networks_are_judged(study):
     rng = np.random.default_rng(0)
     h = rng.normal(1.5, 1.5, 6000)
     y = (rng.uniform(size=h.size) < expit(0.5 * h)).astype(int)
-    found = tcal_networks.judge(y, expit(h), 2000, 3)
+    found = tcal_networks.judge(y, expit(h), 2000, 3, 999)
     assert set(found) == {"none", "Platt", "polynomial", "isotonic", "histogram binning", "scaling-binning"}
     assert found["none"] == (pytest.approx(expected_calibration_error(y, expit(h))), True)
     # the truth is a Platt curve
@@ -201,10 +212,96 @@ def test_networks_are_judged(study):
     assert max(error for name, (error, _) in found.items() if name != "none") < found["none"][0] / 2
 
 
+def test_contradicted_predictions_of_1_do_not_decide():
+    # isotonic regression predicts 1 above .9, where the event probability is .99
+    rng = np.random.default_rng(0)
+    p = np.round(rng.uniform(size=7000), 2)
+    y = (rng.uniform(size=p.size) < np.where(p < 0.9, 0.8 * p, 0.99)).astype(int)
+    y[:5000][p[:5000] > 0.9] = 1
+    fitted = IsotonicCalibrator().fit(p[:5000], y[:5000]).transform(p[5000:])
+    assert np.sum((fitted == 1) & (y[5000:] == 0)) == 1
+    assert not tcal_networks.judge(y, p, 5000, 3, 999)["isotonic"][1]
+
+
 def test_networks_without_files_are_skipped(study):
     tcal_networks.run(study)
-    assert set(verdicts(study).values()) == {"skipped"}
-    assert len(study.rows) == 6
+    assert [row.verdict for row in study.rows] == ["skipped"] * 3
+
+
+def test_networks_are_compared_with_the_published_verdicts(study, tmp_path):
+    # fitted to underconfident and tested on overconfident samples, every method is rejected
+    rng = np.random.default_rng(0)
+    p = np.round(rng.uniform(0.6, 0.9, 3500), 2)
+    y = (rng.uniform(size=p.size) < np.where(np.arange(p.size) < 2000, p + 0.1, p - 0.4)).astype(int)
+    for name in ("cifar10_densenet121", "cifar10_vgg19_bn", "wideresnet-16-4-cifar-10"):
+        np.savez(tmp_path / f"{name}.npz", conf=p, correct=y)
+    study.data = tmp_path
+    tcal_networks.run(study)
+    found = verdicts(study)
+    assert found["Table 1 (CIFAR-10): cifar10_densenet121"] == "agrees"
+    assert found["Table 1 (CIFAR-10): cifar10_vgg19_bn"] == "FAILS"
+    assert found["as in Table 1: wideresnet-16-4-cifar-10"] == "stand-in"
+    assert found["Table 2 (CIFAR-100)"] == found["Table 3 (ImageNet)"] == "skipped"
+
+
+def plain_scale(y, p, m):
+    """Return n T, its variance given p, n times both plug-in statistics, and the number of shared bins."""
+    totals, shared = np.zeros(4), 0
+    for index in np.unique(np.floor(m * p)):
+        inside = np.flatnonzero(np.floor(m * p) == index)
+        r, v = y[inside] - p[inside], p[inside] * (1 - p[inside])
+        k = inside.size
+        pairs = [(i, j) for i in range(k) for j in range(k) if i != j]
+        totals += (
+            sum(r[i] * r[j] for i, j in pairs) / k,
+            sum(2 * v[i] * v[j] for i, j in pairs) / k**2,
+            r.sum() ** 2 / k,
+            abs(r.sum()),
+        )
+        shared += k > 1
+    return totals, shared
+
+
+def test_plug_in_tests_by_hand():
+    # two bins: residuals -.2, -.4 and .3
+    y, p = np.array([0, 0, 1]), np.array([0.2, 0.4, 0.7])
+    totals, _ = plain_scale(y, p, 2)
+    assert totals == pytest.approx([0.08, 2 * 0.16 * 0.24 / 2, 0.18 + 0.09, 0.9])
+    rng = np.random.default_rng(3)
+    p = rng.uniform(size=40)
+    y = (rng.uniform(size=40) < p**1.5).astype(int)
+    order = np.argsort(p)
+    for column, norm in ((2, "biased"), (3, "l1")):
+        draws = np.random.default_rng(5)
+        simulated = [plain_scale(draws.random(40) < p[order], p[order], 6)[0][column] for _ in range(99)]
+        expected = (1 + np.sum(simulated >= plain_scale(y, p, 6)[0][column] * (1 - 1e-9))) / 100
+        assert 0.01 < expected < 0.9
+        assert plug_in_pvalue(y, p, 6, norm, 99, np.random.default_rng(5)) == expected
+
+
+def test_consistency_resampling_by_hand():
+    rng = np.random.default_rng(1)
+    n, n_resamples = 25, 19
+    p = np.sort(rng.uniform(size=n))
+    y = (rng.uniform(size=n) < p).astype(int)
+    choice, outcome = np.random.default_rng(2), np.random.default_rng(3)
+    rows = choice.integers(n, size=(n_resamples, n))
+    samples = [(y, p), *((outcome.random(n) < p[row], p[row]) for row in rows)]
+    n_scales = int(np.ceil(2 * np.log2(n / np.sqrt(np.log(n)))))
+    used = [b for b in range(1, n_scales + 1) if plain_scale(y, p, 2**b)[1]]
+    totals = np.array([[plain_scale(*sample, 2**b)[0] for b in used] for sample in samples])
+    z = totals[:, :, 0] / np.sqrt(totals[:, :, 1])
+    harmonic = sum(1 / b for b in range(1, n_scales + 1))
+    smallest = np.min(
+        [
+            pearson3.sf(z[:, c], max(skew(z[:, c]), 1e-4)) / (0.5 / n_scales + 0.5 / b / harmonic)
+            for c, b in enumerate(used)
+        ],
+        axis=0,
+    )
+    expected = np.mean(smallest <= smallest[0] * (1 + 1e-9))
+    generators = np.random.default_rng(2), np.random.default_rng(3)
+    assert tcal.consistency_pvalue(y, p, n_resamples, *generators) == expected
 
 
 def test_files_of_networks(tmp_path):

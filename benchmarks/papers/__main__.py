@@ -3,15 +3,16 @@
     python -m benchmarks.papers
 
 Writes the table "experiment, reported, ours, tolerance, verdict" to benchmarks/results/papers.md and .csv,
-and the figures to docs/_static/papers. Verdicts: "agrees" within the tolerance of the reported number;
-"holds" for a property that was stated; "differs" where paper or code are wrong or their setting is not known,
-with the reason in the note; "skipped" without the data. "FAILS" is an error: the exit status is then 1.
+and the figures to docs/_static/papers. Verdicts: "agrees" within the tolerance of the reported
+result; "holds" for a stated property; "differs" where the paper or its code is wrong, with the reason in the
+note; "stand-in" for other data than those of the paper, with nothing to compare; "skipped" without the data.
+"FAILS" is an error: the exit status is then 1.
 
-    --data FOLDER      outside data (default: environment variable SKLEARN_CALIB_DATA)
-    --only PAPER       smooth_ece, logit_smoothed, cutoff or tcal; the rows of the others are kept as they are
-    --output FOLDER    where table and figures go instead
-    --full             as many repetitions as the papers have
-    --smoke            few repetitions, to see that every row still holds; writes only to a given folder
+    --data FOLDER      external data (default: environment variable SKLEARN_CALIB_DATA)
+    --only PAPER       smooth_ece, logit_smoothed, cutoff or tcal; the results of the others are kept
+    --output FOLDER    folder of tables and figures instead
+    --full             as many repetitions as in the papers
+    --smoke            few repetitions, as a check of every row; writes only to a given folder
 """
 
 import argparse
@@ -28,7 +29,7 @@ PAPERS = {"smooth_ece": smooth_ece, "logit_smoothed": logit_smoothed, "cutoff": 
 
 
 def _folders(options: argparse.Namespace) -> tuple[Path | None, Path | None]:
-    """Return where the table and the figures go."""
+    """Return the folders of the table and of the figures."""
     if options.output is not None:
         return options.output, options.output
     if options.smoke:
@@ -82,9 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     }
     print(", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
     for row in failed:
-        print(
-            f"FAILS: {row.paper}: {row.experiment}: ours {row.ours}, wanted {row.reported} ({row.tolerance})"
-        )
+        expected = f"expected {row.reported} ({row.tolerance})"
+        print(f"FAILS: {row.paper}: {row.experiment}: ours {row.ours}, {expected}")
     return int(bool(failed))
 
 

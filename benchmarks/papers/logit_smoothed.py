@@ -49,22 +49,22 @@ def two_points(study: Study, ax) -> None:
         f"{smoothed[4:].min():.3f} to {smoothed[4:].max():.3f} for 1/sigma >= 5; at 1: {smoothed[0]:.3f}",
         "at most .2 sigma + 4 Phi(.00025/sigma) - 2",
         bool((smoothed <= bound).all()),
-        f"0 near 1/sigma = {bins[smoothed.argmin()]}, where the noisy forecast is calibrated by accident",
+        f"0 near 1/sigma = {bins[smoothed.argmin()]}, where the smoothed forecast happens to be calibrated",
     )
-    ax.plot(bins, binned, ".", label="ECE by number of bins")
-    ax.plot(bins, smoothed, label="LS-ECE by 1/sigma")
-    ax.set(xlabel="bins, or 1/sigma", title="Figure 2: two points")
+    ax.plot(bins, binned, ".", label="binned ECE")
+    ax.plot(bins, smoothed, label="LS-ECE")
+    ax.set(xlabel="number of bins, or 1/sigma", ylabel="calibration error", title="Figure 2: two points")
     ax.legend()
 
 
 def _continuity_bound(moves: np.ndarray, s) -> np.ndarray:
-    """Bound the change of LS-ECE when log-odds move: the total variation between the shifted noises."""
+    """Bound the change of LS-ECE when log-odds move: the total variation between the noise distributions."""
     moves = np.abs(moves)[:, np.newaxis]
     return np.mean(2 * (2 * norm.cdf(moves / (2 * np.asarray(s))) - 1), axis=0)
 
 
 def continuity(study: Study, ax) -> None:
-    """Move log-odds at random; and move the two points together."""
+    """Perturb log-odds at random, and let two points approach each other."""
     worst = 0.0
     for draw in range(study.pick(10, 40, 200)):
         rng = study.rng("theorem 4.5", draw)
@@ -80,7 +80,7 @@ def continuity(study: Study, ax) -> None:
         f"change / bound at most {worst:.2f}",
         "at most 1",
         worst <= 1.0,
-        "bound: the mean of 2 (2 Phi(move / (2 sigma)) - 1), the total variation of the moved noise",
+        "bound: mean of 2 (2 Phi(move / (2 sigma)) - 1), the total variation between noise distributions",
     )
     half = np.geomspace(1e-6, 1.0, 60)
     pairs = [expit([-d, d]) for d in half]
@@ -88,20 +88,20 @@ def continuity(study: Study, ax) -> None:
     for s in (0.03, 0.1, 0.3):
         curve = [logit_smoothed_ece([0, 1], p, bandwidth=s) for p in pairs]
         ax.semilogx(half, curve, label=f"LS-ECE, sigma = {s:g}")
-    ax.set(xlabel="log-odds +-d of the two points", title="Theorem 4.5: continuity")
+    ax.set(xlabel="d, for log-odds -d and d", ylabel="calibration error", title="Theorem 4.5: continuity")
     ax.legend()
 
 
 def rate(study: Study, ax) -> None:
-    """Measure how far LS-ECE of samples is from that of the law, for calibrated normal log-odds."""
+    """Measure the error of LS-ECE of samples as an estimate, for calibrated normal log-odds."""
     grid = norm.ppf(midpoints(20_000)) * 1.5
-    law = population(expit(grid), expit(grid))
+    calibrated = population(expit(grid), expit(grid))
     sizes = np.array(
         study.pick((1000, 4000, 16_000), (1000, 4000, 16_000, 64_000), (1000, 4000, 16_000, 64_000, 256_000))
     )
-    # narrow noise: LS-ECE of the law itself, of order sigma^2, is then far below the noise of samples
+    # for narrow noise the population value, of order sigma^2, is far below the sampling error
     widths, s, n = np.array([0.0125, 0.025, 0.05, 0.1]), 0.025, 1000
-    truth = {width: logit_smoothed_ece(**law, bandwidth=width) for width in widths}
+    truth = {width: logit_smoothed_ece(**calibrated, bandwidth=width) for width in widths}
     draws = study.pick(40, 200, 1000)
     by_size = np.array([_distance(study, int(m), [s], truth, draws)[0] for m in sizes])
     by_width = np.array(_distance(study, n, widths, truth, draws))
@@ -113,7 +113,7 @@ def rate(study: Study, ax) -> None:
     study.number("Theorem 5.3: exponent of sigma, n = 1000", -0.5, slope(widths, by_width), 0.05, digits=3)
     ax.loglog(sizes, constant / np.sqrt(s * sizes), label=f"{constant:.2f}/sqrt(n sigma)")
     ax.loglog(sizes, by_size, "o", mfc="none", label="sigma = .025")
-    ax.set(xlabel="n", title="Theorem 5.3: mean distance from the law")
+    ax.set(xlabel="n", ylabel="mean error of the estimate", title="Theorem 5.3")
     ax.legend()
 
 
@@ -129,7 +129,7 @@ def _distance(study: Study, n: int, widths, truth: dict[float, float], draws: in
 
 
 def consistency(study: Study, ax) -> None:
-    """Let sigma = n^(-1/3): LS-ECE tends to ECE, here of an over-confident law."""
+    """Let sigma = n^(-1/3): LS-ECE tends to ECE, here of overconfident forecasts."""
     grid = midpoints(200_000)
     ece = float(np.abs(expit(0.5 * logit(grid)) - grid).mean())
     sizes = np.array(study.pick((1000, 10_000), (1000, 10_000, 100_000), (1000, 10_000, 100_000, 1_000_000)))
@@ -145,17 +145,17 @@ def consistency(study: Study, ax) -> None:
     study.holds(
         "Theorem 5.4: sigma = n^(-1/3) is consistent",
         "limit ECE",
-        f"ECE {ece:.4f}; mean distance {', '.join(f'{e:.4f}' for e in errors)}",
+        f"ECE {ece:.4f}; mean difference {', '.join(f'{e:.4f}' for e in errors)}",
         "each at most half of the one before",
         all(later < earlier / 2 for earlier, later in pairwise(errors)),
         f"n = {', '.join(str(n) for n in sizes)}; forecasts uniform, g(p) = sigmoid(logit(p) / 2)",
     )
     ax.loglog(sizes, errors, "-o", mfc="none")
-    ax.set(xlabel="n", title="Theorem 5.4: mean distance from ECE")
+    ax.set(xlabel="n", ylabel="mean difference from ECE", title="Theorem 5.4")
 
 
 def discontinuities(study: Study) -> None:
-    """Compare where ECE jumps with what Theorem 3.10 says: where residuals of one forecast change sign."""
+    """Compare the discontinuities of ECE with Theorem 3.10: residuals of one forecast differ in sign."""
     p, g, truth = np.array([0.5, 0.25, 0.25]), np.array([0.8, 0.2, 0.2]), np.array([0.3, 0.4, 0.7])
     jump = _largest_jump(p, g, truth)
     study.holds(
@@ -164,7 +164,7 @@ def discontinuities(study: Study) -> None:
         f"ECE(g) = {_ece(p, g, truth):.4f}; largest change {jump:.1e} when forecasts move by {_STEP:g}",
         "change at most .001",
         jump <= _STEP * (1 + 1e-9),
-        "Theorem 3.2 fails here: two points share a forecast and differ in truth, but both lie above it",
+        "counterexample to Theorem 3.2: two points share a forecast, and both event probabilities are larger",
     )
     wrong, cases, jumps = 0, study.pick(50, 300, 2000), 0
     rng = study.rng("theorem 3.10")
@@ -181,9 +181,9 @@ def discontinuities(study: Study) -> None:
         wrong += abs(found - expected) > 2 * _STEP
         jumps += expected > 2 * _STEP
     study.holds(
-        "Theorem 3.10: ECE jumps where residuals of one forecast change sign",
+        "Theorem 3.10: ECE jumps where residuals of one forecast differ in sign",
         "proved",
-        f"{wrong} of {cases} random laws on 4 points contradict ({jumps} jump)",
+        f"{wrong} of {cases} random distributions on 4 points violate it ({jumps} jump)",
         "none; size of the jump within .002",
         wrong == 0,
     )
@@ -198,7 +198,7 @@ def _largest_jump(masses, forecasts, truth) -> float:
     here = _ece(masses, forecasts, truth)
     moves = product(np.linspace(0, _STEP, len(forecasts)), repeat=len(forecasts))
     distinct = [move for move in moves if len(set(move)) == len(forecasts)]
-    # which way the points of one forecast part does not matter for the limit
+    # the limit does not depend on the directions in which points of one forecast separate
     return max(abs(_ece(masses, forecasts + np.array(move), truth) - here) for move in distinct[:2])
 
 
@@ -213,6 +213,7 @@ def networks(study: Study) -> None:
             "Figure 4: networks on ImageNet", "curve", "needs imagenet_confidences/*.npz (conf, correct)"
         )
     with study.figure("logit_smoothed_networks", 1, len(samples), squeeze=False) as axes:
+        axes[0, 0].set_ylabel("calibration error")
         for ax, (name, (y, p)) in zip(axes[0], samples.items(), strict=True):
             _network(study, ax, name, y, p)
 
@@ -225,19 +226,19 @@ def _network(study: Study, ax, name: str, y: np.ndarray, p: np.ndarray) -> None:
     }
     smooth = smooth_ece(y, p)
     differences = [np.abs(curve - binned).mean() for curve in (*curves.values(), smooth)]
-    figure = "like Figure 4" if name.startswith("simulated") else "Figure 4 and App. A"
+    figure = "As in Figure 4" if name.startswith("simulated") else "Figure 4 and App. A"
     study.holds(
         f"{figure}: {name}",
         "curve: they agree",
-        f"binned {binned.mean():.4f}; mean distance: LS {differences[0]:.4f}, "
+        f"binned {binned.mean():.4f}; mean difference: LS-ECE {differences[0]:.4f}, "
         f"uniform noise {differences[1]:.4f}, smooth {differences[2]:.4f}",
         "all below .01",
         max(differences) < 0.01,
-        "networks at hand; uniform noise of full width sigma as in App. A (twice that in the authors' code)",
+        "available networks; uniform noise of full width sigma as in App. A (2 sigma in the authors' code)",
     )
     ax.plot(BINS, binned, label="binned ECE")
     for noise, curve in curves.items():
-        ax.plot(BINS, curve, "--", label=f"LS-ECE, {noise}")
+        ax.plot(BINS, curve, "--", label=f"LS-ECE, {noise} noise")
     ax.axhline(smooth, color="0.3", ls=":", label="smooth ECE")
-    ax.set(xlabel="bins, or 1/sigma", title=name, ylim=(0, 1.3 * binned.max()))
+    ax.set(xlabel="number of bins, or 1/sigma", title=name, ylim=(0, 1.3 * binned.max()))
     ax.legend(loc="lower left")

@@ -1,10 +1,10 @@
-"""Outside data: published files, looked for in the given folder and one folder below it.
+"""External data: published files, searched in the given folder and one folder below it.
 
-Each reader returns None where its file is absent. Accepted are
+Each reader returns None where its file is absent. Accepted files:
 
     timm_resnet34.npz and other .npz     ``conf``, confidence of the predicted class, and ``correct``, 0 or 1
     resnet34.csv                         columns ``confidence``, ``true_label``, ``pred_label``, as published
-    SF.FC.C1.csv                         not needed: the forecasts DAFFS come with the package
+    SF.FC.C1.csv                         not needed: the DAFFS forecasts are in the package
     POP_3cat_2003.txt                    rain in Tampere: the published table (see ``read_rain``)
     tampere_rain.csv                     the same as columns ``p`` and ``y``
     NETWORK.npz, NETWORK.mat             outputs of networks (see ``read_network``)
@@ -35,7 +35,7 @@ def find(folder: Path | None, *names: str) -> Path | None:
 
 
 def read_confidences(path: Path) -> Pair:
-    """Return outcomes (was the predicted class right) and confidences."""
+    """Return outcomes (1 if the predicted class is correct) and confidences."""
     if path.suffix == ".csv":
         table = np.genfromtxt(path, delimiter=",", names=True, dtype=None, encoding="utf-8")
         return (table["true_label"] == table["pred_label"]).astype(int), table["confidence"].astype(float)

@@ -24,7 +24,7 @@ from sklearn_calib.metrics import (
 from sklearn_calib.plot import ReliabilityDisplay
 
 PAPER = "Smooth ECE (Blasiok and Nakkiran 2024)"
-LAWS = (
+DISTRIBUTIONS = (
     {"distortion": "none"},
     {"distortion": "slope", "strength": 0.5},
     {"distortion": "shift", "strength": 0.5},
@@ -45,6 +45,7 @@ def run(study: Study) -> None:
         for ax, (title, (y, p)) in zip(axes, diagrams.items(), strict=True):
             ReliabilityDisplay.from_predictions(y, p, ax=ax, bandwidth="smooth_ece", density="width")
             ax.set_title(title)
+            ax.legend(loc="lower right", fontsize="small")
     with study.figure("smooth_ece_theory", 1, 3) as (left, middle, right):
         discontinuity(study, left)
         closed_forms(study, middle)
@@ -80,26 +81,26 @@ def real_forecasts(study: Study) -> dict[str, Pair]:
     rain = read_rain(study.data)
     if rain is None:
         note = (
-            "needs POP_3cat_2003.txt; there the definition gives .1338, since the authors' code counts "
-            "forecasts of exactly 0 and 1 half"
+            "needs POP_3cat_2003.txt; by the definition .1338, since the authors' code counts forecasts of "
+            "exactly 0 and 1 by half"
         )
         study.skip("Figure 2(c): rain in Tampere", "0.132", note)
     else:
-        note = "the authors' code counts forecasts of exactly 0 and 1 half; eq. (2) demands them in full"
+        note = "the authors' code counts forecasts of exactly 0 and 1 by half; eq. (2) counts them in full"
         study.number("Figure 2(c): rain in Tampere", 0.132, smooth_ece(*rain), 5e-4, note, right=0.1338)
         found["Figure 2(c)"] = rain
     return found
 
 
 def synthetic(study: Study) -> Pair:
-    """Run E[y | f] = f + .1 sin(4 pi (2 f - 1)): the law, and many samples of 1000 forecasts."""
+    """Run E[y | f] = f + .1 sin(4 pi (2 f - 1)): the population value, and many samples of 1000 forecasts."""
 
     def curve(f: np.ndarray) -> np.ndarray:
         return f + 0.1 * np.sin(4 * pi * (2 * f - 1))
 
     f = midpoints(200_000)
     study.number(
-        "Figure 2(d): the law itself", None, smooth_ece(**population(f, curve(f))), 5e-5, right=0.0408
+        "Figure 2(d): population value", None, smooth_ece(**population(f, curve(f))), 5e-5, right=0.0408
     )
     errors = []
     for draw in range(study.pick(50, 300, 1000)):
@@ -111,16 +112,16 @@ def synthetic(study: Study) -> Pair:
     study.holds(
         "Figure 2(d): samples of n = 1000",
         "0.045 (one sample)",
-        f"mean {np.mean(errors):.4f}, 95 % in [{low:.4f}, {high:.4f}]",
+        f"mean {np.mean(errors):.4f}, 95% in [{low:.4f}, {high:.4f}]",
         "0.045 in the range",
         bool(low <= 0.045 <= high),
-        "one sample lies above the law (.0408): the error is biased upwards in samples",
+        "the population value is .0408; the estimate is biased upwards",
     )
     return y, p
 
 
 def discontinuity(study: Study, ax) -> None:
-    """Shift two points that are 2e-4 apart across a border of 15 bins."""
+    """Shift two points that are 2e-4 apart across an edge of 15 bins."""
     shifts = np.linspace(-1e-3, 1e-3, 401)
     edge = 8 / 15
     binned, smooth = np.array(
@@ -131,15 +132,19 @@ def discontinuity(study: Study, ax) -> None:
     )
     jumps = [float(np.abs(np.diff(values)).max()) for values in (binned, smooth)]
     study.holds(
-        "App. E: shifts of 5e-6 across a border",
+        "App. E: shifts of 5e-6 across a bin edge",
         "curve",
         f"largest change: binned {jumps[0]:.3f}, smooth {jumps[1]:.1e}",
         "binned > .4, smooth < 1e-4",
         jumps[0] > 0.4 and jumps[1] < 1e-4,
     )
     ax.plot(1e3 * shifts, binned, label="ECE, 15 bins")
-    ax.plot(1e3 * shifts, smooth, label="smooth ECE")
-    ax.set(xlabel="shift of all forecasts / 1000", ylabel="error", title="App. E: a border is crossed")
+    ax.plot(1e3 * shifts, smooth, "--", label="smooth ECE")
+    ax.set(
+        xlabel="shift of both forecasts (thousandths)",
+        ylabel="calibration error",
+        title="App. E: shift across a bin edge",
+    )
     ax.legend()
 
 
@@ -151,8 +156,8 @@ def closed_forms(study: Study, ax) -> None:
     study.holds("one forecast f", "abs(f - mean of y)", f"off by {gap:.1e}", "below 1e-6, all s", gap < 1e-6)
 
     p, a, k = midpoints(100_000), 0.2, 3
-    law = population(p, p + a * np.cos(pi * k * p))
-    measured = np.array([smooth_ece(**law, bandwidth=s) for s in BANDWIDTHS])
+    wave = population(p, p + a * np.cos(pi * k * p))
+    measured = np.array([smooth_ece(**wave, bandwidth=s) for s in BANDWIDTHS])
     theory = 2 / pi * a * np.exp(-((pi * k * BANDWIDTHS) ** 2) / 2)
     gap = float(np.abs(measured - theory).max())
     study.holds(
@@ -165,7 +170,12 @@ def closed_forms(study: Study, ax) -> None:
     ax.loglog(BANDWIDTHS, np.maximum(theory, 1e-6), label="closed form")
     ax.loglog(BANDWIDTHS, np.maximum(measured, 1e-6), "o", mfc="none", label="smooth ECE at s")
     ax.loglog(BANDWIDTHS, BANDWIDTHS, ":", color="0.5", label="s")
-    ax.set(xlabel="bandwidth s", title="residual .2 cos(3 pi f)", ylim=(1e-5, 1))
+    ax.set(
+        xlabel="bandwidth s",
+        ylabel="smoothed calibration error",
+        title="Residual 0.2 cos(3 pi f)",
+        ylim=(1e-5, 1),
+    )
     ax.legend()
 
     epsilons = np.array([1e-3, 3e-3, 1e-2, 3e-2])
@@ -188,7 +198,7 @@ def _two_points(eps: float) -> float:
 
 
 def rate(study: Study, ax) -> None:
-    """Measure smECE_s of calibrated samples, all of which is noise: Theorem 9 bounds it by sqrt(1/(n s))."""
+    """Measure smECE_s of calibrated samples, population value 0: Theorem 9 bounds it by 1/sqrt(n s)."""
     sizes = np.array(
         study.pick((500, 2000, 8000), (500, 2000, 8000, 32_000), (500, 2000, 8000, 32_000, 128_000))
     )
@@ -208,10 +218,10 @@ def rate(study: Study, ax) -> None:
     study.holds(
         "Theorem 9: constant under calibration",
         "order 1/sqrt(n s)",
-        f"within {100 * ratio:.1f} % of .1664/sqrt(n s)",
-        "5 %",
+        f"within {100 * ratio:.1f}% of .1664/sqrt(n s)",
+        "5%",
         ratio < 0.05,
-        "the constant is ours: sqrt(2/pi) (pi/8) / sqrt(2 sqrt(pi))",
+        "constant derived here: sqrt(2/pi) (pi/8) / sqrt(2 sqrt(pi))",
     )
     widths, n = np.array([0.005, 0.01, 0.02, 0.04]), 8000
     by_width = np.mean(
@@ -231,7 +241,7 @@ def rate(study: Study, ax) -> None:
     ax.loglog(sizes, theory, label=".1664/sqrt(n s)")
     ax.loglog(sizes, fixed, "o", mfc="none", label="s = .02")
     ax.loglog(sizes, chosen, "-s", mfc="none", label="smooth ECE")
-    ax.set(xlabel="n", title="calibrated forecasts: mean error")
+    ax.set(xlabel="n", ylabel="mean calibration error", title="Theorem 9: calibrated forecasts")
     ax.legend()
 
 
@@ -242,31 +252,31 @@ def _errors(rng: np.random.Generator, n: int, bandwidths) -> list[float]:
 
 
 def lemmas(study: Study) -> None:
-    """Check Lemma 1, Lemma 10 with its footnote, and Theorem 6 on samples of six laws."""
-    rise, strip, bounds, count = 0.0, 0.0, [], 0
-    for number, law in enumerate(LAWS * study.pick(1, 3, 20)):
-        data = make_forecasts(400, **law, random_state=number)
+    """Check Lemma 1, Lemma 10 with its footnote, and Theorem 6 on samples of six distributions."""
+    rise, area, bounds, count = 0.0, 0.0, [], 0
+    for number, distribution in enumerate(DISTRIBUTIONS * study.pick(1, 3, 20)):
+        data = make_forecasts(400, **distribution, random_state=number)
         y, p = data.y_true, data.y_proba
         errors = np.array([smooth_ece(y, p, bandwidth=s) for s in BANDWIDTHS])
         rise = max(rise, float(np.diff(errors).max()))
         for s, error in zip(BANDWIDTHS[::4], errors[::4], strict=True):
-            strip = max(strip, abs(_strip(y, p, s) - error) / s)
+            area = max(area, abs(_area(y, p, s) - error) / s)
         distance = distance_from_calibration(y, p)
-        # within [lower, upper] lies the distance d, so these follow from d/2 <= smECE <= 2 sqrt(d)
+        # the distance d lies within [lower, upper], so these follow from d/2 <= smECE <= 2 sqrt(d)
         bounds.append((smooth_ece(y, p) / (2 * sqrt(distance.upper)), distance.lower / 2 / smooth_ece(y, p)))
         count += 1
     study.holds(
         "Lemma 1: smECE_s does not increase", "proved", f"largest rise {rise:.1e}", "below 1e-9", rise < 1e-9
     )
     study.holds(
-        "Lemma 10: the strip between curve and diagonal",
+        "Lemma 10: area between curve and diagonal",
         "within .8 s of smECE_s",
-        f"within {strip:.3f} s ({count} samples)",
+        f"within {area:.3f} s ({count} samples)",
         "at most .8 s",
-        strip <= 0.8,
+        area <= 0.8,
     )
-    constant = _strip([0, 1], [0.5, 0.5], 0.02) / 0.02
-    note = "attained: one forecast 1/2 with even odds has smECE_s = 0 and a strip of E abs(N(0, s^2))"
+    constant = _area([0, 1], [0.5, 0.5], 0.02) / 0.02
+    note = "attained by the forecast 1/2 with even odds: smECE_s = 0, area E abs(N(0, s^2))"
     study.number("footnote 2: the constant of Lemma 10", 0.798, constant, 5e-4, note)
     worst = [max(pair) for pair in zip(*bounds, strict=True)]
     study.holds(
@@ -275,11 +285,11 @@ def lemmas(study: Study) -> None:
         f"smECE/(2 sqrt(d)) <= {worst[0]:.2f}, (d/2)/smECE <= {worst[1]:.2f}",
         "at most 1",
         max(worst) <= 1.0,
-        "d is bounded from both sides, since it depends on the features",
+        "d depends on the features, so its lower and upper bounds are used",
     )
 
 
-def _strip(y, p, s: float) -> float:
+def _area(y, p, s: float) -> float:
     """Return the integral of abs(curve - t) density(t); refined, for it has kinks."""
     result = smooth_ece_result(y, p, bandwidth=s)
     signed = np.where(np.isnan(result.curve), 0.0, result.curve - result.grid) * result.density
@@ -303,7 +313,7 @@ def cost(study: Study) -> None:
         f"{slope(sizes, times):.2f}; {ratio:.1f} x np.sort at n = {sizes[-1]}",
         "exponent below 1.5",
         slope(sizes, times) < 1.5,
-        "times; benchmarks/speed.py has more",
+        "measured times; see also benchmarks/speed.py",
     )
 
 

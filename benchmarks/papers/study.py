@@ -1,4 +1,4 @@
-"""What the four papers share: rows of the table with their verdicts, repetitions, seeds and figures."""
+"""Tools shared by the four papers: rows of the table with their verdicts, repetitions, seeds and figures."""
 
 import csv
 import re
@@ -32,7 +32,7 @@ class Row:
 
 @dataclass
 class Study:
-    """The rows of one paper while it is rerun.
+    """The results of one paper while it is rerun.
 
     ``data`` is the folder of outside data, ``figures`` the folder for the pictures; either may be None.
     """
@@ -44,11 +44,11 @@ class Study:
     rows: list[Row] = field(default_factory=list)
 
     def pick(self, smoke: Any, default: Any, full: Any) -> Any:
-        """Return the argument that belongs to the effort: numbers of repetitions, sample sizes."""
+        """Return the argument for the effort chosen: numbers of repetitions, sample sizes."""
         return {"smoke": smoke, "default": default, "full": full}[self.effort]
 
     def rng(self, name: str, *more: int) -> np.random.Generator:
-        """Return a generator that depends on the name of the experiment and on nothing else."""
+        """Return a generator seeded by the name of the experiment and the numbers given."""
         return np.random.default_rng((zlib.crc32(name.encode()), *more))
 
     def number(
@@ -64,9 +64,9 @@ class Study:
     ) -> None:
         """Add a row that compares a number with the reported one.
 
-        ``right`` is what the definition gives where the paper or its code is wrong, or where no number was
-        printed: the row fails if ours is not within the tolerance of it; if it is, and not within the
-        tolerance of what was reported, the verdict is "differs", and the note has to say why.
+        ``right`` is the value by the definition where the paper or its code is wrong, or where no number was
+        printed: the row fails if ours is not within the tolerance of it. If it is, but not within the
+        tolerance of the reported number, the verdict is "differs", and the note has to say why.
         """
         target = reported if right is None else right
         if target is None:
@@ -78,30 +78,36 @@ class Study:
         shown = "-" if reported is None else f"{reported:.{digits}g}"
         if right is not None and right != reported:
             shown += (
-                f" (right: {right:.{digits}g})" if reported is not None else f" (theory: {right:.{digits}g})"
+                f" (by definition: {right:.{digits}g})"
+                if reported is not None
+                else f" (theory: {right:.{digits}g})"
             )
         self._add(experiment, shown, f"{ours:.{digits}g}", f"{tolerance:.2g}", verdict, note)
 
     def holds(
         self, experiment: str, reported: str, ours: str, condition: str, ok: bool, note: str = ""
     ) -> None:
-        """Add a row for a stated property; ``condition`` is what has to be true of ``ours``."""
+        """Add a row for a stated property; ``condition`` is what ``ours`` has to satisfy."""
         self._add(experiment, reported, ours, condition, "holds" if ok else "FAILS", note)
 
-    def measured(
-        self, experiment: str, reported: str, ours: str, condition: str, agrees: bool, note: str
+    def compared(
+        self, experiment: str, reported: str, ours: str, condition: str, agrees: bool, note: str = ""
     ) -> None:
-        """Add a row whose reported numbers need not be reached, since the setting is not known in full."""
-        self._add(experiment, reported, ours, condition, "agrees" if agrees else "differs", note)
+        """Add a row that compares several reported results with ours."""
+        self._add(experiment, reported, ours, condition, "agrees" if agrees else "FAILS", note)
+
+    def stand_in(self, experiment: str, ours: str, note: str) -> None:
+        """Add a row for other data than those of the paper, with nothing to compare."""
+        self._add(experiment, "-", ours, "-", "stand-in", note)
 
     def skip(self, experiment: str, reported: str, note: str) -> None:
-        """Add a row for what cannot be run here, with what is missing."""
+        """Add a row for an experiment that cannot be run, with what is missing."""
         self._add(experiment, reported, "-", "-", "skipped", note)
 
     def _add(self, *cells: str) -> None:
         row = Row(self.paper, *cells)
         self.rows.append(row)
-        print(f"  {row.verdict:<8}{row.experiment}: reported {row.reported}; ours {row.ours}", flush=True)
+        print(f"  {row.verdict:<9}{row.experiment}: reported {row.reported}; ours {row.ours}", flush=True)
 
     @contextmanager
     def figure(self, name: str, n_rows: int, n_columns: int, **options: Any) -> Iterator[Any]:
@@ -120,7 +126,7 @@ class Study:
 
 @contextmanager
 def without_warnings(category: type[Warning]) -> Iterator[None]:
-    """Silence announcements of other packages."""
+    """Ignore warnings of other packages."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", category)
         yield

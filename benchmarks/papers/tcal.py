@@ -1,9 +1,10 @@
 """Lee, Huang, Hassani, Dobriban (2023), T-Cal: An optimal test for the calibration of predictive models."""
 
 from collections.abc import Callable
-from math import floor, sqrt
+from math import ceil, floor, log, log2, sqrt
 
 import numpy as np
+from scipy.stats import pearson3, skew
 
 from benchmarks.papers import tcal_networks
 from benchmarks.papers.population import midpoints
@@ -15,8 +16,8 @@ from sklearn_calib.metrics import expected_calibration_error
 PAPER = "T-Cal (Lee et al. 2023)"
 LEVEL = 0.05
 # Example 3.3
-ROWS, SMOOTHNESS, SCALE = 10_000, 0.3, 100.0
-BINS = floor(ROWS ** (2 / (4 * SMOOTHNESS + 1)))
+SAMPLES, SMOOTHNESS, SCALE = 10_000, 0.3, 100.0
+BINS = floor(SAMPLES ** (2 / (4 * SMOOTHNESS + 1)))
 
 Array = np.ndarray
 
@@ -40,9 +41,9 @@ def outward(p: Array) -> Array:
 
 
 def moments(curve: Callable[[Array], Array], n: int, m: int) -> dict[str, float]:
-    """Return exact means of the statistics, and their null standard deviation, for uniform forecasts.
+    """Return exact means of the statistics, and their null standard deviation, for uniform predictions.
 
-    Given the number k of rows in a bin, the mean of (sum r)^2 / k is v + (k - 1) u^2, where u is the mean
+    Given the number k of samples in a bin, the mean of (sum r)^2 / k is v + (k - 1) u^2, where u is the mean
     residual of the bin and v its mean squared residual; the debiased statistic lacks v. k is binomial.
     """
     z = midpoints(64 * m).reshape(m, 64)
@@ -60,9 +61,9 @@ def moments(curve: Callable[[Array], Array], n: int, m: int) -> dict[str, float]
 
 
 def example(study: Study, axes) -> None:
-    """Run Example 3.3 and Figure 2: the biased statistic is larger for the calibrated forecast."""
+    """Run Example 3.3 and Figure 2: the biased statistic is larger for the calibrated predictions."""
     curves = {"P0": lambda p: p, "P1": outward}
-    exact = {name: moments(curve, ROWS, BINS) for name, curve in curves.items()}
+    exact = {name: moments(curve, SAMPLES, BINS) for name, curve in curves.items()}
     study.number("Example 3.3: mean of T biased, P0", 0.064979, exact["P0"]["biased"], 1e-6, digits=5)
     study.number("Example 3.3: mean of T biased, P1", 0.063192, exact["P1"]["biased"], 1e-6, digits=5)
     study.number("Example 3.3: mean of T debiased, P0", 0.0, exact["P0"]["debiased"], 1e-9)
@@ -75,8 +76,8 @@ def example(study: Study, axes) -> None:
         rows = []
         for draw in range(draws):
             rng = study.rng(f"example 3.3 {name}", draw)
-            p = rng.uniform(size=ROWS)
-            y = (rng.uniform(size=ROWS) < curve(p)).astype(int)
+            p = rng.uniform(size=SAMPLES)
+            y = (rng.uniform(size=SAMPLES) < curve(p)).astype(int)
             scale = test.test(y, p).scales[0]
             biased = expected_calibration_error(y, p, n_bins=BINS, norm="l2") ** 2
             rows.append((biased, scale.statistic, scale.null_std))
@@ -93,25 +94,28 @@ def example(study: Study, axes) -> None:
         f"biased {means[0]:.5f}, {means[1]:.5f}; debiased {means[2]:.5f}, {means[3]:.5f}",
         "within 4 standard errors of the exact means",
         max(off) < 4,
-        "P0, P1; only the debiased one is larger for P1. Scalar convention, as in the figures' code",
+        "P0, P1; only the debiased statistic is larger for P1. Scalar convention, as in the authors' code",
     )
     ratio = float(found["P0"][:, 2].mean()) / exact["P0"]["null_std"]
-    study.number("Figure 2: null sd given the forecasts / exact", None, ratio, 0.01, right=1.0)
-    z = np.linspace(0.2, 0.8, 20_001)
-    axes[0].plot(z, outward(z), lw=0.3)
-    axes[0].plot(z, z, "k:", lw=1)
-    axes[0].set(xlabel="forecast", ylabel="event probability", title="Example 3.3: P1")
+    study.number("Figure 2: null sd given the predictions / exact", None, ratio, 0.01, right=1.0)
+    z = np.linspace(0.499, 0.501, 2001)  # a few of the bumps
+    axes[0].plot(z, outward(z), label="P1")
+    axes[0].plot(z, z, "k:", lw=1, label="P0: calibrated")
+    axes[0].set(xlabel="prediction", ylabel="event probability", title="Example 3.3: curve near 1/2")
+    axes[0].locator_params(axis="x", nbins=5)
+    axes[0].ticklabel_format(useOffset=False)
+    axes[0].legend()
     for ax, column, kind in zip(axes[1:], (0, 1), ("biased", "debiased"), strict=True):
         for name, table in found.items():
             ax.hist(table[:, column], bins=20, alpha=0.5, label=name)
             ax.axvline(exact[name][kind], color="0.3", ls="--", lw=1)
-        ax.set(xlabel=f"T {kind}", title="Figure 2")
+        ax.set(xlabel=f"T, {kind}", ylabel="simulations", title=f"Figure 2: {kind} statistic")
         ax.locator_params(axis="x", nbins=5)
         ax.legend()
 
 
 def power(study: Study) -> None:
-    """Rerun points of Figures 3(b), 4 and 7 beside the published numbers."""
+    """Rerun points of Figures 3(b), 4 and 7 and compare them with the published numbers."""
     plans = [
         # figure, curve, numbers of bumps, samples at each point
         ("3b", "debiased", study.pick((40, 80), range(40, 200, 10), range(40, 200, 10)), (40, 200, 1000)),
@@ -135,13 +139,15 @@ def power(study: Study) -> None:
             off.append(abs(ours - value) / max(standard_error(value, ours, draws), 0.5 / draws))
             used.append(ours - value)
             shown.append(alternative)
-        note = f"{draws} samples at each point; error: theirs, ours, and that of their critical value"
+        note = (
+            f"{draws} simulations per point; standard error: theirs, ours, and that of their critical value"
+        )
         if curve == "splitting":
-            note += ". Published: only the class 1, and the bins of the whole sample; repeated so"
+            note += ". As published: only class 1, and the number of bins for the whole sample"
         study.holds(
             f"Figure {figure}: type II error, {curve}",
             f"{len(shown)} points",
-            f"mean difference {np.mean(used):+.3f}, largest {np.abs(used).max():.3f} ({max(off):.1f} errors)",
+            f"mean difference {np.mean(used):+.3f}, largest {np.abs(used).max():.3f} ({max(off):.1f} s.e.)",
             "each within 4 standard errors",
             max(off) < 4,
             note,
@@ -159,17 +165,17 @@ def _order(study: Study, rates: dict[tuple[str, Alternative], float], draws: dic
         worst = min(worst, gap / error)
         shown.append(f"{curve} {gap:+.2f}")
     study.holds(
-        "Figures 3(b), 4, 7: type II error beside debiased T-Cal",
+        "Figures 3(b), 4, 7: type II error minus that of debiased T-Cal",
         "not smaller",
         ", ".join(shown),
         "mean excess above -2 standard errors",
         worst > -2,
-        "same bins, except for the 15; biased is nearly as good, once its critical value is simulated",
+        "same bins, except for the 15; with simulated critical values the biased statistic is nearly as good",
     )
 
 
 def adaptive(study: Study) -> None:
-    """Run Algorithm 2, which does not know the smoothness, on the same alternatives, n = 10 000."""
+    """Run Algorithm 2, which adapts to unknown smoothness, on the same alternatives, n = 10 000."""
     bumps, draws = study.pick((60,), (60, 80, 100), range(60, 200, 20)), study.pick(10, 40, 400)
     found = [simulate(Alternative(10_000, 0.6, 100.0, m), draws, False, only="adaptive") for m in bumps]
     gaps = np.concatenate(
@@ -183,12 +189,12 @@ def adaptive(study: Study) -> None:
         f"weighted {ours}; Bonferroni {theirs}",
         "weighted not above Bonferroni by 2 standard errors",
         gaps.mean() <= 2 * max(gaps.std(), 0.5) / sqrt(gaps.size),
-        f"{', '.join(str(m) for m in bumps)} bumps; the joint law of the scales in place of Bonferroni",
+        f"{', '.join(str(m) for m in bumps)} bumps; joint distribution of the scales instead of Bonferroni",
     )
 
 
 def detection(study: Study, ax) -> None:
-    """Run Figure 5: the smallest l2 calibration error that is detected, against n."""
+    """Run Figure 5: the smallest l2 calibration error that is detected, as a function of n."""
     sizes = np.array(
         (1000, 5000, 20_000) if study.effort == "smoke" else (1000, 2000, 5000, 10_000, 20_000, 50_000)
     )
@@ -203,19 +209,19 @@ def detection(study: Study, ax) -> None:
             theory,
             slope(sizes, np.exp(errors)),
             0.06,
-            "-2 s / (4 s + 1); errors of both kinds 5 %",
+            "-2 s / (4 s + 1); type I and II errors 5%",
             digits=3,
         )
         ax.loglog(sizes, np.exp(errors), "o", mfc="none", color=color, label=f"s = {s:g}")
         ax.loglog(
             sizes, np.exp(np.mean(errors) + theory * (np.log(sizes) - np.mean(np.log(sizes)))), color=color
         )
-    ax.set(xlabel="n", title="Figure 5: smallest error detected")
+    ax.set(xlabel="n", ylabel="l2 calibration error", title="Figure 5: smallest error detected")
     ax.legend()
 
 
 def _smallest(study: Study, n: int, s: float, rho: float, draws: int, search: int) -> float:
-    """Return the logarithm of the l2 error with the most bumps that is missed in less than 5 % of samples."""
+    """Return the logarithm of the smallest l2 error that is missed in less than 5% of simulations."""
     test = TCal(smoothness=s, method="asymptotic")
 
     def missed(m: int) -> float:
@@ -231,7 +237,7 @@ def _smallest(study: Study, n: int, s: float, rho: float, draws: int, search: in
     low, high = 1, floor(n ** (2 / (4 * s + 1)))
     while low < high:
         middle = (low + high) // 2
-        # few bumps are high, and may leave [0, 1]; they would be larger errors still
+        # few bumps are high, and may leave [0, 1]; such errors would be even larger
         if np.abs(perturb(grid, s, rho, middle) - 0.5).max() > 0.5 or missed(middle) <= LEVEL:
             low = middle + 1
         else:
@@ -240,7 +246,7 @@ def _smallest(study: Study, n: int, s: float, rho: float, draws: int, search: in
 
 
 def impossibility(study: Study, ax) -> None:
-    """Run Proposition 5.1: an error of .14 that oscillates ever faster, until no test sees it."""
+    """Run Proposition 5.1: an error of .14 of growing frequency, until no test has power."""
     n, draws = 2000, study.pick(60, 200, 1000)
     periods = (3, 30, 300, 3000, 300_000, 30_000_000)
     tests = {"T-Cal": TCal(method="asymptotic"), "cutoff": CutoffTest(method="asymptotic")}
@@ -263,19 +269,19 @@ def impossibility(study: Study, ax) -> None:
         "Proposition 5.1: no test without smoothness",
         "impossible",
         f"T-Cal rejects {', '.join(f'{r:.2f}' for r in rejected['T-Cal'])}",
-        f"1 at first, at most {limit:.2f} (the level) at last",
+        f"1 at the start, at most {limit:.2f} (the level) at the end",
         rejected["T-Cal"][0] > 0.99 and max(last) <= limit,
         f"l2 error .2/sqrt(2) throughout, n = {n}, periods {', '.join(str(k) for k in periods)}",
     )
     for name, values in rejected.items():
         ax.semilogx(periods, values, "-o", mfc="none", label=name)
     ax.axhline(LEVEL, color="0.5", ls=":", label="level")
-    ax.set(xlabel="periods", title="Proposition 5.1: power")
+    ax.set(xlabel="periods of the calibration curve", ylabel="rejection rate", title="Proposition 5.1: power")
     ax.legend()
 
 
 def cells(study: Study, ax) -> None:
-    """Cut the triangle of three probabilities as in App. 8.2.3, m = 4, and count uniform points."""
+    """Partition the simplex of three probabilities as in App. 8.2.3, m = 4, and count uniform points."""
     m, n = 4, study.pick(40_000, 200_000, 1_000_000)
     rng = study.rng("cells")
     p = rng.dirichlet(np.ones(3), n)
@@ -285,49 +291,91 @@ def cells(study: Study, ax) -> None:
     fraction = place - whole
     cell = (whole[:, 0] * m + whole[:, 1]) * 2 + (fraction[:, 0] < fraction[:, 1])
     _, index, counts = np.unique(cell, return_inverse=True, return_counts=True)
-    # total variation of label frequencies and mean forecasts, summed over the cells
+    # total variation of label frequencies and mean predictions, summed over the bins
     sums = np.column_stack([np.bincount(index, (y == k) - p[:, k]) for k in range(3)])
     by_hand = 0.5 * np.abs(sums).sum() / n
     ours = expected_calibration_error(y, p, n_bins=m, reduction="canonical")
-    share = counts * len(counts) / n
+    volume = counts * len(counts) / n
     bound = 5 * sqrt(len(counts) / n)
     study.holds(
-        "App. 8.2.3: cells of the simplex, K = 3, m = 4",
-        "16 cells of equal volume",
-        f"{len(counts)} cells; shares x 16 in [{share.min():.3f}, {share.max():.3f}]; ECE over them off by "
+        "App. 8.2.3: bins of the simplex, K = 3, m = 4",
+        "16 bins of equal volume",
+        f"{len(counts)} bins; volumes x 16 in [{volume.min():.3f}, {volume.max():.3f}]; ECE differs by "
         f"{abs(ours - by_hand):.0e}",
         f"16; within {bound:.3f} of 1; 1e-12",
-        len(counts) == 16 and np.abs(share - 1).max() < bound and abs(ours - by_hand) < 1e-12,
-        "a cell is the whole parts of m times the partial sums, and the order of the fractions",
+        len(counts) == 16 and np.abs(volume - 1).max() < bound and abs(ours - by_hand) < 1e-12,
+        "a bin is given by the integer parts of m times the partial sums and the order of their fractions",
     )
     few = slice(0, 4000)
     ax.scatter(p[few, 1] + p[few, 2] / 2, p[few, 2] * sqrt(3) / 2, c=index[few] * 7 % 20, cmap="tab20", s=4)
-    ax.set(title="App. 8.2.3: cells, K = 3, m = 4", aspect="equal")
+    ax.set(title="App. 8.2.3: bins, K = 3, m = 4", aspect="equal")
     ax.axis("off")
 
 
 def critical_values(study: Study) -> None:
-    """Measure the level of the adaptive test with the null laws of App. 8.3.3."""
+    """Measure the level of the adaptive test with the critical values of App. 8.3.3."""
     n, draws = 500, study.pick(60, 400, 2000)
-    tests = {
-        "redrawn labels": {"n_resamples": 99},
-        "consistency resampling": {"n_resamples": 99, "resample": "pairs"},
-        "moments": {"method": "asymptotic"},
+    tests: dict[str, Callable[[Array, Array, np.random.Generator], float]] = {
+        "simulated outcomes": lambda y, p, rng: TCal(n_resamples=99, random_state=rng).test(y, p).pvalue,
+        "consistency resampling": lambda y, p, rng: consistency_pvalue(y, p, 99, *rng.spawn(2)),
+        "asymptotic": lambda y, p, rng: TCal(method="asymptotic").test(y, p).pvalue,
     }
     hits = dict.fromkeys(tests, 0)
     for draw in range(draws):
         rng = study.rng("app 8.3.3", draw)
         p = rng.uniform(size=n)
         y = (rng.uniform(size=n) < p).astype(int)
-        for name, options in tests.items():
-            hits[name] += TCal(random_state=rng, **options).test(y, p).pvalue <= LEVEL
+        for name, pvalue in tests.items():
+            hits[name] += pvalue(y, p, rng) <= LEVEL
     rates = {name: count / draws for name, count in hits.items()}
     limit = LEVEL + 3 * sqrt(LEVEL * (1 - LEVEL) / draws)
     study.holds(
         "App. 8.3.3: level of the adaptive test",
-        "5 %",
+        "5%",
         ", ".join(f"{name} {rate:.3f}" for name, rate in rates.items()),
-        f"redrawn labels and moments at most {limit:.3f}",
-        max(rates["redrawn labels"], rates["moments"]) <= limit,
-        "the authors' code resamples rows too, which is approximate: repeated rows share the finest bins",
+        f"simulated outcomes and asymptotic at most {limit:.3f}",
+        max(rates["simulated outcomes"], rates["asymptotic"]) <= limit,
+        "consistency resampling, as in the authors' code, also resamples the predictions; it is approximate, "
+        "since repeated predictions share the finest bins",
     )
+
+
+def consistency_pvalue(
+    y: Array, p: Array, n_resamples: int, choice: np.random.Generator, outcome: np.random.Generator
+) -> float:
+    """Return the p-value of adaptive T-Cal by consistency resampling: resampled predictions, new outcomes.
+
+    The statistic is the smallest tail probability of a scale over its weight, as by default in ``TCal``: T of
+    each scale m = 2, 4, ..., 2^B is divided by its standard deviation given the predictions, tails are those
+    of gamma distributions with the skewness over the simulations, and half of the weight is spread equally,
+    half in proportion to 1 / b.
+    """
+    order, n = np.argsort(p), p.size
+    y, p = y[order], p[order]
+    rows = choice.integers(n, size=(n_resamples, n))
+    positive = outcome.random(rows.shape) < p[rows]
+    place = (rows * n_resamples + np.arange(n_resamples)[:, np.newaxis]).ravel()
+    # column 0 is the sample itself, the others are simulations: copies of each prediction, and their events
+    count = np.bincount(place, minlength=rows.size).reshape(n, n_resamples)
+    events = np.bincount(place, positive.ravel(), rows.size).reshape(n, n_resamples)
+    count, events = np.column_stack((np.ones(n), count)), np.column_stack((y, events))
+    q = p[:, np.newaxis]
+    v = q * (1 - q)
+    residual, square = events - count * q, events * (1 - q) ** 2 + (count - events) * q**2
+    terms = (count, residual, square, count * v, count * v**2)
+    n_scales, z = ceil(2 * log2(n / sqrt(log(n)))), []
+    for b in range(1, n_scales + 1):
+        index = np.minimum(np.floor(2.0**b * p), 2.0**b - 1)
+        starts = np.flatnonzero(np.append(True, index[1:] != index[:-1]))
+        if starts.size == n:  # each prediction is alone in its bin
+            break
+        k, r, r2, a, a2 = (np.add.reduceat(term, starts, axis=0) for term in terms)
+        inverse = np.where(k > 1, 1 / np.maximum(k, 1), 0.0)
+        z.append(((r**2 - r2) * inverse).sum(axis=0) / np.sqrt((2 * (a**2 - a2) * inverse**2).sum(axis=0)))
+    skewness = np.maximum(skew(z, axis=1), 1e-4)[:, np.newaxis]
+    tails = pearson3.sf(np.array(z), skewness)
+    level = 1 / np.arange(1, n_scales + 1)
+    weight = 0.5 / n_scales + 0.5 * level / level.sum()
+    smallest = (tails / weight[: len(z), np.newaxis]).min(axis=0)
+    # equal samples differ by rounding
+    return float((1 + np.count_nonzero(smallest[1:] <= smallest[0] * (1 + 1e-9))) / (1 + n_resamples))
