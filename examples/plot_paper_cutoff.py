@@ -1,10 +1,11 @@
 """
-A paper rerun: Platt scaling that stays wrong, and what repairs it
+Cutoff calibration error of Platt scaling (Rossellini et al. 2025)
 ==================================================================
 
-Rossellini, Soloff, Barber, Ren and Willett (2025), Figure 4: a score takes the values 0, 1/4, 1/2 and 1
-equally often, and the event follows on the first and the last. No logistic curve bends so. Platt scaling
-keeps its error with any number of rows. Modified Platt scaling notices; isotonic regression does not have it.
+Figure 4 of Rossellini, Soloff, Barber, Ren and Willett (2025): a score takes the values 0, 1/4, 1/2 and 1
+with equal frequency. The event occurs exactly at the first and the last value, so no logistic curve fits.
+The error of Platt scaling does not vanish as the sample grows. Modified Platt scaling detects the misfit and
+falls back to the mean outcome, and isotonic regression is consistent.
 """
 
 import matplotlib.pyplot as plt
@@ -24,10 +25,10 @@ calibrators = {
 }
 
 # %%
-# The error of each map is that on the law itself: four values with their true probabilities.
+# The error of each map is evaluated in the population: four values with their true probabilities.
 
 limit = PlattCalibrator(link="identity").fit(scores, truth, np.full(4, 1e12))
-print(f"Platt in the limit: slope {limit.slope_:.6f}, intercept {limit.intercept_:.6f}")
+print(f"limit of Platt scaling: slope {limit.slope_:.6f}, intercept {limit.intercept_:.6f}")
 print(f"its cutoff calibration error: {limit.training_cutoff_error_:.6f}")
 fig, ax = plt.subplots(figsize=(8, 5), layout="constrained")
 for name, calibrator in calibrators.items():
@@ -41,12 +42,13 @@ for name, calibrator in calibrators.items():
     print(f"{name:<34} n = {sizes[-1]}: {errors[-1]:.4f}")
 
 # %%
-# At 95 % confidence, by the paper's bound and by the sharp one:
+# Upper bounds of the error of isotonic regression with 95% confidence: the bound of the paper and the
+# asymptotic one.
 
 fit = IsotonicCalibrator().fit(data.y_proba, data.y_true)
 for method in ("paper", "asymptotic"):
-    print(f"isotonic, certified at n = {sizes[-1]} ({method}): {fit.cutoff_certificate(0.95, method):.3f}")
-ax.set(xlabel="rows to calibrate with", ylabel="mean cutoff calibration error of the law")
-ax.set_title("More rows do not help a curve of the wrong shape")
+    print(f"isotonic, 95% bound at n = {sizes[-1]} ({method}): {fit.cutoff_certificate(0.95, method):.3f}")
+ax.set(xlabel="number of calibration samples", ylabel="mean cutoff calibration error")
+ax.set_title("Platt scaling does not converge under misspecification")
 ax.legend()
 plt.show()

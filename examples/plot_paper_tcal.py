@@ -1,10 +1,10 @@
 """
-A paper rerun: the plug-in estimate prefers the wrong forecast
-==============================================================
+Bias of the plug-in calibration error (Lee et al. 2023)
+=======================================================
 
-Lee, Huang, Hassani and Dobriban (2023), Example 3.3 and Figure 2: one forecast is calibrated, the other is
-not. The usual binned estimate of the squared error is *smaller* for the wrong one, because nearly all of it
-is noise. In the estimate of T-Cal the noise is removed, and it is larger for the wrong one.
+Example 3.3 and Figure 2 of Lee, Huang, Hassani and Dobriban (2023): one model is calibrated, the other is
+not. The plug-in estimate of the squared calibration error is *smaller* for the miscalibrated model, because
+its bias dominates. The debiased estimate of T-Cal is larger for the miscalibrated model.
 """
 
 import matplotlib.pyplot as plt
@@ -18,7 +18,7 @@ m = int(n ** (2 / (4 * smoothness + 1)))
 
 
 def bumps(p):
-    """Return event probabilities: beside p by fine bumps, away from 1/2."""
+    """Return event probabilities with narrow bumps away from 1/2."""
     x = (2 * m * p) % 1.0
     with np.errstate(divide="ignore"):
         height = scale * m**-smoothness * np.exp(-1 / (x * (1 - x)))
@@ -26,24 +26,25 @@ def bumps(p):
 
 
 # %%
-# The number of bins is that of the test for this smoothness, about two rows to a bin.
+# The number of bins is that of the test for this smoothness, about two samples per bin.
 
 test = TCal(smoothness=smoothness, method="asymptotic")
-found = {"calibrated": [], "wrong": []}
+found = {"calibrated": [], "miscalibrated": []}
 for seed in range(200):
     rng = np.random.default_rng(seed)
-    for name, truth in (("calibrated", lambda p: p), ("wrong", bumps)):
+    for name, truth in (("calibrated", lambda p: p), ("miscalibrated", bumps)):
         p = rng.uniform(size=n)
         y = (rng.uniform(size=n) < truth(p)).astype(int)
         biased = expected_calibration_error(y, p, n_bins=m, norm="l2") ** 2
         found[name].append((biased, test.test(y, p).scales[0].statistic))
 fig, axes = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
-for ax, column, title in zip(axes, (0, 1), ("with its noise", "noise removed"), strict=True):
-    for name, rows in found.items():
-        values = np.array(rows)[:, column]
-        print(f"{title:<15} {name:<11} mean {values.mean():.5f}, standard deviation {values.std():.5f}")
+for ax, column, title in zip(axes, (0, 1), ("plug-in", "debiased"), strict=True):
+    for name, estimates in found.items():
+        values = np.array(estimates)[:, column]
+        print(f"{title:<9} {name:<14} mean {values.mean():.5f}, standard deviation {values.std():.5f}")
         ax.hist(values, bins=20, alpha=0.5, label=name)
         ax.axvline(values.mean(), color="0.3", ls="--", lw=1)
-    ax.set(xlabel="estimate of the squared error", title=f"{m} bins, {title}")
+    ax.set(xlabel="estimate of the squared calibration error", ylabel="simulations")
+    ax.set_title(f"{title} estimate, {m} bins")
     ax.legend()
 plt.show()

@@ -202,7 +202,7 @@ def test_moments_of_tcal_by_enumeration():
 
 def test_networks_are_judged(study):
     rng = np.random.default_rng(0)
-    h = rng.normal(1.5, 1.5, 6000)
+    h = np.round(rng.normal(1.5, 1.5, 6000), 1)
     y = (rng.uniform(size=h.size) < expit(0.5 * h)).astype(int)
     found = tcal_networks.judge(y, expit(h), 2000, 3, 999)
     assert set(found) == {"none", "Platt", "polynomial", "isotonic", "histogram binning", "scaling-binning"}

@@ -219,7 +219,7 @@ def platt(study: Study, ax) -> None:
     for name, values in errors.items():
         ax.loglog(sizes, values, "-o", mfc="none", lw=5 if name == "Platt" else 1.5, label=name)
     ax.set(xlabel="n", ylabel="mean cutoff error in the population", title="Figure 4: Platt scaling")
-    ax.legend()
+    ax.legend(fontsize=8)
 
 
 def _falls_back(fit, tolerance: str, n: int) -> bool:

@@ -238,7 +238,7 @@ def _network(study: Study, ax, name: str, y: np.ndarray, p: np.ndarray) -> None:
     )
     ax.plot(BINS, binned, label="binned ECE")
     for noise, curve in curves.items():
-        ax.plot(BINS, curve, "--", label=f"LS-ECE, {noise} noise")
+        ax.plot(BINS, curve, "--", label=f"LS-ECE, {noise.replace('gaussian', 'Gaussian')} noise")
     ax.axhline(smooth, color="0.3", ls=":", label="smooth ECE")
     ax.set(xlabel="number of bins, or 1/sigma", title=name, ylim=(0, 1.3 * binned.max()))
     ax.legend(loc="lower left")
