@@ -1,5 +1,6 @@
 """CalibratedClassifier: any classifier repaired by any calibrator."""
 
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -374,7 +375,8 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         tags.input_tags = inner.input_tags
         tags.non_deterministic = inner.non_deterministic
         if inner.classifier_tags is not None:
-            tags.classifier_tags = inner.classifier_tags
+            # a calibrator has one label for each sample, whatever the classifier could take
+            tags.classifier_tags = replace(inner.classifier_tags, multi_label=False)
         return tags
 
     def _base_estimator(self) -> Any:

@@ -3,10 +3,15 @@
 import warnings
 from importlib.util import find_spec
 
+import numpy as np
 import pytest
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import (
     check_estimator,
     check_get_feature_names_out_error,
@@ -21,6 +26,10 @@ from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator
 from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer
 
 NEED_PANDAS = {"check_classifier_data_not_an_array", "check_sample_weights_pandas_series"}
+WEIGHT_CHECKS = (
+    "check_sample_weight_equivalence_on_dense_data",
+    "check_sample_weight_equivalence_on_sparse_data",
+)
 HELD_OUT = "fit_transform returns held-out scores, by design other ones than fit followed by transform"
 CROSS_FIT_FAILURES = {
     "check_transformer_general": HELD_OUT,
@@ -61,6 +70,37 @@ def run(estimator, expected_failures=None):
 )
 def test_calibrated_classifier(model, at_least):
     assert run(model) >= at_least
+
+
+FOREST = RandomForestClassifier(2, random_state=0)
+SEVERAL_LABELS = [
+    (DecisionTreeClassifier(random_state=0), "logit", ""),
+    (KNeighborsClassifier(2), "logit", "takes no weights"),
+    (RidgeClassifier(), "identity", ""),
+    (FOREST, "logit", "draws samples, of copies otherwise than of weights"),
+]
+
+
+@pytest.mark.parametrize(
+    ("base", "link", "reason"), SEVERAL_LABELS, ids=["tree", "neighbours", "ridge", "forest"]
+)
+def test_a_sample_has_one_label_whatever_the_classifier_takes(base, link, reason):
+    model = CalibratedClassifier(base, PlattCalibrator(link=link), cv=3)
+    assert get_tags(base).classifier_tags.multi_label
+    assert not get_tags(model).classifier_tags.multi_label
+    assert get_tags(model).classifier_tags.multi_class
+    with pytest.raises(ValueError, match="y should be a 1d array"):
+        model.fit(np.arange(12.0).reshape(6, 2), np.tile([[0, 1], [1, 0]], (3, 1)))
+    assert get_tags(base).classifier_tags.multi_label
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("base", "link", "reason"), SEVERAL_LABELS, ids=["tree", "neighbours", "ridge", "forest"]
+)
+def test_classifiers_of_several_labels(base, link, reason):
+    unlike = dict.fromkeys(WEIGHT_CHECKS, reason) if reason else {}
+    assert run(CalibratedClassifier(base, PlattCalibrator(link=link), cv=3), unlike) >= 58
 
 
 def test_cross_fit_scorer():
