@@ -39,7 +39,6 @@ from scipy.special import expit, logit
 
 from sklearn_calib._core._bounds import cutoff_bound
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
-from sklearn_calib._core._walk_bootstrap import bootstrap_margin
 from sklearn_calib.calibrators import (
     BetaCalibrator,
     CenteredIsotonicCalibrator,
@@ -51,6 +50,7 @@ from sklearn_calib.calibrators import (
     VennAbersCalibrator,
 )
 from sklearn_calib.calibrators._certificate import MonotoneCalibrator, cutoff_error_of_map
+from sklearn_calib.metrics._cutoff import bootstrap_margin
 
 METHODS = ("bootstrap", "asymptotic", "dkw", "paper")
 CALIBRATORS: dict[str, Callable[[], MonotoneCalibrator]] = {

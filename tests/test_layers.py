@@ -157,7 +157,7 @@ def test_imports_follow_the_table(path):
     [
         (
             "metrics",
-            "import numpy as np\nfrom math import pi\nfrom sklearn_calib._core._walk import walk_range",
+            "import numpy as np\nfrom math import pi\nfrom sklearn_calib.metrics._cutoff import walk_range",
             0,
         ),
         ("metrics", "from ._cutoff import x\nfrom . import _smooth", 0),

@@ -10,7 +10,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core._bounds import MARGIN_METHODS, cutoff_bound, effective_size
 from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes
-from sklearn_calib._core._walk_bootstrap import bootstrap_margin
 from sklearn_calib._validation import (
     as_double,
     check_fraction,
@@ -21,6 +20,7 @@ from sklearn_calib._validation import (
     check_size,
 )
 from sklearn_calib.calibrators._base import BinaryCalibrator
+from sklearn_calib.metrics._cutoff import bootstrap_margin
 
 __all__ = ["MonotoneCalibrator", "check_tolerance", "cutoff_error_of_map", "resolve_tolerance"]
 

@@ -9,8 +9,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core._bounds import MARGIN_METHODS, cutoff_bound
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
-from sklearn_calib._core._walk import residual_walk
-from sklearn_calib._core._walk_bootstrap import bootstrap_margin
 from sklearn_calib._validation import (
     check_flag,
     check_fraction,
@@ -27,6 +25,7 @@ from sklearn_calib.calibrators._cells import check_divisible, fit_cells
 from sklearn_calib.calibrators._certificate import check_tolerance, resolve_tolerance
 from sklearn_calib.calibrators._multiclass import check_calibrator, event_probability, scores_wanted
 from sklearn_calib.calibrators._platt import PlattCalibrator
+from sklearn_calib.metrics._cutoff import bootstrap_margin, cutoff_of_groups
 
 __all__ = ["CertifiedCalibrator"]
 
@@ -359,7 +358,7 @@ class CertifiedCalibrator(BinaryCalibrator):
         mapped = check_probabilities(self._calibrated(scores[cells]), "calibrator.predict_proba(X)")
         grouped = group_outcomes(codes[cells], mapped, counts[cells].astype(np.float64))
         self._certified_rows = grouped
-        return float(np.ptp(residual_walk(grouped))) / grouped.total
+        return cutoff_of_groups(grouped)
 
     def _calibrated(self, scores: Array) -> Array:
         """Return what the fitted calibrator makes of the scores."""

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._null import draw_positives
-from sklearn_calib._core._walk import residual_walk, walk_ranges
 from sklearn_calib._validation import (
     BinarySample,
     check_generator,
@@ -29,6 +28,7 @@ from sklearn_calib.inference._tcal_decision import tails_over_shares
 from sklearn_calib.inference._tcal_draws import Draws, combine_draws
 from sklearn_calib.inference._tcal_labels import LabelStatistics, cells_at_once
 from sklearn_calib.inference._tcal_scales import BinaryScales, usable_scales
+from sklearn_calib.metrics._cutoff import cutoff_of_groups, walk_ranges
 
 __all__ = ["CombinedTest", "TestComponent"]
 
@@ -185,7 +185,7 @@ class CombinedTest(CalibrationTest):
             null_hypothesis="P(Y = 1 | p) = p",
             statistic=min(1.0, statistic),
             pvalue=pvalue,
-            estimate=float(np.ptp(residual_walk(grouped)) / grouped.total),
+            estimate=cutoff_of_groups(grouped),
             method=f"{method}, smallest of {len(names)}",
             n_samples=int(grouped.total),
             scales=tuple(

@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._null import draw_positives, monte_carlo_pvalue
-from sklearn_calib._core._walk import residual_walk, walk_extremes, walk_ranges
 from sklearn_calib._validation import (
     BinarySample,
     check_generator,
@@ -17,6 +16,7 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._tails import brownian_range_sf
+from sklearn_calib.metrics._cutoff import residual_walk, walk_extremes, walk_ranges
 
 __all__ = ["CutoffTest"]
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -21,7 +20,8 @@ from sklearn_calib._validation import (
     check_size,
 )
 from sklearn_calib.inference._redraw import Metric, Redrawn, check_metric, metric_value
-from sklearn_calib.metrics import logit_smoothed_ece, smooth_calibration_error, smooth_ece_result
+from sklearn_calib.metrics import smooth_ece_result
+from sklearn_calib.metrics._metric_kernel import at_size, of_population
 
 __all__ = ["ConfidenceInterval", "confidence_interval"]
 
@@ -181,9 +181,9 @@ def confidence_interval(
     if sample.w is not None:
         check_frequency_weights(sample.w)
     grouped = group_outcomes(sample.y, sample.p, sample.w)
-    metric = _of_fixed_size(metric, grouped.total)
+    metric = at_size(metric, grouped.total)
     # weights spare a metric that knows them the repetition of rows
-    redrawn = Redrawn(metric, grouped, weighted=sample.w is not None and _of_weights(metric) is metric)
+    redrawn = Redrawn(metric, grouped, weighted=sample.w is not None and of_population(metric) is metric)
     alpha = 1.0 - confidence
     if method == "percentile":
         samples = draw_rows(redrawn.grouped, n_resamples, rng)
@@ -194,21 +194,6 @@ def confidence_interval(
         path = _Path(metric, redrawn, n_resamples, alpha, int(rng.integers(2**63)))
         low, high, floor = path.invert()
     return ConfidenceInterval(redrawn.estimate, float(low), float(high), confidence, floor, method)
-
-
-def _of_fixed_size(metric: Metric, total: float) -> Metric:
-    """Return the metric with the parameters that it would choose by the sample size, for the size at hand."""
-    arguments = metric.keywords if isinstance(metric, partial) else {}
-    if getattr(metric, "func", metric) is logit_smoothed_ece and arguments.get("bandwidth", "auto") == "auto":
-        return partial(metric, bandwidth=total ** (-1.0 / 3.0))
-    return metric
-
-
-def _of_weights(metric: Metric) -> Metric:
-    """Return the metric without the one parameter that does not go with weights, an approximation."""
-    if isinstance(metric, partial) and metric.func is smooth_calibration_error:
-        return partial(metric, n_cells=None)
-    return metric
 
 
 @dataclass(frozen=True)
@@ -232,7 +217,7 @@ class _Path:
         alpha: float,
         seed: int,
     ) -> None:
-        self.metric = _of_weights(metric)
+        self.metric = of_population(metric)
         self.redrawn = redrawn
         self.grouped = redrawn.grouped
         self.n_resamples = n_resamples

@@ -6,15 +6,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_calib._core._grouping import GroupedOutcomes
+from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
 from sklearn_calib._core._null import draw_outcomes, draw_positives
-from sklearn_calib.inference._batch import batched
-from sklearn_calib.inference._pooling import pooled
+from sklearn_calib.metrics._metric_kernel import BoundKernel, bind_kernel
 
 __all__ = ["Metric", "Redrawn", "check_metric", "metric_value", "redrawn_values"]
 
 Array = NDArray[np.float64]
 Metric = Callable[..., float]
+
+# Fewer distinct predictions than this are not pooled.
+_FEWEST_POOLED = 1 << 13
 
 
 def check_metric(metric: Any) -> Metric:
@@ -47,6 +49,25 @@ def metric_value(metric: Metric, prob: Array, count: Array, positives: Array, we
     return number
 
 
+def pooled(bound: BoundKernel, grouped: GroupedOutcomes) -> GroupedOutcomes:
+    """Return fewer groups, with the same null distribution of the metric to a thousandth; or the same groups.
+
+    Predictions that share a bin of the metric's kernel are replaced by their mean. A single value can move by
+    more, as it would with other Monte Carlo samples.
+    """
+    if grouped.prob.shape[0] < _FEWEST_POOLED:
+        return grouped
+    index = bound.bins(grouped)
+    if index is None:
+        return grouped
+    starts = group_starts(index)
+    if 2 * starts.shape[0] > grouped.prob.shape[0]:
+        return grouped
+    weight = np.add.reduceat(grouped.weight, starts)
+    mean = np.add.reduceat(grouped.weight * grouped.prob, starts) / weight
+    return GroupedOutcomes(mean, weight, np.add.reduceat(grouped.positives, starts))
+
+
 class Redrawn:
     """A metric on samples of the same distinct predictions.
 
@@ -74,9 +95,10 @@ class Redrawn:
         self.metric = metric
         self.weighted = weighted
         self.estimate = metric_value(metric, grouped.prob, grouped.weight, grouped.positives, weighted)
-        self.grouped = pooled(metric, grouped)
-        self._kernel = batched(metric, self.grouped.prob, grouped.total)
-        self.accuracy = 0.0 if self._kernel is None else self._kernel.accuracy
+        bound = bind_kernel(metric, grouped.total)
+        self.grouped = grouped if bound is None else pooled(bound, grouped)
+        self._evaluate = None if bound is None else bound.evaluator(self.grouped.prob, grouped.total)
+        self.accuracy = 0.0 if bound is None or self._evaluate is None else bound.accuracy
 
     def values(self, count: Array, positives: NDArray[Any]) -> Array:
         """Return the metric of r samples, given by numbers of rows and of positive rows.
@@ -92,8 +114,8 @@ class Redrawn:
         -------
         ndarray of shape (r,)
         """
-        if self._kernel is not None:
-            return self._kernel.evaluate(count, positives)
+        if self._evaluate is not None:
+            return self._evaluate(count, positives)
         counts = np.broadcast_to(count if count.ndim == 2 else count[:, np.newaxis], positives.shape)
         return np.array(
             [

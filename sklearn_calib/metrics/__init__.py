@@ -18,6 +18,7 @@ from sklearn_calib.metrics._distance_bounds import (
 )
 from sklearn_calib.metrics._kernel import kernel_calibration_error
 from sklearn_calib.metrics._logit_smoothed import logit_smoothed_ece
+from sklearn_calib.metrics._metric_kernel import MetricKernel
 from sklearn_calib.metrics._smooth import SmoothECEResult, smooth_ece, smooth_ece_result
 from sklearn_calib.metrics._summary import (
     CalibrationSummary,
@@ -33,6 +34,7 @@ __all__ = [
     "CutoffResult",
     "DecisionRiskResult",
     "IntervalEstimate",
+    "MetricKernel",
     "ScoreDecomposition",
     "SmoothECEResult",
     "calibration_loss",

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._alcoves import alcoves
-from sklearn_calib._core._binning import bin_starts, uniform_residuals, uniform_sums
-from sklearn_calib._core._grouping import group_outcomes
+from sklearn_calib._core._binning import bin_starts, uniform_bins, uniform_residuals, uniform_sums
+from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
@@ -19,24 +19,12 @@ from sklearn_calib._validation import (
     check_size,
     sample_rows,
 )
+from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, as_columns, residuals
 from sklearn_calib.metrics._reductions import REDUCTIONS, has_classes, reduced_error
 
 __all__ = ["expected_calibration_error"]
 
 Array = NDArray[np.float64]
-
-
-def _bin_sums(sample: BinarySample, n_bins: int, strategy: str) -> tuple[Array, Array, Array]:
-    """Return weight, weight of positives, and residual sum of each non-empty bin."""
-    if strategy == "quantile":
-        grouped = group_outcomes(sample.y, sample.p, sample.w)
-        starts = bin_starts(grouped, n_bins, strategy)
-        terms = (grouped.weight, grouped.positives, grouped.residual)
-        weight, positives, residual = (np.add.reduceat(term, starts) for term in terms)
-        return weight, positives, residual
-    weight, positives, residual = uniform_sums(sample.y, sample.p, sample.w, n_bins)
-    filled = weight > 0
-    return weight[filled], positives[filled], residual[filled]
 
 
 def _check_repetitions(w: Array | None) -> None:
@@ -47,27 +35,97 @@ def _check_repetitions(w: Array | None) -> None:
         )
 
 
-def _binned_error(sample: BinarySample, n_bins: int, strategy: str, norm: str, debias: bool) -> float:
-    """Return the error of a binary sample; for "l2" its square, which is negative if too much is debiased."""
-    if debias:
-        _check_repetitions(sample.w)
-    if norm == "l1" and strategy == "uniform":
-        # how much a bin weighs cancels
-        return float(np.abs(uniform_residuals(sample.y, sample.p, sample.w, n_bins)).sum() / sample.total)
-    weight, positives, residual = _bin_sums(sample, n_bins, strategy)
-    gap = residual / weight
+# Predictions are pooled within this width, inside the bins.
+_POOLED_WIDTH = 2.0**-13
+
+
+def _errors(weight: Array, positives: Array, residual: Array, norm: str, debias: bool) -> Array:
+    """Return the error of each column of bin sums, of shape (bins, r) or (bins, 1); for "l2" its square.
+
+    The square is negative where more is debiased than there is. Bins may be empty.
+    """
+    gap = np.divide(residual, weight, out=np.zeros_like(residual), where=weight > 0)
     if norm == "max":
-        return float(np.abs(gap).max())
-    share = weight / weight.sum()
+        return np.asarray(np.abs(gap).max(axis=0))
+    fraction = weight / weight.sum(axis=0)
     if norm == "l1":
-        return float(share @ np.abs(gap))
+        return np.asarray((fraction * np.abs(gap)).sum(axis=0))
     squared = gap**2
     if debias:
+        # the variance of the event frequency, estimated without bias
         many = weight > 1
-        frequency = positives[many] / weight[many]
-        squared[many] -= frequency * (1 - frequency) / (weight[many] - 1)
-        squared[~many] = 0.0
-    return float(share @ squared)
+        frequency = np.divide(positives, weight, out=np.zeros_like(positives), where=many)
+        variance = np.divide(
+            frequency * (1 - frequency), weight - 1, out=np.zeros_like(positives), where=many
+        )
+        squared = np.where(many, squared - variance, 0.0)
+    return np.asarray((fraction * squared).sum(axis=0))
+
+
+def _make(
+    prob: Array,
+    n_samples: float,
+    n_bins: int = 15,
+    strategy: str = "uniform",
+    norm: str = "l1",
+    debias: bool = False,
+) -> Evaluate:
+    uniform = uniform_bins(prob, n_bins)
+
+    def errors(count: Array, positives: Array) -> Array:
+        positives = positives.astype(np.float64, copy=False)
+        residual, index = residuals(prob, count, positives), uniform
+        if strategy == "quantile":
+            # samples of other counts have other bins
+            middle = np.cumsum(count, axis=0) - 0.5 * count
+            index = np.minimum(np.floor(middle * (n_bins / count.sum(axis=0))), n_bins - 1).astype(np.int64)
+        terms = (count, positives, residual)
+        if index.ndim == 1:
+            starts = group_starts(index)
+            weight, event, gap = (np.add.reduceat(as_columns(term), starts, axis=0) for term in terms)
+        else:
+            r = positives.shape[1]
+            place = (index * r + np.arange(r)).ravel()
+            weight, event, gap = (
+                np.bincount(place, term.ravel(), n_bins * r).astype(np.float64).reshape(n_bins, r)
+                for term in terms
+            )
+        values = _errors(weight, event, gap, norm, debias)
+        return np.sqrt(np.maximum(values, 0.0)) if norm == "l2" else values
+
+    return errors
+
+
+def _pooling_bins(
+    grouped: GroupedOutcomes,
+    n_bins: int = 15,
+    strategy: str = "uniform",
+    norm: str = "l1",
+    debias: bool = False,
+) -> NDArray[np.int64] | None:
+    if strategy != "uniform" or norm == "max":
+        return None
+    # both grow with the prediction, and so does their sum
+    return np.floor(grouped.prob / _POOLED_WIDTH).astype(np.int64) + uniform_bins(grouped.prob, n_bins)
+
+
+def _binned_error(sample: BinarySample, n_bins: int, strategy: str, norm: str, debias: bool) -> float:
+    """Return the error of a binary sample; for "l2" its square."""
+    if debias:
+        _check_repetitions(sample.w)
+    if strategy == "quantile":
+        grouped = group_outcomes(sample.y, sample.p, sample.w)
+        starts = bin_starts(grouped, n_bins, strategy)
+        terms = (grouped.weight, grouped.positives, grouped.residual)
+        weight, positives, residual = (np.add.reduceat(term, starts) for term in terms)
+    elif norm == "l1":
+        # the weight of a bin cancels: one sum for each bin
+        return float(np.abs(uniform_residuals(sample.y, sample.p, sample.w, n_bins)).sum() / sample.total)
+    else:
+        # in one pass, without groups
+        weight, positives, residual = uniform_sums(sample.y, sample.p, sample.w, n_bins)
+    sums = weight[:, np.newaxis], positives[:, np.newaxis], residual[:, np.newaxis]
+    return float(_errors(*sums, norm, debias)[0])
 
 
 def _canonical_error(sample: ClassSample, n_bins: int, norm: str, debias: bool) -> float:
@@ -98,6 +156,7 @@ def _canonical_error(sample: ClassSample, n_bins: int, norm: str, debias: bool) 
     return min(math.sqrt(max(float(share @ squared), 0.0)), 1.0)
 
 
+@MetricKernel(_make, bins=_pooling_bins)
 def expected_calibration_error(
     y_true: Outcomes,
     y_proba: ArrayLike | None = None,

@@ -7,9 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._bounds import MARGIN_METHODS, cutoff_bound, effective_size
-from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
-from sklearn_calib._core._walk import residual_walk, walk_extremes, walk_range
-from sklearn_calib._core._walk_bootstrap import bootstrap_margin
+from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes, group_outcomes, packed_sort
+from sklearn_calib._core._null import draw_rows
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import (
     BinarySample,
@@ -22,11 +21,113 @@ from sklearn_calib._validation import (
     check_resamples,
     check_size,
 )
+from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, residuals
 from sklearn_calib.metrics._reductions import Reduction, reduced_error
 
-__all__ = ["CutoffResult", "cutoff_calibration_error", "cutoff_result"]
+__all__ = [
+    "CutoffResult",
+    "WalkExtremes",
+    "bootstrap_margin",
+    "cutoff_calibration_error",
+    "cutoff_of_groups",
+    "cutoff_result",
+    "largest_disagreement",
+    "residual_walk",
+    "walk_extremes",
+    "walk_range",
+    "walk_ranges",
+]
 
 Array = NDArray[np.float64]
+
+
+def walk_ranges(steps: Array) -> Array:
+    """Return the range of each walk, its start at 0 included; ``steps`` (groups, r) become the walks."""
+    walks = np.cumsum(steps, axis=0, out=steps)
+    out: Array = np.maximum(walks.max(axis=0), 0.0) - np.minimum(walks.min(axis=0), 0.0)
+    return out
+
+
+def _make(prob: Array, n_samples: float) -> Evaluate:
+    # Proposition 4.1: the largest |residual sum| over an interval is the range of the walk, over n
+    def errors(count: Array, positives: Array) -> Array:
+        return np.asarray(walk_ranges(residuals(prob, count, positives)) / count.sum(axis=0))
+
+    return errors
+
+
+def cutoff_of_groups(grouped: GroupedOutcomes) -> float:
+    """Return the cutoff calibration error of grouped outcomes."""
+    evaluate = _make(grouped.prob, grouped.total)
+    return float(evaluate(grouped.weight, grouped.positives[:, np.newaxis])[0])
+
+
+def walk_range(y: NDArray[np.int64], p: Array) -> float:
+    """Return max - min of the unweighted walk, start included; O(n log n), one sort.
+
+    Sums are taken in 64-bit fixed point with as many fraction bits as n leaves free (42 for a million
+    rows): integer addition is exact and, unlike a chain of floating-point additions, not bound by latency.
+    Truncating the predictions moves the result by at most n * 2**-bits, so the mean by 2**-bits.
+    """
+    key = packed_sort(y, p)
+    n = key.shape[0]
+    bits = 62 - max(10, n.bit_length())
+    size = min(n, CHUNK)
+    steps, value, whole = (np.empty(size, dtype=np.int64) for _ in range(3))
+    last_of_tie = np.empty(size, dtype=bool)
+    high = low = carry = 0
+    for start in range(0, n, CHUNK):
+        part = key[start : start + CHUNK]
+        m = part.shape[0]
+        step, prob, cast, ends = steps[:m], value[:m], whole[:m], last_of_tie[:m]
+        np.right_shift(part, 1, out=prob)
+        np.not_equal(prob[1:], prob[:-1], out=ends[:-1])
+        ends[-1] = start + m == n or key[start + m] >> 1 != prob[-1]
+        scaled = prob.view(np.float64)
+        np.multiply(scaled, float(1 << bits), out=scaled)
+        np.copyto(cast, scaled, casting="unsafe")
+        np.bitwise_and(part, 1, out=step)
+        np.left_shift(step, bits, out=step)
+        np.subtract(step, cast, out=step)
+        step[0] += carry
+        np.cumsum(step, out=step)
+        carry = int(step[-1])
+        # inside a tie the walk has no value: only the last row of each counts
+        seen = step if ends.all() else step[ends]
+        if seen.shape[0]:
+            high, low = max(high, int(seen.max())), min(low, int(seen.min()))
+    return float(high - low) / float(1 << bits)
+
+
+@dataclass(frozen=True)
+class WalkExtremes:
+    """Where the walk, started at 0, is highest and lowest.
+
+    ``first`` and ``last`` are the indices of the groups that bound the interval between the two
+    extremes, both included; ``signed`` is the residual sum over it: positive where events are more
+    frequent than predicted. For an empty range the interval is the first group alone.
+    """
+
+    first: int
+    last: int
+    signed: float
+
+
+def residual_walk(grouped: GroupedOutcomes) -> Array:
+    """Return the walk of m + 1 values: 0, then the residual sum up to and including each group."""
+    walk = np.zeros(grouped.prob.shape[0] + 1)
+    np.cumsum(grouped.residual, out=walk[1:])
+    return walk
+
+
+def walk_extremes(walk: Array) -> WalkExtremes:
+    """Locate the interval over which the residual sum is largest in absolute value."""
+    high, low = int(walk.argmax()), int(walk.argmin())
+    if high == low:
+        return WalkExtremes(0, 0, 0.0)
+    return WalkExtremes(
+        min(high, low), max(high, low) - 1, float(walk[max(high, low)] - walk[min(high, low)])
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,11 +243,94 @@ class CutoffResult:
 
 def _cutoff_error(sample: BinarySample) -> float:
     if sample.w is None:
+        # in fixed point, without groups
         return walk_range(sample.y, sample.p) / sample.total
-    grouped = group_outcomes(sample.y, sample.p, sample.w)
-    return float(np.ptp(residual_walk(grouped)) / grouped.total)
+    return cutoff_of_groups(group_outcomes(sample.y, sample.p, sample.w))
 
 
+def bootstrap_margin(
+    grouped: GroupedOutcomes,
+    confidence: float,
+    n_resamples: int,
+    generator: np.random.Generator,
+    *,
+    refitted: bool = False,
+    event_rate: bool = False,
+) -> float:
+    """Return the bootstrap quantile of the deviation of the cutoff calibration error.
+
+    Parameters
+    ----------
+    grouped : GroupedOutcomes
+        Outcomes with integer weights, by prediction, or by score if ``refitted``.
+    confidence : float
+        Level of the quantile.
+    n_resamples : int
+        Number of bootstrap samples, at least 1 / (1 - ``confidence``) - 1.
+    generator : Generator
+        Source of the draws.
+    refitted : bool
+        Whether the margin is for all monotone maps of the score, for which its values do not matter, or for
+        the predictions as they are.
+    event_rate : bool
+        Whether the margin must cover the deviation of the event rate as well; it does so if ``refitted``.
+
+    Returns
+    -------
+    float
+        The margin: the quantile, and 1 / n for the row at the end of an interval (2 / n if ``refitted``, one
+        for each class), as a sample sees no interval that ends between its rows. O(n_resamples * n).
+    """
+    prob, weight, positives = grouped.prob, grouped.weight, grouped.positives
+    total = grouped.total
+    deviations = []
+    for drawn, events in draw_rows(grouped, n_resamples, generator):
+        events -= positives[:, np.newaxis]
+        drawn -= weight[:, np.newaxis]
+        if refitted:
+            drawn -= events
+            deviations.append(largest_disagreement(events, drawn))
+        else:
+            rate = np.abs(events.sum(axis=0)) if event_rate else 0.0
+            drawn *= prob[:, np.newaxis]
+            events -= drawn
+            deviations.append(np.maximum(walk_ranges(events), rate))
+    draws = np.concatenate(deviations) / total
+    # of N draws the j-th is passed with probability j / (N + 1)
+    return float(np.quantile(draws, confidence, method="weibull")) + (2.0 if refitted else 1.0) / total
+
+
+def largest_disagreement(events: Array, others: Array) -> Array:
+    """Return the largest ``|sum over J of (1 - h) events - h others|`` over monotone h and intervals J.
+
+    It is linear in h, so that steps between 0 and 1 suffice. With walks W_1 and W_0 of the excesses, a rising
+    step at c within J = (a, b] gives W_1(c) - W_1(a) - (W_0(b) - W_0(c)), and a falling step the same with
+    both classes exchanged and the other sign.
+
+    Parameters
+    ----------
+    events, others : ndarrays of shape (groups, r)
+        Excess of rows with and without event, by increasing score, in r samples.
+
+    Returns
+    -------
+    ndarray of shape (r,)
+    """
+    start = np.zeros((1, events.shape[1]))
+    one, zero = (np.concatenate((start, np.cumsum(excess, axis=0))) for excess in (events, others))
+    best = np.zeros(events.shape[1])
+    for first, second in ((one, zero), (zero, one)):
+        low, high = np.minimum.accumulate(first), np.maximum.accumulate(first)
+        later_low = np.minimum.accumulate(second[::-1])[::-1]
+        later_high = np.maximum.accumulate(second[::-1])[::-1]
+        rising = (first - low) + (second - later_low)
+        falling = (high - first) + (later_high - second)
+        np.maximum(best, rising.max(axis=0), out=best)
+        np.maximum(best, falling.max(axis=0), out=best)
+    return best
+
+
+@MetricKernel(_make)
 def cutoff_calibration_error(
     y_true: Outcomes,
     y_proba: ArrayLike | None = None,

@@ -8,9 +8,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._isotonic import fit_isotonic
-from sklearn_calib._core._walk import residual_walk
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import BinarySample, Outcomes, check_binary, check_fraction, check_numbers
+from sklearn_calib.metrics._cutoff import cutoff_of_groups
+from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, as_columns
 from sklearn_calib.metrics._reductions import Reduction, reduced_error
 
 __all__ = ["DecisionRiskResult", "decision_risk_gap", "decision_risk_result", "decision_risks"]
@@ -81,6 +82,20 @@ def decision_risks(grouped: GroupedOutcomes, thresholds: Array) -> tuple[Array, 
     return cost(np.searchsorted(grouped.prob, thresholds, side="left")), cost(best_cut)
 
 
+def _make(prob: Array, n_samples: float, threshold: float = 0.5) -> Evaluate:
+    # the cost of acting from group j on is, but for a constant, the walk of positives - threshold * count
+    start = int(np.searchsorted(prob, threshold, side="left"))
+
+    def gaps(count: Array, positives: Array) -> Array:
+        walk = positives - threshold * as_columns(count)
+        np.cumsum(walk, axis=0, out=walk)
+        cost = walk[start - 1] if start else np.zeros(walk.shape[1])
+        return np.asarray(np.maximum(cost - np.minimum(walk.min(axis=0), 0.0), 0.0) / count.sum(axis=0))
+
+    return gaps
+
+
+@MetricKernel(_make)
 def decision_risk_gap(
     y_true: Outcomes,
     y_proba: ArrayLike | None = None,
@@ -162,8 +177,10 @@ def decision_risk_gap(
     tau = check_fraction(threshold, "threshold")
 
     def error(sample: BinarySample) -> float:
-        risk, best = decision_risks(group_outcomes(sample.y, sample.p, sample.w), np.array([tau]))
-        return max((risk - best).item(), 0.0)
+        grouped = group_outcomes(sample.y, sample.p, sample.w)
+        return float(
+            _make(grouped.prob, grouped.total, tau)(grouped.weight, grouped.positives[:, np.newaxis])[0]
+        )
 
     return reduced_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
 
@@ -213,5 +230,5 @@ def decision_risk_result(
     sample = check_binary(y_true, y_proba, sample_weight, pos_label)
     grouped = group_outcomes(sample.y, sample.p, sample.w)
     risk, best = decision_risks(grouped, tau)
-    bound = float(np.ptp(residual_walk(grouped))) / grouped.total
+    bound = cutoff_of_groups(grouped)
     return DecisionRiskResult(tau, risk, best, np.maximum(risk - best, 0.0), bound)

@@ -12,6 +12,7 @@ from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import BinarySample, Outcomes, check_binary, check_option, check_size
+from sklearn_calib.metrics._metric_kernel import MetricKernel
 from sklearn_calib.metrics._reductions import Reduction, reduced_error
 
 __all__ = ["ScoreDecomposition", "calibration_loss", "refinement_loss", "score_decomposition"]
@@ -219,6 +220,7 @@ def score_decomposition(
     return _decompose(sample, score, method, n_bins, strategy)
 
 
+@MetricKernel()
 def calibration_loss(
     y_true: Outcomes,
     y_proba: ArrayLike | None = None,
@@ -288,6 +290,7 @@ def calibration_loss(
     return reduced_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
 
 
+@MetricKernel()
 def refinement_loss(
     y_true: Outcomes,
     y_proba: ArrayLike | None = None,

@@ -9,6 +9,7 @@ from sklearn_calib._core._binning import condense
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._isotonic import monotone_distance
 from sklearn_calib._validation import BinarySample, Outcomes, check_size
+from sklearn_calib.metrics._metric_kernel import MetricKernel
 from sklearn_calib.metrics._reductions import Reduction, reduced_error
 
 __all__ = ["smooth_calibration_error"]
@@ -38,6 +39,7 @@ def _lipschitz_supremum(grouped: GroupedOutcomes) -> float:
     return mass + float(gap @ np.abs(walk)) + monotone_distance(inside, gap)
 
 
+@MetricKernel(population={"n_cells": None})
 def smooth_calibration_error(
     y_true: Outcomes,
     y_proba: ArrayLike | None = None,

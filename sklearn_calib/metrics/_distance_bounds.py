@@ -12,6 +12,7 @@ from sklearn_calib._core._transport import gather, interval_error, transport_dis
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import BinarySample, Outcomes, check_binary, check_size
 from sklearn_calib.metrics._distance import smooth_calibration_error
+from sklearn_calib.metrics._metric_kernel import MetricKernel
 from sklearn_calib.metrics._reductions import Reduction, reduced_error
 
 __all__ = [
@@ -88,6 +89,7 @@ def _transport(grouped: GroupedOutcomes, n_cells: int) -> tuple[float, float]:
     return transport_distance(grouped, np.arange(n_cells + 1) / n_cells), moved + 0.5 / n_cells
 
 
+@MetricKernel()
 def lower_distance_to_calibration(
     y_true: Outcomes,
     y_proba: ArrayLike | None = None,
@@ -178,6 +180,7 @@ def lower_distance_to_calibration(
     return reduced_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
 
 
+@MetricKernel()
 def interval_calibration_error(
     y_true: Outcomes,
     y_proba: ArrayLike | None = None,

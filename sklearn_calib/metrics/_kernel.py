@@ -19,6 +19,7 @@ from sklearn_calib._validation import (
     check_positive,
     sample_rows,
 )
+from sklearn_calib.metrics._metric_kernel import MetricKernel
 from sklearn_calib.metrics._reductions import REDUCTIONS, has_classes, reduced_error
 
 __all__ = ["kernel_calibration_error"]
@@ -87,6 +88,7 @@ class _Kernel:
         return self.finish(all_pairs, same_rows, total)
 
 
+@MetricKernel()
 def kernel_calibration_error(
     y_true: Outcomes,
     y_proba: ArrayLike | None = None,

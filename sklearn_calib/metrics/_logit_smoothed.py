@@ -7,8 +7,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib._core._batch_smoothing import CosineProjection
 from sklearn_calib._core._bounds import effective_size
-from sklearn_calib._core._grouping import group_outcomes, group_starts
+from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
 from sklearn_calib._core._links import EPS, expit, logit
 from sklearn_calib._core._log_odds import LogitPositions, LogOddsCells
 from sklearn_calib._core._smoothing import (
@@ -17,12 +18,15 @@ from sklearn_calib._core._smoothing import (
     coefficients_of_parts,
     integrate_absolute,
     integrate_absolute_inside,
+    integrate_absolute_rows,
     node_count,
     outcome_coefficients,
     smooth_at_nodes,
 )
 from sklearn_calib._validation import BinarySample, Outcomes, check_fraction, check_option, check_positive
+from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, as_columns
 from sklearn_calib.metrics._reductions import Reduction, reduced_error
+from sklearn_calib.metrics._smooth import smoothing_bins
 
 __all__ = ["logit_smoothed_ece"]
 
@@ -36,8 +40,53 @@ _MOST_NODES = 1 << 20
 _SMALLEST, _LARGEST = 1e-7, 1e4
 # Length of the intervals over which large samples are integrated, in bandwidths.
 _WINDOW = 256.0
+# On an axis that needs more nodes, samples one by one are as fast: gaps are cut out.
+_MOST_KERNEL_NODES = 1 << 14
+# Samples times nodes held at a time.
+_WORK = 1 << 16
 
 
+def _at_size(n_samples: float, bandwidth: float | str = "auto", **_: Any) -> dict[str, Any]:
+    return {"bandwidth": n_samples ** (-1.0 / 3.0)} if isinstance(bandwidth, str) else {}
+
+
+def _make(
+    prob: Array, n_samples: float, bandwidth: float, noise: str = "gaussian", eps: float = EPS
+) -> Evaluate | None:
+    h = logit(prob, eps)
+    margin = TAIL * bandwidth
+    length = float(h[-1] - h[0]) + 2.0 * margin
+    finest = min(bandwidth, 2.0) / length
+    if noise != "gaussian" or finest * _MOST_KERNEL_NODES < NODES_PER_SCALE:
+        return None
+    s, nodes = bandwidth / length, node_count(finest)
+    target = expit(h[0] - margin + length / nodes * np.arange(nodes + 1))
+    projection = CosineProjection(np.clip((h - h[0] + margin) / length, 0.0, 1.0))
+    rows = max(1, _WORK // nodes)
+
+    def errors(count: Array, positives: Array) -> Array:
+        total = count.sum(axis=0)
+        mass = projection(as_columns(count), s)
+        event = projection(positives.astype(np.float64, copy=False), s)
+        expected = smooth_at_nodes(mass, s, nodes) * target if count.ndim == 1 else None
+        values = np.empty(event.shape[0])
+        for start in range(0, event.shape[0], rows):
+            part = slice(start, start + rows)
+            difference = smooth_at_nodes(event[part], s, nodes)
+            difference -= smooth_at_nodes(mass[part], s, nodes) * target if expected is None else expected
+            values[part] = integrate_absolute_rows(difference, 1.0 / nodes)
+        return np.asarray(np.minimum(values / total, 1.0))
+
+    return errors
+
+
+def _pooling_bins(
+    grouped: GroupedOutcomes, bandwidth: float, noise: str = "gaussian", eps: float = EPS
+) -> NDArray[np.int64]:
+    return smoothing_bins(logit(grouped.prob, eps), grouped, bandwidth)
+
+
+@MetricKernel(_make, accuracy=1e-6, bins=_pooling_bins, at_size=_at_size)
 def logit_smoothed_ece(
     y_true: Outcomes,
     y_proba: ArrayLike | None = None,

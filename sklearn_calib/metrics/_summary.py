@@ -22,6 +22,7 @@ from sklearn_calib._validation import (
     check_integer,
     check_option,
 )
+from sklearn_calib.metrics._metric_kernel import MetricKernel
 from sklearn_calib.metrics._reductions import Reduction, reduced_error
 
 __all__ = ["CalibrationSummary", "IntervalEstimate", "calibration_summary", "integrated_calibration_index"]
@@ -323,6 +324,7 @@ def calibration_summary(
     )
 
 
+@MetricKernel()
 def integrated_calibration_index(
     y_true: Outcomes,
     y_proba: ArrayLike | None = None,

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_calib._core._binning import bin_starts, quantile_starts, uniform_bins, weight_middles
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
 from sklearn_calib._validation import BinarySample, Outcomes, check_option
+from sklearn_calib.metrics._metric_kernel import MetricKernel
 from sklearn_calib.metrics._reductions import Reduction, reduced_error
 
 __all__ = ["sweep_calibration_error"]
@@ -57,6 +58,7 @@ def _monotone_starts(grouped: GroupedOutcomes, strategy: str) -> NDArray[np.intp
     return chosen
 
 
+@MetricKernel()
 def sweep_calibration_error(
     y_true: Outcomes,
     y_proba: ArrayLike | None = None,

@@ -3,7 +3,7 @@
 import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from inspect import isfunction, signature
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from sklearn_calib._validation import (
     check_size,
     is_summary,
 )
+from sklearn_calib.metrics._metric_kernel import is_metric
 from sklearn_calib.monitor._alert import (
     CalibrationAlert,
     find_tendency,
@@ -40,9 +41,7 @@ Metric = Callable[..., Any]
 _LONGEST_RUN = 2**53
 _MODES = ("ever", "run-length")
 _KNOWN: dict[str, Metric] = {
-    name: getattr(_metrics, name)
-    for name in _metrics.__all__
-    if isfunction(getattr(_metrics, name)) and signature(getattr(_metrics, name)).return_annotation is float
+    name: getattr(_metrics, name) for name in _metrics.__all__ if is_metric(getattr(_metrics, name))
 }
 
 

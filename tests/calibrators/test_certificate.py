@@ -11,8 +11,8 @@ from benchmarks.certificate_coverage import CALIBRATORS as SIMULATED
 from benchmarks.certificate_coverage import TRUTHS, study
 from sklearn_calib._core._bounds import BOUND_METHODS, cutoff_bound
 from sklearn_calib._core._grouping import group_outcomes
-from sklearn_calib._core._walk_bootstrap import bootstrap_margin
 from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator
+from sklearn_calib.metrics._cutoff import bootstrap_margin
 from tests._references import cutoff_by_enumeration
 from tests.calibrators._registry import CALIBRATORS
 

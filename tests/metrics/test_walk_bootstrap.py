@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._null import draw_rows
-from sklearn_calib._core._walk_bootstrap import bootstrap_margin, largest_disagreement
+from sklearn_calib.metrics._cutoff import bootstrap_margin, largest_disagreement
 
 
 def disagreement_by_search(events, others):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sklearn_calib._core._grouping import CHUNK, group_outcomes
-from sklearn_calib._core._walk import residual_walk, walk_extremes, walk_range, walk_ranges
+from sklearn_calib.metrics._cutoff import residual_walk, walk_extremes, walk_range, walk_ranges
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 1000, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK])

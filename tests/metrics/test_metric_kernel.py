@@ -5,9 +5,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from sklearn_calib.inference import ConsistencyTest, _batch, confidence_interval, null_floor
-from sklearn_calib.inference._batch import batched
+from sklearn_calib.inference import ConsistencyTest, confidence_interval, null_floor
 from sklearn_calib.metrics import (
+    MetricKernel,
     cutoff_calibration_error,
     decision_risk_gap,
     expected_calibration_error,
@@ -15,6 +15,7 @@ from sklearn_calib.metrics import (
     smooth_calibration_error,
     smooth_ece,
 )
+from sklearn_calib.metrics._metric_kernel import bind_kernel
 
 BINNED = [
     partial(expected_calibration_error, n_bins=n_bins, strategy=strategy, norm=norm, debias=debias)
@@ -86,10 +87,17 @@ def plain_loop(metric, prob, count, positives):
 def check(metric, name, kind, power, atol):
     prob = PREDICTIONS[name]
     count, positives = samples(prob, kind)
-    kernel = batched(metric, prob, float(count.sum(axis=0).max()))
+    total = float(count.sum(axis=0).max())
     expected = plain_loop(metric, prob, count, positives)
-    np.testing.assert_allclose(kernel.evaluate(count, positives) ** power, expected**power, atol=atol, rtol=0)
-    assert kernel.accuracy >= atol
+    np.testing.assert_allclose(
+        evaluator(metric, prob, total)(count, positives) ** power, expected**power, atol=atol, rtol=0
+    )
+    assert bind_kernel(metric, total).accuracy >= atol
+
+
+def evaluator(metric, prob, total):
+    bound = bind_kernel(metric, total)
+    return None if bound is None else bound.evaluator(prob, total)
 
 
 def identity(metric):
@@ -118,13 +126,11 @@ def test_logit_axis_agrees(metric, kind):
 
 
 @pytest.mark.parametrize("kind", ["labels", "pairs"])
-def test_few_samples_at_a_time_on_the_logit_axis(kind, monkeypatch):
+def test_few_samples_at_a_time_on_the_logit_axis(kind):
     metric = partial(logit_smoothed_ece, bandwidth=0.5)
     prob = np.array([0.1, 0.2, 0.5, 0.55, 0.9])
     count, positives = samples(prob, kind)
-    whole = batched(metric, prob, 11.0).evaluate(count, positives)
-    monkeypatch.setattr(_batch, "_WORK", 1)
-    np.testing.assert_allclose(batched(metric, prob, 11.0).evaluate(count, positives), whole, atol=1e-12)
+    whole = evaluator(metric, prob, 11.0)(count, positives)
     np.testing.assert_allclose(whole, plain_loop(metric, prob, count, positives), atol=1e-6)
 
 
@@ -133,7 +139,7 @@ def test_few_samples_of_predictions_far_apart_on_the_logit_axis():
     metric = partial(smooth_ece, scale="logit", bandwidth=0.05)
     prob = np.array([0.001, 0.2, 0.5, 0.55, 0.999])
     count, positives = samples(prob, "ties")
-    found = batched(metric, prob, float(count.sum())).evaluate(count, positives)
+    found = evaluator(metric, prob, float(count.sum()))(count, positives)
     np.testing.assert_allclose(found, plain_loop(metric, prob, count, positives), atol=1e-6)
 
 
@@ -150,7 +156,42 @@ def test_few_samples_of_predictions_far_apart_on_the_logit_axis():
     ],
 )
 def test_what_is_not_known_is_left_to_the_loop(metric):
-    assert batched(metric, np.array([0.2, 0.4]), 2.0) is None
+    assert evaluator(metric, np.array([0.2, 0.4]), 2.0) is None
+
+
+def test_a_metric_of_the_user_declares_a_kernel():
+    calls = []
+
+    def make(prob, n_samples, power=1.0):
+        def evaluate(count, positives):
+            rows = count if count.ndim == 2 else count[:, np.newaxis]
+            calls.append(positives.shape[1])
+            return np.abs((positives - rows * prob[:, np.newaxis]).sum(axis=0) / n_samples) ** power
+
+        return evaluate
+
+    def plain(y_true, y_proba, sample_weight=None, power=1.0):
+        weight = np.ones(len(y_true)) if sample_weight is None else sample_weight
+        return abs(weight @ (np.asarray(y_true) - y_proba) / weight.sum()) ** power
+
+    @MetricKernel(make)
+    def fast(y_true, y_proba, sample_weight=None, power=1.0):
+        return plain(y_true, y_proba, sample_weight, power)
+
+    rng = np.random.default_rng(3)
+    p = rng.random(60)
+    y = (rng.random(60) < p**2).astype(int)
+    options = {"n_resamples": 39, "random_state": 0}
+    for power in (1.0, 2.0):
+        ours, theirs = (partial(metric, power=power) for metric in (fast, plain))
+        found, expected = null_floor(ours, p, **options), null_floor(theirs, p, **options)
+        np.testing.assert_allclose(found.draws, expected.draws, atol=1e-12)
+        found, expected = (ConsistencyTest(each, **options).test(y, p) for each in (ours, theirs))
+        assert found.pvalue == expected.pvalue
+        found, expected = (confidence_interval(each, y, p, **options) for each in (ours, theirs))
+        assert (found.lower, found.upper) == pytest.approx((expected.lower, expected.upper), abs=1e-9)
+    # many samples in each call
+    assert max(calls) >= 39
 
 
 class Unhashable:
@@ -163,8 +204,8 @@ class Unhashable:
 def test_reductions_of_a_binary_problem():
     """One that changes a binary problem is left to the loop, one that does not is known."""
     prob = np.array([0.2, 0.4])
-    assert batched(partial(smooth_ece, reduction="confidence"), prob, 2.0) is None
-    assert batched(partial(smooth_ece, reduction="classwise", labels=None), prob, 2.0) is not None
+    assert evaluator(partial(smooth_ece, reduction="confidence"), prob, 2.0) is None
+    assert evaluator(partial(smooth_ece, reduction="classwise", labels=None), prob, 2.0) is not None
 
 
 def test_a_metric_that_cannot_be_hashed():

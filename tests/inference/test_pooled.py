@@ -7,7 +7,7 @@ import pytest
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib.inference import confidence_interval, null_floor
-from sklearn_calib.inference._pooling import _noise_scale, pooled
+from sklearn_calib.inference._redraw import pooled as pooled_within
 from sklearn_calib.metrics import (
     cutoff_calibration_error,
     expected_calibration_error,
@@ -15,6 +15,8 @@ from sklearn_calib.metrics import (
     smooth_calibration_error,
     smooth_ece,
 )
+from sklearn_calib.metrics._metric_kernel import bind_kernel
+from sklearn_calib.metrics._smooth import _null_scale
 
 POOLING = [
     smooth_ece,
@@ -34,6 +36,11 @@ LEFT_ALONE = [
     partial(smooth_ece, reduction="confidence"),
     lambda y, p, sample_weight=None: 0.0,
 ]
+
+
+def pooled(metric, grouped):
+    bound = bind_kernel(metric, grouped.total)
+    return grouped if bound is None else pooled_within(bound, grouped)
 
 
 def identity(metric):
@@ -105,7 +112,7 @@ def test_cells_are_much_narrower_than_what_noise_is_smoothed_with(kind):
     fewer = pooled(smooth_ece, grouped)
     first = np.searchsorted(np.cumsum(grouped.weight), np.cumsum(fewer.weight)[:-1]) + 1
     widths = grouped.prob[np.append(first, 40_000) - 1] - grouped.prob[np.append(0, first)]
-    assert 0 < widths.max() < 0.2 * _noise_scale(grouped.prob, grouped)
+    assert 0 < widths.max() < 0.2 * _null_scale(grouped.prob, grouped)
 
 
 def test_cells_end_where_bins_do():
@@ -131,7 +138,7 @@ def test_noise_has_the_scale_that_is_expected(kind):
     grouped = GroupedOutcomes(prob, np.full(prob.shape[0], 10.0), np.zeros(prob.shape[0]))
     rng = np.random.default_rng(2)
     positives = rng.binomial(10, prob).astype(float)
-    assert _noise_scale(prob, grouped) == pytest.approx(
+    assert _null_scale(prob, grouped) == pytest.approx(
         weighted(smooth_ece, prob, grouped.weight, positives), rel=0.35
     )
 

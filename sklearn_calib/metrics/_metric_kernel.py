@@ -1,0 +1,171 @@
+"""How a metric tells inference to evaluate many samples of the same predictions at once."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_calib._core._grouping import GroupedOutcomes
+
+__all__ = [
+    "BoundKernel",
+    "Evaluate",
+    "MetricKernel",
+    "as_columns",
+    "at_size",
+    "bind_kernel",
+    "is_metric",
+    "of_population",
+    "residuals",
+]
+
+Array = NDArray[np.float64]
+Evaluate = Callable[[Array, Array], Array]
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_ATTRIBUTE = "metric_kernel"
+# Keywords of a metric, and the values for which a kernel, of binary samples with labels 0 and 1, holds.
+_NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "sample_weight": (),
+    "pos_label": (1,),
+    "reduction": ("classwise", "canonical"),
+    "labels": (),
+}
+
+
+@dataclass(frozen=True)
+class MetricKernel:
+    """Declare how a metric is evaluated on many samples of the same predictions at once.
+
+    Null distributions, confidence intervals and consistency tests evaluate a metric on hundreds of samples
+    that share their predictions. A metric that declares a kernel is evaluated on all of them by a few array
+    operations; any other metric is called once for each sample. Decorate the function with an instance.
+
+    Parameters
+    ----------
+    make : callable or None, default=None
+        ``make(prob, n_samples, **params) -> evaluate`` or None. ``prob``, of shape (groups,), holds the
+        distinct predictions in increasing order, ``n_samples`` is the number of samples, and ``params`` are
+        the keywords that :func:`functools.partial` has fixed. ``evaluate(count, positives)`` returns the
+        metric of r samples, of shape (r,), from the counts of each prediction: ``count``, of shape (groups,)
+        or (groups, r), and those with a positive outcome, ``positives``, of shape (groups, r). If there is no
+        faster way for some parameters, return None: the function is called.
+    accuracy : float, default=1e-12
+        Largest difference between the kernel and the function.
+    bins : callable or None, default=None
+        ``bins(grouped, **params)`` returns a non-decreasing bin number for each distinct prediction
+        (``grouped.prob``, with counts ``grouped.weight``), or None. If there are many thousand distinct
+        predictions, those that share a bin are replaced by their mean. Choose bins so narrow that the null
+        mean of the metric changes by less than a thousandth. By default nothing is pooled.
+    at_size : callable or None, default=None
+        ``at_size(n_samples, **params) -> dict`` returns the keywords whose automatic value depends on the
+        number of samples, with that value.
+    population : dict or None, default=None
+        Keywords that turn off an approximation which is not defined for weighted samples.
+
+    Examples
+    --------
+    The absolute difference between event rate and mean prediction:
+
+    >>> import numpy as np
+    >>> from sklearn_calib.inference import null_floor
+    >>> from sklearn_calib.metrics import MetricKernel
+    >>> def make(prob, n_samples):
+    ...     def evaluate(count, positives):
+    ...         return abs(positives.sum(axis=0) - prob @ count) / n_samples
+    ...     return evaluate
+    >>> @MetricKernel(make)
+    ... def mean_bias(y_true, y_proba, sample_weight=None):
+    ...     return abs(np.average(y_true, weights=sample_weight) - np.average(y_proba, weights=sample_weight))
+    >>> bool(0.01 < null_floor(mean_bias, np.full(400, 0.5), random_state=0).mean < 0.03)
+    True
+    """
+
+    make: Callable[..., Evaluate | None] | None = None
+    accuracy: float = 1e-12
+    bins: Callable[..., NDArray[np.int64] | None] | None = None
+    at_size: Callable[..., dict[str, Any]] | None = None
+    population: Mapping[str, Any] | None = None
+
+    def __call__(self, metric: Function) -> Function:
+        """Attach the declaration to a metric, and return the metric."""
+        setattr(metric, _ATTRIBUTE, self)
+        return metric
+
+
+@dataclass(frozen=True)
+class BoundKernel:
+    """The declaration of a metric together with the parameters that are fixed."""
+
+    kernel: MetricKernel
+    params: dict[str, Any]
+
+    @property
+    def accuracy(self) -> float:
+        """Return the largest difference between kernel and function."""
+        return self.kernel.accuracy
+
+    def evaluator(self, prob: Array, n_samples: float) -> Evaluate | None:
+        """Return the function of counts and positives, or None if there is none for these parameters."""
+        if self.kernel.make is None:
+            return None
+        return self.kernel.make(prob, n_samples, **self.params)
+
+    def bins(self, grouped: GroupedOutcomes) -> NDArray[np.int64] | None:
+        """Return the bins within which predictions may be pooled, or None."""
+        return None if self.kernel.bins is None else self.kernel.bins(grouped, **self.params)
+
+
+def _declared(metric: Any) -> tuple[MetricKernel | None, dict[str, Any]]:
+    """Return the declaration of a metric, bare or with keywords fixed by partial, and these keywords."""
+    if isinstance(metric, partial):
+        kernel = None if metric.args else getattr(metric.func, _ATTRIBUTE, None)
+        return kernel, dict(metric.keywords)
+    return getattr(metric, _ATTRIBUTE, None), {}
+
+
+def is_metric(function: Any) -> bool:
+    """Tell whether a function is declared as a metric."""
+    return _declared(function)[0] is not None
+
+
+def bind_kernel(metric: Any, n_samples: float) -> BoundKernel | None:
+    """Return the kernel of a metric for samples of a size; None if it declares none that holds here."""
+    kernel, params = _declared(metric)
+    if kernel is None:
+        return None
+    for name, neutral in _NEUTRAL.items():
+        value = params.pop(name, None)
+        if value is not None and not any(
+            value is each or value == each for each in neutral if each is not None
+        ):
+            return None
+    if kernel.at_size is not None:
+        params |= kernel.at_size(n_samples, **params)
+    return BoundKernel(kernel, params)
+
+
+def at_size(metric: Any, n_samples: float) -> Any:
+    """Return the metric with the parameters that it would choose for so many samples."""
+    kernel, params = _declared(metric)
+    chosen = {} if kernel is None or kernel.at_size is None else kernel.at_size(n_samples, **params)
+    return partial(metric, **chosen) if chosen else metric
+
+
+def of_population(metric: Any) -> Any:
+    """Return the metric without approximations that are not defined for weighted samples."""
+    kernel, _ = _declared(metric)
+    return metric if kernel is None or not kernel.population else partial(metric, **kernel.population)
+
+
+def as_columns(count: Array) -> Array:
+    """Return counts of shape (groups,) or (groups, r) with two dimensions."""
+    return count if count.ndim == 2 else count[:, np.newaxis]
+
+
+def residuals(prob: Array, count: Array, positives: Array) -> Array:
+    """Return the residual sum of each group, positives - count * prob, of shape (groups, r)."""
+    return positives - as_columns(count * prob if count.ndim == 1 else count * prob[:, np.newaxis])
