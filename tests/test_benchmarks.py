@@ -91,6 +91,7 @@ serve(answer)
 """
 
 
+@pytest.mark.thorough
 def test_calls_have_a_limit(scripts):
     timing = scripts("_timing")
     command = [sys.executable, "-c", WORKER.format(folder=str(FOLDER))]
@@ -117,6 +118,7 @@ def test_memory_at_the_peak(scripts):
     assert 15 << 20 < memory.bytes < 40 << 20
 
 
+@pytest.mark.thorough
 def test_table(scripts, tmp_path):
     tables, timing = scripts("_speed_table"), scripts("_timing")
     run = tables.Run("a machine", "X", 10.0)

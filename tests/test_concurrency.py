@@ -151,6 +151,7 @@ else:
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_a_killed_worker_is_an_error():
     """No hang, and nothing that looks fitted."""

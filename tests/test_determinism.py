@@ -203,6 +203,7 @@ def here():
     return all_numbers()
 
 
+@pytest.mark.thorough
 def test_another_process_gives_the_same(here, tmp_path):
     """With other hashes of texts, so that nothing depends on the order of a set."""
     path = tmp_path / "numbers.npz"

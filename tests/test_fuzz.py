@@ -25,6 +25,8 @@ from tests._optional import Missing
 from tests._optional import pandas as pd
 from tests._optional import pyplot as plt
 
+pytestmark = pytest.mark.thorough
+
 #: In place of an array.
 ARRAYS = {
     "text": "text",

@@ -167,6 +167,7 @@ def test_arrays_that_are_mapped_read_only(tmp_path):
         np.testing.assert_array_equal(loaded.predict_proba(scores), calibrator.predict_proba(scores), name)
 
 
+@pytest.mark.thorough
 def test_another_process_loads_them(tmp_path):
     """A process that has imported nothing of the package predicts the same."""
     held = {name: fitted_calibrator(name) for name in every.CALIBRATOR_NAMES}

@@ -165,6 +165,7 @@ def test_random_tests_repeat_themselves(binary, test):
     assert len(draws) > 1
 
 
+@pytest.mark.thorough
 def test_cross_validation(binary):
     X, y = binary
     labels = np.array(["no", "yes"])[y]

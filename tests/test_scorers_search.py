@@ -115,6 +115,7 @@ def test_a_name_is_known_to_scikit_learn_in_a_fresh_process_after_the_import():
     assert done.stdout.strip() == "CalibrationScorer(smooth_ece)"
 
 
+@pytest.mark.thorough
 def test_a_pickled_scorer_needs_no_import():
     blob = pickle.dumps(MultiScorer({"a": scorers.neg_smooth_ece, "b": NAME})).hex()
     code = f"import pickle; print(pickle.loads(bytes.fromhex({blob!r})))"

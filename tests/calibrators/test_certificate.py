@@ -110,6 +110,7 @@ def test_bad_arguments(arguments, error, message, data):
         calibrator.cutoff_certificate(**arguments)
 
 
+@pytest.mark.thorough
 def test_certificates_hold_as_often_as_they_say():
     """At 80 % confidence, over all truths; a share below what chance explains would refute the claim."""
     repetitions, confidence = 40, 0.8

@@ -196,6 +196,7 @@ def error_in_the_population(truth, calibrator):
     return walk.max() - walk.min()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "calibrator",
     [IsotonicCalibrator(), PlattCalibrator(link="identity"), KNeighborsClassifier(15), "passthrough"],
@@ -401,6 +402,7 @@ def test_bootstrap_on_construction():
     assert 0 < lonely.certificate_ < 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("tolerance", [0.0, 1.0])
 @pytest.mark.parametrize("name", ["over-confident", "reversed", "four atoms"])
 def test_bootstrap_certificates_hold_as_often_as_they_say(name, tolerance):

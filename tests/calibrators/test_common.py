@@ -253,6 +253,7 @@ def test_equal_scores_give_the_event_rate(case):
     np.testing.assert_allclose(calibrator.transform(np.array([0.5])), 0.5, atol=1e-5)
 
 
+@pytest.mark.thorough
 @every_calibrator
 def test_large_sample(case):
     rng = np.random.default_rng(4)

@@ -75,6 +75,7 @@ def test_level_is_exact_over_all_labels():
     assert 0.02 < level < 0.1 + 3 * np.sqrt(0.09 * np.square(chance).sum() / 8)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", ["monte_carlo", "asymptotic"])
 @pytest.mark.parametrize("kind", ["plain", "tied"])
 def test_level(method, kind):

@@ -418,6 +418,7 @@ def test_interval_of_one_model():
     assert row.upper - row.lower == pytest.approx(2 * 1.645 * losses.std() / np.sqrt(200), rel=0.15)
 
 
+@pytest.mark.thorough
 def test_interval_by_half_samples_covers():
     # a metric without weights
     def cutoff(y_true, y_proba):

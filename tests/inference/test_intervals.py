@@ -41,6 +41,7 @@ METRICS = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("metric", METRICS, ids=["smooth_ece", "cutoff", "debiased_l2"])
 @pytest.mark.parametrize(("slope", "least"), [(1.0, 19), (0.5, 18)])
 def test_coverage(metric, slope, least):

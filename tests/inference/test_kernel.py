@@ -339,6 +339,7 @@ LEVEL_CASES = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("test", "n", "least"), LEVEL_CASES)
 def test_level(test, n, least):
     _properties.check_level(
@@ -358,6 +359,7 @@ def test_blocks_keep_the_level_for_rare_events(estimator):
     _properties.check_level(found)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "test",
     [

@@ -68,6 +68,7 @@ CASES.remove((POOLING[2], "uniform"))
 CASES.remove((POOLING[4], "uniform"))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("metric", "kind"), CASES, ids=lambda value: value if isinstance(value, str) else identity(value)
 )

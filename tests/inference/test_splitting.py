@@ -87,6 +87,7 @@ def test_permutations_tend_to_all_of_them():
     assert found.pvalue == pytest.approx(share, abs=4 * np.sqrt(share * (1 - share) / 2000))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("cross_fit", [False, True])
 @pytest.mark.parametrize("kind", ["uniform", "tied", "classes"])
 def test_level(cross_fit, kind):

@@ -155,6 +155,7 @@ def test_pvalue_tends_to_the_exact_one(combine):
     assert found == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / 20_000))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("n_classes", [3, 10])
 @pytest.mark.parametrize(
     "test",
@@ -330,6 +331,7 @@ def test_tolerance_is_monotone_and_starts_at_the_simple_test(method):
     assert pvalues[-1] > 0.9
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", ["monte_carlo", "asymptotic"])
 @pytest.mark.parametrize("kind", ["shift", "wave", "part", "classes"])
 def test_level_at_the_border_of_the_composite_null(method, kind):

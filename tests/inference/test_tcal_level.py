@@ -6,6 +6,8 @@ import pytest
 from sklearn_calib.inference import TCal
 from tests.inference._properties import check_level
 
+pytestmark = pytest.mark.thorough
+
 
 def pvalues(n, repetitions, test_of, shape):
     """P-values of calibrated samples."""

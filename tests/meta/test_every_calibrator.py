@@ -83,6 +83,7 @@ def test_several_classes(case):
     np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=0, atol=1e-14)
 
 
+@pytest.mark.thorough
 @every_calibrator
 def test_survives_search_labels_frozen_estimators_frames_jobs_and_pickle(case):
     """One problem of three classes or two, put in the ways in which models are used."""
@@ -109,6 +110,7 @@ def test_survives_search_labels_frozen_estimators_frames_jobs_and_pickle(case):
     assert frozen.predict_proba(X).shape == expected.shape
 
 
+@pytest.mark.thorough
 def test_workers_change_nothing():
     X, y, _ = problem(2)
     for case in CALIBRATORS:
@@ -190,6 +192,7 @@ def test_a_class_that_a_fold_lacks_is_named(case):
     assert model.set_params(ensemble=False).fit(X, y).predict_proba(X).shape == (400, 2)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name", [case.name for case in CALIBRATORS if case.multiclass or case.name == "platt"]
 )

@@ -236,6 +236,7 @@ def test_fractional_weights(case, data):
             case.call(y, p, sample_weight=w)
 
 
+@pytest.mark.thorough
 @every_metric
 def test_large_sample_agrees_with_its_weighted_summary(case):
     # above the size at which fast kernels condense the rows

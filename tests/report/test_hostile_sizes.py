@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = "y,p\n" + "".join(f"{k % 2},{0.05 + k % 10 / 10:.2f}\n" for k in range(40))
 LARGE = 50_000_000

@@ -120,6 +120,7 @@ def test_scores_and_their_normal_intervals(score, forecast, report):
         assert report.metric("brier_uncertainty").value == pytest.approx(parts.uncertainty)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("key", ["brier", "log_loss", "observed_minus_expected", "intercept", "slope"])
 def test_normal_ranges_of_perfect_predictions_agree_with_draws(key, forecast):
     p = forecast[1]
@@ -202,6 +203,7 @@ def test_many_distinct_predictions_are_averaged_without_loss():
     assert report.metric("slope").value == pytest.approx(slope, rel=1e-3)
 
 
+@pytest.mark.thorough
 def test_equal_seeds_give_equal_reports(forecast):
     y, p = forecast[0][:60], forecast[1][:60]
     first, second, other = (calibration_report(y, p, n_resamples=20, random_state=seed) for seed in (7, 7, 8))
@@ -278,6 +280,7 @@ def test_any_array_will_do(forecast):
     assert str(calibration_report(y.tolist(), np.column_stack((1 - p, p)), n_resamples=20)) == plain
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("y", "p"),
     [

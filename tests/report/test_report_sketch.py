@@ -14,6 +14,7 @@ def forecast():
     return (rng.uniform(size=600) < p**1.5).astype(int), p
 
 
+@pytest.mark.thorough
 def test_a_sketch_for_each_group_is_as_good_as_rows(forecast):
     """Predictions at the edges of cells are kept exactly."""
     y, p = forecast

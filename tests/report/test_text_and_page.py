@@ -115,6 +115,7 @@ def test_labels_are_escaped(forecast):
     assert 'an event is "<b>yes</b>"' in str(report)
 
 
+@pytest.mark.thorough
 def test_the_block_keeps_to_itself(report, several):
     block = report._repr_html_()
     style = re.search(r"<style>(.*?)</style>", block, flags=re.DOTALL)[1]

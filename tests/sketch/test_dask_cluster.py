@@ -19,6 +19,8 @@ from sklearn_calib.calibrators import AutoCalibrator, IsotonicCalibrator, PlattC
 from sklearn_calib.scorers import get_scorer
 from sklearn_calib.sketch import CalibrationSketch, sketch_dask
 
+pytestmark = pytest.mark.thorough
+
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 joblib = pytest.importorskip("joblib")

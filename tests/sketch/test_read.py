@@ -126,6 +126,7 @@ def test_errors_late_in_a_file_name_the_line(engine, tmp_path, rows, message):
     assert message in str(caught.value)
 
 
+@pytest.mark.thorough
 def test_bytes_that_cannot_be_decoded_are_found(engine, tmp_path):
     path = tmp_path / "bytes.csv"
     for n_rows in (3, 400_000):
@@ -155,6 +156,7 @@ def test_a_pipe_can_be_read(tmp_path):
     writer.join()
 
 
+@pytest.mark.thorough
 def test_positions_grow_to_the_size(engine, tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("y,p\n" + "1,0.5\n" * 300_000, encoding="utf-8")

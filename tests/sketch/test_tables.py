@@ -104,6 +104,7 @@ def test_categories_that_no_row_has_are_no_labels(rows, tmp_path, capsys):
     capsys.readouterr()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("negative", "positive", "shown"),
     [
@@ -249,6 +250,7 @@ print(sketch.n_rows, two - one, peak() - one)
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_memory_does_not_grow_with_the_file(tmp_path, kind):
     """A file of 4.5 million rows (72 MB as arrays) takes little more than one of 1.5 million."""
