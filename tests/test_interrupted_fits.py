@@ -153,7 +153,7 @@ def test_requests_of_metadata_outlive_a_fit():
         y, p = binary()
         for _ in range(2):
             calibrator.fit(p, y, sample_weight=np.ones(120))
-        assert calibrator.get_metadata_routing().fit.requests == {"sample_weight": True}
+        assert calibrator.get_metadata_routing().fit.requests["sample_weight"] is True
 
 
 def test_a_prediction_during_a_refit_is_one_of_the_old_map():

@@ -12,6 +12,7 @@ from sklearn_calib._validation._labels import (
     check_pos_label,
     check_two_labels,
     equals_label,
+    place_labels,
     refuse_missing,
 )
 from sklearn_calib._validation._numbers import (
@@ -83,6 +84,7 @@ __all__ = [
     "is_summary",
     "missing_values",
     "only_rounding",
+    "place_labels",
     "refuse_missing",
     "sample_rows",
     "shape_of",

@@ -20,6 +20,7 @@ __all__ = [
     "check_two_labels",
     "equals_label",
     "label_rows",
+    "place_labels",
     "refuse_missing",
 ]
 
@@ -163,6 +164,22 @@ def check_classes(y: ArrayLike, name: str = "y") -> tuple[NDArray[Any], NDArray[
             f"{name} contains only one class, {classes.tolist()[0]!r}, but calibration needs at least two."
         )
     return classes, codes.astype(np.int64, copy=False)
+
+
+def place_labels(
+    y: ArrayLike, classes: ArrayLike, name: str = "y", classes_name: str = "classes"
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return sorted ``classes`` and, for each label of ``y``, its index among them; ``y`` may lack some."""
+    # twice, as labels that are all different look like the targets of a regression
+    known, _ = check_classes(np.tile(label_rows(classes, classes_name), 2), classes_name)
+    labels = label_rows(y, name)
+    strange = ~np.isin(labels, known)
+    if strange.any():
+        row = int(strange.argmax())
+        raise ValueError(
+            f"{name} contains {labels.tolist()[row]!r} at row {row}, which is not in {classes_name}."
+        )
+    return known, np.searchsorted(known, labels).astype(np.int64)
 
 
 def _integer_classes(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:

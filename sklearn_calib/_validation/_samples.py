@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_calib._validation._labels import check_classes, check_labels, label_rows
+from sklearn_calib._validation._labels import check_classes, check_labels, label_rows, place_labels
 from sklearn_calib._validation._numbers import check_length, check_probabilities, check_scores, check_weights
 from sklearn_calib._validation._summaries import Outcomes, sample_rows
 
@@ -89,18 +89,12 @@ def check_class_sample(
     y = label_rows(y_true, "y_true")
     check_length("y_true", y.shape[0], "y_proba", p.shape[0])
     if labels is not None:
-        # twice, as labels that are all different look like the targets of a regression
-        known, _ = check_classes(np.tile(label_rows(labels, "labels"), 2), "labels")
+        known, codes = place_labels(y, labels, "y_true", "labels")
         if known.shape[0] != n_classes:
             raise ValueError(
                 f"labels has {known.shape[0]} distinct values but y_proba has {n_classes} columns. "
                 "Pass the label of each column."
             )
-        strange = ~np.isin(y, known)
-        if strange.any():
-            row = int(strange.argmax())
-            raise ValueError(f"y_true contains {y.tolist()[row]!r} at row {row}, which is not in labels.")
-        codes = np.searchsorted(known, y)
     else:
         counted = y.dtype.kind in "biu" and y.min() >= 0 and y.max() < n_classes
         known, codes = (np.arange(n_classes), y) if counted else check_classes(y, "y_true")

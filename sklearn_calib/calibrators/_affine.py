@@ -95,6 +95,10 @@ class AffineCalibrator(BaseCalibrator):
     def _score_kind(self) -> str:
         return "probability" if check_link(self.link) == "probability" else "logit"
 
+    def _needs_every_class(self) -> bool:
+        # without a penalty the offset of an absent class has no finite optimum
+        return not isinstance(self.penalty, str) and float(self.penalty) == 0.0
+
     def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
         self.__dict__.pop("floor_", None)
         if scores.ndim == 1:

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.utils import Tags
 
 from sklearn_calib._core._links import EPS
@@ -17,8 +16,9 @@ from sklearn_calib.calibrators._default import default_calibrator
 from sklearn_calib.calibrators._matrix import StructuredMatrixScalingCalibrator
 from sklearn_calib.calibrators._multiclass import (
     check_calibrator,
-    check_every_class,
+    fit_clone,
     is_binary,
+    needs_every_class,
     scores_wanted_by_all,
 )
 from sklearn_calib.calibrators._platt import PlattCalibrator
@@ -246,6 +246,9 @@ class AutoCalibrator(BaseCalibrator):
             return scores_wanted_by_all(_portfolio(self.link, several=True).values(), "candidates")
         return scores_wanted_by_all(self.candidates.values(), "candidates")
 
+    def _needs_every_class(self) -> bool:
+        return any(map(needs_every_class, (self.candidates or {}).values()))
+
     def _check_classes(self, classes: NDArray[Any], scores: Array) -> None:
         for calibrator in (self.candidates or {}).values():
             if isinstance(calibrator, BaseCalibrator):
@@ -253,19 +256,20 @@ class AutoCalibrator(BaseCalibrator):
         super()._check_classes(classes, scores)
 
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
-        check_every_class(codes, self.classes_)
-        columns = as_columns(scores)
-        candidates = self.candidates or _portfolio(self.link, several=scores.ndim == 2)
+        columns, n_classes = as_columns(scores), self.classes_.shape[0]
+        every_class = bool(np.bincount(codes, minlength=n_classes).all())
+        candidates = self.candidates or _portfolio(self.link, scores.ndim == 2, every_class)
         rows = _Rows(columns, codes, weight)
-        n_folds = min(self.n_folds, int(np.bincount(rows.codes, rows.counts).min()))
+        counts = np.bincount(rows.codes, rows.counts)
+        n_folds = min(self.n_folds, int(counts[counts > 0].min()))
         if n_folds < 2 or len(candidates) == 1:
             self.selection_ = _uncontested(next(iter(candidates)), len(candidates), self.n_standard_errors)
         else:
             held = rows.deal(n_folds, check_generator(self.random_state))
-            losses = {name: rows.held_out_losses(one, held) for name, one in candidates.items()}
+            losses = {name: rows.held_out_losses(one, held, n_classes) for name, one in candidates.items()}
             self.selection_ = _select(losses, held * rows.unit, float(self.n_standard_errors))
-        metadata = {} if weight is None else {"sample_weight": weight}
-        self.calibrator_ = clone(candidates[self.selection_.chosen]).fit(columns, codes, **metadata)
+        chosen = candidates[self.selection_.chosen]
+        self.calibrator_ = fit_clone(chosen, columns, codes, weight, n_classes)
 
     def _map_scores(self, scores: Array) -> Array:
         columns = as_columns(scores)
@@ -273,9 +277,9 @@ class AutoCalibrator(BaseCalibrator):
         return proba if scores.ndim == 2 else np.ascontiguousarray(proba[:, 1])
 
 
-def _portfolio(link: str, several: bool) -> dict[str, Any]:
+def _portfolio(link: str, several: bool, every_class: bool = True) -> dict[str, Any]:
     """Return the default candidates, from the simplest to the most flexible."""
-    default = default_calibrator(link, several)
+    default = default_calibrator(link, several, every_class)
     if several:
         return {
             "temperature": TemperatureCalibrator(link=link),
@@ -319,7 +323,7 @@ class _Rows:
             self.counts, self.unit = np.ones(codes.shape[0], dtype=np.int64), mass
         self.columns, self.codes = columns, codes
         totals = np.bincount(codes, self.counts), np.bincount(codes, self.counts * own)
-        self.classes = np.lexsort(totals[::-1]).tolist()
+        self.classes = [k for k in np.lexsort(totals[::-1]).tolist() if totals[0][k] > 0]
 
     def deal(self, n_folds: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """Return how many of each row are in each fold, (n_folds, n); each class is dealt out evenly."""
@@ -338,17 +342,16 @@ class _Rows:
             dealt += size
         return held
 
-    def held_out_losses(self, calibrator: Any, held: NDArray[np.int64]) -> Array:
+    def held_out_losses(self, calibrator: Any, held: NDArray[np.int64], n_classes: int) -> Array:
         """Return the log loss of each row under the fits to the other folds, (n_folds, n)."""
         losses = np.zeros(held.shape)
         for fold, tested in enumerate(held):
             counts = self.counts - tested
             rows = np.flatnonzero(counts)
-            if self.weighted:
-                metadata = {"sample_weight": counts[rows] * self.unit[rows]}
-            else:
-                metadata, rows = {}, np.repeat(rows, counts[rows])
-            fitted = clone(calibrator).fit(self.columns[rows], self.codes[rows], **metadata)
+            weight = counts[rows] * self.unit[rows] if self.weighted else None
+            if not self.weighted:
+                rows = np.repeat(rows, counts[rows])
+            fitted = fit_clone(calibrator, self.columns[rows], self.codes[rows], weight, n_classes)
             out = np.flatnonzero(tested)
             proba = np.asarray(fitted.predict_proba(self.columns[out]), dtype=np.float64)
             losses[fold, out] = -np.log(np.maximum(proba[np.arange(out.shape[0]), self.codes[out]], EPS))

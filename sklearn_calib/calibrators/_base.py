@@ -19,6 +19,7 @@ from sklearn_calib._validation import (
     check_scores,
     check_weights,
     fit_rows,
+    place_labels,
     shape_of,
 )
 
@@ -29,6 +30,15 @@ Array = NDArray[np.float64]
 #: What the scores of a calibrator with a link are: probabilities, read on the logit scale, or scores as they
 #: are.
 LINKS = ("logit", "identity")
+
+_CAN_DO_WITHOUT = (
+    "TemperatureCalibrator",
+    "VectorScalingCalibrator",
+    "MatrixScalingCalibrator",
+    "StructuredMatrixScalingCalibrator",
+    "DirichletCalibrator",
+    "TopLabelCalibrator",
+)
 
 
 class BaseCalibrator(
@@ -63,7 +73,14 @@ class BaseCalibrator(
     classes_: NDArray[Any]
     n_features_in_: int
 
-    def fit(self, X: Outcomes, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Outcomes,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        classes: ArrayLike | None = None,
+    ) -> Self:
         """Fit the map from scores to probabilities.
 
         All fitted attributes are set in one step at the end: a fit that is refused or interrupted leaves the
@@ -78,6 +95,11 @@ class BaseCalibrator(
         sample_weight : array-like of shape (n,) or None, default=None
             Non-negative weights; a weight of k counts as the row repeated k times. Rows of weight zero are
             left out, except that their labels count for ``classes_``.
+        classes : array-like of shape (n_classes,) or None, default=None
+            The labels of the columns, which stand in sorted order; needed if ``y`` lacks some of them.
+            Temperature, vector, matrix, structured matrix and Dirichlet calibration and
+            :class:`TopLabelCalibrator` can be fitted to three or more classes without a sample of each, as
+            can averages and choices made of them. None: the labels that occur in ``y``.
 
         Returns
         -------
@@ -88,19 +110,23 @@ class BaseCalibrator(
         ------
         ValueError
             If an argument has the wrong shape, NaN or infinite values, values outside [0, 1] where
-            probabilities are declared, negative weights, or if fewer than two classes have a row of positive
-            weight.
+            probabilities are declared, negative weights, or if fewer than two classes have a sample of
+            positive weight, or not all of them although the calibrator needs samples of each.
         TypeError
             If ``X`` is sparse, or a parameter is of the wrong type.
         """
         self._check_parameters()
         X, y, sample_weight = fit_rows(X, y, sample_weight)
         scores = self._check_scores(X, y, reset=True)
-        classes, codes = check_classes(y)
+        found, codes = check_classes(y)
+        known = found
+        if classes is not None:
+            known, place = place_labels(found, classes)
+            codes = place[codes]
         n = scores.shape[0]
         if codes.shape[0] != n:
             raise ValueError(f"y has {codes.shape[0]} rows but X has {n}. Pass arrays of the same length.")
-        self._check_classes(classes, scores)
+        self._check_classes(known, scores)
         weight = None
         if sample_weight is not None:
             weight = check_weights(sample_weight, n)
@@ -109,10 +135,18 @@ class BaseCalibrator(
                 scores, codes, weight = scores[keep], codes[keep], weight[keep]
             if (codes == codes[0]).all():
                 raise ValueError(
-                    f"sample_weight is zero for all rows but those of class {classes[codes[0]]!r}. "
+                    f"sample_weight is zero for all rows but those of class {known[codes[0]]!r}. "
                     "A calibrator needs rows of at least two classes."
                 )
-        self.classes_ = classes
+        absent = np.flatnonzero(np.bincount(codes, minlength=known.shape[0]) == 0)
+        if absent.size and self._needs_every_class():
+            label = known[absent].tolist()[0]
+            reason = "sample_weight is zero for all rows" if label in found else "y has no sample"
+            raise ValueError(
+                f"{reason} of class {label!r}, but {type(self).__name__} needs samples of every class, here "
+                f"or in a part. Add some, or use {', '.join(_CAN_DO_WITHOUT)}, which can do without."
+            )
+        self.classes_ = known
         self._fit_scores(scores, codes, weight)
         return self
 
@@ -199,6 +233,10 @@ class BaseCalibrator(
     def _map_scores(self, scores: Array) -> Array:
         """Return the probability of ``classes_[1]``, shape (n,), or of all classes, shape (n, K)."""
 
+    def _needs_every_class(self) -> bool:
+        """Tell whether three or more classes can only be calibrated with samples of each."""
+        return True
+
     def _check_scores(self, X: Any, y: Any = "no_validation", *, reset: bool) -> Array:
         """Check the scores and, against the fit, their columns; return (n,) or (n, K) with K >= 3."""
         validate_data(self, X, y, reset=reset, skip_check_array=True, ensure_2d=False)
@@ -221,7 +259,7 @@ class BaseCalibrator(
             found = f"{columns} columns" if scores.ndim == 2 else "scores of a binary problem"
             raise ValueError(
                 f"X has {found} but y has {n_classes} classes. Pass one column per class (for two classes "
-                "the score of the second is enough); a column without a label in y cannot be calibrated."
+                "the score of the second is enough), and classes=, their labels, if y lacks some of them."
             )
 
 

@@ -126,6 +126,10 @@ class DirichletCalibrator(AffineCalibrator):
         check_option(self.regularization, "regularization", _REGULARIZATIONS)
         check_penalty(self.diagonal_penalty, "diagonal_penalty")
 
+    def _needs_every_class(self) -> bool:
+        own = self.intercept_penalty
+        return super()._needs_every_class() if own is None else float(own) == 0.0
+
     def _features(self, logits: Array, beta: float, total: float) -> Array:
         features: Array = logits - logsumexp(logits, axis=1, keepdims=True)
         return features

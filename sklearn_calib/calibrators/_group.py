@@ -5,7 +5,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -22,7 +21,13 @@ from sklearn_calib._validation import (
     shape_of,
 )
 from sklearn_calib.calibrators._base import BaseCalibrator, as_columns, both_classes
-from sklearn_calib.calibrators._multiclass import check_calibrator, event_probability, scores_wanted
+from sklearn_calib.calibrators._multiclass import (
+    check_calibrator,
+    event_probability,
+    fit_clone,
+    needs_every_class,
+    scores_wanted,
+)
 from sklearn_calib.calibrators._platt import PlattCalibrator
 
 __all__ = ["GroupCalibrator"]
@@ -123,6 +128,8 @@ class GroupCalibrator(BaseCalibrator):
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        *,
+        classes: ArrayLike | None = None,
     ) -> Self:
         """Fit the map of all rows, and one for each group of sufficient size.
 
@@ -136,6 +143,9 @@ class GroupCalibrator(BaseCalibrator):
             Non-negative weights; a weight of k counts as the row repeated k times.
         groups : array-like of shape (n,) or None, default=None
             Group of each row: numbers or texts.
+        classes : array-like of shape (n_classes,) or None, default=None
+            The labels of the columns, if ``y`` lacks some of them; see :meth:`BaseCalibrator.fit`. A group
+            that lacks a class is not fitted on its own.
 
         Returns
         -------
@@ -150,7 +160,7 @@ class GroupCalibrator(BaseCalibrator):
         self._check_parameters()
         keys = self._read_groups(X, groups)
         X, y, sample_weight = fit_rows(X, y, sample_weight)
-        super().fit(X, y, sample_weight)
+        super().fit(X, y, sample_weight, classes=classes)
         self._grouped = keys is not None
         self.calibrators_, self.pooled_groups_ = {}, []
         if keys is None:
@@ -297,6 +307,9 @@ class GroupCalibrator(BaseCalibrator):
         else:
             super()._check_classes(classes, scores)
 
+    def _needs_every_class(self) -> bool:
+        return needs_every_class(self._resolve_calibrator())
+
     def _check_scores(self, X: Any, y: Any = "no_validation", *, reset: bool) -> Array:
         if self.group_column is None:
             return super()._check_scores(X, y, reset=reset)
@@ -347,8 +360,8 @@ class GroupCalibrator(BaseCalibrator):
         self.pooled_calibrator_ = self._fit_clone(scores, codes, weight)
 
     def _fit_clone(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> Any:
-        metadata = {} if weight is None else {"sample_weight": weight}
-        return clone(self._resolve_calibrator()).fit(as_columns(scores), codes, **metadata)
+        n_classes = self.classes_.shape[0]
+        return fit_clone(self._resolve_calibrator(), as_columns(scores), codes, weight, n_classes)
 
     def _calibrated(self, X: Any, groups: Any) -> Array:
         """Return what the maps of the groups make of their rows, in the shape of the checked scores."""

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
-from sklearn.base import clone
 from sklearn.utils import Tags
 
 from sklearn_calib._core._links import EPS
@@ -16,8 +15,9 @@ from sklearn_calib.calibrators._matrix import MatrixScalingCalibrator, Structure
 from sklearn_calib.calibrators._multiclass import (
     OneVsRestCalibrator,
     check_calibrator,
-    check_every_class,
+    fit_clone,
     is_binary,
+    needs_every_class,
     scores_wanted_by_all,
 )
 from sklearn_calib.calibrators._spline import SplineCalibrator
@@ -150,6 +150,9 @@ class LogAverageCalibrator(BaseCalibrator):
     def _score_kind(self) -> str:
         return scores_wanted_by_all(self._members(), "calibrators")
 
+    def _needs_every_class(self) -> bool:
+        return any(map(needs_every_class, self._members()))
+
     def _check_classes(self, classes: NDArray[Any], scores: Array) -> None:
         for calibrator in self._members():
             if isinstance(calibrator, BaseCalibrator):
@@ -157,8 +160,6 @@ class LogAverageCalibrator(BaseCalibrator):
         super()._check_classes(classes, scores)
 
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
-        check_every_class(codes, self.classes_)
-        metadata = {} if weight is None else {"sample_weight": weight}
         members = self._members()
         if self.weights is not None:
             shares = check_weights(self.weights, len(members), "weights")
@@ -169,7 +170,8 @@ class LogAverageCalibrator(BaseCalibrator):
             shares = np.ones(len(members))
         self.weights_ = shares / shares.sum()
         columns = as_columns(scores)
-        self.calibrators_ = [clone(one).fit(columns, codes, **metadata) for one in members]
+        n_classes = self.classes_.shape[0]
+        self.calibrators_ = [fit_clone(one, columns, codes, weight, n_classes) for one in members]
 
     def _map_scores(self, scores: Array) -> Array:
         columns = as_columns(scores)

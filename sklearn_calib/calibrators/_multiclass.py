@@ -12,9 +12,10 @@ from sklearn_calib.calibrators._base import BaseCalibrator
 __all__ = [
     "OneVsRestCalibrator",
     "check_calibrator",
-    "check_every_class",
     "event_probability",
+    "fit_clone",
     "is_binary",
+    "needs_every_class",
     "scores_wanted",
     "scores_wanted_by_all",
 ]
@@ -87,7 +88,6 @@ class OneVsRestCalibrator(BaseCalibrator):
         return scores_wanted(self.calibrator)
 
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
-        check_every_class(codes, self.classes_)
         metadata = {} if weight is None else {"sample_weight": weight}
         if scores.ndim == 1:
             columns, targets = [scores], [codes]
@@ -148,14 +148,19 @@ def is_binary(calibrator: Any) -> bool:
     )
 
 
-def check_every_class(codes: NDArray[np.int64], classes: NDArray[Any]) -> None:
-    """Raise unless each class has a row left, once those of weight zero are gone."""
-    counts = np.bincount(codes, minlength=classes.shape[0])
-    if not counts.all():
-        raise ValueError(
-            f"sample_weight is zero for all rows of class {classes[int(counts.argmin())]!r}. The calibrators "
-            "would not know the class; give it rows of positive weight."
-        )
+def needs_every_class(calibrator: Any) -> bool:
+    """Tell whether a calibrator needs samples of every class; other classifiers do."""
+    return not isinstance(calibrator, BaseCalibrator) or calibrator._needs_every_class()
+
+
+def fit_clone(
+    calibrator: Any, columns: Array, codes: NDArray[np.int64], weight: Array | None, n_classes: int
+) -> Any:
+    """Return a clone fitted to scores in columns and numbers of classes, of which some may be absent."""
+    metadata: dict[str, Any] = {} if weight is None else {"sample_weight": weight}
+    if not np.bincount(codes, minlength=n_classes).all():
+        metadata["classes"] = np.arange(n_classes)
+    return clone(calibrator).fit(columns, codes, **metadata)
 
 
 def event_probability(calibrator: Any, scores: Array) -> Array:

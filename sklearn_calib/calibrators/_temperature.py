@@ -153,6 +153,9 @@ class TemperatureCalibrator(MonotoneCalibrator):
     def _score_kind(self) -> str:
         return "probability" if check_link(self.link) == "probability" else "logit"
 
+    def _needs_every_class(self) -> bool:
+        return False
+
     def _check_classes(self, classes: NDArray[Any], scores: Array) -> None:
         BaseCalibrator._check_classes(self, classes, scores)
 

@@ -104,6 +104,9 @@ class TopLabelCalibrator(BaseCalibrator):
     def _score_kind(self) -> str:
         return "probability"
 
+    def _needs_every_class(self) -> bool:
+        return False
+
     def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
         proba, top, confidence = _top(scores)
         right = (codes == top).astype(np.int64)

@@ -18,6 +18,7 @@ from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._validation import check_option
 from sklearn_calib.calibrators._default import default_calibrator
 from sklearn_calib.calibrators._log_average import log_average
+from sklearn_calib.calibrators._multiclass import needs_every_class
 from sklearn_calib.meta._folds import counted_rows, cross_fit, fit_whole, plan_folds
 from sklearn_calib.meta._pairs import (
     CalibratedPair,
@@ -31,11 +32,11 @@ from sklearn_calib.meta._responses import (
     RESPONSE_METHODS,
     Target,
     check_classifier,
-    check_known_classes,
     check_target,
     class_scores,
     record_features,
     resolve_response,
+    with_known_classes,
 )
 from sklearn_calib.meta._routing import Routed, route, route_prediction
 
@@ -224,7 +225,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         )
         if isinstance(estimator, FrozenEstimator):
             check_is_fitted(estimator)
-            check_known_classes(estimator, target.classes)
+            target = with_known_classes(estimator, target)
         pairs = self._fit_ensemble(X, target, routed) if ensemble else [self._fit_single(X, target, routed)]
         self.classes_ = target.classes
         self.calibrated_classifiers_ = pairs
@@ -242,7 +243,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
             self.cv,
             routed.splitter,
             None if frozen else counted_rows(routed.estimator, n_rows),
-            None if is_passthrough(self.calibrator) else counted_rows(routed.calibrator, n_rows),
+            counted_rows(routed.calibrator, n_rows) if self._needs_every_class(target) else None,
         )
         pairs: list[CalibratedPair] = Parallel(n_jobs=self.n_jobs)(
             delayed(fit_fold_pair)(
@@ -259,6 +260,15 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
             for fold in folds
         )
         return pairs
+
+    def _needs_every_class(self, target: Target) -> bool:
+        """Tell whether a calibrator is fitted that needs samples of every class."""
+        if is_passthrough(self.calibrator):
+            return False
+        # the default leaves out those that do
+        return target.classes.shape[0] == 2 or (
+            self.calibrator is not None and needs_every_class(self.calibrator)
+        )
 
     def _fit_single(self, X: Any, target: Target, routed: Routed) -> CalibratedPair:
         """Fit one calibrator, on the scores of all rows: held-out ones unless the estimator is frozen."""

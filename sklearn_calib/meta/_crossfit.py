@@ -20,10 +20,10 @@ from sklearn_calib.meta._responses import (
     RESPONSE_METHODS,
     Target,
     check_classifier,
-    check_known_classes,
     check_target,
     class_scores,
     record_features,
+    with_known_classes,
 )
 from sklearn_calib.meta._routing import Routed, route
 
@@ -272,7 +272,7 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
         routed = route(self, method, self.estimator, None, labels.shape[0], sample_weight, params)
         if isinstance(self.estimator, FrozenEstimator):
             check_is_fitted(self.estimator)
-            check_known_classes(self.estimator, target.classes)
+            target = with_known_classes(self.estimator, target)
         return X, target, routed
 
     def _store(self, fitted: Any, method: str, target: Target) -> Self:

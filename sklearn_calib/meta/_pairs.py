@@ -11,7 +11,7 @@ from sklearn.utils import get_tags
 from sklearn_calib._compat import safe_indexing, slice_metadata
 from sklearn_calib.calibrators import BaseCalibrator, OneVsRestCalibrator
 from sklearn_calib.calibrators._default import default_calibrator
-from sklearn_calib.meta._folds import Fold, score_fold
+from sklearn_calib.meta._folds import Fold, counted_rows, score_fold
 from sklearn_calib.meta._responses import DECISION_FIRST, PROBABILITY_FIRST, class_scores
 
 __all__ = [
@@ -120,15 +120,26 @@ def fit_pair(
     """Fit a clone of the calibrator to held-out scores and join it to the fitted estimator."""
     if is_passthrough(calibrator):
         return CalibratedPair(estimator, calibrator, method, classes)
+    absent = classes[~np.isin(classes, labels)]
     if calibrator is None:
+        counted = labels[counted_rows(metadata, labels.shape[0])]
         link = "logit" if method == "predict_proba" else "identity"
-        fitted = default_calibrator(link, several=classes.shape[0] > 2)
+        every_class = bool(np.isin(classes, counted).all())
+        fitted = default_calibrator(link, several=classes.shape[0] > 2, every_class=every_class)
     else:
         fitted = clone(calibrator)
     _check_scale(estimator, fitted, method, scores)
     if classes.shape[0] > 2 and not get_tags(fitted).classifier_tags.multi_class:
         _check_no_metadata(fitted, metadata)
         fitted = OneVsRestCalibrator(fitted)
+    if absent.size:
+        if not isinstance(fitted, BaseCalibrator):
+            raise ValueError(
+                f"y has no sample of class {absent.tolist()[0]!r}, which {type(estimator).__name__} knows, "
+                f"but {type(fitted).__name__} needs samples of every class. Add some, or use a calibrator "
+                "that can do without, such as TemperatureCalibrator."
+            )
+        metadata = {**metadata, "classes": classes}
     fitted.fit(scores, labels, **metadata)
     return CalibratedPair(estimator, fitted, method, classes)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_calib._validation import as_array, check_classes
+from sklearn_calib._validation import as_array, check_classes, place_labels
 
 __all__ = [
     "DECISION_FIRST",
@@ -15,11 +15,11 @@ __all__ = [
     "RESPONSE_METHODS",
     "Target",
     "check_classifier",
-    "check_known_classes",
     "check_target",
     "class_scores",
     "record_features",
     "resolve_response",
+    "with_known_classes",
 ]
 
 Array = NDArray[np.float64]
@@ -31,7 +31,10 @@ PROBABILITY_FIRST = ("predict_proba", "decision_function")
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """Checked labels: one per row, their sorted distinct values, and each row's index among these."""
+    """Checked labels: one per sample, the sorted classes, and each sample's index among these.
+
+    A fitted estimator may know classes that no sample has.
+    """
 
     labels: NDArray[Any]
     classes: NDArray[Any]
@@ -60,24 +63,20 @@ def check_classifier(estimator: Any, name: str = "estimator") -> None:
         raise TypeError(f"{name} must be a classifier with a fit method, got {estimator!r}.")
 
 
-def check_known_classes(estimator: Any, classes: NDArray[Any]) -> None:
-    """Raise unless the classes that a fitted estimator knows are those of the data."""
-    own = np.asarray(getattr(estimator, "classes_", classes))
-    if np.array_equal(own, classes):
-        return
-    known, found = own.tolist(), classes.tolist()
+def with_known_classes(estimator: Any, target: Target) -> Target:
+    """Return the labels with all classes of a fitted estimator, which must know those of the data."""
+    own = np.asarray(getattr(estimator, "classes_", target.classes))
+    if np.array_equal(own, target.classes):
+        return target
+    known, found = own.tolist(), target.classes.tolist()
     unknown = [label for label in found if label not in known]
     if unknown:
         raise ValueError(
             f"y contains the class {unknown[0]!r}, which the fitted {type(estimator).__name__} does not know "
             f"(its classes: {known}). Refit the estimator, or drop the rows of that class."
         )
-    absent = [label for label in known if label not in found]
-    if absent:
-        raise ValueError(
-            f"The fitted {type(estimator).__name__} knows the class {absent[0]!r} but y has no row of it. "
-            "Every class must be present in the data that the estimator is calibrated on."
-        )
+    classes, place = place_labels(target.classes, own)
+    return Target(target.labels, classes, place[target.codes])
 
 
 def resolve_response(estimator: Any, order: Sequence[str]) -> str:

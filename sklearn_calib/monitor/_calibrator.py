@@ -132,7 +132,14 @@ class StreamingCalibrator(BaseCalibrator):
         self.refit_every = refit_every
         self.precision = precision
 
-    def fit(self, X: Outcomes, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Outcomes,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        classes: ArrayLike | None = None,
+    ) -> Self:
         """Forget what was learnt, and learn from a first part of a stream.
 
         Parameters
@@ -144,6 +151,8 @@ class StreamingCalibrator(BaseCalibrator):
             Class labels. Left out with a sketch.
         sample_weight : array-like of shape (n,) or None, default=None
             Non-negative weights.
+        classes : array-like of shape (2,) or None, default=None
+            Both labels, of which each must occur here, unlike in :meth:`partial_fit`.
 
         Returns
         -------
@@ -158,7 +167,7 @@ class StreamingCalibrator(BaseCalibrator):
             If ``X`` is sparse, or a parameter is of the wrong type.
         """
         self._check_order(X)
-        return super().fit(X, y, sample_weight)
+        return super().fit(X, y, sample_weight, classes=classes)
 
     def partial_fit(
         self,

@@ -67,7 +67,7 @@ def test_many_classes_with_venn_abers_and_a_class_that_is_absent():
     np.testing.assert_allclose(found, single / single.sum(axis=1, keepdims=True), rtol=0, atol=1e-14)
     assert (found > 0).all()
     kept = y != 7
-    with pytest.raises(ValueError, match=r"X has 100 columns but y has 99 classes.*cannot be calibrated"):
+    with pytest.raises(ValueError, match=r"X has 100 columns but y has 99 classes.*classes=, their labels"):
         lifted.fit(proba[kept], y[kept])
     with pytest.raises(ValueError, match=r"sample_weight is zero for all rows of class .*7"):
         lifted.fit(proba, y, kept.astype(float))

@@ -102,9 +102,12 @@ def test_class_missing_from_held_out_part():
     with pytest.raises(
         ValueError, match=r"class 2 has no row of positive weight.*fold 1 of 3.*ensemble=False"
     ):
-        CalibratedClassifier(Explosive(), cv=folds).fit(X, y)
+        CalibratedClassifier(Explosive(), IsotonicCalibrator(), cv=folds).fit(X, y)
     pooled = CalibratedClassifier(GaussianNB(), IsotonicCalibrator(), cv=folds, ensemble=False).fit(X, y)
     assert pooled.predict_proba(X).shape == (60, 3)
+    # the default leaves out the calibrators that need every class
+    default = CalibratedClassifier(GaussianNB(), cv=folds).fit(X, y)
+    assert default.predict_proba(X).shape == (60, 3)
     # without calibrators nothing is fitted on the held-out part
     averaged = CalibratedClassifier(GaussianNB(), "passthrough", cv=folds, ensemble=True).fit(X, y)
     assert averaged.predict_proba(X).shape == (60, 3)
@@ -155,8 +158,12 @@ def test_frozen_estimator_must_be_fitted_and_know_the_classes():
     ):
         CalibratedClassifier(binary).fit(X, np.arange(60) % 3)
     three = FrozenEstimator(GaussianNB().fit(X, np.arange(60) % 3))
-    with pytest.raises(ValueError, match="knows the class 2 but y has no row of it"):
-        CalibratedClassifier(three).fit(X, Y)
+    with pytest.raises(
+        ValueError, match=r"no sample of class 2, but OneVsRestCalibrator needs .*Temperature"
+    ):
+        CalibratedClassifier(three, PlattCalibrator()).fit(X, Y)
+    with pytest.raises(ValueError, match=r"no sample of class 2, which .* knows, but GaussianNB needs"):
+        CalibratedClassifier(three, GaussianNB()).fit(X, Y)
 
 
 def test_classifier_without_the_needed_response():

@@ -1,0 +1,190 @@
+"""Calibration where the labels lack a class whose column the scores have."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+from scipy.special import softmax
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import make_pipeline
+
+from sklearn_calib.calibrators import (
+    AutoCalibrator,
+    DirichletCalibrator,
+    GroupCalibrator,
+    IsotonicCalibrator,
+    LogAverageCalibrator,
+    MatrixScalingCalibrator,
+    OneVsRestCalibrator,
+    PlattCalibrator,
+    StructuredMatrixScalingCalibrator,
+    TemperatureCalibrator,
+    TopLabelCalibrator,
+    VectorScalingCalibrator,
+)
+from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer
+
+NAMES = np.array(["ape", "bee", "cat", "dog"])
+ABLE = {
+    "TemperatureCalibrator": TemperatureCalibrator(),
+    "VectorScalingCalibrator": VectorScalingCalibrator(),
+    "MatrixScalingCalibrator": MatrixScalingCalibrator(),
+    "StructuredMatrixScalingCalibrator": StructuredMatrixScalingCalibrator(),
+    "DirichletCalibrator": DirichletCalibrator(),
+    "TopLabelCalibrator": TopLabelCalibrator(PlattCalibrator()),
+}
+COMPOSED = {
+    "average": LogAverageCalibrator([TemperatureCalibrator(), VectorScalingCalibrator()]),
+    "auto": AutoCalibrator(n_folds=2),
+    "auto of two": AutoCalibrator(
+        candidates={"t": TemperatureCalibrator(), "v": VectorScalingCalibrator(penalty=1.0)}
+    ),
+    "groups": GroupCalibrator(TemperatureCalibrator()),
+}
+UNABLE = {
+    "OneVsRestCalibrator": OneVsRestCalibrator(PlattCalibrator()),
+    "LogAverageCalibrator": LogAverageCalibrator(),
+    "AutoCalibrator": AutoCalibrator(candidates={"platt": OneVsRestCalibrator(PlattCalibrator())}),
+    "VectorScalingCalibrator": VectorScalingCalibrator(penalty=0.0),
+    "DirichletCalibrator": DirichletCalibrator(penalty=1.0, intercept_penalty=0.0),
+    "GroupCalibrator": GroupCalibrator(OneVsRestCalibrator(PlattCalibrator())),
+}
+
+
+def sample(n=240, k=4, absent=1):
+    """Overconfident forecasts, and labels that lack a class."""
+    rng = np.random.default_rng(0)
+    logits = rng.standard_normal((n, k))
+    logits[:, absent] -= 2.0
+    kept = np.delete(np.arange(k), absent)
+    codes = kept[(logits[:, kept] + rng.gumbel(size=(n, k - 1))).argmax(axis=1)]
+    return softmax(2.0 * logits, axis=1), codes
+
+
+@pytest.mark.parametrize("name", [*ABLE, *COMPOSED])
+def test_a_class_may_be_absent(name):
+    calibrator = (ABLE | COMPOSED)[name]
+    proba, codes = sample()
+    found = calibrator.fit(proba, NAMES[codes], classes=NAMES).predict_proba(proba)
+    np.testing.assert_array_equal(calibrator.classes_, NAMES)
+    assert found.shape == (240, 4)
+    assert (found > 0).all()
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=0, atol=1e-12)
+    # the order of classes= does not matter, as columns stand in sorted order
+    again = calibrator.fit(proba, NAMES[codes], classes=NAMES[::-1]).predict_proba(proba)
+    np.testing.assert_array_equal(found, again)
+    # a sample of weight zero shows the class, too, and nothing else
+    more, labels = np.vstack([proba, proba[:1]]), np.append(NAMES[codes], "bee")
+    weighted = calibrator.fit(more, labels, np.append(np.ones(240), 0.0)).predict_proba(proba)
+    if name == "auto":
+        # which of the weighted samples are equal is decided anew
+        return
+    np.testing.assert_allclose(found, weighted, rtol=0, atol=1e-9)
+
+
+def test_temperature_by_the_definition():
+    proba, codes = sample()
+    found = TemperatureCalibrator().fit(proba, NAMES[codes], classes=NAMES)
+
+    def loss(temperature):
+        total = 0.0
+        for row, code in zip(np.log(proba), codes, strict=True):
+            total += np.log(np.sum(np.exp(row / temperature))) - row[code] / temperature
+        return total
+
+    assert found.temperature_ == pytest.approx(minimize_scalar(loss, (1.0, 3.0), tol=1e-10).x, rel=1e-5)
+
+
+def test_a_thousand_classes_and_fewer_samples():
+    rng = np.random.default_rng(1)
+    logits = rng.standard_normal((800, 1000))
+    codes = (logits + rng.gumbel(size=(800, 1000))).argmax(axis=1)
+    proba = softmax(2.0 * logits, axis=1)
+    calibrator = TemperatureCalibrator().fit(proba, codes, classes=np.arange(1000))
+    assert calibrator.temperature_ == pytest.approx(2.0, rel=0.2)
+    assert calibrator.predict(proba).max() > codes.max() - 10
+
+
+@pytest.mark.parametrize("name", UNABLE)
+def test_the_others_name_the_class_and_those_that_can(name):
+    proba, codes = sample()
+    with pytest.raises(ValueError, match=f"no sample of class 'bee', but {name} needs") as error:
+        UNABLE[name].fit(proba, NAMES[codes], classes=NAMES)
+    listed = str(error.value).split("or use ")[1].split(", which")[0].split(", ")
+    assert listed == list(ABLE)
+
+
+@pytest.mark.parametrize(
+    ("classes", "named"),
+    [
+        (["ape", "cat", "dog", "eel", "fox"], "X has 4 columns but y has 5 classes"),
+        (["ape", "bee", "cat", "eel"], "y contains 'dog' .* not in classes"),
+        ([0, 1, 2, 3], "y contains 'ape' .* not in classes"),
+        (None, "X has 4 columns but y has 3 classes.*classes="),
+    ],
+)
+def test_wrong_classes(classes, named):
+    proba, codes = sample()
+    with pytest.raises(ValueError, match=named):
+        TemperatureCalibrator().fit(proba, NAMES[codes], classes=classes)
+
+
+@pytest.fixture(scope="module")
+def network():
+    """A classifier of four classes, and samples without the second one."""
+    rng = np.random.default_rng(2)
+    codes = np.arange(400) % 4
+    X = np.eye(4)[codes] + rng.standard_normal((400, 4))
+    model = LogisticRegression(C=100.0).fit(X[:200], NAMES[codes[:200]])
+    held = np.flatnonzero(codes[200:] != 1) + 200
+    return model, X[held], NAMES[codes[held]]
+
+
+@pytest.mark.parametrize("method", ["predict_proba", "decision_function"])
+@pytest.mark.parametrize("calibrator", [None, "temperature"])
+@pytest.mark.parametrize("ensemble", [False, True])
+def test_a_frozen_classifier_knows_more_classes(network, method, calibrator, ensemble):
+    model, X, y = network
+    link = "logit" if method == "predict_proba" else "identity"
+    calibrator = TemperatureCalibrator(link=link) if calibrator else None
+    calibrated = CalibratedClassifier(
+        FrozenEstimator(model), calibrator, response_method=method, ensemble=ensemble, cv=3
+    ).fit(X, y)
+    np.testing.assert_array_equal(calibrated.classes_, NAMES)
+    proba = calibrated.predict_proba(X)
+    assert proba.shape == (X.shape[0], 4)
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=0, atol=1e-12)
+    assert (proba > 0).all()
+    if calibrator:
+        np.testing.assert_array_equal(model.predict(X), calibrated.predict(X))
+    else:
+        # what never happens becomes less likely
+        assert proba[:, 1].mean() < model.predict_proba(X)[:, 1].mean()
+
+
+def test_a_pipeline_is_told_the_classes(network):
+    model, X, y = network
+    stages = make_pipeline(CrossFitScorer(FrozenEstimator(model)), TemperatureCalibrator())
+    fitted = stages.fit(X, y, temperaturecalibrator__classes=model.classes_)
+    np.testing.assert_array_equal(fitted.classes_, NAMES)
+
+
+def test_a_rare_class_may_be_absent_from_a_fold():
+    rng = np.random.default_rng(3)
+    codes = np.append(np.arange(90) % 3, [3, 3])
+    X = np.eye(4)[codes] + 0.5 * rng.standard_normal((92, 4))
+    folds = list(StratifiedKFold(2).split(X, codes))
+    folds.append((np.arange(92), np.arange(90)))
+    model = CalibratedClassifier(LogisticRegression(), TemperatureCalibrator(), cv=folds, ensemble=True)
+    assert model.fit(X, NAMES[codes]).predict_proba(X).shape == (92, 4)
+    model.set_params(calibrator=IsotonicCalibrator())
+    with pytest.raises(ValueError, match=r"class 'dog' has no row of positive weight .* fold 3 of 3"):
+        model.fit(X, NAMES[codes])
+
+
+def test_the_default_where_a_class_has_no_weight(network):
+    model, X, y = network
+    weight = np.where(y == "dog", 0.0, 1.0)
+    calibrated = CalibratedClassifier(FrozenEstimator(model)).fit(X, y, sample_weight=weight)
+    assert calibrated.predict_proba(X)[:, 3].mean() < model.predict_proba(X)[:, 3].mean()
