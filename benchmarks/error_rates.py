@@ -22,18 +22,19 @@ Long because the tests, the laws and both tables belong to one study.
 import argparse
 import csv
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
 from scipy import special
-from tcal_power import perturb
+from tcal_power import consistency_pvalue, perturb, plug_in_pvalue
 
 from sklearn_calib.inference import (
     BinomialTest,
-    CalibrationTest,
     CombinedTest,
     ConsistencyTest,
     CoxTest,
@@ -48,7 +49,7 @@ from sklearn_calib.inference import (
 from sklearn_calib.metrics import smooth_ece
 
 Law = Callable[[np.random.Generator, int], np.ndarray]
-Make = Callable[..., CalibrationTest]
+Make = Callable[..., Any]
 
 LEVELS = (0.01, 0.05, 0.10)
 POWER_SIZE = 1000
@@ -103,6 +104,28 @@ ALTERNATIVES: dict[str, tuple[Law, Callable[[np.ndarray], np.ndarray]]] = {
 BINARY = ("uniform", "near 0 and 1", "tied", "rare")
 EVERYWHERE = tuple(NULLS)
 
+
+@dataclass
+class Comparison:
+    """A test of the T-Cal paper that is implemented in the benchmarks only."""
+
+    compute: Callable[[np.ndarray, np.ndarray, np.random.Generator], float]
+    random_state: np.random.Generator
+
+    def test(self, y: np.ndarray, p: np.ndarray) -> SimpleNamespace:
+        """Return an object with the p-value."""
+        return SimpleNamespace(pvalue=self.compute(y, p, self.random_state))
+
+
+def _resampled(y: np.ndarray, p: np.ndarray, rng: np.random.Generator) -> float:
+    return consistency_pvalue(y, p, 199, rng)
+
+
+def _plug_in(norm: str, y: np.ndarray, p: np.ndarray, rng: np.random.Generator) -> float:
+    # as many bins as T-Cal for s = 1
+    return plug_in_pvalue(y, p, int(p.size**0.4), norm, 199, rng)
+
+
 TESTS: dict[str, tuple[Make, tuple[str, ...]]] = {
     "T-Cal": (partial(TCal, n_resamples=199), EVERYWHERE),
     "T-Cal, max": (partial(TCal, n_resamples=199, combine="max"), EVERYWHERE),
@@ -110,13 +133,13 @@ TESTS: dict[str, tuple[Make, tuple[str, ...]]] = {
     "T-Cal, Bonferroni": (partial(TCal, n_resamples=599, combine="bonferroni"), EVERYWHERE),
     "T-Cal, s = 1": (partial(TCal, smoothness=1.0, n_resamples=199), EVERYWHERE),
     "T-Cal, confidence": (partial(TCal, n_resamples=199, reduction="confidence"), ("K = 3", "K = 10")),
-    "T-Cal, pairs redrawn (approximate)": (partial(TCal, n_resamples=199, resample="pairs"), BINARY),
+    "T-Cal, pairs redrawn (approximate)": (partial(Comparison, _resampled), BINARY),
     "T-Cal, asymptotic": (lambda random_state: TCal(method="asymptotic"), EVERYWHERE),
     "T-Cal, max, asymptotic": (lambda random_state: TCal(method="asymptotic", combine="max"), EVERYWHERE),
     "T-Cal, min-p, asymptotic": (lambda random_state: TCal(method="asymptotic", combine="min-p"), EVERYWHERE),
     "T-Cal, theory": (lambda random_state: TCal(method="theory"), EVERYWHERE),
-    "T-Cal, biased": (partial(TCal, n_resamples=199, statistic="biased"), EVERYWHERE),
-    "T-Cal, l1": (partial(TCal, n_resamples=199, statistic="l1"), EVERYWHERE),
+    "plug-in l2, s = 1": (partial(Comparison, partial(_plug_in, "biased")), BINARY),
+    "plug-in l1, s = 1": (partial(Comparison, partial(_plug_in, "l1")), BINARY),
     "sample splitting": (partial(SampleSplittingTest, n_resamples=199), EVERYWHERE),
     "sample splitting, cross-fitted": (
         partial(SampleSplittingTest, n_resamples=199, cross_fit=True),
@@ -149,7 +172,7 @@ TESTS: dict[str, tuple[Make, tuple[str, ...]]] = {
 #: The largest n at which slow tests are tried, by name and by whether there are several classes.
 MOST_ROWS = {
     (name, several): 1000
-    for name in ("T-Cal, biased", "T-Cal, l1", "T-Cal, pairs redrawn (approximate)")
+    for name in ("plug-in l2, s = 1", "plug-in l1, s = 1", "T-Cal, pairs redrawn (approximate)")
     for several in (False, True)
 } | {
     ("sample splitting, cross-fitted", False): 1000,
@@ -163,8 +186,8 @@ MOST_ROWS = {
 #: Tests that are here for comparison; their power is measured elsewhere, or has no use.
 NOT_FOR_USE = (
     "T-Cal, theory",
-    "T-Cal, biased",
-    "T-Cal, l1",
+    "plug-in l2, s = 1",
+    "plug-in l1, s = 1",
     "T-Cal, pairs redrawn (approximate)",
     "sample splitting, cross-fitted",
     "sample splitting, chi-squared (asymptotic)",

@@ -43,7 +43,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
-from scipy.stats import norm
+from scipy.stats import norm, pearson3, skew
 
 from sklearn_calib.inference import (
     ConsistencyTest,
@@ -179,6 +179,47 @@ def plug_in_pvalue(
     simulated = np.array([statistic(rng.random(p.size) < p) for _ in range(n_resamples)])
     # equal samples differ by rounding
     return float((1 + np.count_nonzero(simulated >= observed * (1.0 - 1e-9))) / (1 + n_resamples))
+
+
+def consistency_pvalue(y: np.ndarray, p: np.ndarray, n_resamples: int, rng: np.random.Generator) -> float:
+    """Return the p-value of adaptive T-Cal by consistency resampling: resampled predictions, new outcomes.
+
+    The statistic is the smallest tail probability of a scale over its weight, as by default in ``TCal``: T of
+    each scale m = 2, 4, ..., 2^B is divided by its standard deviation given the predictions, tails are those
+    of gamma distributions with the skewness over the simulations, and half of the weight is spread equally,
+    half in proportion to 1 / b.
+    """
+    order, n = np.argsort(p), p.size
+    y, p = y[order], p[order]
+    seed = np.random.SeedSequence(rng.integers(1 << 32, size=4).tolist())
+    choice, outcome = (np.random.default_rng(child) for child in seed.spawn(2))
+    rows = choice.integers(n, size=(n_resamples, n))
+    positive = outcome.random(rows.shape) < p[rows]
+    place = (rows * n_resamples + np.arange(n_resamples)[:, np.newaxis]).ravel()
+    # column 0 is the sample itself, the others are simulations: copies of each prediction, and their events
+    count = np.bincount(place, minlength=rows.size).reshape(n, n_resamples)
+    events = np.bincount(place, positive.ravel(), rows.size).reshape(n, n_resamples)
+    count, events = np.column_stack((np.ones(n), count)), np.column_stack((y, events))
+    q = p[:, np.newaxis]
+    v = q * (1 - q)
+    residual, square = events - count * q, events * (1 - q) ** 2 + (count - events) * q**2
+    terms = (count, residual, square, count * v, count * v**2)
+    n_scales, z = int(np.ceil(2 * np.log2(n / np.sqrt(np.log(n))))), []
+    for b in range(1, n_scales + 1):
+        index = np.minimum(np.floor(2.0**b * p), 2.0**b - 1)
+        starts = np.flatnonzero(np.append(True, index[1:] != index[:-1]))
+        if starts.size == n:  # each prediction is alone in its bin
+            break
+        k, r, r2, a, a2 = (np.add.reduceat(term, starts, axis=0) for term in terms)
+        inverse = np.where(k > 1, 1 / np.maximum(k, 1), 0.0)
+        z.append(((r**2 - r2) * inverse).sum(axis=0) / np.sqrt((2 * (a**2 - a2) * inverse**2).sum(axis=0)))
+    skewness = np.maximum(skew(z, axis=1), 1e-4)[:, np.newaxis]
+    tails = pearson3.sf(np.array(z), skewness)
+    level = 1 / np.arange(1, n_scales + 1)
+    weight = 0.5 / n_scales + 0.5 * level / level.sum()
+    smallest = (tails / weight[: len(z), np.newaxis]).min(axis=0)
+    # equal samples differ by rounding
+    return float((1 + np.count_nonzero(smallest[1:] <= smallest[0] * (1 + 1e-9))) / (1 + n_resamples))
 
 
 def simulate(

@@ -15,7 +15,7 @@ from benchmarks.papers import cutoff, logit_smoothed, smooth_ece, tcal, tcal_net
 from benchmarks.papers.population import midpoints, population
 from benchmarks.papers.real_data import find, read_confidences, read_network, read_rain
 from benchmarks.papers.study import Row, Study, markdown, read_rows, slope, write_rows
-from benchmarks.tcal_power import plug_in_pvalue
+from benchmarks.tcal_power import consistency_pvalue, plug_in_pvalue
 from sklearn_calib.calibrators import IsotonicCalibrator
 from sklearn_calib.metrics import expected_calibration_error
 
@@ -284,7 +284,8 @@ def test_consistency_resampling_by_hand():
     n, n_resamples = 25, 19
     p = np.sort(rng.uniform(size=n))
     y = (rng.uniform(size=n) < p).astype(int)
-    choice, outcome = np.random.default_rng(2), np.random.default_rng(3)
+    seed = np.random.SeedSequence(np.random.default_rng(2).integers(1 << 32, size=4).tolist())
+    choice, outcome = (np.random.default_rng(child) for child in seed.spawn(2))
     rows = choice.integers(n, size=(n_resamples, n))
     samples = [(y, p), *((outcome.random(n) < p[row], p[row]) for row in rows)]
     n_scales = int(np.ceil(2 * np.log2(n / np.sqrt(np.log(n)))))
@@ -300,8 +301,7 @@ def test_consistency_resampling_by_hand():
         axis=0,
     )
     expected = np.mean(smallest <= smallest[0] * (1 + 1e-9))
-    generators = np.random.default_rng(2), np.random.default_rng(3)
-    assert tcal.consistency_pvalue(y, p, n_resamples, *generators) == expected
+    assert consistency_pvalue(y, p, n_resamples, np.random.default_rng(2)) == expected
 
 
 def test_files_of_networks(tmp_path):

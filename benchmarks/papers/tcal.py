@@ -1,15 +1,21 @@
 """Lee, Huang, Hassani, Dobriban (2023), T-Cal: An optimal test for the calibration of predictive models."""
 
 from collections.abc import Callable
-from math import ceil, floor, log, log2, sqrt
+from math import floor, sqrt
 
 import numpy as np
-from scipy.stats import pearson3, skew
 
 from benchmarks.papers import tcal_networks
 from benchmarks.papers.population import midpoints
 from benchmarks.papers.study import Study, slope
-from benchmarks.tcal_power import Alternative, perturb, read_published, simulate, standard_error
+from benchmarks.tcal_power import (
+    Alternative,
+    consistency_pvalue,
+    perturb,
+    read_published,
+    simulate,
+    standard_error,
+)
 from sklearn_calib.inference import CutoffTest, TCal
 from sklearn_calib.metrics import expected_calibration_error
 
@@ -317,7 +323,7 @@ def critical_values(study: Study) -> None:
     n, draws = 500, study.pick(60, 400, 2000)
     tests: dict[str, Callable[[Array, Array, np.random.Generator], float]] = {
         "simulated outcomes": lambda y, p, rng: TCal(n_resamples=99, random_state=rng).test(y, p).pvalue,
-        "consistency resampling": lambda y, p, rng: consistency_pvalue(y, p, 99, *rng.spawn(2)),
+        "consistency resampling": lambda y, p, rng: consistency_pvalue(y, p, 99, rng),
         "asymptotic": lambda y, p, rng: TCal(method="asymptotic").test(y, p).pvalue,
     }
     hits = dict.fromkeys(tests, 0)
@@ -338,44 +344,3 @@ def critical_values(study: Study) -> None:
         "consistency resampling, as in the authors' code, also resamples the predictions; it is approximate, "
         "since repeated predictions share the finest bins",
     )
-
-
-def consistency_pvalue(
-    y: Array, p: Array, n_resamples: int, choice: np.random.Generator, outcome: np.random.Generator
-) -> float:
-    """Return the p-value of adaptive T-Cal by consistency resampling: resampled predictions, new outcomes.
-
-    The statistic is the smallest tail probability of a scale over its weight, as by default in ``TCal``: T of
-    each scale m = 2, 4, ..., 2^B is divided by its standard deviation given the predictions, tails are those
-    of gamma distributions with the skewness over the simulations, and half of the weight is spread equally,
-    half in proportion to 1 / b.
-    """
-    order, n = np.argsort(p), p.size
-    y, p = y[order], p[order]
-    rows = choice.integers(n, size=(n_resamples, n))
-    positive = outcome.random(rows.shape) < p[rows]
-    place = (rows * n_resamples + np.arange(n_resamples)[:, np.newaxis]).ravel()
-    # column 0 is the sample itself, the others are simulations: copies of each prediction, and their events
-    count = np.bincount(place, minlength=rows.size).reshape(n, n_resamples)
-    events = np.bincount(place, positive.ravel(), rows.size).reshape(n, n_resamples)
-    count, events = np.column_stack((np.ones(n), count)), np.column_stack((y, events))
-    q = p[:, np.newaxis]
-    v = q * (1 - q)
-    residual, square = events - count * q, events * (1 - q) ** 2 + (count - events) * q**2
-    terms = (count, residual, square, count * v, count * v**2)
-    n_scales, z = ceil(2 * log2(n / sqrt(log(n)))), []
-    for b in range(1, n_scales + 1):
-        index = np.minimum(np.floor(2.0**b * p), 2.0**b - 1)
-        starts = np.flatnonzero(np.append(True, index[1:] != index[:-1]))
-        if starts.size == n:  # each prediction is alone in its bin
-            break
-        k, r, r2, a, a2 = (np.add.reduceat(term, starts, axis=0) for term in terms)
-        inverse = np.where(k > 1, 1 / np.maximum(k, 1), 0.0)
-        z.append(((r**2 - r2) * inverse).sum(axis=0) / np.sqrt((2 * (a**2 - a2) * inverse**2).sum(axis=0)))
-    skewness = np.maximum(skew(z, axis=1), 1e-4)[:, np.newaxis]
-    tails = pearson3.sf(np.array(z), skewness)
-    level = 1 / np.arange(1, n_scales + 1)
-    weight = 0.5 / n_scales + 0.5 * level / level.sum()
-    smallest = (tails / weight[: len(z), np.newaxis]).min(axis=0)
-    # equal samples differ by rounding
-    return float((1 + np.count_nonzero(smallest[1:] <= smallest[0] * (1 + 1e-9))) / (1 + n_resamples))
