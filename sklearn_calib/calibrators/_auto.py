@@ -10,7 +10,7 @@ from sklearn.utils import Tags
 from sklearn_calib._core._links import EPS
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import check_generator, check_integer, check_not_negative, check_randomness
-from sklearn_calib.calibrators._base import BaseCalibrator, as_columns, check_link
+from sklearn_calib.calibrators._base import BaseCalibrator, as_columns, check_link, may_be_certain
 from sklearn_calib.calibrators._beta import BetaCalibrator
 from sklearn_calib.calibrators._default import default_calibrator
 from sklearn_calib.calibrators._matrix import StructuredMatrixScalingCalibrator
@@ -270,6 +270,9 @@ class AutoCalibrator(BaseCalibrator):
             self.selection_ = _select(losses, held * rows.unit, float(self.n_standard_errors))
         chosen = candidates[self.selection_.chosen]
         self.calibrator_ = fit_clone(chosen, columns, codes, weight, n_classes)
+
+    def _may_be_certain(self) -> bool:
+        return may_be_certain(self.calibrator_)
 
     def _map_scores(self, scores: Array) -> Array:
         columns = as_columns(scores)

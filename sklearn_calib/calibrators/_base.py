@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_calib._atomic import AtomicFit
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
+from sklearn_calib._core._links import EPS, clip_probability
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._validation import (
     Outcomes,
@@ -23,7 +24,16 @@ from sklearn_calib._validation import (
     shape_of,
 )
 
-__all__ = ["LINKS", "BaseCalibrator", "BinaryCalibrator", "as_columns", "both_classes", "check_link"]
+__all__ = [
+    "LINKS",
+    "BaseCalibrator",
+    "BinaryCalibrator",
+    "as_columns",
+    "both_classes",
+    "check_link",
+    "inside",
+    "may_be_certain",
+]
 
 Array = NDArray[np.float64]
 
@@ -53,6 +63,10 @@ class BaseCalibrator(
 
     A calibrator of one's own defines ``_score_kind``, ``_fit_scores`` and ``_map_scores`` (all it sees are
     checked arrays), or, for a binary one, derives from the binary base class and defines ``_fit_grouped``.
+
+    What ``_map_scores`` returns is moved inwards to at least 2**-53 from 0 and 1, so that no single outcome
+    makes the log loss infinite; the calibrators that return event frequencies of blocks or bins, which are 0
+    or 1 where all outcomes agree, define ``_may_be_certain`` to prevent it.
 
     Attributes
     ----------
@@ -169,7 +183,7 @@ class BaseCalibrator(
             If ``X`` does not suit; see :meth:`fit`.
         """
         check_is_fitted(self)
-        proba = self._map_scores(self._check_scores(X, reset=False))
+        proba = self._probabilities(self._check_scores(X, reset=False))
         if self.n_features_in_ == 1:
             return proba if len(shape_of(X, "X")) == 1 else proba[:, np.newaxis]
         return both_classes(proba)
@@ -193,7 +207,7 @@ class BaseCalibrator(
             If ``X`` does not suit; see :meth:`fit`.
         """
         check_is_fitted(self)
-        return both_classes(self._map_scores(self._check_scores(X, reset=False)))
+        return both_classes(self._probabilities(self._check_scores(X, reset=False)))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most probable label: for two classes ``classes_[1]`` where its probability exceeds 1/2.
@@ -236,6 +250,15 @@ class BaseCalibrator(
     def _needs_every_class(self) -> bool:
         """Tell whether three or more classes can only be calibrated with samples of each."""
         return True
+
+    def _may_be_certain(self) -> bool:
+        """Tell whether the fitted map may return exactly 0 and 1."""
+        return False
+
+    def _probabilities(self, scores: Array) -> Array:
+        """Return the map of checked scores, inside (0, 1) unless it may be certain."""
+        proba = self._map_scores(scores)
+        return proba if self._may_be_certain() else inside(proba)
 
     def _check_scores(self, X: Any, y: Any = "no_validation", *, reset: bool) -> Array:
         """Check the scores and, against the fit, their columns; return (n,) or (n, K) with K >= 3."""
@@ -295,6 +318,18 @@ class BinaryCalibrator(BaseCalibrator):
 def check_link(link: Any) -> str:
     """Return the kind of scores that a link declares, for ``_score_kind``."""
     return "probability" if check_option(link, "link", LINKS) == "logit" else "score"
+
+
+def inside(proba: Array) -> Array:
+    """Return probabilities of which neither they nor their complements are 0 or 1."""
+    if proba.size and (proba.min() < EPS or proba.max() > 1.0 - EPS):
+        return clip_probability(proba)
+    return proba
+
+
+def may_be_certain(calibrator: Any) -> bool:
+    """Tell whether a fitted calibrator may return exactly 0 and 1; other classifiers may."""
+    return not isinstance(calibrator, BaseCalibrator) or calibrator._may_be_certain()
 
 
 def both_classes(proba: Array) -> Array:

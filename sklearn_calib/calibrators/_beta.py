@@ -141,8 +141,7 @@ class BetaCalibrator(MonotoneCalibrator):
 
     def _map_scores(self, scores: Array) -> Array:
         low, high = _logs(scores)
-        # where the map reaches them it would otherwise be 0 or 1 by rounding
-        return clip_probability(expit(self.a_ * low + self.b_ * high + self.c_))
+        return np.asarray(expit(self.a_ * low + self.b_ * high + self.c_))
 
 
 # Columns that turn the free parameters into (a, b, c).

@@ -121,6 +121,9 @@ class CenteredIsotonicCalibrator(MonotoneCalibrator):
         self.X_thresholds_ = moment / weight * self._magnitude
         self.y_thresholds_ = positives / weight
 
+    def _may_be_certain(self) -> bool:
+        return float(self.tilt) == 0.0
+
     def _map_scores(self, scores: Array) -> Array:
         centred = interpolate_blocks(self.X_thresholds_, self.y_thresholds_, scores)
         share = float(self.tilt)

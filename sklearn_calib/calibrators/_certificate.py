@@ -129,7 +129,7 @@ class MonotoneCalibrator(BinaryCalibrator):
 
     def _fit_grouped(self, grouped: GroupedOutcomes) -> None:
         self._fit_monotone(grouped)
-        self.training_cutoff_error_ = cutoff_error_of_map(grouped, self._map_scores(grouped.prob))
+        self.training_cutoff_error_ = cutoff_error_of_map(grouped, self._probabilities(grouped.prob))
         if self._weights_are_counts:
             self._training_counts = tuple(
                 _in_few_bytes(count) for count in (grouped.weight, grouped.positives)

@@ -20,7 +20,7 @@ from sklearn_calib._validation import (
     check_resamples,
     check_size,
 )
-from sklearn_calib.calibrators._base import BinaryCalibrator
+from sklearn_calib.calibrators._base import BinaryCalibrator, may_be_certain
 from sklearn_calib.calibrators._cells import check_divisible, fit_cells
 from sklearn_calib.calibrators._certificate import check_tolerance, resolve_tolerance
 from sklearn_calib.calibrators._multiclass import check_calibrator, event_probability, scores_wanted
@@ -363,6 +363,9 @@ class CertifiedCalibrator(BinaryCalibrator):
     def _calibrated(self, scores: Array) -> Array:
         """Return what the fitted calibrator makes of the scores."""
         return scores if isinstance(self.calibrator_, str) else event_probability(self.calibrator_, scores)
+
+    def _may_be_certain(self) -> bool:
+        return may_be_certain(_unwrapped(self.calibrator_))
 
     def _map_scores(self, scores: Array) -> Array:
         return self._calibrated(scores) if self.accepted_ else np.full(scores.shape, self.mean_)

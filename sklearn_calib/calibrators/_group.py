@@ -20,7 +20,7 @@ from sklearn_calib._validation import (
     fit_rows,
     shape_of,
 )
-from sklearn_calib.calibrators._base import BaseCalibrator, as_columns, both_classes
+from sklearn_calib.calibrators._base import BaseCalibrator, as_columns, both_classes, may_be_certain
 from sklearn_calib.calibrators._multiclass import (
     check_calibrator,
     event_probability,
@@ -375,6 +375,9 @@ class GroupCalibrator(BaseCalibrator):
             if group in self.calibrators_:
                 proba[rows] = _apply(self.calibrators_[group], scores[rows])
         return proba
+
+    def _may_be_certain(self) -> bool:
+        return may_be_certain(self.pooled_calibrator_)
 
     def _map_scores(self, scores: Array) -> Array:
         return _apply(self.pooled_calibrator_, scores)

@@ -143,6 +143,9 @@ class HistogramBinningCalibrator(BinaryCalibrator):
     def _bin_of(self, scores: Array) -> NDArray[np.intp]:
         return np.searchsorted(self.bin_edges_, scores, side="right")
 
+    def _may_be_certain(self) -> bool:
+        return self.smoothing is None
+
     def _map_scores(self, scores: Array) -> Array:
         mapped: Array = self.bin_values_[self._bin_of(scores)]
         return mapped

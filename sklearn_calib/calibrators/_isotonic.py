@@ -108,6 +108,9 @@ class IsotonicCalibrator(MonotoneCalibrator):
     def _fit_monotone(self, grouped: GroupedOutcomes) -> None:
         self.X_thresholds_, self.y_thresholds_ = isotonic_thresholds(grouped, self.clip)
 
+    def _may_be_certain(self) -> bool:
+        return self.clip is None
+
     def _map_scores(self, scores: Array) -> Array:
         step = self.interpolation == "step"
         return interpolate_blocks(self.X_thresholds_, self.y_thresholds_, scores, step)

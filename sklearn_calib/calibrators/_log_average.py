@@ -10,7 +10,7 @@ from sklearn.utils import Tags
 
 from sklearn_calib._core._links import EPS
 from sklearn_calib._validation import check_weights
-from sklearn_calib.calibrators._base import BaseCalibrator, as_columns
+from sklearn_calib.calibrators._base import BaseCalibrator, as_columns, inside
 from sklearn_calib.calibrators._matrix import MatrixScalingCalibrator, StructuredMatrixScalingCalibrator
 from sklearn_calib.calibrators._multiclass import (
     OneVsRestCalibrator,
@@ -186,8 +186,7 @@ def log_average(tables: Iterable[ArrayLike], shares: Iterable[float]) -> Array:
     total: Array | float = 0.0
     for table, share in zip(tables, shares, strict=True):
         total = total + share * np.log(np.clip(np.asarray(table, dtype=np.float64), EPS, 1.0 - EPS))
-    mean: Array = softmax(total, axis=1)
-    return mean
+    return inside(softmax(total, axis=1))
 
 
 def _default_shares(total: float, n_classes: int) -> Array:

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._validation import check_fraction, check_option
-from sklearn_calib.calibrators._base import check_link
+from sklearn_calib.calibrators._base import check_link, inside
 from sklearn_calib.calibrators._certificate import (
     MonotoneCalibrator,
     check_tolerance,
@@ -124,7 +124,7 @@ class ModifiedPlattCalibrator(MonotoneCalibrator):
 
     def _fit_monotone(self, grouped: GroupedOutcomes) -> None:
         self.slope_, self.intercept_ = fit_linked(grouped, self.link)
-        curve = logistic_curve(grouped.prob, self.link, self.slope_, self.intercept_)
+        curve = inside(logistic_curve(grouped.prob, self.link, self.slope_, self.intercept_))
         self.platt_cutoff_error_ = cutoff_error_of_map(grouped, curve)
         self.tolerance_ = resolve_tolerance(
             self.tolerance, self.training_size_, self.confidence, self.training_event_rate_
@@ -135,6 +135,9 @@ class ModifiedPlattCalibrator(MonotoneCalibrator):
         else:
             # a single threshold makes the constant map
             self._thresholds = grouped.prob[:1], np.array([self.training_event_rate_])
+
+    def _may_be_certain(self) -> bool:
+        return self.fallback_used_ and self.fallback == "isotonic"
 
     def _map_scores(self, scores: Array) -> Array:
         if self.fallback_used_:

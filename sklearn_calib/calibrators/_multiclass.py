@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from sklearn_calib.calibrators._base import BaseCalibrator
+from sklearn_calib.calibrators._base import BaseCalibrator, may_be_certain
 
 __all__ = [
     "OneVsRestCalibrator",
@@ -98,6 +98,9 @@ class OneVsRestCalibrator(BaseCalibrator):
             clone(self.calibrator).fit(column[:, np.newaxis], target, **metadata)
             for column, target in zip(columns, targets, strict=True)
         ]
+
+    def _may_be_certain(self) -> bool:
+        return any(map(may_be_certain, self.calibrators_))
 
     def _map_scores(self, scores: Array) -> Array:
         if scores.ndim == 1:

@@ -78,7 +78,8 @@ class PriorShiftCalibrator(MonotoneCalibrator):
 
     .. math:: h(p) = \frac{r p}{r p + 1 - p},
 
-    a shift of the log-odds by :math:`\log r`. It keeps the ranking, and 0 and 1 as they are.
+    a shift of the log-odds by :math:`\log r`. It keeps the ranking, and 0 and 1 to within
+    2**-53.
 
     "em" maximises the likelihood :math:`\prod_i (\pi' p_i/\pi + (1-\pi')(1-p_i)/(1-\pi))` of the scores,
     whose maximum is the fixed point of the EM iteration of [2]_: the mean of :math:`h(p_i)` is

@@ -13,7 +13,7 @@ from sklearn_calib._validation import (
     check_probabilities,
     check_randomness,
 )
-from sklearn_calib.calibrators._base import BinaryCalibrator
+from sklearn_calib.calibrators._base import BinaryCalibrator, may_be_certain
 from sklearn_calib.calibrators._cells import check_divisible, fit_cells
 from sklearn_calib.calibrators._histogram_binning import bin_sums, check_bins, equal_mass_edges, resolve_bins
 from sklearn_calib.calibrators._multiclass import check_calibrator, event_probability, scores_wanted
@@ -180,6 +180,9 @@ class ScalingBinningCalibrator(BinaryCalibrator):
 
     def _bin_of(self, value: Array) -> NDArray[np.intp]:
         return np.searchsorted(self.bin_edges_, value, side="right")
+
+    def _may_be_certain(self) -> bool:
+        return may_be_certain(self.calibrator_)
 
     def _map_scores(self, scores: Array) -> Array:
         mapped: Array = self.bin_values_[self._bin_of(self._calibrated(scores))]

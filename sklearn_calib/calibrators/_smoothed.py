@@ -90,9 +90,9 @@ class SmoothedCalibrator(BinaryCalibrator):
     smooth ECE plus as much (Lemma 10 there). The map without noise, which is the default, has no such
     guarantee.
 
-    It need not be monotone, hence has no certificate; :class:`CertifiedCalibrator` gives it one. It is 0 or 1
-    where all outcomes within the reach of the kernel agree. Far from all training scores, where the sums of
-    the kernel vanish, it is interpolated between the nearest places where they do not.
+    It need not be monotone, hence has no certificate; :class:`CertifiedCalibrator` gives it one. It is within
+    2**-53 of 0 or 1 where all outcomes within the reach of the kernel agree. Far from all training scores,
+    where the sums of the kernel vanish, it is interpolated between the nearest places where they do not.
 
     O(n log n) for the sort; then O(n + K log K) with K of order 1 / bandwidth. Tabulated at 64 nodes for each
     bandwidth.

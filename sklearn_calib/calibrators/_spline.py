@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
 from sklearn_calib._core._grouping import GroupedOutcomes
-from sklearn_calib._core._links import clip_probability, expit
+from sklearn_calib._core._links import expit
 from sklearn_calib._validation import as_double, check_flag, check_option, check_size
 from sklearn_calib.calibrators._base import check_link
 from sklearn_calib.calibrators._certificate import MonotoneCalibrator
@@ -245,9 +245,9 @@ class SplineCalibrator(MonotoneCalibrator):
 
     def _map_scores(self, scores: Array) -> Array:
         x = self._axis.place(link_scores(scores, self.link))
-        proba = expit(evaluate(self._spline, x if self._rising else -x, self.monotone))
+        proba: Array = expit(evaluate(self._spline, x if self._rising else -x, self.monotone))
         proba += self._doubt * (self._event_rate - proba)
-        return clip_probability(proba)
+        return proba
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from sklearn_calib._validation import check_option
-from sklearn_calib.calibrators._base import BaseCalibrator
+from sklearn_calib.calibrators._base import BaseCalibrator, may_be_certain
 from sklearn_calib.calibrators._multiclass import check_calibrator, event_probability
 
 __all__ = ["TopLabelCalibrator"]
@@ -26,7 +26,7 @@ class TopLabelCalibrator(BaseCalibrator):
     of one calibrated confidence c are right with probability c (top-label calibration [1]_); with all rows
     together this holds on average over the predicted classes only (confidence calibration [2]_). What
     remains, 1 - c, is divided among the other classes in proportion to their probabilities, equally if these
-    are all zero.
+    are all zero; no class gets less than 2**-53 unless the calibrator itself returns 0 and 1.
 
     Parameters
     ----------
@@ -128,6 +128,9 @@ class TopLabelCalibrator(BaseCalibrator):
     def _fit_part(self, confidence: Array, right: Codes, weight: Array | None) -> Any:
         metadata = {} if weight is None else {"sample_weight": weight}
         return clone(self.calibrator).fit(confidence[:, np.newaxis], right, **metadata)
+
+    def _may_be_certain(self) -> bool:
+        return any(may_be_certain(one) for one in self.calibrators_ if one is not None)
 
     def _map_scores(self, scores: Array) -> Array:
         proba, top, confidence = _top(scores)

@@ -16,6 +16,7 @@ from sklearn_calib._atomic import AtomicFit
 from sklearn_calib._compat import UNUSED, routing_enabled, safe_indexing, slice_metadata
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._validation import check_option
+from sklearn_calib.calibrators._base import inside, may_be_certain
 from sklearn_calib.calibrators._default import default_calibrator
 from sklearn_calib.calibrators._log_average import log_average
 from sklearn_calib.calibrators._multiclass import needs_every_class
@@ -344,7 +345,9 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         if self.average == "log" and len(pairs) > 1:
             return log_average(tables, [1.0 / len(pairs)] * len(pairs))
         total: Array = sum(tables, start=np.zeros(()))
-        return total / len(pairs)
+        mean = total / len(pairs)
+        # the mean of numbers just below 1 may be rounded to 1
+        return mean if any(may_be_certain(pair.calibrator) for pair in pairs) else inside(mean)
 
     @property
     def estimators_(self) -> list[Any]:

@@ -20,7 +20,7 @@ from sklearn_calib._validation import (
     is_summary,
 )
 from sklearn_calib.calibrators import BaseCalibrator, SplineCalibrator
-from sklearn_calib.calibrators._base import BinaryCalibrator
+from sklearn_calib.calibrators._base import BinaryCalibrator, may_be_certain
 from sklearn_calib.calibrators._multiclass import check_calibrator, event_probability, scores_wanted
 from sklearn_calib.monitor._memory import SHORTEST, FadingMemory, FullMemory, Memory, SlidingMemory
 from sklearn_calib.sketch import CalibrationSketch
@@ -314,6 +314,9 @@ class StreamingCalibrator(BaseCalibrator):
         rows = sketch.as_weighted_sample()
         calibrator = clone(SplineCalibrator() if self.calibrator is None else self.calibrator)
         return calibrator.fit(rows.p[:, np.newaxis], rows.y, sample_weight=rows.w)
+
+    def _may_be_certain(self) -> bool:
+        return may_be_certain(self.calibrator_)
 
     def _map_scores(self, scores: Array) -> Array:
         return event_probability(self.calibrator_, scores)

@@ -1,0 +1,193 @@
+"""Maps stay inside (0, 1), and so do their complements, but for those that are event frequencies."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
+
+from sklearn_calib import CalibratedClassifier
+from sklearn_calib.calibrators import (
+    BaseCalibrator,
+    CenteredIsotonicCalibrator,
+    CertifiedCalibrator,
+    GroupCalibrator,
+    HistogramBinningCalibrator,
+    IsotonicCalibrator,
+    LogAverageCalibrator,
+    ModifiedPlattCalibrator,
+    OneVsRestCalibrator,
+    PlattCalibrator,
+    ScalingBinningCalibrator,
+    TemperatureCalibrator,
+    TopLabelCalibrator,
+    VennAbersCalibrator,
+)
+from sklearn_calib.monitor import StreamingCalibrator
+from tests.calibrators._registry import CALIBRATORS
+
+LEAST, MOST = 2.0**-53, 1.0 - 2.0**-53
+# frequencies of blocks or bins, as they are
+FREQUENCIES = {
+    "isotonic",
+    "isotonic_step",
+    "modified_platt_isotonic",
+    "histogram_binning_plain",
+    "scaling_binning_all_rows",
+    "centered_isotonic_plain",
+    "one_vs_rest_isotonic",
+    "top_label_pooled",
+    "certified_isotonic",
+}
+ENDS = [0.0, 5e-324, 1e-300, 2.0**-53, 0.5, 1 - 2.0**-53, 1.0]
+
+inner_maps = pytest.mark.parametrize(
+    "case", [case for case in CALIBRATORS if case.name not in FREQUENCIES], ids=lambda case: case.name
+)
+
+
+def ordinary():
+    """Forecasts that are a little timid, and some of 0 and 1 that are right."""
+    rng = np.random.default_rng(0)
+    p = rng.beta(0.3, 0.3, 400)
+    y = (rng.random(400) < expit(1.5 * np.log(p / (1 - p)))).astype(int)
+    return np.concatenate([p, np.repeat([0.0, 1.0], 10)]), np.concatenate([y, np.repeat([0, 1], 10)])
+
+
+def assert_inside(proba):
+    assert proba.dtype == np.float64
+    assert proba.min() >= LEAST, proba.min()
+    assert proba.max() <= MOST, proba.max()
+    assert ((1 - proba > 0) & (1 - proba < 1)).all()
+    assert np.isfinite(np.log(proba)).all()
+    np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=0, atol=1e-14)
+
+
+@inner_maps
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+def test_two_classes(case, kind):
+    p, y = ordinary()
+    calibrator = case.make().fit(p.astype(kind), y)
+    assert_inside(calibrator.predict_proba(np.array(ENDS, dtype=kind)))
+    column = calibrator.transform(np.array(ENDS, dtype=kind))
+    assert_inside(np.column_stack([1 - column, column]))
+
+
+@inner_maps
+def test_separated_classes(case):
+    """Scores that part the outcomes, far out where any are allowed."""
+    p = np.repeat([0.0, 1.0], 20)
+    assert_inside(case.make().fit(p, p.astype(int)).predict_proba(np.array(ENDS)))
+
+
+@pytest.mark.parametrize(
+    "case",
+    [case for case in CALIBRATORS if case.multiclass and case.name not in FREQUENCIES],
+    ids=lambda case: case.name,
+)
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+def test_several_classes(case, kind):
+    rng = np.random.default_rng(1)
+    logits = 12 * rng.standard_normal((200, 4))
+    scores = np.vstack([logits, 300 * np.eye(4), [[-800.0, 0.0, 0.0, 800.0]]])
+    proba = np.exp(scores - scores.max(axis=1, keepdims=True))
+    proba /= proba.sum(axis=1, keepdims=True)
+    y = (proba.cumsum(axis=1) > rng.random((205, 1))).argmax(axis=1)
+    X = (scores if case.log_odds else proba).astype(kind)
+    assert_inside(case.make().fit(X, y).predict_proba(X))
+
+
+@pytest.mark.parametrize("link", ["logit", "identity"])
+def test_remote_scores(link):
+    """Each curve passes 1/2 between the scores, and is certain far out."""
+    scores = np.array([-1000.0, -40.0, 0.0, 40.0, 1000.0])
+    X = expit(scores) if link == "logit" else scores
+    for make in (PlattCalibrator, ModifiedPlattCalibrator, TemperatureCalibrator):
+        calibrator = make(link=link).fit(
+            np.tile(expit([-2, 2]) if link == "logit" else [-2, 2], 50), [0, 1] * 50
+        )
+        proba = calibrator.predict_proba(X)
+        assert_inside(proba)
+        assert proba[2, 1] == pytest.approx(0.5)
+        assert proba[-1].tolist() == proba[0, ::-1].tolist() == [LEAST, MOST]
+
+
+@pytest.mark.parametrize("average", ["probability", "log"])
+@pytest.mark.parametrize("ensemble", [True, False])
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize(
+    "calibrator", [None, PlattCalibrator(), TemperatureCalibrator(), VennAbersCalibrator()]
+)
+def test_a_calibrated_classifier(average, ensemble, n_classes, calibrator):
+    rng = np.random.default_rng(2)
+    y = np.arange(120) % n_classes
+    X = 40.0 * y[:, None] + rng.standard_normal((120, 1))
+    model = CalibratedClassifier(GaussianNB(), calibrator, cv=3, ensemble=ensemble, average=average).fit(X, y)
+    assert_inside(model.predict_proba(np.vstack([X, [[-1e6], [1e6]]])))
+
+
+@pytest.mark.parametrize("n_pairs", [2, 5, 10, 30])
+def test_the_mean_of_many_pairs_is_not_rounded_to_one(n_pairs):
+    y = np.arange(120) % 2
+    X = 1e3 * y[:, None] + np.arange(120.0)[:, None] / 1e3
+    model = CalibratedClassifier(GaussianNB(), PlattCalibrator(), cv=n_pairs).fit(X, y)
+    assert_inside(model.predict_proba([[-1e6], [1e6]]))
+
+
+def test_frequencies_stay_as_they_are():
+    p, y = np.repeat([0.0, 0.2, 0.8, 1.0], 10), np.repeat([0, 0, 1, 1], 10)
+    y[[12, 28]] = 1, 0
+    groups = np.arange(40) % 2
+    steps = IsotonicCalibrator()
+    for calibrator in (
+        steps,
+        ModifiedPlattCalibrator(tolerance=0.0, fallback="isotonic"),
+        HistogramBinningCalibrator(n_bins=4, smoothing=None),
+        CenteredIsotonicCalibrator(tilt=0.0),
+        OneVsRestCalibrator(steps),
+        OneVsRestCalibrator(DecisionTreeClassifier()),
+        ScalingBinningCalibrator(steps, split=False),
+        CertifiedCalibrator(steps, tolerance=1.0, random_state=0),
+        TopLabelCalibrator(steps),
+        GroupCalibrator(steps, min_group_size=10),
+        StreamingCalibrator(steps),
+    ):
+        metadata = {"groups": groups} if isinstance(calibrator, GroupCalibrator) else {}
+        fitted = calibrator.fit(p, y, **metadata)
+        asked = {"groups": [0, 1]} if metadata else {}
+        np.testing.assert_array_equal(fitted.transform([0.0, 1.0], **asked), [0.0, 1.0])
+    # an average has no veto, whatever it is made of
+    assert_inside(LogAverageCalibrator([steps, steps]).fit(p, y).predict_proba([0.0, 1.0]))
+    assert_inside(CenteredIsotonicCalibrator().fit(p, y).predict_proba([0.0, 1.0]))
+    assert_inside(HistogramBinningCalibrator(n_bins=4).fit(p, y).predict_proba([0.0, 1.0]))
+    assert_inside(IsotonicCalibrator(clip="auto").fit(p, y).predict_proba([0.0, 1.0]))
+
+
+class Identity(BaseCalibrator):
+    """A calibrator of a user, that may be certain or may not."""
+
+    def __init__(self, certain=False):
+        self.certain = certain
+
+    def _score_kind(self):
+        return "probability"
+
+    def _fit_scores(self, scores, codes, weight):
+        self.fitted_ = True
+
+    def _map_scores(self, scores):
+        return scores
+
+    def _may_be_certain(self):
+        return self.certain
+
+
+def test_a_calibrator_of_a_user_declares_it():
+    given = np.array([0.0, 0.5, 1.0])
+    inside, certain = (Identity(flag).fit(given, [0, 1, 1]) for flag in (False, True))
+    np.testing.assert_array_equal(inside.transform(given), [LEAST, 0.5, MOST])
+    np.testing.assert_array_equal(certain.transform(given), given)
+    np.testing.assert_array_equal(given, [0.0, 0.5, 1.0])
+    for flag in (False, True):
+        lifted = OneVsRestCalibrator(Identity(flag)).fit(np.eye(3), [0, 1, 2])
+        assert (lifted.predict_proba(np.eye(3)).max() == 1) == flag
