@@ -31,6 +31,7 @@ if importlib.util.find_spec("hypothesis") is not None:
 OPTIONAL = ("dask", "distributed", "matplotlib", "pandas", "pyarrow", "pyspark")
 # what draws imports matplotlib by itself
 DRAWS = re.compile(r"from sklearn_calib\.plot import .*(Display|Panel)")
+READS = re.compile(r"from sklearn_calib\.sketch import .*sketch_file")
 
 
 def pytest_addoption(parser):
@@ -65,6 +66,10 @@ def pytest_runtest_setup(item):
     test = getattr(item, "dtest", None)
     for example in () if test is None else test.examples:
         found = re.match(r"(?:import|from) (\w+)", example.source)
-        needed = "matplotlib" if DRAWS.match(example.source) else found[1] if found else None
+        needed = found[1] if found else None
+        if DRAWS.match(example.source):
+            needed = "matplotlib"
+        elif READS.match(example.source):
+            needed = "pyarrow"
         if needed in OPTIONAL and importlib.util.find_spec(needed) is None:
             pytest.skip(f"{needed} is not installed")

@@ -330,12 +330,12 @@ def of_sketch(folder):
     table = Path(folder / "rows.csv")
     rows = "".join(f"{y},{p},{w}\n" for y, p, w in zip(Y, P, W, strict=True))
     table.write_text("y,p,w\n" + rows, encoding="utf-8")
-    yield entry(sketch.sketch_file, path=table, y="y", p="p", sample_weight="w")
     try:
         import pyarrow
     except ImportError:
         batches = []
     else:
+        yield entry(sketch.sketch_file, path=table, y="y", p="p", sample_weight="w")
         batches = [pyarrow.RecordBatch.from_pydict({"y": Y, "p": P, "w": W})]
     yield entry(sketch.sketch_arrow, batches=batches, y="y", p="p", sample_weight="w")
 

@@ -157,9 +157,7 @@ def _add_columns(parser: argparse.ArgumentParser) -> None:
         "--pos-label", metavar="LABEL", help="the positive one of two outcomes (default: the greater)"
     )
     parser.add_argument("--weight", metavar="COLUMN", help="column that says how often each row was observed")
-    parser.add_argument(
-        "--delimiter", default=",", metavar="C", help="what parts the cells of a CSV (default: ,)"
-    )
+    parser.add_argument("--delimiter", default=",", metavar="C", help="field delimiter of a CSV (default: ,)")
     parser.add_argument(
         "--encoding", default="utf-8", metavar="NAME", help="encoding of a CSV (default: utf-8)"
     )

@@ -157,12 +157,12 @@ def sketch_arrow(
     check_columns(y, [p], sample_weight)
     sketch = CalibrationSketch(precision=precision, pos_label=pos_label)
     names = [y, p, *([] if sample_weight is None else [sample_weight])]
-    done = 0
+    row = 1
     for batch in _each(batches):
         if not hasattr(batch, "schema"):
             raise TypeError(f"batches must hold record batches of pyarrow, got {type(batch).__name__}.")
-        columns = arrow_columns(batch, names, "record batches", done)
-        done += batch.num_rows
+        columns = arrow_columns(batch, names, "record batches", row)
+        row += batch.num_rows
         w = None if sample_weight is None else columns[sample_weight].weights()
         sketch.update(columns[y].labels(), columns[p].probabilities(), sample_weight=w)
     return sketch

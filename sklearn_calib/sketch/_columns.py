@@ -1,6 +1,5 @@
-"""Cells of tables as numbers and labels, with errors that say where they stand."""
+"""Columns of Arrow as numbers and labels, with errors that say where a cell stands."""
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,37 +7,19 @@ from numpy.typing import NDArray
 
 from sklearn_calib._validation import only_rounding
 
-__all__ = ["Coded", "Column", "Labels", "shortened"]
+__all__ = ["Column", "Labels", "not_a_number", "shortened"]
 
 Array = NDArray[np.float64]
+Codes = NDArray[np.signedinteger[Any]]
 
-_MISSING = {"", "na", "nan", "null", "none", "n/a", "#n/a"}
+#: What stands for a missing cell, whatever the case of its letters.
+MISSING = ("", "na", "nan", "null", "none", "n/a", "#n/a")
 # Whole numbers up to here are floats: greater labels are taken as texts, lest two of them become one.
 _MOST_WHOLE = 2.0**53
 
 
-class Coded:
-    """Cells by number: the distinct ones, and which of them stands in each row."""
-
-    def __init__(self, codes: NDArray[Any], keys: Sequence[Any]) -> None:
-        occurs = np.zeros(len(keys), dtype=bool)
-        occurs[codes] = True
-        if not occurs.all():
-            # a dictionary of Arrow may hold more, such as categories that no row has
-            codes = (np.cumsum(occurs) - 1)[codes]
-            keys = [key for key, found in zip(keys, occurs.tolist(), strict=True) if found]
-        self.codes, self.keys = codes, list(keys)
-
-    def __len__(self) -> int:
-        return int(self.codes.shape[0])
-
-    def cells(self) -> list[Any]:
-        """Return the cell of each row."""
-        return [self.keys[code] for code in self.codes.tolist()]
-
-
 class Column:
-    """Some cells of one column of a file.
+    """Some cells of one column.
 
     Parameters
     ----------
@@ -46,39 +27,35 @@ class Column:
         Name of the file, for messages.
     name : str
         Name of the column.
-    cells : list, Coded or ndarray
-        Texts, or, of a Parquet file, also numbers, booleans or None.
-    place : callable
-        Says where a row of these cells stands in the file.
+    cells : pyarrow.Array
+        The cells.
+    first : int
+        Number of the row of the first cell.
     """
 
-    def __init__(
-        self, path: str, name: str, cells: list[Any] | Coded | NDArray[Any], place: Callable[[int], str]
-    ) -> None:
-        self.path, self.name, self._cells, self.place = path, name, cells, place
+    def __init__(self, path: str, name: str, cells: Any, first: int) -> None:
+        self.path, self.name, self._cells, self._first = path, name, cells, first
 
     def __len__(self) -> int:
         return len(self._cells)
 
     def numbers(self) -> Array:
         """Return the cells as finite numbers."""
-        cells = self._cells.cells() if isinstance(self._cells, Coded) else self._cells
+        import pyarrow
+
+        cells = self._cells
+        if isinstance(cells, pyarrow.DictionaryArray):
+            cells = cells.dictionary_decode()
         try:
-            out = np.asarray(cells, dtype=np.float64)
-        except (ValueError, TypeError):
-            self._check_missing(cells)
-            row = next(i for i, cell in enumerate(cells) if not _is_number(cell))
-            cell = str(cells[row])
-            raise ValueError(f"{self._cell(row)} is {shortened(cell)}, not a number.{_hint(cell)}") from None
-        if out.ndim != 1 or _underscored(cells):
-            row = 0 if out.ndim != 1 else next(i for i, cell in enumerate(cells) if "_" in str(cell))
-            raise ValueError(f"{self._cell(row)} is {shortened(str(cells[row]))}, not a number.")
+            out: Array = cells.cast(pyarrow.float64(), safe=False).to_numpy(zero_copy_only=False)
+        except pyarrow.ArrowException:
+            values = cells.to_pylist()
+            row = next(i for i, value in enumerate(values) if value is not None and not _is_number(value))
+            raise ValueError(not_a_number(self._place(row), str(values[row]))) from None
         if not np.isfinite(out).all():
-            self._check_missing(cells)
-            row = int(np.flatnonzero(~np.isfinite(out))[0])
-            raise ValueError(
-                f"{self._cell(row)} is {shortened(str(cells[row]))}. Remove or replace such rows first."
-            )
+            self._refuse_missing(np.isnan(out))
+            row = int(np.isinf(out).argmax())
+            raise ValueError(f"{self._place(row)} is {out[row]}. Remove or replace such rows first.")
         return out
 
     def probabilities(self) -> Array:
@@ -94,7 +71,7 @@ class Column:
                 hint = "These look like percentages: divide them by 100."
             else:
                 hint = "Scores first need a calibrator."
-            raise ValueError(f"{self._cell(row)} is {shown}, not a probability in [0, 1]. {hint}")
+            raise ValueError(f"{self._place(row)} is {shown}, not a probability in [0, 1]. {hint}")
         return out
 
     def weights(self) -> Array:
@@ -102,56 +79,56 @@ class Column:
         out = self.numbers()
         if (out < 0.0).any():
             row = int((out < 0.0).argmax())
-            raise ValueError(f"{self._cell(row)} is {out[row]:g}. Weights must not be negative.")
+            raise ValueError(f"{self._place(row)} is {out[row]:g}. Weights must not be negative.")
         return out
 
     def labels(self) -> NDArray[Any]:
         """Return the cells as they are."""
-        if isinstance(self._cells, np.ndarray):
-            self._check_missing(self._cells)
-            return self._cells
-        found = self.coded()
-        return np.array(found.keys)[found.codes]
+        from pyarrow import types
 
-    def coded(self) -> Coded:
-        """Return the cells by number."""
+        kind = self._cells.type
+        if types.is_integer(kind) and not self._cells.null_count:
+            values: NDArray[Any] = self._cells.to_numpy()
+            return values
+        codes, keys = self.coded()
+        return np.array(keys)[codes]
+
+    def coded(self) -> tuple[Codes, list[Any]]:
+        """Return the distinct cells, and by number which of them stands in each row."""
+        import pyarrow
+
         cells = self._cells
-        if isinstance(cells, np.ndarray):
-            self._check_missing(cells)
-            keys, inverse = np.unique(cells, return_inverse=True)
-            return Coded(inverse, keys.tolist())
-        if not isinstance(cells, Coded):
-            known: dict[tuple[bool, Any], int] = {}
+        self._refuse_missing(cells.is_null().to_numpy(zero_copy_only=False))
+        if not isinstance(cells, pyarrow.DictionaryArray):
             try:
-                codes = [known.setdefault(_key(cell), len(known)) for cell in cells]
-            except TypeError:
-                row = next(i for i, cell in enumerate(cells) if isinstance(cell, list | dict | set))
+                cells = cells.dictionary_encode()
+            except pyarrow.ArrowException:
+                cell = shortened(str(cells[0].as_py()))
+                raise ValueError(f"{self._place(0)} is {cell}, not a number or a text.") from None
+        codes, keys = cells.indices.to_numpy(), cells.dictionary.to_pylist()
+        occurs = np.zeros(len(keys), dtype=bool)
+        occurs[codes] = True
+        if not occurs.all():
+            # a dictionary may hold more, such as categories that no row has
+            codes = (np.cumsum(occurs) - 1)[codes]
+            keys = [key for key, found in zip(keys, occurs.tolist(), strict=True) if found]
+        self._refuse_missing(np.array([_is_missing(key) for key in keys], dtype=bool)[codes])
+        for code, key in enumerate(keys):
+            if isinstance(key, str) and "\0" in key:
                 raise ValueError(
-                    f"{self._cell(row)} is {shortened(str(cells[row]))}, not a number or a text."
-                ) from None
-            cells = Coded(np.array(codes, dtype=np.int32), [cell for _, cell in known])
-        if any(_is_missing(key) for key in cells.keys):
-            self._check_missing(cells.cells())
-        if any(isinstance(key, str) and "\0" in key for key in cells.keys):
-            row = next(i for i, cell in enumerate(cells.cells()) if isinstance(cell, str) and "\0" in cell)
-            raise ValueError(
-                f"{self._cell(row)} is {shortened(str(cells.cells()[row]))}, which holds a NUL character. "
-                "Remove it first."
-            )
-        return cells
+                    f"{self._place(int((codes == code).argmax()))} is {shortened(key)}, which holds a NUL "
+                    "character. Remove it first."
+                )
+        return codes, keys
 
-    def _cell(self, row: int) -> str:
-        return f"{self.path}: {self.place(row)} of column {self.name!r}"
+    def _place(self, row: int) -> str:
+        return f"{self.path}: row {self._first + row} of column {self.name!r}"
 
-    def _check_missing(self, cells: Sequence[Any] | NDArray[Any]) -> None:
-        if isinstance(cells, np.ndarray):
-            empty = np.flatnonzero(np.isnan(cells)).tolist() if cells.dtype.kind == "f" else []
-        else:
-            empty = [i for i, cell in enumerate(cells) if _is_missing(cell)]
-        if empty:
+    def _refuse_missing(self, missing: NDArray[np.bool_]) -> None:
+        if missing.any():
             raise ValueError(
-                f"{self.path}: column {self.name!r} has empty or missing cells, "
-                f"the first in {self.place(empty[0])}. Remove or fill such rows first."
+                f"{self.path}: column {self.name!r} has empty or missing cells, the first in row "
+                f"{self._first + int(missing.argmax())}. Remove or fill such rows first."
             )
 
 
@@ -166,9 +143,10 @@ class Labels:
 
     def encode(self, column: Column) -> NDArray[np.int32]:
         """Return the number of each cell's label."""
-        found = column.coded()
-        numbers = [self._codes.setdefault(_key(key), len(self._codes)) for key in found.keys]
-        return np.array(numbers, dtype=np.int32)[found.codes]
+        codes, keys = column.coded()
+        # 1 and True are equal to Python
+        numbers = [self._codes.setdefault((isinstance(key, bool), key), len(self._codes)) for key in keys]
+        return np.array(numbers, dtype=np.int32)[codes]
 
     def values(self) -> NDArray[Any]:
         """Return the label of each number: booleans or whole numbers if all are, else texts.
@@ -189,25 +167,25 @@ class Labels:
         return texts if (whole != values).any() else whole
 
 
-def _key(cell: Any) -> tuple[bool, Any]:
-    """Return what tells cells apart: 1 and True are equal to Python."""
-    return isinstance(cell, bool), cell
+def not_a_number(place: str, cell: str) -> str:
+    """Return what to say of a cell that should be a number."""
+    text, hint = cell.strip(), ""
+    if text.endswith("%") and _is_number(text[:-1].strip()):
+        hint = f" Write it as a fraction: {float(text[:-1]) / 100:g}."
+    elif text.count(",") == 1 and _is_number(text.replace(",", ".")):
+        hint = f" Write decimals with a point: {text.replace(',', '.')}."
+    return f"{place} is {shortened(cell)}, not a number.{hint}"
+
+
+def shortened(cell: str) -> str:
+    """Return a text in quotes, of some forty characters at most, without control characters."""
+    return repr(cell if len(cell) <= 40 else cell[:37] + "...")
 
 
 def _is_missing(cell: Any) -> bool:
     if isinstance(cell, str):
-        return cell.strip().lower() in _MISSING
+        return cell.strip().lower() in MISSING
     return bool(cell is None or cell != cell)
-
-
-def _underscored(cells: Any) -> bool:
-    """Tell whether a cell is a text such as "0.1_2", a number to Python and a slip in a table."""
-    if not isinstance(cells, list):
-        return False
-    try:
-        return "_" in "".join(cells)
-    except TypeError:  # not all are texts
-        return any(isinstance(cell, str) and "_" in cell for cell in cells)
 
 
 def _is_number(cell: Any) -> bool:
@@ -216,17 +194,3 @@ def _is_number(cell: Any) -> bool:
     except (ValueError, TypeError):
         return False
     return True
-
-
-def shortened(cell: str) -> str:
-    """Return a text in quotes, of some forty characters at most, without control characters."""
-    return repr(cell if len(cell) <= 40 else cell[:37] + "...")
-
-
-def _hint(cell: str) -> str:
-    text = cell.strip()
-    if text.endswith("%") and _is_number(text[:-1].strip()):
-        return f" Write it as a fraction: {float(text[:-1]) / 100:g}."
-    if text.count(",") == 1 and _is_number(text.replace(",", ".")):
-        return f" Write decimals with a point: {text.replace(',', '.')}."
-    return ""

@@ -1,12 +1,17 @@
-"""Columns of CSV and Parquet files of any size, some rows at a time."""
+"""Columns of CSV and Parquet files of any size, some rows at a time; pyarrow reads them."""
 
+import codecs
+import csv
 import glob
+import gzip
+import io
+import re
+import zlib
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from sklearn_calib.sketch._columns import Coded, Column
-from sklearn_calib.sketch._read_csv import csv_blocks, find_columns
+from sklearn_calib.sketch._columns import MISSING, Column, not_a_number, shortened
 
 __all__ = ["BATCH_SIZE", "FilePath", "arrow_columns", "check_columns", "read_blocks", "table_files"]
 
@@ -17,6 +22,9 @@ FilePath = str | Path
 
 _PARQUET = (".parquet", ".pq")
 _CSV = (".csv", ".csv.gz")
+_DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+# Bytes of a CSV that pyarrow takes at a time, of which it reads some 16 ahead; a row must fit in.
+_BLOCK = 1 << 19
 
 
 def table_files(paths: FilePath | Sequence[FilePath]) -> list[Path]:
@@ -83,18 +91,29 @@ def read_blocks(
 
     Each time come at most ``batch_size`` rows, and with them about how many bytes of all files are read so
     far. Columns in ``numeric`` hold numbers. Raises ValueError, which names the file and what is wrong with
-    it, or OSError; ImportError for Parquet without pyarrow.
+    it, or OSError; ImportError without pyarrow.
     """
     names = list(dict.fromkeys(names))
     before = n_rows = 0
     for file in files:
+        try:
+            import pyarrow  # noqa: F401
+        except ImportError:
+            raise ImportError(
+                f"{file}: files are read with pyarrow, which is not installed. Install it with "
+                'python -m pip install "sklearn-calib[report]".'
+            ) from None
         if file.suffix.lower() in _PARQUET:
-            blocks = _parquet_blocks(file, names, batch_size)
+            batches, row = _parquet_batches(file, names, batch_size), 1
         else:
-            blocks = csv_blocks(file, names, numeric, delimiter, encoding, batch_size)
-        for block, position in blocks:
-            n_rows += len(block[names[0]])
-            yield block, before + position
+            # the line of column names is row 1, as in a spreadsheet
+            batches, row = _csv_batches(file, names, numeric, delimiter, encoding), 2
+        for whole, position in batches:
+            for first in range(0, whole.num_rows, batch_size):
+                batch = whole.slice(first, batch_size)
+                yield arrow_columns(batch, names, str(file), row), before + position
+                row += batch.num_rows
+                n_rows += batch.num_rows
         before += file.stat().st_size
     if not n_rows:
         what = (
@@ -105,57 +124,147 @@ def read_blocks(
         raise ValueError(f"{what} column names but no rows.")
 
 
-def _parquet_blocks(
-    file: Path, names: Sequence[str], batch_size: int
-) -> Iterator[tuple[dict[str, Column], int]]:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise ImportError(
-            f"{file}: Parquet files are read with pyarrow, which is not installed. Install it with "
-            'python -m pip install "sklearn-calib[report]", or save the data as CSV.'
-        ) from None
-    if not file.is_file():
-        raise FileNotFoundError(2, "No such file or directory", str(file))
+def arrow_columns(batch: Any, names: Sequence[str], path: str, first: int) -> dict[str, Column]:
+    """Return columns of an Arrow record batch whose first row has the number ``first``."""
+    places = _find_columns(path, batch.schema.names, names)
+    return {name: Column(path, name, batch.column(k), first) for name, k in zip(names, places, strict=True)}
+
+
+def _find_columns(path: str, header: Sequence[str], names: Sequence[str], hint: str = "") -> list[int]:
+    """Return the place of each named column."""
+    for name in names:
+        if header.count(name) > 1:
+            raise ValueError(
+                f"{path} has {header.count(name)} columns named {name!r}. Give them different names."
+            )
+        if name not in header:
+            shown = ", ".join(shortened(name) for name in header[:30])
+            more = f" and {len(header) - 30} more" if len(header) > 30 else ""
+            raise ValueError(f"{path} has no column {name!r}. Its columns are {shown}{more}.{hint}")
+    return [header.index(name) for name in names]
+
+
+def _parquet_batches(file: Path, names: Sequence[str], batch_size: int) -> Iterator[tuple[Any, int]]:
+    import pyarrow
+    from pyarrow import parquet
+
     size, done = file.stat().st_size, 0
     try:
         # without the buffer a whole row group is held, however large
         with parquet.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False) as opened:
-            find_columns(str(file), opened.schema_arrow.names, names)
-            n_rows = opened.metadata.num_rows
+            _find_columns(str(file), opened.schema_arrow.names, names)
             for batch in opened.iter_batches(batch_size, columns=list(names), use_threads=False):
-                block = arrow_columns(batch, names, str(file), done)
                 done += batch.num_rows
-                if batch.num_rows:
-                    yield block, size * done // n_rows
-    except pyarrow.ArrowException as error:
+                yield batch, size * done // max(opened.metadata.num_rows, 1)
+    except (pyarrow.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.filename:
+            raise
         message = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ValueError(f"{file} cannot be read as Parquet ({message}).") from None
 
 
-def arrow_columns(batch: Any, names: Sequence[str], path: str, done: int) -> dict[str, Column]:
-    """Return columns of an Arrow record batch that comes after ``done`` other rows."""
-    find_columns(path, batch.schema.names, names)
-
-    def place(row: int) -> str:
-        return f"row {done + row + 1}"
-
-    return {name: Column(path, name, _cells(batch.column(name)), place) for name in dict.fromkeys(names)}
-
-
-def _cells(array: Any) -> Any:
-    """Return the cells of an Arrow array for a column."""
+def _csv_batches(
+    file: Path, names: Sequence[str], numeric: Collection[str], delimiter: str, encoding: str
+) -> Iterator[tuple[Any, int]]:
     import pyarrow
-    from pyarrow import types
+    from pyarrow import csv as arrow_csv
 
-    if array.null_count:
-        return array.to_pylist()
-    kind = array.type
-    if types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind):
-        return array.to_numpy(zero_copy_only=False)
-    if types.is_string(kind) or types.is_large_string(kind):
-        array = array.dictionary_encode()
-    if isinstance(array, pyarrow.DictionaryArray) and not array.dictionary.null_count:
-        return Coded(array.indices.to_numpy(zero_copy_only=False), array.dictionary.to_pylist())
-    return array.to_pylist()
+    encoding = _known(encoding)
+    header: list[str] = []
+    try:
+        with file.open("rb", buffering=_BLOCK) as raw:
+            stream: Any = raw
+            if stream.peek(2)[:2] == b"\x1f\x8b":
+                stream = io.BufferedReader(gzip.GzipFile(fileobj=raw), _BLOCK)
+            header = _header(file, stream.peek(_BLOCK), delimiter, encoding)
+            clean = [name.strip() for name in header]
+            spelled = [header[k] for k in _find_columns(str(file), clean, names, _hint(clean, delimiter))]
+            text = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
+            kinds = [pyarrow.float64() if name in numeric else text for name in names]
+            reader = arrow_csv.open_csv(
+                stream,
+                read_options=arrow_csv.ReadOptions(use_threads=False, block_size=_BLOCK, encoding=encoding),
+                parse_options=arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+                convert_options=arrow_csv.ConvertOptions(
+                    include_columns=spelled,
+                    column_types=dict(zip(spelled, kinds, strict=True)),
+                    null_values=[*MISSING, *map(str.upper, MISSING), "NaN", "None", "Null"],
+                    strings_can_be_null=False,
+                ),
+            )
+            for batch in reader:
+                named = pyarrow.RecordBatch.from_arrays(batch.columns, names=list(names))
+                yield named, raw.tell() if raw.seekable() else 0
+    except pyarrow.ArrowException as error:
+        if "Empty CSV" not in str(error):
+            raise ValueError(_csv_error(file, str(error), header, delimiter)) from None
+    except UnicodeError:
+        raise ValueError(f"{file} holds {_not_encoded(encoding)}") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(f"{file}: the gzip data are damaged ({error}).") from None
+
+
+def _header(file: Path, beginning: bytes, delimiter: str, encoding: str) -> list[str]:
+    """Return the column names as they are written; bytes that are no text are marked."""
+    if beginning[:4] == b"PAR1":
+        raise ValueError(f"{file} is a Parquet file by its content. Give it the ending .parquet.")
+    # of bytes that are not UTF-8 pyarrow knows the row
+    known, errors = ("utf-8-sig", "replace") if encoding == "utf-8" else (encoding, "strict")
+    text = codecs.getincrementaldecoder(known)(errors).decode(beginning[:_BLOCK])
+    if len(beginning) >= _BLOCK and not re.search("[\r\n]", text):
+        raise ValueError(f"{file}: its first line is longer than {_BLOCK} bytes. Is it a CSV?")
+    try:
+        for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
+            if any(cell.strip() for cell in row):
+                return row
+    except csv.Error as error:
+        raise ValueError(f"{file}: the line of column names cannot be read as CSV ({error}).") from None
+    raise ValueError(f"{file} is empty. It needs a line of column names and a line for each row.")
+
+
+def _hint(header: list[str], delimiter: str) -> str:
+    """Return what to do if column names look odd."""
+    if any("\0" in name for name in header):
+        return " They hold NUL characters: name the encoding, such as utf-16."
+    if len(header) == 1:
+        for other, name in _DELIMITERS.items():
+            if other != delimiter and other in header[0]:
+                shown = r"$'\t'" if other == "\t" else f"'{other}'"
+                way = f"pass delimiter={other!r} (--delimiter {shown})"
+                return f" They seem to be parted by a {name}: {way}."
+    return ""
+
+
+def _known(encoding: str) -> str:
+    """Return the name of an encoding that Python knows."""
+    try:
+        # some codecs, such as base64, turn bytes into bytes
+        io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+        return codecs.lookup(encoding).name
+    except (LookupError, ValueError):
+        raise ValueError(f"encoding={encoding!r} is not an encoding that Python knows.") from None
+
+
+def _not_encoded(encoding: str) -> str:
+    return f"bytes that are not {encoding}. Save the file as UTF-8, or name its encoding, such as latin-1."
+
+
+def _csv_error(file: Path, message: str, header: Sequence[str], delimiter: str) -> str:
+    """Return what pyarrow says of a file, with its name, and with the name of the column for its number."""
+    if found := re.match(r"In CSV column #(\d+): Row #(\d+): (.*)", message, flags=re.DOTALL):
+        column, row, what = found.groups()
+        place = f"{file}: row {row} of column {header[int(column)].strip()!r}"
+        if "invalid UTF8" in what:
+            return f"{place} holds {_not_encoded('utf-8')}"
+        if value := re.search("invalid value '(.*)'", what, flags=re.DOTALL):
+            return not_a_number(place, value[1])
+        return f"{place}: {what}"
+    if found := re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", message):
+        parted = _DELIMITERS.get(delimiter, "delimiter")
+        return (
+            f"{file}: row {found[1]} has {found[3]} cells, but the header has {found[2]}. Quote cells that "
+            f"hold a {parted}."
+        )
+    if "straddl" in message:
+        message = f"a row is longer than {_BLOCK} bytes; is a quote not closed?"
+    return f"{file} cannot be read as CSV ({message.splitlines()[0]})."

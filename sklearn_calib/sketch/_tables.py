@@ -136,7 +136,7 @@ def sketch_file(
         Rows that are read at a time. The sketch does not depend on it, up to the rounding of weights that are
         no whole numbers.
     delimiter : str, default=","
-        What parts the cells of a CSV.
+        Field delimiter of a CSV.
     encoding : str, default="utf-8"
         Encoding of a CSV.
     progress : bool, callable or None, default=None
@@ -151,11 +151,11 @@ def sketch_file(
     Raises
     ------
     ValueError
-        If a file or an argument is malformed; the message names the file, and the line or row.
+        If a file or an argument is malformed; the message names the file, the column and the row.
     OSError
         If a file cannot be read.
     ImportError
-        If a file is Parquet and pyarrow is not installed, or ``progress=True`` and tqdm is not installed.
+        If pyarrow is not installed, or ``progress=True`` and tqdm is not installed.
 
     See Also
     --------
@@ -165,9 +165,8 @@ def sketch_file(
     Notes
     -----
     Time is proportional to the rows; memory is that of a sketch and of ``batch_size`` rows. Whole numbers in
-    the column of outcomes are labels of numbers, in a CSV too; all other cells are texts. CSV files are read
-    with pyarrow where it is installed, and else with the csv module of Python, which takes several times as
-    long.
+    the column of outcomes are labels of numbers, in a CSV too; all other cells are texts. In messages the
+    line of column names of a CSV is row 1, as in a spreadsheet, and the first row of a Parquet file is row 1.
 
     Examples
     --------

@@ -14,6 +14,7 @@ from sklearn_calib.report import calibration_report
 from sklearn_calib.report._command import main
 from sklearn_calib.report._measure import ERRORS
 
+pytest.importorskip("pyarrow", reason="pyarrow reads files")
 ROOT = Path(__file__).resolve().parents[2]
 FAST = ["--n-resamples", "20"]
 
@@ -186,24 +187,24 @@ def test_integer_classes_without_names(tmp_path, capsys):
         ("y\tp\n1\t0.5\n", "They seem to be parted by a tab"),
         ("y,q\n1,0.5\n", "has no column 'p'. Its columns are 'y', 'q'."),
         ("y,p,p\n1,0.5,0.5\n", "has 2 columns named 'p'"),
-        ("y,p\n1,0.5\n0,abc\n", "line 3 of column 'p' is 'abc', not a number."),
-        ("y,p\n1,0.5\n0,80%\n", "line 3 of column 'p' is '80%', not a number. Write it as a fraction: 0.8."),
+        ("y,p\n1,0.5\n0,abc\n", "row 3 of column 'p' is 'abc', not a number."),
+        ("y,p\n1,0.5\n0,80%\n", "row 3 of column 'p' is '80%', not a number. Write it as a fraction: 0.8."),
         ('y,p\n1,"0,8"\n', "Write decimals with a point: 0.8."),
         (
             "y,p\n1,80\n0,20.5\n",
-            "line 2 of column 'p' is 80, not a probability in [0, 1]. These look like perc",
+            "row 2 of column 'p' is 80, not a probability in [0, 1]. These look like perc",
         ),
         ("y,p\n1,-3\n0,20.5\n", "Scores first need a calibrator."),
         (
             "y,p\n0,0.5\n1,1.0000000000000002\n",
-            "line 3 of column 'p' is 1.0000000000000002, not a probability in [0, 1]. It exceeds the "
+            "row 3 of column 'p' is 1.0000000000000002, not a probability in [0, 1]. It exceeds the "
             "range by rounding: clip the column",
         ),
-        ("y,p\n1,inf\n", "line 2 of column 'p' is 'inf'"),
-        ("y,p\n1,0.5\n,0.5\n0,0.1\nNA,0.2\n", "column 'y' has empty or missing cells, the first in line 3"),
-        ("y,p\n1,nan\n", "column 'p' has empty or missing cells, the first in line 2"),
-        ("y,p\n1,0.5\n0\n", "line 3 has 1 cells, but the header has 2"),
-        ('y,p\n1,0.5\n0,"0.5\n', "cannot be read as CSV"),
+        ("y,p\n1,inf\n", "row 2 of column 'p' is inf"),
+        ("y,p\n1,0.5\n,0.5\n0,0.1\nNA,0.2\n", "column 'y' has empty or missing cells, the first in row 3"),
+        ("y,p\n1,nan\n", "column 'p' has empty or missing cells, the first in row 2"),
+        ("y,p\n1,0.5\n0\n", "row 3 has 1 cells, but the header has 2"),
+        ('y,p\n1,0.5\n0,"0.5\n', "row 3 of column 'p' is '0.5\\n', not a number"),
         ("y,p\n1,0.5\n1,0.25\n", ""),
         ("y,p\na,0.5\na,0.25\n", "single label 'a'"),
     ],
@@ -224,7 +225,9 @@ def test_bad_tables_are_refused(content, message, tmp_path, capsys):
 def test_bad_bytes_and_files_are_refused(tmp_path, table, capsys):
     path = tmp_path / "bytes.csv"
     path.write_bytes(b"y,p\n1,0.5\n\xff,0.5\n")
-    assert "line 3 holds bytes that are not utf-8" in refused([str(path), "--y", "y", "--p", "p"], capsys)
+    assert "row 3 of column 'y' holds bytes that are not utf-8" in refused(
+        [str(path), "--y", "y", "--p", "p"], capsys
+    )
     path.write_bytes(gzip.compress(b"y,p\n1,0.5\n" * 50)[:-12])
     assert "gzip data are damaged" in refused([str(path), "--y", "y", "--p", "p"], capsys)
     assert "No such file" in refused([str(tmp_path / "no.csv"), "--y", "y", "--p", "p"], capsys)
@@ -270,10 +273,11 @@ def test_parquet(tmp_path, forecast, capsys):
     assert "is a Parquet file by its content" in refused([str(disguised), "--y", "y", "--p", "p"], capsys)
 
 
-def test_without_pyarrow_parquet_is_refused(tmp_path, capsys, monkeypatch):
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
+def test_without_pyarrow_files_are_refused(name, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    path = tmp_path / "a.parquet"
-    path.write_bytes(b"PAR1")
+    path = tmp_path / name
+    path.write_bytes(b"y,p\n1,0.5\n")
     assert 'pip install "sklearn-calib[report]"' in refused([str(path), "--y", "y", "--p", "p"], capsys)
 
 

@@ -10,6 +10,7 @@ from sklearn_calib.report._command import main
 from sklearn_calib.report._measure import ERRORS
 from sklearn_calib.sketch import CalibrationSketch
 
+pytest.importorskip("pyarrow", reason="pyarrow reads files")
 FAST = ["--n-resamples", "20"]
 
 

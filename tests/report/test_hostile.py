@@ -18,6 +18,7 @@ from sklearn_calib.report._measure import ERRORS
 from sklearn_calib.sketch import CalibrationSketch
 from tests.report._page import checked
 
+pytest.importorskip("pyarrow", reason="pyarrow reads files")
 ROOT = Path(__file__).resolve().parents[2]
 COLUMNS = ["--y", "y", "--p", "p"]
 FAST = ["--n-resamples", "20"]
@@ -138,25 +139,25 @@ def test_names_that_are_no_text(tmp_path, capsys):
 
 
 BAD = {
-    "long row": (TABLE + "1,0.5,7\n", "line 42 has 3 cells, but the header has 2"),
-    "short row": (TABLE + "1\n", "line 42 has 1 cells"),
+    "long row": (TABLE + "1,0.5,7\n", "row 42 has 3 cells, but the header has 2"),
+    "short row": (TABLE + "1\n", "row 42 has 1 cells"),
     "empty": ("", "is empty"),
     "blank": ("\n \n", "is empty"),
     "only a header": ("y,p\n", "has column names but no rows"),
     "only a header, unfinished": ("y,p", "has column names but no rows"),
     "header of blanks": (" , \n1,0.5\n", "is empty|has no column 'y'"),
     "two marks of UTF-8": ("\ufeff\ufeff" + TABLE, r"has no column 'y'. Its columns are '\\ufeffy', 'p'"),
-    "UTF-16": (TABLE.encode("utf-16"), "line 1 holds bytes that are not utf-8"),
+    "UTF-16": (TABLE.encode("utf-16"), "name the encoding, such as utf-16"),
     "UTF-16 without a mark": (TABLE.encode("utf-16-le"), "hold NUL characters: name the encoding"),
-    "Latin-1": (b"y,p\n\xe4,0.5\n", "line 2 holds bytes that are not utf-8"),
-    "all bytes": (bytes(range(256)) * 20, "not utf-8"),
+    "Latin-1": (b"y,p\n\xe4,0.5\n", "row 2 of column 'y' holds bytes that are not utf-8"),
+    "all bytes": (bytes(range(256)) * 20, "NUL characters"),
     "NULs": (b"\0" * 5000, "NUL characters"),
     "NUL in the header": ("y\0,p\n" + ROWS, "NUL characters"),
-    "NUL in a number": (TABLE + "1,0.5\0\n", r"line 42 of column 'p' is '0.5\\x00', not a number"),
-    "NUL in an outcome": (TABLE + "1\0,0.5\n", r"line 42 of column 'y' is '1\\x00', which holds a NUL"),
+    "NUL in a number": (TABLE + "1,0.5\0\n", r"row 42 of column 'p' is '0.5\\x00', not a number"),
+    "NUL in an outcome": (TABLE + "1\0,0.5\n", r"row 42 of column 'y' is '1\\x00', which holds a NUL"),
     "NUL that would make labels one": (
         "y,p\n" + "a,0.1\na\0,0.2\nb,0.3\n",
-        r"line 3 of column 'y' is 'a\\x00', which holds a NUL",
+        r"row 3 of column 'y' is 'a\\x00', which holds a NUL",
     ),
     "control characters": ("y,\x1b]0;evil\x07q\n" + ROWS, r"Its columns are 'y', '\\x1b\]0;evil\\x07q'"),
     "control characters in a number": (TABLE + "1,\x1b[2J\n", r"is '\\x1b\[2J', not a number"),
@@ -164,22 +165,22 @@ BAD = {
         "y,p\n" + "".join(f"\x1b[2J{k % 3},0.5\n" for k in range(30)),
         "3 distinct outcomes",
     ),
-    "underscored number": (TABLE + "1,0.1_2\n", "line 42 of column 'p' is '0.1_2', not a number"),
+    "underscored number": (TABLE + "1,0.1_2\n", "row 42 of column 'p' is '0.1_2', not a number"),
     "hexadecimal number": (TABLE + "1,0x1p-2\n", "is '0x1p-2', not a number"),
     "formula": (TABLE + "1,=0.5+0\n", "is '=0.5\\+0', not a number"),
-    "cell too large": (TABLE + "1," + "9" * 200_000 + "\n", "line 42 cannot be read as CSV"),
-    "header too large": ("y," + "q" * 3_000_000 + "\n" + ROWS, "line 1 cannot be read as CSV"),
-    "long names": ("y," + ",".join(f"{'c' * 100_000}{k}" for k in range(100)) + "\n", "and 71 more"),
-    "many names": ("y," + ",".join(f"c{k}" for k in range(100_000)) + "\n", "and 99971 more"),
+    "cell too large": (TABLE + "1," + "9" * 2_000_000 + "\n", "a row is longer than 524288 bytes"),
+    "header too large": ("y," + "q" * 3_000_000 + "\n" + ROWS, "first line is longer than 524288 bytes"),
+    "long names": ("y," + ",".join(f"{'c' * 10_000}{k}" for k in range(40)) + "\n", "and 11 more"),
+    "many names": ("y," + ",".join(f"c{k}" for k in range(50_000)) + "\n", "and 49971 more"),
     "long labels": (
         "y,p\n" + "".join(f"{'x' * 100_000}{k % 3},0.5\n" for k in range(9)),
         "3 distinct outcomes .* one column for each class by --p",
     ),
     "two columns of one name": ("y,p,p\n1,0.5,0.5\n", "has 2 columns named 'p'"),
-    "ragged": ("y,p\n1,0.5\n\n0\n1,0.5,1\n", "line 4 has 1 cells, but the header has 2"),
-    "unclosed quote": (TABLE + '1,"0.5\n', "cannot be read as CSV"),
-    "text after a quote": (TABLE + '1,"0.5"x\n', "cannot be read as CSV"),
-    "beyond floats": (TABLE + "1,1e400\n", "line 42 of column 'p' is '1e400'"),
+    "ragged": ("y,p\n1,0.5\n\n0\n1,0.5,1\n", "row 3 has 1 cells, but the header has 2"),
+    "unclosed quote": (TABLE + '1,"0.5\n', r"row 42 of column 'p' is '0.5\\n', not a number"),
+    "text after a quote": (TABLE + '1,"0.5"x\n', "row 42 of column 'p' is '0.5x', not a number"),
+    "beyond floats": (TABLE + "1,1e400\n", "row 42 of column 'p' is inf"),
     "gzip of nothing known": (b"\x1f\x8b" + bytes(range(200)), "gzip data are damaged"),
     "gzip cut off": (gzip.compress(TABLE.encode())[:-9], "gzip data are damaged"),
     "gzip and more": (gzip.compress(TABLE.encode()) + b"more", "gzip data are damaged"),
@@ -187,13 +188,8 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("arrow", [True, False], ids=["pyarrow", "csv"])
 @pytest.mark.parametrize("name", BAD)
-def test_bad_tables_are_refused_in_one_line(name, arrow, tmp_path, capsys, monkeypatch):
-    if arrow:
-        pytest.importorskip("pyarrow")
-    else:
-        monkeypatch.setitem(sys.modules, "pyarrow", None)
+def test_bad_tables_are_refused_in_one_line(name, tmp_path, capsys):
     content, message = BAD[name]
     path = write(tmp_path / "bad.csv", content)
     found = refused(["report", path, *COLUMNS, *FAST], capsys)

@@ -89,6 +89,7 @@ def test_delayed_batches_and_sketches(rows, tmp_path):
     assert sketch_dask(batches) == CalibrationSketch().update(y, p)
     weighted = [delayed((y[i : i + 90], p[i : i + 90], w[i : i + 90])) for i in range(0, 1000, 90)]
     assert sketch_dask(weighted) == CalibrationSketch().update(y, p, sample_weight=w)
+    pytest.importorskip("pyarrow", reason="pyarrow reads files")
     files = []
     for number, part in enumerate(np.array_split(np.arange(1000), 3)):
         files.append(tmp_path / f"{number}.csv")

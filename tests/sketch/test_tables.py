@@ -15,6 +15,7 @@ from sklearn_calib.sketch import CalibrationSketch, sketch_arrow, sketch_file
 from sklearn_calib.sketch._columns import Column, Labels
 from sklearn_calib.sketch._outcomes import OutcomeSketches
 
+pytest.importorskip("pyarrow", reason="pyarrow reads files")
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -153,6 +154,7 @@ def test_single_labels(label, pos_label, expected, tmp_path):
 
 
 def test_groups_have_sketches_of_their_own(rows):
+    pyarrow = pytest.importorskip("pyarrow")
     y, p, w = rows
     names, groups = np.where(y, "b", "a"), np.random.default_rng(1).integers(0, 20, 2000)
     order = np.argsort(1 - y, kind="stable")
@@ -160,7 +162,7 @@ def test_groups_have_sketches_of_their_own(rows):
         labels = Labels()
         sketches = OutcomeSketches(labels, "here", 14)
         for rows_of_part in np.split(order, [5, 700, 701, 1500]):
-            codes = labels.encode(Column("here", "y", names[rows_of_part].tolist(), str))
+            codes = labels.encode(Column("here", "y", pyarrow.array(names[rows_of_part]), 1))
             part = None if weights is None else weights[rows_of_part]
             sketches.add(codes, p[rows_of_part], part, groups[rows_of_part])
         found = sketches.result()
@@ -177,8 +179,8 @@ def test_bad_arguments_and_rows(tmp_path):
     good = {"path": path, "y": "y", "p": "p"}
     for change, error, message in (
         ({}, ValueError, r"a\.csv: column 'y' has 3 or more distinct outcomes \(0, 1, 2\)"),
-        ({"p": "w"}, ValueError, "line 3 of column 'w' is -1, not a probability"),
-        ({"sample_weight": "w"}, ValueError, "line 3 of column 'w' is -1. Weights must not be negative"),
+        ({"p": "w"}, ValueError, "row 3 of column 'w' is -1, not a probability"),
+        ({"sample_weight": "w"}, ValueError, "row 3 of column 'w' is -1. Weights must not be negative"),
         ({"y": "p"}, ValueError, "3 or more distinct outcomes"),
         ({"y": "q"}, ValueError, "has no column 'q'"),
         ({"y": 3}, TypeError, "y must be the name of a column, got 3"),
@@ -223,10 +225,11 @@ def test_progress_counts_bytes(rows, tmp_path, capsys, monkeypatch):
         sketch_file(tmp_path, y="y", p="p", progress=True)
 
 
-def test_without_pyarrow_parquet_is_refused(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
+def test_without_pyarrow_files_are_refused(name, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    (tmp_path / "a.parquet").write_bytes(b"PAR1")
-    with pytest.raises(ImportError, match=r'pip install "sklearn-calib\[report\]"'):
+    (tmp_path / name).write_bytes(b"y,p\n1,0.5\n")
+    with pytest.raises(ImportError, match=rf'{name}: .*pip install "sklearn-calib\[report\]"'):
         sketch_file(tmp_path, y="y", p="p")
 
 
