@@ -91,6 +91,9 @@ VARIANTS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "kernel_calibration_error": [("biased", {"debias": False})],
     "score_decomposition": [("log loss", {"score": "log_loss"})],
     "TCal": [("asymptotic", {"method": "asymptotic"})],
+    "SpiegelhalterTest": [("asymptotic", {"method": "asymptotic"})],
+    "HosmerLemeshowTest": [("asymptotic", {"method": "asymptotic"})],
+    "CoxTest": [("asymptotic", {"method": "asymptotic"})],
     "CombinedTest": [("asymptotic", {"method": "asymptotic"})],
     "KernelTest": [
         ("asymptotic", {"method": "asymptotic"}),

@@ -174,9 +174,13 @@ PEERS: dict[str, dict[str, Build]] = {
     "decision_risk_result": {
         "probcal: murphy_curve": function("probcal.metrics.murphy_curve", thresholds=99)
     },
-    "SpiegelhalterTest": {"probcal: spiegelhalter_z": function("probcal.metrics.spiegelhalter_z")},
-    "HosmerLemeshowTest": {"probcal: hosmer_lemeshow": function("probcal.metrics.hosmer_lemeshow")},
-    "CoxTest": {"probcal: calibration_test": function("probcal.metrics.calibration_test")},
+    "SpiegelhalterTest, asymptotic": {
+        "probcal: spiegelhalter_z": function("probcal.metrics.spiegelhalter_z")
+    },
+    "HosmerLemeshowTest, asymptotic": {
+        "probcal: hosmer_lemeshow": function("probcal.metrics.hosmer_lemeshow")
+    },
+    "CoxTest, asymptotic": {"probcal: calibration_test": function("probcal.metrics.calibration_test")},
     "KernelTest": {"probcal: skce_test": function("probcal.metrics.skce_test")},
     "KernelTest, linear": {
         "probcal: skce_test": function("probcal.metrics.skce_test", method="asymptotic"),

@@ -20,7 +20,7 @@ _PANELS = (
     "cutoff_calibration_error",
     "kernel_calibration_error",
     "calibration_summary",
-    "CoxTest",
+    "CoxTest, asymptotic",
     "IsotonicCalibrator",
     "PlattCalibrator",
     "TemperatureCalibrator",

@@ -161,10 +161,17 @@ TESTS: dict[str, tuple[Make, tuple[str, ...]]] = {
     "cutoff, asymptotic": (lambda random_state: CutoffTest(method="asymptotic"), BINARY),
     "smooth ECE, redrawn": (partial(ConsistencyTest, smooth_ece, n_resamples=199), BINARY),
     "binomial": (lambda random_state: BinomialTest(), ("tied",)),
-    "Spiegelhalter (asymptotic)": (lambda random_state: SpiegelhalterTest(), BINARY),
-    "Hosmer-Lemeshow (asymptotic)": (lambda random_state: HosmerLemeshowTest(), BINARY),
-    "Cox, likelihood ratio (asymptotic)": (lambda random_state: CoxTest(), BINARY),
-    "Cox, score (asymptotic)": (lambda random_state: CoxTest(method="score"), BINARY),
+    "Spiegelhalter": (partial(SpiegelhalterTest, n_resamples=199), BINARY),
+    "Hosmer-Lemeshow": (partial(HosmerLemeshowTest, n_resamples=199), BINARY),
+    "Cox, score": (partial(CoxTest, n_resamples=199), BINARY),
+    "Cox, likelihood ratio": (partial(CoxTest, statistic="likelihood_ratio", n_resamples=199), BINARY),
+    "Spiegelhalter, asymptotic": (partial(SpiegelhalterTest, method="asymptotic"), BINARY),
+    "Hosmer-Lemeshow, asymptotic": (partial(HosmerLemeshowTest, method="asymptotic"), BINARY),
+    "Cox, score, asymptotic": (partial(CoxTest, method="asymptotic"), BINARY),
+    "Cox, likelihood ratio, asymptotic": (
+        partial(CoxTest, statistic="likelihood_ratio", method="asymptotic"),
+        BINARY,
+    ),
     "sequential": (lambda random_state: SequentialTest(), BINARY),
 }
 

@@ -55,7 +55,9 @@ class Repeated:
         """Take the next batch; tell whether there is an alarm."""
         self.rows = [*self.rows, (y, p)] if self.cumulative else [(y, p)]
         y, p = (np.concatenate(parts) for parts in zip(*self.rows, strict=True))
-        alarm = CoxTest().test(y, p, pos_label=1).pvalue <= ALPHA
+        alarm = (
+            CoxTest(statistic="likelihood_ratio", method="asymptotic").test(y, p, pos_label=1).pvalue <= ALPHA
+        )
         if alarm:
             self.rows = []
         return alarm

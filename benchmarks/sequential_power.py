@@ -24,6 +24,8 @@ from sklearn_calib.inference import CoxTest, SequentialTest, TCal
 
 Truth = Callable[[np.ndarray], np.ndarray]
 
+COX = CoxTest(statistic="likelihood_ratio", method="asymptotic")
+
 PREDICTIONS: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
     "uniform": lambda rng, n: rng.uniform(size=n),
     "near 0 and 1": lambda rng, n: expit(6.0 * rng.normal(size=n)),
@@ -57,7 +59,7 @@ def level_table(size: int, repetitions: int) -> None:
             y, p = stream(rng, p, p)
             once.append(SequentialTest().test(y, p, pos_label=1).pvalue)
             looks = range(100, size + 1, 100)
-            repeated.append(min(CoxTest().test(y[:n], p[:n], pos_label=1).pvalue for n in looks))
+            repeated.append(min(COX.test(y[:n], p[:n], pos_label=1).pvalue for n in looks))
         for alpha in (0.01, 0.05, 0.1):
             rates = [np.mean(np.array(values) <= alpha) for values in (once, repeated)]
             print(f"{name:14}{alpha:7.2f}{rates[0]:12.3f}{rates[1]:15.3f}")
@@ -74,7 +76,7 @@ def power_table(size: int, repetitions: int) -> None:
             y, p = stream(rng, p, truth(p))
             row = SequentialTest().test(y, p).rejected_at(0.05)
             decided.append(np.inf if row is None else row)
-            cox += CoxTest().test(y, p).rejects(0.05)
+            cox += COX.test(y, p).rejects(0.05)
             tcal += TCal(method="asymptotic").test(y, p).rejects(0.05)
         times = np.array(decided)
         median = f"{np.median(times[np.isfinite(times)]):.0f}" if np.isfinite(times).any() else "-"

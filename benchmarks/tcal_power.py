@@ -140,7 +140,7 @@ def pvalues(name: str, y: np.ndarray, p: np.ndarray, s: float, rng: np.random.Ge
         "l1, 15 bins": lambda: ConsistencyTest(
             partial(expected_calibration_error, n_bins=15), random_state=rng, **DRAWS
         ),
-        "logistic score": lambda: CoxTest(method="score"),
+        "logistic score": lambda: CoxTest(method="asymptotic"),
         "splitting, chi-squared": lambda: SampleSplittingTest(
             smoothness=s, method="chi-squared", random_state=rng
         ),
@@ -150,9 +150,9 @@ def pvalues(name: str, y: np.ndarray, p: np.ndarray, s: float, rng: np.random.Ge
         "adaptive, min-p": lambda: TCal(method="asymptotic", combine="min-p"),
         "adaptive, bonferroni": lambda: TCal(method="asymptotic", combine="bonferroni"),
         "cutoff": lambda: CutoffTest(method="asymptotic"),
-        "Hosmer-Lemeshow": HosmerLemeshowTest,
-        "Cox": CoxTest,
-        "Spiegelhalter": SpiegelhalterTest,
+        "Hosmer-Lemeshow": lambda: HosmerLemeshowTest(method="asymptotic"),
+        "Cox": lambda: CoxTest(statistic="likelihood_ratio", method="asymptotic"),
+        "Spiegelhalter": lambda: SpiegelhalterTest(method="asymptotic"),
     }
     return {name: tests[name]().test(y, p).pvalue}
 

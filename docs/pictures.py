@@ -230,7 +230,7 @@ def tcal_scales():
     left.plot([0, 1], [0, 1], "--", color=GREY, lw=1)
     for data, colour, name in ((wave, ORANGE, "wave"), (slope, BLUE, "slope")):
         order = np.argsort(data.y_proba)
-        cox, tcal = CoxTest().test(data.y_true, data.y_proba), TCal(random_state=0)
+        cox, tcal = CoxTest(method="asymptotic").test(data.y_true, data.y_proba), TCal(random_state=0)
         result = tcal.test(data.y_true, data.y_proba)
         left.plot(data.y_proba[order], data.true_proba[order], color=colour, label=name)
         scales = result.scales
@@ -299,7 +299,7 @@ def pitfalls():
         y = (rng.uniform(size=p.size) < p).astype(int)
         for look in range(looks):
             seen = slice(0, 100 * (look + 1))
-            rejected[run, look] = CoxTest().test(y[seen], p[seen]).pvalue < 0.05
+            rejected[run, look] = CoxTest(method="asymptotic").test(y[seen], p[seen]).pvalue < 0.05
     rate = np.maximum.accumulate(rejected, axis=1).mean(axis=0)
     right.plot(np.arange(1, looks + 1), rate, "o-", ms=4, color=BLUE, label="rejected at some look")
     right.axhline(0.05, color=GREY, ls="--", label="the level")

@@ -32,7 +32,8 @@ fig, axes = plt.subplots(1, 2, figsize=(11, 4.8), sharey=True, layout="constrain
 for ax, (name, parts) in zip(axes, streams.items(), strict=True):
     y, p = (np.concatenate([getattr(part, what) for part in parts]) for what in ("y_true", "y_proba"))
     result = SequentialTest().test(y, p)
-    naive = [CoxTest().test(y[:n], p[:n]).rejects() for n in range(50, len(y) + 1, 10)]
+    cox = CoxTest(method="asymptotic")
+    naive = [cox.test(y[:n], p[:n]).rejects() for n in range(50, len(y) + 1, 10)]
     print(f"{name}: sequential alarm after outcome {result.rejected_at(0.05)}")
     print(f"{'':<{len(name)}}  an ordinary test raised {sum(naive)} alarms in {len(naive)} looks")
     TestDisplay.from_result(result, ax=ax)

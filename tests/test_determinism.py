@@ -69,6 +69,9 @@ DRAWN = {
     "ConsistencyTest": lambda s: _null_of(
         inference.ConsistencyTest(metrics.smooth_ece, n_resamples=19, random_state=s)
     ),
+    "CoxTest": lambda s: _null_of(inference.CoxTest(**FEW, random_state=s)),
+    "HosmerLemeshowTest": lambda s: _null_of(inference.HosmerLemeshowTest(**FEW, random_state=s)),
+    "SpiegelhalterTest": lambda s: _null_of(inference.SpiegelhalterTest(**FEW, random_state=s)),
     "CutoffTest": lambda s: _null_of(inference.CutoffTest(method="monte_carlo", **FEW, random_state=s)),
     "KernelTest": lambda s: _null_of(inference.KernelTest(**FEW, random_state=s)),
     "SampleSplittingTest": lambda s: _null_of(inference.SampleSplittingTest(**FEW, random_state=s)),
@@ -362,8 +365,12 @@ def test_log_loss_of_extreme_predictions():
 
 
 def test_defaults_of_random_states_are_none_or_zero():
-    """Estimators and tests draw anew by default, but for the choice among calibrators."""
+    """Estimators and tests draw anew by default, but where results have always been the same.
+
+    These are the choice among calibrators and the classical tests, which may do without simulations.
+    """
+    fixed = {"AutoCalibrator", "CoxTest", "HosmerLemeshowTest", "SpiegelhalterTest"}
     for kind in every.public_estimators():
         if issubclass(kind, BaseEstimator) and "random_state" in inspect.signature(kind).parameters:
             default = inspect.signature(kind).parameters["random_state"].default
-            assert default is (0 if kind.__name__ == "AutoCalibrator" else None), kind
+            assert default is (0 if kind.__name__ in fixed else None), kind

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,9 @@ _CONVERGED = 1e-16
 _ROUNDING = 1e-13
 # A step must gain this share of what it promises, and moves no log-odds further than this.
 _ENOUGH, _FARTHEST = 0.1, 10.0
+# Of many samples at once: what is left to gain, and the step, at which the fit ends; the information at which
+# there is nothing left to gain; and how many numbers an array has.
+_LITTLE, _SHORTEST, _FLAT, _MOST_NUMBERS = 1e-10, 1e-9, 1e-200, 1 << 18
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,16 +92,38 @@ class LogitOutcomes:
         v = self.weight * fit.variance
         return float(v.sum()), float(v @ self.u)
 
-    def score_statistic(self, null: Recalibration, parameter: str) -> float:
-        residual = self.residual(null)
+    def score_statistic(
+        self, null: Recalibration, parameter: str, total: float | Array, along: float | Array
+    ) -> Any:
+        """Return the score statistic of samples with residual sums ``total``, and ``along`` times u."""
         level, mixed = self.information(null)
-        along_intercept = float(residual.sum())
-        # the part of u that the intercept does not explain
-        along_slope = float(residual @ (self.u - mixed / level))
         rest = float((self.weight * null.variance) @ (self.u - mixed / level) ** 2)
-        by_intercept = along_intercept**2 / level
-        by_slope = along_slope**2 / rest if rest > 0.0 else 0.0
+        by_intercept = total**2 / level
+        # the part of u that the intercept does not explain
+        by_slope = (along - mixed / level * total) ** 2 / rest if rest > 0.0 else 0.0 * total
         return {"intercept": by_intercept, "slope": by_slope, "both": by_intercept + by_slope}[parameter]
+
+    def likelihood_ratio(
+        self, null: Recalibration, total: Array, along: Array, *, slope_free: bool = True
+    ) -> Array:
+        """Return twice the gain in log-likelihood of the fit over ``null`` for r samples.
+
+        Parameters
+        ----------
+        null : Recalibration
+            The null hypothesis.
+        total, along : ndarray of shape (r,)
+            Residual sums under ``null``, and the sums of residuals times u.
+        slope_free : bool
+            Whether the slope is fitted, or the intercept only.
+        """
+        if not slope_free:
+            total, which = np.unique(total, return_inverse=True)
+            along = np.zeros_like(total)
+        r = max(1, _MOST_NUMBERS // self.u.shape[0])
+        parts = [slice(start, start + r) for start in range(0, total.shape[0], r)]
+        gains = np.concatenate([_gain(self, null, total[part], along[part], slope_free) for part in parts])
+        return gains if slope_free else gains[which]
 
     def wald_statistic(self, full: Recalibration, parameter: str) -> float:
         level, mixed = self.information(full)
@@ -201,6 +227,57 @@ class LogitOutcomes:
     def _limit(self, prob: Array) -> Recalibration:
         likelihood = float((xlogy(self.positives, prob) + xlog1py(self.negatives, -prob)).sum())
         return Recalibration(np.nan, np.nan, prob, 1.0 - prob, likelihood, finite=False)
+
+
+def _gain(data: LogitOutcomes, null: Recalibration, total: Array, along: Array, slope_free: bool) -> Array:
+    """See :meth:`LogitOutcomes.likelihood_ratio`; Newton's method with halved steps, all samples at once.
+
+    With log-odds eta + d, d = level + rise u, and null probabilities q the gain in log-likelihood is
+    total level + along rise - sum of w [log(1 + exp(eta + d)) - log(1 + exp(eta)) - q d]. Where a threshold
+    separates the outcomes, steps go on until nothing is left to gain.
+    """
+    u, w, q = data.u[:, np.newaxis], data.weight[:, np.newaxis], null.prob[:, np.newaxis]
+    eta = (null.intercept + null.slope * data.x)[:, np.newaxis]
+    before = np.logaddexp(0.0, eta)
+    out = np.zeros(total.shape[0])
+    left = np.arange(total.shape[0])
+    point, step = np.zeros((2, left.shape[0])), np.zeros((2, left.shape[0]))
+    value = np.full(left.shape[0], -np.inf)
+    for _ in range(_MOST_STEPS):
+        trial = point + step
+        move = trial[0] + u * trial[1]
+        log_odds = eta + move
+        small = np.exp(-np.abs(log_odds))
+        spent = np.log1p(small) + np.maximum(log_odds, 0.0) - before - q * move
+        larger = 1.0 / (1.0 + small)
+        fitted = np.where(log_odds > 0.0, larger, small * larger)
+        found = total[left] * trial[0] + along[left] * trial[1] - (w * spent).sum(axis=0)
+        residual = w * (fitted - q)
+        variance = w * small * larger**2
+        level, mixed = variance.sum(axis=0), (u * variance).sum(axis=0)
+        first = total[left] - residual.sum(axis=0)
+        second = along[left] - (u * residual).sum(axis=0)
+        worse = ~(found >= value - _ROUNDING * (1.0 + np.abs(value)))
+        with np.errstate(all="ignore"):
+            middle = mixed / level
+            spread = (variance * (u - middle) ** 2).sum(axis=0)
+            rise = np.where(slope_free & (spread > _FLAT), (second - middle * first) / spread, 0.0)
+            ahead = np.stack((np.where(level > _FLAT, (first - mixed * rise) / level, 0.0), rise))
+        promised = ahead[0] * first + ahead[1] * second
+        farthest = np.abs(ahead[0] + u * ahead[1]).max(axis=0)
+        # near a threshold that separates, log-odds have to go far
+        admitted = np.maximum(_FARTHEST, 2.0 * np.abs(move).max(axis=0))
+        ahead *= admitted / np.maximum(admitted, farthest)
+        point = np.where(worse, point, trial)
+        value = np.where(worse, value, found)
+        step = np.where(worse, step / 2.0, ahead)
+        done = (~worse & (promised < _LITTLE)) | (np.abs(step).max(axis=0) < _SHORTEST)
+        out[left[done]] = 2.0 * value[done] + np.where(worse, 0.0, promised)[done]
+        left, point, step, value = left[~done], point[:, ~done], step[:, ~done], value[~done]
+        if not left.size:
+            break
+    out[left] = 2.0 * value
+    return np.maximum(out, 0.0)
 
 
 def _root(function: Callable[[float], float], low: float, high: float) -> float:

@@ -297,7 +297,7 @@ _COMPONENTS: dict[str, Callable[[BinaryScales], Statistic]] = {
 _TESTS: dict[str, CalibrationTest] = {
     "tcal": TCal(method="asymptotic"),
     "cutoff": CutoffTest(method="asymptotic"),
-    "intercept": CoxTest(parameter="intercept", method="score"),
-    "slope": CoxTest(parameter="slope", method="score"),
-    "spiegelhalter": SpiegelhalterTest(),
+    "intercept": CoxTest(parameter="intercept", method="asymptotic"),
+    "slope": CoxTest(parameter="slope", method="asymptotic"),
+    "spiegelhalter": SpiegelhalterTest(method="asymptotic"),
 }

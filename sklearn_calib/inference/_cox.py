@@ -1,12 +1,17 @@
 """Cox's test of calibration: intercept and slope of a logistic recalibration."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_calib._core._grouping import group_outcomes
-from sklearn_calib._core._recalibration import LogitOutcomes
+from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
+from sklearn_calib._core._links import logit
+from sklearn_calib._core._null import monte_carlo_pvalue
+from sklearn_calib._core._recalibration import LogitOutcomes, Recalibration
 from sklearn_calib._validation import BinarySample, check_option
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._simulated import check_simulation, conditional_sums, simulated, simulates
 from sklearn_calib.inference._tails import chi2_sf
 
 __all__ = ["CoxTest"]
@@ -14,7 +19,11 @@ __all__ = ["CoxTest"]
 Array = NDArray[np.float64]
 
 _PARAMETERS = ("both", "intercept", "slope")
-_METHODS = ("likelihood_ratio", "score", "wald")
+_STATISTICS = ("score", "likelihood_ratio", "wald")
+# Numbers in the table from which outcomes given their sum are simulated.
+_LARGEST_TABLE = 5_000_000
+# What counts as a tie: fits end a little before their maximum.
+_TIE = 1e-7
 
 
 class CoxTest(CalibrationTest):
@@ -29,11 +38,21 @@ class CoxTest(CalibrationTest):
     parameter : {"both", "intercept", "slope"}, default="both"
         The null hypothesis: "both", a = 0 and b = 1, with two degrees of freedom; "intercept", a = 0 in the
         model with b = 1, calibration in the large; "slope", b = 1 whatever a.
-    method : {"likelihood_ratio", "score", "wald"}, default="likelihood_ratio"
-        The statistic: twice the gain in log-likelihood, the derivative of the log-likelihood at the null
-        hypothesis, or the distance of the estimate from it, the latter two squared in units of their standard
-        errors. They agree in large samples. "score" fits least: nothing for "both" and "intercept", the
-        intercept for "slope".
+    statistic : {"score", "likelihood_ratio", "wald"}, default="score"
+        The derivative of the log-likelihood at the null hypothesis, twice the gain in log-likelihood, or the
+        distance of the estimate from the null hypothesis, the first and the last squared in units of their
+        standard errors. They agree in large samples. "score" is the fastest to simulate.
+    method : {"auto", "asymptotic", "monte_carlo"}, default="auto"
+        How the p-value is obtained. "monte_carlo": from simulated outcomes, exact for any n. They are
+        Y* ~ Bernoulli(p) for "both" and "intercept"; for "slope", whose null hypothesis leaves the intercept
+        open, outcomes of the model with b = 1 given the number of events, whose distribution does not depend
+        on the intercept. "asymptotic": from the chi-squared distribution. "auto": simulated outcomes for up
+        to 10000 observations (2000 for "likelihood_ratio"; for "slope", if also n times the number of the
+        rarer outcomes is at most 5 million), else asymptotic; "wald" is always asymptotic.
+    n_resamples : int, default=999
+        Number of simulated samples.
+    random_state : int, Generator, RandomState or None, default=0
+        Source of the simulations. The default makes the result reproducible.
 
     Attributes
     ----------
@@ -50,12 +69,14 @@ class CoxTest(CalibrationTest):
     See Also
     --------
     SpiegelhalterTest : One direction, no model.
-    sklearn_calib.calibrators.PlattCalibrator : Repairs what this test finds.
+    sklearn_calib.calibrators.PlattCalibrator : Recalibrates by the same model.
 
     Notes
     -----
-    p-values come from the chi-squared law, a limit for many observations. Predictions are clipped to
-    [2**-53, 1 - 2**-53] before the logit.
+    The p-value of simulated outcomes is (1 + #{T* >= T}) / (1 + n_resamples). The chi-squared distribution is
+    a limit for many observations; with few events, or predictions close to 0 and 1, asymptotic tests exceed
+    their level, "likelihood_ratio" most of all. Predictions are clipped to [2**-53, 1 - 2**-53] before the
+    logit.
 
     If some threshold separates the outcomes (all equal, for instance), the likelihood has a supremum but no
     finite maximum. The supremum is known, so that "likelihood_ratio" uses it; "score" needs none; "wald" has
@@ -63,7 +84,8 @@ class CoxTest(CalibrationTest):
     told apart: "both" tests the intercept alone, with one degree of freedom, and "slope" has p-value 1, as it
     has if all outcomes are equal.
 
-    Cost: one sort and a few passes over the distinct predictions.
+    Cost: one sort and a few passes over the distinct predictions; for each simulated sample one pass more,
+    for "likelihood_ratio" one for each Newton step.
 
     References
     ----------
@@ -84,13 +106,30 @@ class CoxTest(CalibrationTest):
     'slope 0.34'
     """
 
-    def __init__(self, *, parameter: str = "both", method: str = "likelihood_ratio") -> None:
+    def __init__(
+        self,
+        *,
+        parameter: str = "both",
+        statistic: str = "score",
+        method: str = "auto",
+        n_resamples: int = 999,
+        random_state: Any = 0,
+    ) -> None:
         self.parameter = parameter
+        self.statistic = statistic
         self.method = method
+        self.n_resamples = n_resamples
+        self.random_state = random_state
 
     def _check_parameters(self) -> None:
         check_option(self.parameter, "parameter", _PARAMETERS)
-        check_option(self.method, "method", _METHODS)
+        check_option(self.statistic, "statistic", _STATISTICS)
+        check_simulation(self.method, self.n_resamples, self.random_state)
+        if self.statistic == "wald" and self.method == "monte_carlo":
+            raise ValueError(
+                "method='monte_carlo' needs statistic='score' or 'likelihood_ratio': simulated samples may "
+                "have no finite estimate, and no Wald statistic."
+            )
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
         grouped = group_outcomes(sample.y, sample.p, sample.w)
@@ -105,36 +144,88 @@ class CoxTest(CalibrationTest):
             reason = "no information: all predictions are equal"
         elif parameter == "slope" and data.one_class:
             reason = "no information: all outcomes are equal"
+        draws, df = None, 1
         if reason:
-            statistic, estimate, df = 0.0, 0.0, 1
+            statistic, estimate = 0.0, 0.0
         else:
             null = data.fit_intercept() if parameter == "slope" else data.at(0.0, 1.0)
             full = data.fit_intercept() if parameter == "intercept" else data.fit_both()
             df = 2 if parameter == "both" else 1
-            if self.method == "score":
-                statistic = data.score_statistic(null, parameter)
-            elif self.method == "likelihood_ratio":
+            if self.statistic == "score":
+                residual = data.residual(null)
+                statistic = data.score_statistic(
+                    null, parameter, float(residual.sum()), float(residual @ data.u)
+                )
+            elif self.statistic == "likelihood_ratio":
                 statistic = max(0.0, 2.0 * (full.log_likelihood - null.log_likelihood))
             elif full.finite:
                 statistic = data.wald_statistic(full, parameter)
             else:
                 raise ValueError(
                     "A threshold of y_proba separates the outcomes in y_true, so that the model has no "
-                    "finite estimate for method='wald'. Use method='likelihood_ratio' or 'score'."
+                    "finite estimate for statistic='wald'. Use statistic='score' or 'likelihood_ratio'."
                 )
             estimate = float(data.weight @ np.abs(full.prob - null.prob) / grouped.total)
             reason = full.describe(parameter)
+            draws = self._simulated_statistics(grouped, data, null, parameter)
+        if draws is None:
+            pvalue, method = chi2_sf(statistic, df), f"chi-squared with {df} df"
+        else:
+            pvalue, method = monte_carlo_pvalue(statistic, draws, _TIE), f"{self.n_resamples} label draws"
         return CalibrationTestResult(
             test="Cox test",
             null_hypothesis=_NULL[self.parameter],
             statistic=statistic,
-            pvalue=chi2_sf(statistic, df),
+            pvalue=pvalue,
             estimate=estimate,
-            method=f"{self.method.replace('_', ' ')}, chi-squared with {df} df",
+            method=f"{self.statistic.replace('_', ' ')}, {method}",
             n_samples=int(grouped.total),
+            null_distribution=draws,
             reason=reason,
-            null_law=f"chi2({df})",
+            null_law=f"chi2({df})" if draws is None else "",
         )
+
+    def _simulated_statistics(
+        self, grouped: GroupedOutcomes, data: LogitOutcomes, null: Recalibration, parameter: str
+    ) -> Array | None:
+        """Return the statistic of each simulated sample, or None if the p-value is asymptotic."""
+        n_rarer = min(data.positives.sum(), data.negatives.sum())
+        fits = parameter != "slope" or grouped.total * n_rarer <= _LARGEST_TABLE
+        if self.method == "monte_carlo" and not fits:
+            raise ValueError(
+                "method='monte_carlo' with parameter='slope' needs a table of observations x rarer outcomes, "
+                f"{grouped.total:.0f} x {n_rarer:.0f}, which exceeds the limit of {_LARGEST_TABLE} numbers. "
+                "Use method='asymptotic'."
+            )
+        # a fit of each simulated sample takes several times as long as its score
+        cost = grouped.total * (5.0 if self.statistic == "likelihood_ratio" else 1.0)
+        if self.statistic == "wald" or not (fits and simulates(self.method, cost)):
+            return None
+        centre = data.weight * null.prob
+        if parameter == "slope":
+            times = data.weight.astype(np.int64)
+            along = conditional_sums(
+                np.repeat(null.prob, times),
+                int(data.positives.sum()),
+                np.repeat(data.u, times),
+                self.n_resamples,
+                self.random_state,
+            )
+            sums = np.stack((np.zeros_like(along), along - centre @ data.u))
+        else:
+            u = (logit(grouped.prob) - data.centre) / data.spread
+            levers = np.stack((np.ones_like(u), u))
+            offset = np.array([[centre.sum()], [centre @ data.u]])
+            sums = simulated(
+                grouped,
+                lambda positives: (levers @ positives - offset).T,
+                self.n_resamples,
+                self.random_state,
+            ).T
+        if self.statistic == "score":
+            out: Array = data.score_statistic(null, parameter, *sums)
+            return out
+        return data.likelihood_ratio(null, *sums, slope_free=parameter != "intercept")
 
 
 _NULL = {

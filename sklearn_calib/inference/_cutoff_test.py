@@ -6,15 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
-from sklearn_calib._core._null import draw_positives, monte_carlo_pvalue
-from sklearn_calib._validation import (
-    BinarySample,
-    check_generator,
-    check_option,
-    check_randomness,
-    check_size,
-)
+from sklearn_calib._core._null import monte_carlo_pvalue
+from sklearn_calib._validation import BinarySample
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._simulated import TIE, check_simulation, simulated
 from sklearn_calib.inference._tails import brownian_range_sf
 from sklearn_calib.metrics._cutoff import residual_walk, walk_extremes, walk_ranges
 
@@ -22,13 +17,8 @@ __all__ = ["CutoffTest"]
 
 Array = NDArray[np.float64]
 
-_METHODS = ("auto", "asymptotic", "monte_carlo")
-
 #: Effective size from which "auto" trusts the limit law.
 LARGE = 2000.0
-
-# What counts as a tie of two standardised ranges.
-_TIE = 1e-9
 
 
 class CutoffTest(CalibrationTest):
@@ -117,9 +107,7 @@ class CutoffTest(CalibrationTest):
         self.random_state = random_state
 
     def _check_parameters(self) -> None:
-        check_option(self.method, "method", _METHODS)
-        check_size(self.n_resamples, "n_resamples")
-        check_randomness(self.random_state)
+        check_simulation(self.method, self.n_resamples, self.random_state)
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
         grouped = group_outcomes(sample.y, sample.p, sample.w)
@@ -138,7 +126,7 @@ class CutoffTest(CalibrationTest):
                 pvalue, method = brownian_range_sf(statistic), "asymptotic"
             else:
                 null = self._redrawn_ranges(grouped) / deviation
-                pvalue = monte_carlo_pvalue(statistic, null, _TIE)
+                pvalue = monte_carlo_pvalue(statistic, null, TIE)
                 method = f"{self.n_resamples} label draws"
         return CalibrationTestResult(
             test="cutoff test",
@@ -155,10 +143,13 @@ class CutoffTest(CalibrationTest):
 
     def _redrawn_ranges(self, grouped: GroupedOutcomes) -> Array:
         """Return the range of the walk of each redrawn sample."""
-        prob = grouped.prob[:, np.newaxis]
-        expected = grouped.weight[:, np.newaxis] * prob
-        draws = draw_positives(grouped, self.n_resamples, check_generator(self.random_state))
-        return np.concatenate([walk_ranges(positives - expected) for positives in draws])
+        expected = (grouped.weight * grouped.prob)[:, np.newaxis]
+        return simulated(
+            grouped,
+            lambda positives: walk_ranges(positives - expected),
+            self.n_resamples,
+            self.random_state,
+        )
 
 
 def _effective_size(variance: Array) -> float:

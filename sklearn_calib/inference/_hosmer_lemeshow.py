@@ -1,14 +1,21 @@
 """The test of Hosmer and Lemeshow: observed and expected events over bins of the predictions."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from sklearn_calib._core._binning import bin_starts
 from sklearn_calib._core._grouping import group_outcomes
+from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._validation import BinarySample, check_option, check_size
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._simulated import TIE, check_simulation, simulated, simulates
 from sklearn_calib.inference._tails import chi2_sf
 
 __all__ = ["HosmerLemeshowTest"]
+
+Array = NDArray[np.float64]
 
 
 class HosmerLemeshowTest(CalibrationTest):
@@ -19,7 +26,7 @@ class HosmerLemeshowTest(CalibrationTest):
 
         H = sum_b (o_b - e_b)^2 / (n_b m_b (1 - m_b)),
 
-    compared with the chi-squared law with one degree of freedom for each bin.
+    asymptotically chi-squared with one degree of freedom for each bin.
 
     Parameters
     ----------
@@ -28,6 +35,14 @@ class HosmerLemeshowTest(CalibrationTest):
     strategy : {"quantile", "uniform"}, default="quantile"
         Bins of equal weight (the "deciles of risk") or of equal width, [j/n_bins, (j+1)/n_bins) with the last
         closed. Equal predictions always share a bin, so bins of equal weight are only as equal as ties allow.
+    method : {"auto", "asymptotic", "monte_carlo"}, default="auto"
+        How the p-value is obtained. "monte_carlo": from simulated outcomes, Y* ~ Bernoulli(p), exact given
+        the predictions for any n. "asymptotic": from the chi-squared distribution. "auto": simulated outcomes
+        for up to 10000 observations, else asymptotic.
+    n_resamples : int, default=999
+        Number of simulated samples.
+    random_state : int, Generator, RandomState or None, default=0
+        Source of the simulations. The default makes the result reproducible.
 
     Attributes
     ----------
@@ -43,19 +58,22 @@ class HosmerLemeshowTest(CalibrationTest):
 
     See Also
     --------
-    TCal : Needs no choice of bins, and is exact in small samples.
+    TCal : Needs no choice of bins.
     sklearn_calib.metrics.expected_calibration_error : The estimate alone, and its relatives.
 
     Notes
     -----
     Known to everyone, but its verdict depends on the bins. Two fewer degrees of freedom, as statistical
     packages report them, are right for a logistic regression tested on its own training data [1]_; here
-    predictions are taken as given, and nothing is subtracted. The chi-squared law is a limit: it wants
-    several expected events and non-events in every bin, and the result's ``reason`` states the fewest. The
-    variance n_b m_b (1 - m_b) is that of equal predictions within the bin; where they differ it is too large,
-    which makes the test cautious, the more so the wider the bins.
+    predictions are taken as given, and nothing is subtracted.
 
-    Cost: one sort.
+    The chi-squared distribution is a limit that needs several expected events and non-events in every bin;
+    ``reason`` states the fewest. With fewer than about five the asymptotic test can exceed its level by far.
+    The variance n_b m_b (1 - m_b) is that of equal predictions within the bin; where they differ it is too
+    large, which makes the asymptotic test conservative, the more so the wider the bins. The p-value of
+    simulated outcomes, (1 + #{H* >= H}) / (1 + n_resamples), has neither problem.
+
+    Cost: one sort, and O(distinct predictions) for each simulated sample.
 
     References
     ----------
@@ -69,16 +87,28 @@ class HosmerLemeshowTest(CalibrationTest):
     >>> y_proba = [0.25, 0.25, 0.25, 0.25, 0.5, 0.5, 0.5, 0.5]
     >>> result = HosmerLemeshowTest(n_bins=2).test(y_true, y_proba)
     >>> print(f"{result.statistic:.2f}, p-value {result.pvalue:.3f}")
-    1.00, p-value 0.607
+    1.00, p-value 0.835
     """
 
-    def __init__(self, *, n_bins: int = 10, strategy: str = "quantile") -> None:
+    def __init__(
+        self,
+        *,
+        n_bins: int = 10,
+        strategy: str = "quantile",
+        method: str = "auto",
+        n_resamples: int = 999,
+        random_state: Any = 0,
+    ) -> None:
         self.n_bins = n_bins
         self.strategy = strategy
+        self.method = method
+        self.n_resamples = n_resamples
+        self.random_state = random_state
 
     def _check_parameters(self) -> None:
         check_size(self.n_bins, "n_bins")
         check_option(self.strategy, "strategy", ("quantile", "uniform"))
+        check_simulation(self.method, self.n_resamples, self.random_state)
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
         grouped = group_outcomes(sample.y, sample.p, sample.w)
@@ -93,11 +123,20 @@ class HosmerLemeshowTest(CalibrationTest):
         variance = events * others / count
         counts = variance > 0.0
         df = int(np.count_nonzero(counts))
-        with np.errstate(over="ignore"):
-            # events where they are next to impossible: infinite is right
-            statistic = float((gap[counts] ** 2 / variance[counts]).sum())
+        null, null_law, method = None, "", f"asymptotic, chi-squared with {df} df"
+        # events where they are next to impossible: infinite is right
+        statistic = float(_statistic(grouped.positives[:, np.newaxis], starts, events, variance)[0])
         if df:
-            pvalue = chi2_sf(statistic, df)
+            if simulates(self.method, grouped.total):
+                null = simulated(
+                    grouped,
+                    lambda positives: _statistic(positives, starts, events, variance),
+                    self.n_resamples,
+                    self.random_state,
+                )
+                pvalue, method = monte_carlo_pvalue(statistic, null, TIE), f"{self.n_resamples} label draws"
+            else:
+                pvalue, null_law = chi2_sf(statistic, df), f"chi2({df})"
             fewest = float(np.minimum(events, others)[counts].min())
             reason = f"fewest expected events or non-events in a bin: {fewest:.3g}"
         else:
@@ -111,8 +150,18 @@ class HosmerLemeshowTest(CalibrationTest):
             statistic=statistic,
             pvalue=pvalue,
             estimate=float(np.sqrt((gap**2 / count).sum() / grouped.total)),
-            method=f"asymptotic, chi-squared with {df} df",
+            method=method,
             n_samples=int(grouped.total),
+            null_distribution=null,
             reason=reason,
-            null_law=f"chi2({df})" if df else "",
+            null_law=null_law,
         )
+
+
+def _statistic(positives: Array, starts: NDArray[np.intp], expected: Array, variance: Array) -> Array:
+    """Return H of r samples, given by the positives of each distinct prediction."""
+    counts = variance > 0.0
+    gap = np.add.reduceat(positives, starts, axis=0)[counts] - expected[counts, np.newaxis]
+    with np.errstate(over="ignore"):
+        out: Array = (gap**2 / variance[counts, np.newaxis]).sum(axis=0)
+    return out

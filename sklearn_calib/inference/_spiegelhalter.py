@@ -1,15 +1,22 @@
 """Spiegelhalter's test of calibration, from the Brier score."""
 
 import math
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sklearn_calib._core._binning import slices
+from sklearn_calib._core._grouping import group_outcomes
+from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._validation import BinarySample
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._simulated import TIE, check_simulation, simulated, simulates
 from sklearn_calib.inference._tails import normal_two_sided
 
 __all__ = ["SpiegelhalterTest"]
+
+Array = NDArray[np.float64]
 
 # A mean excess below this is rounding.
 _ROUNDING = 1e-15
@@ -25,7 +32,18 @@ class SpiegelhalterTest(CalibrationTest):
 
     asymptotically standard normal; the test is two-sided. Positive values mean that outcomes contradict the
     predictions more often than these admit, as overconfident predictions do; negative values are typical of
-    timid ones.
+    underconfident ones.
+
+    Parameters
+    ----------
+    method : {"auto", "asymptotic", "monte_carlo"}, default="auto"
+        How the p-value is obtained. "monte_carlo": from simulated outcomes, Y* ~ Bernoulli(p), exact given
+        the predictions for any n. "asymptotic": from the normal distribution. "auto": simulated outcomes
+        for up to 10000 observations, else asymptotic.
+    n_resamples : int, default=999
+        Number of simulated samples.
+    random_state : int, Generator, RandomState or None, default=0
+        Source of the simulations. The default makes the result reproducible.
 
     Attributes
     ----------
@@ -42,16 +60,19 @@ class SpiegelhalterTest(CalibrationTest):
     See Also
     --------
     CoxTest : Splits miscalibration into level and spread.
-    CutoffTest : Also sees errors that cancel in the Brier score.
+    CutoffTest : Also detects errors that cancel in the Brier score.
 
     Notes
     -----
-    Mean 0 and variance 1 are exact given the predictions; only the normal law is a limit. The test looks in
-    one direction: it cannot see errors whose weighted sum cancels, nor anything at p = 1/2. Where no
-    prediction other than 0, 1/2 and 1 occurs there is nothing to test, and the p-value is 1. A weight of k is
-    the row repeated k times.
+    Mean 0 and variance 1 are exact given the predictions; only the normal distribution is a limit. With few
+    events the asymptotic test exceeds its level. The p-value of simulated outcomes is
+    (1 + #{|Z*| >= |Z|}) / (1 + n_resamples).
 
-    Cost: one pass.
+    The test has power in one direction: it does not detect errors whose weighted sum cancels, nor any at
+    p = 1/2. Where no prediction other than 0, 1/2 and 1 occurs there is nothing to test, and the p-value is
+    1. A weight of k is the sample repeated k times.
+
+    Cost: one pass if asymptotic, else one sort and O(distinct predictions) for each simulated sample.
 
     References
     ----------
@@ -63,11 +84,16 @@ class SpiegelhalterTest(CalibrationTest):
     >>> from sklearn_calib.inference import SpiegelhalterTest
     >>> result = SpiegelhalterTest().test([0, 0, 1, 1], [0.1, 0.4, 0.7, 0.9])
     >>> print(f"{result.statistic:.3f}, p-value {result.pvalue:.3f}")
-    -0.905, p-value 0.366
+    -0.905, p-value 0.530
     """
 
+    def __init__(self, *, method: str = "auto", n_resamples: int = 999, random_state: Any = 0) -> None:
+        self.method = method
+        self.n_resamples = n_resamples
+        self.random_state = random_state
+
     def _check_parameters(self) -> None:
-        """There are none."""
+        check_simulation(self.method, self.n_resamples, self.random_state)
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
         excess = variance = 0.0
@@ -78,9 +104,15 @@ class SpiegelhalterTest(CalibrationTest):
             excess += float((sample.y[rows] - prob) @ weighted)
             variance += float((prob * (1.0 - prob) * lever) @ weighted)
         deviation = math.sqrt(variance)
+        null, method, null_law = None, "asymptotic, normal, two-sided", ""
         if deviation > 0.0:
             statistic = excess / deviation
-            pvalue = normal_two_sided(statistic)
+            if simulates(self.method, sample.total):
+                null = self._simulated_z(sample, deviation)
+                pvalue = monte_carlo_pvalue(abs(statistic), np.abs(null), TIE)
+                method = f"{self.n_resamples} label draws, two-sided"
+            else:
+                pvalue, null_law = normal_two_sided(statistic), "normal"
             direction = "above" if excess > 0.0 else "below"
             expected = abs(excess) <= _ROUNDING * sample.total
             reason = "Brier score as expected" if expected else f"Brier score {direction} its expectation"
@@ -94,9 +126,18 @@ class SpiegelhalterTest(CalibrationTest):
             statistic=statistic,
             pvalue=pvalue,
             estimate=excess / sample.total,
-            method="asymptotic, normal, two-sided",
+            method=method,
             n_samples=int(sample.total),
+            null_distribution=null,
             reason=reason,
             tail="two-sided",
-            null_law="normal" if deviation > 0.0 else "",
+            null_law=null_law,
+        )
+
+    def _simulated_z(self, sample: BinarySample, deviation: float) -> Array:
+        grouped = group_outcomes(sample.y, sample.p, sample.w)
+        lever = (1.0 - 2.0 * grouped.prob) / deviation
+        centre = float(lever @ (grouped.weight * grouped.prob))
+        return simulated(
+            grouped, lambda positives: lever @ positives - centre, self.n_resamples, self.random_state
         )

@@ -121,7 +121,7 @@ def _by_law(grouped: GroupedOutcomes) -> bool:
 
 
 def _tests(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> tuple[ReportTest, ...]:
-    n_draws = _draws(budget)
+    draws: dict[str, Any] = {"n_resamples": _draws(budget), "random_state": budget.seed}
     method = "asymptotic" if _by_law(grouped) else "monte_carlo"
     if grouped.total >= _LARGE and method == "monte_carlo":
         sample = rows_of(condensed(grouped))
@@ -129,16 +129,16 @@ def _tests(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> tu
         (
             "combined test",
             "anything",
-            CombinedTest(method=method, n_resamples=n_draws, random_state=budget.seed),
+            CombinedTest(method=method, **draws),
         ),
-        ("T-Cal", "waves and bumps", TCal(method=method, n_resamples=n_draws, random_state=budget.seed)),
+        ("T-Cal", "waves and bumps", TCal(method=method, **draws)),
         (
             "cutoff test",
             "whole ranges too high or too low",
-            CutoffTest(n_resamples=n_draws, random_state=budget.seed),
+            CutoffTest(**draws),
         ),
-        ("Cox test", "shift and slope of the log-odds", CoxTest()),
-        ("Spiegelhalter's z", "over- or under-confidence", SpiegelhalterTest()),
+        ("Cox test", "shift and slope of the log-odds", CoxTest(**draws)),
+        ("Spiegelhalter's z", "over- or under-confidence", SpiegelhalterTest(**draws)),
     ]
     distinct = grouped.prob.shape[0]
     if 1 < distinct <= _FEW_VALUES and grouped.total >= _ROWS_PER_VALUE * distinct:

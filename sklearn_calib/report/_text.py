@@ -121,7 +121,8 @@ def _test_lines(report: "CalibrationReport") -> list[str]:
     for test in report.tests:
         pvalue, adjusted = pvalue_text(test.result.pvalue), pvalue_text(test.adjusted)
         lines.append(f"  {test.name:<20}{test.question:<36}{pvalue:>10}{adjusted or 'decides':>10}")
-    return [*lines, *_paragraph(multiple_testing(report))]
+    methods = "; ".join(f"{test.name}: {test.result.method}" for test in report.tests)
+    return [*lines, *_paragraph(f"p-values: {methods}."), *_paragraph(multiple_testing(report))]
 
 
 def _part_lines(report: "CalibrationReport", parts: tuple[ReportPart, ...]) -> list[str]:

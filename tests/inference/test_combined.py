@@ -42,7 +42,7 @@ def test_components_agree_with_the_tests_themselves():
         for c in CombinedTest(components=ALL, n_resamples=4999, random_state=0).test(y, p).scales
     }
     for name, test in [
-        ("intercept", CoxTest(parameter="intercept", method="score")),
+        ("intercept", CoxTest(parameter="intercept")),
         ("spiegelhalter", SpiegelhalterTest()),
         ("cutoff", CutoffTest(n_resamples=4999, random_state=1)),
         ("tcal", TCal(n_resamples=4999, random_state=1)),

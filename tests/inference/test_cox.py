@@ -14,9 +14,14 @@ from sklearn_calib.inference import CoxTest
 from tests.inference import _properties
 
 PARAMETERS = ["both", "intercept", "slope"]
-METHODS = ["likelihood_ratio", "score", "wald"]
+STATISTICS = ["likelihood_ratio", "score", "wald"]
 FREE = {"both": [0, 1], "intercept": [0], "slope": [0, 1]}
 TESTED = {"both": [0, 1], "intercept": [0], "slope": [1]}
+
+
+def cox(**parameters):
+    """The test without simulations; tests/inference/test_simulated.py has those."""
+    return CoxTest(**{"statistic": "likelihood_ratio", "method": "asymptotic"} | parameters)
 
 
 def loss(theta, y, x):
@@ -40,19 +45,19 @@ def maximise(y, x, free):
     return theta
 
 
-def reference(y, p, parameter, method):
+def reference(y, p, parameter, statistic):
     """The statistic by textbook formulas: full matrices, general optimiser."""
     x = logit(p)
     design = np.column_stack((np.ones_like(x), x))
     null = maximise(y, x, [0]) if parameter == "slope" else np.array([0.0, 1.0])
     full = maximise(y, x, FREE[parameter])
-    if method == "likelihood_ratio":
+    if statistic == "likelihood_ratio":
         return 2 * (loss(null, y, x) - loss(full, y, x))
-    theta = null if method == "score" else full
+    theta = null if statistic == "score" else full
     q = expit(design @ theta)
     free = FREE[parameter]
     information = (design.T @ (design * (q * (1 - q))[:, None]))[np.ix_(free, free)]
-    if method == "score":
+    if statistic == "score":
         score = (design.T @ (y - q))[free]
         return score @ np.linalg.solve(information, score)
     tested = [free.index(j) for j in TESTED[parameter]]
@@ -62,12 +67,12 @@ def reference(y, p, parameter, method):
 
 
 @pytest.mark.parametrize("parameter", PARAMETERS)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("statistic", STATISTICS)
 @pytest.mark.parametrize("power", [1.0, 2.0])
-def test_against_textbook_formulas(parameter, method, power):
+def test_against_textbook_formulas(parameter, statistic, power):
     y, p = _properties.sample(80, seed=4, power=power)
-    result = CoxTest(parameter=parameter, method=method).test(y, p)
-    assert result.statistic == pytest.approx(reference(y, p, parameter, method), rel=1e-5, abs=1e-8)
+    result = cox(parameter=parameter, statistic=statistic).test(y, p)
+    assert result.statistic == pytest.approx(reference(y, p, parameter, statistic), rel=1e-5, abs=1e-8)
     df = 2 if parameter == "both" else 1
     assert result.pvalue == pytest.approx(chi2.sf(result.statistic, df))
 
@@ -76,29 +81,29 @@ def test_estimate_and_words():
     y, p = _properties.sample(80, seed=4, power=2)
     x = logit(p)
     a, b = maximise(y, x, [0, 1])
-    result = CoxTest().test(y, p)
+    result = cox().test(y, p)
     assert result.reason == f"intercept {a:.3g}, slope {b:.3g}"
     assert result.estimate == pytest.approx(np.mean(np.abs(expit(a + b * x) - p)), rel=1e-5)
-    slope = CoxTest(parameter="slope", method="score").test(y, p)
+    slope = cox(parameter="slope", statistic="score").test(y, p)
     level = maximise(y, x, [0])[0]
     assert slope.estimate == pytest.approx(np.mean(np.abs(expit(a + b * x) - expit(level + x))), rel=1e-5)
-    assert CoxTest(parameter="intercept").test(y, p).reason == f"intercept {level:.3g}"
+    assert cox(parameter="intercept").test(y, p).reason == f"intercept {level:.3g}"
 
 
 def test_by_hand():
     # three of four events where 1/2 is predicted: score^2 / information = 1, and 2 (4 KL)
     y, p = [1, 1, 1, 0], [0.5] * 4
-    assert CoxTest(parameter="intercept", method="score").test(y, p).statistic == pytest.approx(1)
+    assert cox(parameter="intercept", statistic="score").test(y, p).statistic == pytest.approx(1)
     ratio = 2 * (3 * np.log(1.5) + np.log(0.5))
-    assert CoxTest(parameter="intercept").test(y, p).statistic == pytest.approx(ratio)
-    assert CoxTest(parameter="intercept", method="wald").test(y, p).statistic == pytest.approx(
+    assert cox(parameter="intercept").test(y, p).statistic == pytest.approx(ratio)
+    assert cox(parameter="intercept", statistic="wald").test(y, p).statistic == pytest.approx(
         np.log(3) ** 2 * 0.75
     )
     # with one prediction intercept and slope are one parameter
-    both = CoxTest().test(y, p)
+    both = cox().test(y, p)
     assert both.statistic == pytest.approx(ratio)
     assert both.pvalue == pytest.approx(chi2.sf(ratio, 1))
-    slope = CoxTest(parameter="slope").test(y, p)
+    slope = cox(parameter="slope").test(y, p)
     assert (slope.statistic, slope.pvalue) == (0, 1)
     assert "equal" in slope.reason
 
@@ -109,13 +114,13 @@ def test_the_score_has_exact_mean():
     outcomes = np.array(list(itertools.product([0, 1], repeat=5)))
     probability = np.prod(np.where(outcomes == 1, p, 1 - p), axis=1)
     for parameter, df in [("both", 2), ("intercept", 1)]:
-        test = CoxTest(parameter=parameter, method="score")
+        test = cox(parameter=parameter, statistic="score")
         assert probability @ [test.test(y, p).statistic for y in outcomes] == pytest.approx(df)
 
 
 def test_without_information_there_is_one_degree_of_freedom():
     for parameter, p in [("slope", [0.5, 0.5]), ("both", [0.0, 1.0])]:
-        result = CoxTest(parameter=parameter).test([0, 1], p)
+        result = cox(parameter=parameter).test([0, 1], p)
         assert result.reason.startswith("no information")
         assert (result.pvalue, result.statistic, result.null_law) == (1, 0, "chi2(1)")
 
@@ -144,7 +149,7 @@ def test_standard_errors_without_information():
 def test_separable(y, p, supremum):
     y, p = np.array(y), np.array(p)
     null = np.sum(np.where(y == 1, np.log(p), np.log1p(-p)))
-    result = CoxTest().test(y, p)
+    result = cox().test(y, p)
     assert result.statistic == pytest.approx(2 * (supremum - null))
     assert "separates" in result.reason
     # the supremum is approached by steep models
@@ -155,10 +160,10 @@ def test_separable(y, p, supremum):
     )
     assert best <= supremum + 1e-9
     assert best == pytest.approx(supremum, abs=0.05)
-    score = CoxTest(method="score").test(y, p)
+    score = cox(statistic="score").test(y, p)
     assert score.statistic == pytest.approx(score_of_both(y, p))
     with pytest.raises(ValueError, match="separates"):
-        CoxTest(method="wald").test(y, p)
+        cox(statistic="wald").test(y, p)
 
 
 def score_of_both(y, p):
@@ -167,16 +172,16 @@ def score_of_both(y, p):
     return score @ np.linalg.solve(design.T @ (design * (p * (1 - p))[:, None]), score)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_outcomes_of_one_class(method):
-    slope = CoxTest(parameter="slope", method=method).test([1, 1, 1], [0.2, 0.4, 0.6])
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_outcomes_of_one_class(statistic):
+    slope = cox(parameter="slope", statistic=statistic).test([1, 1, 1], [0.2, 0.4, 0.6])
     assert (slope.statistic, slope.pvalue) == (0, 1)
     assert "outcomes are equal" in slope.reason
-    if method == "wald":
+    if statistic == "wald":
         with pytest.raises(ValueError, match="wald"):
-            CoxTest(parameter="intercept", method=method).test([1, 1, 1], [0.2, 0.4, 0.6])
+            cox(parameter="intercept", statistic=statistic).test([1, 1, 1], [0.2, 0.4, 0.6])
     else:
-        assert CoxTest(parameter="intercept", method=method).test([1, 1, 1], [0.2, 0.4, 0.6]).pvalue < 0.06
+        assert cox(parameter="intercept", statistic=statistic).test([1, 1, 1], [0.2, 0.4, 0.6]).pvalue < 0.06
 
 
 @pytest.mark.parametrize("scale", [1.0, 8.0])
@@ -186,18 +191,18 @@ def test_extreme_predictions(scale):
     x = scale * rng.normal(size=300)
     y = (rng.random(300) < expit(x)).astype(int)
     more_y, more_p = np.append(y, [0, 0, 1, 0]), np.append(expit(x), [0.0, 1e-300, 1.0, 1e-18])
-    for parameter, method in itertools.product(PARAMETERS, METHODS):
-        test = CoxTest(parameter=parameter, method=method)
+    for parameter, statistic in itertools.product(PARAMETERS, STATISTICS):
+        test = cox(parameter=parameter, statistic=statistic)
         found, expected = test.test(more_y, more_p), test.test(y, expit(x))
         assert found.statistic == pytest.approx(expected.statistic, rel=1e-3, abs=1e-3)
     # wrong ones are found, and the p-value stays above 0
-    for method in ("likelihood_ratio", "score"):
-        wrong = CoxTest(parameter="both", method=method).test(
+    for statistic in ("likelihood_ratio", "score"):
+        wrong = cox(parameter="both", statistic=statistic).test(
             np.append(y, [1] * 5), np.append(expit(x), [1e-12] * 5)
         )
         assert 0 < wrong.pvalue < 1e-10
     # values that clipping makes equal cannot be separated
-    tied = CoxTest().test([0, 1], [1e-30, 1e-20])
+    tied = cox().test([0, 1], [1e-30, 1e-20])
     assert 0 < tied.pvalue < 1e-10
     assert "separates" not in tied.reason
 
@@ -208,7 +213,7 @@ def test_confident_and_wrong():
     y = rng.integers(0, 2, 400)
     p = expit(rng.choice([-30.0, 30.0], 400) + rng.normal(size=400))
     x = logit(p)
-    result = CoxTest().test(y, p)
+    result = cox().test(y, p)
     best = min(loss((a, b), y, x) for a in np.linspace(-0.4, 0.4, 81) for b in np.linspace(-0.02, 0.02, 81))
     null = loss((0, 1), y, x)
     assert result.statistic == pytest.approx(2 * (null - best), rel=1e-4)
@@ -216,9 +221,9 @@ def test_confident_and_wrong():
 
 
 @pytest.mark.parametrize("parameter", PARAMETERS)
-@pytest.mark.parametrize("method", METHODS)
-def test_level(parameter, method):
-    test = CoxTest(parameter=parameter, method=method)
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_level(parameter, statistic):
+    test = cox(parameter=parameter, statistic=statistic)
     pvalues = [test.test(*_properties.sample(400, seed)).pvalue for seed in range(200)]
     _properties.check_level(pvalues, least=0.08)
 
@@ -228,25 +233,30 @@ def test_power_goes_where_it_should():
     x = rng.normal(size=3000)
     y = (rng.random(3000) < expit(x)).astype(int)
     steep, shifted = expit(2 * x), expit(x - 0.5)
-    for method in METHODS:
-        assert CoxTest(parameter="slope", method=method).test(y, steep).pvalue < 1e-6
-        assert CoxTest(parameter="intercept", method=method).test(y, shifted).pvalue < 1e-6
-        assert CoxTest(parameter="slope", method=method).test(y, shifted).pvalue > 0.01
-        assert CoxTest(parameter="both", method=method).test(y, steep).pvalue < 1e-6
-        assert CoxTest(parameter="both", method=method).test(y, shifted).pvalue < 1e-6
+    for statistic in STATISTICS:
+        assert cox(parameter="slope", statistic=statistic).test(y, steep).pvalue < 1e-6
+        assert cox(parameter="intercept", statistic=statistic).test(y, shifted).pvalue < 1e-6
+        assert cox(parameter="slope", statistic=statistic).test(y, shifted).pvalue > 0.01
+        assert cox(parameter="both", statistic=statistic).test(y, steep).pvalue < 1e-6
+        assert cox(parameter="both", statistic=statistic).test(y, shifted).pvalue < 1e-6
 
 
 @pytest.mark.parametrize("parameter", PARAMETERS)
-@pytest.mark.parametrize("method", METHODS)
-def test_flip(parameter, method):
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_flip(parameter, statistic):
     y, p = _properties.sample()
-    test = CoxTest(parameter=parameter, method=method)
+    test = cox(parameter=parameter, statistic=statistic)
     _properties.same(test.test(1 - y, 1 - p), test.test(y, p))
 
 
 @pytest.mark.parametrize(
     "test",
-    [CoxTest(), CoxTest(parameter="slope", method="wald"), CoxTest(parameter="intercept", method="score")],
+    [
+        CoxTest(),
+        CoxTest(parameter="slope", n_resamples=99),
+        CoxTest(parameter="slope", statistic="wald"),
+        CoxTest(parameter="intercept", statistic="likelihood_ratio", n_resamples=99),
+    ],
 )
 @pytest.mark.parametrize(
     "check",
@@ -260,14 +270,23 @@ def test_properties(test, check):
     check(test)
 
 
-@pytest.mark.parametrize(
-    "test", [CoxTest(), CoxTest(parameter="both", method="score"), CoxTest(parameter="slope")]
-)
+@pytest.mark.parametrize("test", [cox(), cox(parameter="both", statistic="score"), cox(parameter="slope")])
 def test_impossible(test):
     _properties.check_impossible(test)
 
 
-@pytest.mark.parametrize("parameters", [{"parameter": "a"}, {"method": "exact"}, {"method": None}])
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"parameter": "a"},
+        {"statistic": "exact"},
+        {"statistic": None},
+        {"method": "score"},
+        {"n_resamples": 0},
+        {"random_state": -1},
+        {"method": "monte_carlo", "statistic": "wald"},
+    ],
+)
 def test_bad_parameters(parameters):
     with pytest.raises(ValueError, match=next(iter(parameters))):
-        CoxTest(**parameters).test([0, 1], [0.2, 0.3])
+        cox(**parameters).test([0, 1], [0.2, 0.3])

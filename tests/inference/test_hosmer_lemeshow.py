@@ -10,6 +10,12 @@ from sklearn_calib.inference import HosmerLemeshowTest
 from sklearn_calib.metrics import expected_calibration_error
 from tests.inference import _properties
 
+
+def hosmer_lemeshow(**parameters):
+    """The test without simulations; tests/inference/test_simulated.py has those."""
+    return HosmerLemeshowTest(**{"method": "asymptotic"} | parameters)
+
+
 STRATEGIES = ["quantile", "uniform"]
 
 
@@ -48,7 +54,7 @@ def test_against_loops(strategy, n_bins, digits):
     p = np.round(p, digits)
     p[:3], y[:3] = [0.0, 0.0, 1.0], [0, 0, 1]
     statistic, df = reference(y, p, n_bins, strategy)
-    result = HosmerLemeshowTest(n_bins=n_bins, strategy=strategy).test(y, p)
+    result = hosmer_lemeshow(n_bins=n_bins, strategy=strategy).test(y, p)
     assert result.statistic == pytest.approx(statistic)
     assert result.method == f"asymptotic, chi-squared with {df} df"
     assert result.pvalue == pytest.approx(chi2.sf(statistic, df))
@@ -59,7 +65,7 @@ def test_against_loops(strategy, n_bins, digits):
 def test_by_hand():
     # one of four where a quarter, three of four where a half is expected: 0 + 1 / (4 / 4)
     y, p = [0, 0, 0, 1, 0, 1, 1, 1], [0.25] * 4 + [0.5] * 4
-    result = HosmerLemeshowTest(n_bins=2).test(y, p)
+    result = hosmer_lemeshow(n_bins=2).test(y, p)
     assert result.statistic == pytest.approx(1)
     assert result.pvalue == pytest.approx(np.exp(-0.5))
     assert result.estimate == pytest.approx(0.25 / np.sqrt(2))
@@ -71,10 +77,10 @@ def test_exact_mean_for_equal_predictions_in_bins():
     p = np.array([0.15, 0.15, 0.15, 0.45, 0.45, 0.85])
     outcomes = np.array(list(itertools.product([0, 1], repeat=6)))
     probability = np.prod(np.where(outcomes == 1, p, 1 - p), axis=1)
-    test = HosmerLemeshowTest(n_bins=10, strategy="uniform")
+    test = hosmer_lemeshow(n_bins=10, strategy="uniform")
     assert probability @ [test.test(y, p).statistic for y in outcomes] == pytest.approx(3)
     # with different ones it is smaller: the test is cautious
-    coarse = HosmerLemeshowTest(n_bins=1, strategy="uniform")
+    coarse = hosmer_lemeshow(n_bins=1, strategy="uniform")
     mean = p.mean()
     expected = np.sum(p * (1 - p)) / (6 * mean * (1 - mean))
     assert probability @ [coarse.test(y, p).statistic for y in outcomes] == pytest.approx(expected)
@@ -83,31 +89,29 @@ def test_exact_mean_for_equal_predictions_in_bins():
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_level(strategy):
-    test = HosmerLemeshowTest(strategy=strategy)
+    test = hosmer_lemeshow(strategy=strategy)
     pvalues = [test.test(*_properties.sample(600, seed)).pvalue for seed in range(400)]
     _properties.check_level(pvalues, least=0.07)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_power(strategy):
-    assert HosmerLemeshowTest(strategy=strategy).test(*_properties.sample(400, power=2)).pvalue < 1e-3
+    assert hosmer_lemeshow(strategy=strategy).test(*_properties.sample(400, power=2)).pvalue < 1e-3
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_flip(strategy):
     y, p = _properties.sample()
-    test = HosmerLemeshowTest(strategy=strategy)
+    test = hosmer_lemeshow(strategy=strategy)
     _properties.same(test.test(1 - y, 1 - p), test.test(y, p))
 
 
 def test_certain_bins_do_not_count():
-    result = HosmerLemeshowTest(n_bins=2, strategy="uniform").test([0, 0, 1, 0], [0.0, 0.0, 0.5, 0.5])
+    result = hosmer_lemeshow(n_bins=2, strategy="uniform").test([0, 0, 1, 0], [0.0, 0.0, 0.5, 0.5])
     assert result.statistic == 0
     assert "with 1 df" in result.method
-    assert HosmerLemeshowTest().test([0, 1], [0.0, 1.0]).reason.startswith("no information")
-    assert (
-        HosmerLemeshowTest(n_bins=2, strategy="uniform").test([1, 0, 1], [0.0, 0.5, 0.5]).statistic == np.inf
-    )
+    assert hosmer_lemeshow().test([0, 1], [0.0, 1.0]).reason.startswith("no information")
+    assert hosmer_lemeshow(n_bins=2, strategy="uniform").test([1, 0, 1], [0.0, 0.5, 0.5]).statistic == np.inf
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -122,6 +126,7 @@ def test_certain_bins_do_not_count():
 )
 def test_properties(strategy, check):
     check(HosmerLemeshowTest(n_bins=5, strategy=strategy))
+    check(hosmer_lemeshow(n_bins=5, strategy=strategy))
 
 
 @pytest.mark.parametrize(
@@ -134,10 +139,10 @@ def test_properties(strategy, check):
 )
 def test_bad_parameters(parameters, error, named):
     with pytest.raises(error, match=named):
-        HosmerLemeshowTest(**parameters).test([0, 1], [0.2, 0.3])
+        hosmer_lemeshow(**parameters).test([0, 1], [0.2, 0.3])
 
 
 def test_events_where_they_are_next_to_impossible():
-    result = HosmerLemeshowTest(n_bins=2).test([1, 0, 1, 0], [5e-324, 5e-324, 0.5, 0.5])
+    result = hosmer_lemeshow(n_bins=2).test([1, 0, 1, 0], [5e-324, 5e-324, 0.5, 0.5])
     assert result.statistic == np.inf
     assert 0.0 < result.pvalue < 1e-300

@@ -11,7 +11,7 @@ from sklearn.metrics import brier_score_loss
 from sklearn_calib.inference import SpiegelhalterTest
 from tests.inference import _properties
 
-TEST = SpiegelhalterTest()
+TEST = SpiegelhalterTest(method="asymptotic")
 
 
 def test_by_hand():
@@ -90,5 +90,6 @@ def test_what_is_improbable_is_not_impossible():
         _properties.check_impossible,
     ],
 )
-def test_properties(check):
-    check(TEST)
+@pytest.mark.parametrize("test", [TEST, SpiegelhalterTest()])
+def test_properties(test, check):
+    check(test)

@@ -65,7 +65,7 @@ def test_intercept_and_slope(seed):
         assert estimate.upper - value == pytest.approx(z * error, rel=1e-4)
         assert value - estimate.lower == pytest.approx(z * error, rel=1e-4)
     # the Wald test is about the same slope and error
-    statistic = CoxTest(parameter="slope", method="wald").test(y, p, sample_weight=w).statistic
+    statistic = CoxTest(parameter="slope", statistic="wald").test(y, p, sample_weight=w).statistic
     error = (found.slope.upper - found.slope.value) / z
     assert ((found.slope.value - 1) / error) ** 2 == pytest.approx(statistic)
 

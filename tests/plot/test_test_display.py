@@ -165,10 +165,10 @@ def test_small_statistics_speak_against_the_null_hypothesis_of_min_p(forecast):
     ("test", "law"),
     [
         (CutoffTest(method="asymptotic"), "law of the range of Brownian motion"),
-        (SpiegelhalterTest(), "normal law"),
-        (CoxTest(), "chi-squared law, 2 df"),
-        (CoxTest(parameter="slope"), "chi-squared law, 1 df"),
-        (HosmerLemeshowTest(n_bins=7), "chi-squared law, 7 df"),
+        (SpiegelhalterTest(method="asymptotic"), "normal law"),
+        (CoxTest(method="asymptotic"), "chi-squared law, 2 df"),
+        (CoxTest(parameter="slope", method="asymptotic"), "chi-squared law, 1 df"),
+        (HosmerLemeshowTest(n_bins=7, method="asymptotic"), "chi-squared law, 7 df"),
     ],
     ids=["cutoff", "spiegelhalter", "cox", "cox_slope", "hosmer_lemeshow"],
 )

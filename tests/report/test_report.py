@@ -151,11 +151,14 @@ def test_tests_are_those_of_the_room(forecast, report):
         "combined test": CombinedTest(**draws),
         "T-Cal": TCal(**draws),
         "cutoff test": CutoffTest(**draws),
-        "Cox test": CoxTest(),
-        "Spiegelhalter's z": SpiegelhalterTest(),
+        "Cox test": CoxTest(**draws),
+        "Spiegelhalter's z": SpiegelhalterTest(**draws),
     }
     assert found == {name: test.test(*forecast).pvalue for name, test in expected.items()}
     assert report.pvalue == found["combined test"]
+    text = " ".join(str(report).split())
+    for line in report.tests:
+        assert f"{line.name}: {line.result.method}" in text
     assert np.isnan(report.tests[0].adjusted)
     rest = [line.result.pvalue for line in report.tests[1:]]
     assert [line.adjusted for line in report.tests[1:]] == adjust_pvalues(np.array(rest), "holm").tolist()

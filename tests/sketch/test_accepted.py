@@ -29,9 +29,12 @@ ALL_TESTS = {
     **{case.name: case.test for case in TESTS if not case.ordered},
     "cutoff": CutoffTest(random_state=0),
     "cutoff_draws": CutoffTest(method="monte_carlo", n_resamples=99, random_state=0),
-    "cox": CoxTest(),
-    "spiegelhalter": SpiegelhalterTest(),
-    "hosmer_lemeshow": HosmerLemeshowTest(),
+    "cox": CoxTest(method="asymptotic"),
+    "cox_draws": CoxTest(method="monte_carlo", n_resamples=99),
+    "spiegelhalter": SpiegelhalterTest(method="asymptotic"),
+    "spiegelhalter_draws": SpiegelhalterTest(method="monte_carlo", n_resamples=99),
+    "hosmer_lemeshow": HosmerLemeshowTest(method="asymptotic"),
+    "hosmer_lemeshow_draws": HosmerLemeshowTest(method="monte_carlo", n_resamples=99),
     "consistency": ConsistencyTest(metrics.smooth_ece, n_resamples=99, random_state=0),
     "consistency_pairs": ConsistencyTest(
         metrics.expected_calibration_error, n_resamples=99, resample="pairs", random_state=0

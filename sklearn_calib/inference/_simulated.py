@@ -1,0 +1,74 @@
+"""p-values of tests from simulated outcomes, Y* ~ Bernoulli(p): when, and how."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_calib._core._grouping import GroupedOutcomes
+from sklearn_calib._core._null import draw_positives
+from sklearn_calib._validation import check_generator, check_option, check_randomness, check_size
+
+__all__ = ["TIE", "check_simulation", "conditional_sums", "simulated", "simulates"]
+
+Array = NDArray[np.float64]
+
+_METHODS = ("auto", "asymptotic", "monte_carlo")
+
+#: What counts as a tie of two standardised statistics.
+TIE = 1e-9
+
+# Number of observations up to which "auto" simulates.
+_MOST_SIMULATED = 10_000
+
+
+def check_simulation(method: Any, n_resamples: Any, random_state: Any) -> None:
+    """Raise if a parameter of the simulation is wrong."""
+    check_option(method, "method", _METHODS)
+    check_size(n_resamples, "n_resamples")
+    check_randomness(random_state)
+
+
+def simulates(method: str, n: float) -> bool:
+    """Tell whether the p-value of a sample of ``n`` observations is simulated."""
+    return method == "monte_carlo" or (method == "auto" and n <= _MOST_SIMULATED)
+
+
+def simulated(
+    grouped: GroupedOutcomes, statistic: Callable[[Array], Array], n_resamples: int, random_state: Any
+) -> Array:
+    """Return the statistic of each simulated sample.
+
+    ``statistic`` maps numbers of positives, shape (groups, r), to r values.
+    """
+    draws = draw_positives(grouped, n_resamples, check_generator(random_state))
+    return np.concatenate([statistic(positives.astype(np.float64)) for positives in draws])
+
+
+def conditional_sums(prob: Array, n_events: int, values: Array, n_resamples: int, random_state: Any) -> Array:
+    """Return sums of ``values`` over the events of simulated samples with exactly ``n_events`` events.
+
+    Outcomes are independent Bernoulli(prob), given their number. It is best to choose, among probabilities of
+    the same odds ratios, those that sum to ``n_events``: then no probability of a count underflows.
+    """
+    n = prob.shape[0]
+    if 2 * n_events > n:
+        others = conditional_sums(1.0 - prob, n - n_events, values, n_resamples, random_state)
+        return values.sum() - others
+    # ahead[i, k]: probability of k events among the outcomes from i on
+    ahead = np.zeros((n + 1, n_events + 1))
+    ahead[n, 0] = 1.0
+    for i in range(n - 1, -1, -1):
+        np.multiply(ahead[i + 1], 1.0 - prob[i], out=ahead[i])
+        ahead[i, 1:] += prob[i] * ahead[i + 1, :-1]
+    generator = check_generator(random_state)
+    left = np.full(n_resamples, n_events)
+    sums = np.zeros(n_resamples)
+    for i in range(n):
+        # the chance of an event, times that of the count; the last of the row stands for -1 events
+        chance = prob[i] * ahead[i + 1, left - 1] * (left > 0)
+        event = generator.random(n_resamples) * ahead[i, left] < chance
+        sums += values[i] * event
+        left -= event
+    return sums

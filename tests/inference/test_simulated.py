@@ -1,0 +1,180 @@
+"""Simulated p-values of the classical tests: against all outcomes, levels of small samples, defaults."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from sklearn_calib.inference import CoxTest, HosmerLemeshowTest, SpiegelhalterTest
+from tests.inference import _properties
+
+TESTS = {
+    "spiegelhalter": SpiegelhalterTest(),
+    "hosmer_lemeshow": HosmerLemeshowTest(n_bins=3),
+    "hosmer_lemeshow_uniform": HosmerLemeshowTest(n_bins=4, strategy="uniform"),
+    "cox_score": CoxTest(),
+    "cox_likelihood_ratio": CoxTest(statistic="likelihood_ratio"),
+    "cox_intercept_score": CoxTest(parameter="intercept"),
+    "cox_intercept_likelihood_ratio": CoxTest(parameter="intercept", statistic="likelihood_ratio"),
+    "cox_slope_score": CoxTest(parameter="slope"),
+    "cox_slope_likelihood_ratio": CoxTest(parameter="slope", statistic="likelihood_ratio"),
+}
+PREDICTIONS = {
+    "apart": [0.02, 0.15, 0.2, 0.45, 0.5, 0.7, 0.97],
+    "tied": [0.1, 0.1, 0.1, 0.4, 0.4, 0.8, 0.8],
+    "rare": [0.001, 0.004, 0.01, 0.03, 0.03, 0.05, 0.2],
+    "close": [0.3, 0.3001, 0.3002, 0.3004, 0.9, 0.9001, 0.9003],
+}
+#: Two designs on which asymptotic tests exceed their levels: predictions near 0 and 1, and rare events.
+DESIGNS = {"near 0 and 1": (0.2, 0.2), "rare": (0.5, 24.5)}
+
+
+def copy_of(test, **parameters):
+    return type(test)(**test.get_params() | parameters)
+
+
+@pytest.fixture(params=TESTS)
+def test(request):
+    return TESTS[request.param]
+
+
+@pytest.mark.parametrize("kind", PREDICTIONS)
+def test_against_all_outcomes(test, kind):
+    """The p-value is the probability of outcomes with as large a statistic, all 2^7 of them weighed."""
+    p = np.array(PREDICTIONS[kind])
+    every = np.array(list(itertools.product([0, 1], repeat=7)))
+    chance = np.prod(np.where(every == 1, p, 1 - p), axis=1)
+    # the path without simulations: fits of its own, known suprema where a threshold separates
+    asymptotic = copy_of(test, method="asymptotic")
+    values = np.abs([asymptotic.test(y, p, pos_label=1).statistic for y in every])
+    for row in (0, 5, 23, 64, 100, 127):
+        among = chance
+        if getattr(test, "parameter", "") == "slope":
+            # given the number of events the intercept does not matter
+            among = np.where(every.sum(axis=1) == every[row].sum(), chance, 0.0)
+        exact = min(1.0, among[values >= values[row] - 1e-6].sum() / among.sum())
+        found = copy_of(test, n_resamples=1000).test(every[row], p, pos_label=1)
+        assert found.pvalue == pytest.approx(exact, abs=4.5 * np.sqrt(exact * (1 - exact) / 1000) + 2e-3)
+        assert found.statistic == pytest.approx(asymptotic.test(every[row], p, pos_label=1).statistic)
+
+
+def test_slope_does_not_depend_on_the_intercept():
+    """Predictions shifted in log-odds are other predictions, and the same test of the slope."""
+    y, p = _properties.sample(60, power=1.5)
+    odds = 3.0 * p / (1 - p)
+    one, other = (CoxTest(parameter="slope").test(y, q) for q in (p, odds / (1 + odds)))
+    assert other.statistic == pytest.approx(one.statistic)
+    assert other.pvalue == one.pvalue
+
+
+def check_level(test, design, n, repetitions, alphas=(0.05,), seed=0):
+    """Test perfectly calibrated samples; check how often they are rejected."""
+    rng = np.random.default_rng(seed)
+    pvalues = []
+    for _ in range(repetitions):
+        p = rng.beta(*DESIGNS[design], n)
+        pvalues.append(test.test((rng.random(n) < p).astype(int), p, pos_label=1).pvalue)
+    for alpha in alphas:
+        _properties.check_level(pvalues, alpha)
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_level_of_small_samples(test, design):
+    check_level(copy_of(test, n_resamples=99), design, 30, 120)
+
+
+@pytest.mark.parametrize(
+    ("test", "design", "n"),
+    [(CoxTest(statistic="likelihood_ratio"), "near 0 and 1", 30), (HosmerLemeshowTest(), "rare", 60)],
+)
+def test_asymptotic_tests_exceed_the_level_of_small_samples(test, design, n):
+    """So that the test above could fail."""
+    with pytest.raises(AssertionError, match="reject"):
+        check_level(copy_of(test, method="asymptotic"), design, n, 300)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("n", [10, 30, 100, 400])
+@pytest.mark.parametrize("design", DESIGNS)
+def test_level_widely(test, design, n):
+    check_level(copy_of(test, n_resamples=199), design, n, 500, (0.01, 0.05, 0.1), seed=n)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.parametrize("test", [SpiegelhalterTest(), CoxTest()])
+def test_level_of_the_default_beyond_simulation(test, design):
+    """Where "auto" is asymptotic, a 5% test may reject 1% more often than that."""
+    rng = np.random.default_rng(0)
+    rejected = 0
+    for _ in range(2000):
+        p = rng.beta(*DESIGNS[design], 10_001)
+        result = test.test((rng.random(10_001) < p).astype(int), p)
+        assert result.null_distribution is None
+        rejected += result.pvalue <= 0.05
+    assert rejected / 2000 <= 0.06 + 3 * np.sqrt(0.06 * 0.94 / 2000)
+
+
+def test_the_default_and_what_the_result_says(test):
+    y, p = _properties.sample(100)
+    small = test.test(y, p)
+    assert small.method.startswith(("999 label draws", "score, 999", "likelihood ratio, 999"))
+    assert small.null_distribution.shape == (999,)
+    assert small.null_law == ""
+    np.testing.assert_array_equal(copy_of(test).test(y, p).null_distribution, small.null_distribution)
+    seeds = [copy_of(test, random_state=seed).test(y, p).null_distribution for seed in (1, 2)]
+    assert not np.array_equal(*seeds)
+    large = test.test(y, p, sample_weight=np.full(100, 101))
+    assert large.null_distribution is None
+    assert large.null_law.startswith(("normal", "chi2"))
+    assert (
+        large.pvalue == copy_of(test, method="asymptotic").test(y, p, sample_weight=np.full(100, 101)).pvalue
+    )
+
+
+def test_weights_do_not_decide_otherwise_than_repetitions(test):
+    """On either side of the limit of 10000 observations."""
+    y, p = _properties.sample(50)
+    for weight in (3, 201):
+        weighted = test.test(y, p, sample_weight=np.full(50, weight))
+        repeated = test.test(np.repeat(y, weight), np.repeat(p, weight))
+        assert weighted.method == repeated.method
+        assert weighted.pvalue == pytest.approx(repeated.pvalue)
+
+
+def test_power(test):
+    y, p = _properties.sample(300, power=4)
+    truth = np.random.default_rng(0).uniform(0.05, 0.95, 300)
+    steep = truth**3 / (truth**3 + (1 - truth) ** 3)
+    events = (np.random.default_rng(1).random(300) < truth).astype(int)
+    found = test.test(events, steep) if getattr(test, "parameter", "") == "slope" else test.test(y, p)
+    assert found.pvalue <= 0.002
+
+
+def test_slopes_of_large_samples_are_not_simulated():
+    y, p = _properties.sample(5000)
+    assert CoxTest(parameter="slope").test(y, p).null_law == "chi2(1)"
+    with pytest.raises(ValueError, match=r"method='monte_carlo'.*5000 x"):
+        CoxTest(parameter="slope", method="monte_carlo").test(y, p)
+    rare = (np.arange(5000) < 100).astype(int)
+    assert CoxTest(parameter="slope", n_resamples=19).test(rare, p).null_distribution is not None
+
+
+def test_most_events_are_as_few(test):
+    """The number of simulated events is counted from the rarer side."""
+    y, p = np.array([1, 1, 0, 1, 1, 1, 1, 1]), np.linspace(0.2, 0.9, 8)
+    pair = [test.test(y, p).pvalue, test.test(1 - y, 1 - p).pvalue]
+    assert pair[0] == pytest.approx(pair[1], abs=4.5 * np.sqrt(2 * 0.25 / 1000))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "named"),
+    [
+        ({"method": "exact"}, ValueError, "method"),
+        ({"n_resamples": 0}, ValueError, "n_resamples"),
+        ({"random_state": "x"}, TypeError, "random_state"),
+    ],
+)
+def test_parameters_are_checked(test, parameters, error, named):
+    with pytest.raises(error, match=named):
+        copy_of(test, **parameters).test([0, 1], [0.2, 0.8])
