@@ -271,7 +271,7 @@ def test_batches_of_draws_change_nothing(size, monkeypatch):
     monkeypatch.setattr(_null, "_chunks", small)
     for module in ("_kernel_estimators", "_splitting"):
         monkeypatch.setattr(f"sklearn_calib.inference.{module}.MAX_CELLS", size * 120)
-    for module in ("inference._batch", "inference._kernel_estimators", "_core._batch_smoothing"):
+    for module in ("metrics._logit_smoothed", "inference._kernel_estimators", "_core._smoothing"):
         monkeypatch.setattr(f"sklearn_calib.{module}._WORK", 1 << 10)
     for name, value in drawn.items():
         # smoothed errors of many draws are evaluated to this accuracy, whose rounding depends on the others

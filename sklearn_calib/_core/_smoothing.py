@@ -16,24 +16,25 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.fft import dct, dst
+from scipy.fft import dct, dst, next_fast_len
 
 from sklearn_calib._core._binning import condense
-from sklearn_calib._core._grouping import CHUNK
+from sklearn_calib._core._grouping import CHUNK, group_starts
 
 __all__ = [
     "CELLS_PER_SCALE",
     "CELL_MOMENTS",
+    "FIRST",
     "NODES_PER_SCALE",
     "SMALLEST_SCALE",
     "TAIL",
     "TOLERANCE",
     "WIDEST_SCALE",
+    "CosineProjection",
     "coefficients_of_masses",
     "coefficients_of_moments",
     "coefficients_of_parts",
-    "cosine_coefficients",
-    "fixed_point",
+    "fixed_points",
     "harmonics",
     "integrate_absolute",
     "integrate_absolute_inside",
@@ -44,6 +45,7 @@ __all__ = [
     "place_in_cells",
     "residual_coefficients",
     "smooth_at_nodes",
+    "smoothed_errors",
     "weighted_rows",
 ]
 
@@ -78,6 +80,14 @@ CELLS_PER_SCALE = 350.0
 # below 1e-6 with 28 cells. This costs two passes.
 _CELLS_WITH_SPREAD = 28.0
 _MOST_CELLS = 1 << 15
+# Up to so many cosines are tabulated for all positions; a table larger than that costs more than cells do.
+_TABLE = 1 << 22
+# Numbers held at a time by each step of an evaluation, few enough to stay in cache.
+_WORK = 1 << 16
+#: The search for a fixed point begins with coefficients down to this multiple of the scale that it expects.
+FIRST = 0.6
+# It goes on in steps of at least this factor.
+_FINER = 0.4
 
 
 def node_count(s: float, per_scale: float = NODES_PER_SCALE) -> int:
@@ -103,28 +113,6 @@ def weighted_rows(y: Index, x: Positions, w: Array | None, s: float) -> tuple[In
             if cells <= min(_MOST_CELLS, y.shape[0] // (8 if spread else 4)):
                 return condense(y, x, cells, spread=spread)
     return y, x, w
-
-
-def cosine_coefficients(x: Array, mass: Array, s: float) -> Array:
-    """Return c_k = sum_i mass_i cos(pi k x_i) for all k that matter at scale s or larger.
-
-    Parameters
-    ----------
-    x : ndarray of shape (n,)
-        Positions in [0, 1].
-    mass : ndarray of shape (..., n)
-        Signed masses; leading axes are independent samples at the same positions.
-    s : float
-        Smallest scale at which the coefficients will be used.
-
-    Returns
-    -------
-    ndarray of shape (..., K)
-        Complexity O(n + M log M), M about 16/s.
-    """
-    flat = mass.reshape(-1, mass.shape[-1])
-    chunks = ((x[rows], flat[:, rows]) for rows in _chunks(x.shape[0], moment_cells(s)))
-    return coefficients_of_masses(chunks, flat.shape[0], s).reshape(*mass.shape[:-1], -1)
 
 
 def residual_coefficients(y: Index, x: Positions, p: Array, w: Array | None, s: float) -> Array:
@@ -289,41 +277,159 @@ def integrate_absolute_inside(padded: Array, step: float) -> Array:
     return np.asarray(total * step)
 
 
-def fixed_point(
-    error_at: Callable[[float], float], *, start: float = 0.03, smallest: float = SMALLEST_SCALE
-) -> tuple[float, float]:
-    """Solve error_at(s) = s for a non-increasing function with values in [0, 1].
+class CosineProjection:
+    """c_k = sum_i mass_i cos(pi k x_i) at fixed positions, for many samples of masses.
 
-    Because the function does not increase, the solution lies between s and error_at(s) for every s tried,
-    so each value narrows the bracket and |error_at(s) - s| bounds the distance that is left. Steps are
-    secants inside the bracket. Scales below ``smallest`` are not tried.
+    Parameters
+    ----------
+    x : ndarray of shape (n,)
+        Non-decreasing positions in [0, 1].
+    """
+
+    def __init__(self, x: Array) -> None:
+        self.x = x
+        self._table = np.zeros((x.shape[0], 0))
+
+    def __call__(self, mass: Array, s: float) -> Array:
+        """Return the coefficients that matter at scale s or larger.
+
+        Parameters
+        ----------
+        mass : ndarray of shape (n, r)
+            Signed masses of r samples.
+        s : float
+            Smallest scale at which the coefficients will be used.
+
+        Returns
+        -------
+        ndarray of shape (r, K)
+        """
+        count = harmonics(s)
+        if count * self.x.shape[0] > _TABLE:
+            return coefficients_of_moments(self._moments(mass, moment_cells(s)), s)
+        known = self._table.shape[1]
+        if known < count:
+            k = np.arange(known, count)
+            self._table = np.hstack((self._table, np.cos(np.multiply.outer(math.pi * self.x, k))))
+        return np.asarray(mass.T @ self._table[:, :count])
+
+    def _moments(self, mass: Array, cells: int) -> Array:
+        """Return the moments of each sample in each cell, as :func:`coefficients_of_moments` wants them."""
+        cell, offset = place_in_cells(self.x, cells)
+        starts = group_starts(cell)
+        moments = np.zeros((CELL_MOMENTS, mass.shape[1], cells))
+        term = mass
+        for order in range(CELL_MOMENTS):
+            moments[order][:, cell[starts]] = np.add.reduceat(term, starts, axis=0).T
+            if order + 1 < CELL_MOMENTS:
+                term = term * offset[:, np.newaxis]
+        return moments
+
+
+def smoothed_errors(coefficients: Array, s: Array) -> Array:
+    """Return the integral of the absolute smoothed residual of each row, at a scale of its own.
+
+    Parameters
+    ----------
+    coefficients : ndarray of shape (r, K)
+        Cosine coefficients of the residuals.
+    s : ndarray of shape (r,)
+        Scales.
 
     Returns
     -------
-    value, scale : float
-        Equal, unless the solution lies below the resolution; then the error at the smallest scale, and that
-        scale.
+    ndarray of shape (r,)
+        Not above 1.
     """
-    low, high = 0.0, 1.0
-    s, excess = start, error_at(start) - start
-    if abs(excess) <= TOLERANCE:
-        return start + excess, start + excess
-    # far below the start, sampling noise rules, and its error grows like s**-1/2; undershoot a little
-    proposal = s + excess if excess > 0 else 0.9 * ((s + excess) ** 2 * s) ** (1.0 / 3.0)
-    while abs(excess) > TOLERANCE:
-        if excess < 0:
-            if s <= smallest:
-                return s + excess, s
-            low, high = max(low, s + excess), s
-        else:
-            low, high = s, min(high, s + excess)
-        if not low <= proposal <= high:
-            proposal = 0.5 * (low + high)
-        last_s, last_excess = s, excess
-        s = max(proposal, smallest)
-        excess = error_at(s) - s
-        # the slope is at most -1, so the divisor is not zero unless the two scales coincide
-        slope = (excess - last_excess) / (s - last_s) if s != last_s else -1.0
-        proposal = s - excess / min(slope, -1.0)
-    # the next step is not worth an evaluation, but it is free
-    return proposal, proposal
+    nodes = next_fast_len(max(64, math.ceil(NODES_PER_SCALE / float(s.min()))), real=True)
+    rows = max(1, _WORK // nodes)
+    errors = np.empty(s.shape[0])
+    for start in range(0, s.shape[0], rows):
+        part = slice(start, start + rows)
+        values = smooth_at_nodes(coefficients[part], s[part], nodes)
+        errors[part] = integrate_absolute_rows(values, 1.0 / nodes)
+    return np.minimum(errors, 1.0)
+
+
+def fixed_points(
+    coefficients: Callable[[NDArray[np.intp], float], Array], guess: Array, finest: float, length: float = 1.0
+) -> Array:
+    """Solve E(s / length) = s for each of r samples, with E the smoothed error of the sample.
+
+    Parameters
+    ----------
+    coefficients : callable
+        ``coefficients(index, s)``: the cosine coefficients of some of the samples that matter at scale s or
+        larger, of shape (len(index), K).
+    guess : ndarray of shape (r,)
+        Where to begin, in the units of s.
+    finest : float
+        The scale down to which coefficients are first asked for, in these units. Where the solution lies
+        below, they are asked for again.
+    length : float
+        Length of the axis in the units of s.
+
+    Returns
+    -------
+    ndarray of shape (r,)
+        The solutions to 1e-6; where they lie below 2**-14 of the axis, the errors at that scale.
+    """
+    smallest = SMALLEST_SCALE * length
+    values = np.zeros(guess.shape[0])
+    pending: NDArray[np.intp] = np.arange(guess.shape[0])
+    guess, finest = np.clip(guess, smallest, max(1.0, smallest)), max(finest, smallest)
+    while pending.shape[0]:
+        rows = max(1, (_WORK << 4) // (moment_cells(finest / length) * CELL_MOMENTS))
+        deeper = np.zeros(pending.shape[0], dtype=bool)
+        for start in range(0, pending.shape[0], rows):
+            some = slice(start, start + rows)
+            values[pending[some]], guess[some], deeper[some] = _solve(
+                coefficients(pending[some], finest / length), np.maximum(guess[some], finest), finest, length
+            )
+        if finest == smallest:
+            break
+        pending, guess = pending[deeper], guess[deeper]
+        if pending.shape[0]:
+            finest = max(min(_FINER * finest, FIRST * float(np.median(guess))), smallest)
+    return np.minimum(values, 1.0)
+
+
+def _solve(
+    coefficients: Array, s: Array, smallest: float, length: float
+) -> tuple[Array, Array, NDArray[np.bool_]]:
+    """Return values, where the solutions are expected, and which lie below ``smallest``.
+
+    The value is the solution, or the error at ``smallest``. As E does not increase, the solution lies between
+    s and E(s) for every s tried. In this bracket E is taken for a power of s, as both that of calibrated
+    predictions (s**-1/2) and of a bias (s**0) are.
+    """
+    value, expected, below = np.zeros_like(s), np.zeros_like(s), np.zeros(s.shape[0], dtype=bool)
+    active: NDArray[np.intp] = np.arange(s.shape[0])
+    low, high = np.zeros_like(s), np.full_like(s, max(1.0, length))
+    power = np.full_like(s, 0.5)
+    last_s, last_error = s, np.zeros_like(s)
+    while active.shape[0]:
+        error = smoothed_errors(coefficients[active], s / length)
+        excess = error - s
+        done = np.abs(excess) <= TOLERANCE
+        under = (excess < 0) & (s <= smallest) & ~done
+        low = np.where(excess < 0, np.maximum(low, error), s)
+        high = np.where(excess < 0, s, np.minimum(high, error))
+        moved = (last_error > 0) & (np.abs(s - last_s) > 1e-12) & (error > 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slope = -np.log(error / last_error) / np.log(s / last_s)
+            power = np.where(moved, np.maximum(slope, 0.0), power)
+            proposal = s * (error / s) ** (1.0 / (1.0 + power))
+        inside = (proposal >= low) & (proposal <= high)
+        proposal = np.where(inside, proposal, 0.5 * (low + high))
+        # the step errs by the product of the last two distances, in proportion to s and less than that
+        done |= inside & moved & (np.abs(excess * (last_error - last_s)) <= 1e-7 * s)
+        stop = done | under
+        value[active[stop]] = np.where(under, error, proposal)[stop]
+        expected[active[stop]] = proposal[stop]
+        below[active[under]] = True
+        keep = ~stop
+        active = active[keep]
+        last_s, last_error, power = s[keep], error[keep], power[keep]
+        low, high, s = low[keep], high[keep], np.maximum(proposal, smallest)[keep]
+    return value, expected, below

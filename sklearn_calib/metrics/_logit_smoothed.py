@@ -7,7 +7,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_calib._core._batch_smoothing import CosineProjection
 from sklearn_calib._core._bounds import effective_size
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
 from sklearn_calib._core._links import EPS, expit, logit
@@ -15,6 +14,7 @@ from sklearn_calib._core._log_odds import LogitPositions, LogOddsCells
 from sklearn_calib._core._smoothing import (
     NODES_PER_SCALE,
     TAIL,
+    CosineProjection,
     coefficients_of_parts,
     integrate_absolute,
     integrate_absolute_inside,

@@ -1,28 +1,29 @@
 """Smooth ECE: calibration error after Gaussian smoothing at the bandwidth that it sets itself."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_calib._core._batch_smoothing import CosineProjection, smoothed_errors, smoothed_fixed_points
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._links import expit, logit
 from sklearn_calib._core._log_odds import LogitPositions, LogOddsCells
 from sklearn_calib._core._smoothing import (
-    CELLS_PER_SCALE,
+    FIRST,
     SMALLEST_SCALE,
     TAIL,
+    CosineProjection,
     coefficients_of_masses,
     coefficients_of_parts,
-    fixed_point,
-    integrate_absolute,
+    fixed_points,
     node_count,
     outcome_coefficients,
     residual_coefficients,
     smooth_at_nodes,
+    smoothed_errors,
     weighted_rows,
 )
 from sklearn_calib._html import result_html
@@ -34,17 +35,18 @@ __all__ = ["SmoothECEResult", "smooth_ece", "smooth_ece_result", "smoothing_bins
 
 Array = NDArray[np.float64]
 
-# Resolution of the first search for the bandwidth, for which 2**14 cells suffice; smaller ones refine it.
-_FIRST_SCALE = CELLS_PER_SCALE / 2**14
+# Samples from which a first guess is made.
 _FEW_ROWS = 10_000
 # From so many rows on, blocks of them tell first where the bandwidth will be.
 _MANY_ROWS = 1 << 20
 _PILOT_BLOCKS, _PILOT_BLOCK = 16, 1 << 12
-# Where the search begins without them.
-_START = 0.03
 # Below this part of the smoothing axis the cosine series would need more than 2**21 terms.
 _SMALLEST_BANDWIDTH = 1e-5
 _CURVE_NODES = 4096
+# Samples of a batch that are solved first.
+_PILOT = 16
+# Residuals that add up to no more than this have no error worth a search.
+_NOTHING = 1e-9
 # Pooled positions widen a kernel of scale s from s^2 to s^2 + H^2 / 12. An error that falls as s^-1/2, as
 # that of calibrated predictions does, changes by the fraction H^2 / (48 s^2), less than a thousandth with
 # this H / s.
@@ -153,29 +155,6 @@ class _SmoothingAxis:
         return coefficients_of_parts(parts, s) / self.sample.total
 
 
-class _ErrorAtScale:
-    """smECE_s as a function of s; coefficients are computed again only when s asks for more of them."""
-
-    def __init__(self, axis: _SmoothingAxis, expected: float | None = None) -> None:
-        self.axis = axis
-        if expected is not None:
-            self.first = 0.8 * expected
-        else:
-            # twice as fine costs few rows next to nothing, and often spares a second pass
-            self.first = _FIRST_SCALE if axis.sample.y.shape[0] > _FEW_ROWS else _FIRST_SCALE / 2
-        self.resolved = math.inf
-        self.coefficients = np.zeros(0)
-
-    def __call__(self, s: float) -> float:
-        if s < self.resolved:
-            # to be asked for more once is a sign that it will happen again
-            self.resolved = min(s, self.first) if self.resolved == math.inf else 0.7 * s
-            self.coefficients = self.axis.residual_coefficients(self.resolved)
-        nodes = node_count(s)
-        error = integrate_absolute(smooth_at_nodes(self.coefficients, s, nodes), 1.0 / nodes)
-        return min(error, 1.0)  # rounding can pass the bound by an ulp
-
-
 def _solve(
     sample: BinarySample, bandwidth: float | Literal["auto"], scale: str
 ) -> tuple[float, float, _SmoothingAxis]:
@@ -183,11 +162,13 @@ def _solve(
     automatic = isinstance(bandwidth, str)
     axis = _SmoothingAxis(sample, scale, 1.0 if automatic else float(bandwidth))
     if automatic:
-        expected, smallest = _expected(sample, scale), SMALLEST_SCALE * axis.length
-        error = _ErrorAtScale(axis, None if expected is None else max(expected, smallest) / axis.length)
-        start = _START if expected is None else max(expected, smallest)
-        value, width = fixed_point(lambda s: error(s / axis.length), start=start, smallest=smallest)
-        return value, width, axis
+        guess, finest = _guess(sample, scale)
+
+        def coefficients(_: NDArray[np.intp], s: float) -> Array:
+            return axis.residual_coefficients(s)[np.newaxis]
+
+        value = float(fixed_points(coefficients, np.array([guess]), finest, axis.length)[0])
+        return value, max(value, SMALLEST_SCALE * axis.length), axis
     s = float(bandwidth) / axis.length
     if s < _SMALLEST_BANDWIDTH:
         raise ValueError(
@@ -195,25 +176,42 @@ def _solve(
             f"{_SMALLEST_BANDWIDTH * axis.length:.2g} is needed here. Without smoothing, use "
             "cutoff_calibration_error or expected_calibration_error."
         )
-    return _ErrorAtScale(axis)(s), float(bandwidth), axis
+    error = smoothed_errors(axis.residual_coefficients(s)[np.newaxis], np.array([s]))
+    return float(error[0]), float(bandwidth), axis
 
 
-def _expected(sample: BinarySample, scale: str) -> float | None:
-    """Guess the smooth ECE of a large sample from that of some of its rows; None for a small one.
+def _scale_of(bias: Any, squares: Any) -> Any:
+    """Guess the smooth ECE from the mean residual and the sum of squared residuals over n^2.
 
-    Only the speed depends on the guess. Noise falls with n**(-1/3), bias stays: what happens between a
-    quarter of these rows and all of them is taken to go on.
+    The smoothed error of n independent residuals is in proportion to (n s)**-1/2.
+    """
+    return np.minimum(np.maximum(0.55 * squares ** (1.0 / 3.0), np.abs(bias)), 0.5)
+
+
+def _guess(sample: BinarySample, scale: str) -> tuple[float, float]:
+    """Guess the smooth ECE of a sample, and how much of the axis has to be resolved first.
+
+    Only the speed depends on it. Of a large sample some parts are solved: the error of calibrated predictions
+    falls with n**(-1/3), a bias stays, and the trend between a quarter of the parts and all of them is
+    extrapolated.
     """
     n = sample.y.shape[0]
     if n < _MANY_ROWS:
-        return None
+        step = 1 + n // _FEW_ROWS
+        residual = sample.y[::step] - sample.p[::step]
+        if sample.w is not None:
+            residual *= sample.w[::step]
+        total = sample.total
+        guess = float(_scale_of(step * residual.sum() / total, step * (residual @ residual) / total**2))
+        return guess, FIRST * guess
     starts = np.linspace(0, n - _PILOT_BLOCK, _PILOT_BLOCKS).astype(np.int64)
     rows = (starts[:, np.newaxis] + np.arange(_PILOT_BLOCK)).reshape(_PILOT_BLOCKS // 4, -1)
     few, many = (_solve(sample.take(some), "auto", scale)[0] for some in (rows[0], rows.ravel()))
-    if many == 0.0:
-        return None
-    power = min(max(math.log(few / many) / math.log(_PILOT_BLOCKS // 4), 0.0), 1.0 / 3.0) if few else 0.0
-    return many * (rows.size / n) ** power
+    power = 0.0
+    if few and many:
+        power = min(max(math.log(few / many) / math.log(_PILOT_BLOCKS // 4), 0.0), 1.0 / 3.0)
+    guess = many * (rows.size / n) ** power
+    return guess, 0.8 * guess
 
 
 def smoothing_bins(position: Array, grouped: GroupedOutcomes, bandwidth: float | str) -> NDArray[np.int64]:
@@ -238,6 +236,29 @@ def _null_scale(position: Array, grouped: GroupedOutcomes) -> float:
     return (integral**2 / (math.pi**1.5 * grouped.total)) ** (1.0 / 3.0)
 
 
+def _of_columns(projection: CosineProjection, masses: Array) -> Callable[[NDArray[np.intp], float], Array]:
+    return lambda index, s: projection(masses[:, index], s)
+
+
+def _fixed_points(projection: CosineProjection, residual: Array, length: float) -> Array:
+    """Return the smooth ECE of r samples of residuals, shape (groups, r), divided by the total weight."""
+    total, mass = np.abs(residual.sum(axis=0)), np.abs(residual).sum(axis=0)
+    values = total.copy()
+    # residuals of one sign cannot cancel: their error is their sum, at every scale
+    pending = np.flatnonzero(mass - total > _NOTHING)
+    if pending.shape[0]:
+        guess = _scale_of(total, np.einsum("ij,ij->j", residual, residual))[pending]
+        # the first samples show how far the guess is off
+        for part in (slice(0, _PILOT), slice(_PILOT, None)):
+            some, begin = pending[part], guess[part]
+            if some.shape[0]:
+                finest = FIRST * float(np.median(begin))
+                masses = residual[:, some]
+                values[some] = fixed_points(_of_columns(projection, masses), begin, finest, length)
+                guess *= float(np.median(values[some] / begin))
+    return np.minimum(values, 1.0)
+
+
 def _make(
     prob: Array, n_samples: float, bandwidth: float | str = "auto", scale: str = "probability"
 ) -> Evaluate:
@@ -253,7 +274,7 @@ def _make(
         residual = residuals(prob, count, positives)
         residual /= count.sum(axis=0)
         if isinstance(bandwidth, str):
-            return smoothed_fixed_points(projection, residual, length)
+            return _fixed_points(projection, residual, length)
         s = bandwidth / length
         return smoothed_errors(projection(residual, s), np.full(residual.shape[1], s))
 

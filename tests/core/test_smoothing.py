@@ -1,14 +1,11 @@
-"""Cosine series, quadrature of absolute values, and the fixed point."""
+"""Cosine series and quadrature of absolute values."""
 
 import numpy as np
 import pytest
-from scipy.optimize import brentq
-from scipy.special import expit
 
 from sklearn_calib._core._smoothing import (
+    coefficients_of_masses,
     coefficients_of_parts,
-    cosine_coefficients,
-    fixed_point,
     integrate_absolute,
     integrate_absolute_inside,
     node_count,
@@ -18,6 +15,11 @@ from sklearn_calib._core._smoothing import (
     weighted_rows,
 )
 from tests._references import folded_gaussian_sum
+
+
+def cosine_coefficients(x, mass, s):
+    masses = np.atleast_2d(mass)
+    return coefficients_of_masses([(x, masses)], masses.shape[0], s).reshape(*mass.shape[:-1], -1)
 
 
 @pytest.mark.parametrize("s", [0.003, 0.02, 0.1, 0.7])
@@ -68,59 +70,6 @@ def test_integral_of_one_sign_is_the_trapezoidal_rule():
     assert integrate_absolute(f, 1 / 32) == pytest.approx(2.0, abs=1e-14)
     assert integrate_absolute(-f, 1 / 32) == pytest.approx(2.0, abs=1e-14)
     assert integrate_absolute(np.zeros(33), 1 / 32) == 0.0
-
-
-@pytest.mark.parametrize(
-    ("function", "solution"),
-    [
-        (lambda s: 0.3, 0.3),
-        (lambda s: 1.0, 1.0),
-        (lambda s: 0.001 / np.sqrt(s), 0.01),
-        (lambda s: 0.2 * np.exp(-5 * s), 0.11342865808195678),
-        (lambda s: 1e-3, 1e-3),
-        (lambda s: 0.05, 0.05),
-        (lambda s: max(0.0, 0.08 - s), 0.04),
-    ],
-)
-def test_fixed_point(function, solution):
-    value, scale = fixed_point(function)
-    assert value == scale == pytest.approx(solution, abs=2e-8)
-
-
-@pytest.mark.parametrize("start", [0.01, 0.03, 0.5, 0.99])
-@pytest.mark.parametrize(
-    ("function", "most"),
-    [(lambda s: 0.4, 3), (lambda s: max(0.0, 0.9 - 0.5 * s), 4), (lambda s: 0.005 / s**0.5, 8)],
-)
-def test_fixed_point_by_few_secants(function, most, start):
-    tried = []
-    fixed_point(lambda s: tried.append(s) or function(s), start=start)
-    assert len(tried) <= most
-
-
-@pytest.mark.parametrize("width", [0.1, 1e-2, 1e-3, 1e-4])
-@pytest.mark.parametrize("centre", [0.02, 0.3, 0.7])
-def test_fixed_point_of_a_steep_fall(centre, width):
-    """Secants leave the bracket, and halving it takes over; the search is short all the same."""
-    tried = []
-
-    def error_at(s):
-        tried.append(s)
-        return float(expit((centre - s) / width))
-
-    for start in (1e-3, 0.05, 0.5, 1.0):
-        tried.clear()
-        value, scale = fixed_point(error_at, start=start)
-        assert len(tried) <= 45
-        expected = brentq(lambda s: error_at(s) - s, 0.0, 1.0, xtol=1e-14)
-        assert value == scale == pytest.approx(expected, abs=1e-6)
-
-
-def test_fixed_point_below_the_resolution():
-    value, scale = fixed_point(lambda s: 1e-9)
-    assert value == pytest.approx(1e-9)
-    assert scale == 2.0**-14
-    assert fixed_point(lambda s: 0.0) == (0.0, 2.0**-14)
 
 
 def test_rows_are_condensed_only_where_exact_enough():

@@ -4,9 +4,14 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from sklearn_calib._core import _batch_smoothing
-from sklearn_calib._core._batch_smoothing import CosineProjection, smoothed_errors, smoothed_fixed_points
+from sklearn_calib._core import _smoothing
+from sklearn_calib._core._smoothing import CosineProjection, smoothed_errors
+from sklearn_calib.metrics._smooth import _fixed_points
 from tests._references import folded_gaussian_sum
+
+
+def smoothed_fixed_points(projection, mass, length=1.0):
+    return _fixed_points(projection, mass, length)
 
 
 def residuals(n, r, seed=0, power=1.0):
@@ -25,7 +30,7 @@ def error_by_quadrature(x, mass, s, nodes=20_001):
 @pytest.mark.parametrize("table", [1 << 22, 0], ids=["table", "cells"])
 @pytest.mark.parametrize("s", [0.004, 0.05])
 def test_projection_is_cosine_sums(table, s, monkeypatch):
-    monkeypatch.setattr(_batch_smoothing, "_TABLE", table)
+    monkeypatch.setattr(_smoothing, "_TABLE", table)
     x, mass = residuals(300, 7)
     x[:3], x[-3:] = 0.0, 1.0
     project = CosineProjection(x)
@@ -64,7 +69,7 @@ def test_fixed_points_take_few_evaluations(power, monkeypatch):
         tried.append(s.shape[0])
         return smoothed_errors(coefficients, s)
 
-    monkeypatch.setattr(_batch_smoothing, "smoothed_errors", counted)
+    monkeypatch.setattr(_smoothing, "smoothed_errors", counted)
     x, mass = residuals(30, 40, power=power)
     smoothed_fixed_points(CosineProjection(x), mass)
     assert 1 <= sum(tried) / 40 < 4
