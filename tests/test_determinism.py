@@ -164,10 +164,11 @@ def test_seeds(name):
     assert not np.array_equal(numbers(draw(6)), first)
     legacy = [numbers(draw(np.random.RandomState(5))) for _ in range(2)]
     np.testing.assert_array_equal(*legacy)
-    fresh = [numbers(draw(None)) for _ in range(2)]
-    if np.array_equal(*fresh):  # of discrete results two in a row can be equal
-        fresh.append(numbers(draw(None)))
-        assert not np.array_equal(fresh[0], fresh[2]), "None draws the same each time"
+    fresh = numbers(draw(None))
+    # discrete results can be equal by chance
+    assert any(not np.array_equal(numbers(draw(None)), fresh) for _ in range(8)), (
+        "None draws the same each time"
+    )
     np.testing.assert_array_equal(np.random.get_state()[1], state)  # noqa: NPY002
 
 
@@ -253,7 +254,13 @@ def test_pieces_of_rows_change_rounding_at_most(here, monkeypatch):
     for module, name in found:
         monkeypatch.setattr(f"{module}.{name}", 16)
     for name, value in all_numbers().items():
-        np.testing.assert_allclose(value, here[name], rtol=1e-9, atol=1e-11, err_msg=name)
+        # the bandwidth is solved to this accuracy
+        atol = (
+            1e-6
+            if any(each in name for each in ("smooth", "consistency", "floor", "interval", "report"))
+            else 1e-11
+        )
+        np.testing.assert_allclose(value, here[name], rtol=1e-9, atol=atol, err_msg=name)
 
 
 @pytest.mark.usefixtures("_few_measures")

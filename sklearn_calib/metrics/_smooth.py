@@ -35,8 +35,9 @@ __all__ = ["SmoothECEResult", "smooth_ece", "smooth_ece_result", "smoothing_bins
 
 Array = NDArray[np.float64]
 
-# Samples from which a first guess is made.
-_FEW_ROWS = 10_000
+# Of more samples, about so many make the first guess.
+_FEW_ROWS = 1 << 14
+_START = 0.03
 # From so many rows on, blocks of them tell first where the bandwidth will be.
 _MANY_ROWS = 1 << 20
 _PILOT_BLOCKS, _PILOT_BLOCK = 16, 1 << 12
@@ -198,11 +199,12 @@ def _guess(sample: BinarySample, scale: str) -> tuple[float, float]:
     n = sample.y.shape[0]
     if n < _MANY_ROWS:
         step = 1 + n // _FEW_ROWS
-        residual = sample.y[::step] - sample.p[::step]
+        residual = (sample.y[::step] - sample.p[::step]) / sample.total
         if sample.w is not None:
             residual *= sample.w[::step]
-        total = sample.total
-        guess = float(_scale_of(step * residual.sum() / total, step * (residual @ residual) / total**2))
+        bias = step * residual.sum()
+        # for few samples one that no scaling or repetition of weights changes, not even in the last digits
+        guess = float(max(_START, abs(bias)) if step == 1 else _scale_of(bias, step * (residual**2).sum()))
         return guess, FIRST * guess
     starts = np.linspace(0, n - _PILOT_BLOCK, _PILOT_BLOCKS).astype(np.int64)
     rows = (starts[:, np.newaxis] + np.arange(_PILOT_BLOCK)).reshape(_PILOT_BLOCKS // 4, -1)
