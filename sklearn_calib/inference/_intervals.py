@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+from scipy.special import ndtri
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._null import draw_outcomes, draw_rows
@@ -19,7 +21,7 @@ from sklearn_calib._validation import (
     check_option,
     check_size,
 )
-from sklearn_calib.inference._redraw import Metric, Redrawn, check_metric, metric_value
+from sklearn_calib.inference._redraw import Metric, Redrawn, check_metric
 from sklearn_calib.metrics import smooth_ece_result
 from sklearn_calib.metrics._metric_kernel import at_size, of_population
 
@@ -28,11 +30,9 @@ __all__ = ["ConfidenceInterval", "confidence_interval"]
 Array = NDArray[np.float64]
 
 # Multiples of the estimated miscalibration at which the sampling distribution can be simulated.
-_MULTIPLES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+_MULTIPLES = (*np.arange(0.0, 1.5, 0.125), *np.outer(2.0 ** np.arange(6), (1.5, 2.0)).ravel())
 # A search begins between the first of these, and goes on to later ones while it must.
-_FIRST_STEPS = (0, 4, 7, 8, 9, 10, 11, 12)
-# Rows that stand for one row of the sample in a population: so many that sampling noise is gone.
-_MULTITUDE = 2.0**50
+_FIRST_STEPS = (0, 8, 13, 15, 17, 19, 21, 23)
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,8 @@ def confidence_interval(
     The estimate of a calibration error is too large on average, most of all where the truth is zero, and
     resampled data are noisier still: percentile intervals of the bootstrap sit too high and can miss even the
     estimate. Here the sampling distribution is simulated along a path of populations, from perfectly
-    calibrated to more miscalibrated than estimated, and the interval holds the values of those populations in
-    which the estimate is unsurprising.
+    calibrated to more miscalibrated than estimated, and the interval contains the values of those populations
+    in which the estimate is unsurprising, and those of shifts that agree with the number of events.
 
     Parameters
     ----------
@@ -137,28 +137,46 @@ def confidence_interval(
 
     Notes
     -----
-    A calibration error is a distance: it cannot be negative, and noise adds to it. An estimate is therefore
-    too large on average, by more than its standard deviation where the truth is 0 (``null_mean`` is this
-    floor), and no interval around the estimate can have the right level there. So the interval is found by
-    inverting tests. Let m be the smoothed calibration curve of
+    A calibration error is a distance: it cannot be negative, and sampling noise adds to it. The estimate is
+    therefore too large on average, by more than its standard deviation where the population value is 0
+    (``null_mean`` is its mean there), and no interval around the estimate has the right level. The interval
+    is found by inverting tests. Let m be the smoothed calibration curve of
     :func:`sklearn_calib.metrics.smooth_ece_result`. Population :math:`\lambda` has predictions distributed as
     in the sample and event probabilities :math:`p + \lambda (m(p) - p)`, clipped to [0, 1]. Its samples are
-    drawn with the same seed for each :math:`\lambda`. It is accepted if the estimate lies between the
-    :math:`\alpha_1(\lambda)` and :math:`1 - \alpha_2(\lambda)` quantiles, with :math:`\alpha_1 + \alpha_2 =
-    1 - \text{confidence}`: at :math:`\lambda = 0`, where the error cannot be smaller, all of it is spent on
-    the upper side, and half on each side once the population value is well above the noise. What ties with
-    the lower quantile, as where a debiased error is often 0, is accepted, and what is not spent there is
-    spent on the upper side. If calibrated predictions could well have the estimate, the lower end is the
-    population value at :math:`\lambda = 0`, which is 0 for most metrics; the upper end can then lie below the
-    estimate.
+    simulated with the same seed for each :math:`\lambda`. With :math:`\theta` the metric of the population,
+    :math:`q_a` the a-quantile of the metric T of its samples and :math:`\alpha_1 + \alpha_2 = 1 -
+    \text{confidence}`, the population is accepted if
+
+    .. math:: q_{\alpha_1} - \max(\mathrm{E}\, T - \theta, 0) \le \text{estimate} \le q_{1 - \alpha_2}.
+
+    Half of the level is spent on each side where :math:`\theta` is well above the null mean, and all of it on
+    the upper side at :math:`\lambda = 0`, where the error cannot be smaller. The bias :math:`\mathrm{E}\, T -
+    \theta` is subtracted because it is 0 in other populations with the same :math:`\theta`, such as those
+    that are shifted. Where the estimated curve is mostly noise, these are the least favorable: if all
+    residuals have the same sign, smooth ECE and cutoff calibration error equal the absolute mean residual,
+    whose standard error is larger than that of the metric under perfect calibration. The upper end is
+    therefore at least the metric of :math:`\mathrm{clip}(p + \delta, 0, 1)` at both ends of the score
+    interval with continuity correction [1]_ of the number of events, N,
+
+    .. math:: |\mathrm{E}_\delta N - N| - 1/2 = z_{1 - (\alpha_1 + \alpha_2) / 2}
+        \, (\mathrm{Var}_\delta N)^{1/2}.
+
+    If calibrated predictions could well have the estimate, the lower end is the population value at
+    :math:`\lambda = 0`, which is 0 for most metrics.
 
     ``logit_smoothed_ece`` with ``bandwidth="auto"`` keeps the bandwidth of the sample size at hand, in the
     population too; ``n_cells`` of ``smooth_calibration_error`` is left out in the population.
 
-    The cost is four to nine times ``n_resamples`` evaluations of the metric, many at a time for most metrics
-    of this package, and with predictions pooled that they can hardly tell apart (see :func:`null_floor`). The
-    samples of a sketch, or of rows with weights, are counts for each prediction: their cost does not grow
-    with the rows for which these stand.
+    The cost is five to eleven times ``n_resamples`` evaluations of the metric, many at a time for metrics
+    with a kernel (:class:`~sklearn_calib.metrics.MetricKernel`), which also pools predictions that the metric
+    can hardly distinguish (see :func:`null_floor`). The samples of a sketch, or of samples with weights, are
+    counts for each prediction: their cost does not grow with the weights.
+
+    References
+    ----------
+    .. [1] E. B. Wilson (1927). Probable inference, the law of succession, and statistical inference. Journal
+       of the American Statistical Association 22. With the continuity correction of R. G. Newcombe (1998),
+       Two-sided confidence intervals for the single proportion, Statistics in Medicine 17.
 
     Examples
     --------
@@ -191,8 +209,9 @@ def confidence_interval(
         low, high = np.quantile(draws, [alpha / 2, 1 - alpha / 2])
         floor = float("nan")
     else:
-        path = _Path(metric, redrawn, n_resamples, alpha, int(rng.integers(2**63)))
-        low, high, floor = path.invert()
+        path = _Path(redrawn, n_resamples, alpha, int(rng.integers(2**63)))
+        low, high = path.invert()
+        floor = path.floor
     return ConfidenceInterval(redrawn.estimate, float(low), float(high), confidence, floor, method)
 
 
@@ -209,15 +228,7 @@ class _Point:
 class _Path:
     """Populations from perfectly calibrated (0) through the estimated curve (1) and beyond."""
 
-    def __init__(
-        self,
-        metric: Metric,
-        redrawn: Redrawn,
-        n_resamples: int,
-        alpha: float,
-        seed: int,
-    ) -> None:
-        self.metric = of_population(metric)
+    def __init__(self, redrawn: Redrawn, n_resamples: int, alpha: float, seed: int) -> None:
         self.redrawn = redrawn
         self.grouped = redrawn.grouped
         self.n_resamples = n_resamples
@@ -232,12 +243,6 @@ class _Path:
         """Return the event probabilities of the groups."""
         return np.clip(self.grouped.prob + multiple * self.direction, 0.0, 1.0)
 
-    def value(self, multiple: float) -> float:
-        """Return the metric of the population: each row is a multitude of rows, of both outcomes."""
-        # whole numbers, so that metrics that correct for the sample size find it large
-        events = np.rint(self.truth(multiple) * _MULTITUDE) * self.grouped.weight
-        return metric_value(self.metric, self.grouped.prob, self.grouped.weight * _MULTITUDE, events, True)
-
     def draws(self, multiple: float) -> Array:
         """Return the metric of samples from the population, by the same random numbers for each multiple."""
         rng = np.random.default_rng(self.seed)
@@ -249,30 +254,36 @@ class _Path:
         if step not in self.points:
             multiple = _MULTIPLES[step]
             draws = self.draws(multiple) if multiple else self.null
-            value = self.value(multiple)
+            value = self.redrawn.population(self.truth(multiple))
             signal = value / self.floor if self.floor > 0 else np.inf
             alpha_low = 0.5 * self.alpha * (1.0 - np.exp(-(signal**2)))
             # of N draws the j-th is passed with probability j / (N + 1)
             lower = float(np.quantile(draws, alpha_low, method="weibull"))
-            if np.count_nonzero(np.abs(draws - lower) <= self.redrawn.accuracy) > 1:
-                # what is tied with the quantile, such as errors of 0, is accepted: less is spent below it
-                alpha_low = float(np.mean(draws < lower - self.redrawn.accuracy))
             upper = float(np.quantile(draws, 1.0 - (self.alpha - alpha_low), method="weibull"))
+            # other populations with the same value can have samples without bias
+            lower -= max(float(draws.mean()) - value, 0.0)
             self.points[step] = _Point(multiple, value, lower, upper)
         return self.points[step]
 
-    def invert(self) -> tuple[float, float, float]:
-        """Return the least and greatest value that is accepted, and the mean at no miscalibration."""
-        # values of many samples at once can part what is tied with the estimate
+    def invert(self) -> tuple[float, float]:
+        """Return the least and greatest value that is accepted."""
+        # the kernel can separate what is tied with the estimate
         estimate, slack = self.redrawn.estimate, self.redrawn.accuracy
-        low = self._crossing(lambda point: point.upper, estimate - slack)
-        high = self._crossing(lambda point: point.lower, estimate + slack)
-        return min(low, high), max(low, high), self.floor
+        left, right, fraction = self._crossing(lambda point: point.upper, estimate - slack)
+        if right.upper <= estimate + slack:
+            # the largest value that samples can have: populations on the left can have it, too
+            fraction = 0.0
+        low = left.value + fraction * (right.value - left.value)
+        left, right, fraction = self._crossing(lambda point: point.lower, estimate + slack)
+        high = left.value + fraction * (right.value - left.value)
+        shifted = [self.redrawn.population(truth) for truth in _shifted(self.grouped, self.alpha)]
+        return min(low, high), max(low, high, *shifted)
 
-    def _crossing(self, quantile: Callable[[_Point], float], level: float) -> float:
-        """Return the population value where a quantile, which grows along the path, reaches the level.
+    def _crossing(self, quantile: Callable[[_Point], float], level: float) -> tuple[_Point, _Point, float]:
+        """Return two populations and the fraction of the way where a quantile reaches the level.
 
-        By bisection of the multiples, and interpolation between the last two.
+        By bisection of the multiples, and interpolation between the last two. The quantile grows along the
+        path; if it has not reached the level at its end, or has at its beginning, both populations are these.
         """
         before, after = -1, -1
         for step in _FIRST_STEPS:
@@ -281,7 +292,8 @@ class _Path:
                 break
             before = step
         if after < 0 or before < 0:
-            return self.at(before if after < 0 else after).value
+            end = self.at(before if after < 0 else after)
+            return end, end, 0.0
         while after - before > 1:
             middle = (before + after) // 2
             if quantile(self.at(middle)) >= level:
@@ -289,8 +301,7 @@ class _Path:
             else:
                 before = middle
         left, right = self.at(before), self.at(after)
-        share = (level - quantile(left)) / (quantile(right) - quantile(left))
-        return left.value + share * (right.value - left.value)
+        return left, right, (level - quantile(left)) / (quantile(right) - quantile(left))
 
 
 def _direction(grouped: GroupedOutcomes) -> Array:
@@ -307,3 +318,22 @@ def _direction(grouped: GroupedOutcomes) -> Array:
         # the sample is balanced to the last digit and points nowhere: a shift of one standard error
         direction = np.where(grouped.prob < 0.5, 1.0, -1.0) / np.sqrt(grouped.total)
     return direction
+
+
+def _shifted(grouped: GroupedOutcomes, alpha: float) -> list[Array]:
+    """Return event probabilities shifted to either end of the score interval of the number of events."""
+    events, z = grouped.positives.sum(), ndtri(1.0 - alpha / 2.0)
+
+    def truth(shift: float) -> Array:
+        return np.clip(grouped.prob + shift, 0.0, 1.0)
+
+    def excess(shift: float, side: float) -> float:
+        q = truth(shift)
+        deviation = np.sqrt(grouped.weight @ (q * (1.0 - q)))
+        return float(side * (grouped.weight @ q - events) - 0.5 - z * deviation)
+
+    # without an event, or without a negative, one end is that of the shifts
+    return [
+        truth(side if excess(side, side) <= 0.0 else brentq(excess, -side, side, args=(side,)))
+        for side in (-1.0, 1.0)
+    ]

@@ -1,6 +1,7 @@
 """Any metric on samples redrawn under perfect calibration."""
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
 from sklearn_calib._core._null import draw_outcomes, draw_positives
-from sklearn_calib.metrics._metric_kernel import BoundKernel, bind_kernel
+from sklearn_calib.metrics._metric_kernel import BoundKernel, Evaluate, bind_kernel, of_population
 
 __all__ = ["Metric", "Redrawn", "check_metric", "metric_value", "redrawn_values"]
 
@@ -17,6 +18,8 @@ Metric = Callable[..., float]
 
 # Fewer distinct predictions than this are not pooled.
 _FEWEST_POOLED = 1 << 13
+# Copies of each sample that stand for a population: so many that sampling noise is gone.
+_COPIES = 2.0**50
 
 
 def check_metric(metric: Any) -> Metric:
@@ -123,6 +126,27 @@ class Redrawn:
                 for rows, events in zip(counts.T, positives.T, strict=True)
             ]
         )
+
+    def population(self, truth: Array) -> float:
+        """Return the metric of a population: many copies of each sample, with both outcomes.
+
+        Parameters
+        ----------
+        truth : ndarray of shape (groups,)
+            Event probability of each distinct prediction.
+        """
+        count = self.grouped.weight * _COPIES
+        # whole numbers, so that metrics that correct for the sample size find it large
+        positives = np.rint(truth * _COPIES) * self.grouped.weight
+        if self._evaluate_population is not None:
+            return float(self._evaluate_population(count, positives[:, np.newaxis])[0])
+        return metric_value(of_population(self.metric), self.grouped.prob, count, positives, True)
+
+    @cached_property
+    def _evaluate_population(self) -> Evaluate | None:
+        total = self.grouped.total
+        bound = bind_kernel(of_population(self.metric), total)
+        return None if bound is None else bound.evaluator(self.grouped.prob, total * _COPIES)
 
 
 def redrawn_values(
