@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
@@ -24,6 +23,7 @@ from sklearn_calib.calibrators._softmax import (
     affine_scores,
     log_losses,
     minimise_affine,
+    softmax,
 )
 
 __all__ = ["AffineCalibrator", "check_penalty"]
@@ -118,7 +118,8 @@ class AffineCalibrator(BaseCalibrator):
             weight = np.ones(scores.shape[0]) if weight is None else weight
             if self.link == "logit":
                 self.floor_ = fit_log_floor(scores, codes, weight)
-        logits = self._logits(scores)
+        # class by class in memory: sums over a few neighbours are slow
+        logits = np.asfortranarray(self._logits(scores))
         self.penalty_ = self._choose(logits, codes, weight) if self.penalty == "cv" else float(self.penalty)
         fit = _Fit(self, logits, codes, weight)
         fit.solve(self.penalty_)
@@ -133,7 +134,7 @@ class AffineCalibrator(BaseCalibrator):
         self._keep(fit.theta, fit.beta, fit.total)
 
     def _map_scores(self, scores: Array) -> Array:
-        proba: Array = softmax(self._map_logits(self._logits(scores)), axis=1)
+        proba = softmax(self._map_logits(self._logits(scores)))
         return proba[:, 1] if scores.ndim == 1 else proba
 
     def _logits(self, scores: Array) -> Array:
@@ -161,8 +162,8 @@ class AffineCalibrator(BaseCalibrator):
             rest, out = np.flatnonzero(share < 1), np.flatnonzero(share > 0)
             if rest.size == 0:
                 return path[0]
-            fit = _Fit(self, logits[rest], codes[rest], (weight * (1 - share))[rest], beta)
-            parts.append((fit, self._features(logits[out], beta, fit.total), codes[out]))
+            fit = _Fit(self, _rows(logits, rest), codes[rest], (weight * (1 - share))[rest], beta)
+            parts.append((fit, self._features(_rows(logits, out), beta, fit.total), codes[out]))
             counts.append((weight * share)[out])
         count = np.concatenate(counts)
 
@@ -216,6 +217,10 @@ class _Fit:
         )
 
 
+def _rows(logits: Array, rows: NDArray[np.intp]) -> Array:
+    return np.asfortranarray(logits[rows])
+
+
 def _is_as_good(losses: Array, best: Array, weight: Array, errors: float) -> bool:
     """Return whether the mean loss exceeds the best by at most so many standard errors, or by rounding."""
     total = float(weight.sum())
@@ -233,8 +238,14 @@ def _shares(logits: Array, codes: Codes, weight: Array) -> Array:
     """
     rows = np.arange(codes.shape[0])
     keys = np.column_stack([np.sort(logits, axis=1)[:, ::-1], logits[rows, codes]]).round(_DIGITS)
-    order = np.lexsort(keys.T[::-1])
-    changes = (keys[order][1:] != keys[order][:-1]).any(axis=1)
+    # by the first key, and those that are equal in it by all of them
+    order = np.argsort(keys[:, 0], kind="stable")
+    equal = np.diff(keys[order, 0]) == 0.0
+    tied = np.append(equal, False) | np.append(False, equal)
+    part = order[tied]
+    order[tied] = part[np.lexsort(keys[part].T[::-1])]
+    ranked = keys[order]
+    changes = (ranked[1:] != ranked[:-1]).any(axis=1)
     groups = np.empty(rows.shape[0], dtype=np.int64)
     groups[order] = np.concatenate([[0], np.cumsum(changes)])
     shares = np.zeros((rows.shape[0], _FOLDS))

@@ -16,6 +16,7 @@ from sklearn_calib.calibrators._default import default_calibrator
 from sklearn_calib.calibrators._matrix import StructuredMatrixScalingCalibrator
 from sklearn_calib.calibrators._multiclass import (
     check_calibrator,
+    class_probabilities,
     fit_clone,
     is_binary,
     needs_every_class,
@@ -275,8 +276,7 @@ class AutoCalibrator(BaseCalibrator):
         return may_be_certain(self.calibrator_)
 
     def _map_scores(self, scores: Array) -> Array:
-        columns = as_columns(scores)
-        proba: Array = np.asarray(self.calibrator_.predict_proba(columns), dtype=np.float64)
+        proba = class_probabilities(self.calibrator_, scores)
         return proba if scores.ndim == 2 else np.ascontiguousarray(proba[:, 1])
 
 

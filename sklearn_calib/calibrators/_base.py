@@ -41,6 +41,9 @@ Array = NDArray[np.float64]
 #: are.
 LINKS = ("logit", "identity")
 
+# Scores of several classes that are mapped at a time.
+_CHUNK = 1 << 16
+
 _CAN_DO_WITHOUT = (
     "TemperatureCalibrator",
     "VectorScalingCalibrator",
@@ -183,7 +186,7 @@ class BaseCalibrator(
             If ``X`` does not suit; see :meth:`fit`.
         """
         check_is_fitted(self)
-        proba = self._probabilities(self._check_scores(X, reset=False))
+        proba = self._mapped(self._check_scores(X, reset=False))
         if self.n_features_in_ == 1:
             return proba if len(shape_of(X, "X")) == 1 else proba[:, np.newaxis]
         return both_classes(proba)
@@ -207,7 +210,7 @@ class BaseCalibrator(
             If ``X`` does not suit; see :meth:`fit`.
         """
         check_is_fitted(self)
-        return both_classes(self._probabilities(self._check_scores(X, reset=False)))
+        return both_classes(self._mapped(self._check_scores(X, reset=False)))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most probable label: for two classes ``classes_[1]`` where its probability exceeds 1/2.
@@ -246,6 +249,22 @@ class BaseCalibrator(
     @abstractmethod
     def _map_scores(self, scores: Array) -> Array:
         """Return the probability of ``classes_[1]``, shape (n,), or of all classes, shape (n, K)."""
+
+    def _predict_array(self, scores: Array) -> Array:
+        """Return ``predict_proba`` of an array that has the columns of the fit."""
+        return both_classes(self._mapped(check_scores(scores, kind=self._score_kind())))
+
+    def _mapped(self, scores: Array) -> Array:
+        """Return the probabilities of checked scores; of several classes some at a time, within cache."""
+        if scores.ndim == 1:
+            return self._probabilities(scores)
+        proba = np.empty(scores.shape)
+        n_rows = max(1, _CHUNK // scores.shape[1])
+        for start in range(0, scores.shape[0], n_rows):
+            part = slice(start, start + n_rows)
+            # class by class in memory: sums over a few neighbours are slow
+            proba[part] = self._probabilities(np.asfortranarray(scores[part]))
+        return proba
 
     def _needs_every_class(self) -> bool:
         """Tell whether three or more classes can only be calibrated with samples of each."""

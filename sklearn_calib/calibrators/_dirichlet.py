@@ -7,6 +7,7 @@ from scipy.special import logsumexp
 from sklearn_calib._validation import check_option
 from sklearn_calib.calibrators._affine import AffineCalibrator, check_penalty
 from sklearn_calib.calibrators._matrix import matrix_penalties
+from sklearn_calib.calibrators._softmax import linear_map
 
 __all__ = ["DirichletCalibrator"]
 
@@ -158,5 +159,6 @@ class DirichletCalibrator(AffineCalibrator):
         self.intercept_ = theta[:, -1].copy()
 
     def _map_logits(self, logits: Array) -> Array:
-        scores: Array = self._features(logits, 1.0, 1.0) @ self.coef_.T + self.intercept_
+        scores = linear_map(self._features(logits, 1.0, 1.0), self.coef_)
+        scores += self.intercept_
         return scores

@@ -5,21 +5,22 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import softmax
 from sklearn.utils import Tags
 
-from sklearn_calib._core._links import EPS
+from sklearn_calib._core._links import clip_probability
 from sklearn_calib._validation import check_weights
 from sklearn_calib.calibrators._base import BaseCalibrator, as_columns, inside
 from sklearn_calib.calibrators._matrix import MatrixScalingCalibrator, StructuredMatrixScalingCalibrator
 from sklearn_calib.calibrators._multiclass import (
     OneVsRestCalibrator,
     check_calibrator,
+    class_probabilities,
     fit_clone,
     is_binary,
     needs_every_class,
     scores_wanted_by_all,
 )
+from sklearn_calib.calibrators._softmax import softmax
 from sklearn_calib.calibrators._spline import SplineCalibrator
 
 __all__ = ["LogAverageCalibrator", "log_average"]
@@ -174,9 +175,8 @@ class LogAverageCalibrator(BaseCalibrator):
         self.calibrators_ = [fit_clone(one, columns, codes, weight, n_classes) for one in members]
 
     def _map_scores(self, scores: Array) -> Array:
-        columns = as_columns(scores)
         used = np.flatnonzero(self.weights_)
-        tables = (self.calibrators_[m].predict_proba(columns) for m in used)
+        tables = (class_probabilities(self.calibrators_[m], scores) for m in used)
         mean = log_average(tables, self.weights_[used])
         return mean if scores.ndim > 1 else np.ascontiguousarray(mean[:, 1])
 
@@ -185,8 +185,11 @@ def log_average(tables: Iterable[ArrayLike], shares: Iterable[float]) -> Array:
     """Return the geometric mean of tables of probabilities (n, K), divided by its sum over the classes."""
     total: Array | float = 0.0
     for table, share in zip(tables, shares, strict=True):
-        total = total + share * np.log(np.clip(np.asarray(table, dtype=np.float64), EPS, 1.0 - EPS))
-    return inside(softmax(total, axis=1))
+        logs = clip_probability(np.asarray(table, dtype=np.float64))
+        np.log(logs, out=logs)
+        logs *= share
+        total += logs
+    return inside(softmax(np.asarray(total)))
 
 
 def _default_shares(total: float, n_classes: int) -> Array:

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib.calibrators._affine import AffineCalibrator, check_penalty
+from sklearn_calib.calibrators._softmax import linear_map
 
 __all__ = ["MatrixScalingCalibrator", "StructuredMatrixScalingCalibrator"]
 
@@ -140,7 +141,8 @@ class MatrixScalingCalibrator(AffineCalibrator):
         self.intercept_ = theta[:, -1].copy()
 
     def _map_logits(self, logits: Array) -> Array:
-        scores: Array = logits @ self.coef_.T + self.intercept_
+        scores = linear_map(logits, self.coef_)
+        scores += self.intercept_
         return scores
 
 
@@ -265,7 +267,8 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
 
     def _map_logits(self, logits: Array) -> Array:
         features = self._features(logits, 1.0 / self.temperature_, self._total)
-        scores: Array = features @ self.coef_.T + self.intercept_
+        scores = linear_map(features, self.coef_)
+        scores += self.intercept_
         return scores
 
 

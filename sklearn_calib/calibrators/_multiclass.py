@@ -7,14 +7,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from sklearn_calib.calibrators._base import BaseCalibrator, may_be_certain
+from sklearn_calib.calibrators._base import BaseCalibrator, as_columns, both_classes, may_be_certain
 
 __all__ = [
     "OneVsRestCalibrator",
     "check_calibrator",
+    "class_probabilities",
     "event_probability",
     "fit_clone",
     "is_binary",
+    "is_mapped",
     "needs_every_class",
     "scores_wanted",
     "scores_wanted_by_all",
@@ -109,8 +111,9 @@ class OneVsRestCalibrator(BaseCalibrator):
         for k, calibrator in enumerate(self.calibrators_):
             proba[:, k] = event_probability(calibrator, scores[:, k])
         total = proba.sum(axis=1, keepdims=True)
-        proba[total[:, 0] == 0.0] = 1.0
-        total[total == 0.0] = proba.shape[1]
+        if not total.all():
+            proba[total[:, 0] == 0.0] = 1.0
+            total[total == 0.0] = proba.shape[1]
         proba /= total
         return proba
 
@@ -167,6 +170,20 @@ def fit_clone(
 
 
 def event_probability(calibrator: Any, scores: Array) -> Array:
-    """Return the probability of the last class that a fitted calibrator gives to scores (n,)."""
+    """Return the probability of the last class that a fitted calibrator gives to checked scores (n,)."""
+    if is_mapped(calibrator):
+        return np.asarray(calibrator._probabilities(scores))
     proba: Array = np.asarray(calibrator.predict_proba(scores[:, np.newaxis]), dtype=np.float64)[:, -1]
     return proba
+
+
+def class_probabilities(calibrator: Any, scores: Array) -> Array:
+    """Return the probabilities of all classes that a fitted calibrator gives to checked scores."""
+    if is_mapped(calibrator):
+        return both_classes(calibrator._probabilities(scores))
+    return np.asarray(calibrator.predict_proba(as_columns(scores)), dtype=np.float64)
+
+
+def is_mapped(calibrator: Any) -> bool:
+    """Tell whether its probabilities are those of its map, so that scores need not be checked again."""
+    return getattr(type(calibrator), "predict_proba", None) is BaseCalibrator.predict_proba

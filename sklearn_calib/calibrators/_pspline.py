@@ -271,25 +271,35 @@ def place_knots(x: Array, weight: Array, n_knots: int) -> Array:
 def evaluate(spline: LogisticSpline, x: Array, monotone: bool) -> Array:
     """Return the log-odds at ``x``: cubic between knots, straight outside.
 
-    Each cubic is a sum of functions that rise from 0 to 1, times the differences of its four Bezier
-    coefficients, so that a non-decreasing spline is so in floating point too. Outside, a slope that is
-    negative counts as zero: the end of a curve is no reason to turn the scores around.
+    If the spline does not decrease, each cubic is a sum of functions that rise from 0 to 1, times the
+    differences of its four Bezier coefficients, so that it does not decrease in floating point either. Others
+    are evaluated by Horner's rule. Outside, a slope that is negative counts as zero: the end of a curve is no
+    reason to turn the scores around.
     """
     knots, values = spline.knots, spline.values
-    gap = np.diff(knots)
+    gap = knots[1:] - knots[:-1]
     first, last = gap * spline.slopes[:-1] / 3.0, gap * spline.slopes[1:] / 3.0
-    middle = np.diff(values) - first - last
+    middle = values[1:] - values[:-1] - first - last
+    cell = np.searchsorted(knots[1:-1], x, side="right")
+    t = x - knots[cell]
+    t /= gap[cell]
+    np.maximum(t, 0.0, out=t)
+    np.minimum(t, 1.0, out=t)
     if monotone:
         first, middle, last = (np.maximum(part, 0.0) for part in (first, middle, last))
-    cell = np.clip(np.searchsorted(knots, x, side="right") - 1, 0, gap.shape[0] - 1)
-    t = np.clip((x - knots[cell]) / gap[cell], 0.0, 1.0)
-    u = 1.0 - t
-    f: Array = first[cell] * (1.0 - u * u * u)
-    f += middle[cell] * (t * t * (3.0 - 2.0 * t))
-    f += last[cell] * (t * t * t)
-    f += values[cell]
-    if monotone:
+        u = 1.0 - t
+        f: Array = first[cell] * (1.0 - u * u * u)
+        f += middle[cell] * (t * t * (3.0 - 2.0 * t))
+        f += last[cell] * (t * t * t)
+        f += values[cell]
         np.minimum(f, values[cell + 1], out=f)
-    f += max(float(spline.slopes[0]), 0.0) * np.minimum(x - knots[0], 0.0)
-    f += max(float(spline.slopes[-1]), 0.0) * np.maximum(x - knots[-1], 0.0)
+    else:
+        f = (first - 2.0 * middle + last)[cell]
+        for coefficient in (3.0 * (middle - first), 3.0 * first, values):
+            f *= t
+            f += coefficient[cell]
+    if x.min() < knots[0]:
+        f += max(float(spline.slopes[0]), 0.0) * np.minimum(x - knots[0], 0.0)
+    if x.max() > knots[-1]:
+        f += max(float(spline.slopes[-1]), 0.0) * np.maximum(x - knots[-1], 0.0)
     return f

@@ -10,7 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["AffineProblem", "Preconditioner", "affine_scores", "log_losses", "minimise_affine"]
+__all__ = [
+    "AffineProblem",
+    "Preconditioner",
+    "affine_scores",
+    "linear_map",
+    "log_losses",
+    "minimise_affine",
+    "softmax",
+]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -55,7 +63,7 @@ class AffineProblem:
 
     def gradient(self, theta: Array, proba: Array) -> Array:
         """Return the derivative at ``theta``, whose probabilities are given."""
-        residual = proba.copy()
+        residual = proba.copy(order="K")
         residual[np.arange(self.codes.shape[0]), self.codes] -= 1.0
         residual *= self.weight[:, np.newaxis]
         return _adjoint(residual, self.features, theta) + self.penalty * (theta - self.centre)
@@ -123,7 +131,7 @@ def _class_blocks(spread: Array, features: Array) -> Array:
 def affine_scores(theta: Array, features: Array) -> Array:
     """Return W x + b of every row."""
     full = theta.shape[1] == theta.shape[0] + 1
-    scores: Array = features @ theta[:, :-1].T if full else features * theta[:, 0]
+    scores = linear_map(features, theta[:, :-1]) if full else features * theta[:, 0]
     scores += theta[:, -1]
     return scores
 
@@ -131,7 +139,8 @@ def affine_scores(theta: Array, features: Array) -> Array:
 def log_losses(scores: Array, codes: Codes) -> Array:
     """Return -log of the softmax of the true class, row by row."""
     largest = scores.max(axis=1)
-    total = np.exp(scores - largest[:, np.newaxis]).sum(axis=1)
+    shifted = scores - largest[:, np.newaxis]
+    total = np.exp(shifted, out=shifted).sum(axis=1)
     losses: Array = np.log(total) + largest - scores[np.arange(codes.shape[0]), codes]
     return losses
 
@@ -154,7 +163,7 @@ def minimise_affine(
     scores = affine_scores(theta, problem.features)
     value, first, slope = problem.value(theta, scores), 0.0, -np.inf
     for step in range(1, _MAX_NEWTON + 1):
-        proba = _softmax(scores)
+        proba = softmax(scores)
         gradient = problem.gradient(theta, proba)
         size = float(np.abs(gradient).max())
         # where the objective no longer falls visibly, great penalties keep the derivative from falling
@@ -226,7 +235,14 @@ def _adjoint(rows: Array, features: Array, like: Array) -> Array:
     return found
 
 
-def _softmax(scores: Array) -> Array:
-    proba = np.exp(scores - scores.max(axis=1, keepdims=True))
+def linear_map(features: Array, coef: Array) -> Array:
+    """Return W x of every sample, class by class in memory."""
+    return np.asarray((coef @ features.T).T)
+
+
+def softmax(scores: Array) -> Array:
+    """Return the probabilities of scores (n, K)."""
+    proba = scores - scores.max(axis=1, keepdims=True)
+    np.exp(proba, out=proba)
     proba /= proba.sum(axis=1, keepdims=True)
     return proba

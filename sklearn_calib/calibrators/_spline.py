@@ -260,10 +260,12 @@ class _Axis:
 
     def place(self, z: Array) -> Array:
         x = self._standardised(z)
-        beyond = self._beyond(x)
-        drawn_in = _REMOTE_SCALE * np.log1p(beyond / _REMOTE_SCALE)
-        # not x less what is beyond: of a very large x no digit would be left
-        return np.asarray(np.copysign(np.minimum(np.abs(x), _FENCE) + drawn_in, x))
+        far = np.flatnonzero(np.abs(x) > _FENCE)
+        if far.size:
+            # not x less what is beyond: of a very large x no digit would be left
+            drawn_in = _REMOTE_SCALE * np.log1p(self._beyond(x[far]) / _REMOTE_SCALE)
+            x[far] = np.copysign(_FENCE + drawn_in, x[far])
+        return x
 
     def trust(self, z: Array, weight: Array) -> Array:
         """Return the factor of the weight of each score: less than 1 for remote ones while they are few."""
@@ -276,8 +278,11 @@ class _Axis:
     def _standardised(self, z: Array) -> Array:
         # divided first, so that scores near the largest float do not overflow; beside tiny ones others may
         with np.errstate(over="ignore"):
-            x = (z / self.magnitude - self.middle) / self.half_width
-        return np.clip(x, -_FARTHEST, _FARTHEST)
+            x: Array = z / self.magnitude
+            x -= self.middle
+            x /= self.half_width
+        np.maximum(x, -_FARTHEST, out=x)
+        return np.minimum(x, _FARTHEST, out=x)
 
     def _beyond(self, x: Array) -> Array:
         return np.maximum(np.abs(x) - _FENCE, 0.0)

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 from sklearn.utils import Tags
 
 from sklearn_calib._core._grouping import GroupedOutcomes
@@ -14,6 +13,7 @@ from sklearn_calib.calibrators._inverse_temperature import fit_grouped_temperatu
 from sklearn_calib.calibrators._log_floor import fit_log_floor, floored_logs
 from sklearn_calib.calibrators._platt import link_scores, logistic_curve
 from sklearn_calib.calibrators._remote import discount_remote
+from sklearn_calib.calibrators._softmax import softmax
 
 __all__ = ["TemperatureCalibrator"]
 
@@ -178,8 +178,7 @@ class TemperatureCalibrator(MonotoneCalibrator):
     def _map_scores(self, scores: Array) -> Array:
         if scores.ndim == 1:
             return logistic_curve(scores, self.link, 1.0 / self.temperature_, 0.0)
-        mapped: Array = softmax(self._logits(scores) / self.temperature_, axis=1)
-        return mapped
+        return softmax(self._logits(scores) / self.temperature_)
 
     def _logits(self, scores: Array) -> Array:
         if scores.ndim == 1:

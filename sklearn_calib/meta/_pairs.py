@@ -11,6 +11,7 @@ from sklearn.utils import get_tags
 from sklearn_calib._compat import safe_indexing, slice_metadata
 from sklearn_calib.calibrators import BaseCalibrator, OneVsRestCalibrator
 from sklearn_calib.calibrators._default import default_calibrator
+from sklearn_calib.calibrators._multiclass import is_mapped
 from sklearn_calib.meta._folds import Fold, counted_rows, score_fold
 from sklearn_calib.meta._responses import DECISION_FIRST, PROBABILITY_FIRST, class_scores
 
@@ -57,6 +58,8 @@ class CalibratedPair:
         scores = self.scores(X)
         if is_passthrough(self.calibrator):
             return np.hstack([1.0 - scores, scores]) if scores.shape[1] == 1 else scores
+        if not metadata and is_mapped(self.calibrator):
+            return self.calibrator._predict_array(scores)
         return np.asarray(self.calibrator.predict_proba(scores, **metadata), dtype=np.float64)
 
 

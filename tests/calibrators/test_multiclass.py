@@ -7,9 +7,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import SplineTransformer
 
 from sklearn_calib.calibrators import (
+    AutoCalibrator,
     IsotonicCalibrator,
+    LogAverageCalibrator,
+    MatrixScalingCalibrator,
     OneVsRestCalibrator,
     PlattCalibrator,
+    TemperatureCalibrator,
     VennAbersCalibrator,
 )
 from tests.calibrators._registry import CALIBRATORS
@@ -132,3 +136,36 @@ def test_every_class_needs_weight(data):
     proba, y, _ = data
     with pytest.raises(ValueError, match=r"sample_weight is zero for all rows of class .*1"):
         OneVsRestCalibrator(IsotonicCalibrator()).fit(proba, y, (y != 1).astype(float))
+
+
+def test_many_samples_are_mapped_as_few():
+    """Samples are mapped some at a time; where a block ends does not matter."""
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet(np.ones(30), 5000)
+    labels = (proba.cumsum(axis=1) > rng.random((5000, 1))).argmax(axis=1)
+    for calibrator in (
+        OneVsRestCalibrator(PlattCalibrator()),
+        MatrixScalingCalibrator(penalty=1.0),
+        LogAverageCalibrator([OneVsRestCalibrator(PlattCalibrator()), TemperatureCalibrator()]),
+    ):
+        fitted = calibrator.fit(proba[:500], labels[:500], classes=np.arange(30))
+        whole = fitted.predict_proba(proba)
+        parts = [fitted.predict_proba(proba[i : i + 500]) for i in range(0, 5000, 500)]
+        np.testing.assert_allclose(whole, np.vstack(parts), rtol=1e-12, atol=0)
+        np.testing.assert_allclose(
+            whole[-1:], fitted.predict_proba(np.asfortranarray(proba[-1:])), rtol=1e-12, atol=0
+        )
+
+
+class Halved(PlattCalibrator):
+    def predict_proba(self, X):
+        return super().predict_proba(X) / 2
+
+
+def test_a_wrapped_calibrator_predicts_by_its_own_method():
+    rng = np.random.default_rng(0)
+    p = rng.random(200)
+    y = rng.random(200) < p
+    expected = PlattCalibrator().fit(p, y).transform(p) / 2
+    for wrapped in (OneVsRestCalibrator(Halved()), AutoCalibrator(candidates={"halved": Halved()})):
+        np.testing.assert_allclose(wrapped.fit(p, y).predict_proba(p)[:, 1], expected, rtol=1e-12)
