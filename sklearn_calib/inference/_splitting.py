@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._alcoves import SharedCells
 from sklearn_calib._core._class_moments import class_moments
-from sklearn_calib._core._null import MAX_CELLS, monte_carlo_pvalue, sample_labels, spawn
+from sklearn_calib._core._grouping import GroupedOutcomes
+from sklearn_calib._core._null import MAX_CELLS, draw_positives, monte_carlo_pvalue, sample_labels, spawn
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
@@ -262,13 +263,8 @@ class SampleSplittingTest(CalibrationTest):
         if self.method == "chi-squared":
             pvalue = min(1.0, z.shape[0] * normal_two_sided(statistic))
         else:
-            parts = []
-            for labels in sample_labels(p, self.n_resamples, generator):
-                r = labels.shape[0]
-                labels += n_classes * np.arange(r)[:, np.newaxis]
-                counts = np.bincount(labels.ravel(), minlength=r * n_classes).reshape(r, n_classes)[:, tested]
-                parts.append(np.abs((counts - expected) / scale).max(axis=1))
-            null = np.concatenate(parts)
+            drawn = _simulated_counts(p, self.n_resamples, generator)[:, tested]
+            null = np.abs((drawn - expected) / scale).max(axis=1)
             pvalue = monte_carlo_pvalue(statistic, null, _TIE)
         return _ClassCounts(label, int(observed[label]), float(expected[label]), statistic, pvalue, null)
 
@@ -319,6 +315,22 @@ class _ClassCounts:
     statistic: float
     pvalue: float
     null_distribution: Array | None
+
+
+def _simulated_counts(p: Array, n_resamples: int, generator: np.random.Generator) -> NDArray[Any]:
+    """Return the number of labels of each class in simulated samples, shape (n_resamples, K)."""
+    n, n_classes = p.shape
+    if n_classes == 2:
+        single = GroupedOutcomes(p[:, 0], np.ones(n), np.ones(n))
+        draws = draw_positives(single, n_resamples, generator)
+        first = np.concatenate([np.count_nonzero(drawn, axis=0) for drawn in draws])
+        return np.column_stack((first, n - first))
+    counts = []
+    for labels in sample_labels(p, n_resamples, generator):
+        r = labels.shape[0]
+        labels += n_classes * np.arange(r)[:, np.newaxis]
+        counts.append(np.bincount(labels.ravel(), minlength=r * n_classes).reshape(r, n_classes))
+    return np.concatenate(counts)
 
 
 def _class_name(label: int, n_classes: int) -> str:
