@@ -3,11 +3,13 @@
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
-__all__ = ["AtomicFit"]
+__all__ = ["AtomicFit", "in_one_step"]
 
 _METHODS = ("fit", "fit_transform", "partial_fit")
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+_IN_ONE_STEP: set[Callable[..., Any]] = set()
 
 
 class AtomicFit:
@@ -23,9 +25,15 @@ class AtomicFit:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         for name in _METHODS:
             method = vars(cls).get(name)
-            if inspect.isfunction(method):
+            if inspect.isfunction(method) and method not in _IN_ONE_STEP:
                 setattr(cls, name, _on_a_draft(method))
         super().__init_subclass__(**kwargs)
+
+
+def in_one_step(method: _Method) -> _Method:
+    """Decorate a method that needs no draft, as it changes the estimator in one step by itself."""
+    _IN_ONE_STEP.add(method)
+    return method
 
 
 def _on_a_draft(method: Callable[..., Any]) -> Callable[..., Any]:

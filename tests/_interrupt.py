@@ -1,33 +1,36 @@
 """Break a call off in the middle, as Ctrl-C or a lack of memory does.
 
 ``count_calls(run)`` says how many calls of functions ``run()`` makes in this thread, those of C included;
-``interrupt(run, at)`` raises :class:`Interrupt` at call number ``at``, counted from 1. ``spread(total)`` are
-numbers to try: the first and the last few, and some evenly between.
+``interrupt(run, at)`` raises :class:`Interrupt` at call number ``at``, counted from 1. ``events=RETURNS``
+means the ends of calls of C instead of the beginnings of all calls. ``spread(total)`` are numbers to try: the
+first and the last few, and some evenly between.
 """
 
 import sys
 
 import numpy as np
 
-__all__ = ["Interrupt", "count_calls", "interrupt", "spread"]
+__all__ = ["CALLS", "RETURNS", "Interrupt", "count_calls", "interrupt", "spread"]
+
+CALLS, RETURNS = ("call", "c_call"), ("c_return",)
 
 
 class Interrupt(BaseException):
     """What the call is broken off with; no Exception, as KeyboardInterrupt is none."""
 
 
-def count_calls(run):
+def count_calls(run, events=CALLS):
     """Return how many calls ``run()`` makes."""
-    counter = _Counter(None)
+    counter = _Counter(None, events)
     _profiled(run, counter)
-    # the last one takes the profiler off
+    # the last one takes the profiler off, the first one has put it on
     return counter.calls - 1
 
 
-def interrupt(run, at):
+def interrupt(run, at, events=CALLS):
     """Call ``run()`` and break it off at call number ``at``; return whether it came that far."""
     try:
-        _profiled(run, _Counter(at))
+        _profiled(run, _Counter(at, events))
     except Interrupt:
         return True
     return False
@@ -41,11 +44,11 @@ def spread(total, n_between=4, n_ends=2):
 
 
 class _Counter:
-    def __init__(self, at):
-        self.at, self.calls = at, 0
+    def __init__(self, at, events):
+        self.at, self.events, self.calls = at, events, 0
 
     def __call__(self, frame, event, arg):
-        if event not in ("call", "c_call"):
+        if event not in self.events:
             return
         self.calls += 1
         if self.calls == self.at:

@@ -1,6 +1,9 @@
-"""A calibrator that learns from a stream of rows."""
+"""A calibrator that learns from a stream of samples."""
 
+from dataclasses import dataclass
+from threading import RLock
 from typing import Any, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -8,6 +11,7 @@ from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_calib._atomic import in_one_step
 from sklearn_calib._validation import (
     Outcomes,
     as_array,
@@ -28,6 +32,18 @@ from sklearn_calib.sketch import CalibrationSketch
 __all__ = ["StreamingCalibrator"]
 
 Array = NDArray[np.float64]
+
+# For each calibrator a lock that its first call of partial_fit holds for a moment; no attribute, as an
+# estimator that is not fitted has nothing but its parameters.
+_LOCKS: "WeakKeyDictionary[StreamingCalibrator, Any]" = WeakKeyDictionary()
+
+
+@dataclass(eq=False)
+class _Stream:
+    """What is remembered, and the calibrator that was fitted to it last, after so many samples."""
+
+    memory: Memory
+    fitted: tuple[Any, int] = (None, 0)
 
 
 class StreamingCalibrator(BaseCalibrator):
@@ -93,7 +109,13 @@ class StreamingCalibrator(BaseCalibrator):
     taken in their order, the last one is the newest. A row counts once in these ages, whatever its weight;
     rows of weight 0 do not count.
 
-    A batch costs time in proportion to its rows; a fit costs what the wrapped calibrator takes for as many
+    ``partial_fit`` and predictions may be called by several threads: each batch is one step, in the order in
+    which the calls get their turn, and predictions are those of a calibrator fitted after some of the steps.
+    Threads that predict at once after a batch may each fit the calibrator. ``fit`` and ``set_params`` must
+    not run at the same time as other calls. A ``partial_fit`` that is interrupted, by Ctrl-C or a lack of
+    memory, leaves the calibrator as it was before or as it is after the call.
+
+    A batch costs time in proportion to its samples; a fit costs what the wrapped calibrator takes for as many
     weighted rows as the sketch has occupied cells, twice at most.
 
     Examples
@@ -110,10 +132,7 @@ class StreamingCalibrator(BaseCalibrator):
     array([0.3, 0.6])
     """
 
-    n_samples_seen_: int
-    _memory: Memory
-    # the fitted calibrator, and after how many rows it was fitted
-    _fitted: tuple[Any, int]
+    _stream: _Stream
 
     def __init__(
         self,
@@ -169,6 +188,7 @@ class StreamingCalibrator(BaseCalibrator):
         self._check_order(X)
         return super().fit(X, y, sample_weight, classes=classes)
 
+    @in_one_step
     def partial_fit(
         self,
         X: Outcomes,
@@ -206,7 +226,11 @@ class StreamingCalibrator(BaseCalibrator):
         self._check_parameters()
         X, y, sample_weight = fit_rows(X, y, sample_weight)
         first = not hasattr(self, "classes_")
-        scores = self._check_scores(X, y, reset=first)
+        new = self
+        if first:
+            new = object.__new__(type(self))
+            new.__dict__ = dict(vars(self))
+        scores = new._check_scores(X, y, reset=first)
         known = check_two_labels(y, classes) if first else self.classes_
         labels = _check_known(y, known, classes, scores.shape[0])
         weight = None if sample_weight is None else check_weights(sample_weight, scores.shape[0])
@@ -215,27 +239,40 @@ class StreamingCalibrator(BaseCalibrator):
         if weight is not None and not (weight > 0).all():
             keep = weight > 0
             scores, codes, weight = scores[keep], codes[keep], weight[keep]
-        if first:
-            self.classes_ = known
-            self._begin()
-        self._learn(scores, codes, weight)
-        return self
+        if not first:
+            self._stream.memory.add(codes, scores, weight)
+            return self
+        new.classes_, new._stream = known, _Stream(self._new_memory())
+        new._stream.memory.add(codes, scores, weight)
+        with _LOCKS.setdefault(self, RLock()):
+            if not hasattr(self, "classes_"):
+                self.__dict__ = new.__dict__
+                return self
+        # another thread was first
+        return self.partial_fit(X, y, sample_weight, classes)
 
     @property
     def sketch_(self) -> CalibrationSketch:
         """What is remembered."""
         check_is_fitted(self, "classes_")
-        return self._memory.sketch()
+        return self._stream.memory.look()[0]
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """Number of samples so far that had a positive weight."""
+        check_is_fitted(self, "classes_")
+        return self._stream.memory.n_seen
 
     @property
     def calibrator_(self) -> Any:
         """The fitted calibrator."""
         check_is_fitted(self, "classes_")
-        fitted, seen = self._fitted
-        if fitted is None or self.n_samples_seen_ - seen >= self.refit_every:
+        stream = self._stream
+        fitted, seen = stream.fitted
+        if fitted is None or stream.memory.n_seen - seen >= self.refit_every:
             # one assignment, so that predictions in several threads do no harm
-            fitted = self._fit_now()
-            self._fitted = fitted, self.n_samples_seen_
+            stream.fitted = self._fit_now(stream.memory)
+            fitted, _ = stream.fitted
         return fitted
 
     def __sklearn_tags__(self) -> Tags:
@@ -288,32 +325,23 @@ class StreamingCalibrator(BaseCalibrator):
     def _score_kind(self) -> str:
         return "probability"
 
-    def _begin(self) -> None:
-        self._memory = self._new_memory()
-        self.n_samples_seen_ = 0
-        self._fitted = None, 0
-
-    def _learn(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
-        self._memory.add(codes, scores, weight)
-        self.n_samples_seen_ += scores.shape[0]
-
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
-        self._begin()
-        self._learn(scores, codes, weight)
+        memory = self._new_memory()
+        memory.add(codes, scores, weight)
         # here, and not when probabilities are asked for, as everybody expects of fit
-        self._fitted = self._fit_now(), self.n_samples_seen_
+        self._stream = _Stream(memory, self._fit_now(memory))
 
-    def _fit_now(self) -> Any:
-        """Return a calibrator fitted to what is remembered."""
-        sketch = self._memory.sketch()
+    def _fit_now(self, memory: Memory) -> tuple[Any, int]:
+        """Return a calibrator fitted to what is remembered, and the number of samples so far."""
+        sketch, n_seen = memory.look()
         if sketch.n_rows == 0 or sketch.event_rate in (0.0, 1.0):
             raise ValueError(
-                f"The rows that are remembered, of {self.n_samples_seen_} seen, hold only one class. Pass "
-                "more rows to partial_fit before asking for probabilities, or forget more slowly."
+                f"The samples that are remembered, of {n_seen} seen, hold only one class. Pass more to "
+                "partial_fit before asking for probabilities, or forget more slowly."
             )
         rows = sketch.as_weighted_sample()
         calibrator = clone(SplineCalibrator() if self.calibrator is None else self.calibrator)
-        return calibrator.fit(rows.p[:, np.newaxis], rows.y, sample_weight=rows.w)
+        return calibrator.fit(rows.p[:, np.newaxis], rows.y, sample_weight=rows.w), n_seen
 
     def _may_be_certain(self) -> bool:
         return may_be_certain(self.calibrator_)

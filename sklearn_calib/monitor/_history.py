@@ -1,5 +1,6 @@
 """What a monitor has seen, batch by batch."""
 
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,33 +12,43 @@ __all__ = ["COLUMNS", "History"]
 COLUMNS = ("time", "n_rows", "log_evidence", "alert", "event_rate", "mean_prediction")
 
 
+@dataclass(frozen=True, eq=False)
 class History:
-    """The last records of a monitor, one for each batch."""
+    """The last records of a monitor, one for each batch: the first n of a list.
 
-    def __init__(self, metrics: list[str], most: int) -> None:
-        self._metrics = metrics
-        self._most = most
-        self._records: list[tuple[Any, ...]] = []
+    The histories of one monitor share the list, so that only the latest of them is added to.
+    """
+
+    metrics: list[str]
+    most: int
+    records: list[tuple[Any, ...]] = field(default_factory=list)
+    n: int = 0
 
     def add(
         self, time: Any, n_rows: int, log_evidence: float, alert: bool, measured: dict[str, float] | None
-    ) -> None:
-        """Add a record; what was not measured is NaN."""
-        names = (*COLUMNS[4:], *self._metrics)
+    ) -> "History":
+        """Return the history with one more record; what was not measured is NaN."""
+        names = (*COLUMNS[4:], *self.metrics)
         values = [np.nan] * len(names) if measured is None else [measured[name] for name in names]
-        self._records.append((time, n_rows, log_evidence, alert, *values))
+        old = self
         # not with every record, which would move all of them each time
-        if len(self._records) >= 2 * self._most:
-            del self._records[: -self._most]
+        if self.n + 1 >= 2 * self.most:
+            old = replace(self, records=self.records[self.n + 1 - self.most : self.n], n=self.most - 1)
+        old.records[old.n :] = [(time, n_rows, log_evidence, alert, *values)]
+        return replace(old, n=old.n + 1)
+
+    def copy(self) -> "History":
+        """Return a history whose list is its own."""
+        return replace(self, records=self.records[: self.n])
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """Return a table, by the names of its columns."""
-        names = [*COLUMNS, *self._metrics]
+        names = [*COLUMNS, *self.metrics]
         kinds: dict[str, Any] = {"n_rows": np.int64, "alert": np.bool_}
-        if not self._records:
+        records = self.records[: self.n][-self.most :]
+        if not records:
             return {name: np.empty(0, dtype=kinds.get(name, np.float64)) for name in names}
-        values = zip(*self._records[-self._most :], strict=True)
         table = {}
-        for name, column in zip(names, values, strict=True):
+        for name, column in zip(names, zip(*records, strict=True), strict=True):
             table[name] = np.array(column, dtype=None if name == "time" else kinds.get(name, np.float64))
         return table

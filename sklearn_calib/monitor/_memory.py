@@ -1,4 +1,4 @@
-"""What a streaming calibrator remembers of its rows: all of them, the last ones, or the old ones less."""
+"""What a streaming calibrator remembers: all samples, the last ones, or the old ones less."""
 
 from typing import Protocol
 
@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib.sketch import CalibrationSketch, WindowedSketch
+from sklearn_calib.sketch._lock import Locked
 
 __all__ = ["SHORTEST", "FadingMemory", "FullMemory", "Memory", "SlidingMemory"]
 
@@ -19,88 +20,128 @@ SHORTEST = 1.0 / _STEP
 
 
 class Memory(Protocol):
-    """A summary of a stream, of constant size."""
+    """A summary of a stream, of constant size; threads may add to it, each addition is one step."""
 
     def add(self, y: Codes, p: Array, w: Array | None) -> None:
-        """Add rows, the oldest first."""
+        """Add samples, the oldest first."""
 
-    def sketch(self) -> CalibrationSketch:
-        """Return a sketch of what is remembered."""
+    def look(self) -> tuple[CalibrationSketch, int]:
+        """Return a sketch of what is remembered, and the number of samples so far."""
+
+    @property
+    def n_seen(self) -> int:
+        """Number of samples so far."""
 
 
 class FullMemory:
-    """A sketch of all rows."""
+    """A sketch of all samples."""
 
     def __init__(self, precision: int) -> None:
         self._sketch = CalibrationSketch(precision=precision)
 
+    @property
+    def n_seen(self) -> int:
+        """Number of samples so far."""
+        return self._sketch.n_rows
+
     def add(self, y: Codes, p: Array, w: Array | None) -> None:
-        """Add rows."""
+        """Add samples."""
         self._sketch.update(y, p, sample_weight=w)
 
-    def sketch(self) -> CalibrationSketch:
-        """Return a sketch of all rows."""
-        return self._sketch.copy()
+    def look(self) -> tuple[CalibrationSketch, int]:
+        """Return a sketch of all samples, and their number."""
+        sketch = self._sketch.copy()
+        return sketch, sketch.n_rows
 
 
 class SlidingMemory:
-    """A sketch of the last rows."""
+    """A sketch of the last samples."""
 
     def __init__(self, precision: int, window: int, n_slots: int) -> None:
         self._window = WindowedSketch(window, n_slots=n_slots, precision=precision)
 
+    @property
+    def n_seen(self) -> int:
+        """Number of samples so far."""
+        return self._window.n_seen
+
     def add(self, y: Codes, p: Array, w: Array | None) -> None:
-        """Add rows, the oldest first."""
+        """Add samples, the oldest first."""
         self._window.update(y, p, sample_weight=w)
 
-    def sketch(self) -> CalibrationSketch:
-        """Return a sketch of the rows of the window."""
-        return self._window.current()
+    def look(self) -> tuple[CalibrationSketch, int]:
+        """Return a sketch of the samples of the window, and the number of samples so far."""
+        window = self._window.copy()
+        return window.current(), window.n_seen
 
 
-class FadingMemory:
-    """A sketch of all rows, each with half the weight of a row that came one half-life later.
+class FadingMemory(Locked):
+    """A sketch of all samples, each with half the weight of a sample that came one half-life later.
 
-    Instead of old weights becoming smaller new ones become larger, in units of the weight of a row that came
-    ``_age`` rows ago, if the next one is row 0; from time to time they are all divided by a power of two.
+    Instead of old weights becoming smaller new ones become larger, in units of the weight of a sample that
+    came so many samples ago, if the next one is number 0; from time to time they are all divided by a power
+    of two.
     """
 
     def __init__(self, precision: int, half_life: float) -> None:
+        super().__init__()
         self._half_life, self._precision = half_life, precision
-        self._sketch = CalibrationSketch(precision=precision)
-        self._age = 0.0
+        # a sketch, and what to add to the number of its samples for the age, and for the number so far
+        self._state = CalibrationSketch(precision=precision), 0.0, 0
+
+    @property
+    def n_seen(self) -> int:
+        """Number of samples so far."""
+        with self._lock:
+            sketch, _, before = self._state
+            return before + sketch.n_rows
 
     def add(self, y: Codes, p: Array, w: Array | None) -> None:
-        """Add rows, the oldest first."""
-        n = p.shape[0]
-        size = max(1, int(_STEP * self._half_life))
-        # what is older is nothing beside the last row
-        first = max(0, n - 2 * size)
-        self._pass(first)
-        for start in range(first, n, size):
-            rows = slice(start, min(start + size, n))
-            grown = np.exp2((self._age + np.arange(rows.stop - rows.start)) / self._half_life)
-            self._sketch.update(y[rows], p[rows], sample_weight=grown if w is None else grown * w[rows])
-            self._pass(rows.stop - rows.start)
+        """Add samples, the oldest first."""
+        with self._lock:
+            sketch, start, before = self._state
+            n, span = p.shape[0], _STEP * self._half_life
+            if start + sketch.n_rows + n < span:
+                # one step: age and number of samples are counted by the sketch
+                self._grow(sketch, start + sketch.n_rows, y, p, w)
+                return
+            size = max(1, int(span))
+            # what is older is nothing beside the last sample
+            first = max(0, n - 2 * size)
+            sketch, age = self._reduced(sketch.copy(), start + sketch.n_rows + first)
+            for begin in range(first, n, size):
+                part = slice(begin, min(begin + size, n))
+                self._grow(sketch, age, y[part], p[part], None if w is None else w[part])
+                sketch, age = self._reduced(sketch, age + part.stop - part.start)
+            n_seen = before + self._state[0].n_rows + n
+            self._state = sketch, age - sketch.n_rows, n_seen - sketch.n_rows
 
-    def sketch(self) -> CalibrationSketch:
-        """Return a sketch of all rows in which the last one has its own weight."""
-        return self._scaled(2.0 ** ((1.0 - self._age) / self._half_life))
+    def look(self) -> tuple[CalibrationSketch, int]:
+        """Return a sketch of all samples in which the last one has its own weight, and their number."""
+        with self._lock:
+            sketch, start, before = self._state
+            sketch = sketch.copy()
+        factor = 2.0 ** ((1.0 - (start + sketch.n_rows)) / self._half_life)
+        return self._scaled(sketch, factor), before + sketch.n_rows
 
-    def _pass(self, rows: int) -> None:
-        """Let time pass, and reduce all weights where they have grown too large."""
-        self._age += rows
-        halvings = _STEP * (self._age // (_STEP * self._half_life))
-        if halvings:
-            self._sketch = self._scaled(2.0**-halvings)
-            self._age -= halvings * self._half_life
+    def _grow(self, sketch: CalibrationSketch, age: float, y: Codes, p: Array, w: Array | None) -> None:
+        """Add samples, the first of which has this age."""
+        grown = np.exp2((age + np.arange(p.shape[0])) / self._half_life)
+        sketch.update(y, p, sample_weight=grown if w is None else grown * w)
 
-    def _scaled(self, factor: float) -> CalibrationSketch:
+    def _reduced(self, sketch: CalibrationSketch, age: float) -> tuple[CalibrationSketch, float]:
+        """Return sketch and age, with smaller weights if they have grown too large."""
+        halvings = _STEP * (age // (_STEP * self._half_life))
+        if not halvings:
+            return sketch, age
+        return self._scaled(sketch, 2.0**-halvings), age - halvings * self._half_life
+
+    def _scaled(self, sketch: CalibrationSketch, factor: float) -> CalibrationSketch:
         """Return the sketch with other weights, without those that are rounding errors."""
         new = CalibrationSketch(precision=self._precision)
-        if not self._sketch.n_rows:
+        if not sketch.n_rows:
             return new
-        rows = self._sketch.as_weighted_sample()
+        rows = sketch.as_weighted_sample()
         w = rows.w * factor
         keep = w > 2.0 ** (-2.0 * _STEP) * w.max()
         return new.update(rows.y[keep], rows.p[keep], sample_weight=w[keep])

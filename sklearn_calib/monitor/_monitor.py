@@ -3,6 +3,8 @@
 import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy, deepcopy
+from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Any
 
@@ -32,6 +34,8 @@ from sklearn_calib.monitor._evidence import Evidence
 from sklearn_calib.monitor._history import COLUMNS, History
 from sklearn_calib.sketch import CalibrationSketch, WindowedSketch
 from sklearn_calib.sketch._batch import check_batch
+from sklearn_calib.sketch._lock import Locked
+from sklearn_calib.sketch._windowed import WindowStep
 
 __all__ = ["CalibrationMonitor"]
 
@@ -45,7 +49,21 @@ _KNOWN: dict[str, Metric] = {
 }
 
 
-class CalibrationMonitor:
+@dataclass(frozen=True, eq=False)
+class _State:
+    """What a monitor has seen; nothing of it changes but the window, by a step of its own."""
+
+    window: WindowedSketch
+    evidence: Evidence
+    history: History
+    alerts: tuple[CalibrationAlert, ...] = ()
+    n_rows: int = 0
+    alarmed: bool = False
+    # the newest slot of the window when its errors were measured
+    measured: int | None = None
+
+
+class CalibrationMonitor(Locked):
     r"""Watch a stream of outcomes and predictions, and alert when the predictions are not calibrated.
 
     Each batch of outcomes is given to :meth:`update`, which returns the alerts that it raises. The evidence
@@ -165,8 +183,13 @@ class CalibrationMonitor:
     as such estimates are, and not part of any guarantee. A metric that fails on a window is NaN, with a
     warning.
 
-    A batch costs time in proportion to its rows, about a hundred exponentials each. The state does not grow,
-    but for the history and the alerts.
+    *Threads and interruptions.* A monitor may be used by several threads: each update and restart is one
+    step, and the order of updates is that in which the calls get their turn. A call that raises an exception
+    of any kind, from a metric, by Ctrl-C or for lack of memory, leaves the monitor as it was before or, at
+    its very end, as it is after the call.
+
+    A batch costs time in proportion to its samples, about a hundred exponentials each. The state does not
+    grow, but for the history and the alerts.
 
     References
     ----------
@@ -206,6 +229,7 @@ class CalibrationMonitor:
         precision: int = 17,
         max_history: int = 100_000,
     ) -> None:
+        super().__init__()
         self._mode = check_option(mode, "mode", _MODES)
         alpha, run_length = (
             check_fraction(alpha, "alpha"),
@@ -215,20 +239,17 @@ class CalibrationMonitor:
         self._restarts = check_flag(restart, "restart")
         self._metrics = _check_metrics(metrics)
         self._pos_label = pos_label
-        self.window_ = WindowedSketch(window, n_slots=n_slots, late=late, precision=precision)
-        self._empty_window = self.window_.copy()
-        self._history = History(list(self._metrics), check_integer(max_history, "max_history"))
+        self._empty_window = WindowedSketch(window, n_slots=n_slots, late=late, precision=precision)
+        history = History(list(self._metrics), check_integer(max_history, "max_history"))
         if reference is not None and not is_summary(reference):
             raise TypeError(
                 f"reference must be a CalibrationSketch, got {type(reference).__name__}. Pass "
                 "CalibrationSketch().update(y_true, y_proba)."
             )
         self.reference_errors_ = {} if reference is None else self._measure(reference)
-        self.alerts_: tuple[CalibrationAlert, ...] = ()
-        self.n_rows_ = 0
-        self.alarmed_ = False
-        self._evidence = self._new_evidence()
-        self._measured: int | None = None
+        self._state = _State(self._empty_window.copy(), self._new_evidence(), history)
+        # an update that has begun: that of the window, and what the monitor has seen then
+        self._next: tuple[WindowStep, _State] | None = None
 
     def update(
         self,
@@ -272,30 +293,38 @@ class CalibrationMonitor:
             keep = batch.w > 0
             y, p = y[keep], p[keep]
             times = check_frequency_weights(batch.w[keep].astype(np.float64))
-        self.window_.update(batch.y, batch.p, sample_weight=batch.w, time=time)
-        if not p.shape[0]:
-            return []
-        self.n_rows_ += p.shape[0] if times is None else int(times.sum())
-        now = self.n_rows_ if time is None else self.window_.newest
-        log_evidence = self._evidence.play(y, p, times, (now, self.window_.newest_slot))
-        alert = not self.alarmed_ and log_evidence >= math.log(self.threshold_)
-        measured = None
-        if alert or self.window_.newest_slot != self._measured:
-            self._measured = self.window_.newest_slot
-            sketch = self.window_.current()
-            measured = self._measure(sketch) | _rates(sketch)
-        self._history.add(now, self.n_rows_, log_evidence, alert, measured)
-        if not alert or measured is None:
-            return []
-        found = self._alert(now, sketch, measured)
-        self.alerts_ = (*self.alerts_, found)
-        self.alarmed_ = True
-        if self._restarts:
-            self.restart(empty_window=False)
-        return [found]
+        with self._lock:
+            state = self._now()
+            step = state.window._plan(batch, time)
+            if step is None:
+                return []
+            n_rows = state.n_rows + (p.shape[0] if times is None else int(times.sum()))
+            now = n_rows if time is None else step.state.clock.show(step.state.newest)
+            evidence, slot = deepcopy(state.evidence), step.state.newest_slot
+            log_evidence = evidence.play(y, p, times, (now, slot))
+            alert = not state.alarmed and log_evidence >= math.log(self.threshold_)
+            measured = None
+            if alert or slot != state.measured:
+                sketch = self._sketch(step)
+                measured = self._measure(sketch) | _rates(sketch)
+            found = [self._alert(now, evidence, step, sketch, measured)] if alert and measured else []
+            again = bool(found) and self._restarts
+            self._make(
+                step,
+                replace(
+                    state,
+                    evidence=self._new_evidence() if again else evidence,
+                    history=state.history.add(now, n_rows, log_evidence, alert, measured),
+                    alerts=(*state.alerts, *found),
+                    n_rows=n_rows,
+                    alarmed=(state.alarmed or alert) and not again,
+                    measured=slot,
+                ),
+            )
+        return found
 
     def restart(self, *, empty_window: bool = True) -> None:
-        """Start the test anew, for instance when the model has been repaired.
+        """Start the test anew, for instance when the model has been recalibrated.
 
         Parameters
         ----------
@@ -309,11 +338,11 @@ class CalibrationMonitor:
             If ``empty_window`` is neither True nor False.
         """
         check_flag(empty_window, "empty_window")
-        self._evidence = self._new_evidence()
-        self.alarmed_ = False
-        if empty_window:
-            self.window_ = self._empty_window.copy()
-            self._measured = None
+        with self._lock:
+            state = replace(self._now(), evidence=self._new_evidence(), alarmed=False)
+            if empty_window:
+                state = replace(state, window=self._empty_window.copy(), measured=None)
+            self._state = state
 
     def history(self) -> dict[str, NDArray[Any]]:
         """Return what has been seen, as a table.
@@ -325,7 +354,7 @@ class CalibrationMonitor:
             "log_evidence", "alert" (whether it raised one), "event_rate", "mean_prediction" and one column
             for each metric, measured on the window, and NaN where they were not measured.
         """
-        return self._history.columns()
+        return self._now().history.columns()
 
     @property
     def mode(self) -> str:
@@ -333,20 +362,40 @@ class CalibrationMonitor:
         return self._mode
 
     @property
+    def window_(self) -> WindowedSketch:
+        """The recent past."""
+        return self._now().window
+
+    @property
+    def alerts_(self) -> tuple[CalibrationAlert, ...]:
+        """All alerts so far."""
+        return self._now().alerts
+
+    @property
+    def n_rows_(self) -> int:
+        """Number of samples seen."""
+        return self._now().n_rows
+
+    @property
+    def alarmed_(self) -> bool:
+        """Whether there has been an alert since the start or the last restart."""
+        return self._now().alarmed
+
+    @property
     def log_evidence_(self) -> float:
         """Logarithm of the evidence now."""
-        return self._evidence.log_value
+        return self._now().evidence.log_value
 
     @property
     def evidence_(self) -> float:
         """The evidence now; infinite above 1.8e308."""
         with np.errstate(over="ignore"):
-            return float(np.exp(self._evidence.log_value))
+            return float(np.exp(self.log_evidence_))
 
     @property
     def pvalue_(self) -> float | None:
         """Anytime-valid p-value since the start or the last restart; None with ``mode="run-length"``."""
-        return self._evidence.pvalue if self._mode == "ever" else None
+        return self._pvalue(self._now().evidence)
 
     @property
     def errors_(self) -> dict[str, float]:
@@ -355,13 +404,21 @@ class CalibrationMonitor:
         return self._measure(sketch) if sketch.n_rows else {}
 
     def __repr__(self) -> str:
-        return f"<CalibrationMonitor(mode={self._mode!r}) of {self.n_rows_} rows, {len(self.alerts_)} alerts>"
+        state = self._now()
+        return f"<CalibrationMonitor(mode={self._mode!r}) of {state.n_rows} rows, {len(state.alerts)} alerts>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            state = self._now()
+            own = replace(state, window=state.window.copy(), history=state.history.copy())
+            return super().__getstate__() | {"_state": own}
 
     def __str__(self) -> str:
-        lines = [f"  {name:<15}  {value}" for name, value in self._facts() if value]
+        lines = [f"  {name:<15}  {value}" for name, value in self._facts(copy(self)._state) if value]
         return "\n".join(["calibration monitor", *lines])
 
     def _repr_html_(self) -> str:
+        state = copy(self)._state
         alerts = [
             {
                 "time": shown_time(alert.time),
@@ -369,31 +426,49 @@ class CalibrationMonitor:
                 "direction": alert.direction,
                 **alert.errors,
             }
-            for alert in self.alerts_
+            for alert in state.alerts
         ]
         caption = f"alerts ({len(alerts)})"
-        return result_html("calibration monitor", self._facts(), [(caption, alerts)])
+        return result_html("calibration monitor", self._facts(state), [(caption, alerts)])
 
-    def _facts(self) -> list[tuple[str, str]]:
+    def _facts(self, state: _State) -> list[tuple[str, str]]:
         if self._mode == "ever":
             guarantee = f"any false alarm ever: probability at most {1.0 / self.threshold_:g}"
         else:
             guarantee = f"false alarms: at most one in {self.threshold_:g} rows in expectation"
-        sketch = self.window_.current()
-        evidence = f"{shown_evidence(self.log_evidence_)}, alert at {self.threshold_:g}"
-        last = f", the last at {shown_time(self.alerts_[-1].time)}" if self.alerts_ else ""
+        sketch = state.window.current()
+        evidence = f"{shown_evidence(state.evidence.log_value)}, alert at {self.threshold_:g}"
+        last = f", the last at {shown_time(state.alerts[-1].time)}" if state.alerts else ""
         facts = [
             ("guarantee", guarantee),
-            ("rows", f"{self.n_rows_} seen, {sketch.n_rows} in the window"),
-            ("evidence", f"{evidence}, over {self._evidence.n_rows} rows"),
-            ("alerts", f"{len(self.alerts_)}{last}"),
-            ("too late", f"{self.window_.n_late}" if self.window_.n_late else ""),
+            ("rows", f"{state.n_rows} seen, {sketch.n_rows} in the window"),
+            ("evidence", f"{evidence}, over {state.evidence.n_rows} rows"),
+            ("alerts", f"{len(state.alerts)}{last}"),
+            ("too late", f"{state.window.n_late}" if state.window.n_late else ""),
         ]
         if sketch.n_rows:
             rates = f"rate {sketch.event_rate:.4g}, mean prediction {sketch.mean_prediction:.4g}"
             facts.append(("events", rates))
             facts += shown_errors(self._measure(sketch), self.reference_errors_)
         return facts
+
+    def _now(self) -> _State:
+        """Return what the monitor has seen, an update that was interrupted as a whole or not at all."""
+        if self._next is not None:
+            with self._lock:
+                if self._next is not None:
+                    step, state = self._next
+                    if state.window._now() is step.state:
+                        self._state = state
+                    self._next = None
+        return self._state
+
+    def _make(self, step: WindowStep, state: _State) -> None:
+        """Make an update; one that is interrupted is completed or forgotten when it is next asked for."""
+        self._next = step, state
+        state.window._make(step)
+        self._state = state
+        self._next = None
 
     def _new_evidence(self) -> Evidence:
         return Evidence(detector=self._mode == "run-length")
@@ -409,17 +484,31 @@ class CalibrationMonitor:
                 errors[name] = math.nan
         return errors
 
-    def _alert(self, now: Any, sketch: CalibrationSketch, measured: dict[str, float]) -> CalibrationAlert:
-        evidence = self._evidence
+    def _pvalue(self, evidence: Evidence) -> float | None:
+        return evidence.pvalue if self._mode == "ever" else None
+
+    def _sketch(self, step: WindowStep, n_slots: int | None = None) -> CalibrationSketch:
+        """Return the newest slots of the window as they are after a step."""
+        length = step.state.clock.n_slots if n_slots is None else n_slots
+        return step.sketch(length, self._empty_window.current())
+
+    def _alert(
+        self,
+        now: Any,
+        evidence: Evidence,
+        step: WindowStep,
+        sketch: CalibrationSketch,
+        measured: dict[str, float],
+    ) -> CalibrationAlert:
         since, slot = (None, None) if evidence.since is None else evidence.since
-        tendency = find_tendency(self._newer(sketch, slot))
+        tendency = find_tendency(self._newer(step, sketch, slot))
         return CalibrationAlert(
             time=now,
             n_rows=evidence.n_rows,
             mode=self._mode,
             log_evidence=evidence.log_value,
             threshold=self.threshold_,
-            pvalue=self.pvalue_,
+            pvalue=self._pvalue(evidence),
             since=since,
             direction=tendency.direction,
             intercept=tendency.intercept,
@@ -432,13 +521,13 @@ class CalibrationMonitor:
             impossible=evidence.impossible,
         )
 
-    def _newer(self, sketch: CalibrationSketch, slot: int | None) -> CalibrationSketch:
-        """Return the rows of the window since a slot, without its own where the later ones are more."""
-        newest = self.window_.newest_slot
+    def _newer(self, step: WindowStep, sketch: CalibrationSketch, slot: int | None) -> CalibrationSketch:
+        """Return the samples of the window since a slot, without its own where the later ones are more."""
+        newest = step.state.newest_slot
         if slot is None or newest is None:
             return sketch
-        later = self.window_.current(newest - slot) if newest > slot else None
-        both = self.window_.current(newest - slot + 1)
+        later = self._sketch(step, newest - slot) if newest > slot else None
+        both = self._sketch(step, newest - slot + 1)
         return later if later is not None and 2 * later.n_rows > both.n_rows else both
 
 

@@ -23,11 +23,15 @@ _ONE = {4: int(np.float32(1.0).view(np.uint32)), 8: int(np.float64(1.0).view(np.
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Checked rows: outcomes 0 or 1, predictions, weights or None, of any numeric type."""
+    """Checked samples: outcomes 0 or 1, predictions, weights or None, of any numeric type."""
 
     y: NDArray[Any]
     p: NDArray[Any]
     w: NDArray[Any] | None
+
+    def part(self, rows: Any) -> "Batch":
+        """Return some of the samples."""
+        return Batch(self.y[rows], self.p[rows], None if self.w is None else self.w[rows])
 
     def pieces(self) -> Iterator[tuple[NDArray[Any], Array, Array | None]]:
         """Yield outcomes, predictions and weights of the rows with weight, up to PIECE at a time."""

@@ -1,5 +1,6 @@
 """Slots of equal length on an axis of counted rows, of numbers, or of dates."""
 
+from copy import copy
 from datetime import UTC, date, datetime, timedelta
 from numbers import Integral, Real
 from typing import Any
@@ -95,15 +96,17 @@ class Clock:
                 "Choose a multiple of n_slots, or pass time."
             )
 
-    def settle(self, kind: str) -> None:
-        """Take the kind of the first times for good."""
+    def of(self, kind: str) -> "Clock":
+        """Return a clock that counts time in this kind."""
+        new = copy(self)
         if kind == ROWS:
-            self.length = int(self.window) // self.n_slots
-        self.kind = kind
+            new.length = int(self.window) // self.n_slots
+        new.kind = kind
+        return new
 
-    def slot(self, kind: str, ticks: NDArray[Any]) -> NDArray[np.int64]:
+    def slot(self, ticks: NDArray[Any]) -> NDArray[np.int64]:
         """Return the number of the slot in which times fall."""
-        if kind == NUMBERS:
+        if self.kind == NUMBERS:
             slot = np.floor(ticks / self.length)
             if not (np.abs(slot) < _MOST_SLOTS).all():
                 raise ValueError(
@@ -111,8 +114,7 @@ class Clock:
                     "Subtract the beginning of the stream."
                 )
             return slot.astype(np.int64)
-        length = int(self.window) // self.n_slots if kind == ROWS else int(self.length)
-        return ticks // length
+        return ticks // int(self.length)
 
     def show(self, tick: Any) -> Any:
         """Return a time as the user passes it: int for rows, float, or datetime64."""

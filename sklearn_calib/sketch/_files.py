@@ -17,20 +17,26 @@ from sklearn_calib.sketch._cells import POSITIONS, cell_grid
 from sklearn_calib.sketch._contents import Contents
 
 __all__ = [
+    "check_head",
     "check_precision",
+    "checksum",
     "contents_from_dict",
     "contents_to_dict",
     "read_file",
+    "read_json",
     "write_file",
     "write_json",
 ]
 
 _FORMAT, _VERSION = "sklearn_calib.CalibrationSketch", 1
 # what numbers and texts that nobody checked can raise
-_DAMAGED = (KeyError, TypeError, ValueError, OverflowError, MemoryError, SyntaxError)
+_DAMAGED = (KeyError, TypeError, ValueError, OverflowError, MemoryError, SyntaxError, RecursionError)
 _ARRAYS = ("cell", "negatives", "positives", "offset")
+_KEYS = {"format", "version", "precision", "pos_label", "n_rows", "checksum", *_ARRAYS}
 # With fewer bits the tails have no cells; with more, the edges near 1 would be no floats.
 LEAST_PRECISION, MOST_PRECISION = 8, 20
+# Bytes of a head, or of what stands before the numbers of an array.
+_MOST_HEAD = 1 << 16
 
 
 def check_precision(value: Any) -> int:
@@ -43,7 +49,39 @@ def check_precision(value: Any) -> int:
     return precision
 
 
-def contents_to_dict(contents: Contents, precision: int, n_rows: int, pos_label: Any) -> dict[str, Any]:
+def checksum(head: list[Any], *arrays: Any) -> str:
+    """Return a checksum of numbers and texts, and of arrays of numbers."""
+    code = zlib.crc32(json.dumps(head).encode())
+    for array in arrays:
+        code = zlib.crc32(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).data, code)
+    return f"{code:08x}"
+
+
+def _checksum(contents: Contents, precision: int, pos_label: Any) -> str:
+    return checksum([_VERSION, precision, contents.n_rows, pos_label], contents.cell, *contents.sums)
+
+
+def check_head(found: Any, kind: str, version: int, keys: set[str]) -> None:
+    """Raise unless a dict has the format and the version of a kind of sketch, and just these keys."""
+    if not isinstance(found, dict) or found.get("format") != f"sklearn_calib.{kind}":
+        raise ValueError(f"This is not a saved {kind}. Pass what to_dict or save has written.")
+    its = found.get("version")
+    if type(its) is not int or its != version:
+        newer = isinstance(its, int) and its > version
+        advice = "Read it with a newer release of sklearn_calib" if newer else "It is damaged"
+        raise ValueError(f"This sketch has version {its!r} of the format, and known is {version}. {advice}.")
+    if "checksum" not in found:
+        raise ValueError(
+            f"The saved {kind} has no checksum: it is damaged, or was written by a version of sklearn_calib "
+            "before the first release. Save the sketch again."
+        )
+    wrong = sorted(keys ^ set(found), key=str)
+    if wrong:
+        state = "has no" if wrong[0] in keys else "has an unknown"
+        raise ValueError(f"The saved {kind} is damaged: it {state} key {str(wrong[0])[:40]!r}.")
+
+
+def contents_to_dict(contents: Contents, precision: int, pos_label: Any) -> dict[str, Any]:
     """Return a sketch as a dict of numbers and lists; whole numbers as int, which loses nothing."""
     if isinstance(pos_label, np.generic):
         pos_label = pos_label.item()
@@ -54,7 +92,8 @@ def contents_to_dict(contents: Contents, precision: int, n_rows: int, pos_label:
         "version": _VERSION,
         "precision": precision,
         "pos_label": pos_label,
-        "n_rows": n_rows,
+        "n_rows": contents.n_rows,
+        "checksum": _checksum(contents, precision, pos_label),
     }
     for name in _ARRAYS:
         values = getattr(contents, name).tolist()
@@ -62,16 +101,9 @@ def contents_to_dict(contents: Contents, precision: int, n_rows: int, pos_label:
     return found
 
 
-def contents_from_dict(found: Any) -> tuple[Contents, int, int, Any]:
-    """Return contents, precision, number of rows and positive label; raise if they are no sketch."""
-    if not isinstance(found, dict) or found.get("format") != _FORMAT:
-        raise ValueError("This is not a saved CalibrationSketch. Pass what to_dict or save has written.")
-    version = found.get("version")
-    if not isinstance(version, int) or version > _VERSION:
-        raise ValueError(
-            f"This sketch has version {version!r} of the format, and this release knows {_VERSION}. "
-            "Read it with a newer release of sklearn_calib."
-        )
+def contents_from_dict(found: Any) -> tuple[Contents, int, Any]:
+    """Return contents, precision and positive label; raise if they are no sketch."""
+    check_head(found, "CalibrationSketch", _VERSION, _KEYS)
     try:
         precision = check_precision(found["precision"])
         n_rows = check_integer(found["n_rows"], "n_rows", 0)
@@ -83,9 +115,12 @@ def contents_from_dict(found: Any) -> tuple[Contents, int, int, Any]:
         raise ValueError(f"The saved sketch is damaged: {type(error).__name__}: {error}.") from None
     if pos_label is not None and not isinstance(pos_label, str | Real):
         raise ValueError(f"The saved sketch is damaged: its pos_label is {str(pos_label)[:40]}.")
-    contents = Contents(cell, *sums)
+    negatives, positives, offset = sums
+    contents = Contents(cell, negatives, positives, offset, n_rows)
     _check_contents(contents, cell_grid(precision).n_cells)
-    return contents, precision, n_rows, pos_label
+    if found["checksum"] != _checksum(contents, precision, pos_label):
+        raise ValueError("The saved sketch is damaged: its checksum is that of other numbers. Save it again.")
+    return contents, precision, pos_label
 
 
 def _numbers(values: Any, kinds: str) -> Any:
@@ -105,22 +140,19 @@ def _check_contents(contents: Contents, n_cells: int) -> None:
         _same_shape(contents)
         and bool((np.diff(cell) > 0).all())
         and (cell.size == 0 or (cell[0] >= 0 and cell[-1] < n_cells))
-        and all(np.isfinite(values).all() and (values >= 0).all() for values in _sums(contents))
+        and all(np.isfinite(values).all() and (values >= 0).all() for values in contents.sums)
         and bool((weight > 0).all())
         and bool(np.isfinite(total))
         # real weights add with rounding
         and bool((contents.offset <= weight * (POSITIONS - 1) * (1 + 1e-9)).all())
+        and (contents.n_rows >= contents.n_kinds if cell.size else contents.n_rows == 0)
     )
     if not sound:
         raise ValueError("The saved sketch is damaged: its cells contradict each other. Save it again.")
 
 
-def _sums(contents: Contents) -> list[Any]:
-    return [contents.negatives, contents.positives, contents.offset]
-
-
 def _same_shape(contents: Contents) -> bool:
-    return contents.cell.ndim == 1 and all(values.shape == contents.cell.shape for values in _sums(contents))
+    return contents.cell.ndim == 1 and all(values.shape == contents.cell.shape for values in contents.sums)
 
 
 def write_json(target: Path, found: dict[str, Any]) -> None:
@@ -144,16 +176,26 @@ def write_file(path: Any, found: dict[str, Any]) -> None:
     write_whole(target, stream.getvalue())
 
 
+def read_json(target: Path) -> Any:
+    """Return what a file of JSON holds; raise ValueError if it is none, or has a key twice."""
+    try:
+        return json.loads(target.read_text(encoding="utf-8"), object_pairs_hook=_without_repeats)
+    except RecursionError:
+        raise ValueError("lists within lists without end") from None
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key occurs twice")
+    return found
+
+
 def read_file(path: Any) -> dict[str, Any]:
     """Return what was written, unchecked; raise if the file cannot be read as its name says."""
     target, kind = _target(path)
     try:
-        if kind == ".json":
-            found = json.loads(target.read_text(encoding="utf-8"))
-        else:
-            with target.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-                found = json.loads(arrays["head"].tobytes())
-                found.update({name: arrays[name] for name in _ARRAYS})
+        found = read_json(target) if kind == ".json" else _read_npz(target)
     except OSError:
         raise
     except (*_DAMAGED, RuntimeError, AttributeError, zipfile.BadZipFile, zlib.error, EOFError) as error:
@@ -161,6 +203,42 @@ def read_file(path: Any) -> dict[str, Any]:
             f"{os.fspath(path)!r} is damaged or no saved CalibrationSketch ({type(error).__name__}: {error})."
         ) from None
     return found if isinstance(found, dict) else {}
+
+
+def _read_npz(target: Path) -> dict[str, Any]:
+    """Return the arrays and the head of an archive, nothing of which is larger than those of a sketch."""
+    names = {name: f"{name}.npy" for name in ("head", *_ARRAYS)}
+    with zipfile.ZipFile(io.BytesIO(target.read_bytes())) as archive:
+        members = archive.infolist()
+        if sorted(member.filename for member in members) != sorted(names.values()):
+            raise ValueError("its arrays are not those of a sketch")
+        most = _MOST_HEAD + 8 * cell_grid(MOST_PRECISION).n_cells
+        for member in members:
+            # before anything is decompressed
+            if member.file_size > (2 * _MOST_HEAD if member.filename == names["head"] else most):
+                raise ValueError(f"{member.filename} has {member.file_size} bytes, more than any sketch")
+            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise ValueError(f"{member.filename} is compressed in another way")
+        arrays = {name: _read_array(_read_member(archive, member)) for name, member in names.items()}
+    found = json.loads(arrays.pop("head").tobytes(), object_pairs_hook=_without_repeats)
+    return {**found, **arrays} if isinstance(found, dict) else {}
+
+
+def _read_member(archive: zipfile.ZipFile, name: str) -> bytes:
+    with archive.open(name) as file:
+        # a number, so that no more is decompressed than was announced
+        return file.read(archive.getinfo(name).file_size + 1)
+
+
+def _read_array(content: bytes) -> Any:
+    """Return an array of numbers of one dimension, of exactly the length that its header says."""
+    file = io.BytesIO(content)
+    np.lib.format.read_magic(file)
+    shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+    array = np.frombuffer(content, dtype=dtype, offset=file.tell())
+    if shape != array.shape:
+        raise ValueError(f"an array of shape {array.shape} in place of {shape}")
+    return array
 
 
 def _target(path: Any) -> tuple[Path, str]:

@@ -68,9 +68,7 @@ class OutcomeSketches:
         else:
             (sketches,) = self._sides
             label = self._positive_label()
-        for sketch in sketches.values():
-            sketch._pos_label = label
-        return sketches
+        return {group: sketch._like(sketch._contents(), label) for group, sketch in sketches.items()}
 
     def _positive_label(self) -> Any:
         """Return the positive label as the data hold it; None if it is 1 and was not named."""

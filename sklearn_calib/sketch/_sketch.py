@@ -1,6 +1,7 @@
 """The sketch: a summary of outcomes and predictions, of constant size, that can be added to and merged."""
 
 from copy import deepcopy
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
@@ -16,12 +17,22 @@ from sklearn_calib.sketch._files import (
     read_file,
     write_file,
 )
+from sklearn_calib.sketch._lock import Locked
 from sklearn_calib.sketch._sample import WeightedSample
 
 __all__ = ["CalibrationSketch"]
 
 
-class CalibrationSketch:
+@dataclass(frozen=True, eq=False)
+class _State:
+    """What a sketch holds: cells that do not change, what was added since, and the positive class."""
+
+    settled: Contents
+    pending: Accumulator | None
+    pos_label: Any
+
+
+class CalibrationSketch(Locked):
     r"""Summary of constant size of outcomes, predictions and weights of a binary problem.
 
     A sketch is filled by batches and merged with others, in any order. It is accepted wherever outcomes and
@@ -52,8 +63,12 @@ class CalibrationSketch:
     that are whole numbers, a sketch does not depend on the order of rows, batches or merges, bit for bit, as
     long as the weight in one cell is at most :math:`2^{37}`. Of other weights the sums agree up to rounding.
 
-    ``update`` takes time in proportion to the rows and no memory in proportion to them. Only when the sketch
-    is read after an update are all cells looked at once.
+    ``update`` takes time in proportion to the samples and no memory in proportion to them. Only when the
+    sketch is read after an update are all cells visited once.
+
+    A sketch may be used by several threads: each update and merge is one step, and each number, file or copy
+    is that of one moment. A call that is interrupted, by Ctrl-C or a lack of memory, leaves the sketch as it
+    was before or as it is after the call.
 
     Cells of bounded relative width, found from the bits of a float, are known from sketches of quantiles
     [1]_; here they serve the tails, and both ends of the scale.
@@ -78,11 +93,9 @@ class CalibrationSketch:
     """
 
     def __init__(self, *, precision: int = 17, pos_label: Any = None) -> None:
+        super().__init__()
         self._precision = check_precision(precision)
-        self._pos_label = pos_label
-        self._settled = Contents.empty()
-        self._pending: Accumulator | None = None
-        self._n_rows = 0
+        self._state = _State(Contents.empty(), None, pos_label)
 
     def update(
         self, y_true: ArrayLike, y_proba: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
@@ -112,10 +125,10 @@ class CalibrationSketch:
 
         Notes
         -----
-        O(n), about a hundred bytes of memory for each of at most 32768 rows at a time. Batches of at most
-        2048 rows without weights are gathered until there are 32768 rows, or the sketch is read.
+        O(n), about a hundred bytes of memory for each of at most 131072 samples at a time. Batches of at most
+        2048 samples without weights are gathered until there are 32768 samples, or the sketch is read.
         """
-        return self._add(check_batch(y_true, y_proba, sample_weight, self._pos_label))
+        return self._add(check_batch(y_true, y_proba, sample_weight, self._state.pos_label))
 
     def merge(self, other: "CalibrationSketch") -> Self:
         """Add all rows of another sketch, in place.
@@ -137,12 +150,20 @@ class CalibrationSketch:
         TypeError
             If ``other`` is no sketch.
         """
-        pos_label = self._check_alike(other)
-        contents = other._contents()
-        if contents.cell.shape[0]:
-            self._accumulator().add_contents(contents)
-        self._n_rows += other._n_rows
-        self._pos_label = pos_label
+        self._check_alike(other)
+        theirs = other._settled()
+        with self._lock:
+            state = self._state
+            pos_label = _common_label(state.pos_label, theirs.pos_label)
+            if pos_label is not state.pos_label:
+                state = self._settled()
+            if state.pending is not None:
+                state.pending.add_contents(theirs.settled)
+                return self
+            # cells and label in one step
+            pending = Accumulator(cell_grid(self._precision))
+            pending.add_contents(theirs.settled)
+            self._state = _State(state.settled, pending, pos_label)
         return self
 
     def copy(self) -> Self:
@@ -153,9 +174,8 @@ class CalibrationSketch:
         CalibrationSketch
             The copy.
         """
-        new = type(self)(precision=self._precision, pos_label=deepcopy(self._pos_label))
-        new._settled, new._n_rows = self._contents(), self._n_rows
-        return new
+        state = self._settled()
+        return self._like(state.settled, deepcopy(state.pos_label))
 
     def __add__(self, other: Any) -> Self:
         return self.copy().merge(other) if isinstance(other, CalibrationSketch) else NotImplemented
@@ -168,18 +188,17 @@ class CalibrationSketch:
         """Take away rows that were added before; weights must be whole numbers, as other sums are rounded."""
         if not isinstance(other, CalibrationSketch):
             return NotImplemented
-        pos_label = self._check_alike(other)
-        mine, theirs = self._contents(), other._contents()
-        if not (mine.whole and theirs.whole):
+        self._check_alike(other)
+        mine, theirs = self._settled(), other._settled()
+        pos_label = _common_label(mine.pos_label, theirs.pos_label)
+        if not (mine.settled.whole and theirs.settled.whole):
             raise ValueError(
                 "Only sketches of whole-number weights can be subtracted: other sums are rounded."
             )
-        left = mine.without(theirs) if theirs.cell.shape[0] else mine
-        if left is None or other._n_rows > self._n_rows:
+        left = mine.settled.without(theirs.settled)
+        if left is None:
             raise ValueError("The sketch to subtract holds rows that this one does not.")
-        new = type(self)(precision=self._precision, pos_label=pos_label)
-        new._settled, new._n_rows = left, self._n_rows - other._n_rows
-        return new
+        return self._like(left, pos_label)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CalibrationSketch):
@@ -196,17 +215,19 @@ class CalibrationSketch:
     @property
     def pos_label(self) -> Any:
         """The positive class, or None."""
-        return self._pos_label
+        return self._state.pos_label
 
     @property
     def n_rows(self) -> int:
-        """Number of rows that were added and had a positive weight; not compared by ``==``."""
-        return self._n_rows
+        """Number of samples that were added and had a positive weight; not compared by ``==``."""
+        with self._lock:
+            state = self._state
+            return state.settled.n_rows + (0 if state.pending is None else state.pending.n_rows)
 
     @property
     def n_samples(self) -> float:
         """Total weight; the number of rows if there were no weights."""
-        return float(self._contents().weight.sum())
+        return self._contents().total
 
     @property
     def n_cells(self) -> int:
@@ -215,16 +236,13 @@ class CalibrationSketch:
 
     @property
     def event_rate(self) -> float:
-        """Share of the weight that belongs to the positive class."""
-        contents = self._filled()
-        return float(contents.positives.sum() / contents.weight.sum())
+        """Fraction of the weight that belongs to the positive class."""
+        return self._filled().event_rate
 
     @property
     def mean_prediction(self) -> float:
         """Mean prediction, up to ``2 ** -16`` of the width of a cell."""
-        contents = self._filled()
-        weight = contents.weight
-        return float((contents.means(cell_grid(self._precision)) * weight).sum() / weight.sum())
+        return self._filled().mean_prediction(cell_grid(self._precision))
 
     def as_weighted_sample(self) -> WeightedSample:
         """Return the rows for which the sketch stands: two at most for each occupied cell.
@@ -254,7 +272,8 @@ class CalibrationSketch:
         ValueError
             If ``pos_label`` is neither a text nor a number.
         """
-        return contents_to_dict(self._contents(), self._precision, self._n_rows, self._pos_label)
+        state = self._settled()
+        return contents_to_dict(state.settled, self._precision, state.pos_label)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
@@ -273,12 +292,10 @@ class CalibrationSketch:
         Raises
         ------
         ValueError
-            If the dict is foreign, damaged, or of a newer version.
+            If the dict is foreign, damaged, or of another version.
         """
-        contents, precision, n_rows, pos_label = contents_from_dict(data)
-        new = cls(precision=precision, pos_label=pos_label)
-        new._settled, new._n_rows = contents, n_rows
-        return new
+        contents, precision, pos_label = contents_from_dict(data)
+        return cls(precision=precision)._like(contents, pos_label)
 
     def save(self, path: Any) -> None:
         """Write the sketch to a file; nothing is lost.
@@ -315,54 +332,65 @@ class CalibrationSketch:
         Raises
         ------
         ValueError
-            If the file is foreign, damaged, or of a newer version.
+            If the file is foreign, damaged, or of another version.
         OSError
             If the file cannot be read.
         """
         return cls.from_dict(read_file(path))
 
     def __getstate__(self) -> dict[str, Any]:
-        self._contents()
-        return self.__dict__.copy()
+        return super().__getstate__() | {"_state": self._settled()}
 
     def __repr__(self) -> str:
-        label = "" if self._pos_label is None else f", pos_label={self._pos_label!r}"
-        return f"<CalibrationSketch(precision={self._precision}{label}) of {self._n_rows} rows>"
+        label = "" if self.pos_label is None else f", pos_label={self.pos_label!r}"
+        return f"<CalibrationSketch(precision={self._precision}{label}) of {self.n_rows} rows>"
 
     def __str__(self) -> str:
-        lines = [f"  {name:<15}  {value}" for name, value in self._facts()]
-        return "\n".join([f"sketch of {self._n_rows} rows", *lines])
+        title, facts = self._facts()
+        return "\n".join([title, *(f"  {name:<15}  {value}" for name, value in facts)])
 
     def _repr_html_(self) -> str:
-        return result_html(f"sketch of {self._n_rows} rows", self._facts())
+        return result_html(*self._facts())
 
-    def _facts(self) -> list[tuple[str, str]]:
-        cells = ("cells", f"{self.n_cells} of precision {self._precision}")
-        if not self.n_cells:
-            return [cells]
-        return [
-            ("total weight", f"{self.n_samples:.15g}"),
-            ("event rate", f"{self.event_rate:.6g}"),
-            ("mean prediction", f"{self.mean_prediction:.6g}"),
+    def _facts(self) -> tuple[str, list[tuple[str, str]]]:
+        contents = self._contents()
+        title, n_cells = f"sketch of {contents.n_rows} rows", contents.cell.shape[0]
+        cells = ("cells", f"{n_cells} of precision {self._precision}")
+        if not n_cells:
+            return title, [cells]
+        return title, [
+            ("total weight", f"{contents.total:.15g}"),
+            ("event rate", f"{contents.event_rate:.6g}"),
+            ("mean prediction", f"{contents.mean_prediction(cell_grid(self._precision)):.6g}"),
             cells,
         ]
 
     def _add(self, batch: Batch) -> Self:
-        """Add checked rows."""
-        self._n_rows += self._accumulator().add_batch(batch)
+        """Add checked samples."""
+        if batch.p.shape[0]:
+            with self._lock:
+                state = self._state
+                if state.pending is None:
+                    state = replace(state, pending=Accumulator(cell_grid(self._precision)))
+                    self._state = state
+                state.pending.add_batch(batch)  # type: ignore[union-attr]
         return self
 
-    def _accumulator(self) -> Accumulator:
-        if self._pending is None:
-            self._pending = Accumulator(cell_grid(self._precision))
-        return self._pending
+    def _settled(self) -> _State:
+        """Return what the sketch holds, with nothing pending."""
+        state = self._state
+        if state.pending is None:
+            return state
+        with self._lock:
+            state = self._state
+            if state.pending is not None:
+                state = _State(state.pending.contents(state.settled), None, state.pos_label)
+                self._state = state
+            return state
 
     def _contents(self) -> Contents:
         """Return the occupied cells, with all that was added."""
-        if self._pending is not None:
-            self._pending.add_contents(self._settled)
-            self._settled, self._pending = self._pending.contents(), None
-        return self._settled
+        return self._settled().settled
 
     def _filled(self) -> Contents:
         contents = self._contents()
@@ -370,8 +398,14 @@ class CalibrationSketch:
             raise ValueError("The sketch is empty. Add rows to it by update or merge first.")
         return contents
 
-    def _check_alike(self, other: Any) -> Any:
-        """Raise if sketches cannot be merged; return their positive class."""
+    def _like(self, contents: Contents, pos_label: Any) -> Self:
+        """Return a new sketch of the same precision."""
+        new = type(self)(precision=self._precision)
+        new._state = _State(contents, None, pos_label)
+        return new
+
+    def _check_alike(self, other: Any) -> None:
+        """Raise if sketches cannot be merged."""
         if not isinstance(other, CalibrationSketch):
             raise TypeError(f"Only sketches can be merged, got {type(other).__name__}. Add rows by update.")
         if other._precision != self._precision:
@@ -379,8 +413,12 @@ class CalibrationSketch:
                 f"precision differs: {self._precision} and {other._precision}. Only sketches of the same "
                 "precision can be merged."
             )
-        if self._pos_label is None or other._pos_label is None:
-            return other._pos_label if self._pos_label is None else self._pos_label
-        if self._pos_label != other._pos_label:
-            raise ValueError(f"pos_label differs: {self._pos_label!r} and {other._pos_label!r}.")
-        return self._pos_label
+
+
+def _common_label(mine: Any, theirs: Any) -> Any:
+    """Return the positive class of two sketches; raise if they name two."""
+    if mine is None or theirs is None:
+        return theirs if mine is None else mine
+    if mine != theirs:
+        raise ValueError(f"pos_label differs: {mine!r} and {theirs!r}.")
+    return mine

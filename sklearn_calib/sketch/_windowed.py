@@ -1,7 +1,8 @@
 """Sketches of the recent past: a ring of slots of equal length."""
 
-import json
 from collections.abc import Iterator
+from copy import copy
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,15 +13,73 @@ from sklearn_calib._html import result_html
 from sklearn_calib._validation import check_integer, check_option, check_size
 from sklearn_calib.sketch._batch import Batch, check_batch
 from sklearn_calib.sketch._clock import DATES, NUMBERS, ROWS, Clock
-from sklearn_calib.sketch._files import check_precision, write_json
+from sklearn_calib.sketch._files import check_head, check_precision, checksum, read_json, write_json
+from sklearn_calib.sketch._lock import Locked
 from sklearn_calib.sketch._sketch import CalibrationSketch
 
 __all__ = ["WindowedSketch"]
 
 _FORMAT, _VERSION = "sklearn_calib.WindowedSketch", 1
+_HEAD = ("window", "n_slots", "kind", "late", "newest", "n_seen", "n_late")
+_LEAST = -(2**63)
+_KEYS = {"format", "version", "checksum", "empty", "slots", *_HEAD}
 
 
-class WindowedSketch:
+@dataclass(frozen=True, eq=False)
+class WindowState:
+    """What a window holds; the ring is replaced, not changed."""
+
+    clock: Clock
+    ring: dict[int, CalibrationSketch]
+    newest_slot: int | None = None
+    newest: Any = None
+    n_seen: int = 0
+    n_late: int = 0
+
+    @property
+    def oldest_slot(self) -> int:
+        """Number of the first slot of the window; only if it has a newest one."""
+        assert self.newest_slot is not None
+        return self.newest_slot - self.clock.n_slots + 1
+
+    def moved(self, newest: int) -> "WindowState":
+        """Return the window that ends with this slot, without what is older than it."""
+        first = newest - self.clock.n_slots + 1
+        ring = {number: sketch for number, sketch in self.ring.items() if number >= first}
+        return replace(self, ring=ring, newest_slot=newest)
+
+
+@dataclass(eq=False)
+class _Part:
+    """Samples of one slot that are to be added to its sketch, which has had so many before."""
+
+    number: int
+    sketch: CalibrationSketch
+    batch: Batch
+    n_before: int
+
+    @property
+    def added(self) -> bool:
+        return self.sketch.n_rows != self.n_before
+
+
+@dataclass(eq=False)
+class WindowStep:
+    """An update of a window: what to add to the sketches of the slots, and what the window is then."""
+
+    state: WindowState
+    parts: list[_Part]
+
+    def sketch(self, n_slots: int, empty: CalibrationSketch) -> CalibrationSketch:
+        """Return the sum of the newest slots as they are after the step, before it has been made."""
+        total = _sum(self.state, n_slots, empty)
+        for part in self.parts:
+            if self.state.newest_slot is not None and part.number > self.state.newest_slot - n_slots:
+                total._add(part.batch)
+        return total
+
+
+class WindowedSketch(Locked):
     """Sketch of the recent past, of constant size: slots in a ring, of which the oldest gives way.
 
     Time is cut into slots of equal length, and each holds the sketch of its rows. The window is the newest
@@ -54,8 +113,12 @@ class WindowedSketch:
     Numbers are floats, and the edges are those of floats. Dates with a time zone are taken in coordinated
     universal time, and dates without one as they are. Counted rows have no clock in common with other rows.
 
-    An update takes time in proportion to its rows, and :meth:`current` in proportion to the occupied cells
+    An update takes time in proportion to its samples, and :meth:`current` in proportion to the occupied cells
     of all slots.
+
+    A window may be used by several threads: each update and merge is one step, and each number, file or copy
+    is that of one moment. A call that is interrupted, by Ctrl-C or a lack of memory, leaves the window as it
+    was before or as it is after the call.
 
     Examples
     --------
@@ -81,13 +144,12 @@ class WindowedSketch:
         precision: int = 17,
         pos_label: Any = None,
     ) -> None:
-        self._clock = Clock(window, n_slots)
+        super().__init__()
         self._late = check_option(late, "late", ("raise", "count"))
         self._precision, self._pos_label = check_precision(precision), pos_label
-        self._ring: dict[int, CalibrationSketch] = {}
-        self._newest_slot: int | None = None
-        self._newest: Any = None
-        self._n_seen = self._n_late = 0
+        self._state = WindowState(Clock(window, n_slots), {})
+        # an update that has begun
+        self._step: WindowStep | None = None
 
     def update(
         self,
@@ -126,29 +188,10 @@ class WindowedSketch:
             If ``time`` holds neither numbers nor dates.
         """
         batch = check_batch(y_true, y_proba, sample_weight, self._pos_label)
-        kind, ticks = self._clock.read(time, batch.p.shape[0])
-        if batch.w is not None and not (batch.w > 0).all():
-            keep = batch.w > 0
-            batch = Batch(batch.y[keep], batch.p[keep], batch.w[keep])
-            ticks = ticks[keep] if ticks.shape[0] > 1 else ticks
-        n_rows = batch.p.shape[0]
-        if not n_rows:
-            return self
-        if kind == ROWS:
-            ticks = np.arange(self._n_seen, self._n_seen + n_rows)
-        slot = self._clock.slot(kind, ticks)
-        late = self._check_late(slot, ticks)
-        self._clock.settle(kind)
-        latest, newest = ticks.max(), int(slot.max())
-        if self._newest_slot is not None:
-            latest, newest = max(latest, self._newest), max(newest, self._newest_slot)
-        self._move(newest)
-        self._newest = latest
-        self._n_seen += n_rows
-        self._n_late += late * (n_rows if slot.shape[0] == 1 else 1)
-        for number, part in _by_slot(slot, batch):
-            if number > newest - self._clock.n_slots:
-                self._slot(number)._add(part)
+        with self._lock:
+            step = self._plan(batch, time)
+            if step is not None:
+                self._make(step)
         return self
 
     def current(self, n_slots: int | None = None) -> CalibrationSketch:
@@ -169,12 +212,10 @@ class WindowedSketch:
         ValueError
             If ``n_slots`` is less than 1.
         """
-        length = self._clock.n_slots if n_slots is None else check_size(n_slots, "n_slots")
-        total = self._empty()
-        for number, sketch in self._ring.items():
-            if self._newest_slot is not None and number > self._newest_slot - length:
-                total.merge(sketch)
-        return total
+        length = None if n_slots is None else check_size(n_slots, "n_slots")
+        with self._lock:
+            state = self._now()
+            return _sum(state, state.clock.n_slots if length is None else length, self._empty())
 
     def slots(self) -> Iterator[tuple[Any, Any, CalibrationSketch]]:
         """Iterate over the slots of the window that hold rows, in order of time.
@@ -187,8 +228,9 @@ class WindowedSketch:
         sketch : CalibrationSketch
             A copy of their sketch.
         """
-        for number in sorted(self._ring):
-            yield self._clock.edge(number), self._clock.edge(number + 1), self._ring[number].copy()
+        state = copy(self)._state
+        for number in sorted(state.ring):
+            yield state.clock.edge(number), state.clock.edge(number + 1), state.ring[number]
 
     def merge(self, other: "WindowedSketch") -> Self:
         """Add the rows of another sketch of the same clock, in place.
@@ -214,24 +256,35 @@ class WindowedSketch:
         """
         if not isinstance(other, WindowedSketch):
             raise TypeError(f"Only windowed sketches can be merged, got {type(other).__name__}.")
-        if not self._clock.same_as(other._clock):
-            raise ValueError("The sketches have different windows, slots or kinds of time.")
-        if ROWS in (self._clock.kind, other._clock.kind):
-            raise ValueError("Rows that two sketches have counted are not in one order. Pass time to update.")
         # checks precision and positive class before anything changes
         self._empty().merge(other._empty())
-        if other._newest_slot is None or other._clock.kind is None:
-            return self
-        self._clock.settle(other._clock.kind)
-        latest, newest = other._newest, other._newest_slot
-        if self._newest_slot is not None:
-            latest, newest = max(latest, self._newest), max(newest, self._newest_slot)
-        self._move(newest)
-        for number, sketch in other._ring.items():
-            if number > newest - self._clock.n_slots:
-                self._slot(number).merge(sketch)
-        self._newest = latest
-        self._n_seen, self._n_late = self._n_seen + other._n_seen, self._n_late + other._n_late
+        theirs = copy(other)._state
+        with self._lock:
+            mine = self._now()
+            if not mine.clock.same_as(theirs.clock):
+                raise ValueError("The sketches have different windows, slots or kinds of time.")
+            if ROWS in (mine.clock.kind, theirs.clock.kind):
+                raise ValueError(
+                    "Rows that two sketches have counted are not in one order. Pass time to update."
+                )
+            if theirs.newest_slot is None or theirs.clock.kind is None:
+                return self
+            latest, newest = theirs.newest, theirs.newest_slot
+            if mine.newest_slot is not None:
+                latest, newest = max(latest, mine.newest), max(newest, mine.newest_slot)
+            clock = mine.clock.of(theirs.clock.kind)
+            mine, theirs = mine.moved(newest), theirs.moved(newest)
+            both = {
+                number: mine.ring[number] + theirs.ring[number] for number in mine.ring.keys() & theirs.ring
+            }
+            self._state = WindowState(
+                clock=clock,
+                ring={**theirs.ring, **mine.ring, **both},
+                newest_slot=newest,
+                newest=latest,
+                n_seen=mine.n_seen + theirs.n_seen,
+                n_late=mine.n_late + theirs.n_late,
+            )
         return self
 
     def copy(self) -> Self:
@@ -242,32 +295,34 @@ class WindowedSketch:
         WindowedSketch
             The copy.
         """
-        return type(self).from_dict(self.to_dict())
+        return copy(self)
 
     @property
     def n_rows(self) -> int:
-        """Number of rows in the window."""
-        return sum(sketch.n_rows for sketch in self._ring.values())
+        """Number of samples in the window."""
+        with self._lock:
+            return _n_rows(self._now())
 
     @property
     def n_seen(self) -> int:
-        """Number of rows of positive weight that have come."""
-        return self._n_seen
+        """Number of samples of positive weight that have come."""
+        return self._now().n_seen
 
     @property
     def n_late(self) -> int:
         """Number of them that were left out because they were older than the window."""
-        return self._n_late
+        return self._now().n_late
 
     @property
     def newest(self) -> Any:
-        """The latest time of a row: int, float or datetime64; None if there is none."""
-        return None if self._newest is None else self._clock.show(self._newest)
+        """The latest time of a sample: int, float or datetime64; None if there is none."""
+        state = self._now()
+        return None if state.newest is None else state.clock.show(state.newest)
 
     @property
     def newest_slot(self) -> int | None:
-        """Number of the newest slot that has a row; None if there is none."""
-        return self._newest_slot
+        """Number of the newest slot that has a sample; None if there is none."""
+        return self._now().newest_slot
 
     def to_dict(self) -> dict[str, Any]:
         """Return the sketch as a dict of numbers, texts and lists, fit for JSON; nothing is lost.
@@ -282,20 +337,21 @@ class WindowedSketch:
         ValueError
             If ``pos_label`` is neither a text nor a number.
         """
-        clock = self._clock
-        return {
+        state = copy(self)._state
+        found = {
             "format": _FORMAT,
             "version": _VERSION,
-            "window": clock.window,
-            "n_slots": clock.n_slots,
-            "kind": clock.kind,
+            "window": state.clock.window,
+            "n_slots": state.clock.n_slots,
+            "kind": state.clock.kind,
             "late": self._late,
-            "newest": None if self._newest is None else np.asarray(self._newest).item(),
-            "n_seen": self._n_seen,
-            "n_late": self._n_late,
+            "newest": None if state.newest is None else np.asarray(state.newest).item(),
+            "n_seen": state.n_seen,
+            "n_late": state.n_late,
             "empty": self._empty().to_dict(),
-            "slots": [[number, self._ring[number].to_dict()] for number in sorted(self._ring)],
+            "slots": [[number, state.ring[number].to_dict()] for number in sorted(state.ring)],
         }
+        return found | {"checksum": _checksum(found)}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
@@ -314,15 +370,9 @@ class WindowedSketch:
         Raises
         ------
         ValueError
-            If the dict is foreign, damaged, or of a newer version.
+            If the dict is foreign, damaged, or of another version.
         """
-        if not isinstance(data, dict) or data.get("format") != _FORMAT:
-            raise ValueError("This is not a saved WindowedSketch. Pass what to_dict or save has written.")
-        if not isinstance(data.get("version"), int) or data["version"] > _VERSION:
-            raise ValueError(
-                f"This sketch has version {data.get('version')!r} of the format, and this release knows "
-                f"{_VERSION}. Read it with a newer release of sklearn_calib."
-            )
+        check_head(data, "WindowedSketch", _VERSION, _KEYS)
         try:
             return cls._read(data)
         except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
@@ -339,20 +389,37 @@ class WindowedSketch:
             precision=empty.precision,
             pos_label=empty.pos_label,
         )
-        new._n_seen, new._n_late = (check_integer(found[name], name, 0) for name in ("n_seen", "n_late"))
+        state = new._state
+        n_seen, n_late = (check_integer(found[name], name, 0) for name in ("n_seen", "n_late"))
         if kind not in (None, ROWS, NUMBERS, DATES):
             raise ValueError(f"kind={kind!r}.")
         if kind is not None:
-            new._clock.check_new(kind)
-            new._clock.settle(kind)
+            state.clock.check_new(kind)
+            state = replace(state, clock=state.clock.of(kind))
         if found["newest"] is not None:
-            new._newest = float(found["newest"]) if kind == NUMBERS else int(found["newest"])
-            new._newest_slot = int(new._clock.slot(kind, np.array([new._newest]))[0])
-            least = new._newest_slot - new._clock.n_slots
-            for number, sketch in found["slots"]:
-                if not least < check_integer(number, "slot", least + 1) <= new._newest_slot:
-                    raise ValueError(f"slot {number} is not in the window.")
-                new._slot(number).merge(CalibrationSketch.from_dict(sketch))
+            newest = (
+                float(found["newest"])
+                if kind == NUMBERS
+                else check_integer(found["newest"], "newest", _LEAST)
+            )
+            if kind is None:
+                raise ValueError(f"kind={kind!r} with newest={newest}.")
+            newest_slot = int(state.clock.slot(np.array([newest]))[0])
+            state = replace(state, newest_slot=newest_slot, newest=newest)
+        for number, sketch in found["slots"]:
+            if (
+                state.newest_slot is None
+                or check_integer(number, "slot", state.oldest_slot) > state.newest_slot
+            ):
+                raise ValueError(f"slot {number} is not in the window.")
+            if number in state.ring:
+                raise ValueError(f"slot {number} occurs twice.")
+            state.ring[number] = new._empty().merge(CalibrationSketch.from_dict(sketch))
+        if n_seen < n_late + _n_rows(state):
+            raise ValueError(f"n_seen={n_seen} is less than the window holds.")
+        if found["checksum"] != _checksum(found):
+            raise ValueError("its checksum is that of other numbers.")
+        new._state = replace(state, n_seen=n_seen, n_late=n_late)
         return new
 
     def save(self, path: Any) -> None:
@@ -390,12 +457,12 @@ class WindowedSketch:
         Raises
         ------
         ValueError
-            If the file is foreign, damaged, or of a newer version.
+            If the file is foreign, damaged, or of another version.
         OSError
             If the file cannot be read.
         """
         try:
-            found = json.loads(_json(path).read_text(encoding="utf-8"))
+            found = read_json(_json(path))
         except ValueError as error:
             raise ValueError(f"{str(path)!r} is damaged or no saved WindowedSketch ({error}).") from None
         return cls.from_dict(found)
@@ -403,74 +470,134 @@ class WindowedSketch:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, WindowedSketch):
             return NotImplemented
-        return (
-            self._clock.same_as(other._clock) and self._newest == other._newest and self._ring == other._ring
-        )
+        mine, theirs = copy(self)._state, copy(other)._state
+        return mine.clock.same_as(theirs.clock) and (mine.newest, mine.ring) == (theirs.newest, theirs.ring)
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            state = self._now()
+            ring = {number: sketch.copy() for number, sketch in state.ring.items()}
+            return super().__getstate__() | {"_state": replace(state, ring=ring)}
 
     __hash__ = None  # type: ignore[assignment]  # as of every object that changes
 
     def __repr__(self) -> str:
-        return f"<WindowedSketch of {self.n_rows} rows in {len(self._ring)} of {self._clock.n_slots} slots>"
+        state = copy(self)._state
+        n_slots = f"{len(state.ring)} of {state.clock.n_slots} slots"
+        return f"<WindowedSketch of {_n_rows(state)} rows in {n_slots}>"
 
     def __str__(self) -> str:
-        lines = [f"  {name:<15}  {value}" for name, value in self._facts()]
-        return "\n".join([f"window of {self.n_rows} rows", *lines])
+        title, facts = self._facts()
+        return "\n".join([title, *(f"  {name:<15}  {value}" for name, value in facts)])
 
     def _repr_html_(self) -> str:
-        return result_html(f"window of {self.n_rows} rows", self._facts())
+        return result_html(*self._facts())
 
-    def _facts(self) -> list[tuple[str, str]]:
-        facts = [("slots", f"{len(self._ring)} of {self._clock.n_slots} hold rows")]
-        if self._newest_slot is not None:
-            first = self._clock.edge(self._newest_slot - self._clock.n_slots + 1)
-            facts.append(("from", f"{first}"))
-            facts.append(("newest", f"{self.newest}"))
-        facts += [("rows seen", f"{self._n_seen}"), ("too late", f"{self._n_late}" if self._n_late else "")]
-        return [(name, value) for name, value in facts if value]
+    def _facts(self) -> tuple[str, list[tuple[str, str]]]:
+        state = copy(self)._state
+        facts = [("slots", f"{len(state.ring)} of {state.clock.n_slots} hold rows")]
+        if state.newest_slot is not None:
+            facts.append(("from", f"{state.clock.edge(state.oldest_slot)}"))
+            facts.append(("newest", f"{state.clock.show(state.newest)}"))
+        facts += [("rows seen", f"{state.n_seen}"), ("too late", f"{state.n_late}" if state.n_late else "")]
+        return f"window of {_n_rows(state)} rows", [(name, value) for name, value in facts if value]
 
     def _empty(self) -> CalibrationSketch:
         return CalibrationSketch(precision=self._precision, pos_label=self._pos_label)
 
-    def _slot(self, number: int) -> CalibrationSketch:
-        if number not in self._ring:
-            self._ring[number] = self._empty()
-        return self._ring[number]
+    def _now(self) -> WindowState:
+        """Return what the window holds, after an update that was interrupted: as a whole, or not at all."""
+        if self._step is not None:
+            with self._lock:
+                if self._step is not None and any(part.added for part in self._step.parts):
+                    self._make(self._step)
+                self._step = None
+        return self._state
 
-    def _move(self, newest: int) -> None:
-        """Let the window end with this slot, and drop what is older than it."""
-        if self._newest_slot is not None and newest > self._newest_slot:
-            for number in [k for k in self._ring if k <= newest - self._clock.n_slots]:
-                del self._ring[number]
+    def _plan(self, batch: Batch, time: Any) -> WindowStep | None:
+        """Return what an update with checked samples is, or None if they have no weight; nothing changes."""
+        state = self._now()
+        kind, ticks = state.clock.read(time, batch.p.shape[0])
+        if batch.w is not None and not (batch.w > 0).all():
+            keep = batch.w > 0
+            batch, ticks = batch.part(keep), ticks[keep] if ticks.shape[0] > 1 else ticks
+        n_rows = batch.p.shape[0]
+        if not n_rows:
+            return None
+        if kind == ROWS:
+            ticks = np.arange(state.n_seen, state.n_seen + n_rows)
+        clock = state.clock if state.clock.kind == kind else state.clock.of(kind)
+        slot = clock.slot(ticks)
+        late = self._check_late(state, clock, slot, ticks) * (n_rows if slot.shape[0] == 1 else 1)
+        latest, newest = ticks.max(), int(slot.max())
+        if state.newest_slot is not None:
+            latest, newest = max(latest, state.newest), max(newest, state.newest_slot)
+        if state.newest_slot is not None and newest > state.newest_slot:
             # slots that are complete hold nothing but their cells
-            for sketch in self._ring.values():
+            for sketch in state.ring.values():
                 sketch._contents()
-        self._newest_slot = newest
+        first, parts = newest - clock.n_slots + 1, []
+        ring = {number: sketch for number, sketch in state.ring.items() if number >= first}
+        for number, part in _by_slot(slot, batch):
+            if number >= first:
+                if number not in ring:
+                    ring[number] = self._empty()
+                parts.append(_Part(number, ring[number], part, ring[number].n_rows))
+        after = WindowState(clock, ring, newest, latest, state.n_seen + n_rows, state.n_late + late)
+        return WindowStep(after, parts)
 
-    def _check_late(self, slot: NDArray[np.int64], ticks: NDArray[Any]) -> int:
+    def _make(self, step: WindowStep) -> None:
+        """Make an update; one that is interrupted is completed or forgotten when it is next asked for."""
+        self._step = step
+        for part in step.parts:
+            if not part.added:
+                part.sketch._add(part.batch)
+        self._state = step.state
+        self._step = None
+
+    def _check_late(
+        self, state: WindowState, clock: Clock, slot: NDArray[np.int64], ticks: NDArray[Any]
+    ) -> int:
         """Return how many times are older than the window before them, or raise if there are any."""
-        if self._newest_slot is None:
+        if state.newest_slot is None:
             return 0
-        oldest = self._newest_slot - self._clock.n_slots + 1
-        late = slot < oldest
+        late = slot < state.oldest_slot
         if late.any() and self._late == "raise":
             row = int(late.argmax())
             raise ValueError(
-                f"time is {self._clock.show(ticks[row])} at row {row}, older than the window, which begins "
-                f"at {self._clock.edge(oldest)}. Use a longer window, or leave such rows out by late='count'."
+                f"time is {clock.show(ticks[row])} at row {row}, older than the window, which begins at "
+                f"{clock.edge(state.oldest_slot)}. Use a longer window, or leave such samples out by "
+                "late='count'."
             )
         return int(late.sum())
 
 
+def _sum(state: WindowState, n_slots: int, total: CalibrationSketch) -> CalibrationSketch:
+    """Add the newest slots to an empty sketch."""
+    for number, sketch in state.ring.items():
+        if state.newest_slot is not None and number > state.newest_slot - n_slots:
+            total.merge(sketch)
+    return total
+
+
+def _n_rows(state: WindowState) -> int:
+    return sum(sketch.n_rows for sketch in state.ring.values())
+
+
+def _checksum(found: dict[str, Any]) -> str:
+    sketches = [(number, sketch["checksum"]) for number, sketch in found["slots"]]
+    return checksum([*(found[name] for name in _HEAD), found["empty"]["checksum"], sketches])
+
+
 def _by_slot(slot: NDArray[np.int64], batch: Batch) -> Iterator[tuple[int, Batch]]:
-    """Yield the rows of each slot, in the order in which they came."""
+    """Yield the samples of each slot, in the order in which they came."""
     if slot.shape[0] == 1 or (slot == slot[0]).all():
         yield int(slot[0]), batch
         return
     order = np.argsort(slot, kind="stable")
     cuts = np.flatnonzero(np.diff(slot[order])) + 1
     for rows in np.split(order, cuts):
-        part = Batch(batch.y[rows], batch.p[rows], None if batch.w is None else batch.w[rows])
-        yield int(slot[rows[0]]), part
+        yield int(slot[rows[0]]), batch.part(rows)
 
 
 def _json(path: Any) -> Path:

@@ -1,10 +1,14 @@
 """Files: nothing is lost, and what is no sketch is refused."""
 
 import contextlib
+import io
 import json
 import os
 import stat
+import struct
 import tempfile
+import tracemalloc
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +65,22 @@ def test_counts_are_written_as_whole_numbers():
         ({"format": "something"}, "not a saved CalibrationSketch"),
         ({"version": 2}, "version 2 of the format"),
         ({"version": "1"}, "version '1' of the format"),
+        ({"version": 0}, "version 0 of the format"),
+        ({"version": -3}, "version -3 of the format"),
+        ({"version": True}, "version True of the format"),
+        ({"version": 1.0}, r"version 1.0 of the format"),
+        ({"more": 1}, "damaged: it has an unknown key 'more'"),
+        ({"checksum": "00000000"}, "checksum"),
+        ({"checksum": None}, "checksum"),
+        ({"n_rows": 0}, "contradict"),
+        ({"n_rows": 2}, "contradict"),
+        ({"n_rows": 4}, "checksum"),
+        ({"n_rows": 10**30}, "checksum"),
+        ({"n_rows": True}, "damaged: TypeError: n_rows"),
+        ({"pos_label": 1}, "checksum"),
+        ({"precision": 16}, "checksum|contradict"),
+        ({"offset": [0, 1]}, "checksum"),
+        ({"negatives": [2, 0]}, "checksum"),
         ({"precision": 30}, "damaged: ValueError: precision"),
         ({"precision": "17"}, "damaged: TypeError: precision"),
         ({"n_rows": -1}, "damaged: ValueError: n_rows"),
@@ -89,12 +109,12 @@ def test_damaged_and_foreign_dicts_are_refused(change, message):
 
 
 @pytest.mark.parametrize(
-    "missing", ["precision", "cell", "offset", "n_rows", "pos_label", "version", "format"]
+    "missing", ["precision", "cell", "offset", "n_rows", "pos_label", "version", "format", "checksum"]
 )
 def test_incomplete_dicts_are_refused(missing):
     found = CalibrationSketch().update([0, 1, 1], [0.5, 0.5, 0.75]).to_dict()
     del found[missing]
-    with pytest.raises(ValueError, match=r"damaged|not a saved|version None"):
+    with pytest.raises(ValueError, match=r"damaged|not a saved|version None|has no checksum"):
         CalibrationSketch.from_dict(found)
     with pytest.raises(ValueError, match="not a saved"):
         CalibrationSketch.from_dict([1])
@@ -211,3 +231,112 @@ def test_files_keep_their_mode_and_may_lie_in_folders_that_take_no_others():
             assert len(list(folder.iterdir())) == 2 * len(writes)
         finally:
             os.umask(before)
+
+
+def damaged(content, rng):
+    """Return bytes with one small damage."""
+    where = int(rng.integers(len(content)))
+    kind = rng.integers(4)
+    if kind == 0:
+        return content[:where] + bytes([int(rng.integers(256))]) + content[where + 1 :]
+    if kind == 1:
+        return content[:where] + b"0123456789"[(d := int(rng.integers(10))) : d + 1] + content[where + 1 :]
+    length = int(rng.integers(1, 5))
+    if kind == 2:
+        return content[:where] + content[where + length :]
+    return content[: where + length] + content[where:]
+
+
+@pytest.mark.parametrize("ending", ["json", "npz", "window"])
+def test_random_damage_never_makes_other_numbers(ending, tmp_path):
+    rng = np.random.default_rng(0)
+    y, p = np.arange(12) % 3 % 2, np.arange(12) / 12.0
+    if ending == "window":
+        path, kind = tmp_path / "window.json", WindowedSketch
+        sketch = WindowedSketch(10.0, n_slots=2).update(y, p, time=np.arange(12) / 2.0)
+    else:
+        path, kind = tmp_path / f"sketch.{ending}", CalibrationSketch
+        sketch = CalibrationSketch().update(y, p, sample_weight=rng.integers(1, 4, 12) / 3.0)
+    sketch.save(path)
+    content, refused = path.read_bytes(), 0
+    for _ in range(200):
+        path.write_bytes(damaged(content, rng))
+        try:
+            found = kind.load(path)
+        except ValueError as error:
+            assert "saved" in str(error) or "version" in str(error)  # noqa: PT017
+            refused += 1
+        else:
+            # a digit for the same digit, or bytes that say nothing, such as the date in an archive
+            assert found.to_dict() == sketch.to_dict()
+    assert refused > 130
+
+
+def test_keys_that_occur_twice_are_refused(tmp_path):
+    for sketch in (CalibrationSketch().update([1], [0.5]), WindowedSketch(10).update([1], [0.5])):
+        path = tmp_path / "sketch.json"
+        sketch.save(path)
+        text = path.read_text(encoding="utf-8")
+        path.write_text(text.replace('"n_', '"n_rows":7,"n_rows":7,"n_', 1), encoding="utf-8")
+        with pytest.raises(ValueError, match="a key occurs twice"):
+            type(sketch).load(path)
+
+
+def test_files_without_checksum_are_refused():
+    for sketch in (CalibrationSketch().update([1], [0.5]), WindowedSketch(10).update([1], [0.5])):
+        found = sketch.to_dict()
+        del found["checksum"]
+        with pytest.raises(ValueError, match="has no checksum: it is damaged, or was written by a version"):
+            type(sketch).from_dict(found)
+
+
+def test_a_window_without_the_checksum_of_a_slot_is_refused():
+    found = WindowedSketch(10).update([1], [0.5]).to_dict()
+    del found["slots"][0][1]["checksum"]
+    with pytest.raises(ValueError, match="checksum"):
+        WindowedSketch.from_dict(found)
+
+
+@pytest.mark.parametrize("honest", [True, False])
+def test_archives_that_swell_are_refused_before_they_are_unpacked(honest, tmp_path):
+    path, n = tmp_path / "bomb.npz", 5_000_000
+    CalibrationSketch().save(path)
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    stream = io.BytesIO()
+    np.save(stream, np.zeros(n))
+    members["offset.npy"] = stream.getvalue()
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    if not honest:
+        # its table of contents says that it is small
+        size = struct.pack("<I", len(members["offset.npy"]))
+        path.write_bytes(path.read_bytes().replace(size, struct.pack("<I", 1000)))
+    del members, stream
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=r"offset.npy has 40000128 bytes|damaged"):
+        CalibrationSketch.load(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert path.stat().st_size < 100_000
+    assert peak < 2_000_000
+
+
+def test_archives_compressed_in_another_way_are_refused(tmp_path):
+    path, other = tmp_path / "sketch.npz", tmp_path / "other.npz"
+    CalibrationSketch().save(path)
+    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(other, "w", zipfile.ZIP_BZIP2) as again:
+        for name in archive.namelist():
+            again.writestr(name, archive.read(name))
+    with pytest.raises(ValueError, match="compressed in another way"):
+        CalibrationSketch.load(other)
+
+
+def test_a_difference_of_weighted_sketches_can_be_saved(tmp_path):
+    """A sample of weight 2 less one of weight 1 is a sample."""
+    left = CalibrationSketch().update([1], [0.5], sample_weight=[2]) - CalibrationSketch().update([1], [0.5])
+    assert left == CalibrationSketch().update([1], [0.5])
+    left.save(tmp_path / "left.json")
+    assert CalibrationSketch.load(tmp_path / "left.json") == left
+    assert left.n_rows == 1
