@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes
 from sklearn_calib._core._links import clip_probability, expit
-from sklearn_calib._validation import check_option
+from sklearn_calib._validation import check_flag, check_option
 from sklearn_calib.calibrators._certificate import MonotoneCalibrator
 from sklearn_calib.calibrators._logistic import is_long, pool_neighbours, step_length
 from sklearn_calib.calibrators._remote import balanced_intercept, core_reach, discounts
@@ -44,13 +44,18 @@ class BetaCalibrator(MonotoneCalibrator):
     parameters : {"abm", "ab", "am"}, default="abm"
         What is free. "abm": :math:`a`, :math:`b` and :math:`c`. "ab": the map passes through (1/2, 1/2), that
         is :math:`c = (a - b) \log 2`. "am": :math:`a = b`. The letter m is the probability mapped to 1/2.
+    regularized : bool, default=True
+        Whether the fit is regularized and limits the leverage of remote samples; see Notes. False: plain
+        maximum likelihood under :math:`a, b \ge 0`, the fit of [1]_. If the scores separate the outcomes it
+        has no solution, and a very steep map is returned.
 
     Attributes
     ----------
     a_, b_, c_ : float
         The coefficients.
     reach_ : float
-        Absolute log-odds beyond which training rows lose leverage; see Notes.
+        Absolute log-odds beyond which training rows lose leverage; see Notes. Infinite with
+        ``regularized=False``.
     training_cutoff_error_ : float
         Cutoff calibration error of the fitted map on the training rows.
     training_event_rate_ : float
@@ -88,7 +93,8 @@ class BetaCalibrator(MonotoneCalibrator):
     alone, the estimate stays consistent where the model is right (Mallows' type of bounded influence [2]_);
     and where more than 5 % of the rows are equally far out, none of them is discounted. With these slopes
     :math:`c`, where it is free, is set so that the map and the targets have the same mean over all rows, each
-    counted in full.
+    counted in full. With ``regularized=False`` slopes and :math:`c` minimise :math:`\sum_i w_i (\log(1 +
+    e^{z_i}) - y_i z_i)`.
 
     A slope that comes out negative is fixed at 0 and the rest fitted anew, which gives the minimum under the
     constraint; if the event becomes rarer as the score grows, what remains is a constant. Newton's method
@@ -118,11 +124,13 @@ class BetaCalibrator(MonotoneCalibrator):
     c_: float
     reach_: float
 
-    def __init__(self, *, parameters: str = "abm") -> None:
+    def __init__(self, *, parameters: str = "abm", regularized: bool = True) -> None:
         self.parameters = parameters
+        self.regularized = regularized
 
     def _check_parameters(self) -> None:
         check_option(self.parameters, "parameters", _PARAMETERS)
+        check_flag(self.regularized, "regularized")
 
     def _score_kind(self) -> str:
         return "probability"
@@ -130,12 +138,13 @@ class BetaCalibrator(MonotoneCalibrator):
     def _fit_monotone(self, grouped: GroupedOutcomes) -> None:
         low, high = _logs(grouped.prob)
         odds = np.abs(low + high)
-        self.reach_ = core_reach(odds, grouped.weight)
+        self.reach_ = core_reach(odds, grouped.weight) if self.regularized else float("inf")
         discount = discounts(odds, self.reach_)
-        target = _targets(grouped)
-        problem = _Problem(low, high, discount * grouped.weight, discount * target)
+        target = _targets(grouped) if self.regularized else grouped.positives
+        precision = 1.0 / _PRIOR_DEVIATION**2 if self.regularized else 0.0
+        problem = _Problem(low, high, discount * grouped.weight, discount * target, precision)
         self.a_, self.b_, self.c_ = problem.solve(self.parameters)
-        if self.parameters != "ab":
+        if self.regularized and self.parameters != "ab":
             slope_part = self.a_ * low + self.b_ * high
             self.c_ = balanced_intercept(slope_part, grouped.weight, target, self.c_)
 
@@ -162,15 +171,18 @@ def _targets(grouped: GroupedOutcomes) -> Array:
     """Return the sum of weighted targets of each group, with a row for forecasts and one for the rate."""
     total = grouped.total
     rate = (float(grouped.positives.sum()) + 0.5) / (total + 1.0)
-    target: Array = (total * grouped.positives + grouped.weight * (grouped.prob + rate)) / (total + 2.0)
+    # divided first: the square of the total may be no float
+    target: Array = grouped.positives * (total / (total + 2.0))
+    target += grouped.weight * (grouped.prob + rate) / (total + 2.0)
     return target
 
 
 class _Problem:
-    """The discounted and regularised log loss as a function of (a, b, c)."""
+    """The discounted and regularized log loss as a function of (a, b, c)."""
 
-    def __init__(self, low: Array, high: Array, weight: Array, mass: Array) -> None:
+    def __init__(self, low: Array, high: Array, weight: Array, mass: Array, precision: float) -> None:
         self.low, self.high, self.weight, self.mass = low, high, weight, mass
+        self.precision = precision
         self.extent = np.array([np.abs(low[0]), np.abs(high[-1]), 1.0])
 
     def solve(self, parameters: str) -> tuple[float, float, float]:
@@ -198,7 +210,7 @@ class _Problem:
         if is_long(self.low):
             low, weight, mass = pool_neighbours(self.low, self.weight, self.mass)
             high = pool_neighbours(self.high, self.weight, self.mass)[0]
-            start = _Problem(low, high, weight, mass)._newton(basis, start)
+            start = _Problem(low, high, weight, mass, self.precision)._newton(basis, start)
         return basis @ self._newton(basis, start)
 
     def _newton(self, basis: Array, free: Array) -> Array:
@@ -212,7 +224,8 @@ class _Problem:
             move = float(self.extent @ np.abs(basis @ step))
             slope = float(gradient @ step)
             if move > _SAFE_MOVE:
-                step *= step_length(self._loss, basis @ free, basis @ step, slope)
+                cancelled = float(self.mass.sum()) * float(self.extent @ np.abs(basis @ free))
+                step *= step_length(self._loss, basis @ free, basis @ step, slope, cancelled)
             free = free + step
             if move <= _LAST_MOVE or -slope <= enough:
                 return free
@@ -224,14 +237,14 @@ class _Problem:
         return free
 
     def _loss(self, theta: Array) -> float:
-        total = float(np.square(theta[:2] - 1.0).sum()) / (2.0 * _PRIOR_DEVIATION**2)
+        total = float(np.square(theta[:2] - 1.0).sum()) * self.precision / 2.0
         for low, high, weight, mass in self._chunks():
             z = theta[0] * low + theta[1] * high + theta[2]
             total += float(weight @ np.logaddexp(0.0, z) - mass @ z)
         return total
 
     def _derivatives(self, theta: Array) -> tuple[Array, Array]:
-        precision = np.array([1.0, 1.0, 0.0]) / _PRIOR_DEVIATION**2
+        precision = np.array([1.0, 1.0, 0.0]) * self.precision
         gradient, hessian = precision * (theta - 1.0), np.diag(precision)
         for low, high, weight, mass in self._chunks():
             p = expit(theta[0] * low + theta[1] * high + theta[2])

@@ -151,7 +151,9 @@ class DirichletCalibrator(AffineCalibrator):
         return matrix_penalties(n_classes, diagonal, off_diagonal, intercept)
 
     def _least_penalty(self, n_classes: int, total: float) -> float:
-        # the least penalty of an influence of one class on another is that of matrix scaling
+        # the least penalty of an influence of one class on another is that of matrix scaling; where the total
+        # weight is smaller than this, temperature scaling is what remains in any case
+        total = max(total, 1e-100)
         return n_classes**2 * (n_classes - 1) / 2.0 * 10.0 / total * super()._least_penalty(n_classes, total)
 
     def _keep(self, theta: Array, beta: float, total: float) -> None:

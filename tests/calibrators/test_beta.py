@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import brentq, minimize
 from scipy.special import expit, logit
 from scipy.stats import beta as beta_law
+from sklearn.linear_model import LogisticRegression
 
 from sklearn_calib.calibrators import BetaCalibrator, PlattCalibrator
 
@@ -276,3 +277,101 @@ def test_parameters_are_checked():
         BetaCalibrator(parameters="abc").fit([0.1, 0.9], [0, 1])
     with pytest.raises(ValueError, match=r"X contains 1.5 at row 1, outside \[0, 1\]"):
         BetaCalibrator().fit([0.1, 1.5], [0, 1])
+
+
+def unpenalised(p, y, w, parameters):
+    """Maximum likelihood by scikit-learn, on the features of each form; slopes may be negative."""
+    low, high = np.log(p), -np.log1p(-p)
+    columns = {
+        "abm": np.column_stack([low, high]),
+        "ab": np.column_stack([low + np.log(2), high - np.log(2)]),
+        "am": (low + high)[:, None],
+    }[parameters]
+    model = LogisticRegression(
+        C=np.inf, fit_intercept=parameters != "ab", solver="newton-cholesky", tol=1e-12, max_iter=1000
+    ).fit(columns, y, w)
+    theta = model.coef_[0].tolist() + ([] if parameters == "ab" else model.intercept_.tolist())
+    return coefficients(theta, parameters)
+
+
+@every_form
+@pytest.mark.parametrize("name", ["plain", "narrow", "ties", "rare", "far"])
+@pytest.mark.parametrize("n", [60, 10_000])
+def test_plain_maximum_likelihood(parameters, name, n):
+    rng = np.random.default_rng(n)
+    p, y = sample("plain" if name == "far" else name, n, rng)
+    p = np.clip(p, 0.01, 0.99)
+    if name == "far":
+        # contradicted forecasts close to 0 and 1 count in full
+        p[:4], y[:4] = [1e-9, 1e-9, 1 - 1e-9, 1 - 1e-9], [1, 1, 0, 0]
+    w = rng.integers(1, 4, n).astype(float)
+    expected = unpenalised(p, y, w, parameters)
+    found = BetaCalibrator(parameters=parameters, regularized=False).fit(p, y, w)
+    assert found.reach_ == np.inf
+    regularized = BetaCalibrator(parameters=parameters).fit(p, y, w)
+    if min(expected[:2]) < 0:
+        assert min(found.a_, found.b_) == 0
+    else:
+        np.testing.assert_allclose([found.a_, found.b_, found.c_], expected, rtol=1e-6, atol=1e-6)
+        assert abs(found.a_ - regularized.a_) > 1e-6
+    # the loss that is least is the plain one
+    loss = [metric_loss(one.transform(p), y, w) for one in (found, regularized)]
+    assert loss[0] <= loss[1]
+
+
+def metric_loss(proba, y, w):
+    return float(w @ np.where(y == 1, -np.log(proba), -np.log1p(-proba)))
+
+
+@every_form
+@pytest.mark.parametrize("name", ["reversed", "hill", "narrow"])
+def test_plain_maximum_likelihood_under_the_constraint(parameters, name):
+    rng = np.random.default_rng(11)
+    p, y = sample(name, 300, rng)
+    w = np.ones(300)
+    low, high = np.log(p), -np.log1p(-p)
+
+    def loss(theta):
+        a, b, c = coefficients(theta, parameters)
+        z = a * low + b * high + c
+        return float(np.sum(np.logaddexp(0, z) - y * z))
+
+    bounds = {"abm": [(0, None)] * 2 + [(None, None)], "ab": [(0, None)] * 2, "am": [(0, None), (None, None)]}
+    best = minimize(
+        loss, np.ones(len(bounds[parameters])), bounds=bounds[parameters], options={"ftol": 1e-15}
+    )
+    found = BetaCalibrator(parameters=parameters, regularized=False).fit(p, y)
+    assert min(found.a_, found.b_) >= 0
+    assert metric_loss(found.transform(p), y, w) == pytest.approx(best.fun, rel=1e-9)
+
+
+def test_maximum_likelihood_by_hand():
+    """Two scores, two parameters: the frequencies are met."""
+    p, y = np.repeat([0.2, 0.9], [4, 8]), [0, 0, 0, 1, 0, 0, 1, 1, 1, 1, 1, 1]
+    calibrator = BetaCalibrator(parameters="am", regularized=False).fit(p, y)
+    np.testing.assert_allclose(calibrator.transform([0.2, 0.9]), [0.25, 0.75], rtol=0, atol=1e-12)
+    slope = 2 * np.log(3) / (np.log(9) + np.log(4))
+    assert calibrator.a_ == calibrator.b_ == pytest.approx(slope, rel=1e-12)
+
+
+@every_form
+def test_maximum_likelihood_of_separated_outcomes_is_steep_and_ends(parameters):
+    p = np.linspace(0.1, 0.9, 20)
+    calibrator = BetaCalibrator(parameters=parameters, regularized=False).fit(p, (p > 0.5).astype(int))
+    assert calibrator.transform([0.1])[0] < 1e-9
+    assert calibrator.transform([0.9])[0] > 1 - 1e-9
+    with pytest.raises(TypeError, match="regularized"):
+        BetaCalibrator(regularized="no").fit([0.1, 0.9], [0, 1])
+
+
+@pytest.mark.parametrize("weight", [1e-300, 1e-153, 1e153, 1e300])
+@pytest.mark.parametrize("regularized", [True, False])
+def test_weights_of_any_size(weight, regularized):
+    p, y = sample("plain", 300, np.random.default_rng(3))
+    found = BetaCalibrator(regularized=regularized).fit(p, y, np.full(300, weight))
+    if weight > 1 or not regularized:
+        # so many samples leave plain maximum likelihood but for the discount, which none of these needs
+        plain = BetaCalibrator(regularized=False).fit(np.clip(p, 0.051, 0.949), y)
+        limit = BetaCalibrator(regularized=regularized).fit(np.clip(p, 0.051, 0.949), y, np.full(300, weight))
+        np.testing.assert_allclose(limit.transform(p), plain.transform(p), rtol=0, atol=1e-9)
+    assert np.isfinite(found.transform([0.0, 0.5, 1.0])).all()
