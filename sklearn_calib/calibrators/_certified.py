@@ -41,9 +41,10 @@ class CertifiedCalibrator(BinaryCalibrator):
 
     The rows are divided at random. On one part the calibrator is fitted; on the other its plug-in cutoff
     calibration error is measured. If this is within a tolerance of order :math:`1/\sqrt n` the fitted map is
-    returned, otherwise the constant event rate (Section 4.1 and Corollary 4.1 of [1]_). So the error of what
-    is returned goes to zero as :math:`n` grows, whatever the truth and whatever the calibrator: it need not
-    be monotone. ``certificate_`` is an upper confidence bound of the true error.
+    returned, otherwise the constant event rate. So the error of what is returned goes to zero as :math:`n`
+    grows, whatever the truth and whatever the calibrator: it need not be monotone. ``certificate_`` is an
+    upper confidence bound of the true error. Division and fallback are those of the two-step procedure of
+    Section 4.1 of [1]_; for its rule of acceptance see ``tolerance``.
 
     Parameters
     ----------
@@ -59,9 +60,11 @@ class CertifiedCalibrator(BinaryCalibrator):
         Whether the classes are divided separately, so that both parts have their share of either. See Notes.
     tolerance : {"sharp", "paper"} or float, default="sharp"
         What the plug-in error may not exceed. "sharp": the "asymptotic" margin at ``confidence``; a map that
-        is right in the population is rarely rejected. "paper": :math:`(20 + \sqrt{2 \log 20})/\sqrt n`, for
-        the :math:`n` rows that certify, which cannot reject for :math:`n \le 500`. A number is taken as it
-        is.
+        is right in the population is rarely rejected. "paper": :math:`\epsilon_n = (20 + \sqrt{2 \log
+        20})/\sqrt n` of Appendix D.2 of [1]_, for the :math:`n` rows that certify, which cannot reject for
+        :math:`n \le 500`. A number is taken as it is. Section 4.1 of [1]_ accepts a map if its plug-in error
+        is at most :math:`c` minus the margin, so that its true error is at most :math:`c` with the stated
+        confidence: for this rule pass the number :math:`c` less ``margin_``.
     confidence : float, default=0.95
         Confidence of the certificate, and of the tolerance "sharp".
     method : {"asymptotic", "dkw", "paper", "bootstrap"}, default="asymptotic"

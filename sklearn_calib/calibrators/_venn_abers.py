@@ -15,6 +15,7 @@ __all__ = ["VennAbersCalibrator"]
 Array = NDArray[np.float64]
 
 _MERGES = ("log", "brier")
+_MOST_COUNTED, _SMALL = 2.0**53, 2.0**20
 # From so many scores on a table pays.
 _LONG = 1 << 13
 
@@ -138,9 +139,12 @@ class VennAbersCalibrator(MonotoneCalibrator):
 
     def _fit_monotone(self, grouped: GroupedOutcomes) -> None:
         scores = grouped.prob
-        misses = np.append(0.0, np.cumsum(grouped.weight - grouped.positives))
-        events = np.append(0.0, np.cumsum(grouped.positives))
-        total = np.append(0.0, np.cumsum(grouped.weight))
+        # sums of counts are exact, and those of a small total weight are so beside the new row
+        exact = grouped.total <= (_MOST_COUNTED if self._weights_are_counts else _SMALL)
+        unit = 0.0 if exact else 2.0 ** (np.frexp(grouped.total)[1] - 52)
+        misses = _running_sums(grouped.weight - grouped.positives, unit)
+        events = _running_sums(grouped.positives, unit)
+        total = _running_sums(grouped.weight, unit)
         blocks = fit_isotonic(grouped)
         vertex = np.searchsorted(scores, blocks.upper, side="right")
         # both tables run over the number of training scores below (upper) or not above (lower) a score
@@ -148,7 +152,9 @@ class VennAbersCalibrator(MonotoneCalibrator):
         # the same with outcomes exchanged and scores reversed
         size = scores.shape[0]
         mirrored = np.append(size - vertex[-2::-1], size)
-        lower = _complement_of_upper(total[-1] - total[::-1], events[-1] - events[::-1], mirrored)[::-1]
+        lower = _complement_of_upper(
+            total[:, -1:] - total[:, ::-1], events[:, -1:] - events[:, ::-1], mirrored
+        )[::-1]
         self.upper_thresholds_, self.upper_values_ = _steps(scores, upper)
         self.lower_thresholds_, self.lower_values_ = _steps(scores, lower)
 
@@ -216,38 +222,58 @@ def _place_by_buckets(breaks: Array, scores: Array) -> NDArray[np.intp]:
     return place
 
 
+def _running_sums(mass: Array, unit: float) -> Array:
+    """Return running sums from 0 in one row, or of the multiples of a unit and of the rest in two.
+
+    With a power of two as unit the sums and differences of the first are exact.
+    """
+    if unit == 0.0:
+        return np.append(0.0, np.cumsum(mass))[np.newaxis]
+    whole = np.floor(mass / unit) * unit
+    return np.stack([np.append(0.0, np.cumsum(part)) for part in (whole, mass - whole)])
+
+
+def _joined(parts: Array) -> Array:
+    return parts[0] if parts.shape[0] == 1 else np.asarray(parts[0] + parts[1])
+
+
 def _complement_of_upper(weight: Array, misses: Array, vertex: NDArray[np.intp]) -> Array:
     """Return 1 - p_1 for a score above l of the m training scores, l = 0, ..., m.
 
     Parameters
     ----------
-    weight, misses : ndarray of shape (m + 1,)
-        Running sums of weight and of non-events, from 0.
+    weight, misses : ndarray of shape (1, m + 1) or (2, m + 1)
+        Running sums of weight and of non-events; see :func:`_running_sums`.
     vertex : ndarray of shape (n_vertices,)
         Where the vertices of the minorant stand among them, without the origin.
     """
     # in terms of non-events the minorant is a concave majorant, and the formula a minimum over i of maxima
     # over j
     edges = np.append(0, vertex)
-    rise = np.append(np.diff(misses[edges]) / np.diff(weight[edges]), -np.inf)
-    top_weight, top_misses = weight[vertex], misses[vertex]
+    rise = np.append(_joined(np.diff(misses[:, edges])) / _joined(np.diff(weight[:, edges])), -np.inf)
+    top_weight, top_misses = weight[:, vertex], misses[:, vertex]
     sizes = np.diff(edges)
     # the vertex, among those beyond each point, to which the line is steepest: while the next edge is steeper
     # than the line to its beginning, it is further right, which is rare
-    start_weight, start_misses = weight[:-1] - 1.0, misses[:-1]
-    tangent = np.repeat(top_misses, sizes) - start_misses
-    tangent /= np.repeat(top_weight, sizes) - start_weight
+    start_weight, start_misses = weight[:, :-1], misses[:, :-1]
+    tangent = _joined(np.repeat(top_misses, sizes, axis=1) - start_misses)
+    # the new row is added to the difference, beside which it counts
+    tangent /= _joined(np.repeat(top_weight, sizes, axis=1) - start_weight) + 1.0
     rows = np.flatnonzero(np.repeat(rise[1:], sizes) > tangent)
     low = np.searchsorted(edges, rows, side="right")
     high = np.full_like(low, vertex.shape[0] - 1)
-    start_weight, start_misses = start_weight[rows], start_misses[rows]
+    start_weight, start_misses = start_weight[:, rows], start_misses[:, rows]
+
+    def slope_to(top: NDArray[np.intp]) -> Array:
+        drop = _joined(top_misses[:, top] - start_misses)
+        return np.asarray(drop / (_joined(top_weight[:, top] - start_weight) + 1.0))
+
     while (low < high).any():
         middle = (low + high) // 2
-        slope = (top_misses[middle] - start_misses) / (top_weight[middle] - start_weight)
-        further = (rise[middle + 1] > slope) & (low < high)
+        further = (rise[middle + 1] > slope_to(middle)) & (low < high)
         low = np.where(further, middle + 1, low)
         high = np.where(further, high, middle)
-    tangent[rows] = (top_misses[low] - start_misses) / (top_weight[low] - start_weight)
+    tangent[rows] = slope_to(low)
     return np.minimum.accumulate(np.append(tangent, 0.0))
 
 

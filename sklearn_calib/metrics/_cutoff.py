@@ -344,8 +344,8 @@ def cutoff_calibration_error(
 
     The largest absolute sum of residuals over an interval of predictions, divided by the sample size. It
     has no parameter, can be estimated at rate n**(-1/2) from any sample, and bounds what can be gained by
-    re-thresholding: at every decision threshold, no monotone recalibration lowers the risk by more than
-    this error.
+    re-thresholding: at every decision threshold, no non-decreasing recalibration lowers the risk by more
+    than this error.
 
     Parameters
     ----------

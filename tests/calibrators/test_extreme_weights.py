@@ -1,15 +1,19 @@
 """Weights that stand for more rows than can be counted."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
 from sklearn_calib.calibrators import (
     CertifiedCalibrator,
+    DirichletCalibrator,
     HistogramBinningCalibrator,
     IsotonicCalibrator,
     PlattCalibrator,
     ScalingBinningCalibrator,
     SplineCalibrator,
+    TemperatureCalibrator,
     VennAbersCalibrator,
 )
 
@@ -46,3 +50,53 @@ def test_bins_of_their_own_number_are_limited():
     averaged = ScalingBinningCalibrator(PlattCalibrator(), n_bins="auto", split=False).fit(P, Y, HUGE)
     plain = ScalingBinningCalibrator(PlattCalibrator(), n_bins=10**6, split=False).fit(P, Y, HUGE)
     np.testing.assert_array_equal(averaged.transform(P), plain.transform(P))
+
+
+def isotonic_at(x, label, scores, outcomes, weights):
+    """Return the isotonic fit at x with a row of weight 1 added, by the formula of maxima of minima."""
+    rows = {}
+    for score, outcome, weight in [*zip(scores, outcomes, weights, strict=True), (x, label, 1)]:
+        total, events = rows.get(score, (Fraction(0), Fraction(0)))
+        rows[score] = total + Fraction(weight), events + Fraction(weight) * int(outcome)
+    keys = sorted(rows)
+    place = keys.index(x)
+
+    def mean(i, j):
+        return sum(rows[k][1] for k in keys[i : j + 1]) / sum(rows[k][0] for k in keys[i : j + 1])
+
+    return float(max(min(mean(i, j) for j in range(place, len(keys))) for i in range(place + 1)))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_venn_abers_with_weights_of_many_orders_of_magnitude(seed):
+    rng = np.random.default_rng(seed)
+    scores = rng.permutation(8) / 8
+    outcomes = rng.integers(0, 2, 8)
+    outcomes[:2] = 0, 1
+    # sums of the first have more digits than a float
+    weights = rng.choice([1.0, 1e16], 8) if seed % 2 else 10.0 ** rng.uniform(-3, 17, 8)
+    calibrator = VennAbersCalibrator().fit(scores, outcomes, weights)
+    asked = np.concatenate([scores, scores + 1 / 16, [-1.0]])
+    bounds = calibrator.predict_interval(asked)
+    for label, found in enumerate(bounds):
+        expected = [isotonic_at(x, label, scores, outcomes, weights) for x in asked]
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+    lower, upper = bounds
+    np.testing.assert_allclose(calibrator.transform(asked), upper / (1 - lower + upper), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("regularization", ["odir", "l2"])
+@pytest.mark.parametrize("weight", [1e-300, 1e-160])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_dirichlet_with_next_to_no_weight(regularization, weight, n_classes):
+    """The penalty, which weighs more the less the samples do, leaves what it pulls to."""
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet(np.ones(n_classes), 60)
+    y = (proba.cumsum(axis=1) > rng.random((60, 1))).argmax(axis=1)
+    X = proba if n_classes > 2 else proba[:, 1]
+    found = DirichletCalibrator(regularization=regularization).fit(X, y, np.full(60, weight)).predict_proba(X)
+    if regularization == "odir":
+        expected = TemperatureCalibrator().fit(X, y).predict_proba(X)
+    else:
+        expected = np.full((60, n_classes), 1 / n_classes)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)

@@ -188,3 +188,20 @@ def test_bootstrap_margin():
         result.margin(method="bootstrap", random_state="x")
     with pytest.raises(ValueError, match="sample_weight"):
         cutoff_result([0, 1], [0.2, 0.4], sample_weight=[0.5, 1]).margin(method="bootstrap")
+
+
+def test_what_a_recalibration_can_save():
+    """Two forecasts next to 1/2 in the wrong order: a decreasing recalibration saves twice the error."""
+    p = np.repeat([0.5 - 1e-12, 0.5], 8)
+    y = np.array([1] * 7 + [0] + [0] * 7 + [1])
+    error = cutoff_calibration_error(y, p)
+    assert error == pytest.approx(0.1875, abs=1e-11)
+
+    def risk(acts):
+        return np.mean(np.where(acts, 0.5 * (1 - y), 0.5 * y))
+
+    acts = p >= 0.5
+    non_decreasing = min(risk(p >= edge) for edge in (0.0, 0.5, 1.0))
+    assert risk(acts) - non_decreasing == pytest.approx(0.1875)
+    assert decision_risk_gap(y, p, threshold=0.5) == pytest.approx(0.1875)
+    assert risk(acts) - risk(~acts) == pytest.approx(0.375)
