@@ -251,10 +251,11 @@ class Accumulator:
         total = np.zeros(self._n_sums) if sums is None else sums.copy()
         if packed is not None:
             n_keys = 2 * self._grid.n_cells
-            position = packed[:n_keys] & ((1 << _UNIT_BITS) - 1)
-            total[:n_keys] += packed[:n_keys] >> _UNIT_BITS
-            total[n_keys:-1] += position[0::2]
-            total[n_keys:-1] += position[1::2]
+            part = packed[:n_keys] >> _UNIT_BITS
+            total[:n_keys] += part
+            np.bitwise_and(packed[:n_keys], (1 << _UNIT_BITS) - 1, out=part)
+            total[n_keys:-1] += part[0::2]
+            total[n_keys:-1] += part[1::2]
             total[-1] += packed[-1]
         return total
 
