@@ -13,12 +13,27 @@ import numpy as np
 
 from sklearn_calib.inference import confidence_interval, null_floor
 from sklearn_calib.metrics import (
+    MetricKernel,
     cutoff_calibration_error,
     decision_risk_gap,
     expected_calibration_error,
     logit_smoothed_ece,
     smooth_ece,
 )
+
+
+def _mean_bias_kernel(prob, n_samples):
+    def evaluate(count, positives):
+        return np.abs(positives.sum(axis=0) - prob @ count) / n_samples
+
+    return evaluate
+
+
+@MetricKernel(_mean_bias_kernel)
+def mean_bias(y_true, y_proba, sample_weight=None):
+    """Return the absolute difference of event rate and mean prediction: a metric that a user might write."""
+    return abs(np.average(np.asarray(y_true) - y_proba, weights=sample_weight))
+
 
 METRICS = {
     "smooth ECE": smooth_ece,
@@ -29,6 +44,7 @@ METRICS = {
     "debiased l2 ECE": partial(expected_calibration_error, norm="l2", debias=True),
     "logit-smoothed ECE": logit_smoothed_ece,
     "decision risk gap": decision_risk_gap,
+    "of a user, with a kernel": mean_bias,
 }
 
 

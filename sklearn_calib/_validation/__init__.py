@@ -38,7 +38,13 @@ from sklearn_calib._validation._parameters import (
     check_share,
     check_size,
 )
-from sklearn_calib._validation._samples import BinarySample, ClassSample, check_binary, check_class_sample
+from sklearn_calib._validation._samples import (
+    BinarySample,
+    ClassSample,
+    binary_sample,
+    check_binary,
+    check_class_sample,
+)
 from sklearn_calib._validation._summaries import (
     Outcomes,
     SampleSummary,
@@ -55,6 +61,7 @@ __all__ = [
     "SampleSummary",
     "as_array",
     "as_double",
+    "binary_sample",
     "check_binary",
     "check_class_sample",
     "check_classes",

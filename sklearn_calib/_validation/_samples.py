@@ -10,7 +10,7 @@ from sklearn_calib._validation._labels import check_classes, check_labels, label
 from sklearn_calib._validation._numbers import check_length, check_probabilities, check_scores, check_weights
 from sklearn_calib._validation._summaries import Outcomes, sample_rows
 
-__all__ = ["BinarySample", "ClassSample", "check_binary", "check_class_sample"]
+__all__ = ["BinarySample", "ClassSample", "binary_sample", "check_binary", "check_class_sample"]
 
 Array = NDArray[np.float64]
 
@@ -60,7 +60,13 @@ def check_binary(
 
     A summary in place of outcomes and predictions is taken for the rows that it stands for.
     """
-    y_true, y_proba, sample_weight = sample_rows(y_true, y_proba, sample_weight, pos_label)
+    return binary_sample(*sample_rows(y_true, y_proba, sample_weight, pos_label), pos_label)
+
+
+def binary_sample(
+    y_true: ArrayLike, y_proba: ArrayLike, sample_weight: ArrayLike | None, pos_label: Any
+) -> BinarySample:
+    """Check the arrays of a binary problem."""
     p = check_probabilities(y_proba)
     y = check_labels(y_true, pos_label)
     check_length("y_true", y.shape[0], "y_proba", p.shape[0])

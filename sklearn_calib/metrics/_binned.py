@@ -13,14 +13,12 @@ from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
     Outcomes,
-    check_class_sample,
     check_flag,
     check_option,
     check_size,
-    sample_rows,
 )
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, as_columns, residuals
-from sklearn_calib.metrics._reductions import REDUCTIONS, has_classes, reduced_error
+from sklearn_calib.metrics._reductions import REDUCTIONS, check_problem, reduced_error
 
 __all__ = ["expected_calibration_error"]
 
@@ -280,20 +278,17 @@ def expected_calibration_error(
     if debias and norm != "l2":
         raise ValueError(f"debias=True is only defined for norm='l2', got norm={norm!r}.")
     check_option(reduction, "reduction", (*REDUCTIONS, "canonical"))
-    if reduction == "canonical":
-        if strategy != "uniform":
-            raise ValueError(
-                f"strategy={strategy!r} is not defined for reduction='canonical': bins of several "
-                "probabilities have equal volume. Use strategy='uniform'."
-            )
-        y_true, y_proba, sample_weight = sample_rows(y_true, y_proba, sample_weight, pos_label)
-        if has_classes(y_true, y_proba, pos_label):
-            sample = check_class_sample(y_true, y_proba, sample_weight, labels)
-            return _canonical_error(sample, n_bins, norm, debias)
+    if reduction == "canonical" and strategy != "uniform":
+        raise ValueError(
+            f"strategy={strategy!r} is not defined for reduction='canonical': bins of several "
+            "probabilities have equal volume. Use strategy='uniform'."
+        )
+    problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels)
+    if reduction == "canonical" and isinstance(problem, ClassSample):
+        return _canonical_error(problem, n_bins, norm, debias)
 
     def error(sample: BinarySample) -> float:
         return _binned_error(sample, n_bins, strategy, norm, debias)
 
-    by = "classwise" if reduction == "canonical" else reduction
-    value = reduced_error(error, y_true, y_proba, sample_weight, pos_label, by, labels)
+    value = reduced_error(error, problem, "classwise" if reduction == "canonical" else reduction)
     return math.sqrt(max(value, 0.0)) if norm == "l2" else value

@@ -22,7 +22,7 @@ from sklearn_calib._validation import (
     check_size,
 )
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, residuals
-from sklearn_calib.metrics._reductions import Reduction, reduced_error
+from sklearn_calib.metrics._reductions import Reduction, checked_error
 
 __all__ = [
     "CutoffResult",
@@ -410,7 +410,7 @@ def cutoff_calibration_error(
     >>> print(f"{cutoff_calibration_error([0, 1, 0, 1], [0.2, 0.4, 0.9, 0.9]):.2f}")
     0.20
     """
-    return reduced_error(_cutoff_error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
+    return checked_error(_cutoff_error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
 
 
 def cutoff_result(

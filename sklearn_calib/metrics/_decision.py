@@ -12,7 +12,7 @@ from sklearn_calib._html import result_html
 from sklearn_calib._validation import BinarySample, Outcomes, check_binary, check_fraction, check_numbers
 from sklearn_calib.metrics._cutoff import cutoff_of_groups
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, as_columns
-from sklearn_calib.metrics._reductions import Reduction, reduced_error
+from sklearn_calib.metrics._reductions import Reduction, checked_error
 
 __all__ = ["DecisionRiskResult", "decision_risk_gap", "decision_risk_result", "decision_risks"]
 
@@ -182,7 +182,7 @@ def decision_risk_gap(
             _make(grouped.prob, grouped.total, tau)(grouped.weight, grouped.positives[:, np.newaxis])[0]
         )
 
-    return reduced_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
+    return checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
 
 
 def decision_risk_result(

@@ -13,7 +13,7 @@ from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import BinarySample, Outcomes, check_binary, check_option, check_size
 from sklearn_calib.metrics._metric_kernel import MetricKernel
-from sklearn_calib.metrics._reductions import Reduction, reduced_error
+from sklearn_calib.metrics._reductions import Reduction, checked_error
 
 __all__ = ["ScoreDecomposition", "calibration_loss", "refinement_loss", "score_decomposition"]
 
@@ -287,7 +287,7 @@ def calibration_loss(
     def error(sample: BinarySample) -> float:
         return _decompose(sample, score, "isotonic", n_bins, "quantile").miscalibration
 
-    return reduced_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
+    return checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
 
 
 @MetricKernel()
@@ -337,4 +337,4 @@ def refinement_loss(
     def error(sample: BinarySample) -> float:
         return _decompose(sample, score, "isotonic", n_bins, "quantile").refinement_loss
 
-    return reduced_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
+    return checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)

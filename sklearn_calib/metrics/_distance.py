@@ -10,7 +10,7 @@ from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._isotonic import monotone_distance
 from sklearn_calib._validation import BinarySample, Outcomes, check_size
 from sklearn_calib.metrics._metric_kernel import MetricKernel
-from sklearn_calib.metrics._reductions import Reduction, reduced_error
+from sklearn_calib.metrics._reductions import Reduction, checked_error
 
 __all__ = ["smooth_calibration_error"]
 
@@ -132,4 +132,4 @@ def smooth_calibration_error(
             grouped = group_outcomes(*rows)
         return _lipschitz_supremum(grouped) / grouped.total
 
-    return reduced_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
+    return checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)

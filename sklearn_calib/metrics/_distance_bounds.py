@@ -13,7 +13,7 @@ from sklearn_calib._html import result_html
 from sklearn_calib._validation import BinarySample, Outcomes, check_binary, check_size
 from sklearn_calib.metrics._distance import smooth_calibration_error
 from sklearn_calib.metrics._metric_kernel import MetricKernel
-from sklearn_calib.metrics._reductions import Reduction, reduced_error
+from sklearn_calib.metrics._reductions import Reduction, checked_error
 
 __all__ = [
     "CalibrationDistance",
@@ -177,7 +177,7 @@ def lower_distance_to_calibration(
         value, _ = _transport(group_outcomes(sample.y, sample.p, sample.w), n_cells)
         return min(value, 1.0)
 
-    return reduced_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
+    return checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
 
 
 @MetricKernel()
@@ -247,7 +247,7 @@ def interval_calibration_error(
         # of predictions that share a cell the error is a bound, which its width can carry above 1
         return min(interval_error(group_outcomes(sample.y, sample.p, sample.w), _INTERVAL_CELLS), 1.0)
 
-    return reduced_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
+    return checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
 
 
 def distance_from_calibration(

@@ -12,15 +12,13 @@ from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
     Outcomes,
-    check_class_sample,
     check_flag,
     check_frequency_weights,
     check_option,
     check_positive,
-    sample_rows,
 )
 from sklearn_calib.metrics._metric_kernel import MetricKernel
-from sklearn_calib.metrics._reductions import REDUCTIONS, has_classes, reduced_error
+from sklearn_calib.metrics._reductions import REDUCTIONS, check_problem, reduced_error
 
 __all__ = ["kernel_calibration_error"]
 
@@ -202,10 +200,9 @@ def kernel_calibration_error(
         check_positive(bandwidth, "bandwidth")
     debias, squared = check_flag(debias, "debias"), check_flag(squared, "squared")
     error = _Kernel(kernel, bandwidth, debias)
-    y_true, y_proba, sample_weight = sample_rows(y_true, y_proba, sample_weight, pos_label)
-    if reduction == "canonical" and has_classes(y_true, y_proba, pos_label):
-        value = error.classes(check_class_sample(y_true, y_proba, sample_weight, labels))
+    problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels)
+    if reduction == "canonical" and isinstance(problem, ClassSample):
+        value = error.classes(problem)
     else:
-        by = "classwise" if reduction == "canonical" else reduction
-        value = reduced_error(error.binary, y_true, y_proba, sample_weight, pos_label, by, labels)
+        value = reduced_error(error.binary, problem, "classwise" if reduction == "canonical" else reduction)
     return value if squared else math.sqrt(max(value, 0.0))

@@ -25,7 +25,7 @@ from sklearn_calib._core._smoothing import (
 )
 from sklearn_calib._validation import BinarySample, Outcomes, check_fraction, check_option, check_positive
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, as_columns
-from sklearn_calib.metrics._reductions import Reduction, reduced_error
+from sklearn_calib.metrics._reductions import Reduction, checked_error
 from sklearn_calib.metrics._smooth import smoothing_bins
 
 __all__ = ["logit_smoothed_ece"]
@@ -202,7 +202,7 @@ def logit_smoothed_ece(
         value = (_uniform_noise if noise == "uniform" else _gaussian_noise)(sample, width, eps)
         return min(value, 1.0)  # rounding can pass the bound by an ulp
 
-    return reduced_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
+    return checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
 
 
 def _gaussian_noise(sample: BinarySample, s: float, eps: float) -> float:

@@ -8,16 +8,26 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._validation import (
     BinarySample,
+    ClassSample,
     Outcomes,
     as_array,
-    check_binary,
+    binary_sample,
     check_class_sample,
     check_option,
     sample_rows,
     shape_of,
 )
 
-__all__ = ["REDUCTIONS", "Problem", "Reduction", "has_classes", "reduced_error", "split_classes"]
+__all__ = [
+    "REDUCTIONS",
+    "Problem",
+    "Reduction",
+    "check_problem",
+    "checked_error",
+    "has_classes",
+    "reduced_error",
+    "split_classes",
+]
 
 Array = NDArray[np.float64]
 
@@ -67,29 +77,79 @@ def split_classes(
     return problems
 
 
-def _is_multilabel(y_true: ArrayLike, y_proba: ArrayLike) -> bool:
-    """Tell whether labels and probabilities have one column each for every label."""
-    shape = shape_of(y_true, "y_true")
-    return len(shape) == 2 and shape[1] >= 2 and shape == shape_of(y_proba, "y_proba")
-
-
 def has_classes(y_true: ArrayLike, y_proba: ArrayLike, pos_label: Any) -> bool:
-    """Tell whether the probabilities are of three or more classes that exclude each other.
+    """Tell whether the probabilities are of three or more mutually exclusive classes.
 
-    Raises ValueError if they are, or are those of several labels, and yet there is a ``pos_label``.
+    Raises ValueError if they have several columns, and yet there is a ``pos_label``.
     """
-    shape = shape_of(y_proba, "y_proba")
-    multilabel = _is_multilabel(y_true, y_proba)
-    several = len(shape) == 2 and shape[1] > 2
-    if pos_label is not None and (multilabel or several):
+    shape, labels_shape = shape_of(y_proba, "y_proba"), shape_of(y_true, "y_true")
+    multilabel = len(shape) == 2 and shape[1] >= 2 and labels_shape == shape
+    if not multilabel and not (len(shape) == 2 and shape[1] > 2):
+        return False
+    if pos_label is not None:
         raise ValueError(
             f"pos_label={pos_label!r} belongs to a binary problem, but y_proba has {shape[1]} columns. "
             "Leave it out, or pass y_true == label with the column of that label."
         )
-    return several and not multilabel
+    return not multilabel
+
+
+def check_problem(
+    y_true: Outcomes,
+    y_proba: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    pos_label: Any,
+    labels: ArrayLike | None,
+) -> BinarySample | ClassSample | list[BinarySample]:
+    """Check what a metric was given: a binary sample, a multiclass one, or one for each of several labels."""
+    y_true, y_proba, sample_weight = sample_rows(y_true, y_proba, sample_weight, pos_label)
+    y, p = as_array(y_true, "y_true"), as_array(y_proba, "y_proba")
+    if p.ndim == 2 and p.shape[1] >= 2:
+        if has_classes(y, p, pos_label):
+            return check_class_sample(y, p, sample_weight, labels)
+        if y.shape == p.shape:
+            if labels is not None:
+                raise ValueError("labels must be left out if y_true has one column per label.")
+            if not np.isin(y, (0, 1)).all():
+                raise ValueError("y_true with one column per label must hold 0 and 1 only.")
+            return [binary_sample(y[:, k], p[:, k], sample_weight, 1) for k in range(y.shape[1])]
+    if labels is not None:
+        raise ValueError(
+            "labels are those of the columns of three or more classes, but y_proba belongs to a binary "
+            "problem. Pass pos_label instead."
+        )
+    return binary_sample(y, p, sample_weight, pos_label)
 
 
 def reduced_error(
+    error: Callable[[BinarySample], float],
+    problem: BinarySample | ClassSample | list[BinarySample],
+    reduction: str,
+) -> float:
+    """Return the error of checked binary, multiclass or multilabel predictions.
+
+    ``error`` is that of a binary sample, ``reduction`` one of ``REDUCTIONS``.
+    """
+    if isinstance(problem, list):
+        if reduction != "classwise":
+            raise ValueError(
+                f"reduction={reduction!r} asks for the most probable of classes that exclude each other, but "
+                "y_true has one column per label. Use reduction='classwise', or pass one label per sample."
+            )
+        return float(np.mean([error(sample) for sample in problem]))
+    proba = problem.p
+    if isinstance(problem, BinarySample):
+        if reduction == "classwise":
+            return error(problem)
+        proba = np.column_stack((1.0 - problem.p, problem.p))
+    total = 0.0
+    for fraction, outcome, probability, rows in split_classes(problem.y, proba, reduction, problem.w):
+        part = problem.w if problem.w is None or rows is None else problem.w[rows]
+        total += fraction * error(BinarySample(outcome, probability, part))
+    return total
+
+
+def checked_error(
     error: Callable[[BinarySample], float],
     y_true: Outcomes,
     y_proba: ArrayLike | None,
@@ -98,65 +158,6 @@ def reduced_error(
     reduction: str,
     labels: ArrayLike | None,
 ) -> float:
-    """Return the error of binary, multiclass or multilabel predictions, after checking them.
-
-    Parameters
-    ----------
-    error : callable
-        The error of a checked binary sample.
-    y_true, y_proba, sample_weight, pos_label, reduction, labels
-        What the user passed to the metric.
-    """
+    """Check what a metric was given, and return its error."""
     check_option(reduction, "reduction", REDUCTIONS)
-    y_true, y_proba, sample_weight = sample_rows(y_true, y_proba, sample_weight, pos_label)
-    y_true, y_proba = as_array(y_true, "y_true"), as_array(y_proba, "y_proba")
-    if has_classes(y_true, y_proba, pos_label):
-        sample = check_class_sample(y_true, y_proba, sample_weight, labels)
-        return _mean_error(error, sample.y, sample.p, sample.w, reduction)
-    if _is_multilabel(y_true, y_proba):
-        return _multilabel_error(error, y_true, y_proba, sample_weight, reduction, labels)
-    if labels is not None:
-        raise ValueError(
-            "labels are those of the columns of three or more classes, but y_proba belongs to a binary "
-            "problem. Pass pos_label instead."
-        )
-    binary = check_binary(y_true, y_proba, sample_weight, pos_label)
-    if reduction == "classwise":
-        return error(binary)
-    return _mean_error(error, binary.y, np.column_stack((1.0 - binary.p, binary.p)), binary.w, reduction)
-
-
-def _mean_error(
-    error: Callable[[BinarySample], float],
-    codes: NDArray[np.int64],
-    proba: Array,
-    weight: Array | None,
-    reduction: str,
-) -> float:
-    total = 0.0
-    for share, outcome, probability, rows in split_classes(codes, proba, reduction, weight):
-        part = weight if weight is None or rows is None else weight[rows]
-        total += share * error(BinarySample(outcome, probability, part))
-    return total
-
-
-def _multilabel_error(
-    error: Callable[[BinarySample], float],
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    sample_weight: ArrayLike | None,
-    reduction: str,
-    labels: ArrayLike | None,
-) -> float:
-    if reduction != "classwise":
-        raise ValueError(
-            f"reduction={reduction!r} asks for the most probable of classes that exclude each other, but "
-            "y_true has one column per label. Use reduction='classwise', or pass one label per row."
-        )
-    if labels is not None:
-        raise ValueError("labels must be left out if y_true has one column per label.")
-    y, p = as_array(y_true, "y_true"), as_array(y_proba, "y_proba")
-    if not np.isin(y, (0, 1)).all():
-        raise ValueError("y_true with one column per label must hold 0 and 1 only.")
-    errors = [error(check_binary(y[:, k], p[:, k], sample_weight, 1)) for k in range(y.shape[1])]
-    return float(np.mean(errors))
+    return reduced_error(error, check_problem(y_true, y_proba, sample_weight, pos_label, labels), reduction)

@@ -29,7 +29,7 @@ from sklearn_calib._core._smoothing import (
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import BinarySample, Outcomes, check_binary, check_option, check_positive
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, residuals
-from sklearn_calib.metrics._reductions import Reduction, reduced_error
+from sklearn_calib.metrics._reductions import Reduction, checked_error
 
 __all__ = ["SmoothECEResult", "smooth_ece", "smooth_ece_result", "smoothing_bins"]
 
@@ -393,7 +393,7 @@ def smooth_ece(
     def error(sample: BinarySample) -> float:
         return _solve(sample, bandwidth, scale)[0]
 
-    return reduced_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
+    return checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
 
 
 def smooth_ece_result(

@@ -23,7 +23,7 @@ from sklearn_calib._validation import (
     check_option,
 )
 from sklearn_calib.metrics._metric_kernel import MetricKernel
-from sklearn_calib.metrics._reductions import Reduction, reduced_error
+from sklearn_calib.metrics._reductions import Reduction, checked_error
 
 __all__ = ["CalibrationSummary", "IntervalEstimate", "calibration_summary", "integrated_calibration_index"]
 
@@ -399,4 +399,4 @@ def integrated_calibration_index(
         gap = np.abs(grouped.prob - smooth_frequency(grouped, n_knots))
         return min(float(grouped.weight @ gap) / grouped.total, 1.0)
 
-    return reduced_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
+    return checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)

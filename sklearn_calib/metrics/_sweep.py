@@ -10,7 +10,7 @@ from sklearn_calib._core._binning import bin_starts, quantile_starts, uniform_bi
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
 from sklearn_calib._validation import BinarySample, Outcomes, check_option
 from sklearn_calib.metrics._metric_kernel import MetricKernel
-from sklearn_calib.metrics._reductions import Reduction, reduced_error
+from sklearn_calib.metrics._reductions import Reduction, checked_error
 
 __all__ = ["sweep_calibration_error"]
 
@@ -146,5 +146,5 @@ def sweep_calibration_error(
     def error(sample: BinarySample) -> float:
         return _sweep_error(sample, strategy, norm)
 
-    value = reduced_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
+    value = checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
     return math.sqrt(value) if norm == "l2" else value
