@@ -25,7 +25,7 @@ _MAX_ITERATIONS = 100
 _SAFE_MOVE = 0.25
 _LAST_MOVE = 1e-8
 # Where rounding keeps steps from getting so small: what the last promises of the loss, per unit of weight.
-_LAST_GAIN = 1e-20
+_LAST_GAIN, _ROUNDING = 1e-20, 1e-14
 # Slopes are taken for normal around 1, the identity, with this standard deviation: nothing against dozens of
 # rows, but it decides where the rows do not.
 _PRIOR_DEVIATION = 10.0
@@ -214,7 +214,8 @@ class _Problem:
         return basis @ self._newton(basis, start)
 
     def _newton(self, basis: Array, free: Array) -> Array:
-        enough = _LAST_GAIN * float(self.weight.sum())
+        # without a penalty the loss may have no minimum, and what is left to gain is its rounding
+        enough = (_LAST_GAIN if self.precision else _ROUNDING) * float(self.weight.sum())
         for _ in range(_MAX_ITERATIONS):
             gradient, hessian = self._derivatives(basis @ free)
             gradient, hessian = basis.T @ gradient, basis.T @ hessian @ basis

@@ -99,6 +99,7 @@ CALIBRATORS = [
     CalibratorCase(
         "beta_am", partial(BetaCalibrator, parameters="am"), strict=True, counts=SMOOTHED, again=FAMILY
     ),
+    CalibratorCase("beta_likelihood", partial(BetaCalibrator, regularized=False), strict=True, again=FAMILY),
     # an edge belongs to the bin above it
     CalibratorCase(
         "histogram_binning",
