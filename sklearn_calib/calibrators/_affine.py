@@ -11,9 +11,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
 from sklearn_calib._core._links import logit
-from sklearn_calib._validation import as_double
+from sklearn_calib._validation import as_double, check_flag
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
-from sklearn_calib.calibrators._inverse_temperature import fit_inverse_temperature
+from sklearn_calib.calibrators._inverse_temperature import fit_inverse_temperature, fit_shrunk_temperature
 from sklearn_calib.calibrators._log_floor import fit_log_floor, floored_logs
 from sklearn_calib.calibrators._platt import link_scores
 from sklearn_calib.calibrators._remote import discount_remote
@@ -58,6 +58,8 @@ class AffineCalibrator(BaseCalibrator):
 
     link: str
     penalty: Any
+    shrink_temperature: bool = False
+    _penalty_rules: tuple[str, ...] = ("cv",)
     penalty_: float
     floor_: float
     coef_: Array
@@ -90,7 +92,8 @@ class AffineCalibrator(BaseCalibrator):
 
     def _check_parameters(self) -> None:
         check_link(self.link)
-        check_penalty(self.penalty, "penalty", "cv")
+        check_penalty(self.penalty, "penalty", *self._penalty_rules)
+        check_flag(self.shrink_temperature, "shrink_temperature")
 
     def _score_kind(self) -> str:
         return "probability" if check_link(self.link) == "probability" else "logit"
@@ -120,8 +123,13 @@ class AffineCalibrator(BaseCalibrator):
                 self.floor_ = fit_log_floor(scores, codes, weight)
         # class by class in memory: sums over a few neighbours are slow
         logits = np.asfortranarray(self._logits(scores))
-        self.penalty_ = self._choose(logits, codes, weight) if self.penalty == "cv" else float(self.penalty)
-        fit = _Fit(self, logits, codes, weight)
+        if self.shrink_temperature:
+            beta = fit_shrunk_temperature(logits, codes, weight, self.link == "logit")
+        else:
+            beta = fit_inverse_temperature(logits, codes, weight)
+        chosen = isinstance(self.penalty, str)
+        self.penalty_ = self._choose(logits, codes, weight, beta) if chosen else float(self.penalty)
+        fit = _Fit(self, logits, codes, weight, beta)
         fit.solve(self.penalty_)
         if not fit.converged:
             warnings.warn(
@@ -146,7 +154,7 @@ class AffineCalibrator(BaseCalibrator):
         centred: Array = logits - logits.mean(axis=1, keepdims=True)
         return centred
 
-    def _choose(self, logits: Array, codes: Codes, weight: Array) -> float:
+    def _choose(self, logits: Array, codes: Codes, weight: Array, beta: float) -> float:
         """Return the greatest penalty of the path whose loss of rows left out is as good as the least.
 
         That is: exceeds it by no more than half the standard error of the differences, row by row.
@@ -156,7 +164,6 @@ class AffineCalibrator(BaseCalibrator):
         path = [least_penalty * 10.0**power for power in range(_DECADES, -1, -1)]
         shares = _shares(logits, codes, weight)
         # one temperature for all folds, so that the choice is about the penalties alone
-        beta = fit_inverse_temperature(logits, codes, weight)
         parts, counts = [], []
         for share in shares.T:
             rest, out = np.flatnonzero(share < 1), np.flatnonzero(share > 0)
@@ -199,11 +206,10 @@ class _Fit:
         logits: Array,
         codes: Codes,
         weight: Array,
-        beta: float | None = None,
+        beta: float,
     ) -> None:
         self._calibrator, self._codes, self._weight = calibrator, codes, weight
-        self.total = float(weight.sum())
-        self.beta = fit_inverse_temperature(logits, codes, weight) if beta is None else beta
+        self.total, self.beta = float(weight.sum()), beta
         self._features = calibrator._features(logits, self.beta, self.total)
         self._target, self.theta = calibrator._centre(logits.shape[1], self.beta)
         self.n_iter, self.converged = 0, False

@@ -32,6 +32,8 @@ __all__ = ["AutoCalibrator", "CalibratorSelection", "Candidate"]
 Array = NDArray[np.float64]
 # More rows numpy cannot divide by a draw without replacement.
 _MOST_ROWS = 10**9
+# The share of a sample by which class frequencies are mixed into the probabilities of the default candidates.
+_DOUBT = 0.1
 
 
 @dataclass(frozen=True)
@@ -181,6 +183,12 @@ class AutoCalibrator(BaseCalibrator):
     repetitions: copies of a row are dealt out one by one. Rows with fractional weights are dealt out as they
     are.
 
+    *No impossible outcomes.* Some of the default candidates say 0 or 1 of what lies beyond the samples. With
+    ``candidates=None`` their probabilities :math:`p` become :math:`(1 - \epsilon) p + \epsilon q`, before
+    they are compared and in the result, with :math:`\epsilon = 0.1/n` and the class frequencies
+    :math:`q_k = (n_k + 1/2) / (n + K/2)` of the n samples of a fit. Candidates that are passed are
+    used as they are; among these ``IsotonicCalibrator(clip="auto")`` avoids zeros.
+
     *Cost.* That of ``n_folds`` fits of all candidates, and one fit more.
 
     References
@@ -200,6 +208,7 @@ class AutoCalibrator(BaseCalibrator):
 
     selection_: CalibratorSelection
     calibrator_: Any
+    _counts: Array | None
 
     def __init__(
         self,
@@ -258,9 +267,8 @@ class AutoCalibrator(BaseCalibrator):
 
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
         columns, n_classes = as_columns(scores), self.classes_.shape[0]
-        every_class = bool(np.bincount(codes, minlength=n_classes).all())
-        candidates = self.candidates or _portfolio(self.link, scores.ndim == 2, every_class)
-        rows = _Rows(columns, codes, weight)
+        candidates = self.candidates or _portfolio(self.link, scores.ndim == 2)
+        rows = _Rows(columns, codes, weight, soften=self.candidates is None)
         counts = np.bincount(rows.codes, rows.counts)
         n_folds = min(self.n_folds, int(counts[counts > 0].min()))
         if n_folds < 2 or len(candidates) == 1:
@@ -271,18 +279,21 @@ class AutoCalibrator(BaseCalibrator):
             self.selection_ = _select(losses, held * rows.unit, float(self.n_standard_errors))
         chosen = candidates[self.selection_.chosen]
         self.calibrator_ = fit_clone(chosen, columns, codes, weight, n_classes)
+        self._counts = None if self.candidates else _class_counts(codes, weight, n_classes)
 
     def _may_be_certain(self) -> bool:
         return may_be_certain(self.calibrator_)
 
     def _map_scores(self, scores: Array) -> Array:
         proba = class_probabilities(self.calibrator_, scores)
+        if self._counts is not None:
+            proba = _soften(proba, self._counts)
         return proba if scores.ndim == 2 else np.ascontiguousarray(proba[:, 1])
 
 
-def _portfolio(link: str, several: bool, every_class: bool = True) -> dict[str, Any]:
+def _portfolio(link: str, several: bool) -> dict[str, Any]:
     """Return the default candidates, from the simplest to the most flexible."""
-    default = default_calibrator(link, several, every_class)
+    default = default_calibrator(link, several)
     if several:
         return {
             "temperature": TemperatureCalibrator(link=link),
@@ -309,7 +320,8 @@ class _Rows:
     weights leave all rows apart.
     """
 
-    def __init__(self, columns: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
+    def __init__(self, columns: Array, codes: NDArray[np.int64], weight: Array | None, soften: bool) -> None:
+        self.soften = soften
         # in an order of their own, so that the folds do not depend on that of rows or classes
         own = columns[:, 0] if columns.shape[1] == 1 else columns[np.arange(codes.shape[0]), codes]
         order = np.lexsort((*columns.T, *np.sort(columns, axis=1).T, own, codes))
@@ -357,8 +369,22 @@ class _Rows:
             fitted = fit_clone(calibrator, self.columns[rows], self.codes[rows], weight, n_classes)
             out = np.flatnonzero(tested)
             proba = np.asarray(fitted.predict_proba(self.columns[out]), dtype=np.float64)
+            if self.soften:
+                proba = _soften(proba, _class_counts(self.codes, counts * self.unit, n_classes))
             losses[fold, out] = -np.log(np.maximum(proba[np.arange(out.shape[0]), self.codes[out]], EPS))
         return losses
+
+
+def _class_counts(codes: NDArray[np.int64], weight: Array | None, n_classes: int) -> Array:
+    return np.bincount(codes, weight, minlength=n_classes).astype(np.float64)
+
+
+def _soften(proba: Array, counts: Array) -> Array:
+    """Mix the frequencies of the classes of a fit into probabilities, by a tenth of a sample."""
+    total, n_classes = float(counts.sum()), counts.shape[0]
+    share = min(_DOUBT / total, 1.0)
+    softened: Array = (1.0 - share) * proba + share * (counts + 0.5) / (total + n_classes / 2.0)
+    return softened
 
 
 def _select(losses: dict[str, Array], weight: Array, n_standard_errors: float) -> CalibratorSelection:

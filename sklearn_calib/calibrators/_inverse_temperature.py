@@ -4,11 +4,18 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, logsumexp
 
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib.calibrators._logistic import StandardRows, chunks, is_long, pool_in_pairs, power_of_two
 
-__all__ = ["fit_grouped_temperature", "fit_inverse_temperature"]
+__all__ = [
+    "USUAL_SLOPE",
+    "fit_grouped_temperature",
+    "fit_inverse_temperature",
+    "fit_shrunk_temperature",
+    "shrunk_temperature",
+]
 
 Array = NDArray[np.float64]
 # From an inverse temperature to derivative and second derivative of the loss.
@@ -24,6 +31,12 @@ _LAST_CHORD = 1e-6
 _COARSE_ROWS = 2048
 # Logits handled at a time, so that temporaries stay in cache.
 _CHUNK = 1 << 15
+# Standard deviation of the normal prior of the logarithm of a shrunk temperature of several classes, and the
+# prior odds that there is a temperature to be fitted at all.
+_PRIOR_DEVIATION = 1.0
+_PRIOR_ODDS = 2.0
+#: Where that prior is centred for scores in an unknown unit, divided by their typical size.
+USUAL_SLOPE = 2.0
 
 
 def fit_grouped_temperature(z: Array, grouped: GroupedOutcomes) -> float:
@@ -86,6 +99,57 @@ def fit_inverse_temperature(z: Array, codes: NDArray[np.int64], weight: Array | 
     if stride > 1 and not _is_separated(d[::stride]):
         start = _solve_rows(d[::stride], w[::stride], scale, start)
     return _solve_rows(d, w, scale, start)
+
+
+def fit_shrunk_temperature(z: Array, codes: NDArray[np.int64], weight: Array | None, known: bool) -> float:
+    """Return the shrunk inverse temperature of rows of logits; see ``shrunk_temperature``.
+
+    Logits in a ``known`` unit are those of forecasts: the prior is centred at 1, and 1 is the rival.
+    """
+    n = z.shape[0]
+    w = np.ones(n) if weight is None else weight
+    d, scale = _unit_scale(z - z[np.arange(n), codes][:, np.newaxis], w)
+    if scale == 0.0:
+        return 1.0
+
+    def loss(beta: float) -> float:
+        size = max(1, _CHUNK // d.shape[1])
+        parts = (slice(start, start + size) for start in range(0, n, size))
+        return float(sum(w[part] @ logsumexp(beta * d[part], axis=1) for part in parts))
+
+    centre = scale if known else USUAL_SLOPE
+    beta, share = shrunk_temperature(
+        lambda beta: _row_derivatives(d, w, beta), loss, centre, _PRIOR_DEVIATION
+    )
+    return share * (beta / scale) + 1.0 - share if known else min(beta / scale, float(np.exp(_LARGEST_LOG)))
+
+
+def shrunk_temperature(
+    derivatives: Derivatives, loss: Callable[[float], float], centre: float, deviation: float
+) -> tuple[float, float]:
+    """Return the inverse temperature of greatest posterior density, and the posterior share of this model.
+
+    The logarithm of its ratio to ``centre`` has a normal prior of mean 0 and this standard ``deviation``.
+    The rival is ``centre`` itself. The evidence is Laplace's approximation to the integral over it.
+    """
+    pull = 1.0 / deviation**2
+    theta, low, high, bend = 0.0, -np.inf, np.inf, pull
+    for _ in range(_MAX_ITERATIONS):
+        beta = centre * float(np.exp(theta))
+        first, second = derivatives(beta)
+        slope = beta * first + pull * theta
+        bend = beta * (beta * second + first) + pull
+        low, high = (theta, high) if slope < 0.0 else (low, theta)
+        # far from the solution the curvature says little
+        step = float(np.clip(-slope / bend if bend > 0.0 else -slope, -1.0 - abs(theta), 1.0 + abs(theta)))
+        moved = theta + step if low <= theta + step <= high else (low + high) / 2.0
+        done = abs(moved - theta) <= _LAST_MOVE
+        theta = moved
+        if done:
+            break
+    beta = centre * float(np.exp(theta))
+    gain = loss(centre) - loss(beta) - pull * theta * theta / 2.0
+    return beta, float(expit(gain + np.log(_PRIOR_ODDS) + np.log(pull / max(bend, pull)) / 2.0))
 
 
 def _is_separated(d: Array) -> bool:

@@ -1,6 +1,6 @@
 """An ensemble of calibrators: the average of their log-probabilities."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,8 +8,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags
 
 from sklearn_calib._core._links import clip_probability
+from sklearn_calib._progress import Progress
 from sklearn_calib._validation import check_weights
-from sklearn_calib.calibrators._base import BaseCalibrator, as_columns, inside
+from sklearn_calib.calibrators._base import BaseCalibrator, as_columns, check_link, inside
 from sklearn_calib.calibrators._matrix import MatrixScalingCalibrator, StructuredMatrixScalingCalibrator
 from sklearn_calib.calibrators._multiclass import (
     OneVsRestCalibrator,
@@ -22,6 +23,7 @@ from sklearn_calib.calibrators._multiclass import (
 )
 from sklearn_calib.calibrators._softmax import softmax
 from sklearn_calib.calibrators._spline import SplineCalibrator
+from sklearn_calib.calibrators._vector import VectorScalingCalibrator
 
 __all__ = ["LogAverageCalibrator", "log_average"]
 
@@ -29,6 +31,9 @@ Array = NDArray[np.float64]
 
 # The final share of the default calibrator of single classes; with so many rows for each class it has half.
 _FINAL_SHARE, _ROWS_OF_A_CLASS = 0.3, 15.0
+# With more classes the penalty of matrix scaling is chosen by vector scaling; with more than the second
+# number there is vector scaling only. benchmarks/many_classes.py compares them.
+_MANY_CLASSES, _VERY_MANY_CLASSES = 30, 200
 
 
 class LogAverageCalibrator(BaseCalibrator):
@@ -43,13 +48,20 @@ class LogAverageCalibrator(BaseCalibrator):
     ----------
     calibrators : sequence of calibrators or classifiers, or None, default=None
         None: a spline of each class against the rest, ``OneVsRestCalibrator(SplineCalibrator())``, and two
-        that look at all classes, :class:`MatrixScalingCalibrator`, which is cautious with few rows, and
-        :class:`StructuredMatrixScalingCalibrator`, which is bolder. Otherwise calibrators of this package, or
-        classifiers with ``predict_proba``, which then receive the scores as columns. Each is cloned. For more
-        than two classes wrap binary ones in :class:`OneVsRestCalibrator`.
+        that look at all classes, :class:`MatrixScalingCalibrator`, which is cautious with few samples, and
+        :class:`StructuredMatrixScalingCalibrator`, which is bolder, both with ``shrink_temperature=True``;
+        with more than 200 classes :class:`VectorScalingCalibrator` in their place; see Notes. Otherwise
+        calibrators of this package, or classifiers with ``predict_proba``, which then receive the scores as
+        columns. Each is cloned. For more than two classes wrap binary ones in :class:`OneVsRestCalibrator`.
     weights : array-like of shape (n_calibrators,) or None, default=None
         Their shares, divided by their sum. None: equal ones, or for the default calibrators those of Notes. A
         calibrator of weight zero is fitted but not used.
+    link : {"logit", "identity"}, default="logit"
+        What the scores are, for the default calibrators: probabilities or logits. With ``calibrators`` their
+        own links count, and this one is ignored.
+    progress : bool or callable, default=False
+        Whether to show a bar while the calibrators are fitted, which takes a minute for 10 000 samples of
+        1000 classes. Needs tqdm (extra ``report``). A function is called as ``progress(done, total, what)``.
 
     Attributes
     ----------
@@ -71,7 +83,9 @@ class LogAverageCalibrator(BaseCalibrator):
         probabilities and others logits, if all rows of a class have weight zero; and as for any calibrator.
     TypeError
         When fitting, if ``calibrators`` is not a sequence of objects that can be fitted and predict
-        probabilities.
+        probabilities, or ``progress`` is neither a bool nor callable.
+    ImportError
+        When fitting, if ``progress=True`` and tqdm is not installed.
 
     See Also
     --------
@@ -85,7 +99,14 @@ class LogAverageCalibrator(BaseCalibrator):
 
     The spline of a class needs more rows of the class than there are, if they are few. With total weight n,
     its default share of :math:`0.3\, n/(n + 15 K)` grows with the rows for each class; the two kinds of
-    matrix scaling have half of the rest each. Both numbers did best in trials, and little depends on them.
+    matrix scaling have half of the rest each, or vector scaling all of it. Both numbers did best in trials,
+    and little depends on them.
+
+    *Many classes.* Maps of all classes together have K x K parameters. With more than 30 classes the penalty
+    of matrix scaling is the one that suits vector scaling, ``penalty="vector"``, which is chosen in O(n K);
+    with more than 200 classes only vector scaling is left. If a class has no sample, the splines are left
+    out, and the others have equal weights. ``benchmarks/many_classes.py`` measures what this
+    costs in log loss and saves in time.
 
     References
     ----------
@@ -116,63 +137,75 @@ class LogAverageCalibrator(BaseCalibrator):
     calibrators_: list[Any]
     weights_: Array
 
-    def __init__(self, calibrators: Sequence[Any] | None = None, *, weights: ArrayLike | None = None) -> None:
+    def __init__(
+        self,
+        calibrators: Sequence[Any] | None = None,
+        *,
+        weights: ArrayLike | None = None,
+        link: str = "logit",
+        progress: bool | Callable[[int, int, str], Any] = False,
+    ) -> None:
         self.calibrators = calibrators
         self.weights = weights
+        self.link = link
+        self.progress = progress
 
     def __sklearn_tags__(self) -> Tags:
         """Declare several classes if all calibrators support them."""
         tags = super().__sklearn_tags__()
         if self.calibrators is None or isinstance(self.calibrators, list | tuple):
-            tags.classifier_tags.multi_class = not any(map(is_binary, self._members()))
+            tags.classifier_tags.multi_class = not any(map(is_binary, self.calibrators or ()))
         return tags
 
     def _check_parameters(self) -> None:
-        if self.calibrators is not None and not isinstance(self.calibrators, list | tuple):
+        check_link(self.link)
+        if not (isinstance(self.progress, bool) or callable(self.progress)):
+            raise TypeError(f"progress must be True, False or a function, got {self.progress!r}.")
+        if self.calibrators is None:
+            return
+        if not isinstance(self.calibrators, list | tuple):
             raise TypeError(f"calibrators must be a list of calibrators, got {self.calibrators!r}.")
-        members = self._members()
-        if not members:
+        if not self.calibrators:
             raise ValueError("calibrators is empty. Pass at least one calibrator.")
-        for calibrator in members:
+        for calibrator in self.calibrators:
             check_calibrator(calibrator)
         if self.weights is not None:
-            check_weights(self.weights, len(members), "weights")
+            check_weights(self.weights, len(self.calibrators), "weights")
         self._score_kind()
 
-    def _members(self) -> Sequence[Any]:
-        if self.calibrators is not None:
-            return self.calibrators
-        return [
-            OneVsRestCalibrator(SplineCalibrator()),
-            MatrixScalingCalibrator(),
-            StructuredMatrixScalingCalibrator(),
-        ]
-
     def _score_kind(self) -> str:
-        return scores_wanted_by_all(self._members(), "calibrators")
+        members = _default_members(2, self.link) if self.calibrators is None else self.calibrators
+        return scores_wanted_by_all(members, "calibrators")
 
     def _needs_every_class(self) -> bool:
-        return any(map(needs_every_class, self._members()))
+        return any(map(needs_every_class, self.calibrators or ()))
 
     def _check_classes(self, classes: NDArray[Any], scores: Array) -> None:
-        for calibrator in self._members():
+        for calibrator in self.calibrators or ():
             if isinstance(calibrator, BaseCalibrator):
                 calibrator._check_classes(classes, scores)
         super()._check_classes(classes, scores)
 
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
-        members = self._members()
+        n_classes = self.classes_.shape[0]
+        members = self.calibrators
+        if members is None:
+            every_class = bool(np.bincount(codes, minlength=n_classes).all())
+            members = _default_members(n_classes, self.link)[0 if every_class else 1 :]
         if self.weights is not None:
             shares = check_weights(self.weights, len(members), "weights")
-        elif self.calibrators is None:
+        elif self.calibrators is None and every_class:
             total = float(codes.shape[0] if weight is None else weight.sum())
-            shares = _default_shares(total, self.classes_.shape[0])
+            shares = _default_shares(total, n_classes, len(members))
         else:
             shares = np.ones(len(members))
+        columns, fitted = as_columns(scores), []
+        with Progress(self.progress, len(members)) as step:
+            for one in members:
+                step(type(one).__name__)
+                fitted.append(fit_clone(one, columns, codes, weight, n_classes))
         self.weights_ = shares / shares.sum()
-        columns = as_columns(scores)
-        n_classes = self.classes_.shape[0]
-        self.calibrators_ = [fit_clone(one, columns, codes, weight, n_classes) for one in members]
+        self.calibrators_ = fitted
 
     def _map_scores(self, scores: Array) -> Array:
         used = np.flatnonzero(self.weights_)
@@ -192,7 +225,20 @@ def log_average(tables: Iterable[ArrayLike], shares: Iterable[float]) -> Array:
     return inside(softmax(np.asarray(total)))
 
 
-def _default_shares(total: float, n_classes: int) -> Array:
-    """Return the shares of the default calibrators: the first looks at one class at a time."""
+def _default_members(n_classes: int, link: str) -> list[Any]:
+    """Return the default calibrators: the first looks at one class at a time."""
+    single = OneVsRestCalibrator(SplineCalibrator(link=link))
+    if n_classes > _VERY_MANY_CLASSES:
+        return [single, VectorScalingCalibrator(shrink_temperature=True, link=link)]
+    penalty = "vector" if n_classes > _MANY_CLASSES else "cv"
+    return [
+        single,
+        MatrixScalingCalibrator(penalty=penalty, shrink_temperature=True, link=link),
+        StructuredMatrixScalingCalibrator(shrink_temperature=True, link=link),
+    ]
+
+
+def _default_shares(total: float, n_classes: int, n_members: int) -> Array:
+    """Return the shares of the default calibrators."""
     single = _FINAL_SHARE * total / (total + _ROWS_OF_A_CLASS * n_classes)
-    return np.array([single, (1.0 - single) / 2.0, (1.0 - single) / 2.0])
+    return np.array([single, *[(1.0 - single) / (n_members - 1)] * (n_members - 1)])

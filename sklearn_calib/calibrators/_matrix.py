@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 from sklearn_calib.calibrators._affine import AffineCalibrator, check_penalty
 from sklearn_calib.calibrators._softmax import linear_map
+from sklearn_calib.calibrators._vector import VectorScalingCalibrator
 
 __all__ = ["MatrixScalingCalibrator", "StructuredMatrixScalingCalibrator"]
 
@@ -26,12 +27,15 @@ class MatrixScalingCalibrator(AffineCalibrator):
 
     Parameters
     ----------
-    penalty : float or "cv", default="cv"
+    penalty : float, "cv" or "vector", default="cv"
         :math:`\lambda \ge 0`, per unit of total weight 1: its influence fades as rows are added. "cv":
-        chosen by cross-validation, in favour of great ones; see Notes. 0 has no solution, and a very steep
-        one is returned, where the rows of a class can be separated from the others.
+        chosen by cross-validation, in favour of great ones; see Notes. "vector": the one so chosen for
+        :class:`VectorScalingCalibrator`, which is much faster for many classes. 0 has no solution, and a
+        very steep one is returned, where the rows of a class can be separated from the others.
     off_diagonal_ratio : float, default=10.0
         :math:`\rho \ge 0`, how much more the influence of one class on another is penalised.
+    shrink_temperature : bool, default=False
+        Whether the temperature is shrunk: the posterior mode, averaged with 1; see Notes.
     link : {"logit", "identity"}, default="logit"
         What the scores are. "logit": probabilities, in one, two or K columns. 0 is raised to 2**-53, and of
         three or more columns to ``floor_``, as is what lies below.
@@ -91,6 +95,16 @@ class MatrixScalingCalibrator(AffineCalibrator):
     that weights are repetitions for the choice too; weights that are not counts should sum to the number of
     rows.
 
+    *Shrinkage of the temperature.* With ``shrink_temperature=True`` and L the log loss of the inverse
+    temperature :math:`e^\theta`, summed over the samples, :math:`\hat\theta` minimises :math:`L(\theta) +
+    \theta^2 / 2`, the negative log posterior with a standard normal prior. By Laplace's approximation its
+    evidence is :math:`-L(\hat\theta) - \hat\theta^2 / 2 - \tfrac12 \log(1 + L''(\hat\theta))`, and that of
+    the temperature 1 is :math:`-L(0)`. With prior odds of 2 to 1 these give the posterior probability
+    :math:`\pi` of the first, and :math:`\beta = \pi e^{\hat\theta} + 1 - \pi`. With ``link="identity"``,
+    where the unit of the scores is unknown, :math:`\beta` is :math:`2 e^{\hat\theta}` divided by the root
+    mean square of all :math:`z_{ik} - z_{i y_i}`. So separated samples do not make it infinite; the influence
+    of the prior fades as 1/n.
+
     References
     ----------
     .. [1] Guo, Pleiss, Sun, Weinberger (2017). On calibration of modern neural networks. ICML.
@@ -112,17 +126,29 @@ class MatrixScalingCalibrator(AffineCalibrator):
     """
 
     temperature_: float
+    _penalty_rules = ("cv", "vector")
 
     def __init__(
-        self, *, penalty: float | str = "cv", off_diagonal_ratio: float = 10.0, link: str = "logit"
+        self,
+        *,
+        penalty: float | str = "cv",
+        off_diagonal_ratio: float = 10.0,
+        shrink_temperature: bool = False,
+        link: str = "logit",
     ) -> None:
         self.penalty = penalty
         self.off_diagonal_ratio = off_diagonal_ratio
+        self.shrink_temperature = shrink_temperature
         self.link = link
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_penalty(self.off_diagonal_ratio, "off_diagonal_ratio")
+
+    def _choose(self, logits: Array, codes: NDArray[np.int64], weight: Array, beta: float) -> float:
+        if self.penalty == "vector":
+            return VectorScalingCalibrator(link=self.link)._choose(logits, codes, weight, beta)
+        return super()._choose(logits, codes, weight, beta)
 
     def _features(self, logits: Array, beta: float, total: float) -> Array:
         return beta * logits
@@ -167,6 +193,8 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
     penalty : float or "cv", default=1.0
         :math:`\lambda \ge 0`. "cv": chosen by cross-validation, as by :class:`MatrixScalingCalibrator`, in
         favour of great ones; it did no better on average, at several times the cost.
+    shrink_temperature : bool, default=False
+        Whether the temperature is shrunk, as by :class:`MatrixScalingCalibrator`.
     link : {"logit", "identity"}, default="logit"
         What the scores are. "logit": probabilities, in one, two or K columns. 0 is raised to 2**-53, and of
         three or more columns to ``floor_``, as is what lies below.
@@ -236,8 +264,11 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
     temperature_: float
     smoothing_: float
 
-    def __init__(self, *, penalty: float | str = 1.0, link: str = "logit") -> None:
+    def __init__(
+        self, *, penalty: float | str = 1.0, shrink_temperature: bool = False, link: str = "logit"
+    ) -> None:
         self.penalty = penalty
+        self.shrink_temperature = shrink_temperature
         self.link = link
 
     def _features(self, logits: Array, beta: float, total: float) -> Array:

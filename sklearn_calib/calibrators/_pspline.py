@@ -11,9 +11,11 @@ from scipy.optimize import nnls
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._core._links import expit
+from sklearn_calib.calibrators._inverse_temperature import shrunk_temperature
 from sklearn_calib.calibrators._logistic import step_length
+from sklearn_calib.calibrators._remote import balanced_intercept
 
-__all__ = ["PENALTIES", "LogisticSpline", "Ray", "evaluate", "fit_spline", "mid_quantiles", "place_knots"]
+__all__ = ["PENALTIES", "Anchor", "LogisticSpline", "evaluate", "fit_spline", "mid_quantiles", "place_knots"]
 
 Array = NDArray[np.float64]
 
@@ -27,6 +29,8 @@ _SAFE_MOVE = 0.25
 _LAST_MOVE = 1e-10
 # Below this, a step that is not half as large as the one before is rounding.
 _STALLED_MOVE = 1e-6
+# Standard deviation of the normal prior of the logarithm of the slope of an anchor: a factor of two.
+_PRIOR_DEVIATION = float(np.log(2.0))
 # Share of evenly spaced knots in the places of the knots, which keeps neighbours apart.
 _EVEN_SHARE = 0.02
 # Added to the unit diagonals of scaled matrices.
@@ -48,15 +52,15 @@ class LogisticSpline:
 
 
 @dataclass(frozen=True, eq=False)
-class Ray:
-    """A rival of the curve with one parameter: the line that is zero at ``origin``.
+class Anchor:
+    """A rival of the curve: a line with a prior on its slope, compared with the curve on ``observed``.
 
-    It is fitted to ``target``; ray and curve are then compared on ``observed``, both sums like those of the
-    targets of the curve.
+    With an ``origin`` it is zero there, and ``slope`` itself is a second model; without one its intercept is
+    free, and the prior is centred at ``slope``.
     """
 
-    origin: float
-    target: Array
+    slope: float
+    origin: float | None
     observed: Array
 
 
@@ -186,11 +190,11 @@ def fit_spline(
     line: tuple[float, float],
     penalty: float | None,
     least_slope: float | None,
-    ray: Ray | None,
+    anchor: Anchor | None,
 ) -> LogisticSpline:
     """Fit the spline at a penalty or, for None, average over :data:`PENALTIES` and infinity.
 
-    In the average a fit has a share in proportion to exp(-AICc / 2), and the average and the ``ray`` have
+    In the average a fit has a share in proportion to exp(-AICc / 2), and the average and the ``anchor`` have
     theirs. ``line`` is the fit with infinite penalty, by slope and intercept. With a ``least_slope`` the
     increments of the coefficients are at least those of a line of this slope.
     """
@@ -211,35 +215,51 @@ def fit_spline(
     best = fits[int(share.argmax())][0]
     theta = share @ np.array([theta for _, _, theta in fits])
     edf = float(share @ np.array([edf for _, edf, _ in fits]))
-    if penalty is None and ray is not None:
-        straight = _fit_ray(basis, weight, ray, line[0], least_slope or 0.0)
-        problem.target = ray.observed
-        share = _akaike_weights([problem.aicc(straight, 1.0), problem.aicc(theta, edf)])
+    if penalty is None and anchor is not None:
+        straight, size = _fit_anchor(basis, weight, anchor)
+        problem.target = anchor.observed
+        share = _akaike_weights([problem.aicc(straight, size), problem.aicc(theta, edf)])
         theta = share[0] * straight + share[1] * theta
-        edf = float(share @ [1.0, edf])
+        edf = float(share @ [size, edf])
     return LogisticSpline(knots, *basis.at_knots(theta), best, edf)
 
 
-def _fit_ray(basis: _Basis, weight: Array, ray: Ray, start: float, least_slope: float) -> Array:
-    """Return the parameters of the ray, by Newton's method in a bracket."""
-    x = basis.design[:, 1] - ray.origin
-    slope, low, high = start, least_slope, np.inf
-    for _ in range(_MAX_ITERATIONS):
-        p = expit(slope * x)
-        mass = weight * p
-        gradient = float((mass - ray.target) @ x)
-        low, high = (slope, high) if gradient < 0.0 else (low, slope)
-        bend = float((mass - mass * p) @ (x * x))
-        moved = slope - gradient / bend if bend > 0.0 else np.inf
-        if not low < moved < high:
-            moved = (low + high) / 2.0 if high < np.inf else 2.0 * slope + 1.0
-        done = abs(moved - slope) <= _LAST_MOVE * slope
-        slope = moved
-        if done:
-            break
+def _fit_anchor(basis: _Basis, weight: Array, anchor: Anchor) -> tuple[Array, float]:
+    """Return the parameters of the anchor, and their effective number."""
+    x = basis.design[:, 1] - (anchor.origin or 0.0)
     theta = np.zeros(basis.greville.shape[0])
-    theta[:2] = -slope * ray.origin, slope
-    return theta
+    intercept = 0.0
+
+    def place(slope: float) -> None:
+        """Set the intercept that is best for a slope."""
+        nonlocal intercept
+        if anchor.origin is None:
+            intercept = balanced_intercept(slope * x, weight, anchor.observed, intercept)
+
+    def derivatives(slope: float) -> tuple[float, float]:
+        place(slope)
+        p = expit(slope * x + intercept)
+        mass = weight * p
+        curvature = mass - mass * p
+        moment, second = float(curvature @ x), float(curvature @ (x * x))
+        if anchor.origin is None:
+            second -= moment * moment / float(curvature.sum())
+        return float((mass - anchor.observed) @ x), second
+
+    def loss(slope: float) -> float:
+        place(slope)
+        f = slope * x + intercept
+        return float(weight @ np.logaddexp(0.0, f) - anchor.observed @ f)
+
+    slope, share = shrunk_temperature(derivatives, loss, anchor.slope, _PRIOR_DEVIATION)
+    if anchor.origin is None:
+        edf = 2.0
+        place(slope)
+    else:
+        slope, edf = share * slope + (1.0 - share) * anchor.slope, share
+        intercept = -slope * anchor.origin
+    theta[:2] = intercept, slope
+    return theta, edf
 
 
 def _akaike_weights(criteria: list[float]) -> Array:

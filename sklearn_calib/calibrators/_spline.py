@@ -14,10 +14,11 @@ from sklearn_calib._core._links import expit
 from sklearn_calib._validation import as_double, check_flag, check_option, check_size
 from sklearn_calib.calibrators._base import check_link
 from sklearn_calib.calibrators._certificate import MonotoneCalibrator
+from sklearn_calib.calibrators._inverse_temperature import USUAL_SLOPE
 from sklearn_calib.calibrators._platt import fit_platt, link_scores, platt_targets
 from sklearn_calib.calibrators._pspline import (
+    Anchor,
     LogisticSpline,
-    Ray,
     evaluate,
     fit_spline,
     mid_quantiles,
@@ -42,8 +43,6 @@ _REMOTE_SCALE = 0.25
 _FARTHEST = 1e150
 _NO_SLOPE = 1e-9
 _REMOTE_ROWS = 100.0
-# Temperature scaling is fitted as if so many more rows had borne out the forecasts.
-_FAITH = 2.0
 # The share of a row by which the event rate is mixed into all probabilities.
 _DOUBT = 0.1
 # Of the slope of the straight line, what a monotone spline keeps everywhere.
@@ -132,13 +131,21 @@ class SplineCalibrator(MonotoneCalibrator):
     which suffices for the spline to do so; each Newton step is then a non-negative least squares problem, and
     coefficients at their bounds do not count in :math:`\nu`.
 
-    *Few rows.* Two parameters are many for a hundred rows and a forecast that was good as it is. With
-    ``penalty="aicc"`` and ``link="logit"`` the averaged curve has a rival of one parameter, :math:`f = \beta
-    z`, fitted to the targets :math:`(n y_i + 2 p_i)/(n + 2)`, as if two more rows had borne out the
-    forecasts :math:`p_i`. Both share in the result by their Akaike weights, in which the losses are against
-    the labels themselves now. Lastly, with ``penalty="aicc"``, probabilities become :math:`(1 - \epsilon) p +
-    \epsilon \bar y` with :math:`\epsilon = 0.1/n` and :math:`\bar y = (n_1 + 1/2)/(n + 1)`, as :math:`n` rows
-    cannot vouch for much smaller ones.
+    *Few samples.* Two parameters are many for a hundred samples, and Platt's targets, which the curve is
+    fitted to, limit its probabilities. With ``penalty="aicc"`` the averaged curve therefore has a rival, a
+    straight line with a prior on its slope. With ``link="logit"`` it is :math:`f = \beta z`. With :math:`L`
+    the log loss summed over the samples, :math:`\hat\theta` minimises the negative log posterior
+    :math:`L(\theta) + \theta^2 / (2 \sigma^2)` of :math:`\theta = \log\beta`, :math:`\sigma = \log 2`. By
+    Laplace's approximation [5]_ its evidence is :math:`-L(\hat\theta) - \hat\theta^2 / (2\sigma^2) -
+    \tfrac12 \log(1 + \sigma^2 L''(\hat\theta))`; that of the scores as they are is :math:`-L(0)`. With prior
+    odds of 2 to 1 these give the posterior probability :math:`\pi` that there is something to calibrate, the
+    line has the slope :math:`\beta = \pi e^{\hat\theta} + 1 - \pi`, and :math:`\pi` parameters. With
+    ``link="identity"`` the slope is :math:`2 e^{\hat\theta}` in the units above, the intercept is the best
+    for this slope, and there are two parameters. Line and curve share in the result by their Akaike weights,
+    in which the losses are against the labels themselves. The influence of the prior fades as 1/n, and that
+    of the line exponentially where it is wrong. Lastly, with ``penalty="aicc"``, probabilities become
+    :math:`(1 - \epsilon) p + \epsilon \bar y` with :math:`\epsilon = 0.1/n` and :math:`\bar y = (n_1 +
+    1/2)/(n + 1)`, as :math:`n` samples cannot vouch for much smaller ones.
 
     *Remote scores.* A forecast of exactly 0 or 1 has log-odds of about 37 either way, and a straight line
     through a few of these that are wrong would be far off everywhere else. Scores farther from the middle of
@@ -163,6 +170,7 @@ class SplineCalibrator(MonotoneCalibrator):
     .. [3] Burnham, Anderson (2002). Model selection and multimodel inference. Springer. (Akaike weights.)
     .. [4] Lucena (2018). Spline-based probability calibration. arXiv:1809.07751. (Splines of scores as
        features of a logistic regression.)
+    .. [5] MacKay (1992). Bayesian interpolation. Neural Computation 4. (Evidence.)
 
     Examples
     --------
@@ -213,35 +221,35 @@ class SplineCalibrator(MonotoneCalibrator):
         self._axis = _fit_axis(z, grouped.weight)
         x, trust = self._axis.place(z), self._axis.trust(z, grouped.weight)
         cells = GroupedOutcomes(x, grouped.weight * trust, grouped.positives * trust)
-        forecast = cells.weight * (expit(z) if self.link == "logit" else 0.0)
         knots = place_knots(x, cells.weight, self.n_knots)
         if x.shape[0] > _MOST_GROUPS:
-            cells, forecast = _pool(cells, forecast, knots)
-        self._spline = self._fit_curve(cells, forecast, knots, grouped.total)
+            cells = _pool(cells, knots)
+        self._spline = self._fit_curve(cells, knots)
         self.penalty_, self.effective_parameters_ = self._spline.penalty, self._spline.edf
         self._doubt = min(_DOUBT / grouped.total, 1.0) if isinstance(self.penalty, str) else 0.0
         self._event_rate = (float(grouped.positives.sum()) + 0.5) / (grouped.total + 1.0)
 
-    def _fit_curve(
-        self, cells: GroupedOutcomes, forecast: Array, knots: Array, n_rows: float
-    ) -> LogisticSpline:
+    def _fit_curve(self, cells: GroupedOutcomes, knots: Array) -> LogisticSpline:
         """Fit the curve in the direction in which it rises."""
         slope, intercept = fit_platt(cells.prob, cells)
         # a slope of 0 has the sign of its rounding
         self._rising = slope >= -_NO_SLOPE
         if knots[0] == knots[-1]:
             return LogisticSpline(np.arange(2.0), np.full(2, intercept), np.zeros(2), np.inf, 1.0)
-        borne_out = (n_rows * cells.positives + _FAITH * forecast) / (n_rows + _FAITH)
-        rows = np.array([cells.prob, cells.weight, platt_targets(cells), borne_out, cells.positives])
-        origin = self._axis.place(np.zeros(1))[0]
+        rows = np.array([cells.prob, cells.weight, platt_targets(cells), cells.positives])
+        unit, origin = self._axis.half_width * self._axis.magnitude, self._axis.place(np.zeros(1))[0]
         if not self._rising:
             rows = np.ascontiguousarray(rows[:, ::-1])
-            rows[0], knots, origin = -rows[0], -knots[::-1], -origin
-        x, weight, target, borne_out, observed = rows
-        ray = Ray(float(origin), borne_out, observed) if self.link == "logit" else None
+            rows[0], knots, unit, origin = -rows[0], -knots[::-1], -unit, -origin
+        x, weight, target, observed = rows
+        anchor: Anchor | None = Anchor(USUAL_SLOPE, None, observed)
+        if self.link == "logit":
+            # a rising line and a falling curve do not mix to a monotone map
+            mixed = self._rising or not self.monotone
+            anchor = Anchor(unit, float(origin), observed) if mixed else None
         penalty = None if isinstance(self.penalty, str) else as_double(self.penalty)
         least = _LEAST_SLOPE * abs(slope) if self.monotone else None
-        return fit_spline(x, weight, target, knots, (abs(slope), intercept), penalty, least, ray)
+        return fit_spline(x, weight, target, knots, (abs(slope), intercept), penalty, least, anchor)
 
     def _map_scores(self, scores: Array) -> Array:
         x = self._axis.place(link_scores(scores, self.link))
@@ -298,17 +306,16 @@ def _fit_axis(z: Array, weight: Array) -> _Axis:
     return _Axis(magnitude, (low + high) / 2.0, (high - low) / 2.0 or 1.0)
 
 
-def _pool(cells: GroupedOutcomes, forecast: Array, knots: Array) -> tuple[GroupedOutcomes, Array]:
-    """Pool sorted groups into equal cells between the knots, each at its mean; sum up the forecasts."""
+def _pool(cells: GroupedOutcomes, knots: Array) -> GroupedOutcomes:
+    """Pool sorted groups into equal cells between the knots, each at its mean."""
     edges = np.concatenate([np.linspace(a, b, _CELLS, endpoint=False) for a, b in pairwise(knots)])
     starts = np.unique(np.searchsorted(cells.prob, edges))
     starts = starts[starts < cells.prob.shape[0]]
-    weight, positives, moment, forecast = (
-        np.add.reduceat(mass, starts)
-        for mass in (cells.weight, cells.positives, cells.weight * cells.prob, forecast)
+    weight, positives, moment = (
+        np.add.reduceat(mass, starts) for mass in (cells.weight, cells.positives, cells.weight * cells.prob)
     )
     # the mean of equal numbers may differ from them in the last bit
-    return GroupedOutcomes(np.clip(moment / weight, knots[0], knots[-1]), weight, positives), forecast
+    return GroupedOutcomes(np.clip(moment / weight, knots[0], knots[-1]), weight, positives)
 
 
 def _check_penalty(penalty: Any) -> None:

@@ -28,6 +28,8 @@ class VectorScalingCalibrator(AffineCalibrator):
         :math:`\lambda \ge 0`, per unit of total weight 1: its influence fades as rows are added. "cv":
         chosen by cross-validation, in favour of great ones; see Notes. 0 has no solution, and a very steep
         one is returned, where the rows of a class can be separated from the others.
+    shrink_temperature : bool, default=False
+        Whether the temperature is shrunk, as by :class:`MatrixScalingCalibrator`.
     link : {"logit", "identity"}, default="logit"
         What the scores are. "logit": probabilities, in one, two or K columns. 0 is raised to 2**-53, and of
         three or more columns to ``floor_``, as is what lies below.
@@ -98,8 +100,11 @@ class VectorScalingCalibrator(AffineCalibrator):
 
     temperature_: float
 
-    def __init__(self, *, penalty: float | str = "cv", link: str = "logit") -> None:
+    def __init__(
+        self, *, penalty: float | str = "cv", shrink_temperature: bool = False, link: str = "logit"
+    ) -> None:
         self.penalty = penalty
+        self.shrink_temperature = shrink_temperature
         self.link = link
 
     def _features(self, logits: Array, beta: float, total: float) -> Array:

@@ -12,7 +12,7 @@ from sklearn_calib._compat import safe_indexing, slice_metadata
 from sklearn_calib.calibrators import BaseCalibrator, OneVsRestCalibrator
 from sklearn_calib.calibrators._default import default_calibrator
 from sklearn_calib.calibrators._multiclass import is_mapped
-from sklearn_calib.meta._folds import Fold, counted_rows, score_fold
+from sklearn_calib.meta._folds import Fold, score_fold
 from sklearn_calib.meta._responses import DECISION_FIRST, PROBABILITY_FIRST, class_scores
 
 __all__ = [
@@ -125,10 +125,8 @@ def fit_pair(
         return CalibratedPair(estimator, calibrator, method, classes)
     absent = classes[~np.isin(classes, labels)]
     if calibrator is None:
-        counted = labels[counted_rows(metadata, labels.shape[0])]
         link = "logit" if method == "predict_proba" else "identity"
-        every_class = bool(np.isin(classes, counted).all())
-        fitted = default_calibrator(link, several=classes.shape[0] > 2, every_class=every_class)
+        fitted = default_calibrator(link, several=classes.shape[0] > 2)
     else:
         fitted = clone(calibrator)
     _check_scale(estimator, fitted, method, scores)

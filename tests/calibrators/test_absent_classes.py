@@ -36,6 +36,7 @@ ABLE = {
 }
 COMPOSED = {
     "average": LogAverageCalibrator([TemperatureCalibrator(), VectorScalingCalibrator()]),
+    "default average": LogAverageCalibrator(),
     "auto": AutoCalibrator(n_folds=2),
     "auto of two": AutoCalibrator(
         candidates={"t": TemperatureCalibrator(), "v": VectorScalingCalibrator(penalty=1.0)}
@@ -44,7 +45,7 @@ COMPOSED = {
 }
 UNABLE = {
     "OneVsRestCalibrator": OneVsRestCalibrator(PlattCalibrator()),
-    "LogAverageCalibrator": LogAverageCalibrator(),
+    "LogAverageCalibrator": LogAverageCalibrator([OneVsRestCalibrator(PlattCalibrator())]),
     "AutoCalibrator": AutoCalibrator(candidates={"platt": OneVsRestCalibrator(PlattCalibrator())}),
     "VectorScalingCalibrator": VectorScalingCalibrator(penalty=0.0),
     "DirichletCalibrator": DirichletCalibrator(penalty=1.0, intercept_penalty=0.0),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.special import softmax
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
@@ -507,7 +508,11 @@ def test_says_when_it_did_not_converge(monkeypatch, data):
             "penalty must be finite and not negative, got -1.0",
         ),
         (VectorScalingCalibrator(penalty="auto"), ValueError, "penalty must be a number or 'cv', got 'auto'"),
-        (MatrixScalingCalibrator(penalty=None), TypeError, "penalty must be a number or 'cv', got None"),
+        (
+            MatrixScalingCalibrator(penalty=None),
+            TypeError,
+            "penalty must be a number or 'cv' or 'vector', got None",
+        ),
         (
             MatrixScalingCalibrator(penalty=1.0, off_diagonal_ratio=np.inf),
             ValueError,
@@ -537,6 +542,58 @@ def test_says_when_it_did_not_converge(monkeypatch, data):
 def test_bad_parameters(calibrator, error, message, data):
     with pytest.raises(error, match=message):
         calibrator.fit(*data)
+
+
+@pytest.mark.parametrize("calibrator", AROUND_TEMPERATURE)
+@pytest.mark.parametrize("factor", [0.3, 1.0, 3.0])
+@pytest.mark.parametrize("link", ["logit", "identity"])
+def test_shrunk_temperature_is_that_of_the_posterior(calibrator, factor, link):
+    rng = np.random.default_rng(1)
+    z = rng.normal(size=(25, 3)) * 2
+    y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    y[:3] = range(3)
+    z *= factor
+    w = rng.integers(1, 3, 25).astype(float)
+    square = sum(w[i] * np.mean((z[i] - z[i, y[i]]) ** 2) for i in range(25)) / w.sum()
+    centre = 1.0 if link == "logit" else 2 / np.sqrt(square)
+
+    def loss(theta):
+        return plain_loss(centre * np.exp(theta) * np.eye(3), np.zeros(3), z, y, w)
+
+    mode = minimize(lambda t: loss(t[0]) + t[0] ** 2 / 2, [0.0], tol=1e-12).x[0]
+    step = 1e-3
+    bend = (loss(mode + step) - 2 * loss(mode) + loss(mode - step)) / step**2
+    evidence = -loss(mode) - mode**2 / 2 - np.log(1 + bend) / 2
+    share = 2 * np.exp(evidence) / (2 * np.exp(evidence) + np.exp(-loss(0.0)))
+    expected = share * np.exp(mode) + 1 - share if link == "logit" else centre * np.exp(mode)
+    found = calibrator(link=link, shrink_temperature=True)
+    found.fit(z if link == "identity" else softmax(z, axis=1), y, w)
+    assert 1 / found.temperature_ == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-30, 1e200])
+def test_shrunk_temperature_of_logits_in_any_unit(size):
+    rng = np.random.default_rng(1)
+    z = rng.normal(size=(200, 3))
+    y = (3 * z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    found = VectorScalingCalibrator(link="identity", penalty=1.0, shrink_temperature=True)
+    one = clone(found).fit(z, y).predict_proba(z)
+    np.testing.assert_allclose(found.fit(size * z, y).predict_proba(size * z), one, rtol=0, atol=1e-9)
+
+
+def test_separated_samples_leave_a_finite_shrunk_temperature():
+    p = np.array([[0.6, 0.2, 0.2], [0.2, 0.6, 0.2], [0.2, 0.2, 0.6]] * 4)
+    y = np.tile([0, 1, 2], 4)
+    assert TemperatureCalibrator().fit(p, y).temperature_ < 1e-3
+    assert 0.2 < MatrixScalingCalibrator(shrink_temperature=True).fit(p, y).temperature_ < 1
+
+
+def test_penalty_of_vector_scaling(data):
+    vector = VectorScalingCalibrator().fit(*data)
+    found = MatrixScalingCalibrator(penalty="vector").fit(*data)
+    expected = MatrixScalingCalibrator(penalty=vector.penalty_).fit(*data)
+    assert found.penalty_ == vector.penalty_
+    np.testing.assert_array_equal(found.coef_, expected.coef_)
 
 
 def test_more_structure_pays_on_a_network():

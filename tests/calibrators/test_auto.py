@@ -77,14 +77,14 @@ def test_folds_are_even_in_each_class():
 
     rng = np.random.default_rng(0)
     codes = np.repeat([0, 1, 2], [13, 7, 25])
-    rows = _Rows(rng.random((45, 3)), rng.permutation(codes), None)
+    rows = _Rows(rng.random((45, 3)), rng.permutation(codes), None, soften=False)
     held = rows.deal(5, np.random.default_rng(1))
     np.testing.assert_array_equal(held.sum(axis=0), rows.counts)
     assert np.ptp(held.sum(axis=1)) == 0, "9 rows each"
     for k in range(3):
         assert np.ptp(held[:, rows.codes == k].sum(axis=1)) <= 1
     # copies of a row are dealt out one by one
-    tied = _Rows(np.repeat([[0.2], [0.7]], 50, axis=0), np.tile([0, 1], 50), None)
+    tied = _Rows(np.repeat([[0.2], [0.7]], 50, axis=0), np.tile([0, 1], 50), None, soften=False)
     assert tied.counts.tolist() == [25, 25, 25, 25]
     assert tied.deal(5, rng).max() < 25
 
@@ -109,7 +109,9 @@ def test_result_is_the_chosen_calibrator_fitted_to_all_rows():
     names = [one.name for one in found.selection_.candidates]
     assert names == ["temperature", "Platt", "beta", "spline", "Venn-Abers"]
     again = clone(found.calibrator_).fit(p, y)
-    np.testing.assert_array_equal(found.transform(p), again.transform(p))
+    rate = (y.sum() + 0.5) / (len(y) + 1)
+    expected = again.transform(p) + 0.1 / len(y) * (rate - again.transform(p))
+    np.testing.assert_allclose(found.transform(p), expected, rtol=0, atol=1e-15)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +156,27 @@ def test_several_classes(link):
         or found.selection_.chosen == "vector scaling"
     )
     assert found.predict_proba(X).shape == (900, 3)
-    np.testing.assert_array_equal(found.predict_proba(X), found.calibrator_.predict_proba(X))
+    rate = (np.bincount(np.array([2, 0, 1])[y]) + 0.5) / 901.5
+    expected = (1 - 0.1 / 900) * found.calibrator_.predict_proba(X) + 0.1 / 900 * rate
+    np.testing.assert_allclose(found.predict_proba(X), expected, rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_no_outcome_is_impossible_by_default(n_classes):
+    """Confident forecasts that a temperature below 1 sharpens further, and new ones of exactly 0 and 1."""
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((300, n_classes))
+    y = (5 * z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    proba = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    found = AutoCalibrator().fit(proba, y)
+    assert found.selection_.chosen != "spline"
+    assert found.predict_proba(np.eye(n_classes)).min() >= 0.1 / 300 * 0.9 * np.bincount(y).min() / 300
+
+
+def test_candidates_that_are_passed_are_used_as_they_are():
+    p, y = np.array([0.1, 0.2, 0.8, 0.9]), np.array([0, 0, 1, 1])
+    found = AutoCalibrator(candidates={"isotonic": IsotonicCalibrator()}).fit(p, y)
+    np.testing.assert_array_equal(found.transform(p), IsotonicCalibrator().fit(p, y).transform(p))
 
 
 def test_a_class_with_a_single_row_leaves_nothing_to_compare():

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.utils import get_tags
@@ -17,6 +18,7 @@ from sklearn_calib.calibrators import (
     SplineCalibrator,
     StructuredMatrixScalingCalibrator,
     TemperatureCalibrator,
+    VectorScalingCalibrator,
 )
 from sklearn_calib.meta import CalibratedClassifier
 from tests._data import outside_data
@@ -62,8 +64,8 @@ def test_the_default_for_several_classes(weighted, data):
     np.testing.assert_allclose(found.weights_, [share, (1 - share) / 2, (1 - share) / 2])
     parts = [
         OneVsRestCalibrator(SplineCalibrator()),
-        MatrixScalingCalibrator(),
-        StructuredMatrixScalingCalibrator(),
+        MatrixScalingCalibrator(shrink_temperature=True),
+        StructuredMatrixScalingCalibrator(shrink_temperature=True),
     ]
     plain = LogAverageCalibrator(parts, weights=found.weights_).fit(p, y, w)
     np.testing.assert_allclose(found.predict_proba(p), plain.predict_proba(p), rtol=0, atol=1e-9)
@@ -78,6 +80,58 @@ def test_the_default_for_several_classes(weighted, data):
         LogAverageCalibrator(weights=[1, 2]).fit(p, y)
     two = LogAverageCalibrator().fit(p[:, 0], y == 0).transform(p[:, 0])
     assert ((two > 0) & (two < 1)).all()
+
+
+def test_thirty_samples_hardly_spoil_a_calibrated_model():
+    """The expected log loss of true probabilities of three classes, which the samples may separate."""
+    lost = 0.0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        z = 4 * rng.standard_normal((530, 3))
+        y = (z[:30] + rng.gumbel(size=(30, 3))).argmax(axis=1)
+        p = softmax(z, axis=1)
+        q = LogAverageCalibrator().fit(p[:30], y).predict_proba(p[30:])
+        lost += np.mean((p[30:] * np.log(p[30:] / q)).sum(axis=1)) / 10
+    assert 0 < lost < 0.04
+
+
+def two_of_each_class(n_classes):
+    rng = np.random.default_rng(0)
+    z = 2 * rng.standard_normal((2 * n_classes, n_classes))
+    y = np.tile(np.arange(n_classes), 2)
+    z[np.arange(2 * n_classes), y] += 3
+    return softmax(z, axis=1), y
+
+
+def test_many_classes_share_the_penalty_of_vector_scaling():
+    p, y = two_of_each_class(31)
+    steps = []
+    found = LogAverageCalibrator(progress=lambda *step: steps.append(step)).fit(p, y)
+    vector = VectorScalingCalibrator(shrink_temperature=True).fit(p, y)
+    assert found.calibrators_[1].penalty_ == vector.penalty_
+    names = ["OneVsRestCalibrator", "MatrixScalingCalibrator", "StructuredMatrixScalingCalibrator"]
+    assert steps == [(i, 3, name) for i, name in enumerate(names)]
+
+
+@pytest.mark.thorough
+def test_very_many_classes_leave_vector_scaling():
+    found = LogAverageCalibrator().fit(*two_of_each_class(201))
+    kinds = [OneVsRestCalibrator, VectorScalingCalibrator]
+    assert [type(one) for one in found.calibrators_] == kinds
+    share = 0.3 * 402 / (402 + 15 * 201)
+    np.testing.assert_allclose(found.weights_, [share, 1 - share])
+
+
+def test_logits_are_calibrated_like_probabilities_with_many_samples():
+    rng = np.random.default_rng(0)
+    z = 2 * rng.standard_normal((600, 3))
+    y = (z / 2 + rng.gumbel(size=z.shape)).argmax(axis=1)
+    found = LogAverageCalibrator(link="identity").fit(z, y).predict_proba(z)
+    np.testing.assert_allclose(found, softmax(z / 2, axis=1), atol=0.12)
+    with pytest.raises(ValueError, match="link must be one of"):
+        LogAverageCalibrator(link="probit").fit(z, y)
+    with pytest.raises(TypeError, match="progress must be True, False or a function"):
+        LogAverageCalibrator(progress="yes").fit(softmax(z, axis=1), y)
 
 
 def test_the_default_is_better_than_temperature_scaling_on_networks():

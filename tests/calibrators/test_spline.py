@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
+from scipy.optimize import brentq, minimize, minimize_scalar
 from scipy.special import expit, logit
 from sklearn.datasets import make_classification
 from sklearn.naive_bayes import GaussianNB
 
-from sklearn_calib.calibrators import PlattCalibrator, SplineCalibrator, _spline
+from sklearn_calib.calibrators import PlattCalibrator, SplineCalibrator, TemperatureCalibrator, _spline
 from sklearn_calib.calibrators._pspline import PENALTIES, mid_quantiles, place_knots
 from sklearn_calib.meta import CalibratedClassifier
 
@@ -121,13 +121,14 @@ def test_monotone_agrees_with_a_general_optimiser_with_bounds():
     assert np.abs(free - found).max() > 0.01
 
 
-def test_average_has_the_weights_of_akaike():
-    p, y = sample(200)
-    definition = Definition(p, y, 7)
-    square = np.array([[definition._penalty_entry(i, j) for j in range(9)] for i in range(9)])
+def averaged_curve(p, y, n_knots):
+    """The log-odds of the curve at ``p`` and at GRID, its parameters and penalty, by Akaike weights."""
+    definition = Definition(p, y, n_knots)
+    size, n = n_knots + 2, len(y)
+    square = np.array([[definition._penalty_entry(i, j) for j in range(size)] for i in range(size)])
     criteria, curves, parameters = [], [], []
     for penalty in (*PENALTIES, np.inf):
-        single = SplineCalibrator(n_knots=7, penalty=penalty).fit(p, y)
+        single = SplineCalibrator(n_knots=n_knots, penalty=penalty).fit(p, y)
         q = single.transform(p)
         loss = -np.sum(definition.target * np.log(q) + (1 - definition.target) * np.log1p(-q))
         edf = 2.0
@@ -135,47 +136,115 @@ def test_average_has_the_weights_of_akaike():
             information = (definition.basis.T * (q * (1 - q))) @ definition.basis
             edf = np.trace(np.linalg.solve(information + penalty * square, information))
         assert single.effective_parameters_ == pytest.approx(edf, abs=1e-5)
-        criteria.append(2 * loss + 2 * edf + 2 * edf * (edf + 1) / (200 - edf - 1))
-        curves.append(logit(single.transform(GRID)))
+        criteria.append(2 * loss + 2 * edf + 2 * edf * (edf + 1) / (n - edf - 1))
+        curves.append(logit(np.concatenate([q, single.transform(GRID)])))
         parameters.append(edf)
     share = np.exp(-0.5 * (np.array(criteria) - min(criteria)))
     share /= share.sum()
-    averaged = SplineCalibrator(n_knots=7, link="identity").fit(logit(p), y)
-    found = (averaged.transform(logit(GRID)) - 0.1 / 200 * rate(y)) / (1 - 0.1 / 200)
-    np.testing.assert_allclose(logit(found), share @ np.array(curves), rtol=0, atol=1e-5)
-    assert averaged.effective_parameters_ == pytest.approx(share @ parameters, abs=1e-4)
-    assert averaged.penalty_ == (*PENALTIES, np.inf)[int(np.argmax(share))]
+    best = (*PENALTIES, np.inf)[int(np.argmax(share))]
+    return share @ np.array(curves), share @ parameters, best
+
+
+def shrunk_line(z, y, link, definition):
+    """Slope and intercept of log-odds with the prior of the docstring, and their number of parameters."""
+    deviation, usual = np.log(2), 2 / definition.unit
+    start = 1.0 if link == "logit" else usual
+
+    def loss(theta):
+        f = start * np.exp(theta) * z
+        if link == "identity":
+            f = f + brentq(lambda a: np.sum(expit(f + a) - y), -500, 500, xtol=1e-13)
+        return np.sum(np.logaddexp(0, f) - y * f)
+
+    mode = minimize_scalar(
+        lambda t: loss(t) + t**2 / (2 * deviation**2), bounds=(-6, 6), options={"xatol": 1e-9}
+    ).x
+    slope = start * np.exp(mode)
+    if link == "identity":
+        return slope, brentq(lambda a: np.sum(expit(slope * z + a) - y), -500, 500, xtol=1e-13), 2.0
+    bend = (loss(mode + 1e-3) - 2 * loss(mode) + loss(mode - 1e-3)) / 1e-6
+    evidence = -loss(mode) - mode**2 / (2 * deviation**2) - np.log(1 + deviation**2 * bend) / 2
+    share = 1 / (1 + np.exp(-loss(0.0) - evidence) / 2)
+    return share * slope + 1 - share, 0.0, share
 
 
 def rate(y):
     return (y.sum() + 0.5) / (len(y) + 1)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("link", ["logit", "identity"])
 @pytest.mark.parametrize("slope", [1.0, 0.4])
-def test_curve_and_temperature_scaling_share_by_their_weights_of_akaike(seed, slope):
+@pytest.mark.parametrize("seed", range(2))
+def test_curve_and_line_share_by_their_weights_of_akaike(seed, slope, link):
     rng = np.random.default_rng(seed)
-    z = rng.uniform(-2.5, 3, 80)
-    p, n = expit(z), 80
-    y = (rng.random(n) < expit(slope * z)).astype(int)
-    target = (n * y + 2 * p) / (n + 2)
-    ray = minimize(lambda b: np.sum(np.logaddexp(0, b * z) - target * b * z), [1.0], tol=1e-12).x[0]
-    curve = SplineCalibrator(link="identity").fit(z, y)
-    bent = logit((curve.transform(z) - 0.1 / n * rate(y)) / (1 - 0.1 / n))
+    z, n = rng.uniform(-2.5, 3, 80), 80
+    p, y = expit(z), (rng.random(n) < expit(slope * z)).astype(int)
+    curve, parameters, best = averaged_curve(p, y, 7)
+    beta, intercept, few = shrunk_line(z, y, link, Definition(p, y, 7))
+    line = beta * np.concatenate([z, logit(GRID)]) + intercept
 
     def criterion(log_odds, k):
-        return 2 * np.sum(np.logaddexp(0, log_odds) - y * log_odds) + 2 * k * (1 + (k + 1) / (n - k - 1))
+        loss = np.sum(np.logaddexp(0, log_odds) - y * log_odds)
+        return 2 * loss + 2 * k * (1 + (k + 1) / (n - k - 1))
 
-    difference = criterion(bent, curve.effective_parameters_) - criterion(ray * z, 1)
+    difference = criterion(curve[:n], parameters) - criterion(line[:n], few)
     share = 1 / (1 + np.exp(-difference / 2))
     assert 0.05 < share < 0.999, "both count"
-    expected = expit(share * ray * z + (1 - share) * bent)
-    found = SplineCalibrator().fit(p, y)
+    expected = expit(share * line + (1 - share) * curve)
+    found = SplineCalibrator(n_knots=7, link=link)
+    found.fit(p if link == "logit" else z, y)
     np.testing.assert_allclose(
-        found.transform(p), expected + 0.1 / n * (rate(y) - expected), rtol=0, atol=2e-6
+        found.transform(GRID if link == "logit" else logit(GRID)),
+        (expected + 0.1 / n * (rate(y) - expected))[n:],
+        rtol=0,
+        atol=5e-6,
     )
-    effective = share + (1 - share) * curve.effective_parameters_
-    assert found.effective_parameters_ == pytest.approx(effective, abs=1e-4)
+    assert found.effective_parameters_ == pytest.approx(share * few + (1 - share) * parameters, abs=1e-4)
+    assert found.penalty_ == best
+
+
+@pytest.mark.parametrize("scale", [1.5, 4.0])
+def test_thirty_samples_hardly_spoil_a_calibrated_model(scale):
+    """What the expected log loss of true probabilities rises by, of weak and of nearly perfect models."""
+    rng = np.random.default_rng(0)
+    new = scale * rng.standard_normal(1000)
+    lost, count = 0.0, 0
+    while count < 20:
+        z = scale * rng.standard_normal(30)
+        y = (rng.random(30) < expit(z)).astype(int)
+        if 0 < y.sum() < 30:
+            q = SplineCalibrator().fit(expit(z), y).transform(expit(new))
+            truth = expit(new)
+            lost += np.mean(truth * np.log(truth / q) + (1 - truth) * np.log((1 - truth) / (1 - q))) / 20
+            count += 1
+    assert lost < 0.008
+
+
+def test_few_samples_against_the_trend_leave_a_monotone_map():
+    p = [1e-9, 0.0, 1e-3, 0.05, 0.9]
+    steps = np.diff(SplineCalibrator(monotone=True).fit(p, [1, 0, 0, 0, 1]).transform(GRID))
+    assert steps.min() >= 0 or steps.max() <= 0
+    falling = SplineCalibrator(monotone=True).fit([0.2, 0.3, 0.6, 0.7], [1, 1, 0, 0]).transform(GRID)
+    assert np.diff(falling).max() <= 0
+
+
+def test_margins_of_a_good_classifier_stay_sharp():
+    """Platt's targets keep probabilities from 0 and 1 by more than the errors of a good classifier."""
+    rng = np.random.default_rng(0)
+    new = 6 * rng.standard_normal(2000)
+    loss = {"default": 0.0, "Platt": 0.0, "temperature": 0.0}
+    for _ in range(30):
+        z = 6 * rng.standard_normal(80)
+        y = (rng.random(80) < expit(z)).astype(int)
+        for name, calibrator in (
+            ("default", SplineCalibrator(link="identity")),
+            ("Platt", PlattCalibrator(link="identity")),
+            ("temperature", TemperatureCalibrator(link="identity")),
+        ):
+            q = np.clip(calibrator.fit(z / 6, y).transform(new / 6), 1e-9, 1 - 1e-9)
+            loss[name] -= np.mean(expit(new) * np.log(q) + expit(-new) * np.log1p(-q)) / 30
+    assert loss["default"] < loss["Platt"] - 0.005
+    assert loss["default"] < loss["temperature"] + 0.005
 
 
 def test_few_rows_that_bear_the_forecasts_out_move_them_little():
