@@ -179,6 +179,7 @@ def test_all_lists_what_exists(module_name):
 @pytest.mark.parametrize("value", public_objects())
 def test_public_objects_are_documented(value):
     documentation = inspect.getdoc(value) or ""
+    assert "%(" not in documentation, "a paragraph that is not known"
     assert documentation.splitlines()[:1] not in ([], [""]), "no docstring"
     wanted = list(SECTIONS)
     signature = inspect.signature(value)

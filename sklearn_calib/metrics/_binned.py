@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_calib._core._alcoves import alcoves
 from sklearn_calib._core._binning import bin_starts, uniform_bins, uniform_residuals, uniform_sums
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
+from sklearn_calib._docs import shared_docs
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
@@ -154,6 +155,7 @@ def _canonical_error(sample: ClassSample, n_bins: int, norm: str, debias: bool) 
     return min(math.sqrt(max(float(share @ squared), 0.0)), 1.0)
 
 
+@shared_docs
 @MetricKernel(_make, bins=_pooling_bins)
 def expected_calibration_error(
     y_true: Outcomes,
@@ -176,16 +178,8 @@ def expected_calibration_error(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,) or (n, n_labels), or CalibrationSketch
-        Labels of two or more classes; or one column of zeros and ones for each of several labels, over which
-        the error is averaged.
-    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels), default=None
-        Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), of three
-        or more classes in sorted order, or of each label. Left out with a sketch.
-    sample_weight : array-like of shape (n,), default=None
-        Non-negative weights; weight k counts as k repetitions of the row.
-    pos_label : label, default=None
-        The positive class. By default 1 for labels in {0, 1} or {-1, 1}, else the greater of the two labels.
+    %(sample)s
+    %(weight)s
     n_bins : int, default=15
         Number of bins; empty ones do not count.
     strategy : {"uniform", "quantile"}, default="uniform"
@@ -203,9 +197,7 @@ def expected_calibration_error(
         "canonical": the whole vector of probabilities, with bins of the simplex,
         see the notes; only for bins of equal width. Two classes and several labels are judged as in
         "classwise".
-    labels : array-like of shape (n_classes,), default=None
-        Labels of three or more columns, which stand in sorted order. Needed where a label is missing in
-        ``y_true``, unless labels are 0, ..., n_classes - 1.
+    %(labels)s
 
     Returns
     -------

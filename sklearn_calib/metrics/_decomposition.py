@@ -10,6 +10,7 @@ from scipy.special import xlog1py, xlogy
 from sklearn_calib._core._binning import bin_starts
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._isotonic import fit_isotonic
+from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import BinarySample, Outcomes, check_binary, check_option, check_size
 from sklearn_calib.metrics._metric_kernel import MetricKernel
@@ -135,6 +136,7 @@ def _check(score: str, method: str, n_bins: int, strategy: str) -> int:
     return check_size(n_bins, "n_bins")
 
 
+@shared_docs
 def score_decomposition(
     y_true: Outcomes,
     y_proba: ArrayLike | None = None,
@@ -155,10 +157,7 @@ def score_decomposition(
     y_proba : array-like of shape (n,), (n, 1) or (n, 2), default=None
         Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
         Left out with a sketch.
-    sample_weight : array-like of shape (n,), default=None
-        Non-negative weights; weight k counts as k repetitions of the row.
-    pos_label : label, default=None
-        The positive class. By default 1 for labels in {0, 1} or {-1, 1}, else the greater of the two labels.
+    %(weight)s
     score : {"brier", "log_loss"}, default="brier"
         The mean squared difference, or the mean negative log-likelihood.
     method : {"isotonic", "binned"}, default="isotonic"
@@ -220,6 +219,7 @@ def score_decomposition(
     return _decompose(sample, score, method, n_bins, strategy)
 
 
+@shared_docs
 @MetricKernel()
 def calibration_loss(
     y_true: Outcomes,
@@ -235,26 +235,12 @@ def calibration_loss(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,) or (n, n_labels), or CalibrationSketch
-        Labels of two or more classes; or one column of zeros and ones for each of several labels, over which
-        the loss is averaged.
-    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels), default=None
-        Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), of three
-        or more classes in sorted order, or of each label. Left out with a sketch.
-    sample_weight : array-like of shape (n,), default=None
-        Non-negative weights; weight k counts as k repetitions of the row.
-    pos_label : label, default=None
-        The positive class. By default 1 for labels in {0, 1} or {-1, 1}, else the greater of the two labels.
+    %(sample)s
+    %(weight)s
     score : {"brier", "log_loss"}, default="brier"
         The mean squared difference, or the mean negative log-likelihood.
-    reduction : {"classwise", "confidence", "top-label"}, default="classwise"
-        How three or more classes are judged. "classwise": each against the rest, the mean over classes;
-        "confidence": the largest probability as a forecast that its class is the right one; "top-label": the
-        same within the rows of each predicted class, the mean weighted by their frequency. The latter two
-        also apply to two classes.
-    labels : array-like of shape (n_classes,), default=None
-        Labels of three or more columns, which stand in sorted order. Needed where a label is missing in
-        ``y_true``, unless labels are 0, ..., n_classes - 1.
+    %(reduction)s
+    %(labels)s
 
     Returns
     -------

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_calib._core._binning import condense
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._isotonic import monotone_distance
+from sklearn_calib._docs import shared_docs
 from sklearn_calib._validation import BinarySample, Outcomes, check_size
 from sklearn_calib.metrics._metric_kernel import MetricKernel
 from sklearn_calib.metrics._reductions import Reduction, checked_error
@@ -39,6 +40,7 @@ def _lipschitz_supremum(grouped: GroupedOutcomes) -> float:
     return mass + float(gap @ np.abs(walk)) + monotone_distance(inside, gap)
 
 
+@shared_docs
 @MetricKernel(population={"n_cells": None})
 def smooth_calibration_error(
     y_true: Outcomes,
@@ -59,28 +61,14 @@ def smooth_calibration_error(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,) or (n, n_labels), or CalibrationSketch
-        Labels of two or more classes; or one column of zeros and ones for each of several labels, over which
-        the error is averaged.
-    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels), default=None
-        Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), of three
-        or more classes in sorted order, or of each label. Left out with a sketch.
-    sample_weight : array-like of shape (n,), default=None
-        Non-negative weights; weight k counts as k repetitions of the row.
-    pos_label : label, default=None
-        The positive class. By default 1 for labels in {0, 1} or {-1, 1}, else the greater of the two labels.
+    %(sample)s
+    %(weight)s
     n_cells : int or None, default=None
         None computes the exact value. For large samples, predictions can first be gathered on this many
         cells (the next power of two, 64 or more): the result is then off by less than ``1 / n_cells``, and by
         no more than the mean of ``abs(y - p)`` times that. Only without weights.
-    reduction : {"classwise", "confidence", "top-label"}, default="classwise"
-        How three or more classes are judged. "classwise": each against the rest, the mean over classes;
-        "confidence": the largest probability as a forecast that its class is the right one; "top-label": the
-        same within the rows of each predicted class, the mean weighted by their frequency. The latter two
-        also apply to two classes.
-    labels : array-like of shape (n_classes,), default=None
-        Labels of three or more columns, which stand in sorted order. Needed where a label is missing in
-        ``y_true``, unless labels are 0, ..., n_classes - 1.
+    %(reduction)s
+    %(labels)s
 
     Returns
     -------

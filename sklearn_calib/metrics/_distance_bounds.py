@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._transport import gather, interval_error, transport_distance
+from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import BinarySample, Outcomes, check_binary, check_size
 from sklearn_calib.metrics._distance import smooth_calibration_error
@@ -89,6 +90,7 @@ def _transport(grouped: GroupedOutcomes, n_cells: int) -> tuple[float, float]:
     return transport_distance(grouped, np.arange(n_cells + 1) / n_cells), moved + 0.5 / n_cells
 
 
+@shared_docs
 @MetricKernel()
 def lower_distance_to_calibration(
     y_true: Outcomes,
@@ -108,28 +110,14 @@ def lower_distance_to_calibration(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,) or (n, n_labels), or CalibrationSketch
-        Labels of two or more classes; or one column of zeros and ones for each of several labels, over which
-        the error is averaged.
-    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels), default=None
-        Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), of three
-        or more classes in sorted order, or of each label. Left out with a sketch.
-    sample_weight : array-like of shape (n,), default=None
-        Non-negative weights; weight k counts as k repetitions of the row.
-    pos_label : label, default=None
-        The positive class. By default 1 for labels in {0, 1} or {-1, 1}, else the greater of the two labels.
+    %(sample)s
+    %(weight)s
     n_cells : int, default=200
         Cells of the grid on which the moved predictions lie; it adds at most ``1 / (2 n_cells)``. More
         distinct predictions than that are first gathered at their means over the cells, which changes the
         result by at most the mean distance to those, less than ``1 / n_cells``.
-    reduction : {"classwise", "confidence", "top-label"}, default="classwise"
-        How three or more classes are judged. "classwise": each against the rest, the mean over classes;
-        "confidence": the largest probability as a forecast that its class is the right one; "top-label": the
-        same within the rows of each predicted class, the mean weighted by their frequency. The latter two
-        also apply to two classes.
-    labels : array-like of shape (n_classes,), default=None
-        Labels of three or more columns, which stand in sorted order. Needed where a label is missing in
-        ``y_true``, unless labels are 0, ..., n_classes - 1.
+    %(reduction)s
+    %(labels)s
 
     Returns
     -------

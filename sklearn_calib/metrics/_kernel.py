@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._core._kernel import KERNELS, kernel_form, kernel_matrix, median_distance
+from sklearn_calib._docs import shared_docs
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
@@ -86,6 +87,7 @@ class _Kernel:
         return self.finish(all_pairs, same_rows, total)
 
 
+@shared_docs
 @MetricKernel()
 def kernel_calibration_error(
     y_true: Outcomes,
@@ -107,16 +109,8 @@ def kernel_calibration_error(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,) or (n, n_labels), or CalibrationSketch
-        Labels of two or more classes; or one column of zeros and ones for each of several labels, over which
-        the error is averaged.
-    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels), default=None
-        Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), of three
-        or more classes in sorted order, or of each label. Left out with a sketch.
-    sample_weight : array-like of shape (n,), default=None
-        Non-negative weights; weight k counts as k repetitions of the row.
-    pos_label : label, default=None
-        The positive class. By default 1 for labels in {0, 1} or {-1, 1}, else the greater of the two labels.
+    %(sample)s
+    %(weight)s
     kernel : {"laplacian", "gaussian"}, default="laplacian"
         The kernel, exp(-d/s) or exp(-d^2/(2 s^2)).
     bandwidth : float or "median", default=1.0
@@ -133,9 +127,7 @@ def kernel_calibration_error(
         formula below. "classwise": each class against the rest, the mean of the squares over classes;
         "confidence": the largest probability as a forecast that its class is the right one; "top-label": the
         same within the samples of each predicted class, the mean of the squares weighted by their frequency.
-    labels : array-like of shape (n_classes,), default=None
-        Labels of three or more columns, which stand in sorted order. Needed where a label is missing in
-        ``y_true``, unless labels are 0, ..., n_classes - 1.
+    %(labels)s
 
     Returns
     -------

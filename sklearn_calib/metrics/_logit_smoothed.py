@@ -23,6 +23,7 @@ from sklearn_calib._core._smoothing import (
     outcome_coefficients,
     smooth_at_nodes,
 )
+from sklearn_calib._docs import shared_docs
 from sklearn_calib._validation import BinarySample, Outcomes, check_fraction, check_option, check_positive
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, as_columns
 from sklearn_calib.metrics._reductions import Reduction, checked_error
@@ -86,6 +87,7 @@ def _pooling_bins(
     return smoothing_bins(logit(grouped.prob, eps), grouped, bandwidth)
 
 
+@shared_docs
 @MetricKernel(_make, accuracy=1e-6, bins=_pooling_bins, at_size=_at_size)
 def logit_smoothed_ece(
     y_true: Outcomes,
@@ -107,16 +109,8 @@ def logit_smoothed_ece(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,) or (n, n_labels), or CalibrationSketch
-        Labels of two or more classes; or one column of zeros and ones for each of several labels, over which
-        the error is averaged.
-    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels), default=None
-        Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), of three
-        or more classes in sorted order, or of each label. Left out with a sketch.
-    sample_weight : array-like of shape (n,), default=None
-        Non-negative weights; weight k counts as k repetitions of the row.
-    pos_label : label, default=None
-        The positive class. By default 1 for labels in {0, 1} or {-1, 1}, else the greater of the two labels.
+    %(sample)s
+    %(weight)s
     bandwidth : float or "auto", default="auto"
         Scale s of the noise in log-odds, from 1e-7 to 10,000: the standard deviation of Gaussian noise, the
         full width of uniform noise. "auto" is n**(-1/3), which vanishes slowly enough for the estimate to
@@ -127,14 +121,8 @@ def logit_smoothed_ece(
     eps : float, default=2**-53
         Predictions are clipped to [eps, 1 - eps] before the logit, so that 0 and 1 count as log-odds of
         about -+36.7. A larger eps moves confident predictions towards one half, and with them the error.
-    reduction : {"classwise", "confidence", "top-label"}, default="classwise"
-        How three or more classes are judged. "classwise": each against the rest, the mean over classes;
-        "confidence": the largest probability as a forecast that its class is the right one; "top-label": the
-        same within the rows of each predicted class, the mean weighted by their frequency. The latter two
-        also apply to two classes.
-    labels : array-like of shape (n_classes,), default=None
-        Labels of three or more columns, which stand in sorted order. Needed where a label is missing in
-        ``y_true``, unless labels are 0, ..., n_classes - 1.
+    %(reduction)s
+    %(labels)s
 
     Returns
     -------

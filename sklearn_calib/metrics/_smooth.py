@@ -26,6 +26,7 @@ from sklearn_calib._core._smoothing import (
     smoothed_errors,
     weighted_rows,
 )
+from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import BinarySample, Outcomes, check_binary, check_option, check_positive
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, residuals
@@ -297,6 +298,7 @@ def _check(bandwidth: float | Literal["auto"], scale: str) -> None:
         check_positive(bandwidth, "bandwidth")
 
 
+@shared_docs
 @MetricKernel(_make, accuracy=1e-6, bins=_pooling_bins)
 def smooth_ece(
     y_true: Outcomes,
@@ -317,29 +319,15 @@ def smooth_ece(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,) or (n, n_labels), or CalibrationSketch
-        Labels of two or more classes; or one column of zeros and ones for each of several labels, over which
-        the error is averaged.
-    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels), default=None
-        Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), of three
-        or more classes in sorted order, or of each label. Left out with a sketch.
-    sample_weight : array-like of shape (n,), default=None
-        Non-negative weights; weight k counts as k repetitions of the row.
-    pos_label : label, default=None
-        The positive class. By default 1 for labels in {0, 1} or {-1, 1}, else the greater of the two labels.
+    %(sample)s
+    %(weight)s
     bandwidth : float or "auto", default="auto"
         Scale s of the kernel. "auto" solves s = smECE_s.
     scale : {"probability", "logit"}, default="probability"
         Axis on which the kernel acts. On the logit axis the kernel is not reflected and the bandwidth is in
         log-odds: predictions near 0 and 1 are then told apart.
-    reduction : {"classwise", "confidence", "top-label"}, default="classwise"
-        How three or more classes are judged. "classwise": each against the rest, the mean over classes;
-        "confidence": the largest probability as a forecast that its class is the right one; "top-label": the
-        same within the rows of each predicted class, the mean weighted by their frequency. The latter two
-        also apply to two classes.
-    labels : array-like of shape (n_classes,), default=None
-        Labels of three or more columns, which stand in sorted order. Needed where a label is missing in
-        ``y_true``, unless labels are 0, ..., n_classes - 1.
+    %(reduction)s
+    %(labels)s
 
     Returns
     -------

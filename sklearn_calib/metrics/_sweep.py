@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._binning import bin_starts, quantile_starts, uniform_bins, weight_middles
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
+from sklearn_calib._docs import shared_docs
 from sklearn_calib._validation import BinarySample, Outcomes, check_option
 from sklearn_calib.metrics._metric_kernel import MetricKernel
 from sklearn_calib.metrics._reductions import Reduction, checked_error
@@ -58,6 +59,7 @@ def _monotone_starts(grouped: GroupedOutcomes, strategy: str) -> NDArray[np.intp
     return chosen
 
 
+@shared_docs
 @MetricKernel()
 def sweep_calibration_error(
     y_true: Outcomes,
@@ -78,16 +80,8 @@ def sweep_calibration_error(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,) or (n, n_labels), or CalibrationSketch
-        Labels of two or more classes; or one column of zeros and ones for each of several labels, over which
-        the error is averaged.
-    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels), default=None
-        Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), of three
-        or more classes in sorted order, or of each label. Left out with a sketch.
-    sample_weight : array-like of shape (n,), default=None
-        Non-negative weights; weight k counts as k repetitions of the row.
-    pos_label : label, default=None
-        The positive class. By default 1 for labels in {0, 1} or {-1, 1}, else the greater of the two labels.
+    %(sample)s
+    %(weight)s
     strategy : {"quantile", "uniform"}, default="quantile"
         Bins of equal weight or of equal width, as in :func:`expected_calibration_error`. The former have the
         smaller bias [1]_.
@@ -98,9 +92,7 @@ def sweep_calibration_error(
         "l2" the root of the mean of the squares; "confidence": the largest probability as a forecast that its
         class is the right one; "top-label": the same within the samples of each predicted class, the mean
         (for "l2" of the squares) weighted by their frequency. The latter two also apply to two classes.
-    labels : array-like of shape (n_classes,), default=None
-        Labels of three or more columns, which stand in sorted order. Needed where a label is missing in
-        ``y_true``, unless labels are 0, ..., n_classes - 1.
+    %(labels)s
 
     Returns
     -------
