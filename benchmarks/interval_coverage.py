@@ -63,7 +63,7 @@ TRUTHS = {
     "step": curve(lambda u: np.where(u < 0.5, -1, 1)),
     "zigzag": curve(lambda u: np.where(np.floor(10 * u) % 2, -1, 1)),
 }
-FEW_TRUTHS = ("calibrated", "slope .8", "shift +0.05")
+FEW_TRUTHS = ("calibrated", "slope .5", "shift -0.05", "shift +0.05", "sine, 8 periods", "step")
 
 
 def event_probabilities(predictions, truth, u):
@@ -148,11 +148,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--metrics", nargs="+", default=list(METRICS), choices=METRICS)
     parser.add_argument("--predictions", nargs="+", default=list(PREDICTIONS), choices=PREDICTIONS)
-    parser.add_argument("--truths", nargs="+", choices=TRUTHS, help="all, but three at n > 1000")
-    parser.add_argument("--sizes", type=int, nargs="+", default=[200, 1000, 5000])
-    parser.add_argument(
-        "--repetitions", type=int, default=200, help="half as many for smooth ECE and n > 1000"
-    )
+    parser.add_argument("--truths", nargs="+", choices=TRUTHS, help="by default all, but six at n > 200")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[200, 1000])
+    parser.add_argument("--repetitions", type=int, default=100, help="half as many for smooth ECE")
     parser.add_argument("--resamples", type=int, default=50)
     parser.add_argument("--write", type=Path, help="also write the tables to this folder")
     parser.add_argument("--smoke", action="store_true", help="a few seconds, to see that it runs")
@@ -161,10 +159,8 @@ def main():
         args.sizes, args.repetitions, args.resamples = [50], 2, 20
     lines, start = [], time.time()
     for n, predictions in product(args.sizes, args.predictions):
-        large = n > 1000
-        repetitions = args.repetitions // 2 if large else args.repetitions
-        for truth in args.truths or (FEW_TRUTHS if large else TRUTHS):
-            for line in measure(args.metrics, predictions, truth, n, repetitions, args.resamples):
+        for truth in args.truths or (FEW_TRUTHS if n > 200 else TRUTHS):
+            for line in measure(args.metrics, predictions, truth, n, args.repetitions, args.resamples):
                 lines.append(line)
                 print(
                     "{metric:<12} {n:6d}  {predictions:<13} {truth:<16} {value:.4f}  {coverage:.3f} "
