@@ -24,7 +24,7 @@ from sklearn_calib.metrics import (
 
 def _mean_bias_kernel(prob, n_samples):
     def evaluate(count, positives):
-        return np.abs(positives.sum(axis=0) - prob @ count) / n_samples
+        return np.abs((positives - prob[:, np.newaxis] * count).sum(axis=0)) / n_samples
 
     return evaluate
 

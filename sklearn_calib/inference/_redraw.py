@@ -9,7 +9,13 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
 from sklearn_calib._core._null import draw_outcomes, draw_positives
-from sklearn_calib.metrics._metric_kernel import BoundKernel, Evaluate, bind_kernel, of_population
+from sklearn_calib.metrics._metric_kernel import (
+    BoundKernel,
+    Evaluate,
+    bind_kernel,
+    of_population,
+    value_of_groups,
+)
 
 __all__ = ["Metric", "Redrawn", "check_metric", "metric_value", "redrawn_values"]
 
@@ -117,9 +123,10 @@ class Redrawn:
         -------
         ndarray of shape (r,)
         """
+        count = count if count.ndim == 2 else count[:, np.newaxis]
         if self._evaluate is not None:
             return self._evaluate(count, positives)
-        counts = np.broadcast_to(count if count.ndim == 2 else count[:, np.newaxis], positives.shape)
+        counts = np.broadcast_to(count, positives.shape)
         return np.array(
             [
                 metric_value(self.metric, self.grouped.prob, rows, events.astype(np.float64), self.weighted)
@@ -139,7 +146,9 @@ class Redrawn:
         # whole numbers, so that metrics that correct for the sample size find it large
         positives = np.rint(truth * _COPIES) * self.grouped.weight
         if self._evaluate_population is not None:
-            return float(self._evaluate_population(count, positives[:, np.newaxis])[0])
+            return value_of_groups(
+                self._evaluate_population, GroupedOutcomes(self.grouped.prob, count, positives)
+            )
         return metric_value(of_population(self.metric), self.grouped.prob, count, positives, True)
 
     @cached_property

@@ -18,7 +18,7 @@ from sklearn_calib._validation import (
     check_option,
     check_size,
 )
-from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, as_columns, residuals
+from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, residuals
 from sklearn_calib.metrics._reductions import REDUCTIONS, check_problem, reduced_error
 
 __all__ = ["expected_calibration_error"]
@@ -69,7 +69,7 @@ def _make(
     norm: str = "l1",
     debias: bool = False,
 ) -> Evaluate:
-    uniform = uniform_bins(prob, n_bins)
+    uniform = uniform_bins(prob, n_bins)[:, np.newaxis]
 
     def errors(count: Array, positives: Array) -> Array:
         positives = positives.astype(np.float64, copy=False)
@@ -79,9 +79,9 @@ def _make(
             middle = np.cumsum(count, axis=0) - 0.5 * count
             index = np.minimum(np.floor(middle * (n_bins / count.sum(axis=0))), n_bins - 1).astype(np.int64)
         terms = (count, positives, residual)
-        if index.ndim == 1:
-            starts = group_starts(index)
-            weight, event, gap = (np.add.reduceat(as_columns(term), starts, axis=0) for term in terms)
+        if index.shape[1] == 1:
+            starts = group_starts(index[:, 0])
+            weight, event, gap = (np.add.reduceat(term, starts, axis=0) for term in terms)
         else:
             r = positives.shape[1]
             place = (index * r + np.arange(r)).ravel()

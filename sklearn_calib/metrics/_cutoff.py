@@ -22,7 +22,7 @@ from sklearn_calib._validation import (
     check_resamples,
     check_size,
 )
-from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, residuals
+from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, residuals, value_of_groups
 from sklearn_calib.metrics._reductions import Reduction, checked_error
 
 __all__ = [
@@ -59,8 +59,7 @@ def _make(prob: Array, n_samples: float) -> Evaluate:
 
 def cutoff_of_groups(grouped: GroupedOutcomes) -> float:
     """Return the cutoff calibration error of grouped outcomes."""
-    evaluate = _make(grouped.prob, grouped.total)
-    return float(evaluate(grouped.weight, grouped.positives[:, np.newaxis])[0])
+    return value_of_groups(_make(grouped.prob, grouped.total), grouped)
 
 
 def walk_range(y: NDArray[np.int64], p: Array) -> float:

@@ -12,7 +12,7 @@ from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import BinarySample, Outcomes, check_binary, check_fraction, check_numbers
 from sklearn_calib.metrics._cutoff import cutoff_of_groups
-from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, as_columns
+from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, value_of_groups
 from sklearn_calib.metrics._reductions import Reduction, checked_error
 
 __all__ = ["DecisionRiskResult", "decision_risk_gap", "decision_risk_result", "decision_risks"]
@@ -88,7 +88,7 @@ def _make(prob: Array, n_samples: float, threshold: float = 0.5) -> Evaluate:
     start = int(np.searchsorted(prob, threshold, side="left"))
 
     def gaps(count: Array, positives: Array) -> Array:
-        walk = positives - threshold * as_columns(count)
+        walk = positives - threshold * count
         np.cumsum(walk, axis=0, out=walk)
         cost = walk[start - 1] if start else np.zeros(walk.shape[1])
         return np.asarray(np.maximum(cost - np.minimum(walk.min(axis=0), 0.0), 0.0) / count.sum(axis=0))
@@ -166,9 +166,7 @@ def decision_risk_gap(
 
     def error(sample: BinarySample) -> float:
         grouped = group_outcomes(sample.y, sample.p, sample.w)
-        return float(
-            _make(grouped.prob, grouped.total, tau)(grouped.weight, grouped.positives[:, np.newaxis])[0]
-        )
+        return value_of_groups(_make(grouped.prob, grouped.total, tau), grouped)
 
     return checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
 

@@ -25,7 +25,7 @@ from sklearn_calib._core._smoothing import (
 )
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._validation import BinarySample, Outcomes, check_fraction, check_option, check_positive
-from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, as_columns
+from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel
 from sklearn_calib.metrics._reductions import Reduction, checked_error
 from sklearn_calib.metrics._smooth import smoothing_bins
 
@@ -67,9 +67,9 @@ def _make(
 
     def errors(count: Array, positives: Array) -> Array:
         total = count.sum(axis=0)
-        mass = projection(as_columns(count), s)
+        mass = projection(count, s)
         event = projection(positives.astype(np.float64, copy=False), s)
-        expected = smooth_at_nodes(mass, s, nodes) * target if count.ndim == 1 else None
+        expected = smooth_at_nodes(mass, s, nodes) * target if count.shape[1] == 1 else None
         values = np.empty(event.shape[0])
         for start in range(0, event.shape[0], rows):
             part = slice(start, start + rows)

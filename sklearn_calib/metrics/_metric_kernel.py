@@ -14,12 +14,12 @@ __all__ = [
     "BoundKernel",
     "Evaluate",
     "MetricKernel",
-    "as_columns",
     "at_size",
     "bind_kernel",
     "is_metric",
     "of_population",
     "residuals",
+    "value_of_groups",
 ]
 
 Array = NDArray[np.float64]
@@ -50,9 +50,10 @@ class MetricKernel:
         ``make(prob, n_samples, **params) -> evaluate`` or None. ``prob``, of shape (groups,), holds the
         distinct predictions in increasing order, ``n_samples`` is the number of samples, and ``params`` are
         the keywords that :func:`functools.partial` has fixed. ``evaluate(count, positives)`` returns the
-        metric of r samples, of shape (r,), from the counts of each prediction: ``count``, of shape (groups,)
-        or (groups, r), and those with a positive outcome, ``positives``, of shape (groups, r). If there is no
-        faster way for some parameters, return None: the function is called.
+        metric of r samples, of shape (r,), from the counts of each prediction: ``count``, of shape
+        (groups, 1) if all samples have the same or (groups, r), and those with a positive outcome,
+        ``positives``, of shape (groups, r). If there is no faster way for some parameters, return None: the
+        function is called.
     accuracy : float, default=1e-12
         Largest difference between the kernel and the function.
     bins : callable or None, default=None
@@ -75,7 +76,7 @@ class MetricKernel:
     >>> from sklearn_calib.metrics import MetricKernel
     >>> def make(prob, n_samples):
     ...     def evaluate(count, positives):
-    ...         return abs(positives.sum(axis=0) - prob @ count) / n_samples
+    ...         return abs((positives - prob[:, np.newaxis] * count).sum(axis=0)) / n_samples
     ...     return evaluate
     >>> @MetricKernel(make)
     ... def mean_bias(y_true, y_proba, sample_weight=None):
@@ -161,11 +162,11 @@ def of_population(metric: Any) -> Any:
     return metric if kernel is None or not kernel.population else partial(metric, **kernel.population)
 
 
-def as_columns(count: Array) -> Array:
-    """Return counts of shape (groups,) or (groups, r) with two dimensions."""
-    return count if count.ndim == 2 else count[:, np.newaxis]
-
-
 def residuals(prob: Array, count: Array, positives: Array) -> Array:
     """Return the residual sum of each group, positives - count * prob, of shape (groups, r)."""
-    return positives - as_columns(count * prob if count.ndim == 1 else count * prob[:, np.newaxis])
+    return positives - count * prob[:, np.newaxis]
+
+
+def value_of_groups(evaluate: Evaluate, grouped: GroupedOutcomes) -> float:
+    """Return the metric of one sample by its kernel."""
+    return float(evaluate(grouped.weight[:, np.newaxis], grouped.positives[:, np.newaxis])[0])
