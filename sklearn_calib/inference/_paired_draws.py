@@ -1,13 +1,13 @@
 """What comparisons of models share: checked rows, the metric on half-samples, and on swapped predictions."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib._core._grouping import group_starts
 from sklearn_calib._core._null import sample_labels, tail_rank
 from sklearn_calib._validation import (
     as_array,
@@ -19,6 +19,7 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.inference._floor import null_floor
 from sklearn_calib.inference._redraw import Metric
+from sklearn_calib.metrics._metric_kernel import Evaluate, bind_kernel
 
 __all__ = ["HalfSamples", "PairedRows", "check_rows", "swapped_differences"]
 
@@ -27,6 +28,10 @@ Array = NDArray[np.float64]
 _FLOOR_DRAWS = 200
 # Relative differences below this are rounding.
 _ROUNDING = 1e-10
+# Of more samples one subset at a time is as fast.
+_MOST_BATCHED = 1 << 13
+# Samples times subsets at a time.
+_CELLS = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,9 +41,9 @@ class PairedRows:
     y: NDArray[np.int64]
     predictions: tuple[Array, ...]
 
-    def value(self, metric: Metric, model: int, rows: Any = slice(None)) -> float:
-        """Return the metric of one model on some of the rows."""
-        return _evaluate(metric, self.y[rows], self.predictions[model][rows])
+    def value(self, metric: Metric, model: int) -> float:
+        """Return the metric of one model."""
+        return _evaluate(metric, self.y, self.predictions[model])
 
     def floor(self, metric: Metric, model: int, generator: np.random.Generator) -> float:
         """Return the mean of the metric if the outcomes were drawn from the model's predictions."""
@@ -115,6 +120,48 @@ def _evaluate(metric: Metric, y: NDArray[Any], p: Array) -> float:
     return value
 
 
+class _Subsets:
+    """A metric on subsets of the same samples: many at a time if it declares a kernel.
+
+    Parameters
+    ----------
+    metric : callable
+        The metric.
+    y, p : ndarrays of shape (n,), or (n, K) for ``p``
+        Class codes and predictions.
+    size : int
+        Number of samples of a subset.
+    """
+
+    def __init__(self, metric: Metric, y: NDArray[np.int64], p: Array, size: int) -> None:
+        self.metric, self.y, self.p = metric, y, p
+        batched = p.ndim == 1 and p.shape[0] <= _MOST_BATCHED
+        bound = bind_kernel(metric, size) if batched else None
+        self.evaluate: Evaluate | None = None
+        self.accuracy = 0.0
+        if bound is not None:
+            self.order = np.argsort(p, kind="stable")
+            self.starts = group_starts(p[self.order])
+            self.evaluate = bound.evaluator(p[self.order][self.starts] + 0.0, size)
+            self.accuracy = bound.accuracy
+
+    def __call__(self, member: NDArray[np.bool_]) -> Array:
+        """Return the metric of r subsets; ``member``, of shape (n, r), says which samples are in each."""
+        if self.evaluate is None:
+            return np.array([_evaluate(self.metric, self.y[some], self.p[some]) for some in member.T])
+        count = member[self.order].astype(np.float64)
+        positives = count * self.y[self.order, np.newaxis]
+        if self.starts.shape[0] < self.order.shape[0]:
+            count, positives = (np.add.reduceat(each, self.starts, axis=0) for each in (count, positives))
+        return self.evaluate(count, positives)
+
+
+def _blocks(n_draws: int, n: int) -> Iterator[range]:
+    """Yield the numbers of the draws, in blocks of which a mask of n samples is small."""
+    size = max(1, _CELLS // n)
+    return (range(start, min(start + size, n_draws)) for start in range(0, n_draws, size))
+
+
 @dataclass(frozen=True, eq=False)
 class HalfSamples:
     """A metric of several models on the same random halves of the rows, and on the complements.
@@ -143,14 +190,19 @@ class HalfSamples:
         n, models = rows.y.shape[0], range(len(rows.predictions))
         whole = np.array([rows.value(metric, model) for model in models])
         half = n // 2
+        halves = [[_Subsets(metric, rows.y, p, size) for p in rows.predictions] for size in (half, n - half)]
         parts = np.empty((2, n_resamples, len(models)))
-        for b in range(n_resamples):
-            order = generator.permutation(n)
-            for side, chosen in enumerate((order[:half], order[half:])):
-                parts[side, b] = [rows.value(metric, model, chosen) for model in models]
+        for block in _blocks(n_resamples, n):
+            member = np.zeros((n, len(block)), dtype=bool)
+            for column in range(len(block)):
+                member[generator.permutation(n)[:half], column] = True
+            for side, chosen in enumerate((member, ~member)):
+                for model in models:
+                    parts[side, block.start : block.stop, model] = halves[side][model](chosen)
         share = half / n
         mean = share * parts[0] + (1.0 - share) * parts[1]
-        is_average = bool((np.abs(mean - whole) <= _ROUNDING * np.abs(parts).max()).all())
+        rounding = _ROUNDING * np.abs(parts).max() + halves[0][0].accuracy
+        is_average = bool((np.abs(mean - whole) <= rounding).all())
         if is_average:
             return cls(whole, (parts[0] - parts[1]) / 2.0, np.zeros_like(mean), is_average)
         if min(whole.min(), parts.min()) < 0:
@@ -203,24 +255,25 @@ def _errors(linear: Array, curved: Array) -> Array:
 
 def swapped_differences(
     metric: Metric, rows: PairedRows, a: int, b: int, n_resamples: int, generator: np.random.Generator
-) -> tuple[Array, bool]:
-    """Return differences of two models after random swaps, or, True then, after every swap if these are few.
+) -> tuple[Array, bool, float]:
+    """Return differences of two models after random swaps, whether these are all swaps, and their accuracy.
 
-    Rows with equal predictions are left alone. Of all swaps the first is none at all.
+    Samples with equal predictions are left alone. Of all swaps the first is none at all.
     """
     first, second = rows.predictions[a], rows.predictions[b]
-    differs = np.flatnonzero((first != second).reshape(first.shape[0], -1).any(axis=1))
+    n = first.shape[0]
+    differs = np.flatnonzero((first != second).reshape(n, -1).any(axis=1))
     d = differs.shape[0]
     exact = d < 60 and 1 << d <= n_resamples + 1
-    swaps: Iterable[NDArray[np.bool_]]
-    if exact:
-        swaps = (np.array(swap, dtype=bool) for swap in product([False, True], repeat=d))
-    else:
-        swaps = (generator.random(d) < 0.5 for _ in range(n_resamples))
+    n_draws = 1 << d if exact else n_resamples
+    subsets = _Subsets(metric, np.tile(rows.y, 2), np.concatenate((first, second)), n)
     draws = []
-    for swap in swaps:
-        chosen = differs[swap]
-        p, q = first.copy(), second.copy()
-        p[chosen], q[chosen] = second[chosen], first[chosen]
-        draws.append(_evaluate(metric, rows.y, p) - _evaluate(metric, rows.y, q))
-    return np.array(draws), exact
+    for block in _blocks(n_draws, 2 * n):
+        swap = np.zeros((n, len(block)), dtype=bool)
+        for column, number in enumerate(block):
+            # the digits of the number, or a coin for each sample
+            swap[differs, column] = (
+                [number >> (d - 1 - k) & 1 for k in range(d)] if exact else generator.random(d) < 0.5
+            )
+        draws.append(subsets(np.concatenate((~swap, swap))) - subsets(np.concatenate((swap, ~swap))))
+    return np.concatenate(draws), exact, subsets.accuracy
