@@ -146,10 +146,11 @@ class _Subsets:
             self.accuracy = bound.accuracy
 
     def __call__(self, member: NDArray[np.bool_]) -> Array:
-        """Return the metric of r subsets; ``member``, of shape (n, r), says which samples are in each."""
+        """Return the metric of r subsets; ``member``, of shape (r, n), says which samples are in each."""
         if self.evaluate is None:
-            return np.array([_evaluate(self.metric, self.y[some], self.p[some]) for some in member.T])
-        count = member[self.order].astype(np.float64)
+            rows = (np.flatnonzero(some) for some in member)
+            return np.array([_evaluate(self.metric, self.y[some], self.p[some]) for some in rows])
+        count = member.T[self.order].astype(np.float64)
         positives = count * self.y[self.order, np.newaxis]
         if self.starts.shape[0] < self.order.shape[0]:
             count, positives = (np.add.reduceat(each, self.starts, axis=0) for each in (count, positives))
@@ -193,9 +194,9 @@ class HalfSamples:
         halves = [[_Subsets(metric, rows.y, p, size) for p in rows.predictions] for size in (half, n - half)]
         parts = np.empty((2, n_resamples, len(models)))
         for block in _blocks(n_resamples, n):
-            member = np.zeros((n, len(block)), dtype=bool)
-            for column in range(len(block)):
-                member[generator.permutation(n)[:half], column] = True
+            member = np.zeros((len(block), n), dtype=bool)
+            for subset in member:
+                subset[generator.permutation(n)[:half]] = True
             for side, chosen in enumerate((member, ~member)):
                 for model in models:
                     parts[side, block.start : block.stop, model] = halves[side][model](chosen)
@@ -269,11 +270,11 @@ def swapped_differences(
     subsets = _Subsets(metric, np.tile(rows.y, 2), np.concatenate((first, second)), n)
     draws = []
     for block in _blocks(n_draws, 2 * n):
-        swap = np.zeros((n, len(block)), dtype=bool)
-        for column, number in enumerate(block):
+        swap = np.zeros((len(block), n), dtype=bool)
+        for subset, number in zip(swap, block, strict=True):
             # the digits of the number, or a coin for each sample
-            swap[differs, column] = (
+            subset[differs] = (
                 [number >> (d - 1 - k) & 1 for k in range(d)] if exact else generator.random(d) < 0.5
             )
-        draws.append(subsets(np.concatenate((~swap, swap))) - subsets(np.concatenate((swap, ~swap))))
+        draws.append(subsets(np.hstack((~swap, swap))) - subsets(np.hstack((swap, ~swap))))
     return np.concatenate(draws), exact, subsets.accuracy
