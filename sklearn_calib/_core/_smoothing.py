@@ -306,7 +306,12 @@ class CosineProjection:
         """
         count = harmonics(s)
         if count * self.x.shape[0] > _TABLE:
-            return coefficients_of_moments(self._moments(mass, moment_cells(s)), s)
+            cells = moment_cells(s)
+            size = max(1, (_WORK << 3) // (cells * CELL_MOMENTS))
+            blocks = (mass[:, start : start + size] for start in range(0, mass.shape[1], size))
+            return np.concatenate(
+                [coefficients_of_moments(self._moments(block, cells), s) for block in blocks]
+            )
         known = self._table.shape[1]
         if known < count:
             k = np.arange(known, count)
