@@ -1,6 +1,7 @@
 """Bins and cells: equal width, equal mass, and the packed one-pass summary of a large sample."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +24,9 @@ Array = NDArray[np.float64]
 
 # Numbers of one slice take 64 kB, which memory allocators still reuse at once.
 _SLICE = 1 << 13
-# Rows that `condense` handles at a time: the numbers of one call cost less than the call, and stay in cache.
+# Samples handled at a time by `packed_sums`: few enough to stay in cache, too many for a call to cost much.
 _ROWS = 1 << 15
-# Rows after which it unpacks its sums, before they lose digits.
+# Samples after which it unpacks its sums, before they lose digits; more of them if bins are many.
 _PACKED_ROWS = 1 << 20
 
 
@@ -64,19 +65,19 @@ def _place(p: Array, n_bins: int, index: NDArray[np.int64]) -> None:
 def uniform_residuals(y: NDArray[np.int64], p: Array, w: Array | None, n_bins: int) -> Array:
     """Return the sum of weighted residuals y - p of each equal-width bin."""
     residual = np.zeros(n_bins)
-    for _, cell, gap in _binned(y, p, w, n_bins):
-        residual += np.bincount(cell, gap, n_bins)
+    for _, index, gap in _binned(y, p, w, n_bins):
+        residual += np.bincount(index, gap, n_bins)
     return residual
 
 
 def uniform_sums(y: NDArray[np.int64], p: Array, w: Array | None, n_bins: int) -> tuple[Array, Array, Array]:
     """Return weight, weight of positives, and sum of weighted residuals y - p of each equal-width bin."""
     weight, positives, residual = np.zeros((3, n_bins))
-    for rows, cell, gap in _binned(y, p, w, n_bins):
-        mass = np.ones(cell.shape[0]) if w is None else w[rows]
-        weight += np.bincount(cell, mass, n_bins)
-        positives += np.bincount(cell, mass * y[rows], n_bins)
-        residual += np.bincount(cell, gap, n_bins)
+    for rows, index, gap in _binned(y, p, w, n_bins):
+        mass = np.ones(index.shape[0]) if w is None else w[rows]
+        weight += np.bincount(index, mass, n_bins)
+        positives += np.bincount(index, mass * y[rows], n_bins)
+        residual += np.bincount(index, gap, n_bins)
     return weight, positives, residual
 
 
@@ -84,13 +85,13 @@ def _binned(
     y: NDArray[np.int64], p: Array, w: Array | None, n_bins: int
 ) -> Iterator[tuple[slice, NDArray[np.int64], Array]]:
     """Yield slices of rows with their bins and weighted residuals."""
-    index = np.empty(min(p.shape[0], _SLICE), dtype=np.int64)
+    spare = np.empty(min(p.shape[0], _SLICE), dtype=np.int64)
     for rows in slices(p.shape[0]):
         prob = p[rows]
-        cell = index[: prob.shape[0]]
-        _place(prob, n_bins, cell)
+        index = spare[: prob.shape[0]]
+        _place(prob, n_bins, index)
         gap = y[rows] - prob
-        yield rows, cell, gap if w is None else w[rows] * gap
+        yield rows, index, gap if w is None else w[rows] * gap
 
 
 def weight_middles(grouped: GroupedOutcomes) -> Array:
@@ -134,16 +135,25 @@ def bin_starts(grouped: GroupedOutcomes, n_bins: int, strategy: str) -> NDArray[
     return group_starts(uniform_bins(grouped.prob, n_bins))
 
 
-def condense(
-    y: NDArray[np.int64], x: Array, cells: int, *, spread: bool = False
-) -> tuple[NDArray[np.int64], Array, Array]:
-    """Summarise rows with x in [0, 1] by weighted rows, one or two for each occupied (cell, outcome).
+def bin_offsets(x: Array, n_bins: int) -> tuple[NDArray[np.int64], Array]:
+    """Return the equal-width bin of each x in [0, 1], and the offset from its centre in widths.
 
-    Each row is replaced by the mean position of the rows of its outcome that share its cell, so all first
-    moments stay exact and positions move by less than 1/cells. With ``spread`` there are two rows instead,
-    which keep the second moments too. One pass without a sort: adding 1.5 * 2**52 / cells rounds x to a
-    multiple of 1/cells and leaves the cell's number in the low bits, and the sum of unit + (x - node) over a
-    cell holds both the count, in units, and the sum of offsets.
+    Edges are those of the rounded product, unlike in :func:`uniform_bins`: offsets tell where x lies.
+    """
+    offset = x * n_bins
+    index = offset.astype(np.int64)
+    np.minimum(index, n_bins - 1, out=index)
+    offset -= index
+    offset -= 0.5
+    return index, offset
+
+
+def packed_sums(y: NDArray[np.int64], x: Any, n_bins: int, *, squares: bool = False) -> Array:
+    """Return sums over the samples of each outcome whose x in [0, 1] is nearest to j / n_bins.
+
+    One pass without a sort: adding 1.5 * 2**52 / n_bins rounds x to a multiple of 1 / n_bins and leaves j in
+    the low bits, and the sum of unit + (x - j / n_bins) over a bin holds both the count, in units, and the
+    sum of offsets.
 
     Parameters
     ----------
@@ -151,28 +161,27 @@ def condense(
         Outcomes 0 or 1, int64.
     x : ndarray of shape (n,)
         Positions in [0, 1]; only slices of it are asked for.
-    cells : int
-        A power of two from 64 to 2**20.
-    spread : bool
-        Whether to keep second moments.
+    n_bins : int
+        A power of two from 64 to 2**22.
+    squares : bool
+        Whether to sum squared offsets too, in a second addition.
 
     Returns
     -------
-    outcome, position, weight : ndarrays of shape (m,), m <= 2 * (cells + 1), twice that with ``spread``
-        Outcome, mean position, and number of the rows gathered; with ``spread``, positions on both sides of
-        the mean, with a share of the number each.
+    ndarray of shape (2 or 3, 2 * (n_bins + 1))
+        Counts, sums of offsets and sums of squared offsets, at 2 * j + outcome.
     """
-    n, width = y.shape[0], 1.0 / cells
+    n, width = y.shape[0], 1.0 / n_bins
     magic = 1.5 * 2.0**52 * width
     magic_bits = int(np.float64(magic).view(np.int64))
+    size = 2 * (n_bins + 1)
+    most = max(_PACKED_ROWS, 8 * size)
     # an offset is at most width / 2, so those of one packed sum add up to less than half a unit
-    unit = 2.0 ** np.ceil(np.log2(_PACKED_ROWS * width + 1.0))
-    size = 2 * (cells + 1)
-    packed, count, offset = (np.zeros(size) for _ in range(3))
-    square = np.zeros(size if spread else 0)
+    unit = 2.0 ** np.ceil(np.log2(most * width + 1.0))
+    sums, packed = np.zeros((3 if squares else 2, size)), np.zeros(size)
     shifted, key = np.empty(min(n, _ROWS)), np.empty(min(n, _ROWS), dtype=np.int64)
-    for start in range(0, n, _PACKED_ROWS):
-        stop = min(start + _PACKED_ROWS, n)
+    for start in range(0, n, most):
+        stop = min(start + most, n)
         for a in range(start, stop, _ROWS):
             rows = slice(a, min(a + _ROWS, stop))
             given = x[rows]
@@ -184,30 +193,48 @@ def condense(
             np.subtract(part, magic + unit, out=part)
             np.subtract(given, part, out=part)
             np.add.at(packed, code, part)
-            if spread:
+            if squares:
                 np.subtract(part, unit, out=part)
                 np.multiply(part, part, out=part)
-                np.add.at(square, code, part)
+                np.add.at(sums[2], code, part)
         for first in range(0, size, _ROWS):
             some = slice(first, first + _ROWS)
-            in_cell = np.rint(packed[some] / unit)
-            count[some] += in_cell
-            offset[some] += packed[some] - unit * in_cell
+            count = np.rint(packed[some] / unit)
+            sums[0, some] += count
+            sums[1, some] += packed[some] - unit * count
             packed[some] = 0.0
-    del packed, shifted, key
-    occupied = np.flatnonzero(count)
+    return sums
+
+
+def condense(
+    y: NDArray[np.int64], x: Array, n_bins: int, *, spread: bool = False
+) -> tuple[NDArray[np.int64], Array, Array]:
+    """Summarise samples with x in [0, 1] by weighted ones, one or two for each occupied (bin, outcome).
+
+    Each sample is replaced by the mean position of those of its outcome that share its bin in
+    :func:`packed_sums`, so all first moments stay exact and positions move by less than 1 / n_bins. With
+    ``spread`` there are two instead, which keep the second moments too.
+
+    Returns
+    -------
+    outcome, position, weight : ndarrays of shape (m,), m <= 2 * (n_bins + 1), twice that with ``spread``
+        Outcome, mean position, and number of the samples gathered; with ``spread``, positions on both sides
+        of the mean, with a fraction of the number each.
+    """
+    sums = packed_sums(y, x, n_bins, squares=spread)
+    occupied = np.flatnonzero(sums[0])
     copies = 2 if spread else 1
     outcome = np.empty((copies, occupied.shape[0]), dtype=np.int64)
     position, weight = (np.empty((copies, occupied.shape[0])) for _ in range(2))
     for first in range(0, occupied.shape[0], _ROWS):
         some = slice(first, first + _ROWS)
         entry = occupied[some]
-        mass = count[entry]
-        mean = offset[entry] / mass
+        mass = sums[0, entry]
+        mean = sums[1, entry] / mass
         outcome[:, some], weight[:, some] = entry & 1, mass
-        position[:, some] = np.clip((entry >> 1) * width + mean, 0.0, 1.0)
+        position[:, some] = np.clip((entry >> 1) / n_bins + mean, 0.0, 1.0)
         if spread:
-            deviation = np.sqrt(np.maximum(square[entry] / mass - mean * mean, 0.0))
+            deviation = np.sqrt(np.maximum(sums[2, entry] / mass - mean * mean, 0.0))
             _divide(position[:, some], weight[:, some], deviation)
     return outcome.ravel(), position.ravel(), weight.ravel()
 

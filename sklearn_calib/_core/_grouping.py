@@ -17,7 +17,6 @@ __all__ = [
     "group_scores",
     "group_starts",
     "packed_sort",
-    "sorted_outcomes",
 ]
 
 #: Rows handled at a time, so that the temporaries of a pass over the data stay in cache.
@@ -74,14 +73,6 @@ def packed_sort(y: NDArray[np.int64], p: Array) -> NDArray[np.int64]:
         np.bitwise_or(part, y[rows], out=part)
     as_float.sort()
     return key
-
-
-def sorted_outcomes(y: NDArray[np.int64], p: Array) -> tuple[NDArray[np.int64], Array]:
-    """Return the outcomes and predictions ordered by prediction, then by outcome."""
-    key = packed_sort(y, p)
-    outcome = np.bitwise_and(key, 1)
-    np.right_shift(key, 1, out=key)
-    return outcome, key.view(np.float64)
 
 
 def group_starts(sorted_values: NDArray[np.generic]) -> NDArray[np.intp]:

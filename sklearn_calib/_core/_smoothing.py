@@ -18,42 +18,39 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import dct, dst, next_fast_len
 
-from sklearn_calib._core._binning import condense
+from sklearn_calib._core._binning import bin_offsets, condense, packed_sums
 from sklearn_calib._core._grouping import CHUNK, group_starts
+from sklearn_calib._core._links import EPS, logit
 
 __all__ = [
-    "CELLS_PER_SCALE",
-    "CELL_MOMENTS",
     "FIRST",
+    "MOMENTS",
     "NODES_PER_SCALE",
     "SMALLEST_SCALE",
     "TAIL",
     "TOLERANCE",
     "WIDEST_SCALE",
     "CosineProjection",
+    "LogitPositions",
     "coefficients_of_masses",
     "coefficients_of_moments",
-    "coefficients_of_parts",
+    "condensed_sample",
     "fixed_points",
     "harmonics",
     "integrate_absolute",
-    "integrate_absolute_inside",
     "integrate_absolute_rows",
-    "moment_cells",
+    "moment_bins",
     "node_count",
     "outcome_coefficients",
-    "place_in_cells",
     "residual_coefficients",
     "smooth_at_nodes",
     "smoothed_errors",
-    "weighted_rows",
 ]
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 # an array, or what computes slices of one
 Positions = Any
-Part = tuple[Index, Array, Array | None, Array | None]
 
 #: A Gaussian is zero in double precision beyond this many standard deviations.
 TAIL = 8.6
@@ -61,26 +58,26 @@ TAIL = 8.6
 SMALLEST_SCALE = 2.0**-14
 #: On the unit interval, reflected at its ends, a Gaussian of this scale is constant in double precision.
 WIDEST_SCALE = 64.0
-# Cells for each standard deviation on which masses are gathered. With moments up to the third, 16 leave an
+# Bins for each standard deviation on which masses are gathered. With moments up to the third, 16 leave an
 # error below |kernel''''|_1 / (2^4 4! 16^4) < 2e-7 of the total mass.
-_CELLS_FOR_MOMENTS = 16
+_BINS_FOR_MOMENTS = 16
 #: Nodes for each standard deviation at which sums are evaluated; the quadrature is of fourth order too.
 NODES_PER_SCALE = 10
-#: Moments kept of the masses in a cell.
-CELL_MOMENTS = 4
+#: Moments kept of the masses in a bin.
+MOMENTS = 4
 #: A fixed point is worked out to this.
 TOLERANCE = 5e-7
-# Larger unweighted samples are first condensed to cells of width h. Replacing predictions that share a cell
+# Larger unweighted samples are first condensed to bins of width h. Replacing predictions that share a bin
 # by their mean moves the smoothed residuals by at most |kernel''|_1 / 2 (h/2)^2 mean|r| = 0.121 (h/s)^2
-# mean|r| in total: below 1e-6 with 350 cells for each s.
-_CONDENSE_ROWS = 1 << 17
-CELLS_PER_SCALE = 350.0
+# mean|r| in total: below 1e-6 with 350 bins for each s.
+_LARGE_SAMPLE = 1 << 17
+_BINS_FOR_MEANS = 350.0
 # With second moments kept, third ones remain, at most 0.1 h^3. They move the sum by at most a sixth of that
 # times the integral of the kernel's third derivative in absolute value, 1.51/s^3: by 0.025 (h/s)^3 mean|r|,
-# below 1e-6 with 28 cells. This costs two passes.
-_CELLS_WITH_SPREAD = 28.0
-_MOST_CELLS = 1 << 15
-# Up to so many cosines are tabulated for all positions; a table larger than that costs more than cells do.
+# below 1e-6 with 28 bins. This costs two passes.
+_BINS_FOR_SQUARES = 28.0
+_MOST_BINS = 1 << 15
+# Up to so many cosines are tabulated for all positions; a table larger than that costs more than bins do.
 _TABLE = 1 << 22
 # Numbers held at a time by each step of an evaluation, few enough to stay in cache.
 _WORK = 1 << 16
@@ -95,9 +92,32 @@ def node_count(s: float, per_scale: float = NODES_PER_SCALE) -> int:
     return 1 << max(6, math.ceil(math.log2(per_scale / s)))
 
 
-def moment_cells(s: float) -> int:
-    """Return the number of cells whose moments determine the coefficients at scale s."""
-    return node_count(s, _CELLS_FOR_MOMENTS)
+def moment_bins(s: float) -> int:
+    """Return the number of bins whose moments determine the coefficients at scale s."""
+    return node_count(s, _BINS_FOR_MOMENTS)
+
+
+class LogitPositions:
+    """Log-odds on an interval that is scaled to [0, 1], computed for the slice that is asked for.
+
+    Parameters
+    ----------
+    p : ndarray of shape (n,)
+        Probabilities, clipped to [eps, 1 - eps].
+    origin, length : float
+        The interval of log-odds; what lies outside is put at its ends.
+    eps : float
+        Clipping of the probabilities.
+    """
+
+    def __init__(self, p: Array, origin: float, length: float, eps: float = EPS) -> None:
+        self.p, self.origin, self.length, self.eps = p, origin, length, eps
+
+    def __getitem__(self, rows: slice) -> Array:
+        h = logit(self.p[rows], self.eps)
+        h -= self.origin
+        h /= self.length
+        return np.clip(h, 0.0, 1.0, out=h)
 
 
 def harmonics(s: float) -> int:
@@ -105,13 +125,13 @@ def harmonics(s: float) -> int:
     return math.ceil(TAIL / (math.pi * s)) + 1
 
 
-def weighted_rows(y: Index, x: Positions, w: Array | None, s: float) -> tuple[Index, Any, Array | None]:
+def condensed_sample(y: Index, x: Array, w: Array | None, s: float) -> tuple[Index, Array, Array | None]:
     """Return outcomes, positions in [0, 1] and weights, condensed where that is exact enough at scale s."""
-    if w is None and y.shape[0] >= _CONDENSE_ROWS:
-        for per_scale, spread in ((CELLS_PER_SCALE, False), (_CELLS_WITH_SPREAD, True)):
-            cells = node_count(s, per_scale)
-            if cells <= min(_MOST_CELLS, y.shape[0] // (8 if spread else 4)):
-                return condense(y, x, cells, spread=spread)
+    if w is None and y.shape[0] >= _LARGE_SAMPLE:
+        for per_scale, spread in ((_BINS_FOR_MEANS, False), (_BINS_FOR_SQUARES, True)):
+            n_bins = node_count(s, per_scale)
+            if n_bins <= min(_MOST_BINS, y.shape[0] // (8 if spread else 4)):
+                return condense(y, x, n_bins, spread=spread)
     return y, x, w
 
 
@@ -119,7 +139,7 @@ def residual_coefficients(y: Index, x: Positions, p: Array, w: Array | None, s: 
     """Return the coefficients of the weighted residuals y - p at the positions x, of shape (K,)."""
 
     def chunks() -> Iterator[tuple[Array, Array]]:
-        for rows in _chunks(y.shape[0], moment_cells(s)):
+        for rows in _chunks(y.shape[0], moment_bins(s)):
             residual = y[rows] - p[rows]
             if w is not None:
                 residual *= w[rows]
@@ -133,87 +153,79 @@ def coefficients_of_masses(chunks: Iterable[tuple[Array, Array]], n_samples: int
 
     Each chunk holds positions, shape (m,), and the masses of the samples there, shape (n_samples, m).
     """
-    cells = moment_cells(s)
-    moments = np.zeros((CELL_MOMENTS, n_samples, cells))
+    n_bins = moment_bins(s)
+    moments = np.zeros((MOMENTS, n_samples, n_bins))
     for x, masses in chunks:
-        cell, offset = place_in_cells(x, cells)
+        index, offset = bin_offsets(x, n_bins)
         for sample, mass in enumerate(masses):
             term = mass
-            for order in range(CELL_MOMENTS):
-                moments[order, sample] += np.bincount(cell, weights=term, minlength=cells)
+            for order in range(MOMENTS):
+                moments[order, sample] += np.bincount(index, weights=term, minlength=n_bins)
                 term = term * offset
     return coefficients_of_moments(moments, s)
 
 
 def outcome_coefficients(y: Index, x: Positions, w: Array | None, s: float) -> Array:
-    """Return the coefficients of the weights of the positive rows and of all rows, of shape (2, K)."""
-    chunks = _chunks(y.shape[0], moment_cells(s))
-    rows = ((y[rows], x[rows], None if w is None else w[rows], None) for rows in chunks)
-    return coefficients_of_parts(rows, s)
+    """Return the coefficients of the weights of the positive samples and of all, of shape (2, K)."""
+    n, n_bins = y.shape[0], node_count(s, _BINS_FOR_SQUARES)
+    if w is None and n >= _LARGE_SAMPLE and n_bins <= n // 4:
+        by_outcome = _coefficients_at_nodes(packed_sums(y, x, n_bins, squares=True), s)
+    else:
+        # the outcome is part of the bin's number, so that both come out of the same passes
+        n_bins = moment_bins(s)
+        moments = np.zeros((MOMENTS, 2 * n_bins))
+        for rows in _chunks(n, n_bins):
+            index, offset = bin_offsets(x[rows], n_bins)
+            index *= 2
+            index += y[rows]
+            term = None if w is None else w[rows]
+            for order in range(MOMENTS):
+                moments[order] += np.bincount(index, weights=term, minlength=2 * n_bins)
+                term = offset if term is None else term * offset
+        by_outcome = coefficients_of_moments(moments.reshape(MOMENTS, n_bins, 2).swapaxes(1, 2), s)
+    by_outcome[0] += by_outcome[1]
+    return by_outcome[::-1]
 
 
-def coefficients_of_parts(parts: Iterable[Part], s: float) -> Array:
-    """Return the coefficients of the weights of the positive rows and of all rows, of shape (2, K).
-
-    Each part holds outcomes, positions, weights (None for one each) and variances of the positions (None for
-    0), where rows stand for several. The outcome is part of the cell's number, so that both samples come out
-    of the same passes.
-    """
-    cells = moment_cells(s)
-    moments = np.zeros((CELL_MOMENTS, 2 * cells))
-    for y, x, w, variance in parts:
-        cell, offset = place_in_cells(x, cells)
-        cell *= 2
-        cell += y
-        moments[0] += np.bincount(cell, weights=w, minlength=2 * cells)
-        first = offset if w is None else w * offset
-        moments[1] += np.bincount(cell, weights=first, minlength=2 * cells)
-        square = offset * offset
-        if variance is None:
-            second, third = first * offset, first * square
-        else:
-            spread = variance * float(cells) ** 2
-            second = square + spread
-            second *= 1.0 if w is None else w
-            spread *= 3.0
-            third = first * (square + spread)
-        moments[2] += np.bincount(cell, weights=second, minlength=2 * cells)
-        moments[3] += np.bincount(cell, weights=third, minlength=2 * cells)
-    positive = moments[:, 1::2]
-    return coefficients_of_moments(np.stack((positive, positive + moments[:, ::2]), axis=1), s)
-
-
-def _chunks(n: int, cells: int) -> Iterator[slice]:
-    """Yield rows a chunk at a time; fewer than cells would cost more to add up than to count."""
-    size = max(CHUNK, 2 * cells)
+def _chunks(n: int, n_bins: int) -> Iterator[slice]:
+    """Yield samples a chunk at a time; fewer than bins would cost more to add up than to count."""
+    size = max(CHUNK, 2 * n_bins)
     for start in range(0, n, size):
         yield slice(start, start + size)
 
 
-def place_in_cells(x: Array, cells: int) -> tuple[Index, Array]:
-    """Return the cell of each position, and the offset from its centre in cells."""
-    offset = x * cells
-    cell = offset.astype(np.int64)
-    np.minimum(cell, cells - 1, out=cell)
-    offset -= cell
-    offset -= 0.5
-    return cell, offset
-
-
 def coefficients_of_moments(moments: Array, s: float) -> Array:
-    """Return cosine coefficients from the moments of order 0..3, shape (4, samples, cells), of equal cells.
+    """Return cosine coefficients from the moments of order 0..3, shape (4, samples, bins), of equal bins.
 
-    cos(pi k x) is replaced by its third-order Taylor polynomial about the centre of the cell of x.
+    cos(pi k x) is replaced by its third-order Taylor polynomial about the centre of the bin of x.
     """
-    cells = moments.shape[-1]
-    k = np.arange(min(harmonics(s), cells))
-    step = math.pi * k / cells
+    n_bins = moments.shape[-1]
+    k = np.arange(min(harmonics(s), n_bins))
+    step = math.pi * k / n_bins
     # cos(a + b) about the centre a: cos a - b sin a - b^2/2 cos a + b^3/6 sin a
     even = dct(moments[[0, 2]], type=2)[..., : k.shape[0]]
     odd = np.zeros_like(even)
     odd[..., 1:] = dst(moments[[1, 3]], type=2)[..., : k.shape[0] - 1]
     out = even[0] - step**2 / 2 * even[1] - step * odd[0] + step**3 / 6 * odd[1]
     return np.asarray(out / 2)
+
+
+def _coefficients_at_nodes(sums: Array, s: float) -> Array:
+    """Return the cosine coefficients of either outcome, shape (2, K), from packed sums about j / n_bins.
+
+    The Taylor polynomial is that of :func:`coefficients_of_moments`, to second order.
+    """
+    moments = sums.reshape(3, -1, 2).swapaxes(1, 2)
+    n_bins = moments.shape[-1] - 1
+    k = np.arange(min(harmonics(s), n_bins))
+    # this transform counts the ends half
+    even = np.array(moments[[0, 2]])
+    even[..., [0, -1]] *= 2.0
+    even = dct(even, type=1, overwrite_x=True)[..., : k.shape[0]]
+    out = even[0] - (math.pi * k) ** 2 / 2 * even[1]
+    out[:, 1:] -= math.pi * k[1:] * dst(moments[1, :, 1:-1], type=1)[:, : k.shape[0] - 1]
+    out /= 2
+    return np.asarray(out)
 
 
 def smooth_at_nodes(coefficients: Array, s: float | Array, nodes: int) -> Array:
@@ -238,30 +250,25 @@ def integrate_absolute(values: Array, step: float) -> float:
 
 
 def integrate_absolute_rows(values: Array, step: float) -> Array:
-    """Integrate |f| over equally spaced nodes for each row, f even about both ends (or zero there)."""
-    padded = np.concatenate((values[:, 1:2], values, values[:, -2:-1]), axis=1)
-    return integrate_absolute_inside(padded, step)
+    """Integrate |f| over equally spaced nodes for each row, f even about both ends (or zero there).
 
-
-def integrate_absolute_inside(padded: Array, step: float) -> Array:
-    """Integrate |f| from the second to the last but one of equally spaced nodes, for each row.
-
-    Each cell integrates the cubic through its four nearest nodes. Away from sign changes these sums
-    telescope to the trapezoidal rule, which converges spectrally; a cell in which f changes sign is split
-    at its zero, so the kink of |f| costs no accuracy (the split is stationary at the zero: a linear root is
-    enough).
+    Each interval integrates the cubic through its four nearest nodes. Away from sign changes these sums
+    telescope to the trapezoidal rule, which converges spectrally; an interval in which f changes sign is
+    split at its zero, so the kink of |f| costs no accuracy (the split is stationary at the zero: a linear
+    root is enough).
     """
+    padded = np.concatenate((values[:, 1:2], values, values[:, -2:-1]), axis=1)
     rows, width = padded.shape
-    cell = padded[:, 1:-2] + padded[:, 2:-1]
-    cell *= 13.0
-    cell -= padded[:, :-3]
-    cell -= padded[:, 3:]
+    piece = padded[:, 1:-2] + padded[:, 2:-1]
+    piece *= 13.0
+    piece -= padded[:, :-3]
+    piece -= padded[:, 3:]
     negative = np.signbit(padded)
     crossing = np.flatnonzero(negative[:, 1:-2] != negative[:, 2:-1])
-    total = np.abs(cell).sum(axis=1) / 24.0
+    total = np.abs(piece).sum(axis=1) / 24.0
     if crossing.shape[0]:
         row = crossing // (width - 3)
-        # a row of cells is three shorter than a row of nodes
+        # a row of intervals is three shorter than a row of nodes
         place = crossing + 3 * row
         nodes = padded.ravel()
         before, f0, f1, after = (nodes[place + shift] for shift in range(4))
@@ -272,7 +279,7 @@ def integrate_absolute_inside(padded: Array, step: float) -> Array:
         # of zeros of either sign there is nothing to split
         u = np.divide(f0, gap, out=np.zeros_like(gap), where=gap != 0)
         head = u * (f0 + u * ((f1 - f0 - c0) / 2.0 + u * ((c0 - c1) / 3.0 + u * c1 / 4.0)))
-        whole = cell.ravel()[crossing] / 24.0
+        whole = piece.ravel()[crossing] / 24.0
         total += np.bincount(row, np.abs(head) + np.abs(whole - head) - np.abs(whole), rows)
     return np.asarray(total * step)
 
@@ -306,11 +313,11 @@ class CosineProjection:
         """
         count = harmonics(s)
         if count * self.x.shape[0] > _TABLE:
-            cells = moment_cells(s)
-            size = max(1, (_WORK << 3) // (cells * CELL_MOMENTS))
+            n_bins = moment_bins(s)
+            size = max(1, (_WORK << 3) // (n_bins * MOMENTS))
             blocks = (mass[:, start : start + size] for start in range(0, mass.shape[1], size))
             return np.concatenate(
-                [coefficients_of_moments(self._moments(block, cells), s) for block in blocks]
+                [coefficients_of_moments(self._moments(block, n_bins), s) for block in blocks]
             )
         known = self._table.shape[1]
         if known < count:
@@ -318,15 +325,15 @@ class CosineProjection:
             self._table = np.hstack((self._table, np.cos(np.multiply.outer(math.pi * self.x, k))))
         return np.asarray(mass.T @ self._table[:, :count])
 
-    def _moments(self, mass: Array, cells: int) -> Array:
-        """Return the moments of each sample in each cell, as :func:`coefficients_of_moments` wants them."""
-        cell, offset = place_in_cells(self.x, cells)
-        starts = group_starts(cell)
-        moments = np.zeros((CELL_MOMENTS, mass.shape[1], cells))
+    def _moments(self, mass: Array, n_bins: int) -> Array:
+        """Return the moments of each sample in each bin, as :func:`coefficients_of_moments` wants them."""
+        index, offset = bin_offsets(self.x, n_bins)
+        starts = group_starts(index)
+        moments = np.zeros((MOMENTS, mass.shape[1], n_bins))
         term = mass
-        for order in range(CELL_MOMENTS):
-            moments[order][:, cell[starts]] = np.add.reduceat(term, starts, axis=0).T
-            if order + 1 < CELL_MOMENTS:
+        for order in range(MOMENTS):
+            moments[order][:, index[starts]] = np.add.reduceat(term, starts, axis=0).T
+            if order + 1 < MOMENTS:
                 term = term * offset[:, np.newaxis]
         return moments
 
@@ -384,7 +391,7 @@ def fixed_points(
     pending: NDArray[np.intp] = np.arange(guess.shape[0])
     guess, finest = np.clip(guess, smallest, max(1.0, smallest)), max(finest, smallest)
     while pending.shape[0]:
-        rows = max(1, (_WORK << 4) // (moment_cells(finest / length) * CELL_MOMENTS))
+        rows = max(1, (_WORK << 4) // (moment_bins(finest / length) * MOMENTS))
         deeper = np.zeros(pending.shape[0], dtype=bool)
         for start in range(0, pending.shape[0], rows):
             some = slice(start, start + rows)

@@ -1,7 +1,5 @@
 """Logit-smoothed ECE: the calibration error of predictions to which noise is added on the logit axis."""
 
-import math
-from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 import numpy as np
@@ -10,14 +8,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_calib._core._bounds import effective_size
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
 from sklearn_calib._core._links import EPS, expit, logit
-from sklearn_calib._core._log_odds import LogitPositions, LogOddsCells
 from sklearn_calib._core._smoothing import (
     NODES_PER_SCALE,
     TAIL,
     CosineProjection,
-    coefficients_of_parts,
+    LogitPositions,
     integrate_absolute,
-    integrate_absolute_inside,
     integrate_absolute_rows,
     node_count,
     outcome_coefficients,
@@ -33,14 +29,10 @@ __all__ = ["logit_smoothed_ece"]
 
 Array = NDArray[np.float64]
 
-Part = tuple[NDArray[np.int64], Array, Array | None, Array | None]
-
 _MOST_NODES = 1 << 20
 # Rounding moves log-odds by some 1e-14, so that less noise than this would leave little but rounding; more
 # than the other would take long, and make all predictions alike.
 _SMALLEST, _LARGEST = 1e-7, 1e4
-# Length of the intervals over which large samples are integrated, in bandwidths.
-_WINDOW = 256.0
 # On an axis that needs more nodes, samples one by one are as fast: gaps are cut out.
 _MOST_KERNEL_NODES = 1 << 14
 # Samples times nodes held at a time.
@@ -194,9 +186,6 @@ def logit_smoothed_ece(
 
 
 def _gaussian_noise(sample: BinarySample, s: float, eps: float) -> float:
-    cells = LogOddsCells.gather(sample.y, sample.p, s, eps) if sample.w is None else None
-    if cells is not None:
-        return _by_windows(cells, s) / sample.total
     low, high = logit(np.array([sample.p.min(), sample.p.max()]), eps).tolist()
     if (high - low + 2 * TAIL * s) / s * NODES_PER_SCALE <= _MOST_NODES:
         return _on_one_axis(sample, s, eps, low, high) / sample.total
@@ -216,40 +205,6 @@ def _gaussian_noise(sample: BinarySample, s: float, eps: float) -> float:
         total += _on_cut_axis(y[rows], h[rows], None if w is None else w[rows], s, cut)
         start = end
     return total / sample.total
-
-
-def _by_windows(cells: LogOddsCells, s: float) -> float:
-    """Integrate over overlapping intervals: rows beyond the reach of the kernel cannot be felt.
-
-    What lies at the ends of a window is missing rows outside it, so that only its middle is integrated.
-    """
-    low, high = cells.span
-    length = min(_WINDOW * s, high - low + 4.0 * TAIL * s)
-    # the sigmoid varies on the scale of one, which the nodes must resolve too
-    nodes = node_count(min(s, 2.0) / length)
-    step = length / nodes
-    margin = math.ceil(TAIL * s / step)
-    total, origin = 0.0, low - 2.0 * margin * step
-    while origin + margin * step < high + TAIL * s:
-        t = origin + step * np.arange(nodes + 1)
-        event, mass = smooth_at_nodes(
-            coefficients_of_parts(_scaled(cells.between(t[0], t[-1]), origin, length), s / length),
-            s / length,
-            nodes,
-        )
-        event -= expit(t) * mass
-        inside = event[np.newaxis, margin - 1 : nodes - margin + 2]
-        total += float(integrate_absolute_inside(inside, 1.0 / nodes)[0])
-        origin += (nodes - 2 * margin) * step
-    return total
-
-
-def _scaled(parts: Iterable[Part], origin: float, length: float) -> Iterator[Part]:
-    """Bring log-odds from an interval to [0, 1]."""
-    for y, h, w, variance in parts:
-        # not in place: parts may be slices of what is still needed
-        x = np.clip((h - origin) / length, 0.0, 1.0)
-        yield y, x, w, None if variance is None else variance / length**2
 
 
 def _on_one_axis(sample: BinarySample, s: float, eps: float, low: float, high: float) -> float:

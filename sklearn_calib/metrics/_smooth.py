@@ -10,21 +10,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._links import expit, logit
-from sklearn_calib._core._log_odds import LogitPositions, LogOddsCells
 from sklearn_calib._core._smoothing import (
     FIRST,
     SMALLEST_SCALE,
     TAIL,
     CosineProjection,
-    coefficients_of_masses,
-    coefficients_of_parts,
+    LogitPositions,
+    condensed_sample,
     fixed_points,
     node_count,
     outcome_coefficients,
     residual_coefficients,
     smooth_at_nodes,
     smoothed_errors,
-    weighted_rows,
 )
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
@@ -122,39 +120,22 @@ class _SmoothingAxis:
             margin = TAIL * widest
             self.origin, self.length = low - margin, high - low + 2.0 * margin
 
-    def _positions(self, h: Array) -> Array:
-        return np.clip((h - self.origin) / self.length, 0.0, 1.0)
-
-    def _cells(self, s: float) -> LogOddsCells | None:
-        """Return a summary of many rows on the logit axis, exact enough at scale s."""
-        if not self.logit or self.sample.w is not None:
-            return None
-        return LogOddsCells.gather(self.sample.y, self.sample.p, s * self.length)
-
-    def _rows(self, s: float) -> tuple[NDArray[np.int64], Any, Any, Array | None]:
-        """Return outcomes, positions, predictions and weights, condensed where that is exact enough at s."""
-        y, p, w = self.sample.y, self.sample.p, self.sample.w
-        if self.logit:
-            return y, LogitPositions(p, self.origin, self.length), p, w
-        y, x, w = weighted_rows(y, p, w, s)
-        return y, x, x, w
-
     def residual_coefficients(self, s: float) -> Array:
         """Return the cosine coefficients of the mean residual, down to scale s."""
-        cells = self._cells(s)
-        if cells is None:
-            return residual_coefficients(*self._rows(s), s) / self.sample.total
-        masses = ((self._positions(h), (w * (y - expit(h)))[np.newaxis, :]) for y, h, w in cells.points())
-        return coefficients_of_masses(masses, 1, s)[0] / self.sample.total
+        y, p, w = self.sample.y, self.sample.p, self.sample.w
+        if self.logit:
+            return residual_coefficients(y, self._positions, p, w, s) / self.sample.total
+        y, p, w = condensed_sample(y, p, w, s)
+        return residual_coefficients(y, p, p, w, s) / self.sample.total
 
     def outcome_coefficients(self, s: float) -> Array:
-        """Return the coefficients, down to scale s, of the share of positive rows and of all rows."""
-        cells = self._cells(s)
-        if cells is None:
-            y, x, _, w = self._rows(s)
-            return outcome_coefficients(y, x, w, s) / self.sample.total
-        parts = ((y, self._positions(h), w, None) for y, h, w in cells.points())
-        return coefficients_of_parts(parts, s) / self.sample.total
+        """Return the coefficients, down to scale s, of the fraction of positive samples and of all."""
+        return outcome_coefficients(self.sample.y, self._positions, self.sample.w, s) / self.sample.total
+
+    @property
+    def _positions(self) -> Any:
+        p = self.sample.p
+        return LogitPositions(p, self.origin, self.length) if self.logit else p
 
 
 def _solve(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_scores, sorted_outcomes
+from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_scores, packed_sort
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._core._links import EPS, logit
 
@@ -22,18 +22,17 @@ def sample(seed):
 def test_packed_sort_is_a_lexicographic_sort(seed):
     y, p, _ = sample(seed)
     order = np.lexsort((y, p))
-    outcome, prob = sorted_outcomes(y, p)
-    np.testing.assert_array_equal(outcome, y[order])
-    np.testing.assert_array_equal(prob, p[order])
+    key = packed_sort(y, p)
+    np.testing.assert_array_equal(key & 1, y[order])
+    np.testing.assert_array_equal((key >> 1).view(np.float64), p[order])
 
 
 def test_packed_sort_over_several_chunks():
     rng = np.random.default_rng(0)
     p, y = rng.random(100_001), rng.integers(0, 2, 100_001)
-    outcome, prob = sorted_outcomes(y, p)
-    order = np.lexsort((y, p))
-    np.testing.assert_array_equal(outcome, y[order])
-    np.testing.assert_array_equal(prob, p[order])
+    key, order = packed_sort(y, p), np.lexsort((y, p))
+    np.testing.assert_array_equal(key & 1, y[order])
+    np.testing.assert_array_equal((key >> 1).view(np.float64), p[order])
 
 
 def test_minus_zero_is_zero():

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
+from sklearn_calib._core._links import logit
 from sklearn_calib._core._smoothing import (
+    LogitPositions,
     coefficients_of_masses,
-    coefficients_of_parts,
+    condensed_sample,
     integrate_absolute,
-    integrate_absolute_inside,
     node_count,
     outcome_coefficients,
     residual_coefficients,
     smooth_at_nodes,
-    weighted_rows,
 )
 from tests._references import folded_gaussian_sum
 
@@ -72,29 +72,53 @@ def test_integral_of_one_sign_is_the_trapezoidal_rule():
     assert integrate_absolute(np.zeros(33), 1 / 32) == 0.0
 
 
-def test_rows_are_condensed_only_where_exact_enough():
+def test_samples_are_condensed_only_where_exact_enough():
     rng = np.random.default_rng(0)
     x = rng.random(200_000)
     y = (rng.random(200_000) < x).astype(np.int64)
-    assert weighted_rows(y, x, None, 0.1)[1].shape[0] < 50_000
-    assert weighted_rows(y, x, None, 1e-4)[1].shape[0] == 200_000
-    assert weighted_rows(y, x, np.ones(200_000), 0.1)[1].shape[0] == 200_000
+    assert condensed_sample(y, x, None, 0.1)[1].shape[0] < 50_000
+    assert condensed_sample(y, x, None, 1e-4)[1].shape[0] == 200_000
+    assert condensed_sample(y, x, np.ones(200_000), 0.1)[1].shape[0] == 200_000
 
 
 @pytest.mark.parametrize("s", [0.02, 0.005])
-def test_condensed_rows_smooth_like_all(s):
+def test_condensed_samples_smooth_like_all(s):
     # the first is gathered at means, the second keeps second moments
     rng = np.random.default_rng(4)
     x = np.where(rng.random(300_000) < 0.2, np.round(rng.random(300_000), 1), rng.beta(0.4, 0.6, 300_000))
     y = (rng.random(300_000) < x).astype(np.int64)
-    rows = weighted_rows(y, x, None, s)
-    assert rows[1].shape[0] < 150_000
-    found, nodes = outcome_coefficients(*rows, s), node_count(s)
-    expected = outcome_coefficients(y, x, None, s)
-    for some, every in zip(
-        smooth_at_nodes(found, s, nodes), smooth_at_nodes(expected, s, nodes), strict=True
-    ):
-        assert np.abs(some - every).mean() < 1e-6 * 300_000
+    few = condensed_sample(y, x, None, s)
+    assert few[1].shape[0] < 150_000
+    nodes = node_count(s)
+    # with weights every sample is placed by itself
+    expected = smooth_at_nodes(outcome_coefficients(y, x, np.ones(300_000), s), s, nodes)
+    for found in (outcome_coefficients(*few, s), outcome_coefficients(y, x, None, s)):
+        assert np.abs(smooth_at_nodes(found, s, nodes) - expected).mean(axis=1).max() < 1e-6 * 300_000
+
+
+@pytest.mark.parametrize("n", [1000, 1 << 17])
+@pytest.mark.parametrize("s", [0.05, 0.01])
+def test_outcome_coefficients_are_sums_of_cosines(n, s):
+    # many repetitions of few predictions, both ends among them, cost little to sum
+    rng = np.random.default_rng(7)
+    p = np.append(rng.random(98), (0.0, 1.0))
+    index = rng.integers(0, 100, n)
+    y = rng.integers(0, 2, n)
+    both = np.stack((np.bincount(index, y, 100), np.bincount(index, minlength=100)))
+    x = LogitPositions(p[index], -40.0, 80.0)
+    for given, place in ((p[index], p), (x, np.clip((logit(p) + 40.0) / 80.0, 0.0, 1.0))):
+        found = outcome_coefficients(y, given, None, s)
+        damping = np.exp(-0.5 * (np.pi * s * np.arange(found.shape[1])) ** 2)
+        expected = both @ np.cos(np.pi * np.multiply.outer(place, np.arange(found.shape[1])))
+        np.testing.assert_allclose(found * damping, expected * damping, atol=2e-6 * n)
+
+
+def test_log_odds_by_slices():
+    p = np.array([0.0, 0.1, 0.5, 0.9, 1.0])
+    x = LogitPositions(p, -4.0, 8.0, 1e-3)
+    expected = [0.0, (np.log(1 / 9) + 4.0) / 8.0, 0.5, (np.log(9) + 4.0) / 8.0, 1.0]
+    np.testing.assert_allclose(x[0:5], expected)
+    np.testing.assert_allclose(x[1:3], expected[1:3])
 
 
 def test_residual_coefficients_are_those_of_masses():
@@ -104,28 +128,3 @@ def test_residual_coefficients_are_those_of_masses():
     np.testing.assert_allclose(
         residual_coefficients(y, p, p, w, 0.1), cosine_coefficients(p, w * (y - p), 0.1), atol=1e-9
     )
-
-
-def test_rows_that_stand_for_several():
-    # a row with a variance is worth two, a deviation away on either side
-    y, x, w = np.array([1, 0, 1]), np.array([0.2, 0.5, 0.9]), np.array([2.0, 4.0, 6.0])
-    deviation = np.array([1e-4, 2e-4, 0.0])
-    parts = [(y, x, w, deviation**2)]
-    points = (np.tile(y, 2), np.concatenate((x - deviation, x + deviation)), np.tile(w / 2, 2))
-    found, expected = coefficients_of_parts(parts, 0.05), outcome_coefficients(*points, 0.05)
-    damping = np.exp(-0.5 * (np.pi * 0.05 * np.arange(found.shape[1])) ** 2)
-    np.testing.assert_allclose(found * damping, expected * damping, atol=2e-6)
-    # without the variance it is not the same
-    plain = coefficients_of_parts([(y, x, w, None)], 0.05)
-    assert np.abs((plain - expected) * damping).max() > 1e-5
-
-
-def test_inner_integral_adds_up():
-    t = np.linspace(-0.1, 1.1, 1201)
-    f = np.cos(7.0 * t)[np.newaxis]
-    # zeros at odd multiples of pi / 14
-    exact = (4.0 + np.sin(7.0)) / 7.0
-    whole = integrate_absolute_inside(f[:, 99:1102], 1e-3)[0]
-    parts = [integrate_absolute_inside(f[:, a - 1 : b + 2], 1e-3)[0] for a, b in ((100, 500), (500, 1100))]
-    assert whole == pytest.approx(exact, abs=1e-9)
-    assert sum(parts) == pytest.approx(whole, abs=1e-12)
