@@ -1,6 +1,6 @@
 """The import table of docs/architecture.md, read from there and enforced.
 
-Numpy, scipy and the standard library may be used in every room; of everything else a room may import only
+Numpy, scipy and the standard library may be used in every layer; of everything else a layer may import only
 what its row names, at any depth of the code. A library of which the row says "inside functions" must not load
 with the package.
 """
@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "sklearn_calib"
 EVERYWHERE = {"numpy", "scipy"}
 TERMINAL = {"plot", "scorers", "report"}
-# rooms at the very end may import those
+# layers at the very end may import those
 LAST = {"report": {"plot"}, "__main__": {"report"}}
 
 
@@ -33,22 +33,22 @@ class Import:
 
 @dataclass(frozen=True)
 class Rule:
-    """What a room may import, and of that, what only inside functions."""
+    """What a layer may import, and of that, what only inside functions."""
 
     allowed: frozenset[str]
     lazy: frozenset[str]
 
 
 def read_table(text: str) -> dict[str, Rule]:
-    """Parse the rows ``| `room` | `other`, library, library inside functions |``."""
+    """Parse the rows ``| `layer` | `other`, library, library inside functions |``."""
     rules = {}
-    section = text.split("## Who may import whom")[1].split("\n## ")[0]
-    for room, cell in re.findall(r"^\| `(\w+)` \| (.+?) \|$", section, flags=re.MULTILINE):
+    section = text.split("## Import rules")[1].split("\n## ")[0]
+    for layer, cell in re.findall(r"^\| `(\w+)` \| (.+?) \|$", section, flags=re.MULTILINE):
         allowed, lazy = set(), set()
         for item in re.split(r"[,;]", cell):
             name = item.replace("inside functions", "").strip().strip("`")
             (lazy if "inside functions" in item else allowed).add(name)
-        rules[room] = Rule(frozenset(allowed), frozenset(lazy))
+        rules[layer] = Rule(frozenset(allowed), frozenset(lazy))
     return rules
 
 
@@ -80,8 +80,8 @@ def imports_of(tree: ast.Module, package: str) -> Iterator[Import]:
     yield from visit(tree, True)
 
 
-def room_of(module: str) -> str:
-    """Return the room of an absolute module name of the package ('' for the package itself)."""
+def layer_of(module: str) -> str:
+    """Return the layer of an absolute module name of the package ('' for the package itself)."""
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else ""
 
@@ -91,19 +91,19 @@ def covers(allowed: frozenset[str] | set[str], module: str) -> bool:
     return any(module == name or module.startswith(name + ".") for name in allowed)
 
 
-def violations(tree: ast.Module, package: str, room: str, rule: Rule) -> list[str]:
-    """Return what a module of a room imports against its rule."""
+def violations(tree: ast.Module, package: str, layer: str, rule: Rule) -> list[str]:
+    """Return what a module of a layer imports against its rule."""
     found = []
     for item in imports_of(tree, package):
         top = item.module.split(".")[0]
         if top == "sklearn_calib":
-            target = room_of(item.module)
-            if target != room and target not in rule.allowed:
-                found.append(f"line {item.line}: {room} imports {item.module}")
+            target = layer_of(item.module)
+            if target != layer and target not in rule.allowed:
+                found.append(f"line {item.line}: {layer} imports {item.module}")
         elif top in sys.stdlib_module_names or top in EVERYWHERE or covers(rule.allowed, item.module):
             continue
         elif not covers(rule.lazy, item.module):
-            found.append(f"line {item.line}: {room} imports {item.module}")
+            found.append(f"line {item.line}: {layer} imports {item.module}")
         elif item.at_load:
             found.append(f"line {item.line}: {item.module} must be imported inside a function")
     return found
@@ -115,45 +115,32 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 
 def place(path: Path) -> tuple[str, str]:
-    """Return the package that holds a file (for relative imports) and the file's room."""
+    """Return the package that holds a file (for relative imports) and the file's layer."""
     relative = path.relative_to(ROOT).with_suffix("")
-    room = relative.parts[1] if len(relative.parts) > 1 else ""
-    return ".".join(relative.parts[:-1]), room
+    layer = relative.parts[1] if len(relative.parts) > 1 else ""
+    return ".".join(relative.parts[:-1]), layer
 
 
-def test_the_table_names_the_rooms_that_exist():
-    rooms = {place(path)[1] for path in FILES} - {"__init__"}
-    assert rooms, "no module found"
-    assert rooms <= set(RULES), f"docs/architecture.md has no import row for {sorted(rooms - set(RULES))}"
-    for room, rule in RULES.items():
+def test_the_table_names_the_layers_that_exist():
+    layers = {place(path)[1] for path in FILES} - {"__init__"}
+    assert layers, "no module found"
+    assert layers <= set(RULES), f"docs/architecture.md has no import row for {sorted(layers - set(RULES))}"
+    for layer, rule in RULES.items():
         inner = {
             name for name in rule.allowed if (PACKAGE / name).exists() or (PACKAGE / f"{name}.py").exists()
         }
-        assert not inner & TERMINAL - LAST.get(room, set()), f"{room} imports what only the last rooms may"
-
-
-def test_the_files_that_it_lists_exist():
-    (block,) = re.findall(r"^## Rooms\n\n```\n(.+?)^```", ARCHITECTURE, flags=re.MULTILINE | re.DOTALL)
-    folder, listed = PACKAGE, []
-    for line in block.splitlines():
-        if room := re.match(r"(  )?(\w+)/", line):
-            folder = (PACKAGE if room[1] else ROOT) / room[2]
-            assert folder.is_dir(), room[2]
-        names = re.findall(r"\b_\w+\.py\b", line)
-        listed += [(PACKAGE if re.match("  _", line) and not room else folder) / name for name in names]
-    assert len(listed) > 50
-    assert [path for path in listed if not path.exists()] == []
+        assert not inner & TERMINAL - LAST.get(layer, set()), f"{layer} imports what only the last layers may"
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_imports_follow_the_table(path):
-    package, room = place(path)
-    rule = Rule(frozenset(RULES), frozenset()) if room == "__init__" else RULES[room]
-    assert not violations(ast.parse(path.read_text(encoding="utf-8")), package, room, rule)
+    package, layer = place(path)
+    rule = Rule(frozenset(RULES), frozenset()) if layer == "__init__" else RULES[layer]
+    assert not violations(ast.parse(path.read_text(encoding="utf-8")), package, layer, rule)
 
 
 @pytest.mark.parametrize(
-    ("room", "code", "n_violations"),
+    ("layer", "code", "n_violations"),
     [
         (
             "metrics",
@@ -184,5 +171,5 @@ def test_imports_follow_the_table(path):
         ("inference", "from sklearn_calib.report import calibration_report", 1),
     ],
 )
-def test_the_checker_sees_what_it_should(room, code, n_violations):
-    assert len(violations(ast.parse(code), f"sklearn_calib.{room}", room, RULES[room])) == n_violations
+def test_the_checker_sees_what_it_should(layer, code, n_violations):
+    assert len(violations(ast.parse(code), f"sklearn_calib.{layer}", layer, RULES[layer])) == n_violations
