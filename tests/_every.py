@@ -27,7 +27,7 @@ from sklearn_calib.calibrators import (
 )
 from sklearn_calib.monitor import CalibrationMonitor, StreamingCalibrator
 from sklearn_calib.plot._belt import fit_belt
-from sklearn_calib.plot._gap_floor import risk_gap_floor
+from sklearn_calib.plot._decision import risk_gap_floor
 from sklearn_calib.plot._smooth_curve import smooth_curve
 from tests.calibrators._registry import CALIBRATORS
 from tests.inference._registry import TESTS

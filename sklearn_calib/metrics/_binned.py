@@ -21,7 +21,7 @@ from sklearn_calib._validation import (
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, residuals
 from sklearn_calib.metrics._reductions import REDUCTIONS, check_problem, reduced_error
 
-__all__ = ["expected_calibration_error"]
+__all__ = ["binned_error", "expected_calibration_error"]
 
 Array = NDArray[np.float64]
 
@@ -108,7 +108,9 @@ def _pooling_bins(
     return np.floor(grouped.prob / _POOLED_WIDTH).astype(np.int64) + uniform_bins(grouped.prob, n_bins)
 
 
-def _binned_error(sample: BinarySample, n_bins: int, strategy: str, norm: str, debias: bool) -> float:
+def binned_error(
+    sample: BinarySample, n_bins: int, strategy: str, norm: str = "l1", debias: bool = False
+) -> float:
     """Return the error of a binary sample; for "l2" its square."""
     if debias:
         _check_repetitions(sample.w)
@@ -280,7 +282,7 @@ def expected_calibration_error(
         return _canonical_error(problem, n_bins, norm, debias)
 
     def error(sample: BinarySample) -> float:
-        return _binned_error(sample, n_bins, strategy, norm, debias)
+        return binned_error(sample, n_bins, strategy, norm, debias)
 
     value = reduced_error(error, problem, "classwise" if reduction == "canonical" else reduction)
     return math.sqrt(max(value, 0.0)) if norm == "l2" else value

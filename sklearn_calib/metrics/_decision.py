@@ -15,7 +15,14 @@ from sklearn_calib.metrics._cutoff import cutoff_of_groups
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, value_of_groups
 from sklearn_calib.metrics._reductions import Reduction, checked_error
 
-__all__ = ["DecisionRiskResult", "decision_risk_gap", "decision_risk_result", "decision_risks"]
+__all__ = [
+    "DecisionRiskResult",
+    "check_thresholds",
+    "decision_risk_gap",
+    "decision_risk_result",
+    "decision_risks",
+    "risk_result",
+]
 
 Array = NDArray[np.float64]
 
@@ -204,16 +211,23 @@ def decision_risk_result(
     >>> print(decision_risk_result([0, 0, 0, 1], [0.1, 0.6, 0.7, 0.8]))
     decision risk gap: at most 0.3000, at threshold 0.6 (bound 0.3500) over 99 thresholds
     """
+    return risk_result(check_binary(y_true, y_proba, sample_weight, pos_label), check_thresholds(thresholds))
+
+
+def check_thresholds(thresholds: ArrayLike | None) -> Array:
+    """Return the decision thresholds, by default 0.01, 0.02, ..., 0.99."""
     if thresholds is None:
-        tau = np.arange(1, 100) / 100.0
-    else:
-        tau = check_numbers(thresholds, "thresholds")
-        if tau.ndim != 1 or tau.shape[0] == 0 or not ((tau > 0) & (tau < 1)).all():
-            raise ValueError(
-                "thresholds must be a non-empty list of numbers strictly between 0 and 1, "
-                f"got {thresholds!r}."
-            )
-    sample = check_binary(y_true, y_proba, sample_weight, pos_label)
+        return np.arange(1, 100) / 100.0
+    tau = check_numbers(thresholds, "thresholds")
+    if tau.ndim != 1 or tau.shape[0] == 0 or not ((tau > 0) & (tau < 1)).all():
+        raise ValueError(
+            f"thresholds must be a non-empty list of numbers strictly between 0 and 1, got {thresholds!r}."
+        )
+    return tau
+
+
+def risk_result(sample: BinarySample, tau: Array) -> DecisionRiskResult:
+    """Return the result of :func:`decision_risk_result` for a checked sample and thresholds."""
     grouped = group_outcomes(sample.y, sample.p, sample.w)
     risk, best = decision_risks(grouped, tau)
     bound = cutoff_of_groups(grouped)

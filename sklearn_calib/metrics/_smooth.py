@@ -30,7 +30,7 @@ from sklearn_calib._validation import BinarySample, Outcomes, check_binary, chec
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, residuals
 from sklearn_calib.metrics._reductions import Reduction, checked_error
 
-__all__ = ["SmoothECEResult", "smooth_ece", "smooth_ece_result", "smoothing_bins"]
+__all__ = ["SmoothECEResult", "smooth_ece", "smooth_ece_result", "smooth_result", "smoothing_bins"]
 
 Array = NDArray[np.float64]
 
@@ -414,7 +414,11 @@ def smooth_ece_result(
     True
     """
     _check(bandwidth, scale)
-    sample = check_binary(y_true, y_proba, sample_weight, pos_label)
+    return smooth_result(check_binary(y_true, y_proba, sample_weight, pos_label), bandwidth, scale)
+
+
+def smooth_result(sample: BinarySample, bandwidth: float | Literal["auto"], scale: str) -> SmoothECEResult:
+    """Return the result of :func:`smooth_ece_result` for a checked sample."""
     value, width, axis = _solve(sample, bandwidth, scale)
     s = width / axis.length
     nodes = node_count(s)

@@ -1,14 +1,13 @@
 """Displays: pictures of calibration, with matplotlib imported only when one is drawn."""
 
+from sklearn_calib.plot._bands import ReliabilityBand
 from sklearn_calib.plot._belt import CalibrationBelt
 from sklearn_calib.plot._comparison import ComparisonDisplay
-from sklearn_calib.plot._curve import ReliabilityBand, ReliabilityCurve
+from sklearn_calib.plot._curve import ReliabilityCurve
 from sklearn_calib.plot._cutoff import CutoffDisplay
-from sklearn_calib.plot._decision import DecisionDisplay
-from sklearn_calib.plot._gap_floor import RiskGapFloor
+from sklearn_calib.plot._decision import DecisionDisplay, RiskGapFloor
 from sklearn_calib.plot._monitor import MonitorDisplay
-from sklearn_calib.plot._panel import ReliabilityPanel
-from sklearn_calib.plot._reliability import ReliabilityDisplay
+from sklearn_calib.plot._reliability import ReliabilityDisplay, ReliabilityPanel
 from sklearn_calib.plot._test_display import TestDisplay
 
 __all__ = [

@@ -1,106 +1,200 @@
-"""Bands of reliability curves, of the kind that is asked for, whatever the curve is."""
+"""Bands of reliability curves, and the limits of one frequency."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import isotonic_regression
+from scipy.special import betaincinv, ndtri
 
-from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
-from sklearn_calib._validation import BinarySample
-from sklearn_calib.plot._curve import ReliabilityBand, ReliabilityCurve
+from sklearn_calib._validation import check_numbers
 from sklearn_calib.plot._redraws import Redraws
-from sklearn_calib.plot._smooth_curve import Smoother
 
-__all__ = ["binned_consistency", "corp_consistency", "smooth_consistency"]
+__all__ = [
+    "Departure",
+    "ReliabilityBand",
+    "clopper_pearson",
+    "consistency_band",
+    "wilson_interval",
+]
 
 Array = NDArray[np.float64]
 
-# Redrawn samples have at most so many distinct predictions.
-_CELLS = 4096
-# The isotonic band is drawn at so many of the predictions.
-_POINTS = 400
+
+class Departure(NamedTuple):
+    """A range of predictions in which a band lies ``side`` the diagonal: "above" or "below" it."""
+
+    start: float
+    stop: float
+    side: str
 
 
-def _band(
+@dataclass(frozen=True, eq=False)
+class ReliabilityBand:
+    """Limits of a reliability curve, and what they are limits of.
+
+    Attributes
+    ----------
+    kind : {"confidence", "consistency", "simultaneous", "belt", "folds"}
+        "confidence": pointwise, for the event frequency. "consistency": pointwise, where the curve would lie
+        if the predictions were perfectly calibrated. "simultaneous": for the whole curve of event
+        probabilities, if that does not decrease. "belt": for the whole polynomial curve on the logit axis.
+        "folds": one standard deviation between the curves of folds to either side of their mean.
+    confidence : float
+        Its level; NaN for "folds".
+    predicted : ndarray of shape (m,)
+        Predictions, non-decreasing. A value stands twice where the limits jump.
+    lower, upper : ndarray of shape (m,)
+        Limits there, which are joined by straight lines, unless ``bars``.
+    bars : bool
+        Whether the limits hold only at the points themselves.
+    """
+
+    kind: str
+    confidence: float
+    predicted: Array = field(repr=False)
+    lower: Array = field(repr=False)
+    upper: Array = field(repr=False)
+    bars: bool = False
+
+    @property
+    def label(self) -> str:
+        """What the band is, for a legend."""
+        if self.kind == "folds":
+            return "± 1 standard deviation of folds"
+        level = f"{100 * self.confidence:.6g} %"
+        return f"{level} " + {
+            "confidence": "confidence, pointwise",
+            "consistency": "consistency, pointwise",
+            "simultaneous": "confidence, simultaneous",
+            "belt": "calibration belt",
+        }.get(self.kind, self.kind)
+
+    @property
+    def crosses(self) -> bool:
+        """Whether the lower limit lies above the upper one somewhere.
+
+        For "simultaneous" this contradicts, at its level, that event probabilities do not decrease with the
+        prediction.
+        """
+        return bool((self.lower > self.upper).any())
+
+    @property
+    def departures(self) -> tuple[Departure, ...]:
+        """Ranges of predictions, between the first and the last, whose band leaves out the diagonal.
+
+        For "simultaneous" and "belt", any such range rejects perfect calibration at the level of the band.
+        """
+        x = self.predicted
+        sides = np.where(self.lower > x, 1, np.where(self.upper < x, -1, 0))
+        # a line from one point to the next crosses the diagonal at one place at most
+        found: list[Departure] = []
+        for side, gap, word in (
+            (1, self.lower - x, "above"),
+            (-1, x - self.upper, "below"),
+        ):
+            inside = (sides == side).astype(np.int64)
+            first = np.flatnonzero(np.diff(inside, prepend=0) == 1)
+            last = np.flatnonzero(np.diff(inside, append=0) == -1)
+            for i, j in zip(first.tolist(), last.tolist(), strict=True):
+                start = x[i] if i == 0 else _zero(x, gap, i - 1)
+                stop = x[j] if j == x.shape[0] - 1 else _zero(x, gap, j)
+                found.append(Departure(float(start), float(stop), word))
+        return tuple(sorted(found))
+
+    def at(self, predicted: Array) -> tuple[Array, Array]:
+        """Return the limits at other predictions; NaN beyond the ends.
+
+        Where the limits jump, the lower one is that to the right, the upper one that to the left.
+
+        Parameters
+        ----------
+        predicted : array-like of shape (k,)
+            Predictions.
+
+        Returns
+        -------
+        lower, upper : ndarrays of shape (k,)
+
+        Raises
+        ------
+        ValueError
+            If ``predicted`` holds anything but numbers.
+        """
+        t = check_numbers(predicted, "predicted")
+        x = self.predicted
+        outside = (t < x[0]) | (t > x[-1])
+        # the last point that is not beyond t, and the first one that is not before it
+        left = np.clip(np.searchsorted(x, t, side="right") - 1, 0, x.shape[0] - 1)
+        right = np.clip(np.searchsorted(x, t, side="left"), 0, x.shape[0] - 1)
+        span = x[right] - x[left]
+        share = np.divide(t - x[left], span, out=np.zeros_like(t), where=span > 0)
+        limits = []
+        for values, on_jump in ((self.lower, left), (self.upper, right)):
+            between = values[left] + share * (values[right] - values[left])
+            limits.append(np.where(outside, np.nan, np.where(span > 0, between, values[on_jump])))
+        return limits[0], limits[1]
+
+    def __str__(self) -> str:
+        text = self.label + ", limits cross" * (self.kind == "simultaneous" and self.crosses)
+        if self.kind == "folds":
+            return text
+        return f"{text}; " + (
+            "leaves out the diagonal in "
+            + ", ".join(f"{part.start:.3g} to {part.stop:.3g} ({part.side})" for part in self.departures)
+            if self.departures
+            else "contains the diagonal"
+        )
+
+
+def _zero(x: Array, gap: Array, i: int) -> float:
+    """Return where the line from (x[i], gap[i]) to the next point is zero."""
+    share = gap[i] / (gap[i] - gap[i + 1])
+    return float(x[i] + share * (x[i + 1] - x[i]))
+
+
+def clopper_pearson(events: Array, trials: Array, risk: float | Array) -> tuple[Array, Array]:
+    """Return the exact bounds of a probability, each of which errs with probability ``risk`` at most.
+
+    The lower one is the root q of P(Bin(trials, q) >= events) = risk, a quantile of the beta law, which is
+    defined for fractional numbers too.
+    """
+    others = trials - events
+    lower = betaincinv(np.where(events > 0, events, 1.0), others + 1.0, risk)
+    upper = 1.0 - betaincinv(np.where(others > 0, others, 1.0), events + 1.0, risk)
+    return np.where(events > 0, lower, 0.0), np.where(others > 0, upper, 1.0)
+
+
+def wilson_interval(frequency: Array, size: Array, confidence: float) -> tuple[Array, Array]:
+    """Return Wilson's score interval of a proportion observed in (effectively) ``size`` trials.
+
+    It solves ``(f - q)^2 = z^2 q (1 - q) / size`` for q, so unlike a bootstrap it keeps its width where no
+    event, or nothing but events, was seen.
+    """
+    z2 = float(ndtri(0.5 + confidence / 2)) ** 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shrunk = 1.0 / (1.0 + z2 / size)
+        centre = shrunk * (frequency + z2 / (2.0 * size))
+        half = shrunk * np.sqrt(z2 * (frequency * (1.0 - frequency) / size + z2 / (4.0 * size**2)))
+    return np.clip(centre - half, 0.0, 1.0), np.clip(centre + half, 0.0, 1.0)
+
+
+def consistency_band(
     redraws: Redraws,
-    n_draws: int,
-    generator: np.random.Generator,
-    confidence: float,
     predicted: Array,
     curve_of: Callable[[Array], Array],
+    confidence: float,
+    n_draws: int,
+    generator: np.random.Generator,
     *,
     bars: bool = False,
 ) -> ReliabilityBand:
-    """Return quantiles of redrawn curves at each point, as far apart as ``confidence`` says."""
+    """Return the pointwise quantiles of the curves of simulated samples.
+
+    ``curve_of`` maps weights of positives, shape (cells, r), to r curves at ``predicted``.
+    """
     curves = np.concatenate([curve_of(positives) for positives in redraws.draws(n_draws, generator)], axis=1)
     risk = 0.5 * (1.0 - confidence)
     lower, upper = np.quantile(curves, [risk, 1.0 - risk], axis=1)
     return ReliabilityBand("consistency", confidence, predicted, lower, upper, bars)
-
-
-def smooth_consistency(
-    curve: ReliabilityCurve,
-    smoother: Smoother,
-    confidence: float,
-    n_draws: int,
-    generator: np.random.Generator,
-) -> ReliabilityBand:
-    """Return the band of a smooth curve where it is drawn, at its bandwidth."""
-    rows = smoother.rows
-    redraws = Redraws(rows, group_outcomes(rows.y, rows.p, rows.w), _CELLS)
-    shown = np.where(np.isfinite(curve.observed), 1.0, np.nan)[:, np.newaxis]
-    return _band(
-        redraws,
-        n_draws,
-        generator,
-        confidence,
-        curve.predicted,
-        lambda sums: shown * smoother.smooth(redraws.prob, sums),
-    )
-
-
-def binned_consistency(
-    sample: BinarySample,
-    grouped: GroupedOutcomes,
-    bin_of: NDArray[np.int64],
-    predicted: Array,
-    confidence: float,
-    n_draws: int,
-    generator: np.random.Generator,
-) -> ReliabilityBand:
-    """Return bars at the bins of the groups, whose numbers do not decrease."""
-    redraws = Redraws(sample, grouped, _CELLS, bin_of)
-    starts = group_starts(redraws.part)
-    mass = np.add.reduceat(redraws.weight, starts)[:, np.newaxis]
-    return _band(
-        redraws,
-        n_draws,
-        generator,
-        confidence,
-        predicted,
-        lambda sums: np.add.reduceat(sums, starts, axis=0) / mass,
-        bars=True,
-    )
-
-
-def corp_consistency(
-    sample: BinarySample,
-    grouped: GroupedOutcomes,
-    confidence: float,
-    n_draws: int,
-    generator: np.random.Generator,
-) -> ReliabilityBand:
-    """Return the band of the isotonic fit."""
-    redraws = Redraws(sample, grouped, _CELLS)
-    n_cells = redraws.prob.shape[0]
-    chosen = np.unique(np.rint(np.linspace(0, n_cells - 1, min(_POINTS, n_cells))).astype(np.int64))
-
-    def fits(sums: Array) -> Array:
-        frequencies = sums / redraws.weight[:, np.newaxis]
-        return np.stack(
-            [isotonic_regression(column, weights=redraws.weight).x[chosen] for column in frequencies.T],
-            axis=1,
-        )
-
-    return _band(redraws, n_draws, generator, confidence, redraws.prob[chosen], fits)

@@ -29,12 +29,13 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import chdtri, erfc
 
+from sklearn_calib._core._binning import weight_middles
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
 from sklearn_calib._core._links import expit, logit
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import check_fraction, check_numbers
-from sklearn_calib.plot._curve import ReliabilityBand, p_text
-from sklearn_calib.plot._distribution import FAR
+from sklearn_calib.plot._bands import ReliabilityBand
+from sklearn_calib.plot._matplotlib import FAR, p_text
 
 __all__ = ["CalibrationBelt", "belt_quantile", "belt_sf", "fit_belt"]
 
@@ -201,7 +202,7 @@ class _Axis:
         starts = group_starts(x)
         if starts.shape[0] > _CELLS:
             # half of the cells of equal mass, half of equal width: neither the bulk nor the ends get coarse
-            share = (np.cumsum(grouped.weight) - 0.5 * grouped.weight) / grouped.total
+            share = weight_middles(grouped) / grouped.total
             width = (x - x[0]) / (x[-1] - x[0])
             mark = np.floor(share * (_CELLS // 2)) + np.minimum(
                 np.floor(width * (_CELLS // 2)), _CELLS // 2 - 1

@@ -1,30 +1,36 @@
 """Calibration errors of several models side by side: a dot plot with intervals, floors and tests."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._core._multiple import CORRECTIONS
-from sklearn_calib._validation import check_fraction, check_generator, check_option
-from sklearn_calib.inference import ModelComparison, PairedComparison, compare_models
-from sklearn_calib.metrics import smooth_ece
-from sklearn_calib.plot._comparison_data import (
-    Metric,
-    as_comparison,
-    enough_resamples,
-    named_metrics,
-    one_model,
+from sklearn_calib._validation import check_fraction, check_generator, check_option, check_size
+from sklearn_calib.inference import (
+    ModelComparison,
+    ModelPair,
+    ModelSummary,
+    PairedComparison,
+    compare_models,
 )
-from sklearn_calib.plot._comparison_drawing import draw_panel
+from sklearn_calib.inference._comparison import choose_method
+from sklearn_calib.inference._comparison_table import interval_of_one
+from sklearn_calib.inference._paired_draws import HalfSamples, check_rows
+from sklearn_calib.metrics import smooth_ece
 from sklearn_calib.plot._estimator import positive_column, predicted_probabilities
 from sklearn_calib.plot._matplotlib import (
+    BLUE,
+    GREY,
     check_axes,
     check_flags,
+    full_names,
     legend_above,
     new_panels,
+    p_text,
     plain,
 )
 
@@ -36,6 +42,249 @@ if TYPE_CHECKING:
     from matplotlib.text import Text
 
 __all__ = ["ComparisonDisplay"]
+
+Metric = Callable[..., float]
+
+# Random splits, where no more are needed.
+_RESAMPLES = 999
+# Words of the names of functions that are not written as they are.
+_SPELLED = {"ece": "ECE", "brier": "Brier"}
+# The axis starts at 0 if the smallest number is less than this part of the largest.
+_NEAR_ZERO = 0.4
+# Part of the width that is kept free for what the tests say.
+_MARGIN = 0.24
+
+
+def _letters(names: list[str], comparison: ModelComparison) -> dict[str, str]:
+    """Return the letters of each model: a pair shares none if and only if a test parts it.
+
+    Sets of models are divided for each pair that differs, and sets within others dropped; each that is left
+    has a letter.
+    """
+    groups = [frozenset(names)]
+    for pair in comparison.pairs:
+        if pair.adjusted_pvalue > 1.0 - comparison.confidence + 1e-12:
+            continue
+        divided = []
+        for group in groups:
+            both = {pair.name_a, pair.name_b} <= group
+            divided += [group - {pair.name_a}, group - {pair.name_b}] if both else [group]
+        unique = list(dict.fromkeys(divided))
+        groups = [group for group in unique if not any(group < other for other in unique)]
+    groups.sort(key=lambda group: sorted(names.index(name) for name in group))
+    alphabet = "abcdefghijklmnopqrstuvwxyz"
+    symbols = [alphabet[k] if k < len(alphabet) else f"({k})" for k in range(len(groups))]
+    return {
+        name: "".join(s for s, group in zip(symbols, groups, strict=True) if name in group) for name in names
+    }
+
+
+def _as_comparison(result: Any, names: tuple[str, str]) -> ModelComparison:
+    """Return a comparison of models; that of a pair lacks the intervals of each."""
+    if isinstance(result, ModelComparison):
+        return result
+    if not isinstance(result, PairedComparison):
+        raise TypeError(
+            f"result must be a ModelComparison or a PairedComparison, got {type(result).__name__}. Pass what "
+            "compare_models() or paired_test() returns."
+        )
+    shift = result.corrected_difference
+    shift = result.difference if np.isnan(shift) else shift
+    found = result.pvalue <= 1.0 - result.confidence + 1e-12
+    rows = tuple(
+        ModelSummary(name, value, floor, np.nan, np.nan, np.nan, not (found and sign * shift > 0))
+        for name, value, floor, sign in (
+            (names[0], result.value_a, result.floor_a, 1),
+            (names[1], result.value_b, result.floor_b, -1),
+        )
+    )
+    return ModelComparison(
+        rows=rows,
+        pairs=(ModelPair(names[0], names[1], result, result.pvalue),),
+        best_set=tuple(row.name for row in rows if row.in_best_set),
+        reference=None,
+        correction="none",
+        confidence=result.confidence,
+        method=result.method,
+        n_samples=result.n_samples,
+    )
+
+
+def _one_model(
+    metric: Metric,
+    y_true: ArrayLike,
+    predictions: Mapping[str, ArrayLike],
+    *,
+    n_resamples: int,
+    confidence: float,
+    sample_weight: ArrayLike | None,
+    pos_label: Any,
+    random_state: np.random.Generator,
+) -> ModelComparison:
+    """Return the summary of a single model, as a comparison without tests."""
+    (name,) = predictions
+    rows = check_rows(y_true, {f"predictions[{name!r}]": predictions[name]}, sample_weight, pos_label)
+    n = rows.y.shape[0]
+    method = choose_method("half-sampling", n, n_resamples, confidence, 2)
+    halves = HalfSamples.draw(metric, rows, n_resamples, random_state)
+    summary = ModelSummary(
+        name,
+        rows.value(metric, 0),
+        rows.floor(metric, 0, random_state),
+        float(halves.root(halves.corrected)[0]),
+        *interval_of_one(metric, rows, halves, 0, confidence, random_state),
+        in_best_set=True,
+    )
+    return ModelComparison((summary,), (), (name,), None, "none", confidence, method, n)
+
+
+def _enough_resamples(n_resamples: Any, n_tests: int, confidence: float) -> int:
+    """Return the number of resamples if the smallest p-value, 2 / (1 + number), can be found significant."""
+    needed = math.ceil(2.0 * max(n_tests, 1) / (1.0 - confidence) - 1e-9) - 1
+    if n_resamples is None:
+        return max(_RESAMPLES, needed)
+    if check_size(n_resamples, "n_resamples") < needed:
+        raise ValueError(
+            f"n_resamples={n_resamples} is too few for {n_tests} tests at confidence={confidence:g}: no "
+            f"difference could be found. Use n_resamples >= {needed}, a reference, or fewer models."
+        )
+    return int(n_resamples)
+
+
+def _named_metrics(metrics: Any) -> dict[str, Metric]:
+    """Return the metrics by their names."""
+    if isinstance(metrics, Mapping):
+        named = dict(metrics)
+    else:
+        listed = [metrics] if callable(metrics) else metrics
+        if isinstance(listed, str) or not isinstance(listed, Sequence):
+            raise TypeError(f"metrics must be callable, a list of callables or a mapping, got {metrics!r}.")
+        named = {_metric_name(metric): metric for metric in listed}
+        if len(named) < len(listed):
+            raise ValueError("metrics holds two of the same name. Pass a mapping from names to metrics.")
+    if not named:
+        raise ValueError("metrics is empty. Pass at least one metric.")
+    for name, metric in named.items():
+        if not callable(metric):
+            raise TypeError(f"metrics[{name!r}] must be callable, got {metric!r}.")
+    return named
+
+
+def _metric_name(metric: Any) -> str:
+    """Return the name of a function in words, with the parameters that a partial has fixed."""
+    if isinstance(metric, partial):
+        fixed = ", ".join(f"{key}={value!r}" for key, value in metric.keywords.items())
+        return f"{_metric_name(metric.func)} ({fixed})" if fixed else _metric_name(metric.func)
+    words = getattr(metric, "__name__", repr(metric)).split("_")
+    return " ".join(_SPELLED.get(word, word) for word in words if word)
+
+
+class _Drawn(NamedTuple):
+    """What was drawn."""
+
+    points: "Line2D"
+    worse: "Line2D"
+    intervals: "LineCollection"
+    floors: "Line2D | None"
+    marks: "list[Text]"
+
+
+def _draw_panel(
+    ax: "Axes",
+    label: str,
+    comparison: ModelComparison,
+    models: list[str],
+    show_floor: bool,
+    show_tests: bool,
+    marker_params: dict[str, Any],
+) -> _Drawn:
+    """Draw the models in rows, by one metric, and what the tests say of them."""
+    known = {row.name: row for row in comparison.rows}
+    rows = [known[name] for name in models]
+    heights = np.arange(len(rows), dtype=np.float64)
+    best = np.array([row.in_best_set for row in rows])
+    values, floors, low, high = np.array(
+        [(row.value, row.floor, row.lower, row.upper) for row in rows], dtype=np.float64
+    ).T
+    tested = bool(comparison.pairs)
+    dot: dict[str, Any] = {
+        "color": BLUE,
+        "marker": "o",
+        "markersize": 8,
+        "linestyle": "none",
+        "zorder": 4,
+    }
+    dot |= full_names(marker_params)
+    text = "measured" + (", not found worse" if tested else "")
+    (filled,) = ax.plot(values[best], heights[best], **{"label": text} | dot)
+    hollow = {"markerfacecolor": ax.get_facecolor(), "markeredgewidth": 1.8}
+    text = "measured, found worse" if tested and not best.all() else ""
+    (worse,) = ax.plot(values[~best], heights[~best], **dot | hollow | {"label": text})
+    with_interval = np.isfinite(low)
+    text = f"{100 * comparison.confidence:g} % interval of the true value" if with_interval.any() else ""
+    intervals = ax.hlines(
+        heights[with_interval],
+        low[with_interval],
+        high[with_interval],
+        color=filled.get_color(),
+        linewidth=2.4,
+        zorder=3,
+        label=text,
+    )
+    ticks = None
+    if show_floor:
+        (ticks,) = ax.plot(
+            floors,
+            heights,
+            color=GREY,
+            marker="|",
+            markersize=17,
+            markeredgewidth=2.0,
+            linestyle="none",
+            zorder=2,
+        )
+        # a sign that fits in the legend
+        short: dict[str, Any] = {"markersize": 10, "markeredgewidth": 2.0, "linestyle": "none"}
+        ax.plot([], [], color=GREY, marker="|", **short, label="if calibrated (on average)")
+    marks = _draw_tests(ax, comparison, models) if show_tests and tested else []
+    shown = np.concatenate([values, low, high] + ([floors] if show_floor else []))
+    ax.set_xlim(_limits(shown[np.isfinite(shown)], _MARGIN if marks else 0.0))
+    ax.set_xlabel(plain(label))
+    ax.grid(axis="y", color=GREY, alpha=0.25, linewidth=0.8)
+    ax.set_axisbelow(True)
+    return _Drawn(filled, worse, intervals, ticks, marks)
+
+
+def _draw_tests(ax: "Axes", comparison: ModelComparison, models: list[str]) -> "list[Text]":
+    """Write what the tests say at the right of the rows."""
+    place = ax.get_yaxis_transform()
+    # the ground hides the rule of the row
+    ground = {"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 1.5}
+    style: dict[str, Any] = {"transform": place, "va": "center", "fontsize": "small", "bbox": ground}
+    height = {name: k for k, name in enumerate(models)}
+    if comparison.reference is not None:
+        tests = {pair.name_a: p_text(pair.adjusted_pvalue) for pair in comparison.pairs}
+        return [
+            ax.text(0.98, height[name], tests.get(name, "reference"), ha="right", **style) for name in models
+        ]
+    if len(comparison.pairs) == 1:
+        (pair,) = comparison.pairs
+        ends = sorted((height[pair.name_a], height[pair.name_b]))
+        ax.plot([0.77, 0.79, 0.79, 0.77], np.repeat(ends, 2), transform=place, color=GREY, linewidth=1.2)
+        return [ax.text(0.81, sum(ends) / 2.0, p_text(pair.adjusted_pvalue), ha="left", **style)]
+    shared = _letters(models, comparison)
+    ax.plot([], [], linestyle="none", label="same letter: no difference found")
+    return [ax.text(0.98, height[name], shared[name], ha="right", **style) for name in models]
+
+
+def _limits(shown: Any, margin: float) -> tuple[float, float]:
+    """Return limits around the numbers, from 0 if they come near it, with room at the right."""
+    low, high = float(shown.min()), float(shown.max())
+    from_zero = 0.0 <= low <= _NEAR_ZERO * high
+    spread = high - (0.0 if from_zero else low) or abs(high) or 1.0
+    left = -0.03 * spread if from_zero else low - 0.08 * spread
+    right = high + 0.08 * spread
+    return left, left + (right - left) / (1.0 - margin)
 
 
 class ComparisonDisplay:
@@ -173,7 +422,7 @@ class ComparisonDisplay:
         given = result if isinstance(result, Mapping) else {metric_name: result}
         if not isinstance(model_names, Sequence) or len(model_names) != 2:
             raise ValueError(f"model_names must be the names of two models, got {model_names!r}.")
-        comparisons = {name: as_comparison(found, model_names) for name, found in given.items()}
+        comparisons = {name: _as_comparison(found, model_names) for name, found in given.items()}
         return cls(comparisons).plot(ax, **plot_params)
 
     @classmethod
@@ -239,12 +488,12 @@ class ComparisonDisplay:
             raise TypeError(f"predictions must map names to arrays, got {type(predictions).__name__}.")
         if not predictions:
             raise ValueError("predictions is empty. Pass the predictions of at least one model.")
-        named = named_metrics(metrics)
+        named = _named_metrics(metrics)
         _check_axes(ax, len(named))
         check_option(correction, "correction", CORRECTIONS)
         confidence = check_fraction(confidence, "confidence")
         pairs = len(predictions) - 1 if reference is not None else math.comb(len(predictions), 2)
-        n_resamples = enough_resamples(n_resamples, 1 if correction == "none" else pairs, confidence)
+        n_resamples = _enough_resamples(n_resamples, 1 if correction == "none" else pairs, confidence)
         generator = check_generator(random_state)
         params: dict[str, Any] = {
             "n_resamples": n_resamples,
@@ -256,7 +505,7 @@ class ComparisonDisplay:
         comparisons = {}
         for label, metric in named.items():
             if len(predictions) == 1:
-                comparisons[label] = one_model(metric, y_true, predictions, **params)
+                comparisons[label] = _one_model(metric, y_true, predictions, **params)
             else:
                 comparisons[label] = compare_models(
                     metric, y_true, predictions, reference=reference, correction=correction, **params
@@ -368,7 +617,7 @@ class ComparisonDisplay:
         rows = {row.name: row for row in next(iter(self.comparisons.values())).rows}
         self.models_ = given if order == "given" else sorted(given, key=lambda name: rows[name].value)
         drawn = [
-            draw_panel(panel, label, comparison, self.models_, show_floor, show_tests, marker_params)
+            _draw_panel(panel, label, comparison, self.models_, show_floor, show_tests, marker_params)
             for panel, (label, comparison) in zip(panels, self.comparisons.items(), strict=True)
         ]
         self.points_, self.worse_ = [each.points for each in drawn], [each.worse for each in drawn]

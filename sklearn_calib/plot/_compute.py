@@ -8,7 +8,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
+from sklearn_calib._core._binning import quantile_bins, uniform_bins
+from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
+from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._validation import (
     BinarySample,
     check_flag,
@@ -21,14 +23,20 @@ from sklearn_calib._validation import (
     check_resamples,
     check_size,
 )
-from sklearn_calib.metrics import calibration_loss, expected_calibration_error, smooth_ece
-from sklearn_calib.plot._bands import binned_consistency, corp_consistency, smooth_consistency
+from sklearn_calib.inference import confidence_interval
+from sklearn_calib.metrics import (
+    calibration_loss,
+    expected_calibration_error,
+    score_decomposition,
+    smooth_ece,
+)
+from sklearn_calib.metrics._binned import binned_error
+from sklearn_calib.plot._bands import ReliabilityBand, clopper_pearson, consistency_band
 from sklearn_calib.plot._belt import fit_belt
-from sklearn_calib.plot._curve import ReliabilityBand, ReliabilityCurve, with_error_interval
-from sklearn_calib.plot._distribution import distribution
+from sklearn_calib.plot._curve import ReliabilityCurve, distribution, edge_predictions
 from sklearn_calib.plot._monotone_band import monotone_band
-from sklearn_calib.plot._smooth_curve import Smoother, smooth_curve
-from sklearn_calib.plot._step_curve import binned_curve, corp_curve
+from sklearn_calib.plot._redraws import Redraws
+from sklearn_calib.plot._smooth_curve import Smoother, smooth_curve, squared_weights
 
 __all__ = ["BANDS", "METHODS", "CurveOptions"]
 
@@ -36,6 +44,10 @@ METHODS = ("smooth", "binned", "corp", "belt")
 BANDS = ("confidence", "consistency", "simultaneous", "none")
 # Levels of the belt beside that of ``confidence``.
 _INNER_BELT = 0.8
+# Redrawn samples have at most so many distinct predictions; the isotonic band is drawn at so many of them.
+_CELLS, _POINTS = 4096, 400
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -109,7 +121,18 @@ class CurveOptions:
         else:
             curve, metric = corp_curve(sample, grouped, self.confidence, self.scale), calibration_loss
         curve = self._with_band(curve, sample, grouped, again)
-        return with_error_interval(curve, metric, sample) if self.error_interval else curve
+        if self.error_interval:
+            interval = confidence_interval(
+                metric,
+                sample.y,
+                sample.p,
+                sample_weight=sample.w,
+                pos_label=1,
+                confidence=self.confidence,
+                random_state=0,
+            )
+            curve = replace(curve, error_interval=(interval.lower, interval.upper))
+        return curve
 
     def _with_band(
         self,
@@ -118,20 +141,19 @@ class CurveOptions:
         grouped: GroupedOutcomes,
         again: Smoother | NDArray[np.int64] | None,
     ) -> ReliabilityCurve:
-        band: ReliabilityBand
         if self.band == "none":
             return replace(curve, bands=())
         if self.band == "simultaneous" or (self.band, self.method) == ("confidence", "corp"):
             return replace(curve, bands=(monotone_band(grouped, self.confidence, self.band),))
         if self.band == "confidence":
             return curve
-        draws = (self.confidence, int(self.n_resamples), check_generator(self.random_state))
+        simulation = (self.confidence, int(self.n_resamples), check_generator(self.random_state))
         if isinstance(again, Smoother):
-            band = smooth_consistency(curve, again, *draws)
+            band = _smooth_consistency(curve, again, *simulation)
         elif again is None:
-            band = corp_consistency(sample, grouped, *draws)
+            band = _corp_consistency(sample, grouped, *simulation)
         else:
-            band = binned_consistency(sample, grouped, again, curve.predicted, *draws)
+            band = _binned_consistency(sample, grouped, again, curve.predicted, *simulation)
         return replace(curve, bands=(band,))
 
     def _belt(self, sample: BinarySample, grouped: GroupedOutcomes) -> ReliabilityCurve:
@@ -144,7 +166,7 @@ class CurveOptions:
             x,
             belt.curve(x),
             tuple(belt.band(x, level) for level in levels),
-            np.interp(x, 0.5 * (shown.edges[1:] + shown.edges[:-1]), shown.density),
+            shown.density_at(x),
             shown,
             "p-value",
             belt.pvalue,
@@ -153,3 +175,132 @@ class CurveOptions:
             scale=self.scale,
             belt=belt,
         )
+
+
+def binned_curve(
+    sample: BinarySample,
+    grouped: GroupedOutcomes,
+    n_bins: int,
+    strategy: Literal["uniform", "quantile"],
+    confidence: float,
+    scale: str = "probability",
+) -> tuple[ReliabilityCurve, NDArray[np.int64]]:
+    """Return event frequency against mean prediction in each occupied bin, with exact intervals.
+
+    The second is the bin of each group of ``grouped``. Sampling weights make Kish's effective size the number
+    of trials.
+    """
+    uniform = strategy == "uniform"
+    found = uniform_bins(grouped.prob, n_bins) if uniform else quantile_bins(grouped, n_bins)
+    index = np.unique(found, return_inverse=True)[1]
+    mass = np.bincount(index, weights=grouped.weight).astype(np.float64)
+    predicted = np.bincount(index, weights=grouped.weight * grouped.prob) / mass
+    observed = np.bincount(index, weights=grouped.positives) / mass
+    size = mass
+    if sample.w is not None:
+        row = index[np.searchsorted(grouped.prob, sample.p)]
+        size = mass**2 / np.bincount(row, weights=squared_weights(sample.w))
+    lower, upper = clopper_pearson(observed * size, size, 0.5 * (1.0 - confidence))
+    curve = ReliabilityCurve(
+        "binned",
+        predicted,
+        observed,
+        (ReliabilityBand("confidence", confidence, predicted, lower, upper, bars=True),),
+        mass,
+        distribution(sample, scale),
+        "ECE",
+        binned_error(sample, n_bins, strategy),
+        confidence,
+        sample.total,
+        scale=scale,
+        at_edges=edge_predictions(sample) if scale == "logit" else (),
+    )
+    return curve, index
+
+
+def corp_curve(
+    sample: BinarySample, grouped: GroupedOutcomes, confidence: float, scale: str = "probability"
+) -> ReliabilityCurve:
+    """Return the isotonic fit, level within blocks and joined by lines, with the parts of the Brier score."""
+    fit = fit_isotonic(grouped)
+    several = fit.upper > fit.lower
+    keep = np.stack((np.ones_like(several), several), axis=1).ravel()
+    predicted = np.stack((fit.lower, fit.upper), axis=1).ravel()[keep]
+    observed = np.repeat(fit.value, 2)[keep]
+    shown = distribution(sample, scale)
+    parts = score_decomposition(sample.y, sample.p, sample_weight=sample.w, pos_label=1)
+    return ReliabilityCurve(
+        "corp",
+        predicted,
+        observed,
+        (),
+        shown.density_at(predicted),
+        shown,
+        "MCB",
+        parts.miscalibration,
+        confidence,
+        sample.total,
+        scale=scale,
+        decomposition=parts,
+        at_edges=edge_predictions(sample) if scale == "logit" else (),
+    )
+
+
+def _smooth_consistency(
+    curve: ReliabilityCurve,
+    smoother: Smoother,
+    confidence: float,
+    n_draws: int,
+    generator: np.random.Generator,
+) -> ReliabilityBand:
+    """Return the consistency band of a smooth curve where it is drawn, at its bandwidth."""
+    rows = smoother.rows
+    redraws = Redraws(rows, group_outcomes(rows.y, rows.p, rows.w), _CELLS)
+    shown = np.where(np.isfinite(curve.observed), 1.0, np.nan)[:, np.newaxis]
+
+    def smoothed(sums: Array) -> Array:
+        return np.asarray(shown * smoother.smooth(redraws.prob, sums))
+
+    return consistency_band(redraws, curve.predicted, smoothed, confidence, n_draws, generator)
+
+
+def _binned_consistency(
+    sample: BinarySample,
+    grouped: GroupedOutcomes,
+    bin_of: NDArray[np.int64],
+    predicted: Array,
+    confidence: float,
+    n_draws: int,
+    generator: np.random.Generator,
+) -> ReliabilityBand:
+    """Return consistency bars at the bins of the groups, whose numbers do not decrease."""
+    redraws = Redraws(sample, grouped, _CELLS, bin_of)
+    starts = group_starts(redraws.part)
+    mass = np.add.reduceat(redraws.weight, starts)[:, np.newaxis]
+
+    def frequencies(sums: Array) -> Array:
+        return np.asarray(np.add.reduceat(sums, starts, axis=0) / mass)
+
+    return consistency_band(redraws, predicted, frequencies, confidence, n_draws, generator, bars=True)
+
+
+def _corp_consistency(
+    sample: BinarySample,
+    grouped: GroupedOutcomes,
+    confidence: float,
+    n_draws: int,
+    generator: np.random.Generator,
+) -> ReliabilityBand:
+    """Return the consistency band of the isotonic fit."""
+    redraws = Redraws(sample, grouped, _CELLS)
+    n_cells = redraws.prob.shape[0]
+    chosen = np.unique(np.rint(np.linspace(0, n_cells - 1, min(_POINTS, n_cells))).astype(np.int64))
+    x = redraws.prob[chosen]
+
+    def fitted(sums: Array) -> Array:
+        fits = (
+            fit_isotonic(GroupedOutcomes(redraws.prob, redraws.weight, positives)) for positives in sums.T
+        )
+        return np.stack([fit.value[np.searchsorted(fit.upper, x)] for fit in fits], axis=1)
+
+    return consistency_band(redraws, x, fitted, confidence, n_draws, generator)

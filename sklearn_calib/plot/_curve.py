@@ -1,162 +1,152 @@
 """What a reliability diagram shows, computed before anything is drawn."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._core._binning import uniform_bins
+from sklearn_calib._core._links import expit, logit
 from sklearn_calib._html import result_html
-from sklearn_calib._validation import BinarySample, check_numbers, check_size
-from sklearn_calib.inference import confidence_interval
+from sklearn_calib._validation import BinarySample, check_size
 from sklearn_calib.metrics import ScoreDecomposition
-from sklearn_calib.plot._distribution import Distribution, EdgePredictions
-
-if TYPE_CHECKING:
-    from sklearn_calib.plot._belt import CalibrationBelt
+from sklearn_calib.plot._bands import ReliabilityBand
+from sklearn_calib.plot._belt import CalibrationBelt
+from sklearn_calib.plot._matplotlib import FAR, p_text
 
 __all__ = [
-    "Departure",
-    "ReliabilityBand",
+    "Distribution",
+    "EdgePredictions",
     "ReliabilityCurve",
-    "p_text",
-    "with_error_interval",
+    "UnitAxis",
+    "distribution",
+    "edge_predictions",
+    "interior",
+    "mean_curve",
 ]
 
 Array = NDArray[np.float64]
 
+_HISTOGRAM = 50
+# A rug has at most so many ticks.
+_TICKS = 1000
+# Points at which curves of folds are averaged.
+_GRID = 201
 
-class Departure(NamedTuple):
-    """A range of predictions in which a band lies ``side`` the diagonal: "above" or "below" it."""
 
-    start: float
-    stop: float
-    side: str
+class EdgePredictions(NamedTuple):
+    """Predictions of exactly 0 or 1, which have no place on a logit axis.
+
+    ``value`` is 0 or 1, ``weight`` their number, ``frequency`` how often the event followed.
+    """
+
+    value: float
+    weight: float
+    frequency: float
 
 
 @dataclass(frozen=True, eq=False)
-class ReliabilityBand:
-    """Limits of a reliability curve, and what they are limits of.
+class Distribution:
+    """Where the predictions lie.
 
     Attributes
     ----------
-    kind : {"confidence", "consistency", "simultaneous", "belt", "folds"}
-        "confidence": pointwise, for the event frequency. "consistency": pointwise, where the curve would lie
-        if the predictions were perfectly calibrated. "simultaneous": for the whole curve of event
-        probabilities, if that does not decrease. "belt": for the whole polynomial curve on the logit axis.
-        "folds": one standard deviation between the curves of folds to either side of their mean.
-    confidence : float
-        Its level; NaN for "folds".
-    predicted : ndarray of shape (m,)
-        Predictions, non-decreasing. A value stands twice where the limits jump.
-    lower, upper : ndarray of shape (m,)
-        Limits there, which are joined by straight lines, unless ``bars``.
-    bars : bool
-        Whether the limits hold only at the points themselves.
+    edges : ndarray of shape (b + 1,)
+        Edges of the bins of a histogram; equally spaced on the axis of the diagram.
+    density : ndarray of shape (b,)
+        Share of the weight in each bin, per unit of the axis (probability or log-odds); on the logit axis
+        without predictions of exactly 0 or 1.
+    events : ndarray of shape (b,)
+        The part of ``density`` that is of predictions followed by the event.
+    ticks : ndarray of shape (t,)
+        Predictions, thinned to at most a thousand places of the axis.
+    ticks_events : ndarray of shape (t,)
+        Share of events among the predictions at each tick.
     """
 
-    kind: str
-    confidence: float
-    predicted: Array = field(repr=False)
-    lower: Array = field(repr=False)
-    upper: Array = field(repr=False)
-    bars: bool = False
+    edges: Array = field(repr=False)
+    density: Array = field(repr=False)
+    events: Array = field(repr=False)
+    ticks: Array = field(repr=False)
+    ticks_events: Array = field(repr=False)
 
-    @property
-    def label(self) -> str:
-        """What the band is, for a legend."""
-        if self.kind == "folds":
-            return "± 1 standard deviation of folds"
-        level = f"{100 * self.confidence:.6g} %"
-        return f"{level} " + {
-            "confidence": "confidence, pointwise",
-            "consistency": "consistency, pointwise",
-            "simultaneous": "confidence, simultaneous",
-            "belt": "calibration belt",
-        }.get(self.kind, self.kind)
-
-    @property
-    def crosses(self) -> bool:
-        """Whether the lower limit lies above the upper one somewhere.
-
-        For "simultaneous" this contradicts, at its level, that event probabilities do not decrease with the
-        prediction.
-        """
-        return bool((self.lower > self.upper).any())
-
-    @property
-    def departures(self) -> tuple[Departure, ...]:
-        """Ranges of predictions, between the first and the last, whose band leaves out the diagonal.
-
-        For "simultaneous" and "belt", any such range rejects perfect calibration at the level of the band.
-        """
-        x = self.predicted
-        sides = np.where(self.lower > x, 1, np.where(self.upper < x, -1, 0))
-        # a line from one point to the next crosses the diagonal at one place at most
-        found: list[Departure] = []
-        for side, gap, word in (
-            (1, self.lower - x, "above"),
-            (-1, x - self.upper, "below"),
-        ):
-            inside = (sides == side).astype(np.int64)
-            first = np.flatnonzero(np.diff(inside, prepend=0) == 1)
-            last = np.flatnonzero(np.diff(inside, append=0) == -1)
-            for i, j in zip(first.tolist(), last.tolist(), strict=True):
-                start = x[i] if i == 0 else _zero(x, gap, i - 1)
-                stop = x[j] if j == x.shape[0] - 1 else _zero(x, gap, j)
-                found.append(Departure(float(start), float(stop), word))
-        return tuple(sorted(found))
-
-    def at(self, predicted: Array) -> tuple[Array, Array]:
-        """Return the limits at other predictions; NaN beyond the ends.
-
-        Where the limits jump, the lower one is that to the right, the upper one that to the left.
-
-        Parameters
-        ----------
-        predicted : array-like of shape (k,)
-            Predictions.
-
-        Returns
-        -------
-        lower, upper : ndarrays of shape (k,)
-
-        Raises
-        ------
-        ValueError
-            If ``predicted`` holds anything but numbers.
-        """
-        t = check_numbers(predicted, "predicted")
-        x = self.predicted
-        outside = (t < x[0]) | (t > x[-1])
-        # the last point that is not beyond t, and the first one that is not before it
-        left = np.clip(np.searchsorted(x, t, side="right") - 1, 0, x.shape[0] - 1)
-        right = np.clip(np.searchsorted(x, t, side="left"), 0, x.shape[0] - 1)
-        span = x[right] - x[left]
-        share = np.divide(t - x[left], span, out=np.zeros_like(t), where=span > 0)
-        limits = []
-        for values, on_jump in ((self.lower, left), (self.upper, right)):
-            between = values[left] + share * (values[right] - values[left])
-            limits.append(np.where(outside, np.nan, np.where(span > 0, between, values[on_jump])))
-        return limits[0], limits[1]
-
-    def __str__(self) -> str:
-        text = self.label + ", limits cross" * (self.kind == "simultaneous" and self.crosses)
-        if self.kind == "folds":
-            return text
-        return f"{text}; " + (
-            "leaves out the diagonal in "
-            + ", ".join(f"{part.start:.3g} to {part.stop:.3g} ({part.side})" for part in self.departures)
-            if self.departures
-            else "contains the diagonal"
-        )
+    def density_at(self, predicted: Array) -> Array:
+        """Return the density at predictions, by interpolation between the middles of the bins."""
+        return np.interp(predicted, 0.5 * (self.edges[1:] + self.edges[:-1]), self.density)
 
 
-def _zero(x: Array, gap: Array, i: int) -> float:
-    """Return where the line from (x[i], gap[i]) to the next point is zero."""
-    share = gap[i] / (gap[i] - gap[i + 1])
-    return float(x[i] + share * (x[i + 1] - x[i]))
+class UnitAxis:
+    """The axis of a diagram, moved to [0, 1]; on the logit scale it holds the predictions ``p``."""
+
+    def __init__(self, scale: str, p: Array, shortest: float) -> None:
+        self.logit = scale == "logit"
+        self.origin, self.length = 0.0, 1.0
+        if self.logit:
+            x = np.clip(logit(p), -FAR, FAR)
+            self.origin, self.length = float(x.min()), max(float(np.ptp(x)), shortest)
+
+    def locate(self, p: Array) -> Array:
+        """Return the places of predictions."""
+        if not self.logit:
+            return p
+        return np.clip((np.clip(logit(p), -FAR, FAR) - self.origin) / self.length, 0.0, 1.0)
+
+    def probability(self, place: Array) -> Array:
+        """Return the predictions at places."""
+        return np.asarray(expit(self.origin + self.length * place)) if self.logit else place
+
+
+def distribution(sample: BinarySample, scale: str) -> Distribution:
+    """Return a fine histogram of the predictions, by outcome, and a rug.
+
+    A kernel density at the bandwidth of the curve would hide where the predictions of a bad model lie.
+    """
+    if scale == "logit":
+        # the others are drawn at the edge
+        sample = interior(sample)
+    y, w = sample.y, sample.w
+    axis = UnitAxis(scale, sample.p, 1e-6)
+    place = axis.locate(sample.p)
+    found = uniform_bins(place, _HISTOGRAM) * 2 + y
+    mass = np.bincount(found, weights=w, minlength=2 * _HISTOGRAM).astype(np.float64)
+    unit = _HISTOGRAM / (float(mass.sum()) * axis.length)
+    fine = uniform_bins(place, _TICKS)
+    number = np.bincount(fine, weights=w, minlength=_TICKS).astype(np.float64)
+    used = np.flatnonzero(number)
+    ticks, events = (
+        np.bincount(fine, weights=part if w is None else w * part, minlength=_TICKS)[used] / number[used]
+        for part in (place, y)
+    )
+    return Distribution(
+        axis.probability(np.linspace(0.0, 1.0, _HISTOGRAM + 1)),
+        (mass[::2] + mass[1::2]) * unit,
+        mass[1::2] * unit,
+        axis.probability(ticks),
+        # the mean of equal numbers can part from them by rounding
+        np.clip(events, 0.0, 1.0),
+    )
+
+
+def edge_predictions(sample: BinarySample) -> tuple[EdgePredictions, ...]:
+    """Return the predictions of exactly 0 and of exactly 1, if there are any."""
+    found = []
+    for value in (0.0, 1.0):
+        rows = sample.p == value
+        if rows.any():
+            w = None if sample.w is None else sample.w[rows]
+            total = float(rows.sum() if w is None else w.sum())
+            events = float(sample.y[rows].sum() if w is None else w @ sample.y[rows])
+            found.append(EdgePredictions(value, total, events / total))
+    return tuple(found)
+
+
+def interior(sample: BinarySample) -> BinarySample:
+    """Return the rows with predictions other than 0 and 1, or all if there are no others."""
+    inside = (sample.p > 0.0) & (sample.p < 1.0)
+    if inside.all() or not inside.any():
+        return sample
+    return sample.take(inside)
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +206,7 @@ class ReliabilityCurve:
     error_spread: float | None = None
     scale: str = "probability"
     decomposition: ScoreDecomposition | None = None
-    belt: "CalibrationBelt | None" = None
+    belt: CalibrationBelt | None = None
     at_edges: tuple[EdgePredictions, ...] = ()
 
     @property
@@ -292,22 +282,48 @@ class ReliabilityCurve:
         return text
 
 
-def p_text(pvalue: float) -> str:
-    """Return a p-value as a text with two digits."""
-    return f"p = {pvalue:.2g}" if pvalue >= 1e-4 else "p < 0.0001"
-
-
-def with_error_interval(
-    curve: ReliabilityCurve, metric: Callable[..., float], sample: BinarySample
-) -> ReliabilityCurve:
-    """Return the curve with a confidence interval of its error, ``metric``, in the population."""
-    interval = confidence_interval(
-        metric,
-        sample.y,
-        sample.p,
-        sample_weight=sample.w,
-        pos_label=1,
-        confidence=curve.confidence,
-        random_state=0,
+def mean_curve(curves: list[ReliabilityCurve]) -> ReliabilityCurve:
+    """Return the mean of curves where all of them exist, with their standard deviation as a band."""
+    first = curves[0]
+    low = max(float(curve.predicted[np.isfinite(curve.observed)].min()) for curve in curves)
+    high = min(float(curve.predicted[np.isfinite(curve.observed)].max()) for curve in curves)
+    if low > high:
+        raise ValueError(
+            "summary='mean' needs folds whose predictions overlap, and these do not. Use summary='pooled'."
+        )
+    if first.scale == "logit":
+        # even on the axis on which the curve is drawn
+        start, stop = logit(np.array([low, high]))
+        grid = expit(np.linspace(start, stop, _GRID))
+    else:
+        grid = np.linspace(low, high, _GRID)
+    # a gap within the predictions of one fold is a gap of the mean
+    values = np.stack([_on_grid(curve, grid) for curve in curves])
+    mean, spread = values.mean(axis=0), values.std(axis=0, ddof=1 if len(curves) > 1 else 0)
+    errors = np.array([curve.error for curve in curves])
+    band = ReliabilityBand(
+        "folds", float("nan"), grid, np.maximum(mean - spread, 0.0), np.minimum(mean + spread, 1.0)
     )
-    return replace(curve, error_interval=(interval.lower, interval.upper))
+    shown = first.distribution
+    return ReliabilityCurve(
+        first.method if first.method != "binned" else "smooth",
+        grid,
+        mean,
+        (band,),
+        shown.density_at(grid),
+        shown,
+        first.error_name,
+        float(errors.mean()),
+        first.confidence,
+        sum(curve.n_samples for curve in curves),
+        error_spread=float(errors.std(ddof=1 if len(curves) > 1 else 0)),
+        scale=first.scale,
+    )
+
+
+def _on_grid(curve: ReliabilityCurve, grid: Array) -> Array:
+    """Return the curve on a grid: NaN between points of which one is NaN."""
+    if curve.method != "binned" and curve.method != "corp":
+        return np.interp(grid, curve.predicted, curve.observed)
+    known = np.isfinite(curve.observed)
+    return np.interp(grid, curve.predicted[known], curve.observed[known])

@@ -1,10 +1,13 @@
 """The cumulative residual walk, whose range is the cutoff calibration error."""
 
+import math
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
 
+from sklearn_calib._core._null import tail_rank
 from sklearn_calib._validation import (
     Outcomes,
     check_fraction,
@@ -13,27 +16,24 @@ from sklearn_calib._validation import (
     check_size,
     shown_label,
 )
-from sklearn_calib.inference import CalibrationTestResult
+from sklearn_calib.inference import CalibrationTestResult, CutoffTest
+from sklearn_calib.inference._tails import brownian_range_sf
 from sklearn_calib.metrics import CutoffResult, cutoff_result
-from sklearn_calib.plot._estimator import BinaryDisplay
+from sklearn_calib.plot._estimator import DisplayMixin, axis_title, check_result
 from sklearn_calib.plot._matplotlib import (
     GREY,
     PALE,
-    check_axes,
     check_flags,
     full_names,
     legend_above,
-    new_axes,
     next_style,
-    plain,
     shade,
+    thinned,
 )
-from sklearn_calib.plot._walk_path import drawn_path, interval_in_words, strip_height, walk_test
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import LineCollection
-    from matplotlib.figure import Figure, SubFigure
     from matplotlib.lines import Line2D
     from matplotlib.patches import Rectangle
     from matplotlib.text import Annotation
@@ -48,7 +48,101 @@ _STRIP = "sklearn_calib.strip"
 _BAR, _RIGHT_END = 1.05, 1.13
 
 
-class CutoffDisplay(BinaryDisplay):
+def _is_strip(patch: Any) -> TypeGuard["Rectangle"]:
+    return bool(patch.get_gid() == _STRIP)
+
+
+def _walk_test(
+    result: CutoffResult, n_resamples: int, generator: np.random.Generator
+) -> CalibrationTestResult:
+    """Return the cutoff test of the data behind a result."""
+    weight, positives = result.weight, result.positives
+    if np.array_equal(weight, np.rint(weight)) and np.array_equal(positives, np.rint(positives)):
+        m = weight.shape[0]
+        test = CutoffTest(n_resamples=n_resamples, random_state=generator)
+        return test.test(
+            np.repeat([1, 0], m),
+            np.tile(result.probabilities, 2),
+            sample_weight=np.concatenate((positives, weight - positives)),
+            pos_label=1,
+        )
+    deviation = _deviation(result)
+    statistic = result.value / deviation if deviation > 0 else 0.0
+    return CalibrationTestResult(
+        test="cutoff test",
+        null_hypothesis="P(Y = 1 | p) = p",
+        statistic=statistic,
+        pvalue=brownian_range_sf(statistic),
+        estimate=result.value,
+        method="asymptotic, effective sample size",
+        n_samples=round(result.n_samples),
+        null_law="brownian range" if deviation > 0 else "",
+    )
+
+
+def _deviation(result: CutoffResult) -> float:
+    """Return the null standard deviation of the end of the walk."""
+    p = result.probabilities
+    share = result.weight / result.weight.sum()
+    return math.sqrt(float(share @ (p * (1.0 - p))) / result.n_samples)
+
+
+def _strip_height(
+    result: CutoffResult, test: CalibrationTestResult | None, confidence: float
+) -> float | None:
+    """Return the range that calibrated walks keep with the given probability, or None if it is not known."""
+    if test is None:
+        return None
+    if test.null_distribution is not None:
+        draws = np.sort(test.null_distribution)
+        rank = min(tail_rank(draws.shape[0], 1.0 - confidence), draws.shape[0])
+        if rank < 1:
+            raise ValueError(
+                f"confidence={confidence:g} needs more draws than the {draws.shape[0]} of the test. Use "
+                f"n_resamples >= {math.ceil(1.0 / (1.0 - confidence) - 1e-9) - 1}, or show_strip=False."
+            )
+        return float(draws[-rank]) * _deviation(result)
+    if test.null_law != "brownian range":
+        return None
+    critical = brentq(lambda c: brownian_range_sf(c) - (1.0 - confidence), 0.1, 40.0, xtol=1e-10)
+    return float(critical) * _deviation(result)
+
+
+def _drawn_path(result: CutoffResult, x: str) -> tuple[Array, Array, tuple[float, float]]:
+    """Return the points of the path that are drawn, and the ends of the interval that attains the error."""
+    walk = np.concatenate(([0.0], result.walk))
+    if x == "probability":
+        at = np.concatenate(([0.0], result.probabilities))
+        ends = (result.lower, result.upper)
+    else:
+        at = np.concatenate(([0.0], np.cumsum(result.weight)))
+        at /= at[-1]
+        first = int(np.searchsorted(result.probabilities, result.lower))
+        ends = (float(at[first]), float(at[int(np.searchsorted(result.probabilities, result.upper)) + 1]))
+    kept = thinned(at, walk)
+    at, walk = at[kept], walk[kept]
+    if x == "probability" and at[-1] < 1.0:
+        at, walk = np.append(at, 1.0), np.append(walk, walk[-1])
+    return at, walk, ends
+
+
+def _interval_in_words(result: CutoffResult, test: CalibrationTestResult | None, confidence: float) -> str:
+    """Return the interval that attains the error, and how far predictions are off there on average."""
+    inside = (result.probabilities >= result.lower) & (result.probabilities <= result.upper)
+    share = float(result.weight[inside].sum() / result.weight.sum())
+    points = 100.0 * result.value / share
+    width = result.upper - result.lower
+    digits = 2 if width >= 0.02 else 1 - math.floor(math.log10(width or 0.01))
+    where = f"predictions {result.lower:.{digits}f} to {result.upper:.{digits}f}"
+    if width == 0:
+        where = f"predictions of {result.lower:.3g}"
+    shown = f"{points:.0f}" if points >= 9.5 else f"{points:.2g}"
+    text = f"{where}: {shown} point{'' if shown == '1' else 's'} too {'low' if result.signed > 0 else 'high'}"
+    chance = test is not None and not test.rejects(1.0 - confidence)
+    return text + (", may be chance" if chance else "")
+
+
+class CutoffDisplay(DisplayMixin):
     r"""Cumulative residual walk, with the interval of predictions that attains the cutoff calibration error.
 
     Make one with :meth:`from_predictions`, :meth:`from_estimator` or :meth:`from_result`. Residuals y - p are
@@ -138,8 +232,6 @@ class CutoffDisplay(BinaryDisplay):
     >>> plt.close(display.figure_)
     """
 
-    ax_: "Axes"
-    figure_: "Figure | SubFigure"
     line_: "Line2D"
     interval_: "Rectangle | None"
     levels_: "LineCollection | None"
@@ -203,14 +295,10 @@ class CutoffDisplay(BinaryDisplay):
         ImportError
             If matplotlib is not installed.
         """
-        if not isinstance(result, CutoffResult):
-            raise TypeError(
-                f"result must be a CutoffResult, got {type(result).__name__}. Pass what "
-                "cutoff_result() returns."
-            )
+        check_result(result, CutoffResult, "Pass what cutoff_result() returns.")
         check_size(n_resamples, "n_resamples")
         generator = check_generator(random_state)
-        test = walk_test(result, n_resamples, generator)
+        test = _walk_test(result, n_resamples, generator)
         return cls(result, test=test, name=name, pos_label=pos_label).plot(ax, **plot_params)
 
     @classmethod
@@ -322,10 +410,9 @@ class CutoffDisplay(BinaryDisplay):
         # so that its complement is less than 1 too
         confidence = max(check_fraction(confidence, "confidence"), 2.0**-53)
         check_flags(show_interval=show_interval, show_strip=show_strip, show_legend=show_legend)
-        check_axes(ax)
-        height = strip_height(self.result, self.test, confidence) if show_strip else None
-        ax = new_axes(6.4, 4.4) if ax is None else ax
-        at, walk, ends = drawn_path(self.result, x)
+        height = _strip_height(self.result, self.test, confidence) if show_strip else None
+        ax = self._new_or(ax, 6.4, 4.4)
+        at, walk, ends = _drawn_path(self.result, x)
         color, dashes = next_style(ax, _WALK)
         line: dict[str, Any] = {"color": color, "linestyle": dashes, "linewidth": 1.8, "zorder": 4}
         line |= {"label": self._label(name)} | full_names(line_params)
@@ -337,15 +424,13 @@ class CutoffDisplay(BinaryDisplay):
         if height is not None:
             self._draw_strip(ax, walk, height, confidence)
         self._finish(ax, x, show_legend)
-        self.ax_, self.figure_ = ax, ax.figure
         return self
 
     def _label(self, name: str | None) -> str:
-        shown = self.name if name is None else name
         text = f"cutoff error {self.result.value:.3f}"
         if self.test is not None:
             text += f", p-value {self.test.pvalue:.2g}"
-        return text if shown is None else plain(f"{shown}: {text}")
+        return self._named(text, name)
 
     def _draw_interval(self, ax: "Axes", ends: tuple[float, float], walk: Array, confidence: float) -> None:
         color = self.line_.get_color()
@@ -358,7 +443,7 @@ class CutoffDisplay(BinaryDisplay):
             # a single value has no width
             linewidth=0.0 if ends[0] < ends[1] else 2.0,
             zorder=1,
-            label=interval_in_words(self.result, self.test, confidence),
+            label=_interval_in_words(self.result, self.test, confidence),
         )
         levels = [float(walk.min()), float(walk.max())]
         self.levels_ = ax.hlines(
@@ -398,11 +483,10 @@ class CutoffDisplay(BinaryDisplay):
         )
 
     def _finish(self, ax: "Axes", x: str, show_legend: bool) -> None:
-        event = "" if self.pos_label is None else f" of {self.pos_label!r}"
-        label = f"Predicted probability{event}"
+        label = axis_title("Predicted probability", self.pos_label)
         if x == "share":
             label = "Share of rows, in order of predicted probability"
-        ax.set_xlabel(plain(label))
+        ax.set_xlabel(label)
         ax.set_ylabel("Cumulative residual y \u2212 p\n(falls: predicted too high)")
         ax.axhline(0.0, color=GREY, linewidth=0.8, zorder=2)
         marked = any(line.get_gid() == _WALK for line in ax.lines) and len(ax.texts) > 0
@@ -416,7 +500,3 @@ class CutoffDisplay(BinaryDisplay):
         ax.set_ylim(low - pad, high + pad)
         if show_legend:
             legend_above(ax)
-
-
-def _is_strip(patch: Any) -> TypeGuard["Rectangle"]:
-    return bool(patch.get_gid() == _STRIP)

@@ -1,11 +1,16 @@
 """The risk gap over decision thresholds."""
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
+from sklearn_calib._core._null import monte_carlo_pvalue
+from sklearn_calib._html import result_html
 from sklearn_calib._validation import (
+    BinarySample,
     Outcomes,
     check_binary,
     check_flag,
@@ -14,37 +19,134 @@ from sklearn_calib._validation import (
     check_option,
     check_resamples,
 )
-from sklearn_calib.metrics import DecisionRiskResult, decision_risk_result
-from sklearn_calib.plot._estimator import BinaryDisplay
-from sklearn_calib.plot._gap_floor import RiskGapFloor, risk_gap_floor
+from sklearn_calib.metrics import DecisionRiskResult
+from sklearn_calib.metrics._decision import check_thresholds, decision_risks, risk_result
+from sklearn_calib.plot._estimator import DisplayMixin, check_result
 from sklearn_calib.plot._matplotlib import (
     GREY,
     PALE,
-    check_axes,
     check_flags,
     full_names,
     legend_above,
-    new_axes,
     next_style,
-    plain,
 )
+from sklearn_calib.plot._redraws import Redraws
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import Collection
-    from matplotlib.figure import Figure, SubFigure
     from matplotlib.lines import Line2D
 
-__all__ = ["DecisionDisplay"]
+__all__ = ["DecisionDisplay", "RiskGapFloor", "risk_gap_floor"]
+
+Array = NDArray[np.float64]
 
 _GAP = "sklearn_calib.gap"
 _BOUND = "sklearn_calib.gap_bound"
 _CHANCE = "sklearn_calib.gap_chance"
 # A bound that is so many times as high as the rest would leave no room for it.
 _FAR = 2.0
+# Predictions are gathered in cells of equal mass, so many for each n^(1/3) rows. Where predictions are
+# calibrated the best cut lies within some n^(-1/3) of the mass around the threshold: a cell is a small part.
+_CELLS_PER_ROOT = 64.0
 
 
-class DecisionDisplay(BinaryDisplay):
+@dataclass(frozen=True, eq=False)
+class RiskGapFloor:
+    """The risk gap at each threshold if the predictions were perfectly calibrated.
+
+    Attributes
+    ----------
+    thresholds : ndarray of shape (m,)
+        Decision thresholds.
+    mean : ndarray of shape (m,)
+        Mean gap of calibrated predictions.
+    quantile : ndarray of shape (m,)
+        Upper quantile of each: calibrated predictions exceed it with probability 1 - ``confidence``.
+    confidence : float
+        Level of ``quantile``.
+    pvalue : float
+        Probability, if the predictions are calibrated, of a gap as large as the largest one observed at any
+        of the thresholds.
+    n_resamples : int
+        Number of redrawn samples.
+    """
+
+    thresholds: Array = field(repr=False)
+    mean: Array = field(repr=False)
+    quantile: Array = field(repr=False)
+    confidence: float
+    pvalue: float
+    n_resamples: int
+
+    def __str__(self) -> str:
+        worst = int(self.quantile.argmax())
+        return (
+            f"risk gap by chance alone: up to {self.quantile[worst]:.4f}, at threshold "
+            f"{self.thresholds[worst]:.3g}, with probability {self.confidence:g} ({self.n_resamples} draws); "
+            f"p-value of the largest gap {self.pvalue:.3g}"
+        )
+
+    def _repr_html_(self) -> str:
+        worst = int(self.quantile.argmax())
+        return result_html(
+            "risk gap by chance alone",
+            [
+                ("up to", f"{self.quantile[worst]:.4f} with probability {self.confidence:g}"),
+                ("at threshold", f"{self.thresholds[worst]:.3g}"),
+                ("p-value of the largest gap", f"{self.pvalue:.3g}"),
+                ("draws", str(self.n_resamples)),
+            ],
+        )
+
+
+def _top(ax: "Axes") -> float:
+    """Return the height of what the axes must show."""
+    tops = [float(np.max(line.get_ydata())) for line in ax.lines if line.get_gid() in (_GAP, _BOUND)]
+    tops += [
+        float(np.asarray(path.vertices)[:, 1].max())
+        for part in ax.collections
+        if part.get_gid() == _CHANCE
+        for path in part.get_paths()
+    ]
+    return max(tops)
+
+
+def risk_gap_floor(
+    sample: BinarySample,
+    result: DecisionRiskResult,
+    confidence: float,
+    n_resamples: int,
+    generator: np.random.Generator,
+) -> RiskGapFloor:
+    """Return the risk gaps of samples whose outcomes are redrawn from the predictions.
+
+    One isotonic fit for each draw, on cells that no threshold divides. Weights that are whole numbers are
+    repetitions, each with an outcome of its own; other weights stay with their rows.
+    """
+    cells = _gathered(sample, group_outcomes(sample.y, sample.p, sample.w), result.thresholds)
+    gaps = np.empty((n_resamples, result.thresholds.shape[0]))
+    drawn = (positives for part in cells.draws(n_resamples, generator) for positives in part.T)
+    for k, positives in enumerate(drawn):
+        risk, best = decision_risks(GroupedOutcomes(cells.prob, cells.weight, positives), result.thresholds)
+        gaps[k] = np.maximum(risk - best, 0.0)
+    return RiskGapFloor(
+        thresholds=result.thresholds,
+        mean=gaps.mean(axis=0),
+        quantile=np.quantile(gaps, confidence, axis=0, method="weibull"),
+        confidence=confidence,
+        pvalue=monte_carlo_pvalue(float(result.gap.max()), gaps.max(axis=1), 1e-12),
+        n_resamples=n_resamples,
+    )
+
+
+def _gathered(sample: BinarySample, grouped: GroupedOutcomes, thresholds: Array) -> Redraws:
+    """Gather predictions in cells of nearly equal mass that no threshold divides."""
+    side = np.searchsorted(np.sort(thresholds), grouped.prob, side="right")
+    return Redraws(sample, grouped, int(np.ceil(_CELLS_PER_ROOT * np.cbrt(grouped.total))), side)
+
+
+class DecisionDisplay(DisplayMixin):
     r"""Risk gap over decision thresholds: what recalibration could save a decision maker.
 
     Make one with :meth:`from_predictions`, :meth:`from_estimator` or :meth:`from_result`. Who acts when the
@@ -121,8 +223,6 @@ class DecisionDisplay(BinaryDisplay):
     >>> plt.close(display.figure_)
     """
 
-    ax_: "Axes"
-    figure_: "Figure | SubFigure"
     line_: "Line2D"
     worst_: "Line2D | None"
     bound_: "Line2D | None"
@@ -170,11 +270,7 @@ class DecisionDisplay(BinaryDisplay):
         ImportError
             If matplotlib is not installed.
         """
-        if not isinstance(result, DecisionRiskResult):
-            raise TypeError(
-                f"result must be a DecisionRiskResult, got {type(result).__name__}. Pass what "
-                "decision_risk_result() returns."
-            )
+        check_result(result, DecisionRiskResult, "Pass what decision_risk_result() returns.")
         return cls(result, name=name).plot(ax, **plot_params)
 
     @classmethod
@@ -238,10 +334,9 @@ class DecisionDisplay(BinaryDisplay):
         confidence = check_fraction(confidence, "confidence")
         n_resamples = check_resamples(n_resamples, confidence)
         generator = check_generator(random_state)
+        tau = check_thresholds(thresholds)
         sample = check_binary(y_true, y_proba, sample_weight, pos_label)
-        result = decision_risk_result(
-            sample.y, sample.p, thresholds=thresholds, sample_weight=sample.w, pos_label=1
-        )
+        result = risk_result(sample, tau)
         floor = risk_gap_floor(sample, result, confidence, n_resamples, generator)
         return cls(result, floor=floor, name=name).plot(ax, **plot_params)
 
@@ -297,15 +392,14 @@ class DecisionDisplay(BinaryDisplay):
             check_option(show_bound, "show_bound", ("auto",))
         else:
             check_flag(show_bound, "show_bound")
-        check_axes(ax)
-        ax = new_axes(6.4, 4.4) if ax is None else ax
+        ax = self._new_or(ax, 6.4, 4.4)
         result = self.result
         order = np.argsort(result.thresholds, kind="stable")
         tau, gap = result.thresholds[order], result.gap[order]
         at = tau if x == "threshold" else (1.0 - tau) / tau
         color, dashes = next_style(ax, _GAP)
         line: dict[str, Any] = {"color": color, "linestyle": dashes, "linewidth": 2.0, "zorder": 4}
-        line |= {"label": self._label(name)} | full_names(line_params)
+        line |= {"label": self._named("risk gap", name)} | full_names(line_params)
         if at.shape[0] == 1:
             line = {"marker": "o"} | line
         (self.line_,) = ax.plot(at, gap, gid=_GAP, **line)
@@ -334,16 +428,9 @@ class DecisionDisplay(BinaryDisplay):
                 label=f"bound: cutoff error {result.bound:.3f}{'' if within else ', off the axis'}",
             )
         self._finish(ax, x, show_legend)
-        self.ax_, self.figure_ = ax, ax.figure
         return self
 
-    def _label(self, name: str | None) -> str:
-        shown = self.name if name is None else name
-        return "risk gap" if shown is None else plain(f"{shown}: risk gap")
-
-    def _draw_worst(
-        self, ax: "Axes", at: NDArray[np.float64], tau: NDArray[np.float64], gap: NDArray[np.float64]
-    ) -> None:
+    def _draw_worst(self, ax: "Axes", at: Array, tau: Array, gap: Array) -> None:
         worst = int(gap.argmax())
         label = f"worst at {tau[worst]:.2f}: {gap[worst]:.3f}"
         if self.floor is not None:
@@ -371,15 +458,3 @@ class DecisionDisplay(BinaryDisplay):
         ax.set_ylim(0.0, 1.05 * _top(ax) or 0.01)
         if show_legend:
             legend_above(ax)
-
-
-def _top(ax: "Axes") -> float:
-    """Return the height of what the axes must show."""
-    tops = [float(np.max(line.get_ydata())) for line in ax.lines if line.get_gid() in (_GAP, _BOUND)]
-    tops += [
-        float(np.asarray(path.vertices)[:, 1].max())
-        for part in ax.collections
-        if part.get_gid() == _CHANCE
-        for path in part.get_paths()
-    ]
-    return max(tops)

@@ -1,14 +1,26 @@
-"""What displays ask of a fitted classifier."""
+"""What the displays of a model have in common: estimators, axes and names."""
 
-from abc import ABC, abstractmethod
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._validation import as_array, check_pos_label
+from sklearn_calib.plot._matplotlib import check_axes, new_axes, plain
 
-__all__ = ["BinaryDisplay", "positive_column", "predicted_probabilities"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+__all__ = [
+    "AxesMixin",
+    "DisplayMixin",
+    "axis_title",
+    "check_result",
+    "estimator_predictions",
+    "positive_column",
+    "predicted_probabilities",
+]
 
 Array = NDArray[np.float64]
 
@@ -20,7 +32,8 @@ def predicted_probabilities(estimator: Any, X: Any) -> tuple[Array, list[Any]]:
             f"estimator must have predict_proba, which {type(estimator).__name__} lacks. Wrap a "
             "classifier that only gives scores in CalibratedClassifier."
         )
-    return as_array(estimator.predict_proba(X), "the prediction of X"), list(estimator.classes_)
+    proba = as_array(estimator.predict_proba(X), "the prediction of X")
+    return proba, as_array(estimator.classes_, "estimator.classes_").tolist()
 
 
 def positive_column(proba: Array, classes: list[Any], pos_label: Any) -> tuple[Array, Any]:
@@ -33,13 +46,59 @@ def positive_column(proba: Array, classes: list[Any], pos_label: Any) -> tuple[A
     return proba[:, classes.index(pos_label)], pos_label
 
 
-class BinaryDisplay(ABC):
-    """A display of the predictions of two classes."""
+def check_result(result: Any, kind: type, advice: str) -> None:
+    """Raise if ``result`` is not of a kind."""
+    if not isinstance(result, kind):
+        raise TypeError(f"result must be a {kind.__name__}, got {type(result).__name__}. {advice}")
 
-    @classmethod
-    @abstractmethod
-    def from_predictions(cls, y_true: Any, y_proba: Any = None, **params: Any) -> Self:
-        """Draw predictions."""
+
+def axis_title(title: str, pos_label: Any) -> str:
+    """Return the title of an axis, with the positive class if it is known."""
+    return title if pos_label is None else f"{title} ({plain(str(pos_label))})"
+
+
+def estimator_predictions(estimator: Any, X: Any, pos_label: Any, multiclass: bool) -> dict[str, Any]:
+    """Return what ``from_predictions`` is given of a classifier: the probabilities, and their classes."""
+    proba, classes = predicted_probabilities(estimator, X)
+    if len(classes) > 2 and multiclass:
+        return {"y_proba": proba, "pos_label": pos_label, "labels": classes}
+    if len(classes) != 2:
+        raise ValueError(
+            f"estimator must have two classes, got {len(classes)}. Pass the probabilities of one class "
+            "against the rest to from_predictions."
+        )
+    y_proba, pos_label = positive_column(proba, classes, pos_label)
+    return {"y_proba": y_proba, "pos_label": pos_label}
+
+
+class AxesMixin:
+    """A display with a ``name`` that is drawn into one of matplotlib's axes."""
+
+    name: str | None
+    ax_: "Axes"
+    figure_: "Figure | SubFigure"
+
+    def _new_or(self, ax: "Axes | None", width: float, height: float) -> "Axes":
+        """Return the axes to draw into, those of a new figure if none are given, and remember them."""
+        check_axes(ax)
+        self.ax_ = new_axes(width, height) if ax is None else ax
+        self.figure_ = self.ax_.figure
+        return self.ax_
+
+    def _named(self, text: str, name: str | None) -> str:
+        """Return an entry of the legend: the name of the model, if there is one, and what is said of it."""
+        shown = self.name if name is None else name
+        return plain(text if shown is None else f"{shown}: {text}")
+
+
+class DisplayMixin(AxesMixin):
+    """A display of the predictions of one model.
+
+    A class has ``from_predictions(y_true, y_proba, *, pos_label, name, ...)``; with ``_multiclass`` it takes
+    the probabilities of three or more classes too, and their ``labels``.
+    """
+
+    _multiclass = False
 
     @classmethod
     def from_estimator(
@@ -51,23 +110,24 @@ class BinaryDisplay(ABC):
         pos_label: Any = None,
         name: str | None = None,
         **params: Any,
-    ) -> Self:
+    ) -> Any:
         """Draw the probabilities that a fitted classifier predicts.
 
         Parameters
         ----------
         estimator : object
-            Fitted binary classifier with ``predict_proba`` and ``classes_``.
+            Fitted classifier with ``predict_proba`` and ``classes_``; of two classes, unless
+            :meth:`from_predictions` takes more.
         X : array-like of shape (n, n_features)
             Data on which it predicts; not those it was trained on.
         y : array-like of shape (n,)
             Their labels.
         pos_label : label, default=None
-            The positive class; ``classes_[1]`` by default.
+            The positive class of two; ``classes_[1]`` by default.
         name : str, default=None
             Name in the legend; that of the estimator's class by default.
         **params : dict
-            Passed to :meth:`from_predictions`.
+            Passed to :meth:`from_predictions`, among them ``sample_weight`` and ``ax``.
 
         Returns
         -------
@@ -79,14 +139,9 @@ class BinaryDisplay(ABC):
         TypeError
             If the estimator does not predict probabilities.
         ValueError
-            If it has more than two classes, or as :meth:`from_predictions`.
+            If it has more classes than the display can show, or as :meth:`from_predictions`.
         """
-        proba, classes = predicted_probabilities(estimator, X)
-        if len(classes) != 2:
-            raise ValueError(
-                f"estimator must have two classes, got {len(classes)}. Pass the probabilities of one class "
-                "against the rest to from_predictions."
-            )
-        y_proba, pos_label = positive_column(proba, classes, pos_label)
+        make: Any = cls
         shown = type(estimator).__name__ if name is None else name
-        return cls.from_predictions(y, y_proba, pos_label=pos_label, name=shown, **params)
+        given = estimator_predictions(estimator, X, pos_label, cls._multiclass)
+        return make.from_predictions(y, **given, name=shown, **params)

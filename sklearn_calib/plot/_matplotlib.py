@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sklearn_calib._validation import check_flag
 
 if TYPE_CHECKING:
@@ -12,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BLUE",
+    "FAR",
     "GREY",
     "PALE",
     "VERMILION",
@@ -24,9 +28,14 @@ __all__ = [
     "new_panels",
     "new_stack",
     "next_style",
+    "p_text",
     "plain",
     "shade",
+    "thinned",
 ]
+
+#: Log-odds beyond which predictions are gathered at the ends of a logit axis: 1e-6.
+FAR = 13.8
 
 #: Colour of what is context: diagonals, axes of strips.
 GREY = "0.45"
@@ -38,6 +47,9 @@ PALE = "0.8"
 _MOST_LEGEND, _LEGEND_WIDTH, _LEGEND_GAP = 0.6, 0.88, 0.04
 _SMALLEST_LETTERS = 5.0
 _MOST_DECADES = 300.0
+
+# A path is cut into so many columns, of each of which its ends and extremes are kept.
+_PATH_COLUMNS = 1000
 
 _MISSING = (
     "Drawing needs matplotlib, which is not installed. Install the extra that brings it: "
@@ -150,6 +162,27 @@ def plain(text: str) -> str:
     if not isinstance(text, str):
         raise TypeError(f"A name to be shown must be a text, got {text!r}.")
     return text.replace("$", r"\$")
+
+
+def p_text(pvalue: float) -> str:
+    """Return a p-value as a text with two digits."""
+    return f"p = {pvalue:.2g}" if pvalue >= 1e-4 else "p < 0.0001"
+
+
+def thinned(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return the indices of the first, the last, the lowest and the highest point of each of 1000 columns.
+
+    ``x`` lies in [0, 1], in increasing order. Of no more than 4000 points all are kept.
+    """
+    n = x.shape[0]
+    if n <= 4 * _PATH_COLUMNS:
+        return np.arange(n)
+    column = np.minimum((x * _PATH_COLUMNS).astype(np.int64), _PATH_COLUMNS - 1)
+    starts = np.flatnonzero(np.diff(column, prepend=-1))
+    order = np.lexsort((y, column))
+    stops = np.append(starts[1:], n) - 1
+    # a stable sort within each column: its first is the lowest and its last the highest
+    return np.unique(np.concatenate((starts, stops, order[starts], order[stops])))
 
 
 def legend_above(ax: "Axes", **legend_params: Any) -> "Legend":

@@ -23,13 +23,12 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv
 
 from sklearn_calib._core._binning import quantile_bins
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
-from sklearn_calib.plot._curve import ReliabilityBand
+from sklearn_calib.plot._bands import ReliabilityBand, clopper_pearson
 
-__all__ = ["cell_count", "clopper_pearson", "interval_lengths", "monotone_band", "monotone_limits"]
+__all__ = ["cell_count", "interval_lengths", "monotone_band", "monotone_limits"]
 
 Array = NDArray[np.float64]
 
@@ -38,18 +37,6 @@ _CELLS = 4.5
 _MOST_CELLS = 500
 # Ratio of neighbouring lengths of intervals.
 _RATIO = 1.25
-
-
-def clopper_pearson(events: Array, trials: Array, risk: float | Array) -> tuple[Array, Array]:
-    """Return the exact bounds of a probability, each of which errs with probability ``risk`` at most.
-
-    The lower one is the root q of P(Bin(trials, q) >= events) = risk, a quantile of the beta law, which is
-    defined for fractional numbers too.
-    """
-    others = trials - events
-    lower = betaincinv(np.where(events > 0, events, 1.0), others + 1.0, risk)
-    upper = 1.0 - betaincinv(np.where(others > 0, others, 1.0), events + 1.0, risk)
-    return np.where(events > 0, lower, 0.0), np.where(others > 0, upper, 1.0)
 
 
 def cell_count(n: float) -> int:

@@ -6,111 +6,72 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_calib._core._links import expit, logit
 from sklearn_calib._validation import (
     BinarySample,
+    ClassSample,
     as_array,
-    check_binary,
-    check_class_sample,
+    binary_sample,
     check_groups,
-    check_labels,
-    check_option,
-    check_probabilities,
     check_weights,
     equals_label,
     shape_of,
 )
-from sklearn_calib.metrics._reductions import REDUCTIONS, has_classes, split_classes
-from sklearn_calib.plot._curve import ReliabilityBand, ReliabilityCurve
+from sklearn_calib.metrics._reductions import split_classes
 from sklearn_calib.plot._estimator import positive_column, predicted_probabilities
 
-__all__ = ["Part", "class_parts", "fold_parts", "group_parts", "mean_curve"]
+__all__ = ["Part", "checked_groups", "fold_samples", "group_parts", "reduced_parts"]
 
 Array = NDArray[np.float64]
 
-_GRID = 201
-
 
 class Part(NamedTuple):
-    """A sample with its name, and the outcomes and probabilities of all rows before any was dropped."""
+    """A binary sample with its name."""
 
     name: str
     sample: BinarySample
-    y_true: NDArray[np.int64]
-    y_proba: NDArray[Any]
 
 
-def class_parts(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    sample_weight: ArrayLike | None,
-    pos_label: Any,
-    labels: ArrayLike | None,
-    reduction: str | None,
-) -> list[Part] | None:
-    """Return the binary problems of several classes; None for two classes that are shown as usual."""
-    if reduction is not None:
-        check_option(reduction, "reduction", REDUCTIONS)
-    if has_classes(y_true, y_proba, pos_label):
-        # a weight of zero drops rows, which groups would miss
-        sample = check_class_sample(y_true, y_proba, None, labels)
-        codes, proba = sample.y, sample.p
-        known = [str(label) for label in sample.classes.tolist()]
-        reduction = "classwise" if reduction is None else reduction
+def reduced_parts(problem: BinarySample | ClassSample, reduction: str) -> list[Part]:
+    """Return the binary problems of several classes, or of two judged by their largest probability."""
+    if isinstance(problem, ClassSample):
+        proba, known = problem.p, [str(label) for label in problem.classes.tolist()]
+    elif reduction == "classwise":
+        return [Part("", problem)]
     else:
-        if labels is not None:
-            raise ValueError(
-                "labels are those of the columns of three or more classes, but y_proba belongs to a binary "
-                "problem. Pass pos_label instead."
-            )
-        if reduction in (None, "classwise"):
-            return None
-        p = check_probabilities(y_proba)
-        codes, proba = check_labels(y_true, pos_label), np.column_stack((1.0 - p, p))
-        check_binary(codes, p, None, 1)
-        known = ["negative", "positive"]
+        proba, known = np.column_stack((1.0 - problem.p, problem.p)), ["negative", "positive"]
+    top, w = proba.argmax(axis=1), problem.w
     parts = []
-    top = proba.argmax(axis=1)
-    for number, problem in enumerate(split_classes(codes, proba, str(reduction))):
-        rows = slice(None) if problem.rows is None else problem.rows
-        weight = None if sample_weight is None else as_array(sample_weight, "sample_weight")
-        if weight is not None and weight.shape[:1] == codes.shape:
-            weight = weight[rows]
-        y, p = problem.outcome, np.asarray(problem.probability, dtype=np.float64)
+    for k, (_, y, p, rows) in enumerate(split_classes(problem.y, proba, reduction)):
         if reduction == "classwise":
-            name = known[number]
+            name = known[k]
         else:
-            name = "" if problem.rows is None else f"predicted {known[top[problem.rows[0]]]}"
-        parts.append(Part(name, check_binary(y, p, weight, 1), y, p))
+            name = "" if rows is None else f"predicted {known[top[rows[0]]]}"
+        parts.append(Part(name, BinarySample(y, p, w if w is None or rows is None else w[rows])))
     return parts
 
 
-def group_parts(
-    y_true: ArrayLike, y_proba: ArrayLike, sample_weight: ArrayLike | None, pos_label: Any, groups: ArrayLike
-) -> list[Part]:
-    """Return the sample of each group, in sorted order, with its size in the name."""
-    # one group may lack a class, so outcomes are told apart before
-    y, p = check_labels(y_true, pos_label), check_probabilities(y_proba)
-    check_binary(y, p, sample_weight, 1)
-    if shape_of(groups, "groups")[:1] != p.shape:
+def checked_groups(groups: ArrayLike, sample_weight: ArrayLike | None, n_samples: int) -> NDArray[Any]:
+    """Return the groups of the samples whose weight is not zero."""
+    if shape_of(groups, "groups")[:1] != (n_samples,):
         raise ValueError(
-            f"groups has shape {shape_of(groups, 'groups')} but y_proba has {p.shape[0]} rows. Pass one "
-            "group per row."
+            f"groups has shape {shape_of(groups, 'groups')} but y_proba has {n_samples} samples. Pass one "
+            "group per sample."
         )
-    keys = check_groups(groups, p.shape[0])
-    weight = None if sample_weight is None else as_array(sample_weight, "sample_weight")
+    keys = check_groups(groups, n_samples)
+    return keys if sample_weight is None else keys[check_weights(sample_weight, n_samples) > 0]
+
+
+def group_parts(sample: BinarySample, keys: NDArray[Any]) -> list[Part]:
+    """Return the sample of each group, in sorted order, with its size in the name."""
     parts = []
     values = np.unique(keys)
     for value, label in zip(values, values.tolist(), strict=True):
-        rows = equals_label(keys, value)
-        if weight is not None and not (weight[rows] > 0).any():
-            continue
-        sample = check_binary(y[rows], p[rows], None if weight is None else weight[rows], 1)
-        parts.append(Part(f"{label} (n = {sample.total:g})", sample, y[rows], p[rows]))
+        part = sample.take(equals_label(keys, value))
+        parts.append(Part(f"{label} (n = {part.total:g})", part))
     return parts
 
 
-def fold_parts(
+def fold_samples(
     cv_results: Any, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, pos_label: Any
 ) -> tuple[list[BinarySample], BinarySample, str]:
     """Return the samples of the folds, all of them together, and the name of the estimators."""
@@ -142,7 +103,7 @@ def fold_parts(
                 "of several classes one by one with from_estimator."
             )
         p, positive = positive_column(proba, classes, pos_label)
-        folds.append(check_binary(labels[rows], p, None if weight is None else weight[rows], positive))
+        folds.append(binary_sample(labels[rows], p, None if weight is None else weight[rows], positive))
     pooled = BinarySample(
         np.concatenate([fold.y for fold in folds]),
         np.concatenate([fold.p for fold in folds]),
@@ -159,50 +120,3 @@ def _take(X: Any, rows: NDArray[np.intp]) -> Any:
     if hasattr(X, "iloc"):
         return X.iloc[rows]
     return [X[row] for row in rows.tolist()] if isinstance(X, list) else X[rows]
-
-
-def mean_curve(curves: list[ReliabilityCurve]) -> ReliabilityCurve:
-    """Return the mean of curves where all of them exist, with their standard deviation as a band."""
-    first = curves[0]
-    low = max(float(curve.predicted[np.isfinite(curve.observed)].min()) for curve in curves)
-    high = min(float(curve.predicted[np.isfinite(curve.observed)].max()) for curve in curves)
-    if low > high:
-        raise ValueError(
-            "summary='mean' needs folds whose predictions overlap, and these do not. Use summary='pooled'."
-        )
-    if first.scale == "logit":
-        # even on the axis on which the curve is drawn
-        start, stop = logit(np.array([low, high]))
-        grid = expit(np.linspace(start, stop, _GRID))
-    else:
-        grid = np.linspace(low, high, _GRID)
-    # a gap within the predictions of one fold is a gap of the mean
-    values = np.stack([_on_grid(curve, grid) for curve in curves])
-    mean, spread = values.mean(axis=0), values.std(axis=0, ddof=1 if len(curves) > 1 else 0)
-    errors = np.array([curve.error for curve in curves])
-    band = ReliabilityBand(
-        "folds", float("nan"), grid, np.maximum(mean - spread, 0.0), np.minimum(mean + spread, 1.0)
-    )
-    shown = first.distribution
-    return ReliabilityCurve(
-        first.method if first.method != "binned" else "smooth",
-        grid,
-        mean,
-        (band,),
-        np.interp(grid, 0.5 * (shown.edges[1:] + shown.edges[:-1]), shown.density),
-        shown,
-        first.error_name,
-        float(errors.mean()),
-        first.confidence,
-        sum(curve.n_samples for curve in curves),
-        error_spread=float(errors.std(ddof=1 if len(curves) > 1 else 0)),
-        scale=first.scale,
-    )
-
-
-def _on_grid(curve: ReliabilityCurve, grid: Array) -> Array:
-    """Return the curve on a grid: NaN between points of which one is NaN."""
-    if curve.method != "binned" and curve.method != "corp":
-        return np.interp(grid, curve.predicted, curve.observed)
-    known = np.isfinite(curve.observed)
-    return np.interp(grid, curve.predicted[known], curve.observed[known])

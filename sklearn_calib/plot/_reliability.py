@@ -1,12 +1,14 @@
-"""The reliability diagram."""
+"""The reliability diagram, of one curve or of several."""
 
+from math import ceil
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from numpy.typing import ArrayLike
 
-from sklearn_calib._validation import Outcomes, check_binary, check_option, sample_rows, shown_label
+from sklearn_calib._validation import Outcomes, check_option, sample_rows, shape_of, shown_label
+from sklearn_calib.metrics._reductions import REDUCTIONS, check_problem
 from sklearn_calib.plot._compute import CurveOptions
-from sklearn_calib.plot._curve import ReliabilityCurve
+from sklearn_calib.plot._curve import ReliabilityCurve, mean_curve
 from sklearn_calib.plot._draw import (
     CURVE,
     check_scale,
@@ -20,9 +22,17 @@ from sklearn_calib.plot._draw import (
     finish,
     set_scale,
 )
-from sklearn_calib.plot._estimator import positive_column, predicted_probabilities
-from sklearn_calib.plot._matplotlib import check_axes, check_flags, full_names, new_axes, next_style, plain
-from sklearn_calib.plot._parts import class_parts, fold_parts, group_parts, mean_curve
+from sklearn_calib.plot._estimator import DisplayMixin, axis_title
+from sklearn_calib.plot._matplotlib import (
+    check_axes,
+    check_flags,
+    full_names,
+    new_axes,
+    new_grid,
+    next_style,
+    plain,
+)
+from sklearn_calib.plot._parts import checked_groups, fold_samples, group_parts, reduced_parts
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -31,16 +41,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
     from matplotlib.lines import Line2D
 
-    from sklearn_calib.plot._panel import ReliabilityPanel
+__all__ = ["ReliabilityDisplay", "ReliabilityPanel"]
 
-__all__ = ["DENSITIES", "ReliabilityDisplay"]
-
-#: Ways to show where the predictions lie.
-DENSITIES = ("strip", "classes", "rug", "width", "none")
+_DENSITIES = ("strip", "classes", "rug", "width", "none")
 _WIDTHS = {"binned": 1.2, "belt": 1.4, "corp": 1.9}
+# With more curves than these, each has a diagram of its own; no bands; no strips.
+_MOST_CURVES, _MOST_BANDS, _MOST_STRIPS = 5, 3, 4
+_COLUMNS = 4
+_THIN: dict[str, Any] = {"linewidth": 0.9, "alpha": 0.45, "linestyle": "-", "marker": "", "zorder": 3.2}
 
 
-class ReliabilityDisplay:
+class ReliabilityDisplay(DisplayMixin):
     """Reliability diagram: observed event frequency against predicted probability.
 
     Make one with :meth:`from_predictions`, :meth:`from_estimator` or :meth:`from_cv_results`. A curve on the
@@ -168,8 +179,6 @@ class ReliabilityDisplay:
     >>> plt.close("all")
     """
 
-    ax_: "Axes"
-    figure_: "Figure | SubFigure"
     line_: "Line2D"
     band_: "Collection | None"
     bands_: "list[Collection]"
@@ -183,11 +192,6 @@ class ReliabilityDisplay:
         self.curve = curve
         self.name = name
         self.pos_label = pos_label
-
-    @classmethod
-    def _single(cls) -> type["ReliabilityDisplay"]:
-        """Return the class that shows one curve."""
-        return cls
 
     @classmethod
     def from_predictions(
@@ -214,7 +218,7 @@ class ReliabilityDisplay:
         name: str | None = None,
         ax: "Axes | None" = None,
         **plot_params: Any,
-    ) -> "ReliabilityDisplay":
+    ) -> "ReliabilityDisplay | ReliabilityPanel":
         """Draw the reliability diagram of predictions.
 
         Parameters
@@ -279,9 +283,9 @@ class ReliabilityDisplay:
 
         Returns
         -------
-        ReliabilityDisplay
-            A :class:`ReliabilityPanel`, whose ``displays_`` are the single ones, for ``groups`` or several
-            classes, unless ``reduction="confidence"``.
+        ReliabilityDisplay or ReliabilityPanel
+            The latter, whose ``displays_`` are the single ones, for ``groups`` or several classes, unless
+            ``reduction="confidence"``.
 
         Raises
         ------
@@ -304,85 +308,39 @@ class ReliabilityDisplay:
         )
         if layout is not None:
             check_option(layout, "layout", ("overlay", "grid"))
+        if reduction is not None:
+            check_option(reduction, "reduction", REDUCTIONS)
         _check_density(plot_params)
         label = shown_label(y_true, pos_label)
         y_true, y_proba, sample_weight = sample_rows(y_true, y_proba, sample_weight, pos_label, groups)
-        parts = class_parts(y_true, y_proba, sample_weight, pos_label, labels, reduction)
-        axis_label: tuple[str, str] | None = None
-        if parts is None:
-            sample = check_binary(y_true, y_proba, sample_weight, pos_label)
-        elif len(parts) == 1:
-            sample, axis_label = parts[0].sample, ("Confidence", "Accuracy")
+        problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels)
+        if isinstance(problem, list):
+            raise ValueError(
+                "y_true has one column per label, and a reliability diagram shows one label. Pass its column "
+                "of y_true and of y_proba."
+            )
+        parts = reduced_parts(problem, reduction or "classwise")
+        judged = reduction in ("confidence", "top-label")
+        axes = ("Confidence", "Accuracy") if judged else ("Predicted probability", "Observed frequency")
         if groups is not None:
-            if parts is not None and len(parts) > 1:
+            if len(parts) > 1:
                 raise ValueError(
                     f"groups cannot be shown beside {len(parts)} classes. Pass reduction='confidence', or "
                     "the column of one class."
                 )
-            if parts is not None:
-                y_true, y_proba, pos_label = parts[0].y_true, parts[0].y_proba, 1
-            parts = group_parts(y_true, y_proba, sample_weight, pos_label, groups)
-        elif parts is None or len(parts) == 1:
-            display = cls._single()(options.curve(sample), name=name, pos_label=None if axis_label else label)
-            display._axis_label = axis_label
+            keys = checked_groups(groups, sample_weight, shape_of(y_proba, "y_proba")[0])
+            parts = group_parts(parts[0].sample, keys)
+        elif len(parts) == 1:
+            display = cls(options.curve(parts[0].sample), name=name, pos_label=None if judged else label)
+            display._axes = axes
             return display.plot(ax, **plot_params)
-        from sklearn_calib.plot._panel import ReliabilityPanel
-
         for part in parts:
             options.check_sample(part.sample)
-        displays = [cls._single()(options.curve(part.sample), name=part.name) for part in parts]
+        displays = [cls(options.curve(part.sample), name=part.name) for part in parts]
         for display in displays:
-            display._axis_label, display._brief = axis_label, True
-            display.pos_label = None if axis_label or groups is None else pos_label
+            display._axes, display._brief = axes, True
+            display.pos_label = None if judged or groups is None else label
         return ReliabilityPanel(displays, name=name, layout=layout).plot(ax, **plot_params)
-
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: ArrayLike,
-        *,
-        pos_label: Any = None,
-        name: str | None = None,
-        **params: Any,
-    ) -> "ReliabilityDisplay":
-        """Draw the reliability diagram of a fitted classifier on data.
-
-        Parameters
-        ----------
-        estimator : object
-            Fitted classifier with ``predict_proba`` and ``classes_``.
-        X : array-like of shape (n, n_features)
-            Data on which it predicts; not those it was trained on.
-        y : array-like of shape (n,)
-            Their labels.
-        pos_label : label, default=None
-            The positive class of two; ``classes_[1]`` by default.
-        name : str, default=None
-            Name in the legend; the class of the estimator by default.
-        **params : dict
-            Passed to :meth:`from_predictions`, among them ``sample_weight``, ``method`` and ``ax``.
-
-        Returns
-        -------
-        ReliabilityDisplay
-
-        Raises
-        ------
-        TypeError
-            If the estimator does not predict probabilities.
-        ValueError
-            If an argument is malformed.
-        """
-        proba, classes = predicted_probabilities(estimator, X)
-        shown = type(estimator).__name__ if name is None else name
-        if len(classes) > 2:
-            return cls.from_predictions(y, proba, pos_label=pos_label, labels=classes, name=shown, **params)
-        if params.get("reduction") in (None, "classwise"):
-            y_proba, pos_label = positive_column(proba, classes, pos_label)
-            return cls.from_predictions(y, y_proba, pos_label=pos_label, name=shown, **params)
-        return cls.from_predictions(y, proba, pos_label=classes[-1], name=shown, **params)
 
     @classmethod
     def from_cv_results(
@@ -440,28 +398,26 @@ class ReliabilityDisplay:
         ImportError
             If matplotlib is not installed.
         """
-        from sklearn_calib.plot._panel import ReliabilityPanel
-
         check_option(summary, "summary", ("pooled", "mean"))
         _check_density(params)
         known = {key: params.pop(key) for key in CurveOptions.__dataclass_fields__ if key in params}
         options = CurveOptions(**known)
         if summary == "mean" and options.method == "belt":
             raise ValueError("summary='mean' is not for method='belt'. Use summary='pooled'.")
-        folds, pooled, default_name = fold_parts(cv_results, X, y, sample_weight, pos_label)
+        folds, pooled, default_name = fold_samples(cv_results, X, y, sample_weight, pos_label)
         plain_options = CurveOptions(**known | {"band": "none", "error_interval": False})
         curves = [plain_options.curve(fold) for fold in folds]
         bold = mean_curve(curves) if summary == "mean" else options.curve(pooled)
-        single = cls._single()
-        whole = single(bold, name=f"{summary}, {len(folds)} folds", pos_label=pos_label)
+        whole = cls(bold, name=f"{summary}, {len(folds)} folds", pos_label=pos_label)
         displays = [
-            single(curve, name=f"fold {number}", pos_label=pos_label) for number, curve in enumerate(curves)
+            cls(curve, name=f"fold {number}", pos_label=pos_label) for number, curve in enumerate(curves)
         ]
         title = default_name if name is None else name
         panel = ReliabilityPanel(displays, name=title, layout="overlay", summary=whole)
         return panel.plot(ax, **params)
 
-    _axis_label: tuple[str, str] | None = None
+    _multiclass = True
+    _axes = ("Predicted probability", "Observed frequency")
     _brief = False
 
     def plot(
@@ -510,14 +466,13 @@ class ReliabilityDisplay:
         ImportError
             If matplotlib is not installed.
         """
-        check_option(density, "density", DENSITIES)
+        check_option(density, "density", _DENSITIES)
         check_flags(
             show_band=show_band,
             show_diagonal=show_diagonal,
             show_legend=show_legend,
         )
-        check_axes(ax)
-        ax = new_axes() if ax is None else ax
+        ax = self._new_or(ax, 5.2, 5.2)
         line_params = full_names(line_params)
         curve = self.curve
         check_scale(ax, curve.scale)
@@ -543,23 +498,211 @@ class ReliabilityDisplay:
             self.density_ = None if density == "none" else draw_distribution(ax, curve, used, density)
         limits = finish(ax, curve)
         self.edges_ = draw_edges(ax, curve, used, limits)
-        event = "" if self.pos_label is None else plain(f" of {self.pos_label!r}")
-        names = self._axis_label or ("Predicted probability", "Observed frequency")
-        ax.set_xlabel(names[0] + event)
-        ax.set_ylabel(names[1] + event)
-        self.ax_, self.figure_, self.displays_ = ax, ax.figure, [self]
+        ax.set_xlabel(axis_title(self._axes[0], self.pos_label))
+        ax.set_ylabel(axis_title(self._axes[1], self.pos_label))
+        self.displays_ = [self]
         if show_legend:
             draw_legend(ax, [curve])
         return self
 
     def _label(self, name: str | None) -> str:
-        shown = self.name if name is None else name
         number = self.curve.label(4 if self.curve.scale == "logit" or self.curve.method == "corp" else 3)
         # three parts of a score are too long for one line; and uncertainty hardly differs between curves
         number = number.partition(", UNC")[0] if self._brief else number.replace(", DSC", "\nDSC")
-        return number if shown is None else f"{plain(str(shown))}: {number}"
+        return self._named(number, name)
+
+
+class ReliabilityPanel:
+    """Reliability diagrams of several classes, groups or folds.
+
+    It is what :meth:`ReliabilityDisplay.from_predictions` returns for several classes or ``groups``, and
+    :meth:`ReliabilityDisplay.from_cv_results` for folds. The artists are attributes of the single displays.
+
+    Parameters
+    ----------
+    displays : list of ReliabilityDisplay
+        The single diagrams.
+    name : str, default=None
+        Title of the legend, or of the figure.
+    layout : {"overlay", "grid"}, default=None
+        All curves in one diagram, or each in its own. By default the former if there are at most five or axes
+        are given.
+    summary : ReliabilityDisplay, default=None
+        What is drawn bold over the others, which are then thin.
+
+    Attributes
+    ----------
+    displays_ : list of ReliabilityDisplay
+        The single displays, after :meth:`plot`.
+    summary_ : ReliabilityDisplay or None
+        What is bold.
+    axes_ : list of matplotlib Axes
+        Their axes, one for all or one each.
+    ax_ : matplotlib Axes
+        The first of them.
+    figure_ : matplotlib Figure
+        Figure containing them.
+
+    See Also
+    --------
+    ReliabilityDisplay : A single diagram.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> from sklearn_calib.plot import ReliabilityDisplay
+    >>> y_true, y_proba = [0, 1, 0, 1, 1, 0, 1, 1], [0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9]
+    >>> panel = ReliabilityDisplay.from_predictions(y_true, y_proba, groups=list("aabbaabb"))
+    >>> [display.name for display in panel.displays_]
+    ['a (n = 4)', 'b (n = 4)']
+    >>> plt.close(panel.figure_)
+    """
+
+    displays_: list[ReliabilityDisplay]
+    summary_: ReliabilityDisplay | None
+    axes_: "list[Axes]"
+    ax_: "Axes"
+    figure_: "Figure | SubFigure"
+
+    def __init__(
+        self,
+        displays: list[ReliabilityDisplay],
+        *,
+        name: str | None = None,
+        layout: Literal["overlay", "grid"] | None = None,
+        summary: ReliabilityDisplay | None = None,
+    ) -> None:
+        self.displays = displays
+        self.name = name
+        self.layout = layout
+        self.summary = summary
+
+    def plot(
+        self,
+        ax: "Axes | None" = None,
+        *,
+        name: str | None = None,
+        show_band: bool = True,
+        density: Literal["strip", "classes", "rug", "width", "none"] = "strip",
+        show_diagonal: bool = True,
+        show_legend: bool = True,
+        **line_params: Any,
+    ) -> Self:
+        """Draw the diagrams.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw all of them; a new figure by default.
+        name : str, default=None
+            Title of the legend or of the figure; the display's own by default.
+        show_band, density, show_diagonal, show_legend
+            As in :meth:`ReliabilityDisplay.plot`. In one diagram, more than three curves have no bands and
+            more than four no strips.
+        **line_params : dict
+            Properties of all curves; of the bold one if there is one.
+
+        Returns
+        -------
+        ReliabilityPanel
+            The display itself.
+
+        Raises
+        ------
+        ValueError
+            If ``layout="grid"`` and axes are given, or an argument is wrong.
+        ImportError
+            If matplotlib is not installed.
+        """
+        check_flags(
+            show_band=show_band,
+            show_diagonal=show_diagonal,
+            show_legend=show_legend,
+        )
+        check_option(density, "density", _DENSITIES)
+        check_axes(ax)
+        title = self.name if name is None else name
+        layout = self.layout
+        if layout is not None:
+            check_option(layout, "layout", ("overlay", "grid"))
+        if layout == "grid" and ax is not None:
+            raise ValueError(
+                "layout='grid' makes a figure of its own. Leave ax out, or use layout='overlay'."
+            )
+        number = len(self.displays)
+        grid = layout == "grid" or (layout is None and ax is None and number > _MOST_CURVES)
+        if self.summary is None:
+            crowded = 0 if grid else number
+            strips = crowded <= _MOST_STRIPS or density == "width"
+            shown: dict[str, Any] = {
+                "show_band": show_band and crowded <= _MOST_BANDS,
+                "density": density if strips else "none",
+            }
+        else:
+            shown = _THIN | {"show_band": False, "density": "none", "label": "_fold"}
+        shown["show_diagonal"] = show_diagonal
+        if grid:
+            self.axes_ = self._plot_grid(title, show_legend, shown | line_params)
+        else:
+            self.axes_ = [new_axes() if ax is None else ax]
+            bold: dict[str, Any] = {"show_band": show_band, "density": density}
+            self._plot_overlay(self.axes_[0], title, show_legend, shown, bold, line_params)
+        self.displays_, self.summary_ = self.displays, self.summary
+        self.ax_, self.figure_ = self.axes_[0], self.axes_[0].figure
+        return self
+
+    def _plot_grid(self, title: str | None, show_legend: bool, params: dict[str, Any]) -> "list[Axes]":
+        number = len(self.displays)
+        # few empty places, and not too wide
+        columns = number if number <= _COLUMNS else min((4, 5, 3), key=lambda width: -number % width)
+        axes = new_grid(ceil(number / columns), columns, 3.0)
+        for place in axes[number:]:
+            place.set_axis_off()
+        for index, (place, display) in enumerate(zip(axes, self.displays, strict=False)):
+            display.plot(place, show_legend=False, **params)
+            place.set_title(plain(str(display.name)))
+            if show_legend:
+                display.line_.set_label(display._label("").removeprefix(": "))
+                # what surrounds the curves is explained once
+                draw_legend(place, [display.curve], display.line_ if index else None)
+            if index % columns:
+                place.set_ylabel("")
+            if index + columns < number:
+                place.set_xlabel("")
+            else:
+                place.tick_params(labelbottom=True)
+        if title is not None:
+            axes[0].figure.suptitle(plain(title))
+        return axes[:number]
+
+    def _plot_overlay(
+        self,
+        ax: "Axes",
+        title: str | None,
+        show_legend: bool,
+        params: dict[str, Any],
+        bold: dict[str, Any],
+        line_params: dict[str, Any],
+    ) -> None:
+        if self.summary is None:
+            for display in self.displays:
+                display.plot(ax, show_legend=False, **params | line_params)
+        else:
+            # all folds look alike
+            line_params = full_names(line_params)
+            color = line_params.get("color", next_style(ax, CURVE)[0])
+            for index, display in enumerate(self.displays):
+                named = {"label": "_fold" if index else "single folds", "color": color}
+                display.plot(ax, show_legend=False, **params | named)
+            style = {"color": color, "linestyle": "-", "linewidth": 2.8, "show_diagonal": False}
+            self.summary.plot(ax, show_legend=False, **style | bold | line_params)
+        if show_legend:
+            last = self.displays if self.summary is None else [self.summary]
+            legend = draw_legend(ax, [display.curve for display in last])
+            if title is not None:
+                legend.set_title(plain(title))
 
 
 def _check_density(plot_params: dict[str, Any]) -> None:
     """Check before anything is computed what :meth:`ReliabilityDisplay.plot` will be given."""
-    check_option(plot_params.get("density", "strip"), "density", DENSITIES)
+    check_option(plot_params.get("density", "strip"), "density", _DENSITIES)

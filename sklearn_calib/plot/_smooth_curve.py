@@ -5,17 +5,15 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from sklearn_calib._core._grouping import group_starts
-from sklearn_calib._core._links import expit, logit
 from sklearn_calib._core._smoothing import TAIL, WIDEST_SCALE
 from sklearn_calib._validation import BinarySample
-from sklearn_calib.metrics import smooth_ece_result
-from sklearn_calib.plot._curve import ReliabilityBand, ReliabilityCurve
-from sklearn_calib.plot._distribution import FAR, distribution, edge_predictions, interior
+from sklearn_calib.metrics._smooth import smooth_result
+from sklearn_calib.plot._bands import ReliabilityBand, wilson_interval
+from sklearn_calib.plot._curve import ReliabilityCurve, UnitAxis, distribution, edge_predictions, interior
 
-__all__ = ["KernelWindow", "Smoother", "smooth_curve", "squared_weights", "wilson_interval"]
+__all__ = ["KernelWindow", "Smoother", "smooth_curve", "squared_weights"]
 
 Array = NDArray[np.float64]
 
@@ -26,20 +24,6 @@ CELLS = 1024
 _BEYOND = 1.0 / 50
 # The curve is drawn where the predictions nearby are worth at least this many at the very spot.
 _NEARBY = 5.0
-
-
-def wilson_interval(frequency: Array, size: Array, confidence: float) -> tuple[Array, Array]:
-    """Return Wilson's score interval of a proportion observed in (effectively) ``size`` trials.
-
-    It solves ``(f - q)^2 = z^2 q (1 - q) / size`` for q, so unlike a bootstrap it keeps its width where no
-    event, or nothing but events, was seen.
-    """
-    z2 = float(ndtri(0.5 + confidence / 2)) ** 2
-    with np.errstate(divide="ignore", invalid="ignore"):
-        shrunk = 1.0 / (1.0 + z2 / size)
-        centre = shrunk * (frequency + z2 / (2.0 * size))
-        half = shrunk * np.sqrt(z2 * (frequency * (1.0 - frequency) / size + z2 / (4.0 * size**2)))
-    return np.clip(centre - half, 0.0, 1.0), np.clip(centre + half, 0.0, 1.0)
 
 
 def squared_weights(w: Array | None) -> Array | None:
@@ -124,28 +108,11 @@ class KernelWindow:
         return self.total * (self.shrink / unit)
 
 
-class _Axis:
-    """The axis of smoothing, on which predictions lie in [0, 1]."""
-
-    def __init__(self, scale: str, p: Array) -> None:
-        self.scale: Literal["probability", "logit"] = "logit" if scale == "logit" else "probability"
-        self.origin, self.length = 0.0, 1.0
-        if scale == "logit":
-            x = np.clip(logit(p), -FAR, FAR)
-            self.origin, self.length = float(x.min()), max(float(np.ptp(x)), 1.0)
-
-    def locate(self, p: Array) -> Array:
-        """Return the places of predictions."""
-        if self.scale == "probability":
-            return p
-        return np.clip((np.clip(logit(p), -FAR, FAR) - self.origin) / self.length, 0.0, 1.0)
-
-
 class Smoother(NamedTuple):
     """The rows that a curve smooths, their axis, and the kernel."""
 
     rows: BinarySample
-    axis: _Axis
+    axis: UnitAxis
     window: KernelWindow
 
     def smooth(self, prob: Array, sums: Array) -> Array:
@@ -168,27 +135,27 @@ def smooth_curve(
     The error is smooth ECE at its own bandwidth whatever that of the curve, so that numbers can be compared.
     """
     rows = interior(sample) if scale == "logit" else sample
-    axis = _Axis(scale, rows.p)
-    result = smooth_ece_result(sample.y, sample.p, sample_weight=sample.w, pos_label=1, scale=axis.scale)
+    axis = UnitAxis(scale, rows.p, 1.0)
+    result = smooth_result(sample, "auto", scale)
     error, width = result.value, result.bandwidth
     place = axis.locate(rows.p)
     if bandwidth == "auto":
         rule = axis.length * _silverman(place, rows.w, 1.0 / _NODES)
         # smooth ECE is a probability: it is no length on an axis of log-odds
-        width = rule if scale == "logit" else min(width, rule)
+        width = rule if axis.logit else min(width, rule)
     elif bandwidth != "smooth_ece":
         width = float(bandwidth)
-    if scale == "logit":
+    if axis.logit:
         # a little beyond the predictions, so that a single one makes a curve too
         t = np.linspace(-_BEYOND, 1.0 + _BEYOND, _NODES + 1)
         window = KernelWindow(t, place, rows.w, width / axis.length, reflect=False)
         events = rows.y.astype(np.float64) if rows.w is None else rows.w * rows.y
         observed = np.clip(window.mean(window.gather(events)[window.used]), 0.0, 1.0)
-        predicted = expit(axis.origin + axis.length * t)
+        predicted = axis.probability(t)
         support = window.total / float(window.total.max())
     else:
         if width != result.bandwidth:
-            result = smooth_ece_result(rows.y, rows.p, sample_weight=rows.w, pos_label=1, bandwidth=width)
+            result = smooth_result(rows, width, scale)
         stride = max(1, (result.grid.shape[0] - 1) // _NODES)
         t, observed = result.grid[::stride], result.curve[::stride].copy()
         window = KernelWindow(t, place, rows.w, width, reflect=True)

@@ -1,39 +1,465 @@
-"""What a test of calibration saw: null distribution, evidence of its parts, or path of a sequential test."""
+"""What a test of calibration saw: null distribution, evidence of its parts, or path of a sequential test.
 
+What is shown is computed first, as a :class:`NullHistogram`, :class:`NullCurve`, :class:`ScaleEvidence` or
+:class:`EvidencePath`, and drawn afterwards.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import chdtri, ndtri
 
+from sklearn_calib._core._null import tail_rank
 from sklearn_calib._validation import Outcomes, check_fraction, check_option
-from sklearn_calib.inference import CalibrationTest, CalibrationTestResult, SequentialTestResult
-from sklearn_calib.plot._estimator import positive_column, predicted_probabilities
-from sklearn_calib.plot._matplotlib import check_axes, check_flags, full_names, legend_above, new_axes, plain
-from sklearn_calib.plot._test_data import (
-    EvidencePath,
-    NullCurve,
-    NullHistogram,
-    ScaleEvidence,
-    evidence_path,
-    null_curve,
-    null_histogram,
-    scale_evidence,
+from sklearn_calib.inference import (
+    BinomialValue,
+    CalibrationTest,
+    CalibrationTestResult,
+    SequentialTestResult,
+    SplitClass,
+    TestComponent,
 )
-from sklearn_calib.plot._test_drawing import draw_null, draw_path, draw_scales
+from sklearn_calib.inference._tails import null_density
+from sklearn_calib.plot._estimator import AxesMixin, check_result, estimator_predictions
+from sklearn_calib.plot._matplotlib import (
+    BLUE,
+    GREY,
+    PALE,
+    VERMILION,
+    check_flags,
+    full_names,
+    legend_above,
+    plain,
+    thinned,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
     from matplotlib.lines import Line2D
 
-__all__ = ["TestDisplay"]
+__all__ = ["TestDisplay", "null_curve", "null_histogram"]
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 _KINDS = ("auto", "null", "scales", "path")
 _TAILS = ("upper", "lower", "two-sided")
 _ADVICE = "Run a test that keeps its draws, such as TCal() or CutoffTest(method='monte_carlo')"
+# What counts as a tie with the observed statistic, as the tests count.
+_TIE = 1e-8
+_FEWEST_BINS, _MOST_BINS = 8, 60
+# Small values are spread on a logarithmic axis if they span such a factor.
+_WIDE = 20.0
+_NODES = 801
+# Smaller p-values are drawn here.
+_LEAST = 1e-250
+# Where a p-value of 0 is drawn, as a part of the smallest one that is not.
+_BEYOND = 1e-3
+_DASHES = (0, (6, 2))
+_EXTREME = {"upper": "large is extreme", "lower": "small is extreme", "two-sided": "far from 0 is extreme"}
 
 
-class TestDisplay:
+@dataclass(frozen=True, eq=False)
+class NullHistogram:
+    """Counts of the drawn statistics; no bin holds both draws as extreme as observed and others.
+
+    ``extreme`` marks the bins of the former. ``log`` asks for a logarithmic axis.
+    """
+
+    edges: Array
+    counts: NDArray[np.int64]
+    extreme: Mask
+    log: bool
+
+
+@dataclass(frozen=True, eq=False)
+class NullCurve:
+    """Density of the null law at ``x``; ``extreme`` marks where ``x`` is as extreme as observed.
+
+    ``top`` is the largest density worth showing, where the law has a pole.
+    """
+
+    x: Array
+    density: Array
+    extreme: Mask
+    top: float
+
+
+@dataclass(frozen=True, eq=False)
+class ScaleEvidence:
+    """Evidence of each part of a test; a critical value, and of what it is one.
+
+    ``at`` places the parts on an axis with the title ``axis``, logarithmic to ``base`` if that is not 0, or
+    numbers them if they have ``names``. ``shown`` are standardised statistics, or, ``by_pvalue``, the
+    p-values.
+    """
+
+    at: Array
+    axis: str
+    base: int
+    names: tuple[str, ...]
+    part: str
+    shown: Array
+    pvalues: Array
+    critical: float
+    critical_name: str
+    by_pvalue: bool
+
+
+@dataclass(frozen=True, eq=False)
+class EvidencePath:
+    """Logarithm to base 10 of the e-value after each observation, thinned, and where it passed a level.
+
+    ``reached`` is the number of the observation, or None; ``early`` says that it was before the first one.
+    """
+
+    number: Array
+    evidence: Array
+    critical: float
+    reached: int | None
+    early: bool
+
+
+def null_histogram(draws: Array, observed: float, tail: str) -> NullHistogram:
+    """Return a histogram of draws with an edge just before the observed statistic, seen from the others.
+
+    The width follows Freedman and Diaconis, 2 IQR n^(-1/3), within bounds.
+    """
+    slack = _TIE * (abs(observed) + float(draws.std()))
+    log = tail == "lower" and min(observed, draws.min()) > 0.0 and draws.max() > _WIDE * draws.min()
+    if tail == "upper":
+        cuts = np.array([observed - slack])
+    elif tail == "lower":
+        cuts = np.array([observed + slack])
+    else:
+        cuts = np.array([-1.0, 1.0]) * max(abs(observed) - slack, 0.0)
+    values = draws
+    if log:
+        values, cuts = np.log(draws), np.log(cuts)
+    edges = _edges(values, cuts)
+    counts, _ = np.histogram(values, edges)
+    drawn = np.flatnonzero(counts)
+    first, last = int(drawn[0]), int(drawn[-1]) + 1
+    edges, counts = edges[first : last + 1], counts[first:last]
+    extreme = edges[:-1] >= cuts[-1]
+    if tail == "lower":
+        extreme = ~extreme
+    elif tail == "two-sided":
+        extreme |= edges[1:] <= cuts[0]
+    return NullHistogram(np.exp(edges) if log else edges, counts, extreme, log)
+
+
+def _edges(values: Array, cuts: Array) -> Array:
+    """Return edges over the range of the values and beyond, with the cuts among them."""
+    low, high = float(values.min()), float(values.max())
+    spread = high - low
+    lower, upper = np.quantile(values, (0.25, 0.75))
+    width = float(np.clip(2.0 * (upper - lower) * values.shape[0] ** (-1 / 3), spread / _MOST_BINS, None))
+    width = min(width, spread / _FEWEST_BINS)
+    if spread <= 1e-12 * max(abs(low), abs(high)):
+        width = 0.1 * max(abs(low), abs(high)) or 1.0
+    below = np.arange(max(np.ceil((cuts[0] - low) / width), 0.0) + 1.0, 0.0, -1.0)
+    above = np.arange(1.0, max(np.ceil((high - cuts[-1]) / width), 0.0) + 2.0)
+    between = cuts
+    if cuts[-1] > cuts[0]:
+        # nothing is drawn outside the values, so that few edges are needed there
+        parts = int(np.clip(np.rint((cuts[-1] - cuts[0]) / width), 1, 8 * _MOST_BINS))
+        between = np.linspace(cuts[0], cuts[-1], parts + 1)
+    return np.unique(np.concatenate((cuts[0] - width * below, between, cuts[-1] + width * above)))
+
+
+def null_curve(law: str, observed: float, tail: str) -> NullCurve:
+    """Return the density of a law where it has mass, and as far as the observed statistic."""
+    reach = abs(observed)
+    if law == "normal":
+        high = max(4.0, 1.1 * reach)
+        low = -high
+    elif law == "brownian range":
+        low, high = 0.0, max(4.5, 1.1 * reach)
+    else:
+        high = max(float(chdtri(_degrees(law), 1e-3)), 1.1 * reach)
+        low = 1e-6 * high
+    x = np.union1d(np.linspace(low, high, _NODES), [-reach, reach] if law == "normal" else max(observed, low))
+    if tail == "upper":
+        extreme = x >= observed
+    elif tail == "lower":
+        extreme = x <= observed
+    else:
+        extreme = np.abs(x) >= reach
+    density = null_density(law, x)
+    top = float(density.max())
+    if law == "chi2(1)":
+        top = 2.0 * float(null_density(law, chdtri(1.0, np.array([0.5])))[0])
+    return NullCurve(x, density, extreme, top)
+
+
+def _degrees(law: str) -> int:
+    null_density(law, np.ones(1))  # names the law if it is unknown
+    return int(law.removeprefix("chi2(").removesuffix(")"))
+
+
+def scale_evidence(result: CalibrationTestResult, level: float) -> ScaleEvidence | None:
+    """Return the evidence of each part of a test, or None if the result does not know of parts.
+
+    Where the test compares standardised statistics of scales, these; else, as their mean under the null
+    hypothesis need not be 0, the p-values.
+    """
+    first = result.scales[0] if result.scales else None
+    if isinstance(first, BinomialValue):
+        at, pvalues = _columns(result.scales, "value", "adjusted_pvalue")
+        whole = "for all values at once"
+        return _by_pvalue(at, "Predicted probability", 0, (), "value", pvalues, level, whole)
+    if isinstance(first, TestComponent | SplitClass):
+        numbers = np.arange(float(len(result.scales)))
+        (pvalues,) = _columns(result.scales, "pvalue")
+        part = "component" if isinstance(first, TestComponent) else "class"
+        names = tuple(
+            scale.name if part == "component" else f"{scale.label}, half {scale.half + 1}"
+            for scale in result.scales
+        )
+        axis = "" if part == "component" else "Predicted class, and the half that keeps its labels"
+        return _by_pvalue(numbers, axis, 0, names, part, pvalues, level, f"of one {part} alone")
+    for place, axis, base, part in (
+        ("n_bins", "Number of bins", 2, "scale"),
+        ("bandwidth", "Bandwidth of the kernel", 10, "bandwidth"),
+    ):
+        wanted = (place, "statistic", "null_std", "pvalue")
+        scales = [scale for scale in result.scales if all(hasattr(scale, name) for name in wanted)]
+        scales = sorted((scale for scale in scales if scale.null_std > 0.0), key=attrgetter(place))
+        if scales:
+            return _of_scales(result, level, _columns(scales, *wanted), (axis, base, part))
+    return None
+
+
+def _columns(scales: Sequence[Any], *names: str) -> Array:
+    return np.array([[float(getattr(scale, name)) for scale in scales] for name in names])
+
+
+def _by_pvalue(
+    at: Array,
+    axis: str,
+    base: int,
+    names: tuple[str, ...],
+    part: str,
+    pvalues: Array,
+    critical: float,
+    critical_name: str,
+) -> ScaleEvidence:
+    # what is impossible stands above all that is not
+    possible = np.append(pvalues[pvalues > 0.0], critical)
+    shown = np.maximum(pvalues, max(_BEYOND * float(possible.min()), _LEAST))
+    return ScaleEvidence(at, axis, base, names, part, shown, pvalues, critical, critical_name, True)
+
+
+def _of_scales(
+    result: CalibrationTestResult,
+    level: float,
+    columns: Array,
+    words: tuple[str, int, str],
+) -> ScaleEvidence:
+    """Return the evidence of scales that have a statistic and its null standard deviation."""
+    at, statistic, deviation, pvalues = columns
+    axis, base, part = words
+    z = statistic / deviation
+    drawn = None if result.null_distribution is None else _critical_draw(result, level)
+    critical, name = -float(ndtri(level)), f"of one {part} alone, normal law"
+    standardised = _close(result.statistic, z.max())
+    if standardised and drawn is not None:
+        critical, name = drawn, "of the largest, by draws"
+    elif drawn is not None and z.shape[0] == 1 and _close(result.statistic, statistic[0]):
+        standardised, critical, name = True, drawn / float(deviation[0]), "by draws"
+    if standardised:
+        return ScaleEvidence(at, axis, base, (), part, z, pvalues, critical, name, False)
+    critical, name = level, f"of one {part} alone"
+    if drawn is not None and result.tail == "lower" and _close(result.statistic, pvalues.min()):
+        critical, name = drawn, "of the smallest, by draws"
+    return _by_pvalue(at, axis, base, (), part, pvalues, critical, name)
+
+
+def evidence_path(result: SequentialTestResult, level: float) -> EvidencePath:
+    """Return the evidence of a sequential test against the number of observations."""
+    path = result.log_e_path / math.log(10.0)
+    number = result.n_before + np.arange(1.0, path.shape[0] + 1.0)
+    early = result.max_log_e_before >= -math.log(level)
+    reached = None if early else result.rejected_at(level)
+    kept = thinned((number - number[0]) / max(1.0, number[-1] - number[0]), path)
+    return EvidencePath(number[kept], path[kept], -math.log10(level), reached, early)
+
+
+def _close(a: float, b: float) -> bool:
+    return bool(np.isclose(a, b, rtol=1e-6, atol=1e-9))
+
+
+def _critical_draw(result: CalibrationTestResult, level: float) -> float | None:
+    """Return the draw beyond which (1 + #{draws at least as extreme}) / (1 + N) is at most ``level``."""
+    draws: Any = result.null_distribution
+    rank = tail_rank(draws.shape[0], level)
+    if rank < 1 or result.tail == "two-sided":
+        return None
+    return float(np.sort(draws)[rank - 1 if result.tail == "lower" else -rank])
+
+
+def draw_null(
+    ax: "Axes", shown: NullHistogram | NullCurve, result: CalibrationTestResult, line_params: dict[str, Any]
+) -> "tuple[Line2D, Any, Any, None]":
+    """Draw the null distribution, and the observed statistic as a line."""
+    if isinstance(shown, NullHistogram):
+        null, tail = _histogram(ax, shown)
+        highest = float(shown.counts.max())
+    else:
+        null, tail = _curve(ax, shown, result.null_law)
+        highest = shown.top
+    line: dict[str, Any] = {"color": VERMILION, "linestyle": _DASHES, "linewidth": 2.2, "zorder": 4}
+    line |= {"label": f"observed {result.statistic:.3g}, p-value {result.pvalue:.3g}"} | line_params
+    (observed,) = ax.plot([result.statistic] * 2, [0.0, 1.02 * highest], **line)
+    ax.set_xlabel(f"Statistic ({_EXTREME[result.tail]})")
+    ax.set_ylim(0.0, 1.06 * highest)
+    return observed, null, tail, None
+
+
+def _histogram(ax: "Axes", shown: NullHistogram) -> tuple[Any, Any]:
+    left, width = shown.edges[:-1], np.diff(shown.edges)
+    parts = []
+    for chosen, color, text in (
+        (~shown.extreme, PALE, "less extreme"),
+        (shown.extreme, BLUE, "as extreme or more"),
+    ):
+        counts = shown.counts[chosen]
+        draws = "draw" if counts.sum() == 1 else "draws"
+        parts.append(
+            ax.bar(
+                left[chosen],
+                counts,
+                width[chosen],
+                align="edge",
+                color=color,
+                edgecolor=ax.get_facecolor(),
+                linewidth=0.5,
+                zorder=2,
+                label=f"{counts.sum()} {draws} {text}" if counts.size else "",
+            )
+        )
+    if shown.log:
+        ax.set_xscale("log")
+    ax.set_ylabel("Draws under the null")
+    return parts[0], parts[1]
+
+
+def _curve(ax: "Axes", shown: NullCurve, law: str) -> tuple[Any, Any]:
+    (null,) = ax.plot(shown.x, shown.density, color=GREY, linewidth=1.5, zorder=3, label=_law_in_words(law))
+    tail = ax.fill_between(
+        shown.x,
+        shown.density,
+        where=shown.extreme,
+        color=BLUE,
+        linewidth=0,
+        zorder=2,
+        label="as extreme or more",
+    )
+    ax.set_ylabel("Density under the null")
+    return null, tail
+
+
+def _law_in_words(law: str) -> str:
+    if law == "brownian range":
+        return "law of the range of Brownian motion"
+    chi2 = law.removeprefix("chi2(").removesuffix(")")
+    return "normal law" if chi2 == law else f"chi-squared law, {chi2} df"
+
+
+def draw_scales(
+    ax: "Axes", shown: ScaleEvidence, level: float, line_params: dict[str, Any]
+) -> "tuple[Line2D, Any, Line2D, Line2D]":
+    """Draw the evidence of each part of a test as stems, and the critical value as a line."""
+    strong = shown.pvalues <= level
+    point: dict[str, Any] = {"color": BLUE, "linestyle": "none", "marker": "o", "markersize": 6.5}
+    weak_text = f"p-value above {level:g}" if not strong.all() else ""
+    hollow = {"markerfacecolor": ax.get_facecolor(), "label": weak_text, "zorder": 4}
+    (observed,) = ax.plot(shown.at, shown.shown, **point | hollow | line_params)
+    color = observed.get_color()
+    strong_text = f"p-value of the {shown.part} at most {level:g}" if strong.any() else ""
+    (tail,) = ax.plot(
+        shown.at[strong], shown.shown[strong], **point | line_params | {"label": strong_text, "zorder": 5}
+    )
+    origin = 1.0 if shown.by_pvalue else 0.0
+    stems = ax.vlines(shown.at, origin, shown.shown, color=color, linewidth=1.4, zorder=3)
+    ax.axhline(origin, color=GREY, linewidth=1.0, zorder=1)
+    critical = ax.axhline(
+        shown.critical,
+        color=VERMILION,
+        linestyle=_DASHES,
+        linewidth=1.5,
+        zorder=2,
+        label=f"{level:g} critical value {shown.critical_name}",
+    )
+    if shown.base:
+        ax.set_xscale("log", base=shown.base)
+        ax.set_xlim(shown.at.min() / 1.6, shown.at.max() * 1.6)
+    elif shown.names:
+        ax.set_xlim(-0.6, len(shown.names) - 0.4)
+        ax.set_xticks(shown.at, [plain(name) for name in shown.names])
+    else:
+        ax.set_xlim(-0.04, 1.04)
+    ax.set_xlabel(shown.axis)
+    if shown.by_pvalue:
+        ax.set_yscale("log")
+        for x, y in zip(shown.at[shown.pvalues == 0.0], shown.shown[shown.pvalues == 0.0], strict=True):
+            ax.annotate("0", (x, y), (0, 6), textcoords="offset points", ha="center", fontsize="small")
+        ax.set_ylim(1.5, min(shown.shown.min(), shown.critical) ** 1.05 / 1.5)
+        ax.set_ylabel(f"p-value of the {shown.part}")
+    else:
+        ax.set_ylabel("Statistic / null standard deviation")
+        low, high = min(0.0, float(shown.shown.min())), max(shown.critical, float(shown.shown.max()))
+        pad = 0.07 * (high - low)
+        ax.set_ylim(low - pad, high + pad)
+    return observed, stems, tail, critical
+
+
+def draw_path(
+    ax: "Axes", shown: EvidencePath, level: float, line_params: dict[str, Any]
+) -> "tuple[Line2D, Line2D, Line2D, Line2D]":
+    """Draw the e-value of a sequential test against the number of observations."""
+    line: dict[str, Any] = {"color": BLUE, "linewidth": 1.8, "zorder": 4, "label": "e-value"} | line_params
+    (observed,) = ax.plot(shown.number, shown.evidence, **line)
+    none = ax.axhline(0.0, color=GREY, linewidth=1.0, zorder=1)
+    text = ", not reached"
+    if shown.early:
+        text = ", reached before the first observation shown"
+    elif shown.reached is not None:
+        text = f", reached at observation {shown.reached}"
+    critical = ax.axhline(
+        shown.critical,
+        color=VERMILION,
+        linestyle=_DASHES,
+        linewidth=1.5,
+        zorder=2,
+        label=f"rejects at level {level:g}{text}",
+    )
+    at = [] if shown.reached is None else [shown.reached]
+    (tail,) = ax.plot(
+        at,
+        [shown.critical] * len(at),
+        color=observed.get_color(),
+        marker="o",
+        markersize=8,
+        markeredgecolor=ax.get_facecolor(),
+        linestyle="none",
+        zorder=5,
+    )
+    low, high = min(0.0, float(shown.evidence.min())), max(shown.critical, float(shown.evidence.max()))
+    pad = 0.05 * (high - low)
+    ax.set_ylim(low - pad, high + pad)
+    ax.set_xlabel("Number of observations")
+    ax.set_ylabel("log10 of the e-value")
+    return observed, none, tail, critical
+
+
+class TestDisplay(AxesMixin):
     """What a test of calibration saw, beside what it would see if the predictions were calibrated.
 
     Make one with :meth:`from_predictions` or :meth:`from_estimator`, which run a test, or with
@@ -113,8 +539,6 @@ class TestDisplay:
     # the name does not make it a case for pytest
     __test__: ClassVar[bool] = False
 
-    ax_: "Axes"
-    figure_: "Figure | SubFigure"
     kind_: str
     observed_: "Line2D"
     null_: Any
@@ -160,11 +584,7 @@ class TestDisplay:
         ImportError
             If matplotlib is not installed.
         """
-        if not isinstance(result, CalibrationTestResult):
-            raise TypeError(
-                f"result must be a CalibrationTestResult, got {type(result).__name__}. Pass what test() "
-                "returns, or result_ of a fitted test."
-            )
+        check_result(result, CalibrationTestResult, "Pass what test() returns, or result_ of a fitted test.")
         return cls(result, name=name).plot(ax, **plot_params)
 
     @classmethod
@@ -263,11 +683,7 @@ class TestDisplay:
             two.
         """
         _check_test(test)
-        proba, classes = predicted_probabilities(estimator, X)
-        if len(classes) > 2:
-            return cls.from_predictions(test, y, proba, pos_label=pos_label, labels=classes, **params)
-        y_proba, pos_label = positive_column(proba, classes, pos_label)
-        return cls.from_predictions(test, y, y_proba, pos_label=pos_label, **params)
+        return cls.from_predictions(test, y, **estimator_predictions(estimator, X, pos_label, True), **params)
 
     def plot(
         self,
@@ -314,10 +730,9 @@ class TestDisplay:
         # so that 0.9 is the level 0.1, and not one that rounding makes less
         level = max(round(1.0 - check_fraction(confidence, "confidence"), 15), 1e-15)
         check_flags(show_legend=show_legend)
-        check_axes(ax)
         shown = self._content(kind, level)
         drawn: tuple[Line2D, Any, Any, Line2D | None]
-        ax = new_axes(6.4, 4.2) if ax is None else ax
+        ax = self._new_or(ax, 6.4, 4.2)
         line_params = full_names(line_params)
         if isinstance(shown, NullHistogram | NullCurve):
             self.kind_, drawn = "null", draw_null(ax, shown, self.result, line_params)
@@ -332,7 +747,6 @@ class TestDisplay:
             if self.kind_ != "null":
                 title += f": p-value {self.result.pvalue:.3g}"
             legend_above(ax, title=title)
-        self.ax_, self.figure_ = ax, ax.figure
         return self
 
     def _content(self, kind: str, level: float) -> NullHistogram | NullCurve | ScaleEvidence | EvidencePath:

@@ -16,8 +16,6 @@ from sklearn_calib.inference import ModelPair, ModelSummary, compare_models, con
 from sklearn_calib.inference._comparison_table import ModelComparison
 from sklearn_calib.metrics import cutoff_calibration_error, expected_calibration_error, smooth_ece
 from sklearn_calib.plot import ComparisonDisplay
-from sklearn_calib.plot._comparison_data import enough_resamples, letters, named_metrics
-from sklearn_calib.plot._comparison_drawing import limits
 
 mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
@@ -102,11 +100,18 @@ def graph(names, parted, confidence=0.95):
 
 def test_letters_by_their_definition():
     rng = np.random.default_rng(0)
-    for _ in range(300):
-        names = list("uvwxyz"[: rng.integers(2, 7)])
+    ax = plt.subplots()[1]
+
+    def letters(names, parted):
+        ax.clear()
+        display = ComparisonDisplay({"error": graph(names, parted)}).plot(ax, show_legend=False)
+        return dict(zip(names, texts(display), strict=True))
+
+    for _ in range(60):
+        names = list("uvwxyz"[: rng.integers(3, 7)])
         share = rng.random()
         parted = {pair for pair in combinations(names, 2) if rng.random() < share}
-        found = letters(names, graph(names, parted))
+        found = letters(names, parted)
         for pair in combinations(names, 2):
             assert (set(found[pair[0]]) & set(found[pair[1]]) == set()) == (pair in parted)
         used = sorted(set("".join(found.values())))
@@ -114,7 +119,6 @@ def test_letters_by_their_definition():
         # no letter is idle
         assert all(not (a < b) for a in members for b in members)
         assert used == list("abcdefghijklmnopqrstuvwxyz"[: len(used)])
-    assert letters(["b", "a"], graph(["b", "a"], {("b", "a")})) == {"b": "a", "a": "b"}
 
 
 def test_marks_of_all_pairs(compared):
@@ -185,30 +189,32 @@ def test_several_metrics(models):
     assert not axes[0].has_data()
 
 
-def test_the_axis_starts_at_zero_if_the_numbers_come_near():
-    left, right = limits(np.array([0.02, 0.1]), 0.0)
-    assert -0.01 < left < 0
-    assert right > 0.1
-    left, right = limits(np.array([0.5, 0.6]), 0.0)
-    assert 0.45 < left < 0.5
-    assert right > 0.6
-    # what the tests say stands at the right of all numbers
-    left, right = limits(np.array([0.02, 0.1]), 0.24)
-    assert left + 0.76 * (right - left) > 0.1
-    left, right = limits(np.array([-0.3]), 0.0)
-    assert left < -0.3 < right
-    assert limits(np.zeros(2), 0.0)[1] > 0
+@pytest.mark.parametrize(
+    ("values", "left", "right"), [((0.02, 0.1), (-0.01, 0.0), 0.1), ((0.5, 0.6), (0.45, 0.5), 0.6)]
+)
+def test_the_axis_starts_at_zero_if_the_numbers_come_near(values, left, right):
+    rows = tuple(
+        ModelSummary(name, value, value, 0.1, np.nan, np.nan, True)
+        for name, value in zip("ab", values, strict=True)
+    )
+    found = ModelComparison(rows, (), ("a", "b"), None, "none", 0.95, "swap", 50)
+    low, high = ComparisonDisplay({"error": found}).plot().ax_.get_xlim()
+    assert left[0] < low < left[1]
+    assert high > right
 
 
 def test_names_of_metrics():
     def by_hand(y, p):
-        return 0.0
+        return float(np.mean(p))
 
+    y, p = np.tile([0, 1], 20), np.linspace(0.1, 0.9, 40)
     binned = partial(expected_calibration_error, n_bins=10, norm="l2")
-    assert list(named_metrics([smooth_ece, binned, by_hand, partial(by_hand)][:3])) == [
-        "smooth ECE", "expected calibration error (n_bins=10, norm='l2')", "by hand",
+    display = ComparisonDisplay.from_predictions(
+        y, {"one": p}, metrics=[binned, partial(by_hand)], n_resamples=39, show_legend=False
+    )
+    assert [ax.get_xlabel() for ax in display.axes_] == [
+        "expected calibration error (n_bins=10, norm='l2')", "by hand",
     ]  # fmt: skip
-    assert named_metrics({"x": by_hand}) == {"x": by_hand}
 
 
 def test_one_model(models):
@@ -270,13 +276,10 @@ def test_from_estimators(many):
         ComparisonDisplay.from_estimators([a, b], X, words)
 
 
-def test_enough_resamples_for_the_smallest_pvalue():
-    assert enough_resamples(None, 1, 0.95) == 999
-    assert enough_resamples(None, 28, 0.95) == 1119
-    assert 2 * 28 / 1120 <= 0.05 < 2 * 28 / 1119
-    assert enough_resamples(39, 1, 0.95) == 39
+def test_enough_resamples_for_the_smallest_pvalue(models):
+    y, predictions = models
     with pytest.raises(ValueError, match=r"n_resamples=118 is too few for 3 tests .* n_resamples >= 119"):
-        enough_resamples(118, 3, 0.95)
+        ComparisonDisplay.from_predictions(y, predictions, n_resamples=118)
 
 
 def test_errors_name_the_argument(models, compared):

@@ -6,20 +6,19 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._validation import check_binary
 from sklearn_calib.metrics import expected_calibration_error, smooth_ece_result
-from sklearn_calib.plot import _smooth_curve, _step_curve
-from sklearn_calib.plot._monotone_band import clopper_pearson
-from sklearn_calib.plot._smooth_curve import KernelWindow, wilson_interval
+from sklearn_calib.plot._bands import clopper_pearson, wilson_interval
+from sklearn_calib.plot._compute import CurveOptions
+from sklearn_calib.plot._smooth_curve import KernelWindow
 
 
-def smooth_curve(*args):
-    return _smooth_curve.smooth_curve(*args)[0]
+def smooth_curve(sample, bandwidth, confidence):
+    return CurveOptions(bandwidth=bandwidth, confidence=confidence).curve(sample)
 
 
-def binned_curve(sample, *args):
-    return _step_curve.binned_curve(sample, group_outcomes(sample.y, sample.p, sample.w), *args)[0]
+def binned_curve(sample, n_bins, strategy, confidence):
+    return CurveOptions("binned", n_bins=n_bins, strategy=strategy, confidence=confidence).curve(sample)
 
 
 def _effective_size(t, p, w, s):

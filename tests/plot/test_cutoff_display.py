@@ -7,7 +7,6 @@ from sklearn_calib.inference import CutoffTest
 from sklearn_calib.inference._tails import brownian_range_sf
 from sklearn_calib.metrics import cutoff_result
 from sklearn_calib.plot import CutoffDisplay
-from sklearn_calib.plot._walk_path import drawn_path, strip_height, walk_test
 
 mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
@@ -130,22 +129,11 @@ def test_height_of_the_strip():
     assert height == pytest.approx(2.4977 * deviation, rel=1e-4)
     assert brownian_range_sf(height / deviation) == pytest.approx(0.05, rel=1e-6)
     drawn = CutoffTest(method="monte_carlo", n_resamples=999, random_state=0).test(y, p)
-    assert strip_height(result, drawn, 0.95) == pytest.approx(height, rel=0.06)
+    found = CutoffDisplay(result, test=drawn).plot().strip_.get_bbox().height
+    assert found == pytest.approx(height, rel=0.06)
     # the critical draw is the 50th from above of 999
     critical = np.sort(drawn.null_distribution)[-50] * deviation
-    assert strip_height(result, drawn, 0.95) == pytest.approx(critical, rel=1e-12)
-
-
-@pytest.mark.parametrize(("n", "samples"), [(40, 400), (15_000, 150)])
-def test_level_of_the_strip(n, samples):
-    rng = np.random.default_rng(n)
-    p = rng.beta(0.5, 0.8, n)
-    outside = 0
-    for _ in range(samples):
-        result = cutoff_result((rng.random(n) < p).astype(int), p, pos_label=1)
-        outside += result.value > strip_height(result, walk_test(result, 99, rng), 0.95) * (1 + 1e-9)
-    # four standard deviations of a share of 5 %
-    assert abs(outside / samples - 0.05) < 4 * np.sqrt(0.05 * 0.95 / samples)
+    assert found == pytest.approx(critical, rel=1e-12)
 
 
 def test_whole_weights_are_repetitions(forecast):
@@ -180,7 +168,9 @@ def test_thinning_loses_no_extreme():
     y = (rng.random(60_000) < p).astype(int)
     result = cutoff_result(y, p)
     for x in ("probability", "share"):
-        at, walk, ends = drawn_path(result, x)
+        display = CutoffDisplay.from_result(result, x=x, show_legend=False)
+        at, walk = display.line_.get_data()
+        box = display.interval_.get_bbox()
         assert at.shape[0] <= 4002
         assert (np.diff(at) >= 0).all()
         assert (at[0], walk[0]) == (0.0, 0.0)
@@ -197,7 +187,7 @@ def test_thinning_loses_no_extreme():
             if chosen.any():
                 assert (walk[kept].min(), walk[kept].max()) == (full[chosen].min(), full[chosen].max())
         assert set(zip(at[:-1], walk[:-1], strict=True)) <= set(zip(position, full, strict=True))
-        assert 0 <= ends[0] < ends[1] <= 1
+        assert 0 <= box.x0 < box.x1 <= 1
 
 
 def test_what_is_not_asked_for_is_not_drawn(forecast):

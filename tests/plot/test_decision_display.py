@@ -5,11 +5,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sklearn_calib._core._grouping import group_outcomes
-from sklearn_calib._validation import BinarySample, check_binary
+from sklearn_calib._validation import check_binary
 from sklearn_calib.metrics import cutoff_calibration_error, decision_risk_result
 from sklearn_calib.plot import DecisionDisplay
-from sklearn_calib.plot._gap_floor import _gathered, risk_gap_floor
+from sklearn_calib.plot._decision import risk_gap_floor
 
 mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
@@ -141,34 +140,6 @@ def test_whole_weights_are_repetitions(forecast):
     np.testing.assert_allclose(weighted.line_.get_data(), repeated.line_.get_data(), atol=1e-14)
     np.testing.assert_allclose(weighted.floor.quantile, repeated.floor.quantile, atol=1e-14)
     assert weighted.floor.pvalue == repeated.floor.pvalue
-
-
-def test_cells_hold_no_threshold_and_change_little():
-    rng = np.random.default_rng(0)
-    p = rng.random(30_000)
-    y = (rng.random(30_000) < p).astype(int)
-    tau = np.linspace(0.05, 0.95, 19)
-    grouped = group_outcomes(y, p)
-    cells = _gathered(BinarySample(y, p, None), grouped, tau)
-    assert cells.prob.shape[0] < 2100
-    assert cells.weight.max() < 20
-    for k in range(cells.prob.shape[0]):
-        inside = grouped.prob[cells.index == k]
-        assert len(set(np.searchsorted(tau, inside, side="right"))) == 1
-        assert inside.min() <= cells.prob[k] <= inside.max()
-    np.testing.assert_allclose(cells.weight @ cells.prob, grouped.weight @ grouped.prob, rtol=1e-12)
-    exact = np.mean(
-        [decision_risk_result(rng.random(30_000) < p, p, thresholds=tau).gap for _ in range(60)], axis=0
-    )
-    ratio = floor_of(y, p, tau, 400).mean.sum() / exact.sum()
-    assert 0.9 < ratio < 1.1
-
-
-def test_a_threshold_in_a_crowd_of_equal_predictions():
-    p = np.repeat([0.3, 0.5], [40_000, 20_000])
-    sample = BinarySample(np.zeros(60_000, dtype=np.int64), p, None)
-    cells = _gathered(sample, group_outcomes(sample.y, sample.p), np.array([0.5]))
-    np.testing.assert_array_equal(cells.prob, [0.3, 0.5])
 
 
 def test_level_of_the_pvalue():

@@ -154,7 +154,7 @@ def test_names_are_not_mathematics(forecast, draw):
     cutoff(words, p).figure_.canvas.draw()
     display = cutoff(words, p, pos_label="$1$")
     display.figure_.canvas.draw()
-    assert display.ax_.get_xlabel() == r"Predicted probability of '\$1\$'"
+    assert display.ax_.get_xlabel() == r"Predicted probability (\$1\$)"
     assert display.name is None
     comparison(*forecast).figure_.canvas.draw()
 

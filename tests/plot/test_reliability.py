@@ -212,7 +212,7 @@ def test_string_labels_and_pos_label(forecast):
     plain = ReliabilityDisplay.from_predictions(y, p)
     named = ReliabilityDisplay.from_predictions(words, p, pos_label="yes")
     np.testing.assert_array_equal(named.curve.observed, plain.curve.observed)
-    assert named.ax_.get_xlabel() == "Predicted probability of 'yes'"
+    assert named.ax_.get_xlabel() == "Predicted probability (yes)"
     flipped = ReliabilityDisplay.from_predictions(words, 1 - p, pos_label="no").curve
     np.testing.assert_allclose(flipped.observed[::-1], 1 - plain.curve.observed, atol=1e-6)
     np.testing.assert_allclose(flipped.lower[::-1], 1 - plain.curve.upper, atol=1e-6)

@@ -133,7 +133,7 @@ def test_a_group_with_one_class_and_labels_that_are_words(forecast, ax):
     groups[:50] = "mixed"
     panel = ReliabilityDisplay.from_predictions(words, p, groups=groups, pos_label="yes", ax=ax)
     assert panel.displays_[0].curve.observed[np.isfinite(panel.displays_[0].curve.observed)].min() == 1.0
-    assert ax.get_xlabel() == "Predicted probability of 'yes'"
+    assert ax.get_xlabel() == "Predicted probability (yes)"
 
 
 def test_a_grid_has_a_diagram_for_each(forecast):
@@ -242,7 +242,7 @@ def test_folds_of_any_container_with_weights(folds, kind, ax):
         estimators, data, y, sample_weight=weight, pos_label="bad", density="rug", ax=ax
     )
     assert panel.summary_.curve.n_samples == weight.sum()
-    assert ax.get_xlabel() == "Predicted probability of 'bad'"
+    assert ax.get_xlabel() == "Predicted probability (bad)"
 
 
 def test_bad_results_of_cross_validation_are_named(folds):

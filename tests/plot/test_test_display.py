@@ -28,7 +28,6 @@ from sklearn_calib.inference import (
 from sklearn_calib.inference._tails import brownian_range_sf, null_density
 from sklearn_calib.metrics import cutoff_calibration_error
 from sklearn_calib.plot import TestDisplay
-from sklearn_calib.plot._test_data import null_curve, null_histogram
 
 mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
@@ -128,22 +127,21 @@ def test_every_draw_is_on_its_side(tail, observed, kind):
         "lower": draws <= observed,
         "two-sided": abs(draws) >= abs(observed),
     }
-    shown = null_histogram(draws, observed, tail)
-    assert shown.counts[shown.extreme].sum() == chosen[tail].sum()
-    assert shown.counts.sum() == draws.size
-    assert (np.diff(shown.edges) > 0).all()
-    assert shown.counts.size < 1100
-    # seen from the drawn artists
-    display = TestDisplay.from_result(made(observed, draws, tail))
-    assert bars(display.tail_)[:, 2].sum() == chosen[tail].sum()
+    display = TestDisplay.from_result(made(observed, draws, tail), show_legend=False)
+    dark, pale = bars(display.tail_), bars(display.null_)
+    assert dark[:, 2].sum() == chosen[tail].sum()
+    assert dark[:, 2].sum() + pale[:, 2].sum() == draws.size
+    drawn = np.concatenate((dark, pale))
+    assert (drawn[:, 1] > drawn[:, 0]).all()
+    assert drawn.shape[0] < 1100
 
 
 def test_rounding_does_not_part_ties():
     draws = np.repeat([0.1, 0.3, 0.5], 5)
     for observed in (0.1 + 0.2, 0.3 - 1e-15):
         for tail, dark in [("upper", 10), ("lower", 10), ("two-sided", 10)]:
-            shown = null_histogram(draws, observed, tail)
-            assert shown.counts[shown.extreme].sum() == dark
+            display = TestDisplay.from_result(made(observed, draws, tail), show_legend=False)
+            assert bars(display.tail_)[:, 2].sum() == dark
 
 
 def test_small_statistics_speak_against_the_null_hypothesis_of_min_p(forecast):
@@ -208,15 +206,15 @@ def test_densities_of_the_laws():
 @pytest.mark.parametrize("tail", ["upper", "lower", "two-sided"])
 @pytest.mark.parametrize("observed", [-1.5, 0.3, 7.0])
 def test_the_side_of_a_law(tail, observed):
-    shown = null_curve("normal", observed, tail)
-    assert {-abs(observed), abs(observed)} <= set(shown.x)
+    result = made(observed, None, tail, null_law="normal")
+    display = TestDisplay.from_result(result, show_legend=False)
+    assert {-abs(observed), abs(observed)} <= set(display.null_.get_xdata())
     expected = {
         "upper": norm.sf(observed),
         "lower": norm.cdf(observed),
         "two-sided": 2 * norm.sf(abs(observed)),
     }
-    dark = trapezoid(np.where(shown.extreme, shown.density, 0.0), shown.x)
-    assert dark == pytest.approx(expected[tail], abs=5e-3)
+    assert area(display.tail_) == pytest.approx(expected[tail], abs=5e-3)
 
 
 def test_scales_are_drawn_as_they_are(forecast):
