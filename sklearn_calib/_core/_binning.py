@@ -1,6 +1,7 @@
-"""Bins and cells: equal width, equal mass, and the packed one-pass summary of a large sample."""
+"""Bins: of equal width, of equal mass, narrow near 0 and 1, and sums over them in one pass."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,14 @@ from numpy.typing import NDArray
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
 
 __all__ = [
+    "POSITIONS",
+    "OctaveBins",
+    "Workspace",
+    "bin_offsets",
     "bin_starts",
     "condense",
+    "octave_bins",
+    "packed_sums",
     "quantile_bins",
     "quantile_starts",
     "slices",
@@ -21,6 +28,7 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+Codes = NDArray[np.int64]
 
 # Numbers of one slice take 64 kB, which memory allocators still reuse at once.
 _SLICE = 1 << 13
@@ -29,8 +37,22 @@ _ROWS = 1 << 15
 # Samples after which it unpacks its sums, before they lose digits; more of them if bins are many.
 _PACKED_ROWS = 1 << 20
 
+_POSITION_BITS = 16
+#: Steps in which positions inside a bin are counted.
+POSITIONS = 1 << _POSITION_BITS
 
-def uniform_bins(p: Array, n_bins: int) -> NDArray[np.int64]:
+# Tails begin here, as exponents of two: octaves of bins from _OUTER to _INNER, equal bins below.
+_INNER, _OUTER = -8, -40
+_MANTISSA = 52
+_INNER_VALUE, _OUTER_VALUE = 2.0**_INNER, 2.0**_OUTER
+_LINEAR = 2.0 ** (_MANTISSA - _OUTER)
+# A tail with fewer than one prediction in so many is handled by itself.
+_FEW = 6
+# Tail codes: bits of the float from 2**_OUTER on, fixed point below, continued so that both are one scale.
+_CODE_SHIFT = int(np.float64(_OUTER_VALUE).view(np.int64)) - (1 << _MANTISSA)
+
+
+def uniform_bins(p: Array, n_bins: int) -> Codes:
     """Return the index of the equal-width bin [j/n, (j+1)/n) of each p in [0, 1]; the last bin is closed.
 
     The product p * n can round across an edge (0.29 * 100 is below 29), so where it is near one, the edges
@@ -47,7 +69,7 @@ def slices(n: int) -> Iterator[slice]:
     return (slice(start, min(start + _SLICE, n)) for start in range(0, n, _SLICE))
 
 
-def _place(p: Array, n_bins: int, index: NDArray[np.int64]) -> None:
+def _place(p: Array, n_bins: int, index: Codes) -> None:
     """Write the equal-width bins of a slice of rows."""
     product = p * n_bins
     index[...] = product
@@ -62,7 +84,7 @@ def _place(p: Array, n_bins: int, index: NDArray[np.int64]) -> None:
         index[near] = np.minimum(found, n_bins - 1)
 
 
-def uniform_residuals(y: NDArray[np.int64], p: Array, w: Array | None, n_bins: int) -> Array:
+def uniform_residuals(y: Codes, p: Array, w: Array | None, n_bins: int) -> Array:
     """Return the sum of weighted residuals y - p of each equal-width bin."""
     residual = np.zeros(n_bins)
     for _, index, gap in _binned(y, p, w, n_bins):
@@ -70,7 +92,7 @@ def uniform_residuals(y: NDArray[np.int64], p: Array, w: Array | None, n_bins: i
     return residual
 
 
-def uniform_sums(y: NDArray[np.int64], p: Array, w: Array | None, n_bins: int) -> tuple[Array, Array, Array]:
+def uniform_sums(y: Codes, p: Array, w: Array | None, n_bins: int) -> tuple[Array, Array, Array]:
     """Return weight, weight of positives, and sum of weighted residuals y - p of each equal-width bin."""
     weight, positives, residual = np.zeros((3, n_bins))
     for rows, index, gap in _binned(y, p, w, n_bins):
@@ -81,9 +103,7 @@ def uniform_sums(y: NDArray[np.int64], p: Array, w: Array | None, n_bins: int) -
     return weight, positives, residual
 
 
-def _binned(
-    y: NDArray[np.int64], p: Array, w: Array | None, n_bins: int
-) -> Iterator[tuple[slice, NDArray[np.int64], Array]]:
+def _binned(y: Codes, p: Array, w: Array | None, n_bins: int) -> Iterator[tuple[slice, Codes, Array]]:
     """Yield slices of rows with their bins and weighted residuals."""
     spare = np.empty(min(p.shape[0], _SLICE), dtype=np.int64)
     for rows in slices(p.shape[0]):
@@ -101,7 +121,7 @@ def weight_middles(grouped: GroupedOutcomes) -> Array:
     return middle
 
 
-def quantile_bins(grouped: GroupedOutcomes, n_bins: int) -> NDArray[np.int64]:
+def quantile_bins(grouped: GroupedOutcomes, n_bins: int) -> Codes:
     """Return the equal-mass bin of each group: where the middle of its weight falls in n_bins equal shares.
 
     A group is never divided, so ties stay together; a bin can stay empty.
@@ -135,7 +155,7 @@ def bin_starts(grouped: GroupedOutcomes, n_bins: int, strategy: str) -> NDArray[
     return group_starts(uniform_bins(grouped.prob, n_bins))
 
 
-def bin_offsets(x: Array, n_bins: int) -> tuple[NDArray[np.int64], Array]:
+def bin_offsets(x: Array, n_bins: int) -> tuple[Codes, Array]:
     """Return the equal-width bin of each x in [0, 1], and the offset from its centre in widths.
 
     Edges are those of the rounded product, unlike in :func:`uniform_bins`: offsets tell where x lies.
@@ -148,7 +168,7 @@ def bin_offsets(x: Array, n_bins: int) -> tuple[NDArray[np.int64], Array]:
     return index, offset
 
 
-def packed_sums(y: NDArray[np.int64], x: Any, n_bins: int, *, squares: bool = False) -> Array:
+def packed_sums(y: Codes, x: Any, n_bins: int, *, squares: bool = False) -> Array:
     """Return sums over the samples of each outcome whose x in [0, 1] is nearest to j / n_bins.
 
     One pass without a sort: adding 1.5 * 2**52 / n_bins rounds x to a multiple of 1 / n_bins and leaves j in
@@ -206,9 +226,7 @@ def packed_sums(y: NDArray[np.int64], x: Any, n_bins: int, *, squares: bool = Fa
     return sums
 
 
-def condense(
-    y: NDArray[np.int64], x: Array, n_bins: int, *, spread: bool = False
-) -> tuple[NDArray[np.int64], Array, Array]:
+def condense(y: Codes, x: Array, n_bins: int, *, spread: bool = False) -> tuple[Codes, Array, Array]:
     """Summarise samples with x in [0, 1] by weighted ones, one or two for each occupied (bin, outcome).
 
     Each sample is replaced by the mean position of those of its outcome that share its bin in
@@ -258,3 +276,160 @@ def _divide(position: Array, weight: Array, deviation: Array) -> None:
     np.clip(position, 0.0, 1.0, out=position)
     weight[0] *= share
     weight[1] *= 1.0 - share
+
+
+class Workspace:
+    """Arrays for what is computed between a prediction and its bin, for so many samples at a time."""
+
+    def __init__(self, n: int) -> None:
+        self.value = np.empty(n)
+        self.code = np.empty(n, dtype=np.int64)
+        self.place = np.empty(n, dtype=np.int64)
+        self.mask = np.empty(n, dtype=bool)
+        self.many_in_tails = False
+
+
+class OctaveBins:
+    """Bins of a sketch: of equal width in the middle, and as many in each octave near 0 and 1.
+
+    Bins cover [0, 1] in increasing order, each half open, [low, high):
+
+    - 0 alone, and 1 alone;
+    - for p from 2**-8 to 1 - 2**-8, bins of width 2**-precision;
+    - below 2**-8, and in the same way for 1 - p, 2**(precision - 8) bins of equal width for each octave, down
+      to 2**-40; as many bins of equal width share what remains.
+
+    The position inside a bin is counted in steps of 2**-16 of its width, rounded down, so that the sum of
+    positions is a sum of whole numbers. Only what is positive and below the first step,
+    2**-(precision + 48), is rounded up to it.
+
+    Parameters
+    ----------
+    precision : int
+        Bins of the middle have width ``2 ** -precision``.
+
+    Attributes
+    ----------
+    n_bins : int
+        Number of bins.
+    """
+
+    def __init__(self, precision: int) -> None:
+        per_octave = 1 << (precision + _INNER)
+        tail = (_INNER - _OUTER + 1) * per_octave
+        middle = (1 << precision) - 2 * per_octave
+        self.precision = precision
+        # bits of a tail code that tell the position inside a bin
+        self._shift = _MANTISSA - (precision + _INNER)
+        self._first_middle, self._n_middle, self._edge = 1 + tail, middle, per_octave
+        # numbers in the upper tail are counted back from 1
+        self._one = 1 + tail + middle + tail
+        self.n_bins = self._one + 1
+        self._scale = 2.0 ** (precision + _POSITION_BITS)
+
+    def locate(self, p: Array, index: Codes, position: Codes, spare: Workspace) -> None:
+        """Write bin and position of each checked prediction into arrays of the same length."""
+        n = p.shape[0]
+        if not spare.many_in_tails:
+            self._locate_middle(p, index, position, spare)
+            # read as unsigned, negative numbers are large
+            mask = np.greater_equal(index.view(np.uint64), self._n_middle, out=spare.mask[:n])
+            number = int(np.count_nonzero(mask))
+            spare.many_in_tails = _FEW * number > n
+            if not spare.many_in_tails:
+                np.add(index, self._first_middle, out=index)
+                if number:
+                    rows = np.flatnonzero(mask)
+                    upper = p[rows] > 0.5
+                    for side, part in ((False, rows[~upper]), (True, rows[upper])):
+                        if part.shape[0]:
+                            index[part], position[part] = self._locate_tail(p[part], side, spare)
+                return
+        self._locate_many(p, index, position, spare)
+
+    def _locate_middle(self, p: Array, index: Codes, position: Codes, spare: Workspace) -> None:
+        """Write bin, less the first of the middle, and position, as if all were in the middle."""
+        value = spare.value[: p.shape[0]]
+        np.multiply(p, self._scale, out=value)
+        np.copyto(position, value, casting="unsafe")
+        np.right_shift(position, _POSITION_BITS, out=index)
+        np.bitwise_and(position, POSITIONS - 1, out=position)
+        np.subtract(index, self._edge, out=index)
+
+    def _locate_many(self, p: Array, index: Codes, position: Codes, spare: Workspace) -> None:
+        """Locate predictions many of which are in a tail: as the sum of two places, one at the seam."""
+        value, given, sides = spare.value[: p.shape[0]], p, []
+        if p.min() < _INNER_VALUE:
+            given = np.maximum(given, _INNER_VALUE, out=value)
+            sides.append(False)
+        if p.max() >= 1.0 - _INNER_VALUE:
+            given = np.minimum(given, 1.0 - _INNER_VALUE, out=value)
+            sides.append(True)
+        self._locate_middle(given, index, position, spare)
+        np.add(index, self._first_middle, out=index)
+        for upper in sides:
+            number, place = self._locate_tail(p, upper, spare)
+            np.subtract(number, self._first_middle + upper * self._n_middle, out=number)
+            np.add(index, number, out=index)
+            np.add(position, place, out=position)
+        spare.many_in_tails = bool(sides)
+
+    def _locate_tail(self, p: Array, upper: bool, spare: Workspace) -> tuple[Codes, Codes]:
+        """Return bin and position in one tail; predictions outside of it are taken for its inner end."""
+        n = p.shape[0]
+        q, code, place = spare.value[:n], spare.code[:n], spare.place[:n]
+        if upper:
+            np.subtract(1.0, p, out=q)
+            np.minimum(q, _INNER_VALUE, out=q)
+        else:
+            np.minimum(p, _INNER_VALUE, out=q)
+        np.subtract(q.view(np.int64), _CODE_SHIFT, out=code)
+        smallest = float(q.min())
+        if smallest < _OUTER_VALUE:
+            small = np.flatnonzero(q < _OUTER_VALUE)
+            step = 1 << (self._shift - _POSITION_BITS)
+            code[small] = np.maximum((q[small] * _LINEAR).astype(np.int64), step)
+        if upper:
+            # negative codes keep these bins, too, half open on the upper side
+            np.negative(code, out=code)
+        np.bitwise_and(code, (1 << self._shift) - 1, out=place)
+        np.right_shift(place, self._shift - _POSITION_BITS, out=place)
+        np.right_shift(code, self._shift, out=code)
+        np.add(code, self._one if upper else 1, out=code)
+        if smallest == 0.0:
+            alone = np.flatnonzero(q == 0.0)
+            code[alone] = self._one if upper else 0
+            place[alone] = 0
+        return code, place
+
+    def edges(self, index: Codes) -> tuple[Array, Array]:
+        """Return the lower edge and the width of bins; bins of one value have width 0."""
+        low, width = np.zeros(index.shape[0]), np.zeros(index.shape[0])
+        low[index == self._one] = 1.0
+        middle = (index >= self._first_middle) & (index < self._first_middle + self._n_middle)
+        width[middle] = 2.0**-self.precision
+        low[middle] = (index[middle] - self._first_middle + self._edge) * width[middle]
+        lower = (index > 0) & (index < self._first_middle)
+        low[lower], width[lower] = self._tail_edges(index[lower] - 1)
+        upper = (index >= self._first_middle + self._n_middle) & (index < self._one)
+        # the bin that ends where 1 - p is q begins where 1 - p is q + width
+        near, width[upper] = self._tail_edges(self._one - 1 - index[upper])
+        low[upper] = 1.0 - (near + width[upper])
+        return low, width
+
+    def _tail_edges(self, number: Codes) -> tuple[Array, Array]:
+        """Return the edge towards 0 and the width of the bins of a tail, counted from 0."""
+        ends = [self._tail_value((number + step) << self._shift) for step in (0, 1)]
+        return ends[0], ends[1] - ends[0]
+
+    def _tail_value(self, code: Codes) -> Array:
+        value: Array = (code + _CODE_SHIFT).view(np.float64)
+        small = code < 1 << _MANTISSA
+        value[small] = code[small] / _LINEAR
+        return value
+
+
+@lru_cache(maxsize=8)
+def octave_bins(precision: int) -> OctaveBins:
+    """Return the bins of a precision."""
+    return OctaveBins(precision)

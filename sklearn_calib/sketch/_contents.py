@@ -6,8 +6,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._core._binning import POSITIONS, OctaveBins, Workspace
 from sklearn_calib.sketch._batch import PIECE, Batch
-from sklearn_calib.sketch._cells import POSITIONS, CellGrid, Workspace
 from sklearn_calib.sketch._sample import WeightedSample
 
 __all__ = ["Accumulator", "Contents"]
@@ -97,18 +97,18 @@ class Contents:
         # a weight of k is k samples, of which some may be left when the one that was counted is taken away
         return replace(left, n_rows=max(left.n_rows, left.n_kinds))
 
-    def means(self, grid: CellGrid) -> Array:
+    def means(self, grid: OctaveBins) -> Array:
         """Return the mean prediction of each cell."""
         low, width = grid.edges(self.cell)
         mean: Array = low + width * (self.offset / self.weight / POSITIONS)
         return mean
 
-    def mean_prediction(self, grid: CellGrid) -> float:
+    def mean_prediction(self, grid: OctaveBins) -> float:
         """Return the mean prediction of all cells."""
         weight = self.weight
         return float((self.means(grid) * weight).sum() / weight.sum())
 
-    def weighted_sample(self, grid: CellGrid) -> WeightedSample:
+    def weighted_sample(self, grid: OctaveBins) -> WeightedSample:
         """Return one sample for each outcome that has weight in a cell."""
         w = np.column_stack((self.negatives, self.positives)).ravel()
         y = np.tile(np.array([0, 1], dtype=np.int64), self.cell.shape[0])
@@ -127,12 +127,12 @@ class Accumulator:
     nothing interrupts: a batch is in with all of its samples and their number, or not at all.
     """
 
-    def __init__(self, grid: CellGrid) -> None:
+    def __init__(self, grid: OctaveBins) -> None:
         self._grid = grid
         # 2 * cell + outcome: packed sums; then the number of samples that were gathered first, and of all
-        self._n_packed_sums = 2 * grid.n_cells + 2
+        self._n_packed_sums = 2 * grid.n_bins + 2
         # 2 * cell + outcome: weights; then by cell sums of weighted positions; then the number of samples
-        self._n_sums = 3 * grid.n_cells + 1
+        self._n_sums = 3 * grid.n_bins + 1
         # both are replaced together
         self._arrays: tuple[Codes | None, Array | None] = None, None
         self._waiting: tuple[Codes, Array] | None = None
@@ -170,13 +170,13 @@ class Accumulator:
         """Add other cells."""
         if other.cell.shape[0]:
             keys, last = 2 * other.cell, self._n_sums - 1
-            index = np.concatenate((keys, keys + 1, other.cell + 2 * self._grid.n_cells, [last]))
+            index = np.concatenate((keys, keys + 1, other.cell + 2 * self._grid.n_bins, [last]))
             np.add.at(self._sums(), index, np.concatenate((*other.sums, [float(other.n_rows)])))
 
     def contents(self, settled: Contents) -> Contents:
         """Return the occupied cells, with those of ``settled``."""
         self._add_waiting()
-        sums, n_cells = self._unpacked(), self._grid.n_cells
+        sums, n_cells = self._unpacked(), self._grid.n_bins
         negatives, positives, offset = (
             sums[0 : 2 * n_cells : 2],
             sums[1 : 2 * n_cells : 2],
@@ -250,7 +250,7 @@ class Accumulator:
         packed, sums = self._arrays
         total = np.zeros(self._n_sums) if sums is None else sums.copy()
         if packed is not None:
-            n_keys = 2 * self._grid.n_cells
+            n_keys = 2 * self._grid.n_bins
             part = packed[:n_keys] >> _UNIT_BITS
             total[:n_keys] += part
             np.bitwise_and(packed[:n_keys], (1 << _UNIT_BITS) - 1, out=part)
@@ -263,7 +263,7 @@ class Accumulator:
 class _Places:
     """Where samples are added to an array of sums, and what is added there."""
 
-    def __init__(self, grid: CellGrid, n: int, weighted: bool) -> None:
+    def __init__(self, grid: OctaveBins, n: int, weighted: bool) -> None:
         # of a weighted sample the weight and the position are added at two places; the last is of the number
         size = 2 * n + 1 if weighted else n + 2
         self.index = np.empty(size, dtype=np.int64)
@@ -291,7 +291,7 @@ class _Places:
                 continue
             rows = slice(used, used + n)
             value[:] = w
-            np.add(cell, 2 * self._grid.n_cells, out=self.index[rows])
+            np.add(cell, 2 * self._grid.n_bins, out=self.index[rows])
             np.multiply(w, position, out=self.value[rows])
             used += n
         if batch.w is None:

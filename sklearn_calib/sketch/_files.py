@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from sklearn_calib._core._binning import POSITIONS, octave_bins
 from sklearn_calib._validation import check_integer
 from sklearn_calib._writing import write_whole
-from sklearn_calib.sketch._cells import POSITIONS, cell_grid
 from sklearn_calib.sketch._contents import Contents
 
 __all__ = [
@@ -117,7 +117,7 @@ def contents_from_dict(found: Any) -> tuple[Contents, int, Any]:
         raise ValueError(f"The saved sketch is damaged: its pos_label is {str(pos_label)[:40]}.")
     negatives, positives, offset = sums
     contents = Contents(cell, negatives, positives, offset, n_rows)
-    _check_contents(contents, cell_grid(precision).n_cells)
+    _check_contents(contents, octave_bins(precision).n_bins)
     if found["checksum"] != _checksum(contents, precision, pos_label):
         raise ValueError("The saved sketch is damaged: its checksum is that of other numbers. Save it again.")
     return contents, precision, pos_label
@@ -212,7 +212,7 @@ def _read_npz(target: Path) -> dict[str, Any]:
         members = archive.infolist()
         if sorted(member.filename for member in members) != sorted(names.values()):
             raise ValueError("its arrays are not those of a sketch")
-        most = _MOST_HEAD + 8 * cell_grid(MOST_PRECISION).n_cells
+        most = _MOST_HEAD + 8 * octave_bins(MOST_PRECISION).n_bins
         for member in members:
             # before anything is decompressed
             if member.file_size > (2 * _MOST_HEAD if member.filename == names["head"] else most):

@@ -6,9 +6,9 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
+from sklearn_calib._core._binning import octave_bins
 from sklearn_calib._html import result_html
 from sklearn_calib.sketch._batch import Batch, check_batch
-from sklearn_calib.sketch._cells import cell_grid
 from sklearn_calib.sketch._contents import Accumulator, Contents
 from sklearn_calib.sketch._files import (
     check_precision,
@@ -161,7 +161,7 @@ class CalibrationSketch(Locked):
                 state.pending.add_contents(theirs.settled)
                 return self
             # cells and label in one step
-            pending = Accumulator(cell_grid(self._precision))
+            pending = Accumulator(octave_bins(self._precision))
             pending.add_contents(theirs.settled)
             self._state = _State(state.settled, pending, pos_label)
         return self
@@ -242,7 +242,7 @@ class CalibrationSketch(Locked):
     @property
     def mean_prediction(self) -> float:
         """Mean prediction, up to ``2 ** -16`` of the width of a cell."""
-        return self._filled().mean_prediction(cell_grid(self._precision))
+        return self._filled().mean_prediction(octave_bins(self._precision))
 
     def as_weighted_sample(self) -> WeightedSample:
         """Return the rows for which the sketch stands: two at most for each occupied cell.
@@ -257,7 +257,7 @@ class CalibrationSketch(Locked):
         ValueError
             If the sketch is empty.
         """
-        return self._filled().weighted_sample(cell_grid(self._precision))
+        return self._filled().weighted_sample(octave_bins(self._precision))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the sketch as a dict of numbers, texts and lists, fit for JSON; nothing is lost.
@@ -361,7 +361,7 @@ class CalibrationSketch(Locked):
         return title, [
             ("total weight", f"{contents.total:.15g}"),
             ("event rate", f"{contents.event_rate:.6g}"),
-            ("mean prediction", f"{contents.mean_prediction(cell_grid(self._precision)):.6g}"),
+            ("mean prediction", f"{contents.mean_prediction(octave_bins(self._precision)):.6g}"),
             cells,
         ]
 
@@ -371,7 +371,7 @@ class CalibrationSketch(Locked):
             with self._lock:
                 state = self._state
                 if state.pending is None:
-                    state = replace(state, pending=Accumulator(cell_grid(self._precision)))
+                    state = replace(state, pending=Accumulator(octave_bins(self._precision)))
                     self._state = state
                 state.pending.add_batch(batch)  # type: ignore[union-attr]
         return self

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from sklearn_calib import metrics
+from sklearn_calib._core._binning import POSITIONS, Workspace, octave_bins
 from sklearn_calib._core._links import logit
 from sklearn_calib.inference import TCal
 from sklearn_calib.sketch import CalibrationSketch
-from sklearn_calib.sketch._cells import POSITIONS, Workspace, cell_grid
 
 KINDS = ("uniform", "skewed", "rare", "both ends", "few values", "one cell")
 ROUNDING = 1e-9
@@ -40,7 +40,7 @@ class Case:
 
 def located(p, precision):
     cell, position = np.empty(p.size, np.int64), np.empty(p.size, np.int64)
-    cell_grid(precision).locate(np.asarray(p, dtype=np.float64), cell, position, Workspace(p.size))
+    octave_bins(precision).locate(np.asarray(p, dtype=np.float64), cell, position, Workspace(p.size))
     return cell
 
 

@@ -8,8 +8,8 @@ from operator import add
 import numpy as np
 import pytest
 
+from sklearn_calib._core._binning import POSITIONS, Workspace, octave_bins
 from sklearn_calib.sketch import CalibrationSketch
-from sklearn_calib.sketch._cells import POSITIONS, Workspace, cell_grid
 
 EDGE = [0.0, -0.0, 5e-324, 1e-300, 2.0**-41, 2.0**-8, 0.5, np.nextafter(1.0, 0), 1.0]
 
@@ -133,14 +133,14 @@ def test_real_weights_agree_up_to_rounding():
 def test_weighted_sample_against_a_dictionary_of_cells():
     y, p, w = rows()
     precision = 10
-    grid = cell_grid(precision)
-    low, width = grid.edges(np.arange(grid.n_cells))
+    grid = octave_bins(precision)
+    low, width = grid.edges(np.arange(grid.n_bins))
     cells = {}
     for outcome, value, weight in zip(y.tolist(), p.tolist(), w.tolist(), strict=True):
         if weight == 0:
             continue
         if value in (0.0, 1.0):
-            index, rounded = (0 if value == 0 else grid.n_cells - 1), Fraction(value)
+            index, rounded = (0 if value == 0 else grid.n_bins - 1), Fraction(value)
         else:
             # of the first two edges, both 0, the second one
             index = int(np.searchsorted(low, value, side="right")) - 1
@@ -174,7 +174,7 @@ def test_predictions_on_the_grid_come_back_exactly():
 def test_every_mean_stays_in_its_cell():
     y, p, w = rows(20000, seed=5)
     sketch = sketch_of(y, p, w, precision=8)
-    grid = cell_grid(8)
+    grid = octave_bins(8)
     mean = np.unique(sketch.as_weighted_sample().p)
     found, position = np.empty(mean.shape[0], np.int64), np.empty(mean.shape[0], np.int64)
     grid.locate(mean, found, position, Workspace(mean.shape[0]))

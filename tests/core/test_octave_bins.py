@@ -1,4 +1,4 @@
-"""Cells: found by shifts, they must be the intervals that the definition names."""
+"""Bins that are narrow near 0 and 1: found by shifts, they must be the intervals of the definition."""
 
 import bisect
 from fractions import Fraction
@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sklearn_calib.sketch._cells import POSITIONS, CellGrid, Workspace
+from sklearn_calib._core._binning import POSITIONS, OctaveBins, Workspace
 
 EXTREMES = [
     0.0,
@@ -37,7 +37,7 @@ EXTREMES = [
 
 
 def edges_by_definition(precision):
-    """Return the lower edges of all cells but the last, and their upper ends, as fractions."""
+    """Return the lower edges of all bins but the last, and their upper ends, as fractions."""
     per_octave = 2 ** (precision - 8)
     lower = [Fraction(j, per_octave * 2**40) for j in range(per_octave)]
     for exponent in range(-40, -8):
@@ -52,28 +52,28 @@ def edges_by_definition(precision):
 
 def located(grid, p):
     p = np.asarray(p, dtype=np.float64)
-    cell, position = np.empty(p.size, np.int64), np.empty(p.size, np.int64)
-    grid.locate(p, cell, position, Workspace(p.size))
-    return cell, position
+    index, position = np.empty(p.size, np.int64), np.empty(p.size, np.int64)
+    grid.locate(p, index, position, Workspace(p.size))
+    return index, position
 
 
 @pytest.mark.parametrize("precision", [8, 10])
-def test_cells_are_those_of_the_definition(precision):
-    grid = CellGrid(precision)
+def test_bins_are_those_of_the_definition(precision):
+    grid = OctaveBins(precision)
     lower, upper = edges_by_definition(precision)
-    # 0 and 1 have cells of their own
-    assert grid.n_cells == len(lower) + 2
-    low, width = grid.edges(np.arange(grid.n_cells))
+    # 0 and 1 have bins of their own
+    assert grid.n_bins == len(lower) + 2
+    low, width = grid.edges(np.arange(grid.n_bins))
     assert [Fraction(value) for value in low[1:-1]] == lower
     assert [Fraction(value) for value in low[1:-1] + width[1:-1]] == upper
     assert (low[0], width[0], low[-1], width[-1]) == (0.0, 0.0, 1.0, 0.0)
     rng = np.random.default_rng(0)
     tails = 2.0 ** -rng.uniform(0, 60, 300)
     p = np.concatenate((EXTREMES, rng.random(300), tails, 1 - tails, low, np.nextafter(low[1:], 0)))
-    cell, position = located(grid, p)
-    for value, found, place in zip(p.tolist(), cell.tolist(), position.tolist(), strict=True):
+    index, position = located(grid, p)
+    for value, found, place in zip(p.tolist(), index.tolist(), position.tolist(), strict=True):
         if value in (0.0, 1.0):
-            assert (found, place) == (0 if value == 0 else grid.n_cells - 1, 0)
+            assert (found, place) == (0 if value == 0 else grid.n_bins - 1, 0)
             continue
         index = bisect.bisect_right(lower, Fraction(value)) - 1
         share = (Fraction(value) - lower[index]) / (upper[index] - lower[index])
@@ -86,23 +86,23 @@ def test_cells_are_those_of_the_definition(precision):
 
 @pytest.mark.parametrize("precision", [8, 13, 17, 20])
 def test_edges_are_exact_and_increasing_at_every_precision(precision):
-    grid = CellGrid(precision)
-    cell = np.arange(grid.n_cells)
-    low, width = grid.edges(cell)
+    grid = OctaveBins(precision)
+    index = np.arange(grid.n_bins)
+    low, width = grid.edges(index)
     # the first two begin at 0: 0 alone, and what is above it
     assert low[1] == 0.0
     assert (np.diff(low[1:]) > 0).all()
     np.testing.assert_array_equal(low[1:-1] + width[1:-1], low[2:])
     found, position = located(grid, np.delete(low, 1))
-    np.testing.assert_array_equal(found, np.delete(cell, 1))
+    np.testing.assert_array_equal(found, np.delete(index, 1))
     below, _ = located(grid, np.nextafter(low[2:], 0))
-    np.testing.assert_array_equal(below, cell[1:-1])
+    np.testing.assert_array_equal(below, index[1:-1])
     assert (position == 0).all()
 
 
-def test_cells_are_narrow_in_the_tails():
-    grid = CellGrid(17)
-    low, width = grid.edges(np.arange(grid.n_cells))
+def test_bins_are_narrow_in_the_tails():
+    grid = OctaveBins(17)
+    low, width = grid.edges(np.arange(grid.n_bins))
     assert width.max() == 2.0**-17
     lower = (low >= 2.0**-40) & (low < 2.0**-8)
     assert (width[lower] <= 2.0**-9 * low[lower]).all()
@@ -111,8 +111,8 @@ def test_cells_are_narrow_in_the_tails():
     assert (width[upper] <= 2.0**-9 * (1 - high[upper]) * (1 + 1e-15)).all()
 
 
-def test_an_array_without_tails_takes_the_same_cells():
-    grid = CellGrid(12)
+def test_an_array_without_tails_takes_the_same_bins():
+    grid = OctaveBins(12)
     rng = np.random.default_rng(1)
     p = rng.uniform(0.1, 0.9, 500)
     together = located(grid, np.append(p, 1e-5))
@@ -122,8 +122,8 @@ def test_an_array_without_tails_takes_the_same_cells():
 
 
 @pytest.mark.parametrize(("lower", "upper"), [(0, 0), (3, 3), (3, 300), (300, 3), (300, 300), (0, 300)])
-def test_many_and_few_predictions_in_the_tails_take_the_same_cells(lower, upper):
-    grid, rng = CellGrid(14), np.random.default_rng(2)
+def test_many_and_few_predictions_in_the_tails_take_the_same_bins(lower, upper):
+    grid, rng = OctaveBins(14), np.random.default_rng(2)
     p = np.concatenate(
         (
             rng.uniform(0.01, 0.99, 300),
