@@ -126,6 +126,7 @@ def test_import_is_light():
     assert not loaded & {"sklearn.svm", "sklearn.linear_model", "sklearn.ensemble", "sklearn.calibration"}
 
 
+@pytest.mark.thorough
 def test_no_module_needs_what_is_heavy():
     asked, loaded = watched_import(EVERY_ROOM)
     theirs, _ = watched_import("import sklearn.metrics, sklearn.model_selection, sklearn.pipeline")
@@ -140,6 +141,7 @@ def test_what_is_watched_is_seen():
     assert ("matplotlib", "sklearn_calib") in asked
 
 
+@pytest.mark.thorough
 def test_rooms_load_when_they_are_used():
     code = "import sklearn_calib as s; print(all(name in dir(s) and getattr(s, name).__all__ for name in {}))"
     done = subprocess.run(

@@ -107,6 +107,7 @@ def test_strings_pass_where_the_documentation_says_so(data):
     assert np.isfinite(trees.fit(X, labels).validation_score_).all()
 
 
+@pytest.mark.thorough
 def test_a_name_is_known_to_scikit_learn_in_a_fresh_process_after_the_import():
     code = (
         f"import sklearn_calib.scorers; from sklearn.metrics import get_scorer; print(get_scorer({NAME!r}))"

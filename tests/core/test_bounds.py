@@ -76,6 +76,7 @@ def test_quantile_inverts_the_tail(confidence, base_rate):
     assert bridge_ranges_sf(x, base_rate) == pytest.approx(1 - confidence, rel=1e-6)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
 def test_one_half_is_the_worst_base_rate(confidence):
     rates = np.linspace(0, 0.5, 26)

@@ -90,6 +90,7 @@ def test_rows_in_order_are_grouped_as_any_others():
         assert not np.signbit(first.prob).any()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(10))
 def test_isotonic_is_the_min_max_formula(seed):
     y, p, w = sample(seed)

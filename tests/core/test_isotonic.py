@@ -41,6 +41,7 @@ def test_is_the_best_of_all_sequences(seed):
     assert monotone_distance(values, weights) == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("by_value", [0, 2, 40])
 @pytest.mark.parametrize("rows", [3, 50, 1 << 16])
 def test_agrees_with_a_heap(rows, by_value, monkeypatch):

@@ -228,6 +228,7 @@ def test_power_and_words():
     assert "half-sampling, n = 1500" in text
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("metric", METRICS, ids=IDS)
 @pytest.mark.parametrize("n_resamples", [59, 100])
 def test_pvalue_is_the_inversion_of_the_interval(metric, n_resamples):

@@ -220,6 +220,7 @@ def test_confident_and_wrong():
     assert result.statistic >= 2 * (null - best) * (1 - 1e-9)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("parameter", PARAMETERS)
 @pytest.mark.parametrize("statistic", STATISTICS)
 def test_level(parameter, statistic):

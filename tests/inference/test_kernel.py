@@ -236,6 +236,7 @@ def test_many_features_are_computed_in_pieces(monkeypatch):
     np.testing.assert_allclose(_kernel.kernel_form(points, "gaussian", 0.1)(x), kept, rtol=1e-10)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("n_columns", [1, 3])
 @pytest.mark.parametrize("s", [1e-300, 1e-5, 2e-4])
 def test_pairs_are_computed_in_pieces(n_columns, s, monkeypatch):
@@ -254,6 +255,7 @@ def test_pairs_are_computed_in_pieces(n_columns, s, monkeypatch):
         assert _kernel.kernel_triangles(points, mass, "gaussian", s) == pytest.approx(triangles, rel=1e-12)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_no_matrix_of_all_pairs(kernel):
     rng = np.random.default_rng(0)
@@ -374,6 +376,7 @@ def test_level_for_classes(test):
     _properties.check_level(found, least=0.0 if test.method == "theory" else 0.02)
 
 
+@pytest.mark.thorough
 def test_power():
     # predictions whose logit is off by a quarter: the rate of rejections was .9 and more in larger runs
     drawn = KernelTest(n_resamples=99, random_state=0)

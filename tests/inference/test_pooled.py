@@ -144,6 +144,7 @@ def test_noise_has_the_scale_that_is_expected(kind):
     )
 
 
+@pytest.mark.thorough
 def test_intervals_and_floors_of_pooled_and_repeated_rows_agree():
     rng = np.random.default_rng(3)
     p = rng.random(30_000)

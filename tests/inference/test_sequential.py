@@ -143,6 +143,7 @@ def test_what_has_not_started_is_kept():
     assert (e_path(y, p) >= 1 / (2 + (t - 1) // 32) * (1 - 1e-12)).all()
 
 
+@pytest.mark.thorough
 def test_level_at_every_time():
     rng = np.random.default_rng(7)
     repetitions, ever = 300, []

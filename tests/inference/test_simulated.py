@@ -78,6 +78,7 @@ def check_level(test, design, n, repetitions, alphas=(0.05,), seed=0):
         _properties.check_level(pvalues, alpha)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("design", DESIGNS)
 def test_level_of_small_samples(test, design):
     check_level(copy_of(test, n_resamples=99), design, 30, 120)

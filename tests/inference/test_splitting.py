@@ -163,6 +163,7 @@ def test_class_counts_by_hand():
     assert drawn.null_distribution.shape == (20_000,)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", ["permutation", "chi-squared"])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_level_of_the_class_counts(method, n_classes):

@@ -246,6 +246,7 @@ def test_frozen_calibrator_is_applied_as_it_is(binary, ensemble):
     np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-15)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("ensemble", [True, False])
 def test_two_jobs_give_the_numbers_of_one(binary, ensemble):
     X, y = binary

@@ -124,6 +124,7 @@ def test_workers_change_nothing():
         np.testing.assert_allclose(one, two, rtol=0, atol=1e-12, err_msg=case.name)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_grid_over_calibrators_and_their_parameters(n_classes):
     X, y, w = problem(n_classes)

@@ -50,6 +50,7 @@ def test_uniform_noise_by_hand():
     assert value == pytest.approx(np.log(np.cosh(0.5)))
 
 
+@pytest.mark.thorough
 def test_many_cut_stretches_agree_with_one_axis():
     # so small a bandwidth that the axis is processed in several stretches
     rng = np.random.default_rng(3)

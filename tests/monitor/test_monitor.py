@@ -96,6 +96,7 @@ DRIFTS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("direction", DRIFTS)
 @pytest.mark.parametrize("mode", ["ever", "run-length"])
 def test_a_drift_is_found_dated_and_named(mode, direction):
