@@ -17,22 +17,24 @@ from sklearn_calib._writing import write_whole
 from sklearn_calib.sketch._contents import Contents
 
 __all__ = [
+    "ARRAYS",
+    "DAMAGED",
     "check_head",
     "check_precision",
     "checksum",
     "contents_from_dict",
     "contents_to_dict",
+    "head",
     "read_file",
-    "read_json",
     "write_file",
-    "write_json",
 ]
 
-_FORMAT, _VERSION = "sklearn_calib.CalibrationSketch", 1
-# what numbers and texts that nobody checked can raise
-_DAMAGED = (KeyError, TypeError, ValueError, OverflowError, MemoryError, SyntaxError, RecursionError)
-_ARRAYS = ("cell", "negatives", "positives", "offset")
-_KEYS = {"format", "version", "precision", "pos_label", "n_rows", "checksum", *_ARRAYS}
+# Of both formats.
+_VERSION = 1
+#: What numbers and texts that nobody checked can raise.
+DAMAGED = (LookupError, TypeError, ValueError, OverflowError, MemoryError, SyntaxError, RecursionError)
+#: Names of the arrays of a sketch.
+ARRAYS = ("cell", "negatives", "positives", "offset")
 # With fewer bits the tails have no cells; with more, the edges near 1 would be no floats.
 LEAST_PRECISION, MOST_PRECISION = 8, 20
 # Bytes of a head, or of what stands before the numbers of an array.
@@ -61,15 +63,20 @@ def _checksum(contents: Contents, precision: int, pos_label: Any) -> str:
     return checksum([_VERSION, precision, contents.n_rows, pos_label], contents.cell, *contents.sums)
 
 
-def check_head(found: Any, kind: str, version: int, keys: set[str]) -> None:
+def head(kind: str) -> dict[str, Any]:
+    """Return what the dict of a kind of sketch begins with."""
+    return {"format": f"sklearn_calib.{kind}", "version": _VERSION}
+
+
+def check_head(found: Any, kind: str, keys: frozenset[str]) -> None:
     """Raise unless a dict has the format and the version of a kind of sketch, and just these keys."""
     if not isinstance(found, dict) or found.get("format") != f"sklearn_calib.{kind}":
         raise ValueError(f"This is not a saved {kind}. Pass what to_dict or save has written.")
     its = found.get("version")
-    if type(its) is not int or its != version:
-        newer = isinstance(its, int) and its > version
+    if type(its) is not int or its != _VERSION:
+        newer = isinstance(its, int) and its > _VERSION
         advice = "Read it with a newer release of sklearn_calib" if newer else "It is damaged"
-        raise ValueError(f"This sketch has version {its!r} of the format, and known is {version}. {advice}.")
+        raise ValueError(f"This sketch has version {its!r} of the format, and known is {_VERSION}. {advice}.")
     if "checksum" not in found:
         raise ValueError(
             f"The saved {kind} has no checksum: it is damaged, or was written by a version of sklearn_calib "
@@ -88,38 +95,33 @@ def contents_to_dict(contents: Contents, precision: int, pos_label: Any) -> dict
     if pos_label is not None and not isinstance(pos_label, str | Real):
         raise ValueError(f"pos_label={pos_label!r} cannot be written to a file. Use a text or a number.")
     found: dict[str, Any] = {
-        "format": _FORMAT,
-        "version": _VERSION,
+        **head("CalibrationSketch"),
         "precision": precision,
         "pos_label": pos_label,
         "n_rows": contents.n_rows,
         "checksum": _checksum(contents, precision, pos_label),
     }
-    for name in _ARRAYS:
+    for name in ARRAYS:
         values = getattr(contents, name).tolist()
         found[name] = [int(value) if value == int(value) else value for value in values]
     return found
 
 
-def contents_from_dict(found: Any) -> tuple[Contents, int, Any]:
+def contents_from_dict(found: dict[str, Any]) -> tuple[Contents, int, Any]:
     """Return contents, precision and positive label; raise if they are no sketch."""
-    check_head(found, "CalibrationSketch", _VERSION, _KEYS)
-    try:
-        precision = check_precision(found["precision"])
-        n_rows = check_integer(found["n_rows"], "n_rows", 0)
-        cell = _numbers(found["cell"], "iu").astype(np.int64)
-        # of whole numbers beyond 64 bits numpy makes objects
-        sums = [_numbers(found[name], "iufO").astype(np.float64) for name in _ARRAYS[1:]]
-        pos_label = found["pos_label"]
-    except _DAMAGED as error:
-        raise ValueError(f"The saved sketch is damaged: {type(error).__name__}: {error}.") from None
+    precision = check_precision(found["precision"])
+    n_rows = check_integer(found["n_rows"], "n_rows", 0)
+    cell = _numbers(found["cell"], "iu").astype(np.int64)
+    # of whole numbers beyond 64 bits numpy makes objects
+    negatives, positives, offset = (_numbers(found[name], "iufO").astype(np.float64) for name in ARRAYS[1:])
+    pos_label = found["pos_label"]
     if pos_label is not None and not isinstance(pos_label, str | Real):
-        raise ValueError(f"The saved sketch is damaged: its pos_label is {str(pos_label)[:40]}.")
-    negatives, positives, offset = sums
+        raise ValueError(f"its pos_label is {str(pos_label)[:40]}")
     contents = Contents(cell, negatives, positives, offset, n_rows)
-    _check_contents(contents, octave_bins(precision).n_bins)
+    if not _is_sound(contents, octave_bins(precision).n_bins):
+        raise ValueError("its cells contradict each other")
     if found["checksum"] != _checksum(contents, precision, pos_label):
-        raise ValueError("The saved sketch is damaged: its checksum is that of other numbers. Save it again.")
+        raise ValueError("its checksum is that of other numbers")
     return contents, precision, pos_label
 
 
@@ -132,14 +134,15 @@ def _numbers(values: Any, kinds: str) -> Any:
     return array
 
 
-def _check_contents(contents: Contents, n_cells: int) -> None:
+def _is_sound(contents: Contents, n_bins: int) -> bool:
+    """Tell whether the numbers of a sketch do not contradict each other."""
     with np.errstate(over="ignore"):
         cell, weight = contents.cell, contents.weight if _same_shape(contents) else np.zeros(1)
         total = weight.sum()
-    sound = (
+    return (
         _same_shape(contents)
         and bool((np.diff(cell) > 0).all())
-        and (cell.size == 0 or (cell[0] >= 0 and cell[-1] < n_cells))
+        and (cell.size == 0 or (cell[0] >= 0 and cell[-1] < n_bins))
         and all(np.isfinite(values).all() and (values >= 0).all() for values in contents.sums)
         and bool((weight > 0).all())
         and bool(np.isfinite(total))
@@ -147,41 +150,26 @@ def _check_contents(contents: Contents, n_cells: int) -> None:
         and bool((contents.offset <= weight * (POSITIONS - 1) * (1 + 1e-9)).all())
         and (contents.n_rows >= contents.n_kinds if cell.size else contents.n_rows == 0)
     )
-    if not sound:
-        raise ValueError("The saved sketch is damaged: its cells contradict each other. Save it again.")
 
 
 def _same_shape(contents: Contents) -> bool:
     return contents.cell.ndim == 1 and all(values.shape == contents.cell.shape for values in contents.sums)
 
 
-def write_json(target: Path, found: dict[str, Any]) -> None:
-    """Write numbers, texts and lists; the file appears when it is complete."""
-    write_whole(target, json.dumps(found, separators=(",", ":")).encode())
-
-
-def write_file(path: Any, found: dict[str, Any]) -> None:
-    """Write what :func:`contents_to_dict` returns; the file appears when it is complete."""
-    target, kind = _target(path)
-    if kind == ".json":
-        write_json(target, found)
+def write_file(path: Any, found: dict[str, Any], endings: tuple[str, ...]) -> None:
+    """Write a sketch as a dict, in one of these formats; the file appears when it is complete."""
+    target = _target(path, endings)
+    if target.suffix.lower() == ".json":
+        write_whole(target, json.dumps(found, separators=(",", ":")).encode())
         return
     arrays: dict[str, Any] = {
-        key: np.asarray(found[key], dtype=np.int64 if key == "cell" else np.float64) for key in _ARRAYS
+        key: np.asarray(found[key], dtype=np.int64 if key == "cell" else np.float64) for key in ARRAYS
     }
-    head = {key: value for key, value in found.items() if key not in _ARRAYS}
-    arrays["head"] = np.frombuffer(json.dumps(head).encode(), dtype=np.uint8)
+    rest = {key: value for key, value in found.items() if key not in ARRAYS}
+    arrays["head"] = np.frombuffer(json.dumps(rest).encode(), dtype=np.uint8)
     stream = io.BytesIO()
     np.savez_compressed(stream, **arrays)
     write_whole(target, stream.getvalue())
-
-
-def read_json(target: Path) -> Any:
-    """Return what a file of JSON holds; raise ValueError if it is none, or has a key twice."""
-    try:
-        return json.loads(target.read_text(encoding="utf-8"), object_pairs_hook=_without_repeats)
-    except RecursionError:
-        raise ValueError("lists within lists without end") from None
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -191,23 +179,24 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def read_file(path: Any) -> dict[str, Any]:
+def read_file(path: Any, kind: str, endings: tuple[str, ...]) -> dict[str, Any]:
     """Return what was written, unchecked; raise if the file cannot be read as its name says."""
-    target, kind = _target(path)
+    target = _target(path, endings)
     try:
-        found = read_json(target) if kind == ".json" else _read_npz(target)
+        if target.suffix.lower() == ".npz":
+            return _read_npz(target)
+        return json.loads(target.read_text(encoding="utf-8"), object_pairs_hook=_without_repeats)
     except OSError:
         raise
-    except (*_DAMAGED, RuntimeError, AttributeError, zipfile.BadZipFile, zlib.error, EOFError) as error:
+    except (*DAMAGED, RuntimeError, AttributeError, zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise ValueError(
-            f"{os.fspath(path)!r} is damaged or no saved CalibrationSketch ({type(error).__name__}: {error})."
+            f"{os.fspath(path)!r} is damaged or no saved {kind} ({type(error).__name__}: {error})."
         ) from None
-    return found if isinstance(found, dict) else {}
 
 
 def _read_npz(target: Path) -> dict[str, Any]:
     """Return the arrays and the head of an archive, nothing of which is larger than those of a sketch."""
-    names = {name: f"{name}.npy" for name in ("head", *_ARRAYS)}
+    names = {name: f"{name}.npy" for name in ("head", *ARRAYS)}
     with zipfile.ZipFile(io.BytesIO(target.read_bytes())) as archive:
         members = archive.infolist()
         if sorted(member.filename for member in members) != sorted(names.values()):
@@ -241,9 +230,8 @@ def _read_array(content: bytes) -> Any:
     return array
 
 
-def _target(path: Any) -> tuple[Path, str]:
+def _target(path: Any, endings: tuple[str, ...]) -> Path:
     target = Path(path)
-    kind = target.suffix.lower()
-    if kind not in (".npz", ".json"):
-        raise ValueError(f"path must end in .npz or .json, got {os.fspath(path)!r}.")
-    return target, kind
+    if target.suffix.lower() not in endings:
+        raise ValueError(f"path must end in {' or '.join(endings)}, got {os.fspath(path)!r}.")
+    return target

@@ -1,24 +1,16 @@
 """The sketch: a summary of outcomes and predictions, of constant size, that can be added to and merged."""
 
-from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from numpy.typing import ArrayLike
 
 from sklearn_calib._core._binning import octave_bins
-from sklearn_calib._html import result_html
 from sklearn_calib.sketch._batch import Batch, check_batch
 from sklearn_calib.sketch._contents import Accumulator, Contents
-from sklearn_calib.sketch._files import (
-    check_precision,
-    contents_from_dict,
-    contents_to_dict,
-    read_file,
-    write_file,
-)
-from sklearn_calib.sketch._lock import Locked
+from sklearn_calib.sketch._files import ARRAYS, check_precision, contents_from_dict, contents_to_dict
 from sklearn_calib.sketch._sample import WeightedSample
+from sklearn_calib.sketch._saved import Saved
 
 __all__ = ["CalibrationSketch"]
 
@@ -32,7 +24,7 @@ class _State:
     pos_label: Any
 
 
-class CalibrationSketch(Locked):
+class CalibrationSketch(Saved):
     r"""Summary of constant size of outcomes, predictions and weights of a binary problem.
 
     A sketch is filled by batches and merged with others, in any order. It is accepted wherever outcomes and
@@ -91,6 +83,12 @@ class CalibrationSketch(Locked):
       mean prediction  0.45
       cells            3 of precision 17
     """
+
+    _KIND = "CalibrationSketch"
+    _KEYS: ClassVar[frozenset[str]] = frozenset(
+        {"format", "version", "precision", "pos_label", "n_rows", "checksum", *ARRAYS}
+    )
+    _ENDINGS = (".npz", ".json")
 
     def __init__(self, *, precision: int = 17, pos_label: Any = None) -> None:
         super().__init__()
@@ -166,17 +164,6 @@ class CalibrationSketch(Locked):
             self._state = _State(state.settled, pending, pos_label)
         return self
 
-    def copy(self) -> Self:
-        """Return an independent sketch of the same rows.
-
-        Returns
-        -------
-        CalibrationSketch
-            The copy.
-        """
-        state = self._settled()
-        return self._like(state.settled, deepcopy(state.pos_label))
-
     def __add__(self, other: Any) -> Self:
         return self.copy().merge(other) if isinstance(other, CalibrationSketch) else NotImplemented
 
@@ -204,8 +191,6 @@ class CalibrationSketch(Locked):
         if not isinstance(other, CalibrationSketch):
             return NotImplemented
         return self._precision == other._precision and self._contents().same_as(other._contents())
-
-    __hash__ = None  # type: ignore[assignment]  # as of every object that changes
 
     @property
     def precision(self) -> int:
@@ -259,84 +244,14 @@ class CalibrationSketch(Locked):
         """
         return self._filled().weighted_sample(octave_bins(self._precision))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the sketch as a dict of numbers, texts and lists, fit for JSON; nothing is lost.
-
-        Returns
-        -------
-        dict
-            What :meth:`from_dict` reads.
-
-        Raises
-        ------
-        ValueError
-            If ``pos_label`` is neither a text nor a number.
-        """
+    def _dict(self) -> dict[str, Any]:
         state = self._settled()
         return contents_to_dict(state.settled, self._precision, state.pos_label)
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Return the sketch that :meth:`to_dict` has written.
-
-        Parameters
-        ----------
-        data : dict
-            What ``to_dict`` returned.
-
-        Returns
-        -------
-        CalibrationSketch
-            An equal sketch.
-
-        Raises
-        ------
-        ValueError
-            If the dict is foreign, damaged, or of another version.
-        """
+    def _read(cls, data: dict[str, Any]) -> Self:
         contents, precision, pos_label = contents_from_dict(data)
         return cls(precision=precision)._like(contents, pos_label)
-
-    def save(self, path: Any) -> None:
-        """Write the sketch to a file; nothing is lost.
-
-        Parameters
-        ----------
-        path : str or path-like
-            Name of the file: ``.npz``, compressed, or ``.json``, a text. A file of this name is replaced
-            when the new one is complete.
-
-        Raises
-        ------
-        ValueError
-            If the name ends otherwise, or ``pos_label`` is neither a text nor a number.
-        OSError
-            If the file cannot be written.
-        """
-        write_file(path, self.to_dict())
-
-    @classmethod
-    def load(cls, path: Any) -> Self:
-        """Return the sketch of a file written by :meth:`save`.
-
-        Parameters
-        ----------
-        path : str or path-like
-            Name of the file.
-
-        Returns
-        -------
-        CalibrationSketch
-            A sketch equal to the one that was saved.
-
-        Raises
-        ------
-        ValueError
-            If the file is foreign, damaged, or of another version.
-        OSError
-            If the file cannot be read.
-        """
-        return cls.from_dict(read_file(path))
 
     def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"_state": self._settled()}
@@ -344,13 +259,6 @@ class CalibrationSketch(Locked):
     def __repr__(self) -> str:
         label = "" if self.pos_label is None else f", pos_label={self.pos_label!r}"
         return f"<CalibrationSketch(precision={self._precision}{label}) of {self.n_rows} rows>"
-
-    def __str__(self) -> str:
-        title, facts = self._facts()
-        return "\n".join([title, *(f"  {name:<15}  {value}" for name, value in facts)])
-
-    def _repr_html_(self) -> str:
-        return result_html(*self._facts())
 
     def _facts(self) -> tuple[str, list[tuple[str, str]]]:
         contents = self._contents()

@@ -3,26 +3,22 @@
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_calib._html import result_html
 from sklearn_calib._validation import check_integer, check_option, check_size
 from sklearn_calib.sketch._batch import Batch, check_batch
 from sklearn_calib.sketch._clock import DATES, NUMBERS, ROWS, Clock
-from sklearn_calib.sketch._files import check_head, check_precision, checksum, read_json, write_json
-from sklearn_calib.sketch._lock import Locked
+from sklearn_calib.sketch._files import check_precision, checksum, head
+from sklearn_calib.sketch._saved import Saved
 from sklearn_calib.sketch._sketch import CalibrationSketch
 
 __all__ = ["WindowedSketch"]
 
-_FORMAT, _VERSION = "sklearn_calib.WindowedSketch", 1
 _HEAD = ("window", "n_slots", "kind", "late", "newest", "n_seen", "n_late")
 _LEAST = -(2**63)
-_KEYS = {"format", "version", "checksum", "empty", "slots", *_HEAD}
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +75,7 @@ class WindowStep:
         return total
 
 
-class WindowedSketch(Locked):
+class WindowedSketch(Saved):
     """Sketch of the recent past, of constant size: slots in a ring, of which the oldest gives way.
 
     Time is cut into slots of equal length, and each holds the sketch of its rows. The window is the newest
@@ -134,6 +130,9 @@ class WindowedSketch(Locked):
     >>> str(start.astype("datetime64[D]")), sketch.n_rows
     ('2024-01-24', 3)
     """
+
+    _KIND = "WindowedSketch"
+    _KEYS: ClassVar[frozenset[str]] = frozenset({"format", "version", "checksum", "empty", "slots", *_HEAD})
 
     def __init__(
         self,
@@ -287,16 +286,6 @@ class WindowedSketch(Locked):
             )
         return self
 
-    def copy(self) -> Self:
-        """Return an independent sketch of the same rows.
-
-        Returns
-        -------
-        WindowedSketch
-            The copy.
-        """
-        return copy(self)
-
     @property
     def n_rows(self) -> int:
         """Number of samples in the window."""
@@ -324,23 +313,10 @@ class WindowedSketch(Locked):
         """Number of the newest slot that has a sample; None if there is none."""
         return self._now().newest_slot
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the sketch as a dict of numbers, texts and lists, fit for JSON; nothing is lost.
-
-        Returns
-        -------
-        dict
-            What :meth:`from_dict` reads.
-
-        Raises
-        ------
-        ValueError
-            If ``pos_label`` is neither a text nor a number.
-        """
+    def _dict(self) -> dict[str, Any]:
         state = copy(self)._state
         found = {
-            "format": _FORMAT,
-            "version": _VERSION,
+            **head(self._KIND),
             "window": state.clock.window,
             "n_slots": state.clock.n_slots,
             "kind": state.clock.kind,
@@ -354,59 +330,32 @@ class WindowedSketch(Locked):
         return found | {"checksum": _checksum(found)}
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Return the sketch that :meth:`to_dict` has written.
-
-        Parameters
-        ----------
-        data : dict
-            What ``to_dict`` returned.
-
-        Returns
-        -------
-        WindowedSketch
-            An equal sketch.
-
-        Raises
-        ------
-        ValueError
-            If the dict is foreign, damaged, or of another version.
-        """
-        check_head(data, "WindowedSketch", _VERSION, _KEYS)
-        try:
-            return cls._read(data)
-        except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
-            raise ValueError(f"The saved sketch is damaged: {type(error).__name__}: {error}") from None
-
-    @classmethod
-    def _read(cls, found: dict[str, Any]) -> Self:
-        kind, empty = found["kind"], CalibrationSketch.from_dict(found["empty"])
-        window = np.timedelta64(found["window"], "ns") if kind == DATES else found["window"]
+    def _read(cls, data: dict[str, Any]) -> Self:
+        kind, empty = data["kind"], CalibrationSketch.from_dict(data["empty"])
+        window = np.timedelta64(data["window"], "ns") if kind == DATES else data["window"]
         new = cls(
             window,
-            n_slots=found["n_slots"],
-            late=found["late"],
+            n_slots=data["n_slots"],
+            late=data["late"],
             precision=empty.precision,
             pos_label=empty.pos_label,
         )
         state = new._state
-        n_seen, n_late = (check_integer(found[name], name, 0) for name in ("n_seen", "n_late"))
+        n_seen, n_late = (check_integer(data[name], name, 0) for name in ("n_seen", "n_late"))
         if kind not in (None, ROWS, NUMBERS, DATES):
             raise ValueError(f"kind={kind!r}.")
         if kind is not None:
             state.clock.check_new(kind)
             state = replace(state, clock=state.clock.of(kind))
-        if found["newest"] is not None:
+        if data["newest"] is not None:
             newest = (
-                float(found["newest"])
-                if kind == NUMBERS
-                else check_integer(found["newest"], "newest", _LEAST)
+                float(data["newest"]) if kind == NUMBERS else check_integer(data["newest"], "newest", _LEAST)
             )
             if kind is None:
                 raise ValueError(f"kind={kind!r} with newest={newest}.")
             newest_slot = int(state.clock.slot(np.array([newest]))[0])
             state = replace(state, newest_slot=newest_slot, newest=newest)
-        for number, sketch in found["slots"]:
+        for number, sketch in data["slots"]:
             if (
                 state.newest_slot is None
                 or check_integer(number, "slot", state.oldest_slot) > state.newest_slot
@@ -417,55 +366,10 @@ class WindowedSketch(Locked):
             state.ring[number] = new._empty().merge(CalibrationSketch.from_dict(sketch))
         if n_seen < n_late + _n_rows(state):
             raise ValueError(f"n_seen={n_seen} is less than the window holds.")
-        if found["checksum"] != _checksum(found):
-            raise ValueError("its checksum is that of other numbers.")
+        if data["checksum"] != _checksum(data):
+            raise ValueError("its checksum is that of other numbers")
         new._state = replace(state, n_seen=n_seen, n_late=n_late)
         return new
-
-    def save(self, path: Any) -> None:
-        """Write the sketch to a file; nothing is lost.
-
-        Parameters
-        ----------
-        path : str or path-like
-            Name of the file, ending in ``.json``. A file of this name is replaced when the new one is
-            complete.
-
-        Raises
-        ------
-        ValueError
-            If the name ends otherwise, or ``pos_label`` is neither a text nor a number.
-        OSError
-            If the file cannot be written.
-        """
-        write_json(_json(path), self.to_dict())
-
-    @classmethod
-    def load(cls, path: Any) -> Self:
-        """Return the sketch of a file written by :meth:`save`.
-
-        Parameters
-        ----------
-        path : str or path-like
-            Name of the file.
-
-        Returns
-        -------
-        WindowedSketch
-            A sketch equal to the one that was saved.
-
-        Raises
-        ------
-        ValueError
-            If the file is foreign, damaged, or of another version.
-        OSError
-            If the file cannot be read.
-        """
-        try:
-            found = read_json(_json(path))
-        except ValueError as error:
-            raise ValueError(f"{str(path)!r} is damaged or no saved WindowedSketch ({error}).") from None
-        return cls.from_dict(found)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, WindowedSketch):
@@ -479,19 +383,10 @@ class WindowedSketch(Locked):
             ring = {number: sketch.copy() for number, sketch in state.ring.items()}
             return super().__getstate__() | {"_state": replace(state, ring=ring)}
 
-    __hash__ = None  # type: ignore[assignment]  # as of every object that changes
-
     def __repr__(self) -> str:
         state = copy(self)._state
         n_slots = f"{len(state.ring)} of {state.clock.n_slots} slots"
         return f"<WindowedSketch of {_n_rows(state)} rows in {n_slots}>"
-
-    def __str__(self) -> str:
-        title, facts = self._facts()
-        return "\n".join([title, *(f"  {name:<15}  {value}" for name, value in facts)])
-
-    def _repr_html_(self) -> str:
-        return result_html(*self._facts())
 
     def _facts(self) -> tuple[str, list[tuple[str, str]]]:
         state = copy(self)._state
@@ -598,10 +493,3 @@ def _by_slot(slot: NDArray[np.int64], batch: Batch) -> Iterator[tuple[int, Batch
     cuts = np.flatnonzero(np.diff(slot[order])) + 1
     for rows in np.split(order, cuts):
         yield int(slot[rows[0]]), batch.part(rows)
-
-
-def _json(path: Any) -> Path:
-    target = Path(path)
-    if target.suffix.lower() != ".json":
-        raise ValueError(f"path must end in .json, got {str(path)!r}.")
-    return target
