@@ -22,12 +22,15 @@ from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._cox import CoxTest
 from sklearn_calib.inference._cutoff_test import CutoffTest
 from sklearn_calib.inference._spiegelhalter import SpiegelhalterTest
-from sklearn_calib.inference._tcal import TCal
-from sklearn_calib.inference._tcal_bins import NestedBins, null_deviation
-from sklearn_calib.inference._tcal_decision import tails_over_shares
-from sklearn_calib.inference._tcal_draws import Draws, combine_draws
-from sklearn_calib.inference._tcal_labels import LabelStatistics, cells_at_once
-from sklearn_calib.inference._tcal_scales import BinaryScales, usable_scales
+from sklearn_calib.inference._tcal import (
+    TIE,
+    BinaryScales,
+    TCal,
+    samples_at_once,
+    smallest_pvalue,
+    usable_scales,
+    weighted_tails,
+)
 from sklearn_calib.metrics._cutoff import cutoff_of_groups, walk_ranges
 
 __all__ = ["CombinedTest", "TestComponent"]
@@ -167,11 +170,12 @@ class CombinedTest(CalibrationTest):
             # groups of ties, in sorted order
             scales = BinaryScales(sample, None, ties=True)
             grouped = scales.grouped
-            draws = self._draw(grouped, [_COMPONENTS[name](scales) for name in names])
-            statistic, pvalue, null, own = combine_draws(draws, "min-p", shares)
-            observed, method = draws.observed, f"{self.n_resamples} label draws"
+            values = self._simulate(grouped, [_COMPONENTS[name](scales) for name in names])
+            observed, method = values[0], f"{self.n_resamples} label draws"
+            slack = TIE * (np.abs(observed) + 1.0)
+            statistic, pvalue, null, own = smallest_pvalue(values, values, slack, shares)
             # a smallest p-value over its share is a Bonferroni p-value
-            null = None if null is None else np.minimum(null, 1.0)
+            null = np.minimum(null, 1.0)
         else:
             grouped = group_outcomes(sample.y, sample.p, sample.w)
             results = [_TESTS[name]._test_sample(sample) for name in names]
@@ -208,17 +212,16 @@ class CombinedTest(CalibrationTest):
         out: Array = shares / shares.sum()
         return out
 
-    def _draw(self, grouped: GroupedOutcomes, parts: "list[Statistic]") -> Draws:
-        """Return the statistics of the sample, and of samples with redrawn outcomes."""
+    def _simulate(self, grouped: GroupedOutcomes, parts: "list[Statistic]") -> Array:
+        """Return the statistics of the sample, the first row, and of samples with simulated outcomes."""
         own = grouped.positives[:, np.newaxis].astype(np.float64)
         values = [np.column_stack([part(own) for part in parts])]
         generator = check_generator(self.random_state)
-        cells = cells_at_once(grouped.prob.shape[0])
-        for positives in draw_positives(grouped, self.n_resamples, generator, cells):
+        at_once = samples_at_once(grouped.prob.shape[0])
+        for positives in draw_positives(grouped, self.n_resamples, generator, at_once):
             drawn = positives.astype(np.float64)
             values.append(np.column_stack([part(drawn) for part in parts]))
-        every = np.concatenate(values)
-        return Draws(every[0], every[0], np.ones(every.shape[1]), every[1:], every[1:])
+        return np.concatenate(values)
 
 
 #: Statistics, one for each column of a matrix of positives.
@@ -230,15 +233,13 @@ def _tcal(scales: BinaryScales) -> Statistic:
     usable = usable_scales(moments)
     if usable == 0:
         return lambda positives: np.zeros(positives.shape[1])
-    bins = NestedBins.dyadic(grouped, usable)
-    deviation = null_deviation(grouped, bins, moments.variance[:usable])
-    statistics = LabelStatistics(grouped, bins, grouped.prob)
+    statistics, deviation = scales.bins.statistic_around(grouped.prob), moments.deviation[:usable]
     skewness = moments.third_cumulant[:usable] / moments.variance[:usable] ** 1.5
     n_scales = scales.n_bins.shape[0]
 
     def evidence(positives: Array) -> Array:
-        z = statistics(positives) / deviation
-        out: Array = -np.log(tails_over_shares(z, skewness, n_scales).min(axis=1))
+        z = statistics(positives)[:, :usable] / deviation
+        out: Array = -np.log(weighted_tails(z, skewness, n_scales).min(axis=1))
         return out
 
     return evidence

@@ -26,7 +26,7 @@ from sklearn_calib.inference._kernel_estimators import (
     block_estimates,
     quadratic_estimates,
 )
-from sklearn_calib.inference._tcal_asymptotic import SMALLEST_PVALUE, tail_probability
+from sklearn_calib.inference._tails import SMALLEST_PVALUE, gamma_sf
 
 __all__ = ["KernelScale", "KernelTest"]
 
@@ -341,9 +341,7 @@ class KernelTest(CalibrationTest):
                 return _Decision.undecided(estimates.observed, _TOO_CERTAIN)
             variance, third = null_cumulants(sample.points, sample.weight, self.kernel, float(bandwidths[0]))
             z = statistic / float(estimates.deviation[0])
-            return _Decision.single(
-                statistic, float(tail_probability(np.array(z), np.array(third / variance**1.5)))
-            )
+            return _Decision.single(statistic, float(gamma_sf(np.array(z), np.array(third / variance**1.5))))
         # the larger of the sum of squares and its expectation, in units that cannot underflow
         m, unit = estimates.blocks.shape[1], float(estimates.deviation[0])
         spread = np.sqrt(np.mean((estimates.blocks[0] / unit) ** 2) / m)

@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_calib._core._alcoves import SharedCells
-from sklearn_calib._core._class_moments import class_moments
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._null import MAX_CELLS, draw_positives, monte_carlo_pvalue, sample_labels, spawn
+from sklearn_calib._core._simplex_bins import SharedCells, class_moments, nested_alcoves
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
@@ -22,9 +21,7 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._tails import chi2_sf, normal_two_sided
-from sklearn_calib.inference._tcal_classes import nested_alcoves
-from sklearn_calib.inference._tcal_draws import Draws, combine_draws
-from sklearn_calib.inference._tcal_scales import finest_level, number_of_bins, written_out
+from sklearn_calib.inference._tcal import finest_level, largest_of_scales, number_of_bins, written_out
 
 __all__ = ["SampleSplittingTest", "SplitClass"]
 
@@ -299,9 +296,9 @@ class SampleSplittingTest(CalibrationTest):
             r = min(step, self.n_resamples - begin)
             shuffled = generator.permuted(np.tile(inside, (r, 1)), axis=1).T
             parts.append(_statistics(scales, shuffled, n1, n2))
-        draws = Draws.pooled(np.concatenate(parts))
-        statistic, pvalue, null, _ = combine_draws(draws, "max")
-        m = int(n_bins[int(draws.observed_z.argmax())])
+        z = _standardised(np.concatenate(parts))
+        statistic, pvalue, null = largest_of_scales(z)
+        m = int(n_bins[int(z[0].argmax())])
         return SplitClass(label, half, n1, n2, m, statistic, pvalue), null
 
 
@@ -350,6 +347,14 @@ def _statistics(scales: list[SharedCells], inside: NDArray[np.bool_], n1: int, n
         b = (cells.count[:, np.newaxis] - count) / n2
         out[:, k] = np.sum((a - b) ** 2 - a / n1 - b / n2, axis=0)
     return out
+
+
+def _standardised(values: Array) -> Array:
+    """Return columns centred and scaled by mean and deviation of all rows, which exchangeability allows."""
+    deviation = values.std(axis=0)
+    return np.divide(
+        values - values.mean(axis=0), deviation, out=np.zeros_like(values), where=deviation > 0.0
+    )
 
 
 def _pearson(pool: Array, n1: int, n_bins: Array, nothing: SplitClass) -> SplitClass:

@@ -1,11 +1,33 @@
-"""T-Cal, the test of perfect calibration by a debiased estimate of the squared l2 calibration error."""
+"""T-Cal, the test of perfect calibration by a debiased estimate of the squared l2 calibration error.
+
+From top to bottom: the test object; the scales of Algorithms 1 and 2 of [TC] and their statistics T; the
+p-value of one or several scales by simulated labels, by moments, and by the critical values of Theorems 3.1
+and 3.2; the composite null hypothesis of Remark 3. Sums over bins, eq. (6), and moments of T are those of
+``_core._nested_bins``, for K > 2 classes of ``_core._simplex_bins``.
+
+[TC] D. Lee, X. Huang, H. Hassani, E. Dobriban (2023). T-Cal: An optimal test for the calibration of
+predictive models. Journal of Machine Learning Research 24. arXiv:2203.01850.
+"""
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
+from sklearn_calib._core._binning import uniform_bins
+from sklearn_calib._core._grouping import (
+    CHUNK,
+    GroupedOutcomes,
+    group_outcomes,
+    group_starts,
+    packed_sort,
+)
+from sklearn_calib._core._nested_bins import MAX_LEVEL, NestedBins, NullMoments
+from sklearn_calib._core._null import MAX_CELLS, draw_positives, monte_carlo_pvalue
+from sklearn_calib._core._simplex_bins import class_moments, nested_alcoves, simulated_statistics
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
@@ -18,18 +40,57 @@ from sklearn_calib._validation import (
     check_size,
 )
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
-from sklearn_calib.inference._tcal_decision import DECIDE, Options
-from sklearn_calib.inference._tcal_scales import BinaryScales, ClassScales, Scales, finest_level
+from sklearn_calib.inference._tails import SMALLEST_PVALUE, gamma_sf
 
-__all__ = ["TCal", "TCalScale"]
+__all__ = [
+    "BinaryScales",
+    "TCal",
+    "TCalScale",
+    "any_exceeds",
+    "chain_correlation",
+    "finest_level",
+    "largest_of_scales",
+    "number_of_bins",
+    "samples_at_once",
+    "scale_weights",
+    "smallest_pvalue",
+    "toward_uncertainty",
+    "weighted_tails",
+    "written_out",
+]
 
 Array = NDArray[np.float64]
 
 _METHODS = ("monte_carlo", "asymptotic", "theory")
 _COMBINE = ("weighted", "max", "min-p", "bonferroni")
-_RESAMPLE = ("labels", "pairs")
-_STATISTICS = ("debiased", "biased", "l1")
 _REDUCTIONS = ("canonical", "confidence")
+
+#: What counts as a tie of two standardised statistics.
+TIE = 1e-8
+
+#: The approximation of "asymptotic" needs so many effective pairs: with fewer, T jumps when the outcomes of
+#: one pair deviate, and no continuous distribution is near. (In simulations of rare events the levels 0.1
+#: to 5% are kept from here on; at 10% jumps can still double them.)
+FEWEST_PAIRS = 0.5
+
+# Weights of several classes are written out as samples.
+_MOST_SAMPLES = 1e8
+
+# Samples simulated at a time of many predictions, unless these are more numbers than the second, but at
+# least the third.
+_AT_ONCE, _MOST_AT_ONCE, _FEWEST_AT_ONCE = 16, 1 << 21, 8
+
+# Paths simulated for L scales: _WORK / L^2 within these bounds (the error of the probability is 1 to 2% at
+# the lower one).
+_WORK, _FEWEST_PATHS, _MOST_PATHS = 1 << 19, 512, 4096
+_SEED = 20220301
+
+_NOTHING_SHARED = "no information: no two observations of uncertain outcome share a bin"
+_CROWDED = (
+    "predictions share bins more often than Assumption 3.1 admits, so that the null variance replaces the "
+    "bound; use method='monte_carlo'"
+)
+_TOO_FEW_PAIRS = "too few pairs of observations for the approximation; use method='monte_carlo'"
 
 
 @dataclass(frozen=True)
@@ -42,11 +103,9 @@ class TCalScale:
         Number of equal-width bins; for several classes the number of parts m of each of K - 1 axes, which
         make m^(K - 1) cells.
     statistic : float
-        T, the debiased estimate of the squared calibration error at this scale (or the statistic chosen
-        instead).
+        T, the debiased estimate of the squared calibration error at this scale.
     null_std : float
-        Standard deviation of T under the null hypothesis: exact given the predictions, or that of the draws
-        where labels are not all that is redrawn, or T is not debiased.
+        Standard deviation of T under the null hypothesis, exact given the predictions.
     pvalue : float
         p-value of this scale alone.
     n_paired : int
@@ -87,33 +146,26 @@ class TCal(CalibrationTest):
         B = ceil(2 / (K - 1) log2(n / sqrt(log n))), and combines them (Algorithm 2); B is at most 52. Scales
         at which no two observations share a bin carry no information, and are left out.
     method : {"monte_carlo", "asymptotic", "theory"}, default="monte_carlo"
-        How p-values are obtained. "monte_carlo": from redrawn samples; exact for any n if
-        ``resample="labels"``. "asymptotic": from the variance and third cumulant of T given the predictions,
-        through a gamma law, and for several scales a Gaussian copula with the correlations of neighbouring
-        scales; no resampling, the choice for n of 1e5 and more. Scales with few pairs are left out. "theory":
-        the finite-sample critical values of Theorem 3.1 for one scale, and of Theorem 3.2, eq. (7), for
-        several. They are far from sharp. With more than n bins they need Assumption 3.1 of [1]_, that
-        predictions have a bounded density; see Notes. The p-value is the smallest level that rejects.
+        How p-values are obtained. "monte_carlo": from simulated labels, Y* ~ Bernoulli(p); exact for any n,
+        given the predictions. "asymptotic": from the variance and third cumulant of T given the
+        predictions, through a gamma distribution, and for several scales a Gaussian copula with the
+        correlations of neighbouring scales; no resampling, the choice for n of 1e5 and more. Scales with
+        few pairs are left out. "theory": the finite-sample critical values of Theorem 3.1 for one scale,
+        and of Theorem 3.2, eq. (7), for several. They are far from sharp. With more than n bins they need
+        Assumption 3.1 of [1]_, that predictions have a bounded density; see Notes. The p-value is the
+        smallest level that rejects.
     n_resamples : int, default=999
-        Number of redrawn samples of "monte_carlo".
+        Number of simulations of "monte_carlo".
     combine : {"weighted", "max", "min-p", "bonferroni"}, default="weighted"
-        How several scales make one test. "weighted": the smallest p-value of a scale divided by its share of
-        the level, where p-values are those of gamma laws with the variance and third cumulant of T; half of
-        the level is spent equally, half in proportion to 1 / b on m = 2^b. "max": the largest T divided by
-        its null standard deviation, which favours coarse scales, whose laws have heavier tails. "min-p": the
-        smallest p-value of a scale, by rank among the draws (ties go by the largest standardised T), compared
-        with its own null law. "bonferroni", as in [1]_: the smallest p-value times the number of scales B.
-        All but the last are exact with "monte_carlo" and account for the dependence of the scales with
-        "asymptotic"; "theory" always takes "bonferroni".
-    resample : {"labels", "pairs"}, default="labels"
-        What "monte_carlo" redraws: only the outcomes, Y* ~ Bernoulli(p), which is exact given the
-        predictions; or whole samples, predictions drawn with replacement and then outcomes from them
-        (consistency resampling). This is approximate: repeated samples share the finest bins, so that the
-        level is not exact.
-    statistic : {"debiased", "biased", "l1"}, default="debiased"
-        For comparison (Sec. 4.1 of [1]_), "biased" keeps the squares sum r_i^2 in T, and "l1" is the plug-in
-        estimate of the l1 calibration error. Their values are dominated by noise; redrawn labels make valid
-        tests of them all the same. Both need ``method="monte_carlo"`` and ``resample="labels"``.
+        How several scales make one test. "weighted": the smallest p-value of a scale divided by its weight,
+        a fraction of alpha, where p-values are those of gamma distributions with the variance and third
+        cumulant of T; half of alpha is allocated equally, half in proportion to 1 / b to m = 2^b. "max":
+        the largest T divided by its null standard deviation, which favours coarse scales, whose
+        distributions have heavier tails. "min-p": the smallest p-value of a scale, by rank among the
+        simulations (ties go by the largest standardised T), compared with its own null distribution.
+        "bonferroni", as in [1]_: the smallest p-value times the number of scales B. All but the last are
+        exact with "monte_carlo" and account for the dependence of the scales with "asymptotic"; "theory"
+        always takes "bonferroni".
     tolerance : float, default=0
         Test the composite null hypothesis that the l2 distance of the predictions from the calibration curve,
         sqrt(mean of (P(Y = 1 | p_i) - p_i)^2) or its Euclidean version, is at most this (Remark 3 of [1]_,
@@ -125,7 +177,7 @@ class TCal(CalibrationTest):
         Level at which the test must be able to reject: with "monte_carlo", ``n_resamples`` + 1 has to be at
         least 1 / alpha, and B / alpha with "bonferroni"; too few are an error. Nothing else depends on it.
     random_state : int, Generator, RandomState or None, default=None
-        Source of the draws of "monte_carlo"; an integer makes the result reproducible.
+        Source of the simulations of "monte_carlo"; an integer makes the result reproducible.
 
     Attributes
     ----------
@@ -140,24 +192,23 @@ class TCal(CalibrationTest):
 
     Notes
     -----
-    The p-value of "monte_carlo" is (1 + #{T* >= T}) / (1 + n_resamples), never 0. A weight of k is the row
-    repeated k times. The result depends neither on the order of rows nor on how draws are cut into pieces.
+    The p-value of "monte_carlo" is (1 + #{T* >= T}) / (1 + n_resamples), never 0. A weight of k is the
+    sample repeated k times. The result does not depend on the order of samples.
 
-    ``estimate`` is sqrt(max(T, 0)) at the scale that decided (T itself for "l1"); chosen among several, it
-    is optimistic about how far the predictions are off. In the vector convention of [1]_, which compares
-    one-hot labels with the probabilities of all classes, T of a binary problem is twice as large and the
-    calibration error sqrt(2) times; critical values of "theory" are applied in it, and for K > 2 all else is.
-    The cells for K > 2 depend on the order of the classes.
+    ``estimate`` is sqrt(max(T, 0)) at the scale that decided; chosen among several, it is biased upwards.
+    In the vector convention of [1]_, which compares one-hot labels with the probabilities of all classes, T
+    of a binary problem is twice as large and the calibration error sqrt(2) times; critical values of
+    "theory" are applied in it, and for K > 2 all else is. The cells for K > 2 depend on the order of the
+    classes.
 
-    The statistic of the result is T for a fixed smoothness, the smallest p-value over share for "weighted",
+    The statistic of the result is T for a fixed smoothness, the smallest p-value over weight for "weighted",
     the largest standardised T for "max", the smallest p-value of a scale for "min-p" and "bonferroni" (small
     values of the first and the last two reject), and for "theory" the largest ratio of T to what rejects at
-    level 1. Standardised "biased" and "l1" statistics are centred and scaled by mean and standard deviation
-    over the draws and the sample.
+    level 1.
 
-    "asymptotic" takes the variance of T and the covariance of neighbouring scales exactly. The third cumulant
-    is exact for bins wider than 2^-12; in narrower ones the rows of a bin are taken for alike, as they are in
-    cells of few rows for K > 2.
+    "asymptotic" takes the variance of T and the covariance of neighbouring scales exactly. The third
+    cumulant is exact for bins wider than 2^-12; in narrower ones the samples of a bin are taken to be
+    alike, as they are in cells of few samples for K > 2.
 
     The critical values of "theory" are those of Chebyshev's inequality with an upper bound on the variance of
     T. For at most n bins (n cells) the bound holds for any predictions. For more it holds if predictions have
@@ -171,9 +222,9 @@ class TCal(CalibrationTest):
     predictions towards the greatest variance; p-values are then conservative, up to a normal approximation
     of the linear term. "theory" adds the same mean and variance to its bounds.
 
-    Cost: one sort; then O(n) for all scales together, for each redrawn sample or for the moments. Memory
-    beyond the data is bounded, whatever the number of draws. For K > 2, O(n (K + log n)) for each scale and
-    O(n log K) for each redrawn sample and scale; moments cost O(n K min(K, rows in a cell)). Cells that hold
+    Cost: one sort; then O(n) for all scales together, for each simulation or for the moments. Memory beyond
+    the data is bounded, whatever the number of simulations. For K > 2, O(n (K + log n)) for each scale and
+    O(n log K) for each simulation and scale; moments cost O(n K min(K, samples in a cell)). Cells that hold
     observations are found by a hash; the others are never enumerated.
 
     References
@@ -209,8 +260,6 @@ class TCal(CalibrationTest):
         method: str = "monte_carlo",
         n_resamples: int = 999,
         combine: str = "weighted",
-        resample: str = "labels",
-        statistic: str = "debiased",
         tolerance: float = 0.0,
         reduction: str = "canonical",
         alpha: float = 0.05,
@@ -220,8 +269,6 @@ class TCal(CalibrationTest):
         self.method = method
         self.n_resamples = n_resamples
         self.combine = combine
-        self.resample = resample
-        self.statistic = statistic
         self.tolerance = tolerance
         self.reduction = reduction
         self.alpha = alpha
@@ -238,26 +285,12 @@ class TCal(CalibrationTest):
         check_option(self.method, "method", _METHODS)
         check_size(self.n_resamples, "n_resamples")
         check_option(self.combine, "combine", _COMBINE)
-        check_option(self.resample, "resample", _RESAMPLE)
-        check_option(self.statistic, "statistic", _STATISTICS)
         check_option(self.reduction, "reduction", _REDUCTIONS)
         check_share(self.tolerance, "tolerance")
-        self._check_combination()
         check_fraction(self.alpha, "alpha")
         if self.method == "monte_carlo":
             self._check_resamples(1)
         check_randomness(self.random_state)
-
-    def _check_combination(self) -> None:
-        if self.statistic != "debiased" and (
-            self.method != "monte_carlo" or self.resample != "labels" or self.tolerance
-        ):
-            raise ValueError(
-                f"statistic={self.statistic!r} is for comparison only: it needs method='monte_carlo', "
-                "resample='labels' and tolerance=0. Use statistic='debiased' for all else."
-            )
-        if self.tolerance and self.method == "monte_carlo" and self.resample == "pairs":
-            raise ValueError("tolerance needs resample='labels' (or another method), got resample='pairs'.")
 
     def _check_resamples(self, n_scales: int) -> None:
         needed = np.ceil(n_scales / self.alpha - 1e-9) - 1
@@ -269,12 +302,12 @@ class TCal(CalibrationTest):
                 f"Use n_resamples >= {needed:.0f}{instead}."
             )
 
-    def _check_draws(self, n: float, n_classes: int) -> None:
+    def _check_simulations(self, n: float, n_classes: int) -> None:
         if isinstance(self.smoothness, str) and (self.method, self.combine) == ("monte_carlo", "bonferroni"):
             self._check_resamples(finest_level(n, n_classes))
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
-        self._check_draws(sample.total, 2)
+        self._check_simulations(sample.total, 2)
         smoothness = None if isinstance(self.smoothness, str) else float(self.smoothness)
         return self._decide(
             BinaryScales(sample, smoothness, ties=self.method == "monte_carlo"), "P(Y = 1 | p) = p"
@@ -289,53 +322,497 @@ class TCal(CalibrationTest):
                 null_hypothesis="P(predicted class is right | confidence) = confidence",
             )
         n = float(sample.y.shape[0] if sample.w is None else sample.w.sum())
-        self._check_draws(n, sample.p.shape[1])
+        self._check_simulations(n, sample.p.shape[1])
         smoothness = None if isinstance(self.smoothness, str) else float(self.smoothness)
-        return self._decide(ClassScales(sample, smoothness), "P(Y = k | p) = p_k for every class k")
+        return self._decide(_ClassScales(sample, smoothness), "P(Y = k | p) = p_k for every class k")
 
-    def _decide(self, scales: Scales, null_hypothesis: str) -> CalibrationTestResult:
-        adaptive = isinstance(self.smoothness, str)
-        options = Options(
-            adaptive=adaptive,
-            combine=self.combine,
-            statistic=self.statistic,
-            resample=self.resample,
-            tolerance=float(self.tolerance),
-            n_resamples=self.n_resamples,
-            generator=lambda: check_generator(self.random_state),
-        )
-        decision = DECIDE[self.method](scales, options)
-        best = decision.scale
-        paired = np.flatnonzero(scales.moments.rows > 0.0)
-        error = max(float(decision.observed[best]), 0.0)
+    def _decide(self, scales: "BinaryScales | _ClassScales", null_hypothesis: str) -> CalibrationTestResult:
+        if self.method == "monte_carlo":
+            decision = self._monte_carlo(scales)
+        elif self.method == "asymptotic":
+            decision = self._asymptotic(scales)
+        else:
+            decision = self._theory(scales)
+        moments, best, adaptive = scales.moments, decision.scale, self._adaptive
+        paired = np.flatnonzero(moments.n_paired > 0.0)
         if self.tolerance:
             null_hypothesis = f"the l2 distance of p from its calibration curve is at most {self.tolerance:g}"
+        over = f", {decision.combine} over {paired.shape[0]} scales" if adaptive else ""
+        parts = f"{scales.n_bins[best]:.0f}"
+        if scales.n_classes == 2:
+            decided = f"decided by {parts} bins"
+        else:
+            decided = f"decided by {parts} parts of each axis, {parts}^{scales.n_classes - 1} cells"
         return CalibrationTestResult(
-            test="T-Cal" if self.statistic == "debiased" else f"T-Cal, {self.statistic} statistic",
+            test="T-Cal",
             null_hypothesis=null_hypothesis,
-            statistic=decision.statistic,
+            # Algorithm 1: T itself
+            statistic=decision.statistic if adaptive else float(moments.statistic[0]),
             pvalue=decision.pvalue,
-            estimate=error if self.statistic == "l1" else float(np.sqrt(error)),
-            method=decision.method
-            + (f", {decision.combine} over {paired.shape[0]} scales" if adaptive else ""),
+            estimate=float(np.sqrt(max(float(moments.statistic[best]), 0.0))),
+            method=decision.method + over,
             n_samples=int(scales.n),
             scales=tuple(
                 TCalScale(
                     n_bins=int(scales.n_bins[k]),
-                    statistic=float(decision.observed[k]),
+                    statistic=float(moments.statistic[k]),
                     null_std=float(decision.deviation[k]),
                     pvalue=float(decision.scale_pvalues[k]),
-                    n_paired=int(scales.moments.rows[k]),
+                    n_paired=int(moments.n_paired[k]),
                 )
                 for k in paired
             ),
             null_distribution=decision.null_distribution,
             tail=decision.tail,
-            reason=decision.reason or _decided_by(int(scales.n_bins[best]), scales.n_classes),
+            reason=decision.reason or decided,
         )
 
+    @property
+    def _adaptive(self) -> bool:
+        return isinstance(self.smoothness, str)
 
-def _decided_by(n_bins: int, n_classes: int) -> str:
-    if n_classes == 2:
-        return f"decided by {n_bins} bins"
-    return f"decided by {n_bins} parts of each axis, {n_bins}^{n_classes - 1} cells"
+    def _monte_carlo(self, scales: "BinaryScales | _ClassScales") -> "_Decision":
+        """Return the p-value from labels simulated from the predictions (App. 8.3.3)."""
+        method = f"{self.n_resamples} label draws"
+        usable = usable_scales(scales.moments)
+        if usable == 0:
+            return self._undecided(scales, method, _NOTHING_SHARED)
+        generator = check_generator(self.random_state)
+        moments = scales.moments_within(float(self.tolerance))
+        values = scales.simulate(self.n_resamples, generator, float(self.tolerance))[:, :usable]
+        observed, drawn, deviation = values[0], values[1:], moments.deviation[:usable]
+        mean = 0.0
+        if self.tolerance:
+            # the same normal variable for all scales of a simulation
+            mean, spread = _displacement(scales, self.tolerance)
+            noise = generator.standard_normal(self.n_resamples)
+            deviation = np.sqrt(deviation**2 + spread)
+            drawn = drawn + (mean + np.sqrt(spread) * noise)[:, np.newaxis]
+        values = np.vstack((observed, drawn))
+        z = (values - mean) / deviation
+        slack = TIE * (np.abs(observed) + deviation)
+        combine, n_scales, null = self.combine if self._adaptive else "single", scales.n_bins.shape[0], None
+        tail = "lower"
+        scale_p = np.array(
+            [monte_carlo_pvalue(observed[k], drawn[:, k], slack[k]) for k in range(usable)], dtype=np.float64
+        )
+        best = _smallest(scale_p, z[0])
+        if combine == "single":
+            statistic, pvalue, null, tail = float(observed[0]), float(scale_p[0]), drawn[:, 0], "upper"
+        elif combine == "weighted":
+            if self.tolerance:
+                centred = z - z.mean(axis=0)
+                skewness = (centred**3).mean(axis=0) / np.maximum((centred**2).mean(axis=0) ** 1.5, 1e-300)
+            else:
+                skewness = moments.third_cumulant[:usable] / moments.variance[:usable] ** 1.5
+            ratio = weighted_tails(z, skewness, n_scales)
+            best = int(ratio[0].argmin())
+            statistic, null = float(ratio[0, best]), ratio[1:].min(axis=1)
+            # equal samples differ by rounding
+            pvalue = (1 + np.count_nonzero(null <= statistic * (1.0 + 1e-9))) / (1 + null.shape[0])
+        elif combine == "max":
+            best, tail = int(z[0].argmax()), "upper"
+            statistic, pvalue, null = largest_of_scales(z)
+        elif combine == "min-p":
+            statistic, pvalue, null, _ = smallest_pvalue(values, z, slack)
+        else:
+            statistic = float(scale_p.min())
+            pvalue = min(1.0, n_scales * statistic)
+        scale_pvalues, deviations = np.ones(n_scales), np.sqrt(scales.moments.variance)
+        scale_pvalues[:usable], deviations[:usable] = scale_p, deviation
+        return _Decision(
+            statistic, float(pvalue), best, scale_pvalues, deviations, method, self.combine, null, tail=tail
+        )
+
+    def _asymptotic(self, scales: "BinaryScales | _ClassScales") -> "_Decision":
+        """Return the p-value from the moments of T and a Gaussian copula of the scales."""
+        moments = scales.moments
+        usable = np.flatnonzero((moments.variance > 0.0) & (moments.pairs >= FEWEST_PAIRS))
+        if usable.shape[0] == 0:
+            return self._undecided(scales, "asymptotic", _TOO_FEW_PAIRS)
+        if self.tolerance:
+            variance = scales.moments_within(float(self.tolerance)).variance
+            moments = _relaxed(moments, variance, *_displacement(scales, self.tolerance))
+        deviation = np.sqrt(moments.variance)
+        z = moments.statistic[usable] / deviation[usable]
+        skewness = moments.third_cumulant[usable] / deviation[usable] ** 3
+        tails = gamma_sf(z, skewness)
+        correlation = chain_correlation(moments, usable)
+        n_scales = scales.n_bins.shape[0]
+        best = int(z.argmax()) if self.combine == "max" else _smallest(tails, z)
+        tail = "lower" if self._adaptive and self.combine != "max" else "upper"
+        if not self._adaptive:
+            statistic = pvalue = float(tails[0])
+        elif self.combine == "weighted":
+            weights = scale_weights(n_scales)[usable]
+            best = int((tails / weights).argmin())
+            statistic = float(tails[best] / weights[best])
+            pvalue = any_exceeds(np.clip(statistic * weights, SMALLEST_PVALUE, 1.0), correlation)
+        elif self.combine == "max":
+            statistic = float(z[best])
+            pvalue = any_exceeds(gamma_sf(np.full_like(z, statistic), skewness), correlation)
+        elif self.combine == "min-p":
+            statistic = float(tails[best])
+            pvalue = any_exceeds(np.full_like(z, statistic), correlation)
+        else:
+            statistic = float(tails[best])
+            pvalue = min(1.0, n_scales * statistic)
+        scale_pvalues = np.ones(n_scales)
+        scale_pvalues[usable] = tails
+        return _Decision(
+            statistic,
+            pvalue,
+            int(usable[best]),
+            scale_pvalues,
+            deviation,
+            "asymptotic",
+            self.combine,
+            tail=tail,
+        )
+
+    def _theory(self, scales: "BinaryScales | _ClassScales") -> "_Decision":
+        """Return the smallest level at which the critical values of the paper reject."""
+        # Theorem 3.1: reject if T >= sqrt(2) K / sqrt(alpha) min(sqrt(M) / n, 1 / sqrt(M)), M = m^(K - 1)
+        # cells, T in vector convention, which for two classes is twice that of one probability
+        factor = 1.0 if scales.n_classes == 2 else scales.n_classes
+        bound = np.sqrt(2.0) * factor * np.minimum(np.sqrt(scales.n_cells) / scales.n, scales.n_cells**-0.5)
+        mean, spread = _displacement(scales, self.tolerance)
+        # Chebyshev's inequality with an upper bound on the variance of T, which for M > n cells holds only
+        # if few predictions share a cell (Assumption 3.1); otherwise the variance itself replaces it.
+        variance = scales.moments_within(float(self.tolerance)).variance
+        crowded = np.sqrt(variance) > bound
+        ratio = (scales.moments.statistic - mean) / np.sqrt(np.maximum(bound**2, variance) + spread)
+        scale_pvalues = 1.0 / np.maximum(ratio, 1.0) ** 2
+        best = int(ratio.argmax())
+        # Theorem 3.2, eq. (7): alpha / B for each of B scales
+        return _Decision(
+            float(ratio[best]),
+            min(1.0, ratio.shape[0] * float(scale_pvalues[best])),
+            best,
+            scale_pvalues,
+            np.sqrt(scales.moments.variance),
+            "theory, " + ("Theorem 3.2" if self._adaptive else "Theorem 3.1"),
+            "bonferroni",
+            reason=_CROWDED if crowded.any() else "",
+        )
+
+    def _undecided(self, scales: "BinaryScales | _ClassScales", method: str, reason: str) -> "_Decision":
+        if scales.n_classes > 2:
+            reason += "; reduction='confidence' tests the predicted class alone, KernelTest needs no cells"
+        deviation = np.sqrt(scales.moments.variance)
+        return _Decision(0.0, 1.0, 0, np.ones_like(deviation), deviation, method, self.combine, reason=reason)
+
+
+@dataclass(frozen=True, eq=False)
+class _Decision:
+    """What a method makes of the scales: ``scale`` is the index of the one that decided."""
+
+    statistic: float
+    pvalue: float
+    scale: int
+    scale_pvalues: Array
+    deviation: Array
+    method: str
+    combine: str
+    null_distribution: Array | None = None
+    reason: str = ""
+    tail: str = "upper"
+
+
+# ---- the scales of Algorithms 1 and 2
+
+
+def number_of_bins(n: float, smoothness: float, n_classes: int = 2) -> float:
+    """Return m = floor(n^(2 / (4 s + K - 1))) of Algorithm 1, at most 2**52."""
+    power = 2.0 / (4.0 * smoothness + n_classes - 1)
+    return float(min(np.floor(n**power * (1.0 + 1e-12)), 2.0**MAX_LEVEL))
+
+
+def finest_level(n: float, n_classes: int = 2) -> int:
+    """Return B = ceil(2 / (K - 1) log2(n / sqrt(log n))) of Algorithm 2, from 1 to ``MAX_LEVEL``."""
+    if n < 2.0:
+        return 1
+    level = 2.0 / (n_classes - 1) * np.log2(n / np.sqrt(np.log(n)))
+    return int(min(max(np.ceil(level - 1e-12), 1.0), MAX_LEVEL))
+
+
+def _numbers_of_bins(n: float, smoothness: float | None, n_classes: int) -> Array:
+    """Return m of Algorithm 1, or 2, 4, ..., 2^B of Algorithm 2 if the smoothness is not known."""
+    if smoothness is None:
+        return np.exp2(np.arange(1.0, finest_level(n, n_classes) + 1.0))
+    return np.full(1, number_of_bins(n, smoothness, n_classes))
+
+
+class BinaryScales:
+    """Equal-width bins of [0, 1]: ``n_bins`` of each scale, coarse to fine, and the moments of T.
+
+    A few ties may stay apart unless ``ties`` must be groups.
+    """
+
+    n_classes = 2
+
+    def __init__(self, sample: BinarySample, smoothness: float | None, ties: bool) -> None:
+        self.grouped = _group(sample, ties)
+        self.n = self.grouped.total
+        self.n_bins = self.n_cells = _numbers_of_bins(self.n, smoothness, 2)
+        if smoothness is None:
+            self.bins = NestedBins(self.grouped, self.n_bins.shape[0])
+        else:
+            self.bins = NestedBins(self.grouped, cell=uniform_bins(self.grouped.prob, int(self.n_bins[0])))
+        self.moments = self.bins.moments()
+
+    def moments_within(self, tolerance: float) -> NullMoments:
+        """Return the moments under the most uncertain probabilities within ``tolerance``."""
+        if not tolerance:
+            return self.moments
+        return self.bins.moments(toward_uncertainty(self.grouped.prob, tolerance))
+
+    def simulate(self, n_resamples: int, generator: np.random.Generator, tolerance: float) -> Array:
+        """Return T of the sample, and of samples with simulated outcomes, shape (1 + n_resamples, scales).
+
+        The first is computed as the others are, so that rounding does not distinguish equal samples.
+        """
+        prob = toward_uncertainty(self.grouped.prob, tolerance)
+        statistic = self.bins.statistic_around(prob)
+        own = np.asarray(self.grouped.positives)[:, np.newaxis]
+        parts = [self.moments.statistic[np.newaxis] if tolerance else statistic(own)]
+        null = replace(self.grouped, prob=prob)
+        simulated = draw_positives(null, n_resamples, generator, samples_at_once(prob.shape[0]))
+        return np.concatenate([*parts, *map(statistic, simulated)])
+
+
+class _ClassScales:
+    """Equal-volume cells of the simplex, m^(K - 1) of them; as :class:`BinaryScales`."""
+
+    def __init__(self, sample: ClassSample, smoothness: float | None) -> None:
+        self.y, self.p = written_out(sample.y, sample.p, sample.w)
+        self.n = float(self.y.shape[0])
+        self.n_classes = self.p.shape[1]
+        self.n_bins = _numbers_of_bins(self.n, smoothness, self.n_classes)
+        self.n_cells = self.n_bins ** (self.n_classes - 1)
+        self.cells = nested_alcoves(self.p, self.n_bins)
+        self.moments = class_moments(self.cells, self.y, self.p)
+
+    def moments_within(self, tolerance: float) -> NullMoments:
+        """See :class:`BinaryScales`."""
+        if not tolerance:
+            return self.moments
+        return class_moments(self.cells, self.y, self.p, toward_uncertainty(self.p, tolerance))
+
+    def simulate(self, n_resamples: int, generator: np.random.Generator, tolerance: float) -> Array:
+        """See :class:`BinaryScales`."""
+        prob = toward_uncertainty(self.p, tolerance)
+        shared = self.cells[: usable_scales(self.moments)]
+        values = simulated_statistics(shared, self.y, prob, n_resamples, generator)
+        if tolerance:
+            values[0] = self.moments.statistic[: len(shared)]
+        return values
+
+
+def usable_scales(moments: NullMoments) -> int:
+    """Return the number of scales with information; a scale shares its pairs with all coarser ones."""
+    return int(np.append((moments.variance > 0.0) & (moments.n_paired > 0.0), False).argmin())
+
+
+def samples_at_once(n_groups: int) -> int:
+    """Return how many numbers to simulate at a time: more than memory asks for where it is faster."""
+    return max(MAX_CELLS, min(_AT_ONCE * n_groups, _MOST_AT_ONCE), _FEWEST_AT_ONCE * n_groups)
+
+
+def written_out(y: NDArray[np.int64], p: Array, w: Array | None) -> tuple[NDArray[np.int64], Array]:
+    """Return labels and predictions with each sample repeated as often as its weight says."""
+    if w is None:
+        return y, p
+    n = float(w.sum())
+    if n > _MOST_SAMPLES:
+        raise ValueError(
+            f"sample_weight stands for {n:.3g} observations, more than {_MOST_SAMPLES:.0e}, the most that "
+            "can be written out as rows. Pass a part of the data."
+        )
+    times = w.astype(np.int64)
+    return np.repeat(y, times), np.repeat(p, times, axis=0)
+
+
+def _group(sample: BinarySample, ties: bool) -> GroupedOutcomes:
+    """Sort outcomes by prediction, and group them; a few ties may stay apart unless ``ties`` must be groups.
+
+    A sample is then a group by itself, and arrays for what is known of it are saved.
+    """
+    if sample.w is not None:
+        return group_outcomes(sample.y, sample.p, sample.w)
+    key = packed_sort(sample.y, sample.p)
+    n = key.shape[0]
+    outcome = np.empty(n, dtype=np.int8)
+    for first in range(0, n, CHUNK):
+        part = key[first : first + CHUNK]
+        outcome[first : first + CHUNK] = part & 1
+        np.right_shift(part, 1, out=part)
+    prob = key.view(np.float64)
+    n_ties = np.count_nonzero(prob[1:] == prob[:-1])
+    if n_ties == 0 or (not ties and n_ties < n / 8):
+        positives: Any = outcome
+        return GroupedOutcomes(prob, np.broadcast_to(np.float64(1.0), prob.shape), positives)
+    starts = group_starts(prob)
+    weight = np.diff(starts, append=n).astype(np.float64)
+    return GroupedOutcomes(prob[starts], weight, np.add.reduceat(outcome, starts, dtype=np.float64))
+
+
+# ---- several scales as one test
+
+
+def scale_weights(n_scales: int) -> Array:
+    """Return how alpha is allocated to the scales, coarse to fine; the sum is 1.
+
+    One half in equal parts, so that no scale is given up; the other in proportion to 1 / b for the b-th one,
+    since most miscalibration is smooth.
+    """
+    decreasing = 1.0 / np.arange(1.0, n_scales + 1.0)
+    return 0.5 / n_scales + 0.5 * decreasing / decreasing.sum()
+
+
+def weighted_tails(z: Array, skewness: Array, n_scales: int) -> Array:
+    """Return the tail probability of each z, of the first of ``n_scales`` scales, over its weight.
+
+    Tails are those of gamma distributions; they are the same functions of every sample, however accurate.
+    """
+    return gamma_sf(z, skewness) / scale_weights(n_scales)[: z.shape[-1]]
+
+
+def largest_of_scales(z: Array) -> tuple[float, float, Array]:
+    """Return the largest z of the sample, the first row, its p-value, and the largest z of each other row."""
+    largest, drawn = float(z[0].max()), z[1:].max(axis=1)
+    return largest, monte_carlo_pvalue(largest, drawn, TIE * (1.0 + abs(largest))), drawn
+
+
+def smallest_pvalue(
+    values: Array, z: Array, slack: Array, weights: Array | float = 1.0
+) -> tuple[float, float, Array, Array]:
+    """Return the smallest p-value over weight, its p-value, its null values, and the p-value of each column.
+
+    The sample is the first row of ``values``; the p-value of a row is its rank among all of them, where
+    differences up to ``slack`` are ties. Ties of the smallest p-values go by the largest z at the columns
+    that attain it.
+    """
+    ranks = [
+        values.shape[0] - np.searchsorted(np.sort(column), column - tie)
+        for column, tie in zip(values.T, slack, strict=True)
+    ]
+    pvalues = np.column_stack(ranks) / values.shape[0]
+    ratio = pvalues / weights
+    least = ratio.min(axis=1)
+    largest_z = np.where(ratio == least[:, np.newaxis], z, -np.inf).max(axis=1)
+    tie = TIE * (1.0 + abs(largest_z[0]))
+    as_small = (least < least[0]) | ((least == least[0]) & (largest_z >= largest_z[0] - tie))
+    return float(least[0]), float(np.mean(as_small)), least[1:], pvalues[0]
+
+
+def _smallest(pvalues: Array, z: Array) -> int:
+    """Return the index of the smallest p-value, among ties that of the largest z."""
+    return int(np.lexsort((-z, pvalues))[0])
+
+
+def chain_correlation(moments: NullMoments, levels: NDArray[np.intp]) -> Array:
+    """Return the correlations of some levels, each with the next one of them.
+
+    Those of neighbouring levels are exact. Over a gap they are multiplied, as if levels formed a Markov
+    chain: exact as well where the variance v hardly changes inside a coarser bin, since then
+    cov(T_f, T_c) = var(T_c) for every finer level f.
+    """
+    deviation = np.sqrt(moments.variance)
+    product = deviation[:-1] * deviation[1:]
+    neighbours = np.divide(moments.covariance[:-1], product, out=np.zeros_like(product), where=product > 0.0)
+    neighbours = np.clip(neighbours, 0.0, 1.0)
+    return np.array([np.prod(neighbours[first:last]) for first, last in pairwise(levels)])
+
+
+def any_exceeds(tails: Array, correlation: Array) -> float:
+    """Return the probability that at least one of several events happens, from their own probabilities.
+
+    The events are Z_k >= z_k for a Gaussian Markov chain Z_1, Z_2, ... with the given correlation of
+    neighbours (a Gaussian copula). With N the number of events that happen,
+
+        P(N > 0) = sum_k P(A_k) E[1/N | A_k]
+
+    and each expectation is a mean over simulated paths in which event k happens, so that it is as accurate
+    for very small probabilities as for large ones; the result lies between the largest of them and their
+    sum. The paths are the same in every call.
+    """
+    n_scales = tails.shape[0]
+    if n_scales == 1:
+        return float(tails[0])
+    rng = np.random.default_rng(_SEED)
+    n_paths = min(max(_WORK // n_scales**2, _FEWEST_PATHS), _MOST_PATHS)
+    noise = rng.standard_normal((n_scales, n_paths))
+    path = np.empty_like(noise)
+    path[0] = noise[0]
+    for k, rho in enumerate(correlation, start=1):
+        path[k] = rho * path[k - 1] + np.sqrt(1.0 - rho * rho) * noise[k]
+    between = np.eye(n_scales)
+    for k in range(n_scales - 1):
+        between[k + 1, : k + 1] = correlation[k] * between[k, : k + 1]
+        between[: k + 1, k + 1] = between[k + 1, : k + 1]
+    threshold = -ndtri(tails)[:, np.newaxis]
+    # one value from each of equal parts of a tail
+    part = (rng.permutation(n_paths) + 0.5) / n_paths
+    moved = np.empty_like(path)
+    total = 0.0
+    for k in range(n_scales):
+        # draw the k-th value from its tail, and let the others follow it
+        value = -ndtri(np.maximum(tails[k] * part, np.finfo(np.float64).tiny))
+        np.multiply(between[k][:, np.newaxis], value - path[k], out=moved)
+        moved += path
+        happened = np.count_nonzero(moved >= threshold, axis=0)
+        happened += moved[k] < threshold[k]
+        total += tails[k] * np.mean(1.0 / happened)
+    return float(np.clip(total, tails.max(), min(1.0, tails.sum())))
+
+
+# ---- the composite null hypothesis of Remark 3
+
+
+def toward_uncertainty(p: Array, tolerance: float) -> Array:
+    """Return label probabilities at distance ``tolerance`` from ``p`` towards the greatest uncertainty.
+
+    For p of shape (n,) the distance is that of the probabilities of the positive class; for rows of several
+    classes it is Euclidean. It ends at equal probabilities: beyond them labels vary less again.
+    """
+    if not tolerance:
+        return p
+    if p.ndim == 1:
+        return np.where(p > 0.5, np.maximum(p - tolerance, 0.5), np.minimum(p + tolerance, 0.5))
+    way = 1.0 / p.shape[1] - p
+    length = np.sqrt(np.square(way).sum(axis=1, keepdims=True))
+    part = np.minimum(np.divide(tolerance, length, out=np.ones_like(length), where=length > tolerance), 1.0)
+    out: Array = p + part * way
+    return out
+
+
+def _displacement(scales: BinaryScales | _ClassScales, tolerance: float) -> tuple[float, float]:
+    """Return mean and variance of what miscalibration up to ``tolerance`` adds to T at most.
+
+    With residuals R = (Y - q) + d, d = q - p, and Q = sum |d|^2 / n <= tolerance^2: the mean of T is at most
+    Q; its part that is linear in Y - q has a variance of at most 4 Q lambda / n, where lambda is the largest
+    eigenvalue of a covariance of labels, at most 1/4 for one probability and 1/2 for a vector of them.
+    """
+    mean = tolerance**2
+    return mean, mean * (1.0 if scales.n_classes == 2 else 2.0) / scales.n
+
+
+def _relaxed(moments: NullMoments, variance: Array, mean: float, spread: float) -> NullMoments:
+    """Return the moments of T - ``mean`` if T is a null statistic plus an independent normal variable.
+
+    The first has ``variance``; the second, the same at all scales, has that ``mean`` and the variance
+    ``spread``. The sum keeps the skewness of ``moments``, which is more than it has.
+    """
+    ratio = np.divide(variance, moments.variance, out=np.zeros_like(variance), where=moments.variance > 0.0)
+    neighbours = np.sqrt(ratio[:-1] * ratio[1:])
+    total = np.divide(
+        variance + spread, moments.variance, out=np.zeros_like(variance), where=moments.variance > 0.0
+    )
+    return replace(
+        moments,
+        statistic=moments.statistic - mean,
+        variance=variance + spread,
+        third_cumulant=moments.third_cumulant * total**1.5,
+        covariance=np.append(moments.covariance[:-1] * neighbours, 0.0) + spread,
+    )

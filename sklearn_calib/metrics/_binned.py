@@ -6,9 +6,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_calib._core._alcoves import alcoves
 from sklearn_calib._core._binning import bin_starts, uniform_bins, uniform_residuals, uniform_sums
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
+from sklearn_calib._core._simplex_bins import alcoves
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._validation import (
     BinarySample,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, chi2_contingency, norm
 
-from sklearn_calib._core._alcoves import alcoves, shared_alcoves
+from sklearn_calib._core._simplex_bins import alcoves, shared_alcoves
 from sklearn_calib.inference import SampleSplittingTest, TCal
 from sklearn_calib.inference._splitting import SplitClass, _pearson, _statistics
 from tests.inference import _properties

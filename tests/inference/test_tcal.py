@@ -7,19 +7,20 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from sklearn_calib._core._dyadic import dyadic_moments
 from sklearn_calib._core._grouping import group_outcomes
+from sklearn_calib._core._nested_bins import NestedBins
+from sklearn_calib._core._null import draw_positives
 from sklearn_calib.inference import TCal
-from sklearn_calib.inference._tcal_asymptotic import (
+from sklearn_calib.inference._tails import gamma_sf
+from sklearn_calib.inference._tcal import (
     FEWEST_PAIRS,
     any_exceeds,
     chain_correlation,
-    tail_probability,
+    largest_of_scales,
+    scale_weights,
+    smallest_pvalue,
 )
-from sklearn_calib.inference._tcal_bins import NestedBins
-from sklearn_calib.inference._tcal_draws import Draws, combine_draws, draw_labels
-from sklearn_calib.inference._tcal_scales import scale_shares
-from tests.core.test_dyadic import naive_statistic
+from tests.core.test_nested_bins import dyadic_moments, naive_statistic
 from tests.inference._properties import check_level, sample
 
 
@@ -96,29 +97,23 @@ def test_nothing_to_compare():
     assert [scale.n_bins for scale in result.scales] == [2, 4, 8]
 
 
-@pytest.mark.parametrize("resample", ["labels", "pairs"])
 @pytest.mark.parametrize("combine", ["max", "min-p"])
-def test_pvalue_tends_to_the_exact_one(resample, combine):
+def test_pvalue_tends_to_the_exact_one(combine):
     p = np.array([0.1, 0.15, 0.15, 0.3, 0.6, 0.62])
     outcomes = np.array(list(itertools.product([0, 1], repeat=6)))
     chance = np.prod(np.where(outcomes == 1, p, 1 - p), axis=1)
-    test = TCal(n_resamples=2000, combine=combine, resample=resample, random_state=0)
-    if resample == "labels":
-        moments = [dyadic_moments(group_outcomes(y, p), 4) for y in outcomes]
-        t = np.array([m.statistic for m in moments])[:, moments[0].variance > 0]
-        z = t / np.sqrt(moments[0].variance[moments[0].variance > 0])
-        tails = np.array([[chance @ (column >= value - 1e-9) for value in column] for column in z.T]).T
-        value = z.max(axis=1) if combine == "max" else -tails.min(axis=1)
-        for row in (0, 3, 9, 31, 50):
-            exact = chance @ (value >= value[row] - 1e-9)
-            at_least = chance @ (value > value[row] + 0.02) if combine == "min-p" else exact
-            found = test.test(outcomes[row], p).pvalue
-            # min-p: ties of exact tails are decided, and ranks among draws differ a little from exact tails
-            assert at_least - 0.06 <= found <= exact + 0.06
-    else:
-        # all outcomes positive is much rarer than the two positives at .6
-        likely = test.test(outcomes[3], p).pvalue
-        assert test.test(np.ones(6, dtype=int), p).pvalue < 0.05 < 0.15 < likely
+    test = TCal(n_resamples=2000, combine=combine, random_state=0)
+    moments = [dyadic_moments(group_outcomes(y, p), 4) for y in outcomes]
+    t = np.array([m.statistic for m in moments])[:, moments[0].variance > 0]
+    z = t / np.sqrt(moments[0].variance[moments[0].variance > 0])
+    tails = np.array([[chance @ (column >= value - 1e-9) for value in column] for column in z.T]).T
+    value = z.max(axis=1) if combine == "max" else -tails.min(axis=1)
+    for row in (0, 3, 9, 31, 50):
+        exact = chance @ (value >= value[row] - 1e-9)
+        at_least = chance @ (value > value[row] + 0.02) if combine == "min-p" else exact
+        found = test.test(outcomes[row], p).pvalue
+        # min-p: ties of exact tails are decided, and ranks among draws differ a little from exact tails
+        assert at_least - 0.06 <= found <= exact + 0.06
 
 
 @pytest.mark.parametrize("combine", ["max", "min-p"])
@@ -130,29 +125,36 @@ def test_combination_is_exact_when_the_sample_is_one_of_the_draws(combine, ties)
         pool = np.round(pool)
     pvalues = []
     for row in range(30):
-        rest = np.delete(pool, row, axis=0)
-        draws = Draws(pool[row], pool[row], np.ones(3), rest, rest)
-        pvalues.append(combine_draws(draws, combine)[1])
+        values = np.vstack((pool[row], np.delete(pool, row, axis=0)))
+        if combine == "max":
+            pvalues.append(largest_of_scales(values)[1])
+        else:
+            pvalues.append(smallest_pvalue(values, values, np.full(3, 1e-8))[1])
     for alpha in np.arange(1, 31) / 30:
         share = np.mean(np.array(pvalues) <= alpha + 1e-12)
         assert share <= alpha + 1e-12
         assert ties or share == pytest.approx(alpha)
 
 
+def statistics_of_simulations(grouped, levels, n_draws, seed):
+    """T of samples with simulated outcomes, shape (n_draws, levels)."""
+    statistic = NestedBins(grouped, levels).statistic_around(grouped.prob)
+    draws = draw_positives(grouped, n_draws, np.random.default_rng(seed))
+    return np.concatenate([statistic(positives) for positives in draws])
+
+
 @pytest.mark.parametrize("seed", range(3))
-def test_draws_take_the_same_path_as_the_moments(seed):
+def test_simulations_have_the_moments_that_are_computed(seed):
     rng = np.random.default_rng(seed)
     p = np.concatenate((rng.random(150), np.round(rng.random(60), 1), 10 ** (-8 * rng.random(40))))
     p = np.clip(p, 0.01, 0.99) if seed == 2 else p
     y = (rng.random(250) < p).astype(int)
     grouped = group_outcomes(y, p)
     moments = dyadic_moments(grouped, 14)
-    bins = NestedBins.dyadic(grouped, 14)
-    draws = draw_labels(grouped, bins, moments.variance, 4000, np.random.default_rng(0))
-    np.testing.assert_allclose(draws.observed, moments.statistic, atol=1e-13)
+    drawn = statistics_of_simulations(grouped, 14, 4000, 0)
     deviation = np.sqrt(moments.variance)
     # mean 0, the exact variance, the covariance of neighbours: within errors from the draws themselves
-    z = draws.drawn / deviation
+    z = drawn / deviation
     np.testing.assert_array_less(np.abs(z.mean(axis=0)), 5 / np.sqrt(4000))
     np.testing.assert_array_less(np.abs((z**2).mean(axis=0) - 1), 5 * (z**2).std(axis=0) / np.sqrt(4000))
     product = z[:, :-1] * z[:, 1:]
@@ -160,16 +162,14 @@ def test_draws_take_the_same_path_as_the_moments(seed):
     np.testing.assert_array_less(np.abs(product.mean(axis=0) - expected), 5 * product.std(axis=0) / 63)
 
 
-def test_tail_probability():
+def test_gamma_sf():
     z = np.linspace(-3, 8, 45)
-    np.testing.assert_allclose(tail_probability(z, np.zeros(45)), norm.sf(z), rtol=1e-12)
-    np.testing.assert_allclose(tail_probability(z, np.full(45, 2e-4)), norm.sf(z), rtol=0.02)
-    np.testing.assert_allclose(tail_probability(z, np.full(45, -1.0)), norm.sf(z), rtol=1e-12)
+    np.testing.assert_allclose(gamma_sf(z, np.zeros(45)), norm.sf(z), rtol=1e-12)
+    np.testing.assert_allclose(gamma_sf(z, np.full(45, 2e-4)), norm.sf(z), rtol=0.02)
+    np.testing.assert_allclose(gamma_sf(z, np.full(45, -1.0)), norm.sf(z), rtol=1e-12)
     # skewness 2 is the exponential law, moved to mean 0
-    np.testing.assert_allclose(
-        tail_probability(z, np.full(45, 2.0)), np.minimum(1, np.exp(-(z + 1))), rtol=1e-12
-    )
-    assert tail_probability(np.array([1e5]), np.array([0.1]))[0] == 1e-300
+    np.testing.assert_allclose(gamma_sf(z, np.full(45, 2.0)), np.minimum(1, np.exp(-(z + 1))), rtol=1e-12)
+    assert gamma_sf(np.array([1e5]), np.array([0.1]))[0] == 1e-300
 
 
 def test_union_of_events():
@@ -204,14 +204,11 @@ def test_asymptotic_agrees_with_monte_carlo(kind):
     usable = np.flatnonzero(moments.pairs >= FEWEST_PAIRS)
     assert usable.shape[0] >= 4
     deviation = np.sqrt(moments.variance[usable])
-    bins = NestedBins.dyadic(grouped, 16)
-    # T of finer levels can be 0 for sure; they are not looked at
-    variance = np.maximum(moments.variance, 1e-30)
-    z_drawn = draw_labels(grouped, bins, variance, n_draws, np.random.default_rng(1)).drawn_z[:, usable]
+    z_drawn = statistics_of_simulations(grouped, 16, n_draws, 1)[:, usable] / deviation
     skewness = moments.third_cumulant[usable] / deviation**3
     correlation = chain_correlation(moments, usable)
     for z in (0.0, 1.0, 2.0, 3.0):
-        tails = tail_probability(np.full(usable.shape[0], z), skewness)
+        tails = gamma_sf(np.full(usable.shape[0], z), skewness)
         simulated = np.mean(z_drawn >= z, axis=0)
         error = 4 * np.sqrt(simulated * (1 - simulated) / n_draws)
         np.testing.assert_array_less(np.abs(tails - simulated), error + 0.02 + 0.1 * tails)
@@ -220,10 +217,10 @@ def test_asymptotic_agrees_with_monte_carlo(kind):
         assert abs(any_exceeds(tails, correlation) - largest) <= error + 0.01 + 0.1 * largest
     result = TCal(method="asymptotic", combine="max").test(y, p)
     assert result.pvalue == pytest.approx(np.mean(z_drawn.max(axis=1) >= result.statistic), abs=0.04)
-    shares = scale_shares(moments.variance.shape[0])[usable]
-    weighted = (tail_probability(z_drawn, skewness) / shares).min(axis=1)
-    own = (tail_probability(moments.statistic[usable] / deviation, skewness) / shares).min()
-    law = any_exceeds(np.clip(own * shares, 1e-300, 1), correlation)
+    weights = scale_weights(moments.variance.shape[0])[usable]
+    weighted = (gamma_sf(z_drawn, skewness) / weights).min(axis=1)
+    own = (gamma_sf(moments.statistic[usable] / deviation, skewness) / weights).min()
+    law = any_exceeds(np.clip(own * weights, 1e-300, 1), correlation)
     assert law == pytest.approx(np.mean(weighted <= own), abs=0.04)
 
 
@@ -281,12 +278,12 @@ def test_theory_needs_no_assumption_up_to_n_bins():
     assert "Assumption" not in result.reason
 
 
-def test_shares_of_the_level():
-    shares = scale_shares(4)
+def test_weights_of_the_level():
+    weights = scale_weights(4)
     # 1/8 + (1/2) (1, 1/2, 1/3, 1/4) / (25/12)
-    np.testing.assert_allclose(shares, [1 / 8 + 6 / 25, 1 / 8 + 3 / 25, 1 / 8 + 2 / 25, 1 / 8 + 3 / 50])
-    assert scale_shares(30).sum() == pytest.approx(1)
-    assert scale_shares(30).min() > 0.5 / 30
+    np.testing.assert_allclose(weights, [1 / 8 + 6 / 25, 1 / 8 + 3 / 25, 1 / 8 + 2 / 25, 1 / 8 + 3 / 50])
+    assert scale_weights(30).sum() == pytest.approx(1)
+    assert scale_weights(30).min() > 0.5 / 30
 
 
 @pytest.mark.parametrize("method", ["monte_carlo", "asymptotic"])
@@ -298,7 +295,7 @@ def test_weighted_statistic(method):
     # the p-values of the asymptotic scales are the tails of the gamma laws
     tails = {scale.n_bins: scale.pvalue for scale in fine.scales}
     # B = ceil(2 log2(500 / sqrt(log 500))) = 16
-    ratio = {m: tail / scale_shares(16)[int(np.log2(m)) - 1] for m, tail in tails.items() if tail < 1}
+    ratio = {m: tail / scale_weights(16)[int(np.log2(m)) - 1] for m, tail in tails.items() if tail < 1}
     assert result.statistic == pytest.approx(min(ratio.values()), rel=1e-6)
     assert result.reason == f"decided by {min(ratio, key=ratio.get)} bins"
     assert result.tail == "lower"
@@ -344,13 +341,11 @@ def test_memory_is_bounded():
     rng = np.random.default_rng(0)
     p = rng.random(10**4)
     y = (rng.random(10**4) < p).astype(int)
-    peaks = []
-    for resample, n_resamples in (("labels", 999), ("pairs", 60)):
-        tracemalloc.start()
-        TCal(n_resamples=n_resamples, resample=resample, random_state=0).test(y, p)
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-    assert max(peaks) < 100e6
+    tracemalloc.start()
+    TCal(random_state=0).test(y, p)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100e6
 
 
 def test_weights_equal_repetitions_exactly():
@@ -359,7 +354,6 @@ def test_weights_equal_repetitions_exactly():
     y = (rng.random(80) < p).astype(int)
     for options in (
         {},
-        {"resample": "pairs"},
         {"combine": "min-p"},
         {"method": "asymptotic"},
         {"smoothness": 1},
@@ -402,7 +396,6 @@ def test_random_states():
         ({"n_resamples": 0}, ValueError, "n_resamples"),
         ({"n_resamples": 10.5}, TypeError, "n_resamples"),
         ({"combine": "sum"}, ValueError, "combine"),
-        ({"resample": "rows"}, ValueError, "resample"),
         ({"alpha": 1}, ValueError, "alpha"),
         ({"random_state": "seed"}, TypeError, "random_state"),
         ({"random_state": -1}, ValueError, "random_state"),
@@ -421,5 +414,3 @@ def test_printing():
     assert "bins: T = " in str(result.scales[0])
     assert "TCalScale" not in repr(result)
     assert result.test == "T-Cal"
-    biased = TCal(statistic="biased", n_resamples=19, random_state=0).test(y, p)
-    assert biased.test == "T-Cal, biased statistic"

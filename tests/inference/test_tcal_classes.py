@@ -1,4 +1,4 @@
-"""T-Cal for several classes, its other statistics, and its composite null hypothesis."""
+"""T-Cal for several classes, and its composite null hypothesis."""
 
 from itertools import product
 
@@ -7,13 +7,21 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from sklearn_calib._core._alcoves import SharedCells, alcoves, shared_alcoves
-from sklearn_calib._core._class_moments import cell_cumulants, cell_statistics, class_moments
 from sklearn_calib._core._grouping import group_outcomes
-from sklearn_calib._core._null_moments import bin_moments
+from sklearn_calib._core._nested_bins import NestedBins
+from sklearn_calib._core._null import sample_labels
+from sklearn_calib._core._simplex_bins import (
+    SharedCells,
+    alcoves,
+    cell_cumulants,
+    cell_statistics,
+    class_moments,
+    nested_alcoves,
+    shared_alcoves,
+    simulated_statistics,
+)
 from sklearn_calib.inference import TCal
-from sklearn_calib.inference._tcal_classes import draw_class_labels, nested_alcoves
-from sklearn_calib.inference._tcal_scales import relaxed_law
+from sklearn_calib.inference._tcal import toward_uncertainty
 from tests.inference._properties import check_level
 
 
@@ -25,18 +33,15 @@ def sample(n=60, n_classes=3, seed=0, concentration=1.0, power=1.0):
     return (truth.cumsum(axis=1)[:, :-1] < rng.random((n, 1))).sum(axis=1), p
 
 
-def plain_statistic(y, p, m, kind="debiased"):
+def plain_statistic(y, p, m):
     """Return T at one scale, by loops over cells and pairs of rows."""
     n, total = len(y), 0.0
     residual = np.eye(p.shape[1])[y] - p
     code = alcoves(p, m)
     for cell in set(code.tolist()):
         rows = np.flatnonzero(code == cell)
-        if kind == "l1":
-            total += np.abs(residual[rows].sum(axis=0)).sum() / n
-            continue
         for i, j in product(rows, rows):
-            if i != j or kind == "biased":
+            if i != j:
                 total += residual[i] @ residual[j] / (n * len(rows))
     return total
 
@@ -45,34 +50,13 @@ def one_cell(n):
     return SharedCells(np.arange(n), np.array([0]), np.array([n]))
 
 
-@pytest.mark.parametrize("kind", ["debiased", "biased", "l1"])
 @pytest.mark.parametrize("n_classes", [3, 5])
-def test_statistic_is_that_of_the_definition(kind, n_classes):
+def test_statistic_is_that_of_the_definition(n_classes):
     y, p = sample(70, n_classes)
-    result = TCal(random_state=0, n_resamples=99, statistic=kind).test(y, p)
+    result = TCal(random_state=0, n_resamples=99).test(y, p)
     assert [scale.n_bins for scale in result.scales][:2] == [2, 4]
     for scale in result.scales:
-        assert scale.statistic == pytest.approx(plain_statistic(y, p, scale.n_bins, kind), abs=1e-12)
-
-
-@pytest.mark.parametrize("kind", ["biased", "l1"])
-def test_other_statistics_of_a_binary_problem(kind):
-    rng = np.random.default_rng(3)
-    p = np.round(rng.random(60), 2)
-    y = (rng.random(60) < p).astype(int)
-    result = TCal(random_state=0, n_resamples=99, statistic=kind).test(y, p)
-    for scale in result.scales:
-        cell = np.minimum((p * scale.n_bins).astype(int), scale.n_bins - 1)
-        sums = [(y - p)[cell == c].sum() for c in np.unique(cell)]
-        counts = np.unique(cell, return_counts=True)[1]
-        expected = np.abs(sums).sum() if kind == "l1" else (np.square(sums) / counts).sum()
-        assert scale.statistic == pytest.approx(expected / 60, abs=1e-12)
-    by_hand = TCal(smoothness=100.0, random_state=0, n_resamples=99, statistic=kind).test(
-        [1, 0, 1], [0.5, 0.5, 0.4]
-    )
-    # one bin, residual sum .6: l1 .6 / 3, squared l2 .36 / 9
-    assert by_hand.statistic == pytest.approx(0.2 if kind == "l1" else 0.04)
-    assert by_hand.estimate == pytest.approx(0.2)
+        assert scale.statistic == pytest.approx(plain_statistic(y, p, scale.n_bins), abs=1e-12)
 
 
 @pytest.mark.parametrize(("n_classes", "n"), [(2, 5), (3, 4), (4, 3)])
@@ -93,7 +77,7 @@ def test_third_cumulant_of_a_large_cell():
     # two classes: known from the binary formulas, times 8 for the norm of vectors
     p = np.random.default_rng(0).uniform(0.05, 0.3, 500)
     grouped = group_outcomes(np.zeros(500, dtype=np.int64), p)
-    binary = bin_moments(grouped, np.zeros(500, dtype=np.int64))
+    binary = NestedBins(grouped, cell=np.zeros(500, dtype=np.int64)).moments()
     moments = class_moments([one_cell(500)], np.zeros(500, dtype=np.int64), np.column_stack((p, 1 - p)))
     assert moments.variance[0] == pytest.approx(4 * binary.variance[0])
     assert moments.pairs[0] == pytest.approx(binary.pairs[0])
@@ -123,23 +107,28 @@ def test_draws_have_the_moments_that_are_computed():
     m = np.array([2.0, 4.0, 8.0, 16.0])
     cells = nested_alcoves(p, m)
     moments = class_moments(cells, y, p)
-    draws = draw_class_labels(cells, y, p, p, moments.variance, 6000, np.random.default_rng(0))
-    np.testing.assert_allclose(draws.observed, moments.statistic, atol=1e-13)
-    assert np.abs(draws.drawn_z.mean(axis=0)).max() < 4 / np.sqrt(6000)
-    np.testing.assert_allclose(draws.drawn_z.var(axis=0), 1.0, atol=0.12)
-    covariance = np.array([np.cov(draws.drawn[:, k : k + 2].T)[0, 1] for k in range(3)])
+    drawn = simulated_statistics(cells, y, p, 6000, np.random.default_rng(0))
+    np.testing.assert_allclose(drawn[0], moments.statistic, atol=1e-13)
+    drawn = drawn[1:]
+    z = drawn / np.sqrt(moments.variance)
+    assert np.abs(z.mean(axis=0)).max() < 4 / np.sqrt(6000)
+    np.testing.assert_allclose(z.var(axis=0), 1.0, atol=0.12)
+    covariance = np.array([np.cov(drawn[:, k : k + 2].T)[0, 1] for k in range(3)])
     np.testing.assert_allclose(covariance, moments.covariance[:3], rtol=0.25)
 
 
-def test_sparse_tables_give_the_same_statistic():
-    # many classes: few of the counts of a cell are not zero
-    rng = np.random.default_rng(0)
-    p = np.repeat(rng.dirichlet(np.ones(40), 6), 5, axis=0)
-    y = rng.integers(0, 40, 30)
-    cells = nested_alcoves(p, np.array([2.0]))
-    variance = class_moments(cells, y, p).variance
-    draws = draw_class_labels(cells, y, p, p, variance, 5, np.random.default_rng(0))
-    assert draws.observed[0] == pytest.approx(plain_statistic(y, p, 2))
+def test_simulations_are_those_of_the_definition():
+    # one sample of labels that cannot be others
+    y, p = sample(40, 3)
+    sure = np.eye(3)[y]
+    cells = nested_alcoves(p, np.array([2.0, 4.0]))
+    found = simulated_statistics(cells, y, p, 3, np.random.default_rng(5))
+    labels = np.concatenate([y[np.newaxis], *sample_labels(p, 3, np.random.default_rng(5))])
+    expected = [[plain_statistic(row, p, m) for m in (2, 4)] for row in labels]
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    np.testing.assert_allclose(
+        simulated_statistics(cells, y, sure, 2, np.random.default_rng(0)), 0.0, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("combine", ["weighted", "max", "min-p"])
@@ -163,11 +152,9 @@ def test_pvalue_tends_to_the_exact_one(combine):
         TCal(n_resamples=39),
         TCal(n_resamples=39, combine="min-p"),
         TCal(smoothness=0.5, n_resamples=39),
-        TCal(n_resamples=39, statistic="biased"),
-        TCal(n_resamples=39, statistic="l1"),
         TCal(n_resamples=39, reduction="confidence"),
     ],
-    ids=["max", "min-p", "fixed", "biased", "l1", "confidence"],
+    ids=["weighted", "min-p", "fixed", "confidence"],
 )
 def test_level(test, n_classes):
     pvalues = []
@@ -217,32 +204,11 @@ def test_weights_are_repetitions():
     y, p = sample(50, 3)
     times = np.random.default_rng(0).integers(0, 4, 50)
     whole = np.repeat(y, times), np.repeat(p, times, axis=0)
-    for options in [{}, {"resample": "pairs"}, {"statistic": "l1"}, {"method": "asymptotic"}]:
+    for options in [{}, {"smoothness": 1.0}, {"method": "asymptotic"}]:
         test = TCal(n_resamples=49, random_state=0, **options)
         weighted, repeated = test.test(y, p, sample_weight=times), test.test(*whole)
         assert weighted.pvalue == repeated.pvalue
         assert weighted.n_samples == times.sum()
-
-
-def test_the_sample_has_the_same_statistics_whatever_is_drawn():
-    y, p = sample(300, 3)
-    labels, pairs = (
-        TCal(resample=resample, n_resamples=19, random_state=0).test(y, p) for resample in ("labels", "pairs")
-    )
-    found, expected = ([scale.statistic for scale in result.scales] for result in (pairs, labels))
-    assert len(expected) > 2
-    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-13)
-    relaxed = TCal(tolerance=0.1, n_resamples=19, random_state=0).test(y, p)
-    np.testing.assert_allclose(
-        [scale.statistic for scale in relaxed.scales], expected, rtol=1e-10, atol=1e-13
-    )
-
-
-def test_pairs():
-    y, p = sample(300, 3, power=2.5)
-    assert TCal(resample="pairs", n_resamples=99, random_state=0).test(y, p).rejects()
-    y, p = sample(300, 3)
-    assert not TCal(resample="pairs", n_resamples=99, random_state=0).test(y, p).rejects()
 
 
 def test_labels_and_columns():
@@ -303,9 +269,9 @@ def test_end_of_a_pipeline():
 # ---- composite null hypothesis
 
 
-def test_relaxed_law_keeps_its_distance():
+def test_most_uncertain_probabilities_keep_their_distance():
     p = np.random.default_rng(0).dirichlet(np.full(4, 0.4), 500)
-    law = relaxed_law(p, 0.1)
+    law = toward_uncertainty(p, 0.1)
     np.testing.assert_allclose(law.sum(axis=1), 1.0)
     distance = np.sqrt(np.square(law - p).sum(axis=1))
     assert distance.max() < 0.1 + 1e-12
@@ -313,7 +279,7 @@ def test_relaxed_law_keeps_its_distance():
     np.testing.assert_allclose(distance[far], 0.1)
     np.testing.assert_allclose(law[~far], 0.25)
     np.testing.assert_allclose(
-        relaxed_law(np.array([0.0, 0.3, 0.5, 0.52, 1.0]), 0.1), [0.1, 0.4, 0.5, 0.5, 0.9]
+        toward_uncertainty(np.array([0.0, 0.3, 0.5, 0.52, 1.0]), 0.1), [0.1, 0.4, 0.5, 0.5, 0.9]
     )
 
 
@@ -340,7 +306,7 @@ def test_level_at_the_border_of_the_composite_null(method, kind):
         rng = np.random.default_rng(seed)
         if kind == "classes":
             p = rng.dirichlet(np.ones(3), 400)
-            truth = relaxed_law(p, tolerance)
+            truth = toward_uncertainty(p, tolerance)
             y = (truth.cumsum(axis=1)[:, :-1] < rng.random((400, 1))).sum(axis=1)
         else:
             p = rng.uniform(0.2, 0.8, 400)
@@ -369,11 +335,6 @@ def test_tolerance_is_exceeded():
 @pytest.mark.parametrize(
     ("options", "error", "named"),
     [
-        ({"statistic": "l3"}, ValueError, "statistic"),
-        ({"statistic": "l1", "method": "asymptotic"}, ValueError, "statistic"),
-        ({"statistic": "biased", "resample": "pairs"}, ValueError, "statistic"),
-        ({"statistic": "biased", "tolerance": 0.1}, ValueError, "statistic"),
-        ({"tolerance": 0.1, "resample": "pairs"}, ValueError, "tolerance"),
         ({"tolerance": -0.1}, ValueError, "tolerance"),
         ({"tolerance": 1.5}, ValueError, "tolerance"),
         ({"tolerance": "much"}, TypeError, "tolerance"),

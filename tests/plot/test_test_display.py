@@ -270,7 +270,6 @@ def test_a_normal_critical_value_without_draws_of_the_largest(forecast):
         TCal(method="asymptotic", combine="min-p"),
         TCal(method="theory"),
         TCal(smoothness=1.0, method="asymptotic"),
-        TCal(statistic="biased", n_resamples=399, random_state=0),
         TCal(tolerance=0.05, n_resamples=399, random_state=0),
     ],
     ids=[
@@ -280,7 +279,6 @@ def test_a_normal_critical_value_without_draws_of_the_largest(forecast):
         "asymptotic_min_p",
         "theory",
         "asymptotic_fixed",
-        "biased",
         "tolerance",
     ],
 )

@@ -1,6 +1,6 @@
 import numpy as np
 
-from sklearn_calib._core._alcoves import alcoves, shared_alcoves
+from sklearn_calib._core._simplex_bins import alcoves, shared_alcoves
 
 
 def plain_cell(z, m):

@@ -5,9 +5,13 @@ import itertools
 import numpy as np
 import pytest
 
-from sklearn_calib._core._dyadic import EXACT_LEVELS, MAX_LEVEL, dyadic_moments, shared_levels
 from sklearn_calib._core._grouping import group_outcomes
-from sklearn_calib._core._null_moments import bin_moments
+from sklearn_calib._core._nested_bins import EXACT_LEVELS, MAX_LEVEL, NestedBins
+
+
+def dyadic_moments(grouped, levels):
+    """Moments of the levels 1, ..., ``levels``."""
+    return NestedBins(grouped, levels).moments()
 
 
 def bin_of(p, n_bins):
@@ -63,7 +67,7 @@ def as_array(moments):
             moments.variance,
             moments.third_cumulant,
             moments.covariance,
-            moments.rows,
+            moments.n_paired,
             moments.pairs,
         ]
     )
@@ -93,12 +97,13 @@ def test_complete_enumeration(name):
     np.testing.assert_allclose(
         moments.covariance, [*(probability @ (every[:, :-1] * every[:, 1:])), 0], atol=1e-15
     )
+    grouped = group_outcomes(outcomes[5], p)
     for level in range(1, levels + 1):
-        one = bin_moments(group_outcomes(outcomes[5], p), cells(group_outcomes(outcomes[5], p).prob, level))
+        one = NestedBins(grouped, cell=cells(grouped.prob, level)).moments()
         np.testing.assert_allclose(one.statistic[0], moments.statistic[level - 1], atol=1e-15)
         np.testing.assert_allclose(one.variance[0], moments.variance[level - 1], atol=1e-15)
         np.testing.assert_allclose(one.third_cumulant[0], moments.third_cumulant[level - 1], atol=1e-15)
-        assert one.rows[0] == moments.rows[level - 1]
+        assert one.n_paired[0] == moments.n_paired[level - 1]
         assert one.pairs[0] == pytest.approx(moments.pairs[level - 1], abs=1e-15)
 
 
@@ -213,12 +218,79 @@ def test_one_and_two_rows():
     np.testing.assert_array_equal(two.covariance, [1 / 64, 1 / 64, 0])
 
 
-def test_shared_levels():
-    p = np.array([0.0, 0.1, 0.2, 0.5, 0.5 + 2.0**-30, 0.75, 1.0])
-    expected = []
-    for left, right in itertools.pairwise(p):
-        together = [k for k in range(41) if bin_of(left, 2**k) == bin_of(right, 2**k)]
-        expected.append(max(together))
-    np.testing.assert_array_equal(shared_levels(p, 40), [-1, *expected, -1])
+def test_finest_bins_separate_what_floats_can():
     ulp = np.array([0.5, np.nextafter(0.5, 1), np.nextafter(1.0, 0), 1.0])
-    np.testing.assert_array_equal(shared_levels(ulp, MAX_LEVEL), [-1, 52, 1, 52, -1])
+    moments = dyadic_moments(group_outcomes(np.array([1, 0, 1, 1]), ulp), MAX_LEVEL)
+    # bins of width 2**-52 hold the neighbours of 1/2, and those of 1
+    assert moments.n_paired[-1] == 4
+    p = np.array([0.5, 0.5 + 2.0**-30, 0.75, 0.75 + 2.0**-40])
+    moments = dyadic_moments(group_outcomes(np.array([1, 0, 1, 0]), p), 45)
+    expected = []
+    for level in range(1, 46):
+        counts = np.unique([bin_of(x, 2**level) for x in p], return_counts=True)[1]
+        expected.append(counts[counts > 1].sum())
+    assert expected[28:31] == [4, 2, 2]
+    np.testing.assert_array_equal(moments.n_paired, expected)
+
+
+def plain_statistics(grouped, positives, centre, level):
+    """T of one sample in 2**level bins around ``centre``: eq. (6) of the paper, a loop over bins."""
+    prob, weight = grouped.prob, grouped.weight
+    cell = np.minimum((prob * 2**level).astype(int), 2**level - 1)
+    total = 0.0
+    for bin_ in np.unique(cell):
+        inside = cell == bin_
+        rows = weight[inside].sum()
+        if rows > 1:
+            y, w, c = positives[inside], weight[inside], centre[inside]
+            s = np.sum(y - w * c)
+            q = np.sum(y * (1 - c) ** 2 + (w - y) * c**2)
+            total += (s * s - q) / rows
+    return total / weight.sum()
+
+
+def grouped_sample(kind, n, rng):
+    if kind == "spread":
+        p = rng.random(n)
+    elif kind == "few values":
+        p = rng.choice(np.linspace(0.0, 1.0, 12), n)
+    elif kind == "one heap":
+        p = 0.3 + 1e-7 * rng.random(n)
+    else:
+        p = np.append(rng.beta(0.5, 100.0, n - 4), [0.0, 1.0, 0.25, 0.5])
+    return group_outcomes((rng.random(n) < p).astype(np.int64), p)
+
+
+@pytest.mark.parametrize("n", [2, 150, 9000])
+@pytest.mark.parametrize("kind", ["spread", "few values", "one heap", "rare events"])
+def test_statistics_of_many_samples(kind, n):
+    rng = np.random.default_rng(n)
+    grouped = grouped_sample(kind, max(n, 4 + (kind == "rare events")), rng)
+    n_groups = grouped.prob.shape[0]
+    centre = rng.random(n_groups)
+    positives = rng.binomial(grouped.weight.astype(int)[:, np.newaxis], 0.4, (n_groups, 3))
+    statistic = NestedBins(grouped, 27).statistic_around(centre)
+    found = statistic(positives)
+    for level in (1, 2, 5, 9) if n > 1000 else range(1, 28):
+        expected = [plain_statistics(grouped, draw, centre, level) for draw in positives.T]
+        np.testing.assert_allclose(found[:, level - 1], expected, rtol=1e-9, atol=1e-12)
+    # equal samples are the same, whatever stands beside them
+    np.testing.assert_allclose(statistic(positives[:, 1:2])[0], found[1], rtol=1e-10, atol=1e-13)
+    np.testing.assert_allclose(
+        NestedBins(grouped, 27).statistic_around(grouped.prob)(grouped.positives[:, np.newaxis])[0],
+        dyadic_moments(grouped, 27).statistic,
+        rtol=1e-9,
+        atol=1e-12,
+    )
+
+
+def test_deviations_stay_above_rounding():
+    # of two predictions in a bin one is nearly certain, and so are their labels at finer levels
+    grouped = group_outcomes(np.array([0, 1, 0, 1]), np.array([1e-30, 0.2, 0.6, 0.7]))
+    moments = dyadic_moments(grouped, 2)
+    assert moments.variance[0] > 1e-3
+    np.testing.assert_allclose(moments.deviation[0], np.sqrt(moments.variance[0]))
+    # [0, 1/4) holds 1e-30 and 0.2: W = 2 * 1e-30 * .16; [1/2, 3/4) the others
+    single = NestedBins(grouped, cell=np.array([0, 0, 1, 2])).moments()
+    assert np.sqrt(single.variance[0]) < 1e-14
+    assert single.deviation[0] == pytest.approx(1e-6 * 0.16 / 2 / 4)

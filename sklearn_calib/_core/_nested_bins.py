@@ -1,0 +1,479 @@
+"""Sums over the nested bins of T-Cal, and the debiased statistic T of every level with its null moments.
+
+Level k cuts [0, 1] into 2^k bins of equal width, the last closed at 1. With the residuals r_i = y_i - p_i
+of the samples in a bin I, S = sum r_i and Q = sum r_i^2, the statistic of a level is eq. (6) of [1]_,
+
+    T = sum over bins I of X / (n |I|),   X = S^2 - Q = sum over i != j in I of r_i r_j.
+
+If the predictions are the event probabilities, samples are independent with variance v = p (1 - p) and third
+central moment m = v (1 - 2p); hence X has mean 0 and
+
+    variance         2 W,  W = (sum v)^2 - sum v^2
+    third cumulant   4 [(sum m)^2 - sum m^2] + 8 [(sum v)^3 - 3 sum v sum v^2 + 2 sum v^3],
+
+bins of a level are independent, and for a bin f inside a bin c of a coarser level cov(X_f, X_c) = var(X_f).
+All of this needs sums over bins only, which :class:`NestedBins` makes in O(n) for all levels together.
+
+.. [1] D. Lee, X. Huang, H. Hassani, E. Dobriban (2023). T-Cal: An optimal test for the calibration of
+predictive
+   models. Journal of Machine Learning Research 24.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
+
+__all__ = ["EXACT_LEVELS", "MAX_LEVEL", "NestedBins", "NullMoments", "effective_pairs", "shared_levels"]
+
+#: Finest level: predictions in [1/2, 1] are multiples of 2**-53, and finer bins separate nothing there.
+MAX_LEVEL = 52
+
+#: Down to this level the third cumulant is exact (for 2**17 groups and more, up to a relative error of about
+#: 2**-12). Samples in a narrower bin are taken to be alike, an error of the order of the width of the bin.
+EXACT_LEVELS = 12
+
+# A standard deviation below this part of the expected sum of squares is all rounding error.
+_ROUNDING = 1e-6
+
+# Groups in a block, so that its sums stay in cache: for one sample, and for many of them.
+_BLOCK, _BLOCK_OF_MANY = 1 << 16, 1 << 12
+
+Array = NDArray[np.float64]
+Levels = NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False)
+class NullMoments:
+    """The statistic of one or several partitions, and its moments if predictions are true probabilities.
+
+    One entry for each partition: ``statistic`` is T, whose mean is 0; ``variance`` and ``third_cumulant``
+    belong to it; ``covariance`` is that with the next entry (0 for the last). ``n_paired`` counts the
+    samples that share their bin, ``pairs`` is the number of pairs of deviating samples behind T, see
+    :func:`effective_pairs`, and ``noise`` the expected sum of Q / (n |I|).
+    """
+
+    statistic: Array
+    variance: Array
+    third_cumulant: Array
+    covariance: Array
+    n_paired: Array
+    pairs: Array
+    noise: Array
+
+    @property
+    def deviation(self) -> Array:
+        """The standard deviation of T, kept above what is rounding of S^2 - Q, so that it can divide."""
+        return np.maximum(np.sqrt(self.variance), _ROUNDING * self.noise)
+
+
+def effective_pairs(w2: Array, w4: Array) -> Array:
+    """Return (sum W/|I|^2)^2 / (2 sum W/|I|^4), from the two sums over bins.
+
+    If all bins have the same size this is sum W/2, the sum of v_i v_j over the pairs of samples that share a
+    bin: for rare events, the expected number of pairs of events. A bin counts by its part of the variance of
+    T, so that one with few samples, on which the variance rests, is not outweighed by pairs elsewhere.
+    """
+    w2 = np.maximum(w2, 0.0)
+    return np.divide(w2 * w2, 2.0 * w4, out=np.zeros_like(w2), where=w4 > 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Bins:
+    """Some bins, each of which is a bin of one level, or of several neighbouring ones.
+
+    ``inverse`` is 1/|I|, 0 for a bin of at most one sample; ``above`` is that of the next greater bin. A
+    bin exists at the levels start + 1, ..., stop, and all of a kind at the same; ``kinds`` adds up terms /
+    |I| of each kind (None if there is only one).
+    """
+
+    count: Array
+    inverse: Array
+    above: Array
+    start: Any
+    stop: Any
+    kinds: Any = None
+
+    @classmethod
+    def of_level(cls, level: int, count: Array, coarser: Array | None = None) -> "_Bins":
+        """Return all bins of one level; ``coarser`` are the counts of the next one, if there is one."""
+        above = np.zeros_like(count) if coarser is None else np.repeat(_inverse(coarser), 2)
+        return cls(count, _inverse(count), above, level - 1, level)
+
+    @classmethod
+    def of_ranges(cls, count: Array, coarser: Array, start: Levels, stop: Levels) -> "_Bins":
+        """Return bins that exist at different levels; ``coarser`` are the counts of the next greater bins."""
+        kind = start.astype(np.int16) * (MAX_LEVEL + 1) + stop
+        size = np.bincount(kind)
+        found = np.flatnonzero(size)
+        order = np.argsort(kind, kind="stable")
+        inverse = 1.0 / count
+        kinds = csr_array(
+            (inverse[order], order.astype(np.int32), _pointers(size[found])), (found.size, kind.size)
+        )
+        return cls(count, inverse, 1.0 / coarser, *np.divmod(found, MAX_LEVEL + 1), kinds)
+
+    def exist(self, n_levels: int) -> Array:
+        """Return 1 for each level (row) and kind (column) of bins that exist there, else 0."""
+        level = np.arange(1, n_levels + 1)[:, np.newaxis]
+        return ((self.start < level) & (level <= self.stop)).astype(np.float64)
+
+    def add(self, total: Array, terms: Array) -> None:
+        """Add terms / |I| to the total of each level at which a bin exists."""
+        if self.kinds is None and terms.ndim == 1:
+            # not BLAS, which starts threads for long vectors
+            total[self.stop - 1] += np.einsum("b,b->", self.inverse, terms)
+        elif self.kinds is None:
+            total[self.stop - 1] += self.inverse @ terms
+        else:
+            total += self.exist(total.shape[0]) @ (self.kinds @ terms)
+
+    def add_covariance(self, total: Array, w: Array) -> None:
+        """Add W / (|I| |J|) of each bin I to the next coarser level, whose bin J contains it."""
+        if self.kinds is None:
+            if self.start > 0:
+                total[self.start - 1] += np.einsum("b,b,b->", w, self.inverse, self.above)
+            return
+        level = np.arange(1, total.shape[0] + 1)[:, np.newaxis]
+        total += ((self.start < level) & (level < self.stop)) @ (self.kinds @ (w * self.inverse))
+        total += (self.start == level) @ (self.kinds @ (w * self.above))
+
+
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """Consecutive groups that fill some bins of the middle level, and how to sum over the bins inside.
+
+    ``adder`` sums over the bins ``finer`` than the middle level, and then over those of the middle level
+    that are not empty, whose indices are ``cells``.
+    """
+
+    rows: slice
+    adder: csr_array
+    n_finer: int
+    finer: _Bins | None
+    cells: NDArray[np.int64]
+
+
+class NestedBins:
+    """Bins of several levels, each inside a bin of the next coarser one, and sums over all of them.
+
+    At a middle level, with about as many bins as groups, samples are summed once; coarser levels add
+    neighbouring bins. At finer levels only those groups matter that share a bin. They form a binary tree,
+    in which a union of neighbours is a bin of one or several levels, and is summed once. Groups are handled
+    in blocks, so that sums stay in cache.
+
+    Parameters
+    ----------
+    grouped : GroupedOutcomes
+        Predictions in increasing order, with integer weights, the numbers of their samples.
+    finest : int, default=1
+        The levels are 1, ..., ``finest``.
+    cell : ndarray of shape (groups,) or None, default=None
+        The bin of each group, non-decreasing, if there is a single level of other bins.
+    """
+
+    def __init__(
+        self, grouped: GroupedOutcomes, finest: int = 1, cell: NDArray[np.int64] | None = None
+    ) -> None:
+        self.grouped, self.n_levels = grouped, finest
+        weight, n_groups = grouped.weight, grouped.prob.shape[0]
+        self._dyadic = cell is None
+        if cell is None:
+            code = _cells(grouped.prob, finest)
+            self._shared = shared_levels(code, finest)
+            # a leaf holds the groups of one bin of the finest level
+            self._leaf = np.flatnonzero(self._shared[:-1] < finest)
+            # with 4 to 8 leaves in a bin neither part of the work prevails
+            self._middle = min(finest, max(self._leaf.shape[0].bit_length() - 3, 1))
+            self._cell = np.right_shift(code, finest - self._middle, out=code)
+            self._n_cells = 1 << self._middle
+        else:
+            self._leaf = group_starts(cell)
+            self._middle, self._n_cells = 1, self._leaf.shape[0]
+            self._cell = np.repeat(np.arange(self._n_cells), np.diff(self._leaf, append=n_groups))
+        self._count = np.bincount(self._cell, weight, self._n_cells).astype(np.float64, copy=False)
+
+    def moments(self, prob: Array | None = None) -> NullMoments:
+        """Return T of the sample, and its moments if ``prob``, by default the predictions, is true."""
+        grouped, n = self.grouped, self.grouped.total
+        null = grouped.prob if prob is None else prob
+        statistic, w2, w4, third, covariance, n_paired, noise = np.zeros((7, self.n_levels))
+
+        def add(bins: _Bins, sums: Any) -> None:
+            s, q, a, v2 = sums
+            # eq. (6)
+            bins.add(statistic, s * s - q)
+            w = np.maximum(a * a - v2, 0.0)
+            bins.add_covariance(covariance, w)
+            bins.add(noise, a)
+            bins.add(n_paired, bins.count**2)
+            w *= bins.inverse
+            bins.add(w2, w)
+            w *= bins.inverse
+            # samples alike: v = A/|I| and (1 - 2p)^2 = 1 - 4v, hence the third cumulant of X is
+            # 4 W [1 + 2 A (1 - 4/|I|)]
+            bins.add(third, w * (4.0 + a * (8.0 - 32.0 * bins.inverse)))
+            bins.add(w4, w * bins.inverse)
+
+        cells = np.zeros((4, self._n_cells))
+        for block in self._blocks(_BLOCK):
+            p, w = grouped.prob[block.rows], grouped.weight[block.rows]
+            columns = np.empty((p.shape[0], 4))
+            # sum r^2 = w p (1 - p) + (1 - 2p) sum r in a group of w samples
+            columns[:, 0] = grouped.positives[block.rows] - w * p
+            columns[:, 1] = w * p * (1.0 - p) + (1.0 - 2.0 * p) * columns[:, 0]
+            v = null[block.rows] * (1.0 - null[block.rows])
+            columns[:, 2] = w * v
+            columns[:, 3] = columns[:, 2] * v
+            sums = np.ascontiguousarray((block.adder @ columns).T)
+            if block.finer is not None:
+                add(block.finer, sums[:, : block.n_finer])
+            cells[:, block.cells] = sums[:, block.n_finer :]
+        wide = 1 << min(self.n_levels, EXACT_LEVELS)
+        powers = (
+            _alike_powers(cells[2], cells[3], self._count)
+            if self._dyadic and self._n_cells > 16 * wide
+            else None
+        )
+        for k, bins in enumerate(self._levels()):
+            cells = cells[:, ::2] + cells[:, 1::2] if k else cells
+            add(bins, cells)
+        exact = self._third_cumulants(null, powers)
+        third[: exact.shape[0]] = exact
+        return NullMoments(
+            statistic=statistic / n,
+            variance=2.0 * w2 / n**2,
+            third_cumulant=third / n**3,
+            covariance=2.0 * covariance / n**2,
+            n_paired=np.rint(n_paired),
+            pairs=effective_pairs(w2, w4),
+            noise=noise / n,
+        )
+
+    def statistic_around(self, centre: Array) -> Callable[[NDArray[Any]], Array]:
+        """Return the function that computes T from samples of the same predictions.
+
+        Its argument, of shape (groups, r), holds the numbers of positive samples of each group; its result,
+        of shape (r, levels), T with residuals around the probabilities ``centre``.
+        """
+        n, weight, n_levels, n_cells = self.grouped.total, self.grouped.weight, self.n_levels, self._n_cells
+        # in a group of w samples around c, sum r^2 = w c (1 - c) + (1 - 2c) sum r: Q is linear in the
+        # residuals
+        slope, constant = 1.0 - 2.0 * centre, weight * centre * (1.0 - centre)
+        expected = (weight * centre)[:, np.newaxis]
+        cell_constant = np.bincount(self._cell, constant, n_cells)[:, np.newaxis]
+        total_constant = np.zeros(n_levels)
+        parts: list[Any] = []
+        for block in self._blocks(_BLOCK_OF_MANY):
+            cells, finer, exist = block.adder[block.n_finer :], None, np.empty((n_levels, 0))
+            if block.finer is not None:
+                # for each kind of bins, what is to be added up of Q / |I|
+                finer = csr_array(block.finer.kinds @ block.adder[: block.n_finer])
+                exist = block.finer.exist(n_levels)
+                total_constant += exist @ (finer @ constant[block.rows])
+                finer.data *= slope[block.rows][finer.indices]
+            cells.data = slope[block.rows][cells.indices]
+            parts.append((block, exist, finer, cells))
+        levels = list(self._levels())
+        work = np.empty((3, n_cells, 0))
+
+        def statistic(positives: NDArray[Any]) -> Array:
+            nonlocal work
+            r = positives.shape[1]
+            if work.shape[2] != r:
+                work = np.empty((3, n_cells, r))
+            s, q, x = work
+            s[:], q[:] = 0.0, cell_constant
+            total = np.zeros((n_levels, r))
+            total -= total_constant[:, np.newaxis]
+            for block, exist, finer, cells in parts:
+                residual = positives[block.rows] - expected[block.rows]
+                sums = block.adder @ residual
+                s[block.cells] = sums[block.n_finer :]
+                q[block.cells] += cells @ residual
+                if block.finer is not None:
+                    inner = sums[: block.n_finer]
+                    inner *= inner
+                    total += exist @ (block.finer.kinds @ inner - finer @ residual)
+            for k, bins in enumerate(levels):
+                size = n_cells >> k
+                if k:
+                    np.add(s[: 2 * size : 2], s[1 : 2 * size : 2], out=s[:size])
+                    np.add(q[: 2 * size : 2], q[1 : 2 * size : 2], out=q[:size])
+                # eq. (6)
+                np.multiply(s[:size], s[:size], out=x[:size])
+                x[:size] -= q[:size]
+                bins.add(total, x[:size])
+            return total.T / n
+
+        return statistic
+
+    def _levels(self) -> Iterator[_Bins]:
+        """Yield all bins of the middle level, and of each coarser one."""
+        count: Any = self._count
+        for level in range(self._middle, 0, -1):
+            coarser = count[::2] + count[1::2] if level > 1 else None
+            yield _Bins.of_level(level, count, coarser)
+            count = coarser
+
+    def _blocks(self, size: int) -> Iterator[_Block]:
+        """Yield blocks of about ``size`` groups."""
+        starts = np.append(self._leaf, self.grouped.prob.shape[0])
+        cell_of_leaf = self._cell[self._leaf]
+        of_cell = group_starts(cell_of_leaf)
+        cuts = np.unique(np.searchsorted(starts[of_cell], np.arange(0, starts[-1], size)))
+        cuts = of_cell[cuts[cuts < of_cell.shape[0]]]
+        for first, last in pairwise([*cuts.tolist(), self._leaf.shape[0]]):
+            rows = slice(int(starts[first]), int(starts[last]))
+            group, cell = starts[first : last + 1] - rows.start, cell_of_leaf[first:last]
+            occupied = group_starts(cell)
+            begins, ends, finer = occupied, np.append(occupied[1:], last - first), None
+            if self._middle < self.n_levels:
+                shared = np.maximum(self._shared[starts[first : last + 1]], np.int8(self._middle))
+                shared[[0, -1]] = self._middle
+                before = np.append(0.0, np.cumsum(self.grouped.weight[rows]))[group]
+                finer, inner_begins, inner_ends = _tree(shared, before, self._count[cell], self.n_levels)
+                begins, ends = np.append(inner_begins, begins), np.append(inner_ends, ends)
+            n_finer = begins.shape[0] - occupied.shape[0]
+            yield _Block(rows, _range_sums(group[begins], group[ends]), n_finer, finer, cell[occupied])
+
+    def _third_cumulants(self, null: Array, powers: Array | None) -> Array:
+        """Return those of X / |I|, summed over the bins of each level down to ``EXACT_LEVELS``."""
+        n_cells = self._n_cells
+        if self._dyadic:
+            n_cells = 1 << min(self.n_levels, EXACT_LEVELS)
+        if powers is None:
+            cell = _cells(self.grouped.prob, min(self.n_levels, EXACT_LEVELS)) if self._dyadic else self._cell
+            powers = np.array([np.bincount(cell, row, n_cells) for row in _powers(null, self.grouped.weight)])
+        powers = powers.reshape(6, n_cells, -1).sum(axis=2)
+        out = [_third_cumulant(powers)]
+        while self._dyadic and powers.shape[1] > 2:
+            powers = powers[:, ::2] + powers[:, 1::2]
+            out.append(_third_cumulant(powers))
+        return np.array(out[::-1])
+
+
+def _powers(p: Array, weight: Array) -> Array:
+    """Return what groups add to sum v, sum v^2, sum v^3, sum m, sum m^2 and |I|."""
+    v = p * (1.0 - p)
+    m = v * (1.0 - 2.0 * p)
+    return np.stack((v, v**2, v**3, m, m**2, np.ones_like(v))) * weight
+
+
+def _alike_powers(a: Array, v2: Array, count: Array) -> Array:
+    """Return sums of ``_powers`` over all bins of a level, so narrow that their samples count as alike.
+
+    ``a`` and ``v2`` are the sums of v and v^2; the sign of 1 - 2p, which v does not tell, changes in the
+    middle.
+    """
+    v = a / np.maximum(count, 1.0)
+    slope = np.sqrt(np.maximum(1.0 - 4.0 * v, 0.0))
+    slope[slope.shape[0] // 2 :] *= -1.0
+    return np.stack((a, v2, v2 * v, a * slope, v2 * slope**2, count))
+
+
+def _third_cumulant(powers: Array) -> float:
+    """Return the sum over bins of the third cumulant of X / |I|, from sums of ``_powers``."""
+    v, v2, v3, m, m2, count = powers
+    kappa = 4.0 * (m * m - m2) + 8.0 * (v * (v * v - 3.0 * v2) + 2.0 * v3)
+    # of a single sample it is 0, whatever rounding makes of it
+    return float(np.sum(np.where(count > 1.5, kappa, 0.0) / np.maximum(count, 1.0) ** 3))
+
+
+def _cells(p: Array, level: int) -> NDArray[np.int64]:
+    """Return the index of the bin of ``level`` that holds each p in [0, 1]."""
+    cell = (p * 2.0**level).astype(np.int64)
+    return np.minimum(cell, (1 << level) - 1, out=cell)
+
+
+def shared_levels(cell: NDArray[np.int64], finest: int) -> Levels:
+    """Return the finest level at which each of the sorted predictions shares its bin with the one before.
+
+    ``cell`` are their bins at the level ``finest``. The result has one entry more: the first and the last, 0,
+    stand for neighbours that do not exist; else 0 means that only the whole interval is shared.
+    """
+    # the exponent of a float counts binary digits; below 2**53 the conversion is exact
+    digits = np.bitwise_xor(cell[1:], cell[:-1]).astype(np.float64).view(np.int64)
+    np.right_shift(digits, 52, out=digits)
+    np.subtract(finest + 1022, digits, out=digits)
+    out = np.zeros(cell.shape[0] + 1, dtype=np.int8)
+    np.minimum(digits, finest, out=out[1:-1], casting="unsafe")
+    return out
+
+
+def _tree(shared: Levels, before: Array, in_cell: Array, finest: int) -> tuple[_Bins | None, Any, Any]:
+    """Return the bins of a block below the middle level, the first leaf of each, and the one after it.
+
+    Parameters
+    ----------
+    shared : ndarray of shape (leaves + 1,)
+        The finest level at which a leaf shares its bin with the leaf before; the middle level, if that is
+        finer.
+    before : ndarray of shape (leaves + 1,)
+        The number of samples before each leaf.
+    in_cell : ndarray of shape (leaves,)
+        The number of samples in its bin of the middle level.
+    finest : int
+        The finest level.
+    """
+    middle = shared[0]
+    wider = np.maximum(shared[:-1], shared[1:])
+    leaf = np.flatnonzero((wider > middle) | (before[1:] - before[:-1] > 1.5))
+    # the nodes of the tree: those leaves, then unions of two neighbours
+    n_nodes, most = leaf.shape[0], 2 * leaf.shape[0]
+    begins, ends = np.empty((2, most), dtype=np.int32)
+    count, above = np.empty((2, most))
+    start, stop = np.empty((2, most), dtype=np.int8)
+    begins[:n_nodes], ends[:n_nodes], start[:n_nodes], stop[:n_nodes] = leaf, leaf + 1, wider[leaf], finest
+    count[:n_nodes] = before[leaf + 1] - before[leaf]
+    # those that are not united yet, in their order, and the level that each shares with the one before
+    node, between = np.arange(n_nodes, dtype=np.int32), np.append(shared[leaf], middle)
+    while True:
+        rises = between[1:] > between[:-1]
+        peak = np.flatnonzero(rises[:-1] & ~rises[1:])
+        if peak.shape[0] == 0:
+            break
+        left, right = node.take(peak), node.take(peak + 1)
+        new = slice(n_nodes, n_nodes + peak.shape[0])
+        begins[new], ends[new] = begins.take(left), ends.take(right)
+        start[new], stop[new] = np.maximum(between.take(peak), between.take(peak + 2)), between.take(peak + 1)
+        count[new] = count.take(left) + count.take(right)
+        above[left] = above[right] = count[new]
+        node[peak] = np.arange(new.start, new.stop)
+        n_nodes = new.stop
+        stays = np.ones(between.shape[0], dtype=bool)
+        stays[peak + 1] = False
+        kept = np.flatnonzero(stays)
+        between, node = between.take(kept), node.take(kept[:-1])
+    above[node] = in_cell[begins[node]]
+    bins: Any = slice(leaf.shape[0], n_nodes)
+    if count[: leaf.shape[0]].max(initial=1.0) > 1.5:
+        bins = np.flatnonzero(count[:n_nodes] > 1.5)
+    found = begins[bins], ends[bins]
+    if found[0].shape[0] == 0:
+        return None, *found
+    return _Bins.of_ranges(count[bins], above[bins], start[bins], stop[bins]), *found
+
+
+def _range_sums(begins: NDArray[Any], ends: NDArray[Any]) -> csr_array:
+    """Return the matrix that sums the rows begins, ..., ends - 1 of another one, for each of these pairs."""
+    pointers = _pointers(ends - begins)
+    columns = np.arange(pointers[-1], dtype=np.int32)
+    columns += np.repeat((begins - pointers[:-1]).astype(np.int32), np.diff(pointers))
+    return csr_array((np.ones(columns.shape[0]), columns, pointers), (begins.shape[0], int(ends.max())))
+
+
+def _pointers(sizes: NDArray[Any]) -> NDArray[np.int32]:
+    out = np.zeros(sizes.shape[0] + 1, dtype=np.int32)
+    np.cumsum(sizes, out=out[1:])
+    return out
+
+
+def _inverse(count: Array) -> Array:
+    return np.where(count > 1.5, 1.0 / np.maximum(count, 1.0), 0.0)
