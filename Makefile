@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install quickstart test coverage lint format docs bench compare ci clean
+.PHONY: install quickstart test thorough coverage lint format docs bench compare ci clean
 
 install: $(BIN)/python
 	$(BIN)/python -m pip install -e ".[dev]"
@@ -15,6 +15,9 @@ quickstart: install
 
 test: install
 	$(BIN)/python -m pytest -n auto
+
+thorough: install
+	$(BIN)/python -m pytest -n auto --thorough
 
 coverage: install
 	$(BIN)/python -m pytest -q -n auto --cov --cov-report=term
