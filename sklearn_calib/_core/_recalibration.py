@@ -1,16 +1,15 @@
 """Logistic recalibration of grouped outcomes: intercept and slope on the log-odds of the predictions."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import xlog1py, xlogy
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
 from sklearn_calib._core._links import expit, logit
+from sklearn_calib._core._newton import fit_logistic, log_likelihood
 
 __all__ = ["LogitOutcomes", "Recalibration"]
 
@@ -80,8 +79,8 @@ class LogitOutcomes:
         return self._model(level + rise * self.u, level - slope * self.centre, slope)
 
     def _model(self, eta: Array, intercept: float, slope: float) -> Recalibration:
-        losses = self.positives * np.logaddexp(0.0, -eta) + self.negatives * np.logaddexp(0.0, eta)
-        return Recalibration(intercept, slope, expit(eta), expit(-eta), -float(losses.sum()))
+        likelihood = log_likelihood(eta, self.weight, self.positives)
+        return Recalibration(intercept, slope, expit(eta), expit(-eta), likelihood)
 
     def residual(self, fit: Recalibration) -> Array:
         """Return the residual sum of each group."""
@@ -155,67 +154,27 @@ class LogitOutcomes:
         return float(np.log(self.positives.sum()) - np.log(self.negatives.sum()))
 
     def fit_intercept(self, slope: float = 1.0) -> Recalibration:
-        """Return the maximum likelihood fit with a given slope: the root of a decreasing function."""
+        """Return the maximum likelihood fit with a given slope."""
         if self.one_class:
             return self._limit(np.full_like(self.x, self.base_rate))
-        target = self._mean_log_odds()
-        offset = slope * self.x
-        low, high = target - float(offset.max()) - 1e-6, target - float(offset.min()) + 1e-6
+        start = self._mean_log_odds() - slope * self.centre
+        return self.at(float(self._fit(np.ones((1, self.x.size)), [start], slope * self.x)[0]), slope)
 
-        def excess(intercept: float) -> float:
-            eta = intercept + offset
-            return float(self.positives @ expit(-eta) - self.negatives @ expit(eta))
-
-        return self.at(_root(excess, low, high), slope)
-
-    def fit_slope(self, intercept: float, start: float, step: float) -> Recalibration:
+    def fit_slope(self, intercept: float, start: float) -> Recalibration:
         """Return the maximum likelihood fit with a given intercept; no threshold separates the outcomes."""
-
-        def excess(slope: float) -> float:
-            eta = intercept + slope * self.x
-            return float(self.x @ (self.positives * expit(-eta) - self.negatives * expit(eta)))
-
-        low, high = start - step, start + step
-        while excess(low) < 0.0:
-            low -= step
-            step *= 2.0
-        while excess(high) > 0.0:
-            high += step
-            step *= 2.0
-        return self.at(intercept, _root(excess, low, high))
+        offset = np.full_like(self.x, intercept)
+        return self.at(intercept, float(self._fit(self.x[np.newaxis], [start], offset)[0]))
 
     def fit_both(self) -> Recalibration:
         """Return the maximum likelihood fit of intercept and slope, or its limit if a threshold separates."""
         limit = self._separated()
         if limit is not None:
             return self._limit(limit)
-        # Newton's method with shortened steps, from the constant model; the likelihood is concave
-        point = np.array([self._mean_log_odds(), 0.0])
-        fit = self._standardised(*point)
-        for _ in range(_MOST_STEPS):
-            residual = self.residual(fit)
-            level, mixed = self.information(fit)
-            beside = self.u - mixed / level
-            rest = float((self.weight * fit.variance) @ beside**2)
-            if not rest > 0.0:
-                break
-            total, along = float(residual.sum()), float(residual @ beside)
-            rise = along / rest
-            step = np.array([(total - rise * mixed) / level, rise])
-            gain = total**2 / level + along * rise
-            least = fit.log_likelihood - _ROUNDING * (1.0 + abs(fit.log_likelihood))
-            share = _FARTHEST / max(_FARTHEST, float(np.abs(step[0] + step[1] * self.u).max()))
-            for _ in range(_MOST_HALVINGS):
-                trial = self._standardised(*(point + share * step))
-                if trial.log_likelihood >= least + _ENOUGH * share * gain:
-                    break
-                share /= 2.0
-            else:
-                break
-            point, fit = point + share * step, trial
-            if gain < _CONVERGED:
-                break
-        return fit
+        columns = np.stack([np.ones_like(self.u), self.u])
+        return self._standardised(*self._fit(columns, [self._mean_log_odds(), 0.0]))
+
+    def _fit(self, columns: Array, start: list[float], offset: Array | None = None) -> Array:
+        return fit_logistic(columns, self.weight, self.positives, start=np.array(start), offset=offset).coef
 
     def _separated(self) -> Array | None:
         """Return the limit of the event probabilities if a threshold separates the outcomes, else None."""
@@ -278,8 +237,3 @@ def _gain(data: LogitOutcomes, null: Recalibration, total: Array, along: Array, 
             break
     out[left] = 2.0 * value
     return np.maximum(out, 0.0)
-
-
-def _root(function: Callable[[float], float], low: float, high: float) -> float:
-    # halving a wide bracket may take long
-    return float(brentq(function, low, high, xtol=1e-13, rtol=1e-14, maxiter=1000))

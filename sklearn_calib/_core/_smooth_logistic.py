@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from sklearn_calib._core._binning import weight_middles
 from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes
 from sklearn_calib._core._links import expit, logit
+from sklearn_calib._core._newton import fit_logistic
 
 __all__ = ["KNOT_QUANTILES", "natural_spline", "smooth_frequency"]
 
@@ -25,9 +26,6 @@ KNOT_QUANTILES = {
 # Weight of the variance of the log-odds in the penalty, in units of observations: there is a finite fit where
 # the outcomes are separated, and elsewhere it is without effect.
 _RIDGE = 0.01
-_MOST_STEPS = 100
-_MOST_HALVINGS = 40
-_CONVERGED = 1e-14
 
 
 def natural_spline(x: Array, knots: Array) -> Array:
@@ -86,39 +84,8 @@ def _pieces(n: int) -> Iterator[slice]:
 
 
 def _fit(design: Array, grouped: GroupedOutcomes, base_rate: float) -> Array:
-    """Return the frequencies that maximise the penalised likelihood, by Newton's method."""
-    n, n_columns = design.shape
-    penalty = np.full(n_columns, _RIDGE)
-    penalty[0] = 0.0
-    point = np.zeros(n_columns)
-    point[0] = np.log(base_rate) - np.log1p(-base_rate)
-
-    def loss(at: Array) -> float:
-        total = 0.5 * float(penalty @ at**2)
-        for rows in _pieces(n):
-            eta = design[rows] @ at
-            weight, positives = grouped.weight[rows], grouped.positives[rows]
-            terms = positives * np.logaddexp(0.0, -eta) + (weight - positives) * np.logaddexp(0.0, eta)
-            total += float(terms.sum())
-        return total
-
-    current = loss(point)
-    for _ in range(_MOST_STEPS):
-        gradient, curvature = -penalty * point, np.diag(penalty)
-        for rows in _pieces(n):
-            part, weight, positives = design[rows], grouped.weight[rows], grouped.positives[rows]
-            eta = part @ point
-            high, low = expit(eta), expit(-eta)
-            gradient += part.T @ (positives * low - (weight - positives) * high)
-            curvature += (part.T * (weight * high * low)) @ part
-        step = np.linalg.lstsq(curvature, gradient, rcond=None)[0]
-        gain = float(gradient @ step)
-        for _ in range(_MOST_HALVINGS):
-            trial = loss(point + step)
-            if trial <= current + 1e-13 * (1.0 + abs(current)):
-                break
-            step /= 2.0
-        point, current = point + step, trial
-        if gain < _CONVERGED * (1.0 + grouped.total):
-            break
-    return np.asarray(expit(design @ point))
+    """Return the frequencies that maximise the penalised likelihood."""
+    penalty, start = np.full(design.shape[1], _RIDGE), np.zeros(design.shape[1])
+    penalty[0], start[0] = 0.0, np.log(base_rate) - np.log1p(-base_rate)
+    fit = fit_logistic(design.T, grouped.weight, grouped.positives, start=start, penalty=penalty)
+    return np.asarray(expit(design @ fit.coef))

@@ -1,17 +1,16 @@
 """Beta calibration: log-odds linear in log p and log(1 - p), fitted with little leverage of far scores."""
 
 import warnings
-from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes
+from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._links import clip_probability, expit
+from sklearn_calib._core._newton import fit_logistic, log_likelihood
 from sklearn_calib._validation import check_flag, check_option
 from sklearn_calib.calibrators._certificate import MonotoneCalibrator
-from sklearn_calib.calibrators._logistic import is_long, pool_neighbours, step_length
 from sklearn_calib.calibrators._remote import balanced_intercept, core_reach, discounts
 
 __all__ = ["BetaCalibrator"]
@@ -19,13 +18,6 @@ __all__ = ["BetaCalibrator"]
 Array = NDArray[np.float64]
 
 _PARAMETERS = ("abm", "ab", "am")
-_MAX_ITERATIONS = 100
-# A step that moves no log-odds by more than this needs no line search; one as small as the second constant
-# leaves an error of about its square.
-_SAFE_MOVE = 0.25
-_LAST_MOVE = 1e-8
-# Where rounding keeps steps from getting so small: what the last promises of the loss, per unit of weight.
-_LAST_GAIN, _ROUNDING = 1e-20, 1e-14
 # Slopes are taken for normal around 1, the identity, with this standard deviation: nothing against dozens of
 # rows, but it decides where the rows do not.
 _PRIOR_DEVIATION = 10.0
@@ -142,8 +134,11 @@ class BetaCalibrator(MonotoneCalibrator):
         discount = discounts(odds, self.reach_)
         target = _targets(grouped) if self.regularized else grouped.positives
         precision = 1.0 / _PRIOR_DEVIATION**2 if self.regularized else 0.0
-        problem = _Problem(low, high, discount * grouped.weight, discount * target, precision)
-        self.a_, self.b_, self.c_ = problem.solve(self.parameters)
+        columns = np.stack([low, high, np.ones_like(low)])
+        _, theta = _fit(
+            columns, discount * grouped.weight, discount * target, precision, _BASES[self.parameters]
+        )
+        self.a_, self.b_, self.c_ = theta.tolist()
         if self.regularized and self.parameters != "ab":
             slope_part = self.a_ * low + self.b_ * high
             self.c_ = balanced_intercept(slope_part, grouped.weight, target, self.c_)
@@ -177,86 +172,37 @@ def _targets(grouped: GroupedOutcomes) -> Array:
     return target
 
 
-class _Problem:
-    """The discounted and regularized log loss as a function of (a, b, c)."""
+def _fit(columns: Array, weight: Array, mass: Array, precision: float, basis: Array) -> tuple[float, Array]:
+    """Return the least loss of (a, b, c) without a negative slope, and where it is attained."""
 
-    def __init__(self, low: Array, high: Array, weight: Array, mass: Array, precision: float) -> None:
-        self.low, self.high, self.weight, self.mass = low, high, weight, mass
-        self.precision = precision
-        self.extent = np.array([np.abs(low[0]), np.abs(high[-1]), 1.0])
+    def loss(theta: Array) -> float:
+        prior = precision / 2.0 * float(np.square(theta[:2] - 1.0).sum())
+        return prior - log_likelihood(theta @ columns, weight, mass)
 
-    def solve(self, parameters: str) -> tuple[float, float, float]:
-        """Return (a, b, c) with the least loss among those of the form and without a negative slope."""
-        basis = _BASES[parameters]
-        best = self._minimise(basis)
-        negative = np.flatnonzero(best[:2] < 0)
-        if negative.size:
-            constant = basis[:, (basis[:2] == 0.0).all(axis=0)]
-            candidates = []
-            for slope in negative:
-                found = self._minimise(basis[:, basis[slope] == 0.0])
-                candidates.append(found if found[:2].min() >= 0 else self._minimise(constant))
-            best = min(candidates, key=self._loss)
-        a, b, c = best.tolist()
-        return a, b, c
+    theta = basis @ _minimise(columns, weight, mass, precision, basis) if basis.size else np.zeros(3)
+    negative = np.flatnonzero(theta[:2] < 0)
+    if not negative.size:
+        return loss(theta), theta
+    # each negative slope, and those that are equal to it, fixed at 0
+    rest = (basis[:, basis[slope] == 0.0] for slope in negative)
+    return min((_fit(columns, weight, mass, precision, free) for free in rest), key=lambda found: found[0])
 
-    def _minimise(self, basis: Array) -> Array:
-        mean = float(self.mass.sum()) / float(self.weight.sum())
-        # intercepts stand alone in their column
-        alone = (basis[:2] == 0.0).all(axis=0)
-        start = np.where(alone, np.log(mean / (1.0 - mean)), 0.0)
-        if not basis.size:
-            return np.zeros(3)
-        if is_long(self.low):
-            low, weight, mass = pool_neighbours(self.low, self.weight, self.mass)
-            high = pool_neighbours(self.high, self.weight, self.mass)[0]
-            start = _Problem(low, high, weight, mass, self.precision)._newton(basis, start)
-        return basis @ self._newton(basis, start)
 
-    def _newton(self, basis: Array, free: Array) -> Array:
-        # without a penalty the loss may have no minimum, and what is left to gain is its rounding
-        enough = (_LAST_GAIN if self.precision else _ROUNDING) * float(self.weight.sum())
-        for _ in range(_MAX_ITERATIONS):
-            gradient, hessian = self._derivatives(basis @ free)
-            gradient, hessian = basis.T @ gradient, basis.T @ hessian @ basis
-            # keeps the system solvable where rounding has made it singular
-            hessian += 1e-15 * hessian.trace() * np.eye(free.shape[0])
-            step: Array = np.linalg.solve(hessian, -gradient).astype(np.float64, copy=False)
-            move = float(self.extent @ np.abs(basis @ step))
-            slope = float(gradient @ step)
-            if move > _SAFE_MOVE:
-                cancelled = float(self.mass.sum()) * float(self.extent @ np.abs(basis @ free))
-                step *= step_length(self._loss, basis @ free, basis @ step, slope, cancelled)
-            free = free + step
-            if move <= _LAST_MOVE or -slope <= enough:
-                return free
-        warnings.warn(
-            f"Beta calibration did not converge in {_MAX_ITERATIONS} Newton steps.",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
-        return free
-
-    def _loss(self, theta: Array) -> float:
-        total = float(np.square(theta[:2] - 1.0).sum()) * self.precision / 2.0
-        for low, high, weight, mass in self._chunks():
-            z = theta[0] * low + theta[1] * high + theta[2]
-            total += float(weight @ np.logaddexp(0.0, z) - mass @ z)
-        return total
-
-    def _derivatives(self, theta: Array) -> tuple[Array, Array]:
-        precision = np.array([1.0, 1.0, 0.0]) * self.precision
-        gradient, hessian = precision * (theta - 1.0), np.diag(precision)
-        for low, high, weight, mass in self._chunks():
-            p = expit(theta[0] * low + theta[1] * high + theta[2])
-            columns = np.stack([low, high, np.ones_like(low)])
-            expected = weight * p
-            gradient += columns @ (expected - mass)
-            hessian += (columns * (expected * (1.0 - p))) @ columns.T
-        return gradient, hessian
-
-    def _chunks(self) -> Iterator[tuple[Array, Array, Array, Array]]:
-        # temporaries stay in cache, and dot products below the length from which BLAS starts threads
-        for start in range(0, self.low.shape[0], CHUNK // 2):
-            rows = slice(start, start + CHUNK // 2)
-            yield self.low[rows], self.high[rows], self.weight[rows], self.mass[rows]
+def _minimise(columns: Array, weight: Array, mass: Array, precision: float, basis: Array) -> Array:
+    """Return the coefficients of the basis with the least loss."""
+    mean = float(mass.sum()) / float(weight.sum())
+    # intercepts stand alone in their column
+    alone = (basis[:2] == 0.0).all(axis=0)
+    fit = fit_logistic(
+        lambda rows: basis.T @ columns[:, rows],
+        weight,
+        mass,
+        start=np.where(alone, np.log(mean / (1.0 - mean)), 0.0),
+        penalty=precision * np.square(basis[:2]).sum(axis=0),
+        centre=np.where(alone, 0.0, 1.0),
+        # without a prior the loss may have no minimum, and what is left to gain is its rounding
+        last_gain=1e-20 if precision else 1e-14,
+    )
+    if not fit.converged:
+        warnings.warn("Beta calibration did not converge.", ConvergenceWarning, stacklevel=2)
+    return fit.coef

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
 from sklearn_calib._core._grouping import GroupedOutcomes
-from sklearn_calib.calibrators._logistic import StandardRows, chunks, is_long, pool_in_pairs, power_of_two
+from sklearn_calib._core._newton import fit_logistic
+from sklearn_calib.calibrators._platt import chunks, power_of_two
 
 __all__ = [
     "USUAL_SLOPE",
@@ -26,7 +27,6 @@ _LARGEST_LOG = 709.0
 _REACH = 10.0
 _MAX_ITERATIONS = 100
 _LAST_MOVE = 1e-8
-_LAST_CHORD = 1e-6
 # Rows of the subset whose solution is the start for all rows.
 _COARSE_ROWS = 2048
 # Logits handled at a time, so that temporaries stay in cache.
@@ -44,27 +44,19 @@ def fit_grouped_temperature(z: Array, grouped: GroupedOutcomes) -> float:
     if z[0] == 0.0 and z[-1] == 0.0:
         return 1.0
     magnitude = power_of_two(z)
-    if is_long(z):
-        few, mass = pool_in_pairs(z, grouped.weight, 1.0 / magnitude)
-    else:
-        few, mass = z / magnitude, grouped.weight
-    spread = float(np.sqrt((few * few * mass).sum() / grouped.total))
-    few = few / spread
-    rows = StandardRows(z, grouped.weight, 1.0 / magnitude, 0.0, 1.0 / spread)
-    linear = float(rows.moments(grouped.positives)[0])
-    scale, flat_slope = spread * magnitude, float(few @ mass) / 2.0 - linear
-    separated = _separates(z, grouped)
-    coarse = StandardRows(few, mass)
-    beta = _solve(_derivatives_of(coarse, linear), scale, separated, flat_slope)
-    if separated or flat_slope >= 0.0 or not is_long(z):
-        return beta
-    # the curvature of the pooled log-odds is nearly right, so that a step that proves small needs no other
-    unit = beta * scale
-    second = _derivatives_of(coarse, linear)(unit)[1]
-    move = (linear - float(rows.gradient(np.array([unit, 0.0]))[0])) / (unit * second)
-    if abs(move) <= _LAST_CHORD:
-        return float(beta * np.exp(move))
-    return _solve(_derivatives_of(rows, linear), scale, separated, flat_slope, beta)
+    x = z / magnitude
+    spread = float(np.sqrt((x * x * grouped.weight).sum() / grouped.total))
+    x /= spread
+    scale, limits = spread * magnitude, _limits(spread * magnitude)
+    # the derivative of the loss at 0, in units in which log-odds are of order 1
+    if float(((grouped.weight / 2.0 - grouped.positives) * x).sum()) >= 0.0:
+        return _finite_exp(limits[0] - float(np.log(scale)))
+    if _separates(z, grouped):
+        return _finite_exp(limits[1] - float(np.log(scale)))
+    beta = fit_logistic(
+        x[np.newaxis], grouped.weight, grouped.positives, start=np.array([min(scale, 10.0)])
+    ).coef[0]
+    return _finite_exp(float(np.clip(np.log(beta), *limits) - np.log(scale)))
 
 
 def _separates(z: Array, grouped: GroupedOutcomes) -> bool:
@@ -75,16 +67,6 @@ def _separates(z: Array, grouped: GroupedOutcomes) -> bool:
             (z[rows], grouped.weight[rows], grouped.positives[rows]) for rows in chunks(z.shape[0])
         )
     )
-
-
-def _derivatives_of(rows: StandardRows, linear: float) -> Derivatives:
-    """Return the derivatives of sum_i weight_i log(1 + exp(beta x_i)) - beta linear."""
-
-    def derivatives(beta: float) -> tuple[float, float]:
-        gradient, hessian = rows.derivatives(np.array([beta, 0.0]))
-        return float(gradient[0]) - linear, float(hessian[0, 0])
-
-    return derivatives
 
 
 def fit_inverse_temperature(z: Array, codes: NDArray[np.int64], weight: Array | None) -> float:
@@ -133,20 +115,13 @@ def shrunk_temperature(
     The rival is ``centre`` itself. The evidence is Laplace's approximation to the integral over it.
     """
     pull = 1.0 / deviation**2
-    theta, low, high, bend = 0.0, -np.inf, np.inf, pull
-    for _ in range(_MAX_ITERATIONS):
+
+    def slope(theta: float) -> tuple[float, float]:
         beta = centre * float(np.exp(theta))
         first, second = derivatives(beta)
-        slope = beta * first + pull * theta
-        bend = beta * (beta * second + first) + pull
-        low, high = (theta, high) if slope < 0.0 else (low, theta)
-        # far from the solution the curvature says little
-        step = float(np.clip(-slope / bend if bend > 0.0 else -slope, -1.0 - abs(theta), 1.0 + abs(theta)))
-        moved = theta + step if low <= theta + step <= high else (low + high) / 2.0
-        done = abs(moved - theta) <= _LAST_MOVE
-        theta = moved
-        if done:
-            break
+        return beta * first + pull * theta, beta * (beta * second + first) + pull
+
+    theta, bend = _root(slope, 0.0, -np.inf, np.inf)
     beta = centre * float(np.exp(theta))
     gain = loss(centre) - loss(beta) - pull * theta * theta / 2.0
     return beta, float(expit(gain + np.log(_PRIOR_ODDS) + np.log(pull / max(bend, pull)) / 2.0))
@@ -157,8 +132,16 @@ def _is_separated(d: Array) -> bool:
 
 
 def _solve_rows(d: Array, w: Array, scale: float, start: float) -> float:
-    separated, flat_slope = _is_separated(d), float((d.mean(axis=1) * w).sum())
-    return _solve(lambda beta: _row_derivatives(d, w, beta), scale, separated, flat_slope, start)
+    shift, limits = float(np.log(scale)), _limits(scale)
+    if _is_separated(d) or float((d.mean(axis=1) * w).sum()) >= 0.0:
+        return _finite_exp(limits[_is_separated(d)] - shift)
+
+    def slope(theta: float) -> tuple[float, float]:
+        first, second = _row_derivatives(d, w, float(np.exp(theta)))
+        return first, float(np.exp(theta)) * second
+
+    theta, _ = _root(slope, float(np.clip(np.log(start) + shift, *limits)), *limits)
+    return _finite_exp(theta - shift)
 
 
 def _row_derivatives(d: Array, w: Array, beta: float) -> tuple[float, float]:
@@ -192,33 +175,30 @@ def _unit_scale(z: Array, weight: Array) -> tuple[Array, float]:
     return unit, spread * largest
 
 
-def _solve(
-    derivatives: Derivatives, scale: float, separated: bool, flat_slope: float, start: float = 1.0
-) -> float:
-    """Return the inverse temperature at which the derivative of the loss vanishes.
-
-    ``derivatives`` take it in units in which logits are of order 1; what is returned, and ``start``, belong
-    to the logits themselves. The derivative increases. It is ``flat_slope`` at 0, and negative for ever if
-    the rows are separated.
-    """
+def _limits(scale: float) -> tuple[float, float]:
+    """Return limits of the logarithm of the inverse temperature, in units in which logits are of order 1."""
     shift = float(np.log(scale))
-    low, high = min(0.0, shift) - _REACH, max(0.0, shift) + _REACH
-    if separated or flat_slope >= 0.0:
-        return _finite_exp((high if separated else low) - shift)
-    theta = float(np.clip(np.log(start) + shift, low, high))
-    for iteration in range(_MAX_ITERATIONS):
-        beta = float(np.exp(theta))
-        first, second = derivatives(beta)
-        low, high = (theta, high) if first < 0.0 else (low, theta)
-        newton = theta - first / (beta * second) if second > 0.0 else low
-        if abs(newton - theta) <= _LAST_MOVE:
-            return _finite_exp(newton - shift)
-        # bisection, where Newton leaves the bracket or takes too long
-        inside = low < newton < high and iteration < _MAX_ITERATIONS // 2
-        theta = newton if inside else (low + high) / 2.0
-        if high - low <= _LAST_MOVE:
+    return min(0.0, shift) - _REACH, max(0.0, shift) + _REACH
+
+
+def _root(
+    function: Callable[[float], tuple[float, float]], theta: float, low: float, high: float
+) -> tuple[float, float]:
+    """Return the root of a function that ends up positive, and its derivative there: Newton in a bracket."""
+    slope = 0.0
+    for _ in range(_MAX_ITERATIONS):
+        value, slope = function(theta)
+        low, high = (theta, high) if value < 0.0 else (low, theta)
+        # far from the solution the derivative says little
+        longest = 1.0 + abs(theta)
+        step = -value / slope if slope > 0.0 else -np.sign(value) * np.inf
+        moved = theta + float(np.clip(step, -longest, longest))
+        moved = moved if low <= moved <= high else (low + high) / 2.0
+        done = abs(moved - theta) <= _LAST_MOVE
+        theta = moved
+        if done:
             break
-    return _finite_exp(theta - shift)
+    return theta, slope
 
 
 def _finite_exp(x: float) -> float:

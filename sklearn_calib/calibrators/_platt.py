@@ -1,29 +1,28 @@
 """Platt scaling: a logistic curve of two parameters."""
 
+import warnings
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_calib._core._grouping import GroupedOutcomes
+from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes
 from sklearn_calib._core._links import expit, logit
+from sklearn_calib._core._newton import fit_logistic
 from sklearn_calib.calibrators._base import check_link
 from sklearn_calib.calibrators._certificate import MonotoneCalibrator
-from sklearn_calib.calibrators._logistic import (
-    StandardRows,
-    chunks,
-    is_long,
-    minimise_logistic,
-    pool_in_pairs,
-    power_of_two,
-)
 from sklearn_calib.calibrators._remote import balanced_intercept, discount_remote
 
 __all__ = [
     "PlattCalibrator",
+    "chunks",
     "fit_linked",
     "fit_platt",
     "link_scores",
     "logistic_curve",
     "platt_targets",
+    "power_of_two",
     "target_levels",
 ]
 
@@ -125,6 +124,12 @@ def logistic_curve(scores: Array, link: str, slope: float, intercept: float) -> 
     return mapped
 
 
+def chunks(n: int) -> Iterator[slice]:
+    """Yield slices that together cover n rows: temporaries stay in cache."""
+    for start in range(0, n, CHUNK):
+        yield slice(start, start + CHUNK)
+
+
 def link_scores(scores: Array, link: str) -> Array:
     """Return the log-odds of probabilities for link "logit", the scores as they are for "identity"."""
     return logit(scores) if link == "logit" else scores
@@ -140,30 +145,37 @@ def fit_linked(grouped: GroupedOutcomes, link: str) -> tuple[float, float]:
     return slope, balanced_intercept(slope * z, grouped.weight, platt_targets(grouped), intercept)
 
 
+def power_of_two(sorted_scores: Array) -> float:
+    """Return a power of two near the largest absolute score, whose inverse is a float as well."""
+    largest = float(np.abs(sorted_scores[[0, -1]]).max())
+    return float(2.0 ** np.clip(np.frexp(largest)[1] - 1, -1000, 1023))
+
+
 def fit_platt(scores: Array, grouped: GroupedOutcomes) -> tuple[float, float]:
     """Return slope and intercept of Platt scaling of sorted scores, one per group."""
-    low, high = target_levels(grouped)
-    mean = float(low * grouped.total + (high - low) * grouped.positives.sum()) / grouped.total
+    target = platt_targets(grouped)
+    mean = float(target.sum()) / grouped.total
     start = np.array([0.0, np.log(mean / (1.0 - mean))])
     if scores[0] == scores[-1]:
         return 0.0, float(start[1])
     # standardised in two steps, so that scores near the largest float do not overflow
     magnitude = power_of_two(scores)
-    if is_long(scores):
-        few, mass = pool_in_pairs(scores, grouped.weight, 1.0 / magnitude)
-    else:
-        few, mass = scores / magnitude, grouped.weight
-    centre = float((few * mass).sum()) / grouped.total
-    spread = float(np.sqrt((np.square(few - centre) * mass).sum() / grouped.total))
+    columns = np.ones((2, scores.shape[0]))
+    x = np.divide(scores, magnitude, out=columns[0])
+    centre = float((x * grouped.weight).sum()) / grouped.total
+    x -= centre
+    spread = float(np.sqrt((np.square(x) * grouped.weight).sum() / grouped.total))
     if spread == 0.0:
         return 0.0, float(start[1])
-    rows = StandardRows(scores, grouped.weight, 1.0 / magnitude, centre, 1.0 / spread)
-    x = (few - centre) / spread
-    linear = low * np.array([mass @ x, mass.sum()]) + (high - low) * rows.moments(grouped.positives)
-    theta = minimise_logistic(StandardRows(x, mass), linear, start)
-    if is_long(scores):
-        theta = minimise_logistic(rows, linear, theta, StandardRows(x, mass).derivatives(theta)[1])
-    slope, intercept = theta.tolist()
+    x /= spread
+    fit = fit_logistic(columns, grouped.weight, target, start=start)
+    if not fit.converged:
+        warnings.warn(
+            "Platt scaling did not converge; the scores may span too many orders of magnitude.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    slope, intercept = fit.coef.tolist()
     # of scores that differ by less than floats have room for, the steepest slope there is
     steepest = np.finfo(np.float64).max
     with np.errstate(over="ignore"):

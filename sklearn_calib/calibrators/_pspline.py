@@ -11,8 +11,8 @@ from scipy.optimize import nnls
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._core._links import expit
+from sklearn_calib._core._newton import fit_logistic, log_likelihood
 from sklearn_calib.calibrators._inverse_temperature import shrunk_temperature
-from sklearn_calib.calibrators._logistic import step_length
 from sklearn_calib.calibrators._remote import balanced_intercept
 
 __all__ = ["PENALTIES", "Anchor", "LogisticSpline", "evaluate", "fit_spline", "mid_quantiles", "place_knots"]
@@ -21,14 +21,6 @@ Array = NDArray[np.float64]
 
 #: Finite penalties that AICc weighs, from the greatest to the least; the infinite one leaves a straight line.
 PENALTIES = tuple(10.0**k for k in range(3, -4, -1))
-_MAX_ITERATIONS = 100
-# A step that moves no log-odds by more than this changes each curvature p (1 - p) by less than 30 %, so that
-# it needs no line search. One as small as the second constant is the last: the curvature, which the effective
-# number of parameters is made of, is then exact enough too.
-_SAFE_MOVE = 0.25
-_LAST_MOVE = 1e-10
-# Below this, a step that is not half as large as the one before is rounding.
-_STALLED_MOVE = 1e-6
 # Standard deviation of the normal prior of the logarithm of the slope of an anchor: a factor of two.
 _PRIOR_DEVIATION = float(np.log(2.0))
 # Share of evenly spaced knots in the places of the knots, which keeps neighbours apart.
@@ -106,41 +98,29 @@ class _Problem:
         self.total = float(weight.sum())
 
     def loss(self, theta: Array) -> float:
-        f = self.basis.design @ theta
-        return float(self.weight @ np.logaddexp(0.0, f) - self.target @ f)
+        return -log_likelihood(self.basis.design @ theta, self.weight, self.target)
 
     def solve(self, penalty: float, theta: Array) -> tuple[Array, float]:
         """Return the minimiser of loss + penalty / 2 sum_j e_j^2 span_j, and its number of parameters."""
-        design, ridge = self.basis.design, penalty * self.basis.penalised
+        ridge, increments, floor = penalty * self.basis.penalised, self.basis.increments, self.floor
+        inverse = np.empty(0)
 
-        def penalised(at: Array) -> float:
-            return self.loss(at) + 0.5 * float(ridge @ at**2)
-
-        last = np.inf
-        for _ in range(_MAX_ITERATIONS):
-            p = expit(design @ theta)
-            mass = self.weight * p
-            information = (design.T * (mass - mass * p)) @ design
-            gradient = design.T @ (mass - self.target) + ridge * theta
-            inverse = _inverse(information + np.diag(ridge))
+        def bounded(theta: Array, gradient: Array, hessian: Array) -> Array:
+            nonlocal inverse
+            inverse = _inverse(hessian)
             step = -inverse @ gradient
-            if self.floor is not None:
-                room = self.basis.increments @ theta - self.floor
-                step, inverse = _bounded_step(inverse, step, self.basis.increments, room)
-            move = float(np.abs(design @ step).max())
-            if move > _SAFE_MOVE:
-                step = step * step_length(penalised, theta, step, float(gradient @ step))
-            theta = theta + step
-            if move <= _LAST_MOVE or last / 2.0 < move < _STALLED_MOVE:
-                break
-            last = move
-        else:
+            if floor is not None:
+                step, inverse = _bounded_step(inverse, step, increments, increments @ theta - floor)
+            return step
+
+        fit = fit_logistic(
+            self.basis.design.T, self.weight, self.target, start=theta, penalty=ridge, bound=bounded
+        )
+        if not fit.converged:
             warnings.warn(
-                f"The spline did not converge in {_MAX_ITERATIONS} Newton steps at penalty {penalty:g}.",
-                ConvergenceWarning,
-                stacklevel=2,
+                f"The spline did not converge at penalty {penalty:g}.", ConvergenceWarning, stacklevel=2
             )
-        return theta, float(np.sum(inverse * information))
+        return fit.coef, float(np.sum(inverse * fit.information))
 
     def aicc(self, theta: Array, edf: float) -> float:
         """Return Akaike's criterion corrected for small samples; infinite for too many parameters."""
@@ -248,8 +228,7 @@ def _fit_anchor(basis: _Basis, weight: Array, anchor: Anchor) -> tuple[Array, fl
 
     def loss(slope: float) -> float:
         place(slope)
-        f = slope * x + intercept
-        return float(weight @ np.logaddexp(0.0, f) - anchor.observed @ f)
+        return -log_likelihood(slope * x + intercept, weight, anchor.observed)
 
     slope, share = shrunk_temperature(derivatives, loss, anchor.slope, _PRIOR_DEVIATION)
     if anchor.origin is None:

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes
-from sklearn_calib._core._links import expit
+from sklearn_calib._core._newton import fit_logistic
 
 __all__ = ["balanced_intercept", "core_reach", "discount_remote", "discounts"]
 
@@ -15,7 +15,6 @@ _CORE_SHARE = 0.95
 _LEAST_REACH = float(np.log(19.0))
 # Remote scores are so many times farther from log-odds 0 than the core reaches.
 _REMOTE = 3.0
-_MAX_ITERATIONS = 100
 
 
 def core_reach(odds: Array, weight: Array) -> float:
@@ -56,19 +55,6 @@ def discount_remote(z: Array, grouped: GroupedOutcomes) -> GroupedOutcomes | Non
 
 
 def balanced_intercept(offset: Array, weight: Array, target: Array, start: float) -> float:
-    """Return the intercept at which the sum of the map is the sum of the targets; it is increasing."""
-    wanted = float(target.sum())
-    low, high, centre = -np.inf, np.inf, start
-    for _ in range(_MAX_ITERATIONS):
-        p = expit(offset + centre)
-        mass = weight * p
-        excess = float(mass.sum()) - wanted
-        low, high = (low, centre) if excess > 0 else (centre, high)
-        slope = float((mass * (1.0 - p)).sum())
-        # no step moves by more than 2, so that flat regions are left at a steady pace
-        step = -np.sign(excess) * min(2.0, abs(excess) / max(slope, 1e-300))
-        if abs(step) <= 1e-13 * max(1.0, abs(centre)):
-            break
-        moved = centre + step
-        centre = moved if low < moved < high else (low + high) / 2.0
-    return float(centre)
+    """Return the intercept at which the sum of the map is the sum of the targets: that of least log loss."""
+    ones = np.broadcast_to(1.0, (1, offset.shape[0]))
+    return float(fit_logistic(ones, weight, target, start=np.array([start]), offset=offset).coef[0])

@@ -184,7 +184,7 @@ def _lines(
     return (
         intercept,
         estimate(both.slope, for_slope, both, data.fit_intercept),
-        estimate(both.intercept, for_intercept, both, lambda at: data.fit_slope(at, both.slope, for_slope)),
+        estimate(both.intercept, for_intercept, both, lambda at: data.fit_slope(at, both.slope)),
     )
 
 

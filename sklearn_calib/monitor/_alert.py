@@ -182,7 +182,7 @@ def find_tendency(sketch: CalibrationSketch) -> Tendency:
     gains = {"shift": shift.log_likelihood - none.log_likelihood}
     slope = None
     if both.finite and not outcomes.constant:
-        slope = outcomes.fit_slope(0.0, 1.0, 1.0)
+        slope = outcomes.fit_slope(0.0, 1.0)
         gains["slope"] = slope.log_likelihood - none.log_likelihood
     best = max(gains, key=lambda name: gains[name])
     if not gains[best] >= _LEAST_GAIN:

@@ -32,6 +32,7 @@ from scipy.special import chdtri, erfc
 from sklearn_calib._core._binning import weight_middles
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
 from sklearn_calib._core._links import expit, logit
+from sklearn_calib._core._newton import fit_logistic
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import check_fraction, check_numbers
 from sklearn_calib.plot._bands import ReliabilityBand
@@ -47,7 +48,6 @@ _CELLS = 2048
 _POINTS = 101
 _MOST_STEPS = 200
 _MOST_HALVINGS = 50
-_CONVERGED = 1e-10
 # Smallest information, in observations, of a fit that exists: it vanishes where a polynomial separates.
 _INFORMATION = 1e-6
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
@@ -245,29 +245,12 @@ class _Fit:
 
 
 def _fit_polynomial(axis: _Axis, degree: int, start: Array) -> _Fit | None:
-    """Return the maximum likelihood fit by Newton's method with halved steps, None if there is none."""
+    """Return the maximum likelihood fit, None if there is none."""
     design = axis.design[:, : degree + 1]
-    beta = start
-    current = float(axis.log_likelihood(design @ beta))
-    for _ in range(_MOST_STEPS):
-        eta = design @ beta
-        high, low = expit(eta), expit(-eta)
-        gradient = design.T @ (axis.events * low - axis.others * high)
-        information = (design.T * (axis.weight * high * low)) @ design
-        values, vectors = np.linalg.eigh(information)
-        if values[0] < _INFORMATION:
-            return None
-        step = vectors @ ((vectors.T @ gradient) / values)
-        gain = float(gradient @ step)
-        for _ in range(_MOST_HALVINGS):
-            trial = float(axis.log_likelihood(design @ (beta + step)))
-            if trial >= current - 1e-13 * (1.0 + abs(current)):
-                break
-            step /= 2.0
-        beta, current = beta + step, trial
-        if gain < _CONVERGED:
-            return _Fit(beta, current)
-    return None
+    fit = fit_logistic(design.T, axis.weight, axis.events, start=start)
+    if not fit.converged or np.linalg.eigvalsh(fit.information)[0] < _INFORMATION:
+        return None
+    return _Fit(fit.coef, float(axis.log_likelihood(design @ fit.coef)))
 
 
 def fit_belt(grouped: GroupedOutcomes, selection: float = 0.95) -> CalibrationBelt:
