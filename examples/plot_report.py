@@ -2,9 +2,9 @@
 Everything in one call
 ======================
 
-If you do not know where to begin, begin here. A report measures, tests, says where the predictions are off,
-and recommends what to do. It prints as text, shows in notebooks, and writes a page of HTML that can be sent
-to somebody else.
+If you do not know where to begin, begin here. A report contains metrics, tests, the intervals of predictions
+that are miscalibrated, and recommendations. It prints as text, is displayed in notebooks, and writes a
+self-contained HTML page.
 """
 
 import matplotlib.pyplot as plt
@@ -18,8 +18,8 @@ report = calibration_report(flares.y_true, flares.y_proba, name="solar flares")
 print(report)
 
 # %%
-# Every finding can be had as a value too. Here the ranges of forecasts that the report names are marked in
-# the diagram. ``report.to_html("report.html")`` writes the page, and ``python -m sklearn_calib report
+# Every finding is available as a value, too. Here the miscalibrated intervals of the report are marked in the
+# diagram. ``report.to_html("report.html")`` writes the page, and ``python -m sklearn_calib report
 # predictions.csv --y y --p p --out report.html`` does all of it without any code.
 
 fig, ax = plt.subplots(figsize=(6.8, 7), layout="constrained")
@@ -28,5 +28,5 @@ for region in report.regions:
     ax.axvspan(region.lower, region.upper, color="C1", alpha=0.15, zorder=0)
     print(f"predictions from {region.lower:.2f} to {region.upper:.2f}:", end=" ")
     print(f"predicted {region.predicted:.2f}, observed {region.observed:.2f}")
-ax.set_title("Solar flares: shaded where the report says they are off")
+ax.set_title("Solar flares: miscalibrated intervals of the report")
 plt.show()

@@ -29,7 +29,7 @@ from sklearn_calib.calibrators import (
     SmoothedCalibrator,
     TemperatureCalibrator,
 )
-from sklearn_calib.report._measure import ERRORS
+from sklearn_calib.report._numbers import ERRORS
 from sklearn_calib.scorers._proper import log_loss
 from tests import _every as every
 from tests._registry import METRICS
@@ -92,8 +92,7 @@ DRAWN = {
         ).rows
     ],
     "calibration_report": lambda s: [
-        line.chance_mean
-        for line in report.calibration_report(Y, P, n_resamples=20, random_state=s).metrics[:2]
+        line.null_mean for line in report.calibration_report(Y, P, n_resamples=20, random_state=s).metrics[:2]
     ],
     "make_forecasts": lambda s: datasets.make_forecasts(20, random_state=s).y_proba,
     "make_discrete_forecasts": lambda s: (
@@ -147,7 +146,7 @@ def test_nothing_with_a_random_state_is_left_out():
 @pytest.fixture
 def _few_measures(monkeypatch):
     """Leave out the intervals of a report but one: they take most of the time."""
-    monkeypatch.setattr("sklearn_calib.report._compute.ERRORS", ERRORS[:1])
+    monkeypatch.setattr("sklearn_calib.report._numbers.ERRORS", ERRORS[:1])
 
 
 @pytest.mark.usefixtures("_few_measures")

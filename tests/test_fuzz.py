@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import DataConversionWarning
 
 from sklearn_calib import CalibratedClassifier, CrossFitScorer, calibrators, inference, monitor
-from sklearn_calib.report._measure import ERRORS
+from sklearn_calib.report._numbers import ERRORS
 from tests._entries import MAKERS, ROOMS, N, estimators, good_parameters, public_methods, wanted
 from tests._optional import Missing
 from tests._optional import pandas as pd
@@ -145,7 +145,7 @@ def close_pictures():
 def _one_measure():
     """Leave out the other measures of a report: they take most of the time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sklearn_calib.report._compute.ERRORS", ERRORS[:1])
+        patch.setattr("sklearn_calib.report._numbers.ERRORS", ERRORS[:1])
         yield
 
 

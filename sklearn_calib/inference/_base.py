@@ -238,6 +238,10 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
             )
         sample = check_binary(y_true, y_proba, sample_weight, pos_label)
         _check_frequencies(sample_weight)
+        return self._test_binary(sample)
+
+    def _test_binary(self, sample: BinarySample) -> CalibrationTestResult:
+        """Return the result for a checked binary sample, whose weights, if any, are whole numbers."""
         result = self._test_sample(replace(sample, p=self._resolved(sample.p)))
         if sample.p.min() > 0.0 and sample.p.max() < 1.0:
             return result
@@ -267,6 +271,10 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
             )
         sample = check_class_sample(y_true, y_proba, sample_weight, labels)
         _check_frequencies(sample_weight)
+        return self._test_multiclass(sample)
+
+    def _test_multiclass(self, sample: ClassSample) -> CalibrationTestResult:
+        """Return the result for a checked multiclass sample, whose weights, if any, are whole numbers."""
         result = self._test_classes(replace(sample, p=self._resolved(sample.p)))
         promised = sample.p[np.arange(sample.y.shape[0]), sample.y]
         row = int(promised.argmin())

@@ -22,7 +22,7 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.inference._redraw import Metric, Redrawn, check_metric, redrawn_values
 
-__all__ = ["NullFloor", "null_floor"]
+__all__ = ["NullFloor", "floor_of", "null_floor"]
 
 Array = NDArray[np.float64]
 
@@ -163,6 +163,13 @@ def null_floor(
         check_frequency_weights(as_array(sample_weight, "sample_weight").astype(np.float64))
     grouped = group_outcomes(sample.y, sample.p, sample.w)
     redrawn = Redrawn(metric, grouped, weighted=sample.w is not None)
+    return floor_of(redrawn, n_resamples, generator, confidence)
+
+
+def floor_of(
+    redrawn: Redrawn, n_resamples: int, generator: np.random.Generator, confidence: float
+) -> NullFloor:
+    """Return the null floor of a metric that is bound to checked predictions."""
     draws = np.sort(redrawn_values(redrawn, n_resamples, generator))
     return NullFloor(
         mean=float(draws.mean()),

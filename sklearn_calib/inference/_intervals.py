@@ -25,7 +25,7 @@ from sklearn_calib.inference._redraw import Metric, Redrawn, check_metric
 from sklearn_calib.metrics import smooth_ece_result
 from sklearn_calib.metrics._metric_kernel import at_size, of_population
 
-__all__ = ["ConfidenceInterval", "confidence_interval"]
+__all__ = ["ConfidenceInterval", "bound_metric", "confidence_interval", "interval_of"]
 
 Array = NDArray[np.float64]
 
@@ -199,9 +199,21 @@ def confidence_interval(
     if sample.w is not None:
         check_frequency_weights(sample.w)
     grouped = group_outcomes(sample.y, sample.p, sample.w)
+    redrawn = bound_metric(metric, grouped, weighted=sample.w is not None)
+    return interval_of(redrawn, confidence, method, n_resamples, rng)
+
+
+def bound_metric(metric: Metric, grouped: GroupedOutcomes, *, weighted: bool) -> Redrawn:
+    """Return a metric on samples of the predictions of a checked sample, with parameters of its size."""
     metric = at_size(metric, grouped.total)
     # weights spare a metric that knows them the repetition of rows
-    redrawn = Redrawn(metric, grouped, weighted=sample.w is not None and of_population(metric) is metric)
+    return Redrawn(metric, grouped, weighted=weighted and of_population(metric) is metric)
+
+
+def interval_of(
+    redrawn: Redrawn, confidence: float, method: str, n_resamples: int, rng: np.random.Generator
+) -> ConfidenceInterval:
+    """Return the interval of a metric that is bound to a checked sample."""
     alpha = 1.0 - confidence
     if method == "percentile":
         samples = draw_rows(redrawn.grouped, n_resamples, rng)

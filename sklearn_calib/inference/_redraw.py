@@ -49,7 +49,11 @@ def metric_value(metric: Metric, prob: Array, count: Array, positives: Array, we
         times = np.stack((positives, count - positives), axis=1).ravel().astype(np.int64)
         y = np.repeat(np.tile(np.array([1, 0]), prob.shape[0]), times)
         value = metric(y, np.repeat(np.repeat(prob, 2), times))
-    number = float(value)
+    return _finite(float(value), count, positives)
+
+
+def _finite(number: float, count: Array, positives: NDArray[Any]) -> float:
+    """Return the value of a metric, or raise ValueError if it is not finite."""
     if not np.isfinite(number):
         raise ValueError(
             f"metric returned {number} for {positives.sum():g} positives among {count.sum():g} outcomes. "
@@ -125,7 +129,11 @@ class Redrawn:
         """
         count = count if count.ndim == 2 else count[:, np.newaxis]
         if self._evaluate is not None:
-            return self._evaluate(count, positives)
+            values = self._evaluate(count, positives)
+            if not np.isfinite(values).all():
+                k = int(np.isfinite(values).argmin())
+                _finite(float(values[k]), np.broadcast_to(count, positives.shape)[:, k], positives[:, k])
+            return values
         counts = np.broadcast_to(count, positives.shape)
         return np.array(
             [
@@ -146,9 +154,10 @@ class Redrawn:
         # whole numbers, so that metrics that correct for the sample size find it large
         positives = np.rint(truth * _COPIES) * self.grouped.weight
         if self._evaluate_population is not None:
-            return value_of_groups(
+            value = value_of_groups(
                 self._evaluate_population, GroupedOutcomes(self.grouped.prob, count, positives)
             )
+            return _finite(value, count, positives)
         return metric_value(of_population(self.metric), self.grouped.prob, count, positives, True)
 
     @cached_property

@@ -13,10 +13,10 @@ from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import BinarySample, Outcomes, check_binary, check_option, check_size
-from sklearn_calib.metrics._metric_kernel import MetricKernel
+from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, one_by_one
 from sklearn_calib.metrics._reductions import Reduction, checked_error
 
-__all__ = ["ScoreDecomposition", "calibration_loss", "refinement_loss", "score_decomposition"]
+__all__ = ["ScoreDecomposition", "calibration_loss", "decompose", "refinement_loss", "score_decomposition"]
 
 Array = NDArray[np.float64]
 
@@ -106,10 +106,14 @@ def _recalibrated(grouped: GroupedOutcomes, method: str, n_bins: int, strategy: 
     return np.asarray(np.repeat(frequency, np.diff(starts, append=grouped.prob.shape[0])))
 
 
-def _decompose(
-    sample: BinarySample, score: str, method: str, n_bins: int, strategy: str
+def decompose(
+    grouped: GroupedOutcomes,
+    score: str,
+    method: str = "isotonic",
+    n_bins: int = 1,
+    strategy: str = "quantile",
 ) -> ScoreDecomposition:
-    grouped = group_outcomes(sample.y, sample.p, sample.w)
+    """Return the decomposition of grouped outcomes."""
     original = _mean_score(grouped, grouped.prob, score)
     refined = _mean_score(grouped, _recalibrated(grouped, method, n_bins, strategy), score)
     base_rate = grouped.positives.sum() / grouped.total
@@ -216,11 +220,19 @@ def score_decomposition(
     """
     n_bins = _check(score, method, n_bins, strategy)
     sample = check_binary(y_true, y_proba, sample_weight, pos_label)
-    return _decompose(sample, score, method, n_bins, strategy)
+    return decompose(group_outcomes(sample.y, sample.p, sample.w), score, method, n_bins, strategy)
+
+
+def _make_calibration_loss(prob: Array, n_samples: float, score: str = "brier") -> Evaluate:
+    return one_by_one(prob, lambda grouped: decompose(grouped, score).miscalibration)
+
+
+def _make_refinement_loss(prob: Array, n_samples: float, score: str = "brier") -> Evaluate:
+    return one_by_one(prob, lambda grouped: decompose(grouped, score).refinement_loss)
 
 
 @shared_docs
-@MetricKernel()
+@MetricKernel(_make_calibration_loss)
 def calibration_loss(
     y_true: Outcomes,
     y_proba: ArrayLike | None = None,
@@ -268,15 +280,15 @@ def calibration_loss(
     >>> print(f"{calibration_loss([0, 0, 1, 1], [0.1, 0.6, 0.5, 0.7]):.4f}")
     0.0525
     """
-    n_bins = _check(score, "isotonic", 1, "quantile")
+    check_option(score, "score", tuple(_SCORES))
 
     def error(sample: BinarySample) -> float:
-        return _decompose(sample, score, "isotonic", n_bins, "quantile").miscalibration
+        return decompose(group_outcomes(sample.y, sample.p, sample.w), score).miscalibration
 
     return checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
 
 
-@MetricKernel()
+@MetricKernel(_make_refinement_loss)
 def refinement_loss(
     y_true: Outcomes,
     y_proba: ArrayLike | None = None,
@@ -318,9 +330,9 @@ def refinement_loss(
     >>> print(f"{refinement_loss([0, 0, 1, 1], [0.1, 0.6, 0.5, 0.7]):.4f}")
     0.1250
     """
-    n_bins = _check(score, "isotonic", 1, "quantile")
+    check_option(score, "score", tuple(_SCORES))
 
     def error(sample: BinarySample) -> float:
-        return _decompose(sample, score, "isotonic", n_bins, "quantile").refinement_loss
+        return decompose(group_outcomes(sample.y, sample.p, sample.w), score).refinement_loss
 
     return checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)

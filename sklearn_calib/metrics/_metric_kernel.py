@@ -18,6 +18,7 @@ __all__ = [
     "bind_kernel",
     "is_metric",
     "of_population",
+    "one_by_one",
     "residuals",
     "value_of_groups",
 ]
@@ -160,6 +161,20 @@ def of_population(metric: Any) -> Any:
     """Return the metric without approximations that are not defined for weighted samples."""
     kernel, _ = _declared(metric)
     return metric if kernel is None or not kernel.population else partial(metric, **kernel.population)
+
+
+def one_by_one(prob: Array, value: Callable[[GroupedOutcomes], float]) -> Evaluate:
+    """Return the evaluation, one sample after the other, of a metric of grouped outcomes."""
+
+    def evaluate(count: Array, positives: Array) -> Array:
+        counts = np.broadcast_to(count, positives.shape)
+        values = []
+        for weight, events in zip(counts.T, positives.T, strict=True):
+            used = weight > 0
+            values.append(value(GroupedOutcomes(prob[used], weight[used], events[used].astype(np.float64))))
+        return np.array(values)
+
+    return evaluate
 
 
 def residuals(prob: Array, count: Array, positives: Array) -> Array:

@@ -23,10 +23,16 @@ from sklearn_calib._validation import (
     check_integer,
     check_option,
 )
-from sklearn_calib.metrics._metric_kernel import MetricKernel
+from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, one_by_one
 from sklearn_calib.metrics._reductions import Reduction, checked_error
 
-__all__ = ["CalibrationSummary", "IntervalEstimate", "calibration_summary", "integrated_calibration_index"]
+__all__ = [
+    "CalibrationSummary",
+    "IntervalEstimate",
+    "calibration_summary",
+    "integrated_calibration_index",
+    "summarize",
+]
 
 Array = NDArray[np.float64]
 
@@ -292,11 +298,16 @@ def calibration_summary(
     """
     n_knots = _check_knots(n_knots)
     check_option(interval, "interval", ("wald", "profile"))
-    z = float(norm.isf((1.0 - check_fraction(confidence, "confidence")) / 2.0))
+    check_fraction(confidence, "confidence")
     sample = check_binary(y_true, y_proba, sample_weight, pos_label)
     if sample.w is not None:
         check_frequency_weights(sample.w)
-    grouped = group_outcomes(sample.y, sample.p, sample.w)
+    return summarize(group_outcomes(sample.y, sample.p, sample.w), n_knots, confidence, interval)
+
+
+def summarize(grouped: GroupedOutcomes, n_knots: int, confidence: float, interval: str) -> CalibrationSummary:
+    """Return the summary of grouped outcomes."""
+    z = float(norm.isf((1.0 - confidence) / 2.0))
     total, events = grouped.total, float(grouped.positives.sum())
     expected = float(grouped.weight @ grouped.prob)
     intercept, slope, slope_intercept = _lines(grouped, z, interval)
@@ -325,8 +336,17 @@ def calibration_summary(
     )
 
 
+def _ici(grouped: GroupedOutcomes, n_knots: int) -> float:
+    gap = np.abs(grouped.prob - smooth_frequency(grouped, n_knots))
+    return min(float(grouped.weight @ gap) / grouped.total, 1.0)
+
+
+def _make(prob: Array, n_samples: float, n_knots: int = 5) -> Evaluate:
+    return one_by_one(prob, lambda grouped: _ici(grouped, n_knots))
+
+
 @shared_docs
-@MetricKernel()
+@MetricKernel(_make)
 def integrated_calibration_index(
     y_true: Outcomes,
     y_proba: ArrayLike | None = None,
@@ -383,8 +403,6 @@ def integrated_calibration_index(
     n_knots = _check_knots(n_knots)
 
     def error(sample: BinarySample) -> float:
-        grouped = group_outcomes(sample.y, sample.p, sample.w)
-        gap = np.abs(grouped.prob - smooth_frequency(grouped, n_knots))
-        return min(float(grouped.weight @ gap) / grouped.total, 1.0)
+        return _ici(group_outcomes(sample.y, sample.p, sample.w), n_knots)
 
     return checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)

@@ -1,8 +1,7 @@
-"""Calibration reports: everything about one set of predictions, in words, numbers and pictures."""
+"""Calibration reports: everything about one set of predictions, in numbers, words and figures."""
 
-from sklearn_calib.report._lines import ReportMetric, ReportPart, ReportRegion, ReportTest
-from sklearn_calib.report._report import calibration_report
-from sklearn_calib.report._result import CalibrationReport
+from sklearn_calib.report._numbers import ReportMetric, ReportPart, ReportRegion, ReportTest
+from sklearn_calib.report._report import CalibrationReport, calibration_report
 
 __all__ = [
     "CalibrationReport",

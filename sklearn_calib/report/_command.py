@@ -8,13 +8,21 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sklearn_calib._validation import check_fraction, check_integer, check_size
 from sklearn_calib._writing import write_whole
-from sklearn_calib.report._inputs import read_inputs, read_sketch
+from sklearn_calib.report._report import calibration_report
 from sklearn_calib.report._words import one_line
+from sklearn_calib.sketch import CalibrationSketch
+from sklearn_calib.sketch._outcomes import OutcomeSketches, is_label
+from sklearn_calib.sketch._read import table_files
+from sklearn_calib.sketch._tables import PredictionFiles, PredictionRows, check_delimiter, joined
 
 __all__ = ["main"]
 
@@ -24,7 +32,7 @@ _REPORT_EXAMPLES = """examples:
   python -m sklearn_calib report predictions.parquet --y died --p risk --group hospital --pos-label yes
   python -m sklearn_calib report sketch.npz --out report.html
 
-More than a million rows of two classes are read into a sketch, in constant memory.
+More than a million rows of a binary target are read into a sketch, in constant memory.
 """
 _SKETCH_EXAMPLES = """examples:
   python -m sklearn_calib sketch monday.csv --y outcome --p probability --out monday.npz
@@ -38,7 +46,7 @@ _FILES = "CSV (also gzipped) with a line of column names, Parquet (.parquet), a 
 
 
 class _Parser(argparse.ArgumentParser):
-    """One that takes each option once, and whose messages are short and printable."""
+    """A parser that accepts each option once, and whose messages are short and printable."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -80,26 +88,28 @@ def _add_report(commands: Any) -> None:
     report = commands.add_parser(
         "report",
         help="report on the calibration of predictions in files",
-        description="Report on the calibration of predicted probabilities in files: measures beside what "
-        "noise alone would show, tests, where the predictions are off, and what to do. Prints text; --out "
-        "writes a page of HTML that stands alone.",
+        description="Report on the calibration of predicted probabilities in files: metrics with their "
+        "expected values under perfect calibration, tests, miscalibrated intervals of predictions, and "
+        "recommendations. Prints text; --out writes a self-contained HTML page.",
         epilog=_REPORT_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     report.add_argument("files", nargs="+", metavar="FILE", help=f"{_FILES}, or a saved sketch (.npz, .json)")
     _add_columns(report)
-    report.add_argument("--group", metavar="COLUMN", help="column with a group for each row; a line for each")
+    report.add_argument(
+        "--group", metavar="COLUMN", help="column with a group for each row; the report has a line for each"
+    )
     report.add_argument(
         "--sketch",
         choices=("auto", "always", "never"),
         default="auto",
-        help="whether to sum rows up in a sketch, in constant memory (auto, the default: more than a million "
-        "rows of two classes)",
+        help="whether to summarize rows in a sketch, in constant memory (auto, the default: with more than a "
+        "million rows of a binary target)",
     )
-    report.add_argument("--out", metavar="FILE", help="write the report as a page of HTML")
+    report.add_argument("--out", metavar="FILE", help="write the report as a self-contained HTML page")
     report.add_argument("--json", metavar="FILE", help="write the numbers and sentences as JSON")
     report.add_argument(
-        "--text", action="store_true", help="print the report also where --out or --json writes it to a file"
+        "--text", action="store_true", help="print the report, even if --out or --json writes it to a file"
     )
     report.add_argument(
         "--title", metavar="TEXT", help="name of the model, for the title (default: of the file)"
@@ -112,7 +122,7 @@ def _add_report(commands: Any) -> None:
         type=int,
         default=200,
         metavar="N",
-        help="resamples behind intervals and floors; the time is nearly proportional (default: 200)",
+        help="resamples for intervals and null distributions; the time is nearly proportional (default: 200)",
     )
     report.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the resamples (default: 0)")
 
@@ -120,9 +130,9 @@ def _add_report(commands: Any) -> None:
 def _add_sketch(commands: Any) -> None:
     sketch = commands.add_parser(
         "sketch",
-        help="sum predictions in files up in a small file, which can be merged with others",
-        description="Sum any number of rows of two classes up in a sketch, in constant memory. Saved "
-        "sketches among the files are merged into it.",
+        help="summarize predictions in files in a small file, which can be merged with others",
+        description="Summarize any number of rows of a binary target in a sketch, in constant memory. "
+        "Saved sketches among the files are merged into it.",
         epilog=_SKETCH_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -132,7 +142,7 @@ def _add_sketch(commands: Any) -> None:
         "--precision",
         type=int,
         metavar="BITS",
-        help="predictions are told apart to 2**-BITS (default: 17, or that of saved sketches)",
+        help="resolution of predictions, 2**-BITS (default: 17, or that of saved sketches)",
     )
     sketch.add_argument("-o", "--out", required=True, metavar="FILE", help="the sketch: .npz or .json")
     sketch.set_defaults(group=None)
@@ -150,17 +160,272 @@ def _add_columns(parser: argparse.ArgumentParser) -> None:
         "--labels",
         nargs="+",
         metavar="LABEL",
-        help="label of each column of --p; by default what remains of their names after what they begin with "
-        "in common, or 0, 1, 2, ...",
+        help="label of each column of --p; by default their names without a common prefix, or 0, 1, 2, ...",
     )
     parser.add_argument(
-        "--pos-label", metavar="LABEL", help="the positive one of two outcomes (default: the greater)"
+        "--pos-label",
+        metavar="LABEL",
+        help="the positive class of a binary target (default: the greater label)",
     )
     parser.add_argument("--weight", metavar="COLUMN", help="column that says how often each row was observed")
     parser.add_argument("--delimiter", default=",", metavar="C", help="field delimiter of a CSV (default: ,)")
     parser.add_argument(
         "--encoding", default="utf-8", metavar="NAME", help="encoding of a CSV (default: utf-8)"
     )
+
+
+# With more rows than this the report is made from a sketch, if --sketch allows it.
+_MOST_ROWS = 1_000_000
+
+_SAVED = (".npz", ".json")
+_OF_TABLES = ("y", "p", "labels", "pos_label", "weight", "group")
+
+
+@dataclass(frozen=True, eq=False)
+class _Inputs:
+    """Arguments of a report: rows, a sketch as ``y``, or a dict of sketches by their groups."""
+
+    y: Any
+    p: Any = None
+    sample_weight: Any = None
+    groups: Any = None
+    given: dict[str, Any] = field(default_factory=dict)
+
+
+def _read_inputs(options: argparse.Namespace) -> _Inputs:
+    """Return the rows of tables, or a sketch of them."""
+    saved, tables = _files(options)
+    several = tables and len(options.p) > 2
+    if several and (saved or options.sketch == "always"):
+        raise ValueError(
+            f"a sketch is for a binary target, but --p names {len(options.p)} columns. Report on the rows of "
+            "tables, without --sketch always."
+        )
+    if saved and (options.group is not None or options.sketch == "never"):
+        raise ValueError("a saved sketch has no rows: leave out --group and --sketch never.")
+    if not tables:
+        return _Inputs(_merged(saved))
+    reader = _reader(options, tables)
+    if several or options.sketch == "never":
+        most = float("inf")
+    else:
+        most = 0.0 if saved or options.sketch == "always" else _MOST_ROWS
+    whole = _merged(saved) if saved else CalibrationSketch()
+    found = _read(options, reader, most, whole)
+    if isinstance(found, list):
+        return _rows(options, reader, found)
+    if options.group is None:
+        return _Inputs(whole.merge(found[0]))
+    return _Inputs(_by_name(found, reader.groups.values().tolist()))
+
+
+def _read_sketch(options: argparse.Namespace) -> CalibrationSketch:
+    """Return the sketch of all rows of tables and of saved sketches."""
+    saved, tables = _files(options)
+    if not saved:
+        whole = CalibrationSketch(**({} if options.precision is None else {"precision": options.precision}))
+    else:
+        whole = _merged(saved)
+        if options.precision not in (None, whole.precision):
+            raise ValueError(
+                f"--precision is {options.precision}, but saved sketches have {whole.precision}. "
+                "Leave it out."
+            )
+    if not tables:
+        return whole
+    if len(options.p) > 2:
+        raise ValueError(f"a sketch is for a binary target, but --p names {len(options.p)} columns.")
+    found = _read(options, _reader(options, tables), 0.0, whole)
+    assert isinstance(found, dict)
+    return whole.merge(found[0])
+
+
+def _files(options: argparse.Namespace) -> tuple[list[Path], list[Path]]:
+    """Return saved sketches and tables."""
+    files = table_files(options.files)
+    saved = [file for file in files if file.suffix.lower() in _SAVED]
+    tables = [file for file in files if file.suffix.lower() not in _SAVED]
+    check_delimiter(options.delimiter, "--delimiter")
+    if tables and (options.y is None or options.p is None):
+        raise ValueError(f"--y and --p must name columns of {tables[0]}.")
+    for name in _OF_TABLES:
+        if not tables and getattr(options, name) is not None:
+            raise ValueError(f"--{name.replace('_', '-')} is for tables, but {saved[0]} is a saved sketch.")
+    return saved, tables
+
+
+def _merged(saved: list[Path]) -> CalibrationSketch:
+    whole = _loaded(saved[0])
+    for file in saved[1:]:
+        sketch = _loaded(file)
+        try:
+            whole.merge(sketch)
+        except ValueError as error:
+            raise ValueError(f"{file} cannot be merged with {saved[0]}: {error}") from None
+    return whole
+
+
+def _loaded(file: Path) -> CalibrationSketch:
+    try:
+        return CalibrationSketch.load(file)
+    except ValueError as error:
+        named = str(file) in str(error)
+        raise ValueError(str(error) if named else f"{file}: {error}") from None
+
+
+def _reader(options: argparse.Namespace, tables: list[Path]) -> PredictionFiles:
+    return PredictionFiles(
+        tables,
+        options.y,
+        options.p,
+        options.weight,
+        options.group,
+        delimiter=options.delimiter,
+        encoding=options.encoding,
+    )
+
+
+def _read(
+    options: argparse.Namespace, reader: PredictionFiles, most: float, like: CalibrationSketch
+) -> list[PredictionRows] | dict[int, CalibrationSketch]:
+    """Return all rows, or if they are more than ``most`` a sketch for each group."""
+    kept: list[PredictionRows] = []
+    n_rows = n_labels = 0
+    sketches: OutcomeSketches | None = None
+    order: list[int] = []
+    for rows in reader.rows(None):
+        n_rows += rows.y.shape[0]
+        kept.append(rows)
+        if n_rows <= most:
+            continue
+        if len(reader.labels) > n_labels:
+            n_labels = len(reader.labels)
+            classes = _classes(options, reader.labels.values())
+            if sketches is None:
+                order = classes.order
+                pos_label = like.pos_label if classes.positive is None else classes.positive
+                sketches = OutcomeSketches(reader.labels, reader.where, like.precision, pos_label)
+            if classes.order != order:
+                raise ValueError(
+                    f"{reader.where}: its first rows do not tell which column of --p belongs to which "
+                    f"outcome. Name the label of each column, in the order of --p ({', '.join(options.p)}), "
+                    "by --labels."
+                )
+        assert sketches is not None
+        for part in kept:
+            sketches.add(part.y, joined([part.p[k] for k in order]), part.w, part.groups)
+        kept = []
+    return kept if sketches is None else sketches.result()
+
+
+def _rows(options: argparse.Namespace, reader: PredictionFiles, parts: list[PredictionRows]) -> _Inputs:
+    labels = reader.labels.values()
+    known = np.unique(labels).tolist()
+    if len(options.p) < 3 and len(known) > 2:
+        raise ValueError(
+            f"{reader.where} has {len(known)} distinct outcomes ({', '.join(map(str, known[:5]))}, ...), too "
+            "many for the columns of --p. Name the column of outcomes by --y, and one column for each class "
+            "by --p."
+        )
+    classes = _classes(options, labels)
+    given: dict[str, Any] = {}
+    if classes.labels is not None:
+        given["labels"] = classes.labels
+    elif classes.positive is not None:
+        named = [label for label in known if is_label(label, classes.positive)]
+        if not named:
+            raise ValueError(
+                f"--pos-label {classes.positive} does not occur among the outcomes: "
+                f"{', '.join(map(str, known[:20]))}."
+            )
+        given["pos_label"] = named[0]
+    columns = [np.concatenate([part.p[k] for part in parts]) for k in classes.order]
+    return _Inputs(
+        y=labels[np.concatenate([part.y for part in parts])],
+        p=joined(columns),
+        sample_weight=_together([part.w for part in parts]),
+        groups=None
+        if options.group is None
+        else reader.groups.values()[_together([part.groups for part in parts])],
+        given=given,
+    )
+
+
+def _together(parts: list[Any]) -> Any:
+    return None if parts[0] is None else np.concatenate(parts)
+
+
+def _by_name(sketches: dict[int, CalibrationSketch], names: list[Any]) -> dict[Any, CalibrationSketch]:
+    """Return the sketch of each group that has weight; cells such as 1 and 1.0 name the same group."""
+    found: dict[Any, CalibrationSketch] = {}
+    for number, sketch in sketches.items():
+        if sketch.n_cells:
+            found[names[number]] = sketch + found[names[number]] if names[number] in found else sketch
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Classes:
+    """The order of the columns of --p by their labels, and these; or the positive label of two, or None."""
+
+    order: list[int]
+    labels: NDArray[Any] | None = None
+    positive: Any = None
+
+
+def _classes(options: argparse.Namespace, labels: NDArray[Any]) -> _Classes:
+    """Find the class of each column from their names and the labels that occur."""
+    if len(options.p) == 1:
+        if options.labels is not None:
+            raise ValueError("--labels is for several columns of --p; for one column pass --pos-label.")
+        return _Classes([0], positive=options.pos_label)
+    if len(options.p) > 2 and options.pos_label is not None:
+        raise ValueError("--pos-label is for a binary target, but --p names three or more columns.")
+    of_columns = _labels_of_columns(options, labels)
+    order = np.argsort(of_columns, kind="stable").tolist()
+    if len(options.p) > 2:
+        return _Classes(order, labels=of_columns[order])
+    if options.pos_label is not None:
+        if not is_label(of_columns[order[1]].item(), options.pos_label):
+            order = order[::-1]
+        if not is_label(of_columns[order[1]].item(), options.pos_label):
+            shown = ", ".join(str(label) for label in of_columns.tolist())
+            raise ValueError(f"--pos-label {options.pos_label} is not the label of a column of --p: {shown}.")
+    return _Classes(order, positive=of_columns[order[1]].item())
+
+
+def _labels_of_columns(options: argparse.Namespace, labels: NDArray[Any]) -> NDArray[Any]:
+    """Return the label of each column of --p, by --labels, by their names, or by their number."""
+    found = {str(label) for label in labels.tolist()}
+    if options.labels is not None:
+        if len(options.labels) != len(options.p):
+            raise ValueError(
+                f"--labels names {len(options.labels)} labels for {len(options.p)} columns of --p."
+            )
+        texts = list(options.labels)
+    else:
+        texts = _without_common_beginning(options.p)
+        if not found <= set(texts):
+            texts = [str(k) for k in range(len(options.p))]
+    if len(set(texts)) < len(texts):
+        raise ValueError(f"--labels names a label twice: {', '.join(texts)}.")
+    if not found <= set(texts):
+        raise ValueError(
+            f"the outcome {min(found - set(texts))} in column {options.y!r} has no column of --p. Name the "
+            f"label of each column, in the order of --p ({', '.join(options.p)}), by --labels."
+        )
+    return np.array([int(text) for text in texts] if labels.dtype.kind == "i" and _whole(texts) else texts)
+
+
+def _whole(texts: Sequence[str]) -> bool:
+    return all(text.removeprefix("-").isdecimal() for text in texts)
+
+
+def _without_common_beginning(names: Sequence[str]) -> list[str]:
+    """Return what parts the names: "p_cat", "p_dog" become "cat", "dog"."""
+    low, high = min(names), max(names)
+    start = next((i for i, letter in enumerate(low) if i >= len(high) or letter != high[i]), len(low))
+    return [name[start:] for name in names]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -203,7 +468,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     except MemoryError:
         return _fail(
             f"there is not enough memory for {', '.join(options.files)}. If no line is longer than it should "
-            "be, sum the rows up first: python -m sklearn_calib sketch, or --sketch always."
+            "be, summarize the rows first: python -m sklearn_calib sketch, or --sketch always."
         )
     return 0
 
@@ -223,8 +488,6 @@ def _shortened(message: str) -> str:
 
 
 def _report(options: argparse.Namespace) -> None:
-    from sklearn_calib.report._report import calibration_report
-
     check_fraction(options.confidence, "--confidence")
     check_size(options.n_resamples, "--n-resamples")
     check_integer(options.seed, "--seed", 0)
@@ -233,7 +496,7 @@ def _report(options: argparse.Namespace) -> None:
         _check_not_read(name, target, options.files)
     if options.out is not None and options.json is not None and _same(options.out, options.json):
         raise ValueError(f"--out and --json name the same file, {options.out}. Name two.")
-    inputs = read_inputs(options)
+    inputs = _read_inputs(options)
     report = calibration_report(
         inputs.y,
         inputs.p,
@@ -258,7 +521,7 @@ def _sketch(options: argparse.Namespace) -> None:
     _check_folder("--out", options.out)
     if Path(options.out).suffix.lower() not in (".npz", ".json"):
         raise ValueError(f"--out must end in .npz or .json, got {options.out}.")
-    sketch = read_sketch(options)
+    sketch = _read_sketch(options)
     sketch.save(options.out)
     _print(str(sketch))
 

@@ -1,6 +1,9 @@
 """Everything about the calibration of one set of predictions, in one call."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from html import escape
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,21 +30,196 @@ from sklearn_calib._validation import (
     shown_label,
 )
 from sklearn_calib._version import __version__
+from sklearn_calib._writing import write_whole
 from sklearn_calib.metrics._reductions import split_classes
-from sklearn_calib.report._compute import (
-    binary_steps,
-    classes_test,
+from sklearn_calib.plot._estimator import positive_column, predicted_probabilities
+from sklearn_calib.report._numbers import (
+    Budget,
+    ReportNumbers,
+    ReportPart,
+    class_metrics,
+    class_test,
     examine,
-    part_lines,
+    examine_parts,
+    n_steps,
     with_adjusted,
 )
-from sklearn_calib.report._lines import ReportPart
-from sklearn_calib.report._measure import Budget
-from sklearn_calib.report._result import CalibrationReport
+from sklearn_calib.report._words import advice, findings, report_dict, report_text, verdict, warnings
 
-__all__ = ["calibration_report"]
+__all__ = ["CalibrationReport", "calibration_report"]
 
 _FEWEST_RESAMPLES = 20
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationReport(ReportNumbers):
+    """Result of :func:`calibration_report`; prints as text, shows as HTML in notebooks.
+
+    Attributes
+    ----------
+    name : str
+        Name of the model; empty if none was given.
+    kind : {"binary", "confidence"}
+        What metrics, tests and regions refer to: the probability of the positive class; or, for multiclass
+        targets, the confidence, that is the largest probability as a forecast that its class is right.
+    positive : str
+        Label of the positive class; empty for multiclass targets.
+    n_samples, n_events : float
+        Numbers of samples, and of events among them.
+    n_distinct : int
+        Number of distinct predictions.
+    n_certain, n_impossible : float
+        Number of samples whose prediction is exactly 0 or 1, and of those with the opposite outcome.
+    predicted, observed : float
+        Mean prediction and event frequency.
+    metrics : tuple of ReportMetric
+        Metrics, each with its confidence interval and its range under perfect calibration. Multiclass
+        reports have those of the confidence and, with their own ``reduction``, those of all classes.
+    tests : tuple of ReportTest
+        Tests. Those without adjusted p-value are primary: the combined test and, for multiclass targets, the
+        test of all classes together.
+    pvalue : float
+        p-value of the primary tests.
+    regions : tuple of ReportRegion
+        Intervals of predictions that are significantly miscalibrated.
+    residual_pvalue : float
+        p-value of a test after correcting intercept and slope; NaN if these are not determined.
+    classes, groups : tuple of ReportPart
+        A line for each class against the rest, and for each group.
+    summary : CalibrationSummary
+        The clinical measures; for more than 4096 distinct predictions, after averaging neighbours.
+    brier, log_loss : ScoreDecomposition
+        The proper scores and their components.
+    confidence : float
+        Level of intervals and ranges; the tests have level 1 - ``confidence``.
+    n_resamples, seed : int
+        Number of resamples and the seed that were used.
+    version : str
+        Version of the package.
+    sketched : bool
+        Whether the report was computed from a sketch, whose bins stand for the predictions in them.
+    """
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        *,
+        pos_label: Any = None,
+        name: str | None = None,
+        **params: Any,
+    ) -> "CalibrationReport":
+        """Report on a fitted classifier's predictions for data.
+
+        Parameters
+        ----------
+        estimator : object
+            Fitted classifier with ``predict_proba`` and ``classes_``.
+        X : array-like of shape (n, n_features)
+            Data on which it predicts; not those it was trained on.
+        y : array-like of shape (n,)
+            Their labels.
+        pos_label : label, default=None
+            The positive class of two; ``classes_[1]`` by default.
+        name : str, default=None
+            Name of the model; the class of the estimator by default.
+        **params : dict
+            Passed to :func:`calibration_report`, among them ``sample_weight`` and ``groups``.
+
+        Returns
+        -------
+        CalibrationReport
+
+        Raises
+        ------
+        TypeError
+            If the estimator does not predict probabilities.
+        ValueError
+            If an argument is malformed; the message names it.
+        """
+        proba, classes = predicted_probabilities(estimator, X)
+        shown = type(estimator).__name__ if name is None else name
+        if len(classes) != 2:
+            return calibration_report(y, proba, labels=classes, pos_label=pos_label, name=shown, **params)
+        p, pos_label = positive_column(proba, classes, pos_label)
+        return calibration_report(y, p, pos_label=pos_label, name=shown, **params)
+
+    @property
+    def verdict(self) -> str:
+        """The result in a sentence or two."""
+        found = verdict(self)
+        return f"{found.title} {found.detail}"
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """Where and in which way the predictions are miscalibrated, in words."""
+        return findings(self)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Limitations of these data."""
+        return warnings(self)
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """What to do next."""
+        return advice(self)
+
+    def __str__(self) -> str:
+        return report_text(self)
+
+    def _repr_html_(self) -> str:
+        from sklearn_calib.report._page import report_fragment
+
+        try:
+            return report_fragment(self)
+        except ImportError:
+            return f"<pre>{escape(str(self))}</pre>"
+
+    def to_html(self, path: str | Path | None = None, *, title: str | None = None) -> str:
+        """Return the report as a self-contained HTML page, and write it to a file if one is named.
+
+        Figures are drawn with matplotlib; without it the page has none and says so. The page loads nothing
+        from elsewhere, runs no script, and all texts of the user are escaped. Equal reports give equal pages.
+
+        Parameters
+        ----------
+        path : str or Path, default=None
+            Where to write it. A file of this name is replaced when the page is complete, and keeps its mode.
+        title : str, default=None
+            Title of the page; "Calibration report", with the name of the model, by default.
+
+        Returns
+        -------
+        str
+            The page.
+
+        Raises
+        ------
+        TypeError
+            If ``title`` is not a string.
+        ImportError
+            If jinja2 is not installed; the extra ``report`` brings it.
+        OSError
+            If the file cannot be written; it names ``path``.
+        """
+        from sklearn_calib.report._page import report_page
+
+        page = report_page(self, title)
+        if path is not None:
+            write_whole(path, page.encode("utf-8"))
+        return page
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return numbers and sentences as plain Python objects, ready for JSON; NaN and infinity are None.
+
+        Returns
+        -------
+        dict
+        """
+        return report_dict(self)
 
 
 def calibration_report(
@@ -58,37 +236,38 @@ def calibration_report(
     random_state: int | np.random.Generator | np.random.RandomState | None = 0,
     progress: bool | Callable[[int, int, str], Any] | None = None,
 ) -> CalibrationReport:
-    """Say in one call how well predicted probabilities are calibrated, where they are off, and what to do.
+    """Report how well predicted probabilities are calibrated, where they are not, and what to do.
 
-    Every measure stands beside its confidence interval and beside its floor: what a perfectly calibrated
-    model with the same predictions would show on as many rows. One test decides whether the model is
-    miscalibrated; others say in which way. Stretches of predictions that are off are named where the evidence
-    is beyond chance.
+    Every metric comes with its confidence interval and with its distribution under perfect calibration, for
+    the same predictions. A primary test decides whether the model is miscalibrated; others describe the type
+    of miscalibration. Intervals of predictions that are significantly miscalibrated are listed.
 
     Parameters
     ----------
     y_true : array-like of shape (n,), CalibrationSketch or dict of these
-        Labels, of rows that the model was not trained on; or a sketch of such rows, or a sketch for each
-        group by its name, which stands for ``groups`` too.
+        Labels of samples that the model was not trained on; or a sketch of such samples, or a dict with a
+        sketch for each group, which then also defines ``groups``.
     y_proba : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes), default=None
         Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), or of
         three or more classes in sorted order. Left out with a sketch.
     sample_weight : array-like of shape (n,), default=None
-        Frequencies: whole numbers, how often each row was observed.
+        Frequencies: whole numbers, how often each sample was observed.
     pos_label : label, default=None
-        The positive class of two. By default 1 for labels in {0, 1} or {-1, 1}, else the greater one.
+        The positive class of a binary target. By default 1 for labels in {0, 1} or {-1, 1}, else the greater
+        one.
     labels : array-like of shape (n_classes,), default=None
-        Labels of three or more columns, which stand in sorted order. Needed where a label is missing in
+        Labels of three or more columns, which stand in sorted order. Needed if a label is missing in
         ``y_true``, unless labels are 0, ..., n_classes - 1.
     groups : array-like of shape (n,), default=None
-        Group of each row, such as a region or a year; the report then has a line for each group.
+        Group of each sample, such as a region or a year; the report then has a line for each group.
     name : str, default=None
         Name of the model, for the title.
     confidence : float, default=0.95
         Level of intervals and ranges; the tests have level 1 - ``confidence``.
     n_resamples : int, default=200
-        Resamples behind each floor and each step of an interval; tests redraw 5 times as many less one. At
-        least 1 / (1 - ``confidence``) - 1 and at least 20. The time is nearly proportional to it.
+        Number of simulated samples for each null distribution and each step of a confidence interval; tests
+        use 5 times as many, less one. At least 1 / (1 - ``confidence``) - 1 and at least 20. The time is
+        nearly proportional to it.
     random_state : int, Generator, RandomState or None, default=0
         Seed: equal seeds give equal reports. None draws a fresh one.
     progress : bool, callable or None, default=None
@@ -111,25 +290,26 @@ def calibration_report(
 
     See Also
     --------
-    sklearn_calib.inference.compare_models : Several models on the same rows.
-    sklearn_calib.inference.CombinedTest : The test that decides.
+    sklearn_calib.inference.compare_models : Several models on the same samples.
+    sklearn_calib.inference.CombinedTest : The primary test.
 
     Notes
     -----
-    Values, scores and tests are those of :mod:`sklearn_calib.metrics` and :mod:`sklearn_calib.inference`,
-    intervals and floors those of :func:`~sklearn_calib.inference.confidence_interval` and
-    :func:`~sklearn_calib.inference.null_floor`. The ranges of perfectly calibrated predictions for observed -
-    expected, intercept, slope and the proper scores are normal, with the variance that the predictions
-    imply; intervals of the scores are normal too.
+    Metrics, scores and tests are those of :mod:`sklearn_calib.metrics` and :mod:`sklearn_calib.inference`,
+    intervals and null distributions those of :func:`~sklearn_calib.inference.confidence_interval` and
+    :func:`~sklearn_calib.inference.null_floor`. The ranges under perfect calibration of observed - expected,
+    intercept, slope and the proper scores are normal, with the variance that the predictions imply;
+    confidence intervals of the scores are normal, too.
 
-    Of more than 4096 distinct predictions, floors, intervals, slopes and redrawn stretches are those of 2048
-    cells of neighbouring predictions, each with its mean (ICI: 128 cells of more than 256, and a quarter of
-    the resamples). From 100 000 rows on the tests take the laws of large samples instead of draws.
+    With more than 4096 distinct predictions, simulations, intervals, slopes and regions use 2048 bins of
+    neighbouring predictions, each with its mean (ICI: 128 bins for more than 256, and a quarter of the
+    resamples). From 100 000 samples on, the tests use asymptotic distributions instead of simulations.
 
-    Three or more classes are judged twice: all measures are of the confidence, the largest probability as a
-    forecast that its class is right; and each class has a line of its own. The p-value that decides is twice
-    the smaller of the combined test of the confidence and the test of all classes together (T-Cal, with more
-    than 20 classes the kernel test).
+    Multiclass predictions are evaluated in two ways: metrics, tests and regions of the confidence, the
+    largest probability as a forecast that its class is right; and all classes: each class against the rest,
+    the classwise smooth ECE, and the proper scores of the full probability vector. The p-value is twice the
+    smaller one of the combined test of the confidence and the test of all classes (T-Cal; with more than 20
+    classes the kernel test).
 
     Examples
     --------
@@ -165,7 +345,7 @@ def calibration_report(
         outcomes = shape_of(y_true, "y_true")
         if not shape or shape[0] == 0 or shape[:1] != outcomes[:1]:
             raise ValueError(
-                f"y_proba must have one row for each row of y_true, got shapes {shape} and {outcomes}."
+                f"y_proba must have one row for each sample of y_true, got shapes {shape} and {outcomes}."
             )
         weight = check_weights(sample_weight, shape[0])
         check_frequency_weights(weight)
@@ -186,20 +366,20 @@ def calibration_report(
         sample = BinarySample(problem.outcome, problem.probability, whole.w)
     else:
         if labels is not None:
-            raise ValueError("labels belongs to three or more columns; with two classes pass pos_label.")
+            raise ValueError("labels is for three or more columns; for a binary target pass pos_label.")
         sample = check_binary(y_true, y_proba, sample_weight, pos_label)
     group_names = [] if keys is None else np.unique(keys).tolist()
-    with Progress(progress, binary_steps() + bool(several) + len(names) + len(group_names)) as step:
+    with Progress(progress, n_steps() + bool(several) + len(names) + len(group_names)) as step:
         found = examine(sample, budget, step)
-        tests = found.tests
+        metrics, tests = found.metrics, found.tests
         classes: tuple[ReportPart, ...] = ()
         if whole is not None:
             step("all classes together")
-            joint = ("all classes", "all classes together", classes_test(whole, budget))
-            first, *rest = [(line.name, line.question, line.result) for line in tests]
+            joint = class_test(whole, budget)
+            first, *rest = (replace(test, reduction="confidence") for test in tests)
             tests = with_adjusted([first, joint, *rest], 2)
             problems = split_classes(whole.y, whole.p, "classwise", whole.w)
-            classes = part_lines(
+            classes = examine_parts(
                 [
                     (label, BinarySample(part.outcome, part.probability, whole.w))
                     for label, part in zip(names, problems, strict=True)
@@ -207,10 +387,14 @@ def calibration_report(
                 budget,
                 step,
             )
+            metrics = (
+                *(replace(line, reduction="confidence") for line in metrics),
+                *class_metrics(whole, classes),
+            )
         parts = (
             [] if keys is None else [(str(key), sample.take(equals_label(keys, key))) for key in group_names]
         )
-        group_lines = part_lines(parts, budget, step)
+        group_lines = examine_parts(parts, budget, step)
     deciding = [line.result.pvalue for line in tests if np.isnan(line.adjusted)]
     grouped = found.grouped
     certain = (grouped.prob <= 0.0) | (grouped.prob >= 1.0)
@@ -226,7 +410,7 @@ def calibration_report(
         n_impossible=float(impossible[certain].sum()),
         predicted=float(grouped.weight @ grouped.prob) / grouped.total,
         observed=float(grouped.positives.sum()) / grouped.total,
-        metrics=found.metrics,
+        metrics=metrics,
         tests=tests,
         pvalue=min(1.0, len(deciding) * min(deciding)),
         regions=found.regions,
@@ -248,7 +432,7 @@ def calibration_report(
 def _of_groups(
     sketches: Mapping[Any, Any], y_proba: Any, sample_weight: Any, pos_label: Any, groups: Any
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return outcomes, predictions, weights and groups of the rows that sketches stand for."""
+    """Return outcomes, predictions, weights and groups of the samples that sketches stand for."""
     if not sketches:
         raise ValueError("y_true is an empty dict. Pass a CalibrationSketch for each group.")
     if len({repr(getattr(sketch, "pos_label", None)) for sketch in sketches.values()}) > 1:
@@ -258,7 +442,7 @@ def _of_groups(
         if not is_summary(sketch):
             raise TypeError(
                 f"y_true[{name!r}] is a {type(sketch).__name__}. A dict holds a CalibrationSketch for each "
-                "group; pass groups beside arrays."
+                "group; pass groups together with arrays."
             )
         try:
             parts.append(sample_rows(sketch, y_proba, sample_weight, pos_label, groups))

@@ -1,38 +1,65 @@
-"""What a report found, in words: verdict, stretches, kinds of error, what tests and floors mean."""
+"""The words of a report: verdict, findings, warnings, recommendations, and all of it as text."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import fields
+from textwrap import wrap
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from sklearn_calib.report._lines import ReportPart, ReportRegion
-
-if TYPE_CHECKING:
-    from sklearn_calib.report._result import CalibrationReport
+from sklearn_calib.report._numbers import (
+    ReportMetric,
+    ReportNumbers,
+    ReportPart,
+    ReportRegion,
+    ReportTest,
+)
 
 __all__ = [
+    "REDUCTIONS",
     "Verdict",
-    "capital",
+    "about",
+    "advice",
+    "expected_words",
     "findings",
-    "floor_words",
-    "is_bent",
-    "is_shifted",
+    "heading",
+    "interval_text",
+    "level_text",
     "multiple_testing",
+    "null_range",
     "number",
     "one_line",
     "part_words",
     "probability",
+    "pvalue_text",
     "pvalue_words",
     "region_words",
-    "rows_words",
-    "slope_kind",
+    "report_dict",
+    "report_text",
+    "reported_parts",
+    "sample_words",
+    "test_label",
     "verdict",
+    "warnings",
 ]
 
-# Errors whose upper bound lies below these, and below a part of the rarer outcome's share, are called small
-# and very small.
+# Errors whose upper bound lies below these, and below a fraction of the rarer outcome's frequency, are called
+# small and very small.
 _SMALL, _TINY = 0.05, 0.01
 # Below this, frequencies are compared by their ratio.
 _RARE = 0.02
+# With fewer events (or non-events, if these are fewer) than these, almost nothing, or few parameters, can be
+# estimated.
+_VERY_FEW, _FEW, _MANY = 10, 100, 1000
+_WIDTH = 100
+# The text lists at most so many classes or groups: those with the smallest p-values.
+_MOST_PARTS = 20
+
+#: What the numbers of a multiclass report are computed from.
+REDUCTIONS = {
+    "confidence": "confidence: largest class probability, and whether its class is right",
+    "classwise": "classwise: each class against the rest, mean over classes",
+    "multiclass": "multiclass: all class probabilities",
+}
 
 
 class Verdict(NamedTuple):
@@ -59,7 +86,7 @@ def probability(value: float) -> str:
 
 
 def number(value: float) -> str:
-    """Return a measure with four digits after the point, in full where it is large, a dash where unknown."""
+    """Return a metric with four decimals, in full where it is large, a dash where it is not determined."""
     if np.isnan(value):
         return "-"
     if np.isinf(value):
@@ -75,26 +102,46 @@ def one_line(text: str, most: int = 0) -> str:
     return shown if not most or len(shown) <= most else shown[: most - 3] + "..."
 
 
-def rows_words(value: float, what: str = "row") -> str:
-    """Return a number of things, such as "1,203 rows"."""
+def sample_words(value: float, what: str = "sample") -> str:
+    """Return a number of things, such as "1,203 samples"."""
     return f"{value:,.0f} {what}{'' if value == 1 else 's'}"
+
+
+def pvalue_text(value: float) -> str:
+    """Return a p-value with two digits, or nothing if there is none."""
+    return "" if np.isnan(value) else "< 0.0001" if 0.0 < value < 1e-4 else f"{value:.2g}"
 
 
 def pvalue_words(value: float) -> str:
     """Return a p-value as "p = 0.012"; below 0.0001 as "p < 0.0001"."""
-    return f"p {_short_pvalue(value, '= ')}"
+    text = pvalue_text(value)
+    return f"p {text}" if text.startswith("<") else f"p = {text}"
 
 
-def _short_pvalue(value: float, equals: str = "") -> str:
-    return "< 0.0001" if 0.0 < value < 1e-4 else f"{equals}{value:.2g}"
+def level_text(report: ReportNumbers) -> str:
+    """Return the confidence level, such as "95%"."""
+    return f"{100 * report.confidence:g}%"
 
 
-def _points(gap: float) -> str:
-    size = 100.0 * abs(gap)
-    shown = (
-        f"{size:.0f}" if size >= 9.5 else f"{size:.1f}".removesuffix(".0") if size >= 0.095 else f"{size:.1g}"
-    )
-    return f"{shown} point{'' if shown == '1' else 's'}"
+def interval_text(line: ReportMetric) -> str:
+    """Return the confidence interval, or nothing."""
+    if np.isnan(line.lower) or np.isnan(line.upper):
+        return ""
+    return f"{number(line.lower)} to {number(line.upper)}"
+
+
+def null_range(line: ReportMetric) -> str:
+    """Return the range of perfectly calibrated predictions, or nothing."""
+    if np.isnan(line.null_upper):
+        return ""
+    if np.isnan(line.null_lower):
+        return f"up to {number(line.null_upper)}"
+    return f"{number(line.null_lower)} to {number(line.null_upper)}"
+
+
+def test_label(test: ReportTest) -> str:
+    """Return the name of a test; in a multiclass report with what it tests."""
+    return test.name if test.reduction == "binary" else f"{test.name} ({test.reduction})"
 
 
 def _span(lower: float, upper: float) -> str:
@@ -102,142 +149,161 @@ def _span(lower: float, upper: float) -> str:
     return f"at {low}" if lower == upper or low == high else f"between {low} and {high}"
 
 
-def capital(text: str) -> str:
-    """Return a text with a capital letter at its beginning."""
+def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _amount(predicted: float, observed: float, verb: str = "promises") -> str:
-    """Return by how much predictions are off: in points, or, of rare things, as a ratio."""
+def _points(gap: float) -> str:
+    size = 100.0 * abs(gap)
+    shown = (
+        f"{size:.0f}" if size >= 9.5 else f"{size:.1f}".removesuffix(".0") if size >= 0.095 else f"{size:.1g}"
+    )
+    return f"{shown} percentage point{'' if shown == '1' else 's'}"
+
+
+def _error(predicted: float, observed: float, kind: str) -> str:
+    """Return the error of predictions: in percentage points, or as a ratio of rare events."""
     if max(predicted, observed) < _RARE and predicted > 0.0:
         if observed == 0.0:
-            return f"{verb} events that never come"
-        return f"events are {observed / predicted:.2g} times as frequent as promised"
+            return "no events were observed"
+        return f"events are {observed / predicted:.2g} times as frequent as predicted"
     if min(predicted, observed) > 1.0 - _RARE and predicted < 1.0:
-        return f"non-events are {(1.0 - observed) / (1.0 - predicted):.2g} times as frequent as promised"
-    return f"{verb} {_points(observed - predicted)} too {'little' if observed > predicted else 'much'}"
+        return f"non-events are {(1.0 - observed) / (1.0 - predicted):.2g} times as frequent as predicted"
+    what = "predicts its accuracy" if kind == "confidence" else "predicts"
+    return f"the model {'under' if observed > predicted else 'over'}{what} by {_points(observed - predicted)}"
 
 
-def region_words(region: ReportRegion, who: str = "it") -> str:
-    """Return a stretch of predictions as a sentence, with signs and sizes."""
-    off = _amount(region.predicted, region.observed)
-    if off.startswith("promises"):
-        off = f"{who} {off}"
+def region_words(region: ReportRegion, kind: str = "binary") -> str:
+    """Return an interval of predictions as a sentence, with signs and sizes."""
+    span = _span(region.lower, region.upper)
     text = (
-        f"{capital(_span(region.lower, region.upper))} {off}: {probability(region.predicted)} predicted, "
-        f"{probability(region.observed)} observed, {rows_words(region.n_samples)}"
+        f"{_capital(f'with confidence {span}' if kind == 'confidence' else span)} "
+        f"{_error(region.predicted, region.observed, kind)}: {probability(region.predicted)} predicted, "
+        f"{probability(region.observed)} observed, {sample_words(region.n_samples)}"
     )
     part = (region.worst_lower, region.worst_upper) != (region.lower, region.upper)
     worst_gap = region.worst_observed - region.worst_predicted
     if part and abs(worst_gap) > 1.3 * abs(region.gap) and abs(worst_gap) > 0.001:
         text += (
-            f"; most of all {_span(region.worst_lower, region.worst_upper)}, with "
-            f"{probability(region.worst_predicted)} predicted and {probability(region.worst_observed)} "
-            f"observed"
+            f"; the largest error is {_span(region.worst_lower, region.worst_upper)}: "
+            f"{probability(region.worst_predicted)} predicted, {probability(region.worst_observed)} observed"
         )
     return text + "."
 
 
 def part_words(part: ReportPart) -> str:
-    """Return what is off about a class or group, or nothing."""
+    """Return the miscalibration of a class or group, or nothing."""
     return "" if part.region is None else region_words(part.region)
 
 
-def verdict(report: "CalibrationReport") -> Verdict:
-    """Return the result: is it off beyond chance, and is that much."""
-    error = report.metric("smooth_ece")
+def heading(report: ReportNumbers) -> str:
+    """Return the title."""
+    return f"Calibration report: {one_line(report.name)}" if report.name else "Calibration report"
+
+
+def about(report: ReportNumbers) -> str:
+    """Return what the report is about, in one line."""
+    percent = 100.0 * report.observed
+    shown = f"{percent:.1f}%" if 0.95 <= percent <= 99.05 or percent in (0.0, 100.0) else f"{percent:.2g}%"
+    if report.kind == "binary":
+        label = "" if report.positive == "1" else f', positive class "{one_line(report.positive, 40)}"'
+        source = ", computed from a sketch" if report.sketched else ""
+        return (
+            f"{sample_words(report.n_samples)}, {sample_words(report.n_events, 'event')} ({shown}), "
+            f"mean prediction {probability(report.predicted)}{label}{source}"
+        )
+    return (
+        f"{sample_words(report.n_samples)}, {len(report.classes)} classes, accuracy {shown}, mean confidence "
+        f"{probability(report.predicted)}"
+    )
+
+
+def verdict(report: ReportNumbers) -> Verdict:
+    """Return the result: is there evidence of miscalibration, and how large can it be."""
+    error, level, p = report.metric("smooth_ece"), level_text(report), pvalue_words(report.pvalue)
     numbers = (
-        f"Smooth ECE {number(error.value)} on these rows, where a perfectly calibrated model would show "
-        f"{number(error.chance_mean)} on average and at most {number(error.chance_upper)} in "
-        f"{_share(report.confidence)} of samples; freed of that noise, {number(error.lower)} to "
-        f"{number(error.upper)} ({_share(report.confidence)} interval). {_deciding(report)}: "
-        f"{pvalue_words(report.pvalue)}."
+        f"{_error_name(report)} {number(error.value)} ({level} confidence interval "
+        f"{number(error.lower)} to {number(error.upper)}). Under perfect calibration its expected value is "
+        f"{number(error.null_mean)} and its {level} quantile {number(error.null_upper)}. "
+        f"{_primary_test(report)}: {p}."
     )
     if report.n_impossible and report.miscalibrated:
         return Verdict(
             "off",
-            "Not calibrated: outcomes happened that the predictions call impossible.",
-            f"{rows_words(report.n_impossible)} with a prediction of 0 or 1 came out the other way. "
+            "Miscalibrated: outcomes were observed that the predictions rule out.",
+            f"{sample_words(report.n_impossible)} with a prediction of 0 or 1 had the opposite outcome. "
             f"{numbers}",
         )
     base = min(report.observed, 1.0 - report.observed)
     if report.miscalibrated:
         if error.upper < min(_TINY, 0.1 * base):
-            return Verdict("slight", "Miscalibrated beyond chance, but only slightly.", numbers)
-        return Verdict(
-            "off", "Not calibrated: the predictions are off by more than chance explains.", numbers
-        )
+            return Verdict("slight", f"Miscalibrated ({p}), but the error is small.", numbers)
+        return Verdict("off", f"Miscalibrated ({p}).", numbers)
     if error.upper <= min(_SMALL, 0.2 * base):
-        return Verdict("fine", "No sign of miscalibration, and little room for it.", numbers)
+        return Verdict("fine", f"No evidence of miscalibration ({p}); large errors are ruled out.", numbers)
     return Verdict(
         "open",
-        "No sign of miscalibration, but there is room for it.",
-        f"{rows_words(report.n_samples)} do not rule out an error as large as {number(error.upper)}. "
+        f"No evidence of miscalibration ({p}), but large errors are not ruled out.",
+        f"{sample_words(report.n_samples)} are compatible with an error of up to {number(error.upper)}. "
         f"{numbers}",
     )
 
 
-def _share(confidence: float) -> str:
-    return f"{100 * confidence:g} %"
+def _error_name(report: ReportNumbers) -> str:
+    return "Smooth ECE" if report.kind == "binary" else "Smooth ECE of the confidence"
 
 
-def _deciding(report: "CalibrationReport") -> str:
+def _primary_test(report: ReportNumbers) -> str:
     if report.kind == "binary":
         return "Combined test"
-    return "Combined test of the confidence and test of all classes, the smaller p-value doubled"
+    return "Combined test of the confidence and test of all classes (Bonferroni)"
 
 
-def findings(report: "CalibrationReport") -> tuple[str, ...]:
-    """Return where predictions are off, and in which way; only what is beyond chance."""
-    who = "the model" if report.kind == "confidence" else "it"
-    lines = [region_words(region, who) for region in report.regions]
+def findings(report: ReportNumbers) -> tuple[str, ...]:
+    """Return in which regions and in which way predictions are miscalibrated."""
+    lines = [region_words(region, report.kind) for region in report.regions]
     if not lines:
         lines.append(
-            "No stretch of predictions is off by more than chance explains"
-            + ("; the evidence is spread over them." if report.miscalibrated else ".")
+            "No interval of predictions is significantly miscalibrated by itself"
+            + ("; the evidence is spread over all predictions." if report.miscalibrated else ".")
         )
     elif not report.miscalibrated:
-        lines.append(
-            "The test that decides does not reject, so take this as a hint: with this many rows it is the "
-            "one place that stands out."
-        )
+        lines.append("The primary test does not reject calibration: treat this as a hint to be checked.")
     return (*lines, *_kinds(report)) if report.miscalibrated else tuple(lines)
 
 
-def _kinds(report: "CalibrationReport") -> list[str]:
-    """Return shift, slope and what is left, where each is beyond chance."""
+def _kinds(report: ReportNumbers) -> list[str]:
+    """Return calibration in the large, slope and nonlinear miscalibration, each if it is significant."""
     slope, ratio = report.summary.slope, report.summary.observed_over_expected
     kinds = []
-    what = "right" if report.kind == "confidence" else "events"
-    if is_shifted(report):
-        many = "too low" if report.observed > report.predicted else "too high"
+    if _is_shifted(report):
+        frequency = "accuracy" if report.kind == "confidence" else "event frequency"
         kinds.append(
-            f"Shift: predictions are {many} on the whole; {probability(report.predicted)} predicted, "
-            f"{probability(report.observed)} of the rows are {what} (observed / expected {ratio.value:.2f}, "
-            f"{ratio.lower:.2f} to {ratio.upper:.2f})."
+            f"Calibration in the large: predictions are too "
+            f"{'low' if report.observed > report.predicted else 'high'} on average; mean prediction "
+            f"{probability(report.predicted)}, {frequency} {probability(report.observed)} (observed / "
+            f"expected {ratio.value:.2f}, {level_text(report)} confidence interval {ratio.lower:.2f} to "
+            f"{ratio.upper:.2f})."
         )
-    kind = slope_kind(report)
-    around = f"calibration slope {slope.value:.2f}, {slope.lower:.2f} to {slope.upper:.2f}, where 1 is right"
-    if kind == "reversed":
-        kinds.append(f"Reversed: higher predictions go with fewer events; {around}.")
-    elif kind == "over":
-        kinds.append(f"Over-confidence: predictions are too extreme, too close to 0 and 1; {around}.")
-    elif kind == "under":
-        kinds.append(f"Under-confidence: predictions are too timid, too far from 0 and 1; {around}.")
-    if is_bent(report):
+    kind = {
+        "reversed": "Reversed: higher predictions go with fewer events",
+        "over": "Overconfident: predictions are too close to 0 and 1",
+        "under": "Underconfident: predictions are too far from 0 and 1",
+    }.get(_slope_kind(report))
+    if kind:
         kinds.append(
-            "Bend or wave: something is left when shift and slope are corrected "
-            f"({pvalue_words(report.residual_pvalue)})."
+            f"{kind}; calibration slope {slope.value:.2f} ({level_text(report)} confidence interval "
+            f"{slope.lower:.2f} to {slope.upper:.2f}), 1 is ideal."
         )
+    p = pvalue_words(report.residual_pvalue)
+    if _is_nonlinear(report):
+        kinds.append(f"Nonlinear miscalibration remains after correcting intercept and slope ({p}).")
     elif kinds and np.isfinite(report.residual_pvalue):
-        kinds.append(
-            "Nothing speaks for a bend or wave beyond that: corrected for shift and slope the predictions "
-            f"look calibrated ({pvalue_words(report.residual_pvalue)})."
-        )
+        kinds.append(f"No evidence of nonlinear miscalibration after correcting intercept and slope ({p}).")
     return kinds
 
 
-def is_shifted(report: "CalibrationReport") -> bool:
+def _is_shifted(report: ReportNumbers) -> bool:
     """Tell whether the calibration in the large is off."""
     intercept = report.summary.intercept
     if np.isnan(intercept.value):
@@ -245,7 +311,7 @@ def is_shifted(report: "CalibrationReport") -> bool:
     return not intercept.lower <= 0.0 <= intercept.upper
 
 
-def slope_kind(report: "CalibrationReport") -> str:
+def _slope_kind(report: ReportNumbers) -> str:
     """Return "over", "under", "reversed" or nothing, by the interval of the slope."""
     slope = report.summary.slope
     if np.isnan(slope.value) or slope.lower <= 1.0 <= slope.upper:
@@ -253,38 +319,297 @@ def slope_kind(report: "CalibrationReport") -> str:
     return "reversed" if slope.upper < 0.0 else "over" if slope.upper < 1.0 else "under"
 
 
-def is_bent(report: "CalibrationReport") -> bool:
-    """Tell whether something is left after shift and slope."""
+def _is_nonlinear(report: ReportNumbers) -> bool:
     return report.residual_pvalue <= 1.0 - report.confidence
 
 
-def multiple_testing(report: "CalibrationReport") -> str:
-    """Return what the number of tests means."""
-    further = [test for test in report.tests if np.isfinite(test.adjusted)]
-    deciding = len(report.tests) - len(further)
-    first = (
-        "The combined test decides, alone, so that it needs no correction."
-        if deciding == 1
-        else "The first two tests decide together: the smaller p-value counts, doubled."
-    )
-    chance = 1.0 - report.confidence
+def warnings(report: ReportNumbers) -> tuple[str, ...]:
+    """Return the limitations of these data."""
+    lines = []
+    n, events, sure = report.n_samples, report.n_events, report.kind == "confidence"
+    rarer = min(events, n - events)
+    if events <= n - events:
+        name = "classified correctly" if sure else "events"
+    else:
+        name = "misclassified" if sure else "non-events"
+    few = f"Only {rarer:,.0f} of {sample_words(n)} are {name}"
+    if rarer == 0:
+        lines.append(
+            f"All {sample_words(n)} have the same outcome: the calibration slope is not determined, and "
+            "calibration can hardly be judged."
+        )
+    elif rarer < _VERY_FEW:
+        lines.append(f"{few}: only gross errors can be detected.")
+    elif rarer < _FEW:
+        lines.append(
+            f"{few}: confidence intervals are wide and calibration curves are noisy. A calibration curve "
+            "needs at least 100, better 200 samples of each outcome."
+        )
+    if report.n_impossible:
+        lines.append(
+            f"{sample_words(report.n_impossible)} had a prediction of exactly 0 or 1 and the opposite "
+            "outcome: the log loss is infinite, whatever the other predictions are. Keep predictions "
+            "strictly between 0 and 1, for example with IsotonicCalibrator(clip=...)."
+        )
+    elif report.n_certain:
+        lines.append(
+            f"{sample_words(report.n_certain)} had a prediction of exactly 0 or 1. All outcomes agree, but "
+            "the first that does not makes the log loss infinite."
+        )
+    if report.n_distinct == 1:
+        lines.append("All predictions are equal: only their mean can be judged.")
+    elif report.n_distinct <= 50 and n >= 5 * report.n_distinct:
+        lines.append(
+            f"Only {report.n_distinct} distinct predictions: the binomial test is applied to each of them, "
+            "and a smooth curve between them means little."
+        )
+    slope = report.summary.slope
+    if report.n_distinct > 1 and rarer and np.isfinite(slope.value) and slope.lower <= 0.0 <= slope.upper:
+        lines.append(
+            "The predictions hardly discriminate between events and non-events: the calibration slope is not "
+            "significantly different from 0. A model that always predicts the base rate is calibrated, too."
+        )
+    return tuple(lines)
+
+
+def advice(report: ReportNumbers) -> tuple[str, ...]:
+    """Return what to do next: whether to recalibrate, with which calibrator, on which samples."""
+    level = verdict(report).level
+    if level == "fine":
+        lines = ["Do not recalibrate: a calibrator would fit noise."]
+    elif level == "open":
+        lines = [
+            "Collect more samples before relying on the probabilities, or recalibrate: miscalibration may "
+            "not have been detected."
+        ]
+    elif level == "slight":
+        lines = [
+            "The miscalibration is significant but small. Recalibrate only if decisions depend on such "
+            f"differences; {_calibrator(report)}"
+        ]
+    elif _slope_kind(report) == "reversed":
+        lines = [
+            "Check first that the probabilities are those of the positive class, and pos_label: predictions "
+            "are hardly ever reversed."
+        ]
+    else:
+        lines = [f"Recalibrate. {_capital(_calibrator(report))}", _which_samples(report)]
+    off = [one_line(part.name, 40) for part in report.groups if part.adjusted <= 1.0 - report.confidence]
+    if off and len(report.groups) > 1:
+        lines.append(
+            f"Groups differ: {_listed(off)} {'is' if len(off) == 1 else 'are'} significantly miscalibrated "
+            "(Holm). GroupCalibrator fits one map for each group."
+        )
+    lines.append("Calibration is not accuracy: choose between models by the Brier score or the log loss.")
+    return tuple(lines)
+
+
+def _listed(names: list[str]) -> str:
+    shown = names[:5] + ([f"{len(names) - 5} more"] if len(names) > 5 else [])
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _calibrator(report: ReportNumbers) -> str:
+    """Return which calibrator suits the type of miscalibration and the number of events."""
+    rarer = min(report.n_events, report.n_samples - report.n_events)
+    if report.kind == "confidence":
+        off = sum(part.adjusted <= 1.0 - report.confidence for part in report.classes)
+        if off <= 1 and not _is_nonlinear(report):
+            return "one parameter may be enough: TemperatureCalibrator()."
+        return (
+            f"{off} of {len(report.classes)} classes are miscalibrated: begin with TemperatureCalibrator() "
+            "and compare StructuredMatrixScalingCalibrator(), which adds factors and offsets of the classes "
+            "as far as the sample size allows."
+        )
+    if rarer < _FEW:
+        return "with so few events use a calibrator with at most two parameters: PlattCalibrator()."
+    if not _is_nonlinear(report):
+        if _is_shifted(report) and not _slope_kind(report):
+            return (
+                "the error is a shift of the log-odds: PlattCalibrator() corrects it. If only the base rate "
+                "differs from that in training, PriorShiftCalibrator(training_prior=...) needs no other "
+                "parameter."
+            )
+        return "intercept and slope are enough: PlattCalibrator(), two parameters on the log-odds."
+    if rarer < _MANY:
+        return (
+            "intercept and slope are not enough: SplineCalibrator(), whose flexibility adapts to the sample "
+            "size."
+        )
     return (
-        f"{first} The other {len(further)} look at the same rows and say in which way the model is off; "
-        f"by chance "
-        f"one of several is at most {chance:.2g} more often than {chance:.0%} of the time. Their last "
-        f"column is "
-        "corrected for that (Holm)."
+        "intercept and slope are not enough, and the sample is large: IsotonicCalibrator(), or "
+        "SplineCalibrator() for a smooth map."
     )
 
 
-def floor_words(report: "CalibrationReport") -> str:
-    """Return what a floor is, with the numbers at hand."""
+def _which_samples(report: ReportNumbers) -> str:
+    name = "TemperatureCalibrator()" if report.kind == "confidence" else "calibrator"
+    return (
+        "Fit it on samples that the model was not trained on, never on the samples of this report: "
+        f"CalibratedClassifier(model, {name}) uses cross-validation within the training samples. Then repeat "
+        "this report on new samples."
+    )
+
+
+def multiple_testing(report: ReportNumbers) -> str:
+    """Return the role of each test, and how p-values are adjusted."""
+    further = sum(np.isfinite(test.adjusted) for test in report.tests)
+    first = (
+        "The combined test is the primary test: its p-value needs no adjustment."
+        if len(report.tests) - further == 1
+        else "The first two tests are primary: the p-value of the report is twice the smaller one."
+    )
+    return (
+        f"{first} The other {further} tests use the same samples and describe the type of miscalibration; "
+        "unadjusted p-values inflate the error rate, so the last column is adjusted by Holm's method."
+    )
+
+
+def expected_words(report: ReportNumbers) -> str:
+    """Return what the expected value under perfect calibration means, with the numbers at hand."""
     error = report.metric("smooth_ece")
     return (
-        "A calibration error is never 0 on a finite sample. "
-        f"With these {rows_words(report.n_samples)} even perfect predictions would show a smooth ECE of "
-        f"{number(error.chance_mean)} on average: do not read differences between models that are "
-        f"smaller, and "
-        "compare errors of samples of different size only beside their floors. Four times as many rows about "
-        "halve it."
+        "A calibration error is positive on every finite sample. With these "
+        f"{sample_words(report.n_samples)} the expected {_error_name(report).replace('Smooth', 'smooth')} of "
+        f"a perfectly calibrated model is {number(error.null_mean)}: do not interpret smaller differences "
+        "between models, and compare errors of samples of different sizes only relative to their expected "
+        "values. Four times as many samples about halve it."
     )
+
+
+def reported_parts(parts: tuple[ReportPart, ...], most: int) -> tuple[ReportPart, ...]:
+    """Return the parts with the smallest p-values, in their own order."""
+    if len(parts) <= most:
+        return parts
+    order = sorted(range(len(parts)), key=lambda i: parts[i].pvalue)[:most]
+    return tuple(parts[i] for i in sorted(order))
+
+
+def _paragraph(text: str, first: str = "  ", rest: str = "  ") -> list[str]:
+    return wrap(text, _WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+
+
+def _items(texts: tuple[str, ...]) -> list[str]:
+    return [line for text in texts for line in _paragraph(text, "  - ", "    ")]
+
+
+def _metric_lines(report: ReportNumbers) -> list[str]:
+    level = level_text(report)
+    lines = [f"  {'':<38}{'value':>9}  {level + ' interval':>19}  {'expected':>8}  {'range':>17}"]
+    before = "binary"
+    for line in report.metrics:
+        if line.reduction != before:
+            before = line.reduction
+            lines.append(f"  {REDUCTIONS[before]}")
+        mark = "*" if line.exceeds else ""
+        shown = number(line.null_mean) if np.isfinite(line.null_mean) else ""
+        lines.append(
+            f"{mark:<2}{line.name:<38}{number(line.value):>9}  {interval_text(line):>19}  {shown:>8}  "
+            f"{null_range(line):>17}".rstrip()
+        )
+    lines += _paragraph(
+        f"expected, range: mean and {level} range under perfect calibration, for the same predictions. * "
+        "marks values outside the range. Confidence intervals are for the population value; those of "
+        "calibration errors are bias-corrected and can lie below the value."
+    )
+    return lines
+
+
+def _test_lines(report: ReportNumbers) -> list[str]:
+    wide = max(len(test_label(test)) for test in report.tests) + 2
+    lines = [f"  {'':<{wide}}{'detects':<40}{'p-value':>10}{'Holm':>10}"]
+    for test in report.tests:
+        pvalue, adjusted = pvalue_text(test.result.pvalue), pvalue_text(test.adjusted)
+        lines.append(
+            f"  {test_label(test):<{wide}}{test.question:<40}{pvalue:>10}{adjusted or 'primary':>10}"
+        )
+    methods = "; ".join(f"{test_label(test)}: {test.result.method}" for test in report.tests)
+    return [*lines, *_paragraph(f"Methods: {methods}."), *_paragraph(multiple_testing(report))]
+
+
+def _part_lines(report: ReportNumbers, parts: tuple[ReportPart, ...]) -> list[str]:
+    shown = reported_parts(parts, _MOST_PARTS)
+    lines = [
+        f"  {'':<20}{'samples':>10}{'events':>10}{'predicted':>11}{'observed':>10}{'smECE':>9}{'expected':>9}"
+        f"{'p':>9}{'Holm':>9}"
+    ]
+    for part in shown:
+        mark = "*" if part.adjusted <= 1.0 - report.confidence else ""
+        lines.append(
+            f"{mark:<2}{one_line(part.name, 19):<20}{part.n_samples:>10,.0f}{part.n_events:>10,.0f}"
+            f"{probability(part.predicted):>11}{probability(part.observed):>10}{number(part.error):>9}"
+            f"{number(part.null_mean):>9}{pvalue_text(part.pvalue):>9}{pvalue_text(part.adjusted):>9}"
+        )
+        if part.region is not None and mark:
+            lines += _paragraph(part_words(part), "      ", "      ")
+    if len(shown) < len(parts):
+        lines.append(f"  and {len(parts) - len(shown)} more, with larger p-values")
+    return lines
+
+
+def report_text(report: ReportNumbers) -> str:
+    """Return the report as text of at most 100 columns."""
+    found = verdict(report)
+    title = wrap(heading(report), _WIDTH)
+    lines = [*title, "=" * max(len(line) for line in title), *_paragraph(about(report), "", "")]
+    lines += ["", *_paragraph(found.title, "", ""), *_paragraph(found.detail)]
+    of = " (confidence)" if report.kind == "confidence" else ""
+    sections: list[tuple[str, list[str]]] = [
+        ("Findings", _items(findings(report))),
+        ("Warnings", _items(warnings(report))),
+        ("Recommendations", _items(advice(report))),
+        ("Metrics", _metric_lines(report)),
+        ("Tests", _test_lines(report)),
+        ("Classes, each against the rest", _part_lines(report, report.classes) if report.classes else []),
+        (f"Groups{of}", _part_lines(report, report.groups) if report.groups else []),
+        ("Expected values under perfect calibration", _paragraph(expected_words(report))),
+    ]
+    for name, body in sections:
+        if body:
+            lines += ["", name, "-" * len(name), *body]
+    lines += [
+        "",
+        f"n_resamples={report.n_resamples}, random_state={report.seed}, sklearn_calib {report.version}",
+    ]
+    return "\n".join(lines)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float | np.floating):
+        return float(value) if np.isfinite(value) else None
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "__dataclass_fields__"):
+        return {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
+    return value
+
+
+_LEFT_OUT = {"metrics", "tests", "summary", "brier", "log_loss", "_sample"}
+
+
+def report_dict(report: ReportNumbers) -> dict[str, Any]:
+    """Return the report as plain Python objects."""
+    names = [item.name for item in fields(report) if item.name not in _LEFT_OUT]
+    return {
+        **{name: _plain(getattr(report, name)) for name in names},
+        "miscalibrated": bool(report.miscalibrated),
+        "verdict": verdict(report)._asdict(),
+        "findings": list(findings(report)),
+        "warnings": list(warnings(report)),
+        "advice": list(advice(report)),
+        "metrics": {line.key: {**_plain(line), "exceeds": bool(line.exceeds)} for line in report.metrics},
+        "tests": [
+            {
+                "name": test.name,
+                "question": test.question,
+                "reduction": test.reduction,
+                "pvalue": _plain(test.result.pvalue),
+                "adjusted": _plain(test.adjusted),
+                "statistic": _plain(float(test.result.statistic)),
+                "estimate": _plain(float(test.result.estimate)),
+                "method": test.result.method,
+                "reason": test.result.reason,
+            }
+            for test in report.tests
+        ],
+    }

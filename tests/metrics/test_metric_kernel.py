@@ -8,10 +8,13 @@ import pytest
 from sklearn_calib.inference import ConsistencyTest, confidence_interval, null_floor
 from sklearn_calib.metrics import (
     MetricKernel,
+    calibration_loss,
     cutoff_calibration_error,
     decision_risk_gap,
     expected_calibration_error,
+    integrated_calibration_index,
     logit_smoothed_ece,
+    refinement_loss,
     smooth_calibration_error,
     smooth_ece,
 )
@@ -30,6 +33,9 @@ EXACT = [
     partial(decision_risk_gap, threshold=0.97),
     expected_calibration_error,
     *BINNED,
+    calibration_loss,
+    partial(refinement_loss, score="log_loss"),
+    partial(integrated_calibration_index, n_knots=3),
 ]
 SMOOTHED = [
     smooth_ece,

@@ -12,7 +12,7 @@ import pytest
 
 from sklearn_calib.report import calibration_report
 from sklearn_calib.report._command import main
-from sklearn_calib.report._measure import ERRORS
+from sklearn_calib.report._numbers import ERRORS
 
 pytest.importorskip("pyarrow", reason="pyarrow reads files")
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,7 +22,7 @@ FAST = ["--n-resamples", "20"]
 @pytest.fixture(autouse=True)
 def _one_measure(monkeypatch):
     """Leave out the intervals that nothing here looks at: they take most of the time."""
-    monkeypatch.setattr("sklearn_calib.report._compute.ERRORS", ERRORS[:1])
+    monkeypatch.setattr("sklearn_calib.report._numbers.ERRORS", ERRORS[:1])
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +141,7 @@ def test_columns_find_their_classes(names, tmp_path, capsys):
     assert "2 labels for 3 columns" in refused(
         [path, "--y", "y", "--p", *names.split(), "--labels", "a", "b"], capsys
     )
-    assert "--pos-label belongs to two classes" in refused(
+    assert "--pos-label is for a binary target" in refused(
         [path, "--y", "y", "--p", *names.split(), "--pos-label", "a"], capsys
     )
     assert "3 distinct outcomes (a, b, c" in refused([path, "--y", "y", "--p", "p_a"], capsys)
@@ -155,10 +155,10 @@ def test_two_columns_and_text_labels(tmp_path, forecast, capsys):
     both = capsys.readouterr().out
     assert main(["report", path, "--y", "y", "--p", "yes", *FAST]) == 0
     assert capsys.readouterr().out == both
-    assert 'an event is "yes"' in both
+    assert 'positive class "yes"' in both
     assert main(["report", path, "--y", "y", "--p", "no", "--pos-label", "no", *FAST]) == 0
     negative = capsys.readouterr().out
-    assert 'an event is "no"' in negative
+    assert 'positive class "no"' in negative
     for columns in (["yes", "no"], ["no", "yes"]):
         assert main(["report", path, "--y", "y", "--p", *columns, "--pos-label", "no", *FAST]) == 0
         assert capsys.readouterr().out == negative
@@ -239,7 +239,7 @@ def test_bad_bytes_and_files_are_refused(tmp_path, table, capsys):
     assert "its folder does not exist" in refused([*given, "--out", str(tmp_path / "no" / "r.html")], capsys)
     assert "does not occur among the outcomes: 0, 1" in refused([*given, "--pos-label", "7"], capsys)
     assert "n_resamples" in refused([*given, "--n-resamples", "3"], capsys)
-    assert "--labels belongs to several columns" in refused([*given, "--labels", "a"], capsys)
+    assert "--labels is for several columns" in refused([*given, "--labels", "a"], capsys)
     assert "--y and --p must name columns of" in refused([table, "--y", "y"], capsys)
     with pytest.raises(SystemExit) as stopped:
         main(["report"])

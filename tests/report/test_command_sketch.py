@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from sklearn_calib.report import _inputs
+from sklearn_calib.report import _command
 from sklearn_calib.report._command import main
-from sklearn_calib.report._measure import ERRORS
+from sklearn_calib.report._numbers import ERRORS
 from sklearn_calib.sketch import CalibrationSketch
 
 pytest.importorskip("pyarrow", reason="pyarrow reads files")
@@ -17,7 +17,7 @@ FAST = ["--n-resamples", "20"]
 @pytest.fixture(autouse=True)
 def _one_measure(monkeypatch):
     """Leave out the intervals that nothing here looks at: they take most of the time."""
-    monkeypatch.setattr("sklearn_calib.report._compute.ERRORS", ERRORS[:1])
+    monkeypatch.setattr("sklearn_calib.report._numbers.ERRORS", ERRORS[:1])
 
 
 @pytest.fixture(scope="module")
@@ -84,10 +84,10 @@ def test_a_sketch_gives_the_same_report(tables, tmp_path, capsys, extra):
 
 def test_many_rows_become_a_sketch(tables, tmp_path, capsys, monkeypatch):
     for most, sketched in ((400, False), (399, True), (100, True)):
-        monkeypatch.setattr(_inputs, "MOST_ROWS", most)
+        monkeypatch.setattr(_command, "_MOST_ROWS", most)
         report = numbers([*tables, *COLUMNS], capsys, tmp_path)
         assert (report["sketched"], report["n_samples"]) == (sketched, 400)
-        assert ("read from a sketch" in run(["report", *tables, *COLUMNS, *FAST], capsys)) == sketched
+        assert ("computed from a sketch" in run(["report", *tables, *COLUMNS, *FAST], capsys)) == sketched
 
 
 def test_sketches_are_written_and_merged(tables, tmp_path, forecast, capsys):
@@ -125,16 +125,19 @@ def test_what_does_not_fit_is_refused(tables, tmp_path, capsys):
         (["sketch", saved, coarse, *out], "cannot be merged with"),
         (["sketch", saved, "--precision", "9", *out], "--precision is 9, but saved sketches have 17"),
         (["sketch", *tables, "--precision", "0", *COLUMNS, *out], "precision must be at least"),
-        (["sketch", saved, "--y", "y", *out], "--y belongs to tables, but"),
-        (["report", saved, "--pos-label", "y"], "--pos-label belongs to tables, but"),
-        (["sketch", *tables, *three, *out], "a sketch is of two classes, but --p names 3 columns"),
+        (["sketch", saved, "--y", "y", *out], "--y is for tables, but"),
+        (["report", saved, "--pos-label", "y"], "--pos-label is for tables, but"),
+        (["sketch", *tables, *three, *out], "a sketch is for a binary target, but --p names 3 columns"),
         (["sketch", *tables, *out], "--y and --p must name columns of"),
         (["sketch", *tables, *COLUMNS, "--out", "x.csv"], "--out must end in .npz or .json, got x.csv"),
         (["sketch", *tables, *COLUMNS, "--out", str(tmp_path / "no" / "x.npz")], "its folder does not exist"),
-        (["report", *tables, *three, "--sketch", "always"], "a sketch is of two classes, but --p names 3"),
-        (["report", saved, *tables, *three], "a sketch is of two classes, but --p names 3 columns"),
-        (["report", saved, *tables, *COLUMNS, "--group", "g"], "saved sketches hold no rows"),
-        (["report", saved, *tables, *COLUMNS, "--sketch", "never"], "saved sketches hold no rows"),
+        (
+            ["report", *tables, *three, "--sketch", "always"],
+            "a sketch is for a binary target, but --p names 3",
+        ),
+        (["report", saved, *tables, *three], "a sketch is for a binary target, but --p names 3 columns"),
+        (["report", saved, *tables, *COLUMNS, "--group", "g"], "a saved sketch has no rows"),
+        (["report", saved, *tables, *COLUMNS, "--sketch", "never"], "a saved sketch has no rows"),
         (["report", *tables, "--y", "w", "--p", "yes", "--sketch", "always"], "a sketch is of two classes"),
         (["report", *tables, *COLUMNS, "--pos-label", "x", "--sketch", "always"], "does not occur among"),
         (["report", str(tmp_path / "none.npz")], "No such file"),

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from sklearn_calib.report._command import main
-from sklearn_calib.report._measure import ERRORS
+from sklearn_calib.report._numbers import ERRORS
 from sklearn_calib.sketch import CalibrationSketch
 from tests.report._page import checked
 
@@ -40,7 +40,7 @@ EVILS = [
 @pytest.fixture(autouse=True)
 def _one_measure(monkeypatch):
     """Leave out the intervals that nothing here looks at: they take most of the time."""
-    monkeypatch.setattr("sklearn_calib.report._compute.ERRORS", ERRORS[:1])
+    monkeypatch.setattr("sklearn_calib.report._numbers.ERRORS", ERRORS[:1])
 
 
 def write(path, content):
@@ -301,8 +301,8 @@ SKETCH = {
         ("null", "not a saved CalibrationSketch"),
         ("1e999", "not a saved CalibrationSketch"),
         (SKETCH | {"version": 99}, "Read it with a newer release"),
-        (SKETCH | {"precision": 10**30}, "precision must be at most"),
-        (SKETCH | {"n_rows": -1}, "n_rows"),
+        (SKETCH | {"precision": 10**30}, "is damaged"),
+        (SKETCH | {"n_rows": -1}, "is damaged"),
         (SKETCH | {"cell": [10**30]}, "is damaged"),
         (SKETCH | {"cell": [[1]]}, "is damaged"),
         (SKETCH | {"cell": ["<b>"]}, "is damaged"),

@@ -5,7 +5,7 @@ import argparse
 import pytest
 
 from sklearn_calib.report._command import _parser, main
-from sklearn_calib.report._measure import ERRORS
+from sklearn_calib.report._numbers import ERRORS
 
 TABLE = "y,p,g\n" + "".join(f"{k % 2},{0.05 + k % 10 / 10:.2f},{'ab'[k % 3 % 2]}\n" for k in range(40))
 #: In place of a value, whatever the option.
@@ -49,7 +49,7 @@ valued_option = pytest.mark.parametrize(
 def run(tmp_path, monkeypatch, capsys):
     """Return what runs a command with an option; the answer is its code and stderr, the rest is looked at."""
     # of the measures of a report the others take most of the time
-    monkeypatch.setattr("sklearn_calib.report._compute.ERRORS", ERRORS[:1])
+    monkeypatch.setattr("sklearn_calib.report._numbers.ERRORS", ERRORS[:1])
     monkeypatch.setattr("sklearn_calib.report._page.report_page", lambda report, title: "page")
     (tmp_path / "t.csv").write_text(TABLE, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -129,7 +129,7 @@ def test_bad_values(command, action, run):
         (["--out", "a.html", "--json", "a.html"], "--out and --json name the same file"),
         (["--out", "t.csv"], "--out names t.csv, which is to be read"),
         (["--json", "./t.csv"], "--json names ./t.csv, which is to be read"),
-        (["--labels", "a"], "--labels belongs to several columns"),
+        (["--labels", "a"], "--labels is for several columns"),
         (["--group", "g", "--weight", "g"], "of column 'g' is 'a', not a number"),
         (["--weight", "p", "--sketch", "maybe"], "argument --sketch: invalid choice"),
         (["--unknown"], "unrecognized arguments: --unknown"),

@@ -1,11 +1,10 @@
-"""Stretches of predictions: those that are there are found, others are named no more often than stated."""
+"""Miscalibrated intervals of predictions: those that exist are found, others no more often than stated."""
 
 import numpy as np
 import pytest
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
-from sklearn_calib.report._regions import find_regions
-from sklearn_calib.report._sample import cells_of, condensed, pooled, rows_of
+from sklearn_calib.report._numbers import bins_of, condensed, find_regions, pooled, rows_of
 
 
 def regions_of(y, p, w=None, seed=0, confidence=0.95):
@@ -13,7 +12,7 @@ def regions_of(y, p, w=None, seed=0, confidence=0.95):
     return find_regions(grouped, confidence, 199, np.random.default_rng(seed))
 
 
-def test_a_stretch_that_promises_too_much_is_found():
+def test_a_region_that_overpredicts_is_found():
     rng = np.random.default_rng(0)
     p = rng.uniform(size=8000)
     truth = np.where((p > 0.6) & (p < 0.8), p - 0.12, p)
@@ -49,7 +48,7 @@ def test_calibrated_predictions_have_none_but_for_the_level(scale):
     assert found <= 10
 
 
-def test_calibrated_stretches_are_left_alone():
+def test_calibrated_regions_are_left_alone():
     rng = np.random.default_rng(3)
     wrong = 0
     for k in range(25):
@@ -85,10 +84,10 @@ def test_many_predictions_are_averaged_for_the_draws_alone():
     assert region.upper == pytest.approx(0.3, abs=0.05)
 
 
-def test_cells_nest_and_hold_rows_and_variance():
+def test_bins_nest_and_hold_samples_and_variance():
     rng = np.random.default_rng(5)
     grouped = group_outcomes((rng.random(3000) < 0.01).astype(np.int64), rng.beta(0.3, 30, 3000), None)
-    fine, coarse = cells_of(grouped, 256), cells_of(grouped, 8)
+    fine, coarse = bins_of(grouped, 256), bins_of(grouped, 8)
     np.testing.assert_array_equal(fine // 32, coarse)
     assert (np.diff(fine) >= 0).all()
     rows = np.bincount(coarse, weights=grouped.weight) / 3000

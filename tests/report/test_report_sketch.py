@@ -27,8 +27,8 @@ def test_a_sketch_for_each_group_is_as_good_as_rows(forecast):
     assert [line.pvalue for line in found.groups] == pytest.approx([line.pvalue for line in rows.groups])
     assert found.pvalue == pytest.approx(rows.pvalue)
     assert found.metric("smooth_ece").value == pytest.approx(rows.metric("smooth_ece").value)
-    assert "read from a sketch" in str(found)
-    assert "read from a sketch" in found.to_html()
+    assert "computed from a sketch" in str(found)
+    assert "computed from a sketch" in found.to_html()
     assert "sketch" not in str(rows)
     one = calibration_report(sum(sketches.values()), **options)
     assert one.sketched

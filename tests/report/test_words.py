@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from sklearn_calib.report import ReportRegion, calibration_report
-from sklearn_calib.report._measure import ERRORS
+from sklearn_calib.report._numbers import ERRORS
 from sklearn_calib.report._words import number, probability, pvalue_words, region_words, verdict
 
 
 @pytest.fixture(autouse=True)
 def _one_measure(monkeypatch):
     """Leave out the intervals that nothing here looks at: they take most of the time."""
-    monkeypatch.setattr("sklearn_calib.report._compute.ERRORS", ERRORS[:1])
+    monkeypatch.setattr("sklearn_calib.report._numbers.ERRORS", ERRORS[:1])
 
 
 def sigmoid(x):
@@ -75,31 +75,32 @@ def test_pvalue_words():
     [
         (
             (0.62, 0.81, 0.71, 0.62, 1203, 0.62, 0.81, 0.71, 0.62),
-            "Between 0.62 and 0.81 it promises 9 points too much: 0.71 predicted, 0.62 observed, 1,203 rows.",
+            "Between 0.62 and 0.81 the model overpredicts by 9 percentage points: 0.71 predicted, 0.62 "
+            "observed, 1,203 samples.",
         ),
         (
             (0.1, 0.4, 0.2, 0.35, 90, 0.3, 0.4, 0.35, 0.6),
-            "Between 0.10 and 0.40 it promises 15 points too little: 0.20 predicted, 0.35 observed, 90 rows; "
-            "most of all between 0.30 and 0.40, with 0.35 predicted and 0.60 observed.",
+            "Between 0.10 and 0.40 the model underpredicts by 15 percentage points: 0.20 predicted, 0.35 "
+            "observed, 90 samples; the largest error is between 0.30 and 0.40: 0.35 predicted, 0.60 "
+            "observed.",
         ),
         (
             (0.5, 0.5, 0.5, 0.51, 1, 0.5, 0.5, 0.5, 0.51),
-            "At 0.50 it promises 1 point too little: 0.50 predicted, 0.51 observed, 1 row.",
+            "At 0.50 the model underpredicts by 1 percentage point: 0.50 predicted, 0.51 observed, 1 sample.",
         ),
         (
             (0.0005, 0.02, 0.0012, 0.0024, 7000, 0.0005, 0.02, 0.0012, 0.0024),
-            "Between 0.00050 and 0.020 events are 2 times as frequent as promised: 0.0012 predicted, 0.0024 "
-            "observed, 7,000 rows.",
+            "Between 0.00050 and 0.020 events are 2 times as frequent as predicted: 0.0012 predicted, 0.0024 "
+            "observed, 7,000 samples.",
         ),
         (
             (0.0005, 0.02, 0.01, 0.0, 900, 0.0005, 0.02, 0.01, 0.0),
-            "Between 0.00050 and 0.020 it promises events that never come: 0.010 predicted, 0 observed, "
-            "900 rows.",
+            "Between 0.00050 and 0.020 no events were observed: 0.010 predicted, 0 observed, 900 samples.",
         ),
         (
             (0.99, 0.999, 0.995, 0.985, 900, 0.99, 0.999, 0.995, 0.985),
-            "Between 0.99 and 0.999 non-events are 3 times as frequent as promised: 0.995 predicted, 0.98 "
-            "observed, 900 rows.",
+            "Between 0.99 and 0.999 non-events are 3 times as frequent as predicted: 0.995 predicted, 0.98 "
+            "observed, 900 samples.",
         ),
     ],
 )
@@ -107,14 +108,12 @@ def test_region_words(region, text):
     assert region_words(ReportRegion(*map(float, region))) == text
 
 
-def test_a_known_stretch_in_words(uniform):
+def test_a_known_region_in_words(uniform):
     report = report_of(np.where((uniform > 0.5) & (uniform < 0.8), uniform - 0.2, uniform), uniform)
     (region,) = report.regions
     first = report.findings[0]
-    assert first.startswith(
-        f"Between {probability(region.lower)} and {probability(region.upper)} it promises"
-    )
-    assert "too much" in first
+    span = f"Between {probability(region.lower)} and {probability(region.upper)}"
+    assert first.startswith(f"{span} the model overpredicts by")
     assert 15 < -100 * region.gap < 25
     assert verdict(report).level == "off"
 
@@ -123,7 +122,7 @@ def test_calibrated_predictions(uniform):
     report = report_of(uniform, uniform)
     assert not report.miscalibrated
     assert verdict(report).level in ("fine", "open")
-    assert report.findings[0] == "No stretch of predictions is off by more than chance explains."
+    assert report.verdict.startswith(f"No evidence of miscalibration (p = {report.pvalue:.2g})")
     assert len(report.findings) == 1
     assert "Recalibrate" not in " ".join(report.advice)
 
@@ -131,25 +130,25 @@ def test_calibrated_predictions(uniform):
 @pytest.mark.parametrize(
     ("slope", "shift", "kind", "calibrator"),
     [
-        (0.4, 0.0, "Over-confidence", "PlattCalibrator()"),
-        (2.0, 0.0, "Under-confidence", "PlattCalibrator()"),
-        (1.0, -0.8, "Shift: predictions are too high", "PriorShiftCalibrator"),
-        (1.0, 0.8, "Shift: predictions are too low", "PriorShiftCalibrator"),
+        (0.4, 0.0, "Overconfident", "PlattCalibrator()"),
+        (2.0, 0.0, "Underconfident", "PlattCalibrator()"),
+        (1.0, -0.8, "Calibration in the large: predictions are too high", "PriorShiftCalibrator"),
+        (1.0, 0.8, "Calibration in the large: predictions are too low", "PriorShiftCalibrator"),
     ],
 )
 def test_kinds_of_error(slope, shift, kind, calibrator, uniform):
     truth = sigmoid(shift + slope * np.log(uniform / (1 - uniform)))
     report = report_of(truth, uniform)
     assert any(text.startswith(kind) for text in report.findings)
-    assert any(text.startswith("Nothing speaks for a bend") for text in report.findings)
+    assert any(text.startswith("No evidence of nonlinear") for text in report.findings)
     assert calibrator in report.advice[0]
-    assert "never on the rows of this report" in report.advice[1]
+    assert "never on the samples of this report" in report.advice[1]
 
 
 def test_waves_ask_for_more_than_a_line(uniform):
     truth = np.clip(uniform + 0.15 * np.sin(14 * uniform), 0, 1)
     report = report_of(truth, uniform)
-    assert any(text.startswith("Bend or wave") for text in report.findings)
+    assert any(text.startswith("Nonlinear miscalibration") for text in report.findings)
     assert "IsotonicCalibrator()" in report.advice[0]
     fewer = report_of(truth[:900], uniform[:900])
     assert "SplineCalibrator()" in fewer.advice[0]
@@ -174,17 +173,16 @@ def test_small_but_certain_errors_are_called_slight():
     )
     assert report.miscalibrated
     assert verdict(report).level == "slight"
-    assert report.advice[0].startswith("The error is real and small.")
+    assert report.advice[0].startswith("The miscalibration is significant but small.")
 
 
 @pytest.mark.parametrize(
     ("events", "n", "words"),
     [
-        (4, 500, "Only 4 of 500 rows are events: nothing but a gross error"),
-        (40, 500, "Only 40 of 500 rows are events. Intervals are wide"),
-        (460, 500, "Only 40 of 500 rows are non-events. Intervals are wide"),
-        (75, 150, "Only 75 of 150 rows are events"),
-        (0, 50, "All 50 rows have the same outcome"),
+        (4, 500, "Only 4 of 500 samples are events: only gross errors"),
+        (460, 500, "Only 40 of 500 samples are non-events"),
+        (75, 150, "Only 75 of 150 samples are events"),
+        (0, 50, "All 50 samples have the same outcome"),
     ],
 )
 def test_few_events(events, n, words):
@@ -205,7 +203,7 @@ def test_few_events_ask_for_few_parameters():
 def test_predictions_that_tell_nothing():
     p = np.random.default_rng(0).uniform(0.45, 0.55, 800)
     report = report_of(np.full(800, 0.5), p)
-    assert any("hardly tell events from non-events" in text for text in report.warnings)
+    assert any("hardly discriminate" in text for text in report.warnings)
     constant = report_of(np.full(100, 0.5), np.full(100, 0.5))
     assert any(text.startswith("All predictions are equal") for text in constant.warnings)
 
@@ -213,27 +211,25 @@ def test_predictions_that_tell_nothing():
 def test_groups_that_differ_are_named(uniform):
     groups = np.where(np.arange(2500) % 2, "good", "bad")
     report = report_of(np.where(groups == "bad", uniform**2, uniform), uniform, groups=groups)
-    assert any(text.startswith("Groups differ: bad is off by itself (Holm).") for text in report.advice)
+    assert any(
+        text.startswith("Groups differ: bad is significantly miscalibrated (Holm).") for text in report.advice
+    )
 
 
-def test_classes_ask_for_calibrators_of_classes():
-    rng = np.random.default_rng(0)
-    truth = rng.dirichlet([0.5, 0.5, 0.5], 900)
-    y = (truth.cumsum(axis=1) < rng.random(900)[:, np.newaxis]).sum(axis=1).clip(0, 2)
-    extreme = truth**3
-    report = calibration_report(y, extreme / extreme.sum(axis=1, keepdims=True), n_resamples=20)
+def test_classes_ask_for_multiclass_calibrators(multiclass_report):
+    report = multiclass_report
     assert "TemperatureCalibrator()" in report.advice[0]
-    assert "the model promises" in report.findings[0]
-    assert any(text.startswith("Over-confidence") for text in report.findings)
+    assert "the model overpredicts its accuracy by" in report.findings[0]
+    assert any(text.startswith("Overconfident") for text in report.findings)
 
 
-def test_a_stretch_without_a_verdict_is_a_hint(monkeypatch):
+def test_a_region_without_a_rejection_is_a_hint(monkeypatch):
     # one that draws have flagged by chance, where the test that decides sees nothing
-    monkeypatch.setattr("sklearn_calib.report._compute.ERRORS", ERRORS[:1])
+    monkeypatch.setattr("sklearn_calib.report._numbers.ERRORS", ERRORS[:1])
     rng = np.random.default_rng(11)
     p = np.round(rng.uniform(size=200), 2)
     report = calibration_report((rng.random(200) < p).astype(int), p, n_resamples=40)
     assert (report.miscalibrated, len(report.regions)) == (False, 1)
     said = report.findings
     assert len(said) == 2
-    assert said[1].startswith("The test that decides does not reject, so take this as a hint")
+    assert said[1].startswith("The primary test does not reject calibration")

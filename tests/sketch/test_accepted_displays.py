@@ -75,7 +75,7 @@ def test_report(data):
     settings = {"n_resamples": 20, "progress": False}
     found = calibration_report(data.sketch, **settings)
     plain = calibration_report(*data.arrays, sample_weight=data.w, **settings)
-    assert str(found).replace(", read from a sketch", "") == str(plain)
+    assert str(found).replace(", computed from a sketch", "") == str(plain)
     assert found.n_samples == data.y.shape[0]
     labelled = CalibrationSketch(pos_label="ill").update(np.where(data.y == 1, "ill", "well"), data.p)
     assert calibration_report(labelled, **settings).positive == "ill"

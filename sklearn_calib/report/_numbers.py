@@ -1,0 +1,774 @@
+"""The numbers of a report: metrics with intervals and null distributions, tests, regions of predictions."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import xlog1py, xlogy
+from scipy.stats import norm
+
+from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
+from sklearn_calib._core._links import expit, logit
+from sklearn_calib._core._multiple import adjust_pvalues
+from sklearn_calib._core._null import draw_positives
+from sklearn_calib._validation import BinarySample, ClassSample, check_option
+from sklearn_calib.inference import (
+    BinomialTest,
+    CalibrationTest,
+    CalibrationTestResult,
+    CombinedTest,
+    CoxTest,
+    CutoffTest,
+    KernelTest,
+    SpiegelhalterTest,
+    TCal,
+)
+from sklearn_calib.inference._floor import floor_of
+from sklearn_calib.inference._intervals import bound_metric, interval_of
+from sklearn_calib.metrics import (
+    CalibrationSummary,
+    ScoreDecomposition,
+    calibration_loss,
+    cutoff_calibration_error,
+    expected_calibration_error,
+    integrated_calibration_index,
+    logit_smoothed_ece,
+    smooth_ece,
+)
+from sklearn_calib.metrics._decomposition import decompose
+from sklearn_calib.metrics._summary import summarize
+
+__all__ = [
+    "Budget",
+    "Findings",
+    "ReportMetric",
+    "ReportNumbers",
+    "ReportPart",
+    "ReportRegion",
+    "ReportTest",
+    "bins_of",
+    "class_metrics",
+    "class_test",
+    "condensed",
+    "examine",
+    "examine_parts",
+    "find_regions",
+    "n_steps",
+    "pooled",
+    "rows_of",
+    "with_adjusted",
+]
+
+Array = NDArray[np.float64]
+Step = Callable[[str], Any]
+_NAN = float("nan")
+
+
+@dataclass(frozen=True)
+class ReportMetric:
+    """One metric with its confidence interval and its distribution under perfect calibration.
+
+    Attributes
+    ----------
+    key : str
+        Short name, such as "smooth_ece".
+    name : str
+        Name for readers.
+    value : float
+        Its value on the sample.
+    lower, upper : float
+        Confidence interval of its value in the population; NaN if there is none.
+    null_mean : float
+        Expected value under perfect calibration, for the same predictions; NaN if it says nothing about
+        calibration.
+    null_lower, null_upper : float
+        Range that contains the metric of a perfectly calibrated model with probability ``confidence``.
+        ``null_lower`` is NaN for errors, of which only large values are evidence against calibration.
+    reduction : {"binary", "confidence", "classwise", "multiclass"}
+        What it is computed from: a binary problem; the largest class probability and whether its class is
+        right; the mean over classes, each against the rest; or all class probabilities.
+    """
+
+    key: str
+    name: str
+    value: float
+    lower: float = _NAN
+    upper: float = _NAN
+    null_mean: float = _NAN
+    null_lower: float = _NAN
+    null_upper: float = _NAN
+    reduction: str = "binary"
+
+    @property
+    def exceeds(self) -> bool:
+        """Whether the value lies outside the range of perfectly calibrated predictions."""
+        return self.value > self.null_upper or self.value < self.null_lower
+
+
+@dataclass(frozen=True)
+class ReportTest:
+    """One test of calibration.
+
+    Attributes
+    ----------
+    name : str
+        Name for readers.
+    question : str
+        What it detects.
+    result : CalibrationTestResult
+        Its result.
+    adjusted : float
+        Its p-value, adjusted by Holm's method for the number of secondary tests; NaN for the primary test.
+    reduction : {"binary", "confidence", "multiclass"}
+        What is tested, as in :class:`ReportMetric`.
+    """
+
+    name: str
+    question: str
+    result: CalibrationTestResult
+    adjusted: float
+    reduction: str = "binary"
+
+
+@dataclass(frozen=True)
+class ReportRegion:
+    """An interval of predictions that is miscalibrated.
+
+    Attributes
+    ----------
+    lower, upper : float
+        Its smallest and largest prediction.
+    predicted, observed : float
+        Mean prediction and event frequency.
+    n_samples : float
+        Number of samples.
+    worst_lower, worst_upper : float
+        Smallest and largest prediction of the subinterval with the largest error of the same sign that is
+        significant by itself; often the whole interval.
+    worst_predicted, worst_observed : float
+        Mean prediction and event frequency there.
+    """
+
+    lower: float
+    upper: float
+    predicted: float
+    observed: float
+    n_samples: float
+    worst_lower: float
+    worst_upper: float
+    worst_predicted: float
+    worst_observed: float
+
+    @property
+    def gap(self) -> float:
+        """Observed minus predicted: negative if the model overpredicts."""
+        return self.observed - self.predicted
+
+
+@dataclass(frozen=True)
+class ReportPart:
+    """One class against the rest, or one group of samples.
+
+    Attributes
+    ----------
+    name : str
+        Label of the class or group.
+    n_samples, n_events : float
+        Numbers of samples and events.
+    predicted, observed : float
+        Mean prediction and event frequency.
+    error : float
+        Smooth ECE.
+    null_mean, null_upper : float
+        Its mean and upper quantile under perfect calibration.
+    pvalue : float
+        p-value of the cutoff test.
+    adjusted : float
+        The same, adjusted by Holm's method for the number of parts.
+    region : ReportRegion or None
+        The interval of predictions with the largest error, if one is significant.
+    """
+
+    name: str
+    n_samples: float
+    n_events: float
+    predicted: float
+    observed: float
+    error: float
+    null_mean: float
+    null_upper: float
+    pvalue: float
+    adjusted: float
+    region: ReportRegion | None
+
+
+@dataclass(frozen=True, eq=False)
+class ReportNumbers:
+    """All numbers of a report; :class:`CalibrationReport` describes them."""
+
+    name: str
+    kind: str
+    positive: str
+    n_samples: float
+    n_events: float
+    n_distinct: int
+    n_certain: float
+    n_impossible: float
+    predicted: float
+    observed: float
+    metrics: tuple[ReportMetric, ...] = field(repr=False)
+    tests: tuple[ReportTest, ...] = field(repr=False)
+    pvalue: float
+    regions: tuple[ReportRegion, ...] = field(repr=False)
+    residual_pvalue: float = field(repr=False)
+    classes: tuple[ReportPart, ...] = field(repr=False)
+    groups: tuple[ReportPart, ...] = field(repr=False)
+    summary: CalibrationSummary = field(repr=False)
+    brier: ScoreDecomposition = field(repr=False)
+    log_loss: ScoreDecomposition = field(repr=False)
+    confidence: float = field(repr=False)
+    n_resamples: int = field(repr=False)
+    seed: int = field(repr=False)
+    version: str = field(repr=False)
+    sketched: bool = field(repr=False)
+    _sample: BinarySample = field(repr=False)
+
+    def metric(self, key: str) -> ReportMetric:
+        """Return a metric by its key.
+
+        Parameters
+        ----------
+        key : str
+            Such as "smooth_ece", "slope" or "brier".
+
+        Returns
+        -------
+        ReportMetric
+
+        Raises
+        ------
+        ValueError
+            If there is no such metric; the message lists them.
+        """
+        lines = {line.key: line for line in self.metrics}
+        return lines[check_option(key, "key", lines)]
+
+    @property
+    def miscalibrated(self) -> bool:
+        """Whether calibration is rejected: ``pvalue <= 1 - confidence``."""
+        # 1 - 0.95 is a little more than 0.05, and a p-value of 0.05 counts
+        return self.pvalue <= 1.0 - self.confidence + 1e-12
+
+
+# With more distinct predictions than this, simulations use bins of neighbouring predictions.
+_MOST_DISTINCT, _BINS = 4096, 2048
+
+
+def bins_of(grouped: GroupedOutcomes, n_bins: int) -> NDArray[np.intp]:
+    """Return the bin of each group, non-decreasing: bins hold equal fractions of samples and variance.
+
+    With samples alone, most bins would lie where rare events hardly ever are; with variance alone, none would
+    lie among predictions of nearly 0 and 1. Some bins can be empty.
+    """
+    fraction = grouped.weight / grouped.total
+    variance = grouped.variance
+    fraction = 0.5 * (fraction + variance / variance.sum())
+    middle = np.cumsum(fraction) - 0.5 * fraction
+    return np.clip((middle * n_bins).astype(np.intp), 0, n_bins - 1)
+
+
+def pooled(grouped: GroupedOutcomes, index: NDArray[np.intp]) -> GroupedOutcomes:
+    """Return one group for each bin that is not empty: its samples, its events, and its mean prediction."""
+    index = np.unique(index, return_inverse=True)[1]
+    weight, positives = (
+        np.bincount(index, weights=each).astype(np.float64) for each in (grouped.weight, grouped.positives)
+    )
+    expected = np.bincount(index, weights=grouped.weight * grouped.prob)
+    return GroupedOutcomes(np.clip(expected / weight, 0.0, 1.0), weight, positives)
+
+
+def condensed(grouped: GroupedOutcomes, most: int = _MOST_DISTINCT, n_bins: int = _BINS) -> GroupedOutcomes:
+    """Return the sample itself, or bins of neighbours if it has more than ``most`` distinct predictions."""
+    return grouped if grouped.prob.shape[0] <= most else pooled(grouped, bins_of(grouped, n_bins))
+
+
+def rows_of(grouped: GroupedOutcomes) -> BinarySample:
+    """Return two weighted observations, an event and a non-event, for each distinct prediction."""
+    outcome = np.repeat(np.array([1, 0]), grouped.prob.shape[0])
+    weight = np.concatenate((grouped.positives, grouped.weight - grouped.positives))
+    used = weight > 0
+    return BinarySample(outcome[used], np.tile(grouped.prob, 2)[used], weight[used])
+
+
+# A region consists of whole bins of neighbouring predictions; outcomes are simulated in finer ones.
+_REGION_BINS, _FINER = 64, 32
+_MOST_REGIONS = 6
+# Neighbouring regions of one sign are merged if the gap is at most this fraction of the result.
+_BRIDGE = 0.1
+# Regions have at least this null variance: below it a single unexpected event would decide.
+_LEAST_VARIANCE = 3.0
+
+
+def find_regions(
+    grouped: GroupedOutcomes,
+    confidence: float,
+    n_resamples: int,
+    generator: np.random.Generator,
+) -> tuple[ReportRegion, ...]:
+    r"""Return disjoint miscalibrated intervals in increasing order, with familywise level 1 - ``confidence``.
+
+    Candidates are all runs of up to 64 bins of neighbouring predictions. With residual sum S and variance V
+    of a run, and V_0 of all, the statistic is :math:`|S|/\sqrt V - \sqrt{2 \log(e V_0/V)}`, which puts short
+    and long runs on an equal footing [1]_. A run is significant if it exceeds the quantile of the maximum
+    over all runs for simulated outcomes. The significant run with the largest statistic is chosen, then the
+    largest that does not overlap, and so on; neighbours of one sign are merged. In each, the significant run
+    with the largest mean residual is reported too.
+
+    References
+    ----------
+    .. [1] L. Dümbgen and V. G. Spokoiny (2001). Multiscale testing of qualitative hypotheses. Annals of
+       Statistics 29.
+    """
+    if grouped.variance.sum() <= 0.0:
+        return ()
+    index = np.unique(bins_of(grouped, _REGION_BINS), return_inverse=True)[1]
+    n_bins = int(index[-1]) + 1
+    small, place = grouped, index
+    if grouped.prob.shape[0] > _MOST_DISTINCT:
+        # each bin is divided into finer ones, from whose means outcomes are simulated
+        fine = np.unique(bins_of(grouped, _FINER * _REGION_BINS), return_inverse=True)[1]
+        small, place = pooled(grouped, fine), index[np.unique(fine, return_index=True)[1]]
+    first, last = np.triu_indices(n_bins)
+    spread = _over_runs(np.bincount(place, weights=small.variance)[:, np.newaxis], first, last)[:, 0]
+    kept = spread >= min(_LEAST_VARIANCE, 0.5 * float(spread.max()))
+    first, last, spread = first[kept], last[kept], spread[kept]
+    scale = np.sqrt(spread)
+    penalty = np.sqrt(2.0 * (1.0 + np.log(spread.max() / spread)))
+    expected = np.bincount(place, weights=small.weight * small.prob)[:, np.newaxis]
+    starts = np.flatnonzero(np.diff(place, prepend=-1))
+    highest = []
+    for positives in draw_positives(small, n_resamples, generator):
+        drawn = np.add.reduceat(positives, starts, axis=0, dtype=np.float64)
+        sums = np.abs(_over_runs(drawn - expected, first, last))
+        highest.append((sums / scale[:, np.newaxis] - penalty[:, np.newaxis]).max(axis=0))
+    limit = float(np.quantile(np.concatenate(highest), confidence, method="weibull"))
+    residual = np.bincount(index, weights=grouped.residual)[:, np.newaxis]
+    signed = _over_runs(residual, first, last)[:, 0]
+    statistic = np.abs(signed) / scale - penalty
+    off = statistic > limit
+    first, last, signed, statistic = first[off], last[off], signed[off], statistic[off]
+    rows = _over_runs(np.bincount(index, weights=grouped.weight)[:, np.newaxis], first, last)[:, 0]
+    regions = []
+    for low, high, sign in _disjoint(first, last, signed, statistic)[:_MOST_REGIONS]:
+        inside = np.flatnonzero((first >= low) & (last <= high) & (signed * sign > 0))
+        worst = inside[np.argmax(np.abs(signed[inside]) / rows[inside])]
+        chosen = [(index >= a) & (index <= b) for a, b in ((low, high), (first[worst], last[worst]))]
+        regions.append(_region(grouped, *chosen))
+    return tuple(sorted(regions, key=lambda region: region.lower))
+
+
+def _disjoint(
+    first: NDArray[np.intp], last: NDArray[np.intp], signed: Array, statistic: Array
+) -> list[tuple[int, int, float]]:
+    """Return disjoint runs (first, last, residual sum), the largest sums first.
+
+    They are chosen by their statistics. Then neighbours of one sign that (nearly) touch are merged, if that
+    run is significant too.
+    """
+    taken: list[tuple[int, int, float]] = []
+    for run in np.argsort(-statistic, kind="stable").tolist():
+        low, high = int(first[run]), int(last[run])
+        if all(high < other_low or low > other_high for other_low, other_high, _ in taken):
+            taken.append((low, high, float(signed[run])))
+    runs = set(zip(first.tolist(), last.tolist(), strict=True))
+    merged: list[tuple[int, int, float]] = []
+    for low, high, total in sorted(taken):
+        if merged and merged[-1][2] * total > 0 and (merged[-1][0], high) in runs:
+            start, end, before = merged[-1]
+            if low - end - 1 <= _BRIDGE * (high - start + 1):
+                merged.pop()
+                low, total = start, before + total
+        merged.append((low, high, total))
+    return sorted(merged, key=lambda run: -abs(run[2]))
+
+
+def _over_runs(values: NDArray[Any], first: NDArray[np.intp], last: NDArray[np.intp]) -> Array:
+    """Return the sums of rows first, ..., last of a matrix for each column."""
+    below = np.concatenate((np.zeros((1, values.shape[1])), np.cumsum(values, axis=0)))
+    out: Array = below[last + 1] - below[first]
+    return out
+
+
+def _region(grouped: GroupedOutcomes, rows: NDArray[np.bool_], worst: NDArray[np.bool_]) -> ReportRegion:
+    part, spot = _only(grouped, rows), _only(grouped, worst)
+    (low, high), (worst_low, worst_high) = (
+        (float(each.prob[0]), float(each.prob[-1])) for each in (part, spot)
+    )
+    return ReportRegion(
+        low, high, *_frequencies(part), part.total, worst_low, worst_high, *_frequencies(spot)
+    )
+
+
+def _only(grouped: GroupedOutcomes, rows: NDArray[np.bool_]) -> GroupedOutcomes:
+    return GroupedOutcomes(grouped.prob[rows], grouped.weight[rows], grouped.positives[rows])
+
+
+def _frequencies(grouped: GroupedOutcomes) -> tuple[float, float]:
+    """Return mean prediction and event frequency."""
+    total = grouped.total
+    return float(grouped.weight @ grouped.prob) / total, float(grouped.positives.sum()) / total
+
+
+#: The calibration errors of a report: key, name, function.
+ERRORS: tuple[tuple[str, str, Callable[..., float]], ...] = (
+    ("smooth_ece", "smooth ECE", smooth_ece),
+    ("cutoff", "cutoff calibration error", cutoff_calibration_error),
+    ("logit_smoothed_ece", "logit-smoothed ECE", logit_smoothed_ece),
+    ("ece", "ECE, 15 bins of equal width", expected_calibration_error),
+    (
+        "l2",
+        "debiased l2 error, 15 quantile bins",
+        partial(expected_calibration_error, norm="l2", strategy="quantile", debias=True),
+    ),
+    ("ici", "integrated calibration index (ICI)", integrated_calibration_index),
+    ("brier_miscalibration", "miscalibration (Brier score)", calibration_loss),
+    (
+        "log_loss_miscalibration",
+        "miscalibration (log loss)",
+        partial(calibration_loss, score="log_loss"),
+    ),
+)
+
+# Metrics whose every value needs a fit: number of bins of neighbours, and of resamples.
+_COSTLY = {"ici": (256, 128, 4)}
+_FEWEST = 50
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Level, number of resamples and seed of all intervals and simulations."""
+
+    confidence: float
+    n_resamples: int
+    seed: int
+
+    @property
+    def z(self) -> float:
+        """The two-sided normal quantile."""
+        return float(norm.isf((1.0 - self.confidence) / 2.0))
+
+    @property
+    def n_draws(self) -> int:
+        """The number of simulated samples of a test: 999 for 200 resamples."""
+        return max(5 * self.n_resamples - 1, 199)
+
+    @property
+    def generator(self) -> np.random.Generator:
+        """A new generator, the same each time."""
+        return np.random.default_rng(self.seed)
+
+
+def _error(
+    key: str, name: str, metric: Callable[..., float], grouped: GroupedOutcomes, budget: Budget
+) -> ReportMetric:
+    """Return a calibration error with its confidence interval and its null distribution."""
+    most, bins, part = _COSTLY.get(key, (_MOST_DISTINCT, _BINS, 1))
+    small = condensed(grouped, most, bins)
+    if key == "log_loss_miscalibration" and (grouped.prob[0] <= 0.0 or grouped.prob[-1] >= 1.0):
+        # infinite for some outcomes
+        return ReportMetric(key, name, _value(metric, grouped))
+    n_resamples = budget.n_resamples
+    if part > 1:
+        n_resamples = max(min(_FEWEST, n_resamples), n_resamples // part)
+    bound = bound_metric(metric, small, weighted=bool((small.weight != 1).any()))
+    value = bound.estimate if small is grouped else _value(metric, grouped)
+    floor = floor_of(bound, n_resamples, budget.generator, budget.confidence)
+    interval = interval_of(bound, budget.confidence, "inversion", max(n_resamples, 20), budget.generator)
+    return ReportMetric(key, name, value, interval.lower, interval.upper, floor.mean, _NAN, floor.quantile)
+
+
+def _value(metric: Callable[..., float], grouped: GroupedOutcomes) -> float:
+    rows = rows_of(grouped)
+    weight = None if (grouped.weight == 1).all() else rows.w
+    return float(metric(rows.y, rows.p, sample_weight=weight, pos_label=1))
+
+
+def _large_scale(grouped: GroupedOutcomes, summary: CalibrationSummary, budget: Budget) -> list[ReportMetric]:
+    """Return calibration in the large, intercept and slope, with normal ranges under perfect calibration."""
+    z, total = budget.z, grouped.total
+    expected, events = float(grouped.weight @ grouped.prob), float(grouped.positives.sum())
+    deviation = z * float(np.sqrt(grouped.variance.sum()))
+    difference = (events - expected) / total
+    # variance of the residuals y - p
+    negatives = grouped.weight - grouped.positives
+    squares = float(
+        grouped.positives @ (1.0 - grouped.prob - difference) ** 2
+        + negatives @ (grouped.prob + difference) ** 2
+    )
+    half, around = z * squares**0.5 / total, deviation / total
+    lines = [
+        ReportMetric(
+            "observed_minus_expected",
+            "observed - expected frequency",
+            difference,
+            difference - half,
+            difference + half,
+            0.0,
+            -around,
+            around,
+        )
+    ]
+    ratio_width = deviation / expected if expected > 0.0 else _NAN
+    for key, name, estimate, ideal, width in (
+        (
+            "observed_over_expected",
+            "observed / expected frequency",
+            summary.observed_over_expected,
+            1.0,
+            ratio_width,
+        ),
+        (
+            "intercept",
+            "calibration intercept (slope 1)",
+            summary.intercept,
+            0.0,
+            z * _null_errors(grouped)[0],
+        ),
+        ("slope", "calibration slope", summary.slope, 1.0, z * _null_errors(grouped)[1]),
+    ):
+        low = ideal - width
+        lines.append(
+            ReportMetric(
+                key,
+                name,
+                estimate.value,
+                estimate.lower,
+                estimate.upper,
+                ideal,
+                max(0.0, low) if key == "observed_over_expected" and np.isfinite(low) else low,
+                ideal + width,
+            )
+        )
+    return lines
+
+
+def _null_errors(grouped: GroupedOutcomes) -> tuple[float, float]:
+    """Return standard errors of intercept and slope at a = 0, b = 1 from the expected information."""
+    variance, x = grouped.variance, logit(grouped.prob)
+    total = float(variance.sum())
+    if total <= 0.0:
+        return _NAN, _NAN
+    around = float(variance @ (x - variance @ x / total) ** 2)
+    return total**-0.5, around**-0.5 if around > 1e-12 * total else _NAN
+
+
+def _scores(
+    grouped: GroupedOutcomes, brier: ScoreDecomposition, log_loss: ScoreDecomposition, budget: Budget
+) -> list[ReportMetric]:
+    """Return the proper scores, with normal ranges under perfect calibration, and the parts of the first."""
+    p, w = grouped.prob, grouped.weight
+    negatives = w - grouped.positives
+    with np.errstate(divide="ignore"):
+        # loss of an event and of a non-event, their mean if p is right, and their difference
+        losses = (
+            (brier.score, (1.0 - p) ** 2, p**2, p * (1.0 - p), 1.0 - 2.0 * p),
+            (log_loss.score, -np.log(p), -np.log1p(-p), -(xlogy(p, p) + xlog1py(1.0 - p, -p)), logit(p)),
+        )
+    lines = []
+    for (key, name), (value, event, other, mean, slope) in zip(
+        (("brier", "Brier score"), ("log_loss", "log loss")), losses, strict=True
+    ):
+        half = _NAN
+        if np.isfinite(value):
+            happened = np.where(grouped.positives > 0, event, 0.0), np.where(negatives > 0, other, 0.0)
+            squares = grouped.positives @ (happened[0] - value) ** 2 + negatives @ (happened[1] - value) ** 2
+            half = budget.z * float(np.sqrt(squares)) / grouped.total
+        centre = float(w @ mean) / grouped.total
+        around = budget.z * float(np.sqrt(grouped.variance @ slope**2)) / grouped.total
+        low = max(0.0, value - half) if np.isfinite(half) else _NAN
+        lines.append(
+            ReportMetric(key, name, value, low, value + half, centre, centre - around, centre + around)
+        )
+    lines += [
+        ReportMetric(f"brier_{part}", f"{part} (Brier score)", getattr(brier, part))
+        for part in ("discrimination", "uncertainty")
+    ]
+    return lines
+
+
+def class_metrics(sample: ClassSample, parts: Sequence[ReportPart]) -> list[ReportMetric]:
+    """Return ``smooth_ece(y, P)`` and the proper scores of the class probabilities."""
+    weight = np.ones(sample.y.shape[0]) if sample.w is None else sample.w
+    right = sample.p[np.arange(sample.y.shape[0]), sample.y]
+    # sum over k of (p_k - 1{y = k})^2
+    squares = (sample.p**2).sum(axis=1) - 2.0 * right + 1.0
+    with np.errstate(divide="ignore"):
+        losses = -np.log(right)
+    mean_error = float(np.mean([part.error for part in parts]))
+    return [
+        ReportMetric(
+            "smooth_ece_classwise", "smooth ECE, mean over classes", mean_error, reduction="classwise"
+        ),
+        *(
+            ReportMetric(key, name, float(weight @ loss / weight.sum()), reduction="multiclass")
+            for key, name, loss in (
+                ("brier_multiclass", "Brier score, sum over classes", squares),
+                ("log_loss_multiclass", "log loss", losses),
+            )
+        ),
+    ]
+
+
+# From this size and null variance on asymptotic distributions replace simulations.
+_LARGE, _LARGE_VARIANCE = 100_000, 2000.0
+# With so few distinct predictions, each of so many samples, every one of them can be tested.
+_FEW_VALUES, _SAMPLES_PER_VALUE = 50, 5
+# Parts are many and small: fewer bins and simulations.
+_PART_DISTINCT, _PART_BINS, _PART_DRAWS = 512, 256, 199
+_MOST_TCAL_CLASSES, _MOST_PAIRS = 20, 2000
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """All numbers about one binary problem."""
+
+    grouped: GroupedOutcomes
+    metrics: tuple[ReportMetric, ...]
+    tests: tuple[ReportTest, ...]
+    regions: tuple[ReportRegion, ...]
+    summary: CalibrationSummary
+    brier: ScoreDecomposition
+    log_loss: ScoreDecomposition
+    residual_pvalue: float
+
+
+def n_steps() -> int:
+    """Return how many steps ``examine`` announces."""
+    return len(ERRORS) + 4
+
+
+def examine(sample: BinarySample, budget: Budget, step: Step) -> Findings:
+    """Return all metrics, tests and regions of a checked binary sample with frequency weights."""
+    step("scores and slopes")
+    grouped = group_outcomes(sample.y, sample.p, sample.w)
+    summary = summarize(condensed(grouped), 5, budget.confidence, "profile")
+    brier, log_loss = (decompose(grouped, score) for score in ("brier", "log_loss"))
+    metrics = []
+    for key, name, metric in ERRORS:
+        step(name)
+        metrics.append(_error(key, name, metric, grouped, budget))
+    metrics += _large_scale(grouped, summary, budget)
+    metrics += _scores(grouped, brier, log_loss, budget)
+    step("tests of calibration")
+    tests = _tests(sample, grouped, budget)
+    step("what remains after recalibration")
+    residual = _after_recalibration(grouped, summary, budget)
+    step("regions of predictions")
+    regions = find_regions(grouped, budget.confidence, budget.n_draws, budget.generator)
+    return Findings(grouped, tuple(metrics), tests, regions, summary, brier, log_loss, residual)
+
+
+def _asymptotic(grouped: GroupedOutcomes) -> bool:
+    """Tell whether asymptotic distributions are accurate, and simulations slow."""
+    return grouped.total >= _LARGE and float(grouped.variance.sum()) >= _LARGE_VARIANCE
+
+
+def _tests(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> tuple[ReportTest, ...]:
+    draws: dict[str, Any] = {"n_resamples": budget.n_draws, "random_state": budget.seed}
+    method = "asymptotic" if _asymptotic(grouped) else "monte_carlo"
+    if grouped.total >= _LARGE and method == "monte_carlo":
+        sample = rows_of(condensed(grouped))
+    chosen: list[tuple[str, str, CalibrationTest]] = [
+        ("combined test", "any miscalibration", CombinedTest(method=method, **draws)),
+        ("T-Cal", "miscalibration at any scale", TCal(method=method, **draws)),
+        ("cutoff test", "over- or underprediction in an interval", CutoffTest(**draws)),
+        ("Cox test", "intercept and slope of the log-odds", CoxTest(**draws)),
+        ("Spiegelhalter's z", "over- or underconfidence", SpiegelhalterTest(**draws)),
+    ]
+    distinct = grouped.prob.shape[0]
+    if 1 < distinct <= _FEW_VALUES and grouped.total >= _SAMPLES_PER_VALUE * distinct:
+        chosen.append(("binomial test", "each distinct prediction", BinomialTest()))
+    return with_adjusted(
+        [ReportTest(name, question, test._test_binary(sample), _NAN) for name, question, test in chosen], 1
+    )
+
+
+def with_adjusted(tests: Sequence[ReportTest], n_primary: int) -> tuple[ReportTest, ...]:
+    """Return tests of which those after the primary ones have adjusted p-values."""
+    adjusted = [_NAN] * n_primary + _holm([test.result.pvalue for test in tests[n_primary:]])
+    return tuple(replace(test, adjusted=value) for test, value in zip(tests, adjusted, strict=True))
+
+
+def _holm(pvalues: Sequence[float]) -> list[float]:
+    adjusted: list[float] = adjust_pvalues(np.array(pvalues, dtype=np.float64), "holm").tolist()
+    return adjusted
+
+
+def class_test(sample: ClassSample, budget: Budget) -> ReportTest:
+    """Return a test of the vectors of class probabilities."""
+    n, n_classes = sample.p.shape
+    if n_classes <= _MOST_TCAL_CLASSES:
+        method = "monte_carlo" if n * n_classes <= _LARGE else "asymptotic"
+        test: CalibrationTest = TCal(method=method, n_resamples=budget.n_draws, random_state=budget.seed)
+    else:
+        estimator = "quadratic" if n <= _MOST_PAIRS else "block"
+        test = KernelTest(estimator=estimator, n_resamples=budget.n_draws, random_state=budget.seed)
+    result = test._test_multiclass(sample)
+    return ReportTest("all classes", "any miscalibration", result, _NAN, "multiclass")
+
+
+def _after_recalibration(grouped: GroupedOutcomes, summary: CalibrationSummary, budget: Budget) -> float:
+    """Return the p-value of a test after logistic recalibration; NaN where this is not determined.
+
+    Two fitted parameters make the statistics smaller: the p-value is conservative.
+    """
+    intercept, slope = summary.slope_intercept.value, summary.slope.value
+    if not (np.isfinite(intercept) and np.isfinite(slope)) or slope <= 0.0:
+        return _NAN
+    fitted = expit(intercept + slope * logit(grouped.prob))
+    test = CombinedTest(
+        components=("tcal", "cutoff"),
+        method="asymptotic" if _asymptotic(grouped) else "monte_carlo",
+        n_resamples=budget.n_draws,
+        random_state=budget.seed,
+    )
+    rows = rows_of(condensed(GroupedOutcomes(fitted, grouped.weight, grouped.positives)))
+    return test._test_binary(rows).pvalue
+
+
+def examine_parts(
+    parts: Sequence[tuple[str, BinarySample]], budget: Budget, step: Step
+) -> tuple[ReportPart, ...]:
+    """Return a line for each class or group, with p-values adjusted for their number."""
+    lines = []
+    for name, sample in parts:
+        step(name)
+        lines.append(_part(name, group_outcomes(sample.y, sample.p, sample.w), budget))
+    adjusted = _holm([line.pvalue for line in lines])
+    return tuple(replace(line, adjusted=value) for line, value in zip(lines, adjusted, strict=True))
+
+
+def _part(name: str, grouped: GroupedOutcomes, budget: Budget) -> ReportPart:
+    small = condensed(grouped, _PART_DISTINCT, _PART_BINS)
+    bound = bound_metric(smooth_ece, small, weighted=bool((small.weight != 1).any()))
+    floor = floor_of(bound, budget.n_resamples, budget.generator, budget.confidence)
+    test = CutoffTest(n_resamples=budget.n_draws, random_state=budget.seed)
+    pvalue = test._test_binary(rows_of(condensed(grouped))).pvalue
+    regions = find_regions(grouped, budget.confidence, _PART_DRAWS, budget.generator)
+    total, events = grouped.total, float(grouped.positives.sum())
+    return ReportPart(
+        name=name,
+        n_samples=total,
+        n_events=events,
+        predicted=float(grouped.weight @ grouped.prob) / total,
+        observed=events / total,
+        error=bound.estimate if small is grouped else _value(smooth_ece, grouped),
+        null_mean=floor.mean,
+        null_upper=floor.quantile,
+        pvalue=pvalue,
+        adjusted=pvalue,
+        region=max(regions, key=lambda region: abs(region.gap) * region.n_samples, default=None),
+    )

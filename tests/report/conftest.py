@@ -1,0 +1,63 @@
+"""Reports that several files look at, made once."""
+
+import numpy as np
+import pytest
+
+from sklearn_calib.report import calibration_report
+
+EVIL = '<script>alert("x")</script>&"\'\n\x1b[31m'
+
+
+@pytest.fixture(scope="session")
+def forecast():
+    rng = np.random.default_rng(0)
+    p = rng.beta(2, 3, 600)
+    return (rng.random(600) < p**1.4).astype(int), p
+
+
+@pytest.fixture(scope="session")
+def groups():
+    return np.where(np.arange(600) % 3 == 0, EVIL, "right")
+
+
+@pytest.fixture(scope="session")
+def report(forecast, groups):
+    return calibration_report(*forecast, n_resamples=40, random_state=3, name=EVIL, groups=groups)
+
+
+@pytest.fixture(scope="session")
+def page(report):
+    return report.to_html()
+
+
+@pytest.fixture(scope="session")
+def block(report):
+    return report._repr_html_()
+
+
+@pytest.fixture(scope="session")
+def multiclass():
+    """Overconfident predictions of three classes."""
+    rng = np.random.default_rng(1)
+    p = rng.dirichlet([0.6, 0.6, 0.6], 500)
+    y = (p.cumsum(axis=1) < rng.random(500)[:, np.newaxis]).sum(axis=1).clip(0, 2)
+    extreme = p**2.5
+    return y, extreme / extreme.sum(axis=1, keepdims=True)
+
+
+@pytest.fixture(scope="session")
+def multiclass_report(multiclass):
+    return calibration_report(*multiclass, n_resamples=20)
+
+
+@pytest.fixture(scope="session")
+def many_classes():
+    """Report on 25 classes with long names."""
+    rng = np.random.default_rng(1)
+    p = rng.dirichlet(np.full(25, 0.3), 600)
+    y = (p.cumsum(axis=1) < rng.random(600)[:, np.newaxis]).sum(axis=1).clip(0, 24)
+    labels = [f"class {k} with a name that is rather long, as names of classes are" for k in range(25)]
+    extreme = p**3
+    return calibration_report(
+        np.array(labels)[y], extreme / extreme.sum(axis=1, keepdims=True), labels=labels, n_resamples=20
+    )
