@@ -82,6 +82,9 @@ def fit_logistic(
 
 def _newton_step(hessian: Array, gradient: Array) -> Array:
     """Return the shortest step -hessian^-1 gradient, in units in which the diagonal is 1."""
+    if gradient.shape[0] == 1:
+        # faster; and where all outcomes are certain in floating point, downhill as far as is admitted
+        return -gradient / np.maximum(hessian[0], 1e-200 * np.abs(gradient) + _TINY)
     scale = 1.0 / np.sqrt(np.maximum(hessian.diagonal(), _TINY))
     values, vectors = np.linalg.eigh(hessian * scale * scale[:, np.newaxis])
     part = (scale * gradient) @ vectors

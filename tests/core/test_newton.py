@@ -60,6 +60,12 @@ def test_log_odds_of_exactly_zero(start):
     assert fit.information[0, 0] == pytest.approx(0.5, rel=1e-6)
 
 
+@pytest.mark.parametrize("start", [-3000.0, 60.0, 3000.0])
+def test_one_coefficient_is_found_from_where_all_outcomes_are_certain(start):
+    fit = fit_logistic(np.ones((1, 2)), np.array([3.0, 1.0]), np.array([0.0, 1.0]), start=np.array([start]))
+    assert fit.coef[0] == pytest.approx(-np.log(3.0), rel=1e-12)
+
+
 def test_a_strong_penalty_holds_the_coefficients_at_its_centre():
     columns, weight, positives, _ = problem(0, 50, 3)
     centre = np.array([1.0, -2.0, 0.5])

@@ -108,6 +108,20 @@ def test_by_hand():
     assert "equal" in slope.reason
 
 
+@pytest.mark.parametrize("parameter", ["both", "intercept"])
+def test_ratios_of_many_samples_are_those_of_single_fits(parameter):
+    rng = np.random.default_rng(0)
+    p = np.sort(rng.uniform(0.05, 0.95, 40))
+    data = LogitOutcomes(group_outcomes((np.arange(40) % 2).astype(float), p, np.ones(40)))
+    outcomes = (rng.random((15, 40)) < p).astype(float)
+    residuals = outcomes - p
+    found = data.likelihood_ratio(
+        data.at(0.0, 1.0), residuals.sum(axis=1), residuals @ data.u, slope_free=parameter == "both"
+    )
+    single = [cox(parameter=parameter).test(y, p).statistic for y in outcomes]
+    np.testing.assert_allclose(found, single, rtol=1e-9, atol=1e-12)
+
+
 def test_the_score_has_exact_mean():
     # E[score statistic] = degrees of freedom, given the predictions
     p = np.array([0.1, 0.3, 0.35, 0.6, 0.9])
