@@ -40,6 +40,7 @@ from scipy.special import expit, logit
 from sklearn_calib._core._bounds import cutoff_bound
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib.calibrators import (
+    BaseCalibrator,
     BetaCalibrator,
     CenteredIsotonicCalibrator,
     IsotonicCalibrator,
@@ -49,11 +50,11 @@ from sklearn_calib.calibrators import (
     TemperatureCalibrator,
     VennAbersCalibrator,
 )
-from sklearn_calib.calibrators._certificate import MonotoneCalibrator, cutoff_error_of_map
+from sklearn_calib.calibrators._certificate import cutoff_error_of_map
 from sklearn_calib.metrics._cutoff import bootstrap_margin
 
 METHODS = ("bootstrap", "asymptotic", "dkw", "paper")
-CALIBRATORS: dict[str, Callable[[], MonotoneCalibrator]] = {
+CALIBRATORS: dict[str, Callable[[], BaseCalibrator]] = {
     "isotonic": IsotonicCalibrator,
     "Platt": PlattCalibrator,
     "modified Platt": ModifiedPlattCalibrator,
@@ -83,7 +84,7 @@ class Truth:
             if 0 < y.sum() < n:
                 return self.score[rows], y
 
-    def cutoff_error(self, calibrator: MonotoneCalibrator) -> float:
+    def cutoff_error(self, calibrator: BaseCalibrator) -> float:
         """Return the cutoff calibration error of a fitted map in the population."""
         population = GroupedOutcomes(self.score, self.mass, self.mass * self.event)
         return cutoff_error_of_map(population, calibrator.transform(self.score))

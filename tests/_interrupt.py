@@ -6,6 +6,7 @@ means the ends of calls of C instead of the beginnings of all calls. ``spread(to
 first and the last few, and some evenly between.
 """
 
+import inspect
 import sys
 
 import numpy as np
@@ -51,8 +52,11 @@ class _Counter:
         if event not in self.events:
             return
         self.calls += 1
-        if self.calls == self.at:
-            raise Interrupt(f"at call {self.at}, of {frame.f_code.co_name}")
+        # python ignores what is raised while a generator is closed, so the next call elsewhere is broken off
+        in_generator = bool(frame.f_code.co_flags & inspect.CO_GENERATOR)
+        if self.at is not None and self.calls >= self.at and not in_generator:
+            self.at = None
+            raise Interrupt(f"at call {self.calls}, of {frame.f_code.co_name}")
 
 
 def _profiled(run, counter):

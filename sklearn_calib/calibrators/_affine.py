@@ -136,7 +136,7 @@ class AffineCalibrator(BaseCalibrator):
                 f"{type(self).__name__} did not converge in {fit.n_iter} Newton steps. A greater penalty "
                 "makes the problem better conditioned.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         self.n_iter_ = fit.n_iter
         self._keep(fit.theta, fit.beta, fit.total)

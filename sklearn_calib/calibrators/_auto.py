@@ -5,17 +5,19 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import Tags
+from sklearn.model_selection import StratifiedKFold
 
 from sklearn_calib._core._links import EPS
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import check_generator, check_integer, check_not_negative, check_randomness
 from sklearn_calib.calibrators._base import BaseCalibrator, as_columns, check_link, may_be_certain
 from sklearn_calib.calibrators._beta import BetaCalibrator
+from sklearn_calib.calibrators._certificate import whole_numbers
 from sklearn_calib.calibrators._default import default_calibrator
 from sklearn_calib.calibrators._matrix import StructuredMatrixScalingCalibrator
 from sklearn_calib.calibrators._multiclass import (
     check_calibrator,
+    check_members,
     class_probabilities,
     fit_clone,
     is_binary,
@@ -30,8 +32,9 @@ from sklearn_calib.calibrators._venn_abers import VennAbersCalibrator
 __all__ = ["AutoCalibrator", "CalibratorSelection", "Candidate"]
 
 Array = NDArray[np.float64]
-# More rows numpy cannot divide by a draw without replacement.
-_MOST_ROWS = 10**9
+Codes = NDArray[np.int64]
+# Rows with counts as weights are written out up to so many copies, each for several rows if there are more.
+_MOST_COPIES = 10**6
 # The share of a sample by which class frequencies are mixed into the probabilities of the default candidates.
 _DOUBT = 0.1
 
@@ -120,6 +123,14 @@ class CalibratorSelection:
         return result_html("Choice of a calibrator", pairs, [("Candidates", self.candidates)], unfolded=True)
 
 
+@dataclass(frozen=True, eq=False)
+class _Fold:
+    """The weight of each row in the training part of a fold, and in the part held out."""
+
+    train: Array
+    test: Array
+
+
 class AutoCalibrator(BaseCalibrator):
     r"""The simplest calibrator that is about as good as the best one, by cross-validated log loss.
 
@@ -138,13 +149,16 @@ class AutoCalibrator(BaseCalibrator):
     n_folds : int, default=5
         Number of folds, at least 2; fewer where a class has fewer rows. A class with a single row leaves
         nothing to compare: the first candidate is then taken, and ``selection_`` says so.
+    cv : splitter or None, default=None
+        A splitter of :mod:`sklearn.model_selection`, in place of ``n_folds``. None:
+        ``StratifiedKFold(n_folds, shuffle=True)``.
     n_standard_errors : float, default=1.0
         How many standard errors a simpler candidate may be behind; 0 takes the one with the least log loss.
     link : {"logit", "identity"}, default="logit"
         What the scores are, for the default candidates. "logit": probabilities. "identity": any real scores,
         or for several classes logits. With ``candidates`` their own links count, and this one is ignored.
     random_state : int, Generator, RandomState or None, default=0
-        Source of the folds.
+        Source of the folds; not used with ``cv``.
 
     Attributes
     ----------
@@ -179,9 +193,8 @@ class AutoCalibrator(BaseCalibrator):
     the excess is :math:`\bar d = \sum w_i d_i / W`, and its standard error :math:`\sqrt{\sum w_i (d_i - \bar
     d)^2 / (W (W - 1))}`.
 
-    The folds depend on the rows, not on their order or that of the classes, and whole numbers as weights are
-    repetitions: copies of a row are dealt out one by one. Rows with fractional weights are dealt out as they
-    are.
+    For the folds, rows with whole numbers as weights are written out as repeated rows, or about 10**6 equal
+    copies if they stand for more; rows with other weights are dealt out as they are.
 
     *No impossible outcomes.* Some of the default candidates say 0 or 1 of what lies beyond the samples. With
     ``candidates=None`` their probabilities :math:`p` become :math:`(1 - \epsilon) p + \epsilon q`, before
@@ -203,7 +216,7 @@ class AutoCalibrator(BaseCalibrator):
     >>> y = np.random.default_rng(0).random(2000) < p**2
     >>> calibrator = AutoCalibrator().fit(p, y)
     >>> calibrator.selection_.best, calibrator.selection_.chosen
-    ('beta', 'beta')
+    ('beta', 'Platt')
     """
 
     selection_: CalibratorSelection
@@ -215,25 +228,29 @@ class AutoCalibrator(BaseCalibrator):
         *,
         candidates: dict[str, Any] | None = None,
         n_folds: int = 5,
+        cv: Any = None,
         n_standard_errors: float = 1.0,
         link: str = "logit",
         random_state: Any = 0,
     ) -> None:
         self.candidates = candidates
         self.n_folds = n_folds
+        self.cv = cv
         self.n_standard_errors = n_standard_errors
         self.link = link
         self.random_state = random_state
 
-    def __sklearn_tags__(self) -> Tags:
-        """Declare several classes if all candidates support them."""
-        tags = super().__sklearn_tags__()
+    @property
+    def _multiclass(self) -> bool:  # type: ignore[override]
         named = self.candidates.values() if isinstance(self.candidates, dict) else ()
-        tags.classifier_tags.multi_class = not any(is_binary(one) for one in named)
-        return tags
+        return not any(map(is_binary, named))
 
     def _check_parameters(self) -> None:
         check_integer(self.n_folds, "n_folds", minimum=2)
+        if self.cv is not None and not hasattr(self.cv, "split"):
+            raise TypeError(
+                f"cv must be a splitter such as StratifiedKFold(5), got {self.cv!r}. Pass numbers as n_folds."
+            )
         check_link(self.link)
         check_randomness(self.random_state)
         check_not_negative(self.n_standard_errors, "n_standard_errors")
@@ -260,26 +277,64 @@ class AutoCalibrator(BaseCalibrator):
         return any(map(needs_every_class, (self.candidates or {}).values()))
 
     def _check_classes(self, classes: NDArray[Any], scores: Array) -> None:
-        for calibrator in (self.candidates or {}).values():
-            if isinstance(calibrator, BaseCalibrator):
-                calibrator._check_classes(classes, scores)
+        check_members((self.candidates or {}).values(), classes, scores)
         super()._check_classes(classes, scores)
 
-    def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
-        columns, n_classes = as_columns(scores), self.classes_.shape[0]
+    def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
+        classes = np.arange(self.classes_.shape[0])
         candidates = self.candidates or _portfolio(self.link, scores.ndim == 2)
-        rows = _Rows(columns, codes, weight, soften=self.candidates is None)
-        counts = np.bincount(rows.codes, rows.counts)
-        n_folds = min(self.n_folds, int(counts[counts > 0].min()))
-        if n_folds < 2 or len(candidates) == 1:
-            self.selection_ = _uncontested(next(iter(candidates)), len(candidates), self.n_standard_errors)
+        folds = self._folds(scores, codes, weight) if len(candidates) > 1 else []
+        if folds:
+            losses = {
+                name: np.stack([self._held_out_losses(one, scores, codes, fold, weight) for fold in folds])
+                for name, one in candidates.items()
+            }
+            held_out = np.stack([fold.test for fold in folds])
+            self.selection_ = _select(losses, held_out, float(self.n_standard_errors))
         else:
-            held = rows.deal(n_folds, check_generator(self.random_state))
-            losses = {name: rows.held_out_losses(one, held, n_classes) for name, one in candidates.items()}
-            self.selection_ = _select(losses, held * rows.unit, float(self.n_standard_errors))
+            self.selection_ = _uncontested(next(iter(candidates)), len(candidates), self.n_standard_errors)
         chosen = candidates[self.selection_.chosen]
-        self.calibrator_ = fit_clone(chosen, columns, codes, weight, n_classes)
-        self._counts = None if self.candidates else _class_counts(codes, weight, n_classes)
+        self.calibrator_ = fit_clone(chosen, scores, codes, weight, classes)
+        self._counts = None if self.candidates else _class_counts(codes, weight, classes.shape[0])
+
+    def _folds(self, scores: Array, codes: Codes, weight: Array | None) -> list[_Fold]:
+        """Return the folds; none if a class has a single row."""
+        n = codes.shape[0]
+        times = np.ones(n, dtype=np.int64)
+        if weight is not None and whole_numbers(weight):
+            scale = min(1.0, _MOST_COPIES / float(weight.sum()))
+            times = np.maximum(np.rint(weight * scale), 1.0).astype(np.int64)
+        unit = np.ones(n) if weight is None else weight / times
+        rows = np.repeat(np.arange(n), times)
+        splitter = self.cv
+        if splitter is None:
+            count = np.bincount(codes, times).astype(np.int64)
+            n_folds = min(int(self.n_folds), int(count[count > 0].min()))
+            if n_folds < 2:
+                return []
+            seed = int(check_generator(self.random_state).integers(2**32))
+            splitter = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+
+        def mass(part: Any) -> Array:
+            return np.asarray(np.bincount(rows[part], minlength=n) * unit)
+
+        parts = splitter.split(as_columns(scores)[rows], codes[rows])
+        return [_Fold(mass(train), mass(test)) for train, test in parts]
+
+    def _held_out_losses(
+        self, calibrator: Any, scores: Array, codes: Codes, fold: _Fold, weight: Array | None
+    ) -> Array:
+        """Return the log loss of each row that a fold holds out, under the fit to its training part."""
+        n_classes = self.classes_.shape[0]
+        rows, out = np.flatnonzero(fold.train), np.flatnonzero(fold.test)
+        own = None if weight is None else fold.train[rows]
+        fitted = fit_clone(calibrator, scores[rows], codes[rows], own, np.arange(n_classes))
+        proba = class_probabilities(fitted, scores[out])
+        if self.candidates is None:
+            proba = _soften(proba, _class_counts(codes, fold.train, n_classes))
+        losses = np.zeros(codes.shape[0])
+        losses[out] = -np.log(np.maximum(proba[np.arange(out.shape[0]), codes[out]], EPS))
+        return losses
 
     def _may_be_certain(self) -> bool:
         return may_be_certain(self.calibrator_)
@@ -313,69 +368,7 @@ def _portfolio(link: str, several: bool) -> dict[str, Any]:
     }
 
 
-class _Rows:
-    """The rows to be divided into folds, pooled where they are equal.
-
-    Row i stands for ``counts[i]`` rows of weight ``unit[i]``; only whole rows can be divided. Fractional
-    weights leave all rows apart.
-    """
-
-    def __init__(self, columns: Array, codes: NDArray[np.int64], weight: Array | None, soften: bool) -> None:
-        self.soften = soften
-        # in an order of their own, so that the folds do not depend on that of rows or classes
-        own = columns[:, 0] if columns.shape[1] == 1 else columns[np.arange(codes.shape[0]), codes]
-        order = np.lexsort((*columns.T, *np.sort(columns, axis=1).T, own, codes))
-        columns, codes, own = columns[order], codes[order], own[order]
-        self.weighted = weight is not None
-        mass = np.ones(codes.shape[0]) if weight is None else weight[order]
-        if (mass == np.floor(mass)).all() and mass.sum() < _MOST_ROWS:
-            differs = (np.diff(columns, axis=0) != 0.0).any(axis=1) | (np.diff(codes) != 0)
-            starts = np.concatenate([[0], np.flatnonzero(differs) + 1])
-            columns, codes, own = columns[starts], codes[starts], own[starts]
-            mass = np.add.reduceat(mass, starts)
-            self.counts, self.unit = mass.astype(np.int64), np.ones(starts.shape[0])
-        else:
-            self.counts, self.unit = np.ones(codes.shape[0], dtype=np.int64), mass
-        self.columns, self.codes = columns, codes
-        totals = np.bincount(codes, self.counts), np.bincount(codes, self.counts * own)
-        self.classes = [k for k in np.lexsort(totals[::-1]).tolist() if totals[0][k] > 0]
-
-    def deal(self, n_folds: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Return how many of each row are in each fold, (n_folds, n); each class is dealt out evenly."""
-        held = np.zeros((n_folds, self.codes.shape[0]), dtype=np.int64)
-        dealt = 0
-        for k in self.classes:
-            part = self.codes == k
-            left = self.counts[part]
-            size = int(left.sum())
-            for i in range(n_folds):
-                # the next class begins with the fold where this one ends, so that folds are of equal size
-                fold = (dealt + i) % n_folds
-                drawn = rng.multivariate_hypergeometric(left, size // n_folds + (i < size % n_folds))
-                held[fold, part] = drawn
-                left = left - drawn
-            dealt += size
-        return held
-
-    def held_out_losses(self, calibrator: Any, held: NDArray[np.int64], n_classes: int) -> Array:
-        """Return the log loss of each row under the fits to the other folds, (n_folds, n)."""
-        losses = np.zeros(held.shape)
-        for fold, tested in enumerate(held):
-            counts = self.counts - tested
-            rows = np.flatnonzero(counts)
-            weight = counts[rows] * self.unit[rows] if self.weighted else None
-            if not self.weighted:
-                rows = np.repeat(rows, counts[rows])
-            fitted = fit_clone(calibrator, self.columns[rows], self.codes[rows], weight, n_classes)
-            out = np.flatnonzero(tested)
-            proba = np.asarray(fitted.predict_proba(self.columns[out]), dtype=np.float64)
-            if self.soften:
-                proba = _soften(proba, _class_counts(self.codes, counts * self.unit, n_classes))
-            losses[fold, out] = -np.log(np.maximum(proba[np.arange(out.shape[0]), self.codes[out]], EPS))
-        return losses
-
-
-def _class_counts(codes: NDArray[np.int64], weight: Array | None, n_classes: int) -> Array:
+def _class_counts(codes: Codes, weight: Array | None, n_classes: int) -> Array:
     return np.bincount(codes, weight, minlength=n_classes).astype(np.float64)
 
 

@@ -10,7 +10,6 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_calib._atomic import AtomicFit
-from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
 from sklearn_calib._core._links import EPS, clip_probability
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._validation import (
@@ -27,7 +26,6 @@ from sklearn_calib._validation import (
 __all__ = [
     "LINKS",
     "BaseCalibrator",
-    "BinaryCalibrator",
     "as_columns",
     "both_classes",
     "check_link",
@@ -36,6 +34,7 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+Codes = NDArray[np.int64]
 
 #: What the scores of a calibrator with a link are: probabilities, read on the logit scale, or scores as they
 #: are.
@@ -64,12 +63,23 @@ class BaseCalibrator(
     is used; K columns are the scores of the K classes. Values are converted to float64 first, and never
     changed in place.
 
-    A calibrator of one's own defines ``_score_kind``, ``_fit_scores`` and ``_map_scores`` (all it sees are
-    checked arrays), or, for a binary one, derives from the binary base class and defines ``_fit_grouped``.
+    A calibrator of your own derives from this class and defines three methods. They see checked arrays:
+    ``scores``, float64 of shape (n,) for two classes and (n, K) otherwise; ``codes``, the index of each label
+    in ``classes_``; and ``weight``, positive numbers or None.
 
-    What ``_map_scores`` returns is moved inwards to at least 2**-53 from 0 and 1, so that no single outcome
-    makes the log loss infinite; the calibrators that return event frequencies of blocks or bins, which are 0
-    or 1 where all outcomes agree, define ``_may_be_certain`` to prevent it.
+    - ``_score_kind()`` returns what the scores are: "probability", "logit", or "score" for any numbers.
+    - ``_fit_scores(scores, codes, weight)`` fits the map and sets the fitted attributes.
+    - ``_map_scores(scores)`` returns the probabilities: of ``classes_[1]``, shape (n,), for two classes, and
+      of all classes, shape (n, K), otherwise.
+
+    It may also define
+
+    - ``_check_parameters()``, called first by ``fit``, which raises if a parameter is unusable;
+    - ``_multiclass = False``, if it takes two classes only;
+    - ``_needs_every_class()``, False if three or more classes can be fitted of which some have no sample;
+    - ``_may_be_certain()``. What ``_map_scores`` returns is moved inwards to at least 2**-53 from 0 and 1, so
+      that no single outcome makes the log loss infinite, unless this is True, as for the event frequencies of
+      blocks or bins, which are 0 or 1 where all outcomes agree.
 
     Attributes
     ----------
@@ -82,13 +92,26 @@ class BaseCalibrator(
 
     Examples
     --------
-    >>> from sklearn_calib.calibrators import BaseCalibrator, PlattCalibrator
-    >>> issubclass(PlattCalibrator, BaseCalibrator)
-    True
+    >>> import numpy as np
+    >>> from sklearn_calib.calibrators import BaseCalibrator
+    >>> class ShiftCalibrator(BaseCalibrator):
+    ...     _multiclass = False
+    ...
+    ...     def _score_kind(self):
+    ...         return "probability"
+    ...
+    ...     def _fit_scores(self, scores, codes, weight):
+    ...         self.shift_ = np.average(codes - scores, weights=weight)
+    ...
+    ...     def _map_scores(self, scores):
+    ...         return np.clip(scores + self.shift_, 0.0, 1.0)
+    >>> ShiftCalibrator().fit([0.2, 0.4, 0.6], ["no", "no", "yes"]).predict_proba([0.5]).round(3)
+    array([[0.567, 0.433]])
     """
 
     classes_: NDArray[Any]
     n_features_in_: int
+    _multiclass: bool = True
 
     def fit(
         self,
@@ -133,39 +156,7 @@ class BaseCalibrator(
             If ``X`` is sparse, or a parameter is of the wrong type.
         """
         self._check_parameters()
-        X, y, sample_weight = fit_rows(X, y, sample_weight)
-        scores = self._check_scores(X, y, reset=True)
-        found, codes = check_classes(y)
-        known = found
-        if classes is not None:
-            known, place = place_labels(found, classes)
-            codes = place[codes]
-        n = scores.shape[0]
-        if codes.shape[0] != n:
-            raise ValueError(f"y has {codes.shape[0]} rows but X has {n}. Pass arrays of the same length.")
-        self._check_classes(known, scores)
-        weight = None
-        if sample_weight is not None:
-            weight = check_weights(sample_weight, n)
-            keep = weight > 0
-            if not keep.all():
-                scores, codes, weight = scores[keep], codes[keep], weight[keep]
-            if (codes == codes[0]).all():
-                raise ValueError(
-                    f"sample_weight is zero for all rows but those of class {known[codes[0]]!r}. "
-                    "A calibrator needs rows of at least two classes."
-                )
-        absent = np.flatnonzero(np.bincount(codes, minlength=known.shape[0]) == 0)
-        if absent.size and self._needs_every_class():
-            label = known[absent].tolist()[0]
-            reason = "sample_weight is zero for all rows" if label in found else "y has no sample"
-            raise ValueError(
-                f"{reason} of class {label!r}, but {type(self).__name__} needs samples of every class, here "
-                f"or in a part. Add some, or use {', '.join(_CAN_DO_WITHOUT)}, which can do without."
-            )
-        self.classes_ = known
-        self._fit_scores(scores, codes, weight)
-        return self
+        return self._fit_known(*self._read(X, y, sample_weight, classes))
 
     def transform(self, X: ArrayLike) -> Array:
         """Return calibrated probabilities in the shape of the input.
@@ -230,9 +221,10 @@ class BaseCalibrator(
         return labels
 
     def __sklearn_tags__(self) -> Tags:
-        """Declare that scores may be one-dimensional."""
+        """Declare that scores may be one-dimensional, and whether several classes are supported."""
         tags = super().__sklearn_tags__()
         tags.input_tags.one_d_array = True
+        tags.classifier_tags.multi_class = self._multiclass
         return tags
 
     def _check_parameters(self) -> None:
@@ -243,12 +235,70 @@ class BaseCalibrator(
         """Return what the scores are, one of the kinds of :func:`check_scores`."""
 
     @abstractmethod
-    def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
+    def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
         """Fit checked scores, shape (n,) or (n, K); ``codes`` are indices into ``classes_``."""
 
     @abstractmethod
     def _map_scores(self, scores: Array) -> Array:
         """Return the probability of ``classes_[1]``, shape (n,), or of all classes, shape (n, K)."""
+
+    def _read(
+        self, X: Outcomes, y: ArrayLike | None, sample_weight: ArrayLike | None, classes: ArrayLike | None
+    ) -> tuple[Array, Codes, Array | None, NDArray[Any]]:
+        """Check the arguments of ``fit``; return scores, codes, weights and classes."""
+        X, y, sample_weight = fit_rows(X, y, sample_weight)
+        scores = self._check_scores(X, y, reset=True)
+        known, codes = check_classes(y)
+        if classes is not None:
+            known, place = place_labels(known, classes)
+            codes = place[codes]
+        n = scores.shape[0]
+        if codes.shape[0] != n:
+            raise ValueError(f"y has {codes.shape[0]} rows but X has {n}. Pass arrays of the same length.")
+        self._check_classes(known, scores)
+        return scores, codes, None if sample_weight is None else check_weights(sample_weight, n), known
+
+    def _fit_array(self, scores: Array, codes: Codes, weight: Array | None, classes: NDArray[Any]) -> Self:
+        """Fit a new calibrator to arrays that were checked elsewhere."""
+        self._check_parameters()
+        self._check_classes(classes, scores)
+        self.n_features_in_ = 1 if scores.ndim == 1 else scores.shape[1]
+        return self._fit_known(scores, codes, weight, classes)
+
+    def _fit_known(self, scores: Array, codes: Codes, weight: Array | None, classes: NDArray[Any]) -> Self:
+        """Fit checked arrays, of which samples of weight zero are left out."""
+        n_classes, given = classes.shape[0], codes
+        if weight is not None and not weight.all():
+            keep = weight > 0
+            scores, codes, weight = scores[keep], codes[keep], weight[keep]
+        count = np.bincount(codes, minlength=n_classes)
+        if not count.all():
+            self._check_absent(classes, count, np.bincount(given, minlength=n_classes))
+        self.classes_ = classes
+        self._fit_scores(scores, codes, weight)
+        return self
+
+    def _check_absent(self, classes: NDArray[Any], count: Codes, given: Codes) -> None:
+        """Raise if the classes without a sample, or without one of positive weight, are needed."""
+        labels = classes.tolist()
+        if np.count_nonzero(count) < 2:
+            reason = (
+                "sample_weight is zero for all rows but those"
+                if given.max() < given.sum()
+                else "y has only rows"
+            )
+            raise ValueError(
+                f"{reason} of class {labels[count.argmax()]!r}. A calibrator needs rows of at least two "
+                "classes."
+            )
+        if self._needs_every_class():
+            absent = int(count.argmin())
+            reason = "sample_weight is zero for all rows" if given[absent] else "y has no sample"
+            raise ValueError(
+                f"{reason} of class {labels[absent]!r}, but {type(self).__name__} needs samples of every "
+                f"class, here or in a part. Add some, or use {', '.join(_CAN_DO_WITHOUT)}, which can do "
+                "without."
+            )
 
     def _predict_array(self, scores: Array) -> Array:
         """Return ``predict_proba`` of an array that has the columns of the fit."""
@@ -297,40 +347,17 @@ class BaseCalibrator(
     def _check_classes(self, classes: NDArray[Any], scores: Array) -> None:
         """Raise if the number of classes does not fit the columns of the scores."""
         columns, n_classes = (2 if scores.ndim == 1 else scores.shape[1]), classes.shape[0]
+        if not self._multiclass and max(columns, n_classes) > 2:
+            raise ValueError(
+                f"Only binary classification is supported by {type(self).__name__}, but y has {n_classes} "
+                f"classes and X has {1 if scores.ndim == 1 else columns} columns. Wrap it: "
+                "OneVsRestCalibrator(calibrator)."
+            )
         if columns != n_classes:
             found = f"{columns} columns" if scores.ndim == 2 else "scores of a binary problem"
             raise ValueError(
                 f"X has {found} but y has {n_classes} classes. Pass one column per class (for two classes "
                 "the score of the second is enough), and classes=, their labels, if y lacks some of them."
-            )
-
-
-class BinaryCalibrator(BaseCalibrator):
-    """Base of calibrators for two classes, fitted on outcomes grouped by distinct score.
-
-    Grouping makes the order of rows, ties and integer weights immaterial by construction. For more classes
-    wrap the calibrator in :class:`OneVsRestCalibrator`.
-    """
-
-    def __sklearn_tags__(self) -> Tags:
-        """Declare that only two classes are supported."""
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
-
-    @abstractmethod
-    def _fit_grouped(self, grouped: GroupedOutcomes) -> None:
-        """Fit outcomes grouped by distinct score."""
-
-    def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
-        self._fit_grouped(group_scores(codes, scores, weight))
-
-    def _check_classes(self, classes: NDArray[Any], scores: Array) -> None:
-        if classes.shape[0] > 2 or scores.ndim == 2:
-            raise ValueError(
-                f"Only binary classification is supported by {type(self).__name__}, but y has "
-                f"{classes.shape[0]} classes and X has {1 if scores.ndim == 1 else scores.shape[1]} columns. "
-                "Wrap it: OneVsRestCalibrator(calibrator)."
             )
 
 

@@ -6,11 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_calib._core._grouping import GroupedOutcomes
+from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
 from sklearn_calib._core._links import clip_probability, expit
 from sklearn_calib._core._newton import fit_logistic, log_likelihood
 from sklearn_calib._validation import check_flag, check_option
-from sklearn_calib.calibrators._certificate import MonotoneCalibrator
+from sklearn_calib.calibrators._base import BaseCalibrator
+from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 from sklearn_calib.calibrators._remote import balanced_intercept, core_reach, discounts
 
 __all__ = ["BetaCalibrator"]
@@ -24,7 +25,7 @@ _PRIOR_DEVIATION = 10.0
 _LOG_2 = float(np.log(2.0))
 
 
-class BetaCalibrator(MonotoneCalibrator):
+class BetaCalibrator(CutoffCertificateMixin, BaseCalibrator):
     r"""Beta calibration, :math:`\mathrm{logit}\, h(p) = c + a \log p - b \log(1 - p)`, :math:`a, b \ge 0`.
 
     It is the true map where the scores of either class follow a beta distribution (Section 3 of [1]_). It
@@ -111,6 +112,7 @@ class BetaCalibrator(MonotoneCalibrator):
     array([0.  , 0.01, 0.25, 0.81])
     """
 
+    _multiclass = False
     a_: float
     b_: float
     c_: float
@@ -127,7 +129,8 @@ class BetaCalibrator(MonotoneCalibrator):
     def _score_kind(self) -> str:
         return "probability"
 
-    def _fit_monotone(self, grouped: GroupedOutcomes) -> None:
+    def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
+        grouped = group_scores(codes, scores, weight)
         low, high = _logs(grouped.prob)
         odds = np.abs(low + high)
         self.reach_ = core_reach(odds, grouped.weight) if self.regularized else float("inf")
@@ -142,6 +145,7 @@ class BetaCalibrator(MonotoneCalibrator):
         if self.regularized and self.parameters != "ab":
             slope_part = self.a_ * low + self.b_ * high
             self.c_ = balanced_intercept(slope_part, grouped.weight, target, self.c_)
+        certify(self, grouped, weight)
 
     def _map_scores(self, scores: Array) -> Array:
         low, high = _logs(scores)

@@ -3,10 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
+from sklearn_calib._core._grouping import group_scores, group_starts
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._validation import check_share
-from sklearn_calib.calibrators._certificate import MonotoneCalibrator
+from sklearn_calib.calibrators._base import BaseCalibrator
+from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 from sklearn_calib.calibrators._isotonic import interpolate_blocks
 
 __all__ = ["CenteredIsotonicCalibrator"]
@@ -16,7 +17,7 @@ Array = NDArray[np.float64]
 _FARTHEST = 1e300
 
 
-class CenteredIsotonicCalibrator(MonotoneCalibrator):
+class CenteredIsotonicCalibrator(CutoffCertificateMixin, BaseCalibrator):
     r"""Isotonic regression that keeps every score apart.
 
     Isotonic regression maps all scores of a block to one value, and so gives up their ranking. Here each
@@ -94,6 +95,7 @@ class CenteredIsotonicCalibrator(MonotoneCalibrator):
     array([0.333, 0.625])
     """
 
+    _multiclass = False
     X_thresholds_: Array
     y_thresholds_: Array
 
@@ -106,7 +108,8 @@ class CenteredIsotonicCalibrator(MonotoneCalibrator):
     def _score_kind(self) -> str:
         return "score"
 
-    def _fit_monotone(self, grouped: GroupedOutcomes) -> None:
+    def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
+        grouped = group_scores(codes, scores, weight)
         # divided first, so that scores near the largest float do not overflow
         self._magnitude = float(np.abs(grouped.prob[[0, -1]]).max()) or 1.0
         unit = grouped.prob / self._magnitude
@@ -114,12 +117,13 @@ class CenteredIsotonicCalibrator(MonotoneCalibrator):
         self._half_range = float(unit[-1] - unit[0]) / 2.0 or 1.0
         blocks = fit_isotonic(grouped)
         first = np.searchsorted(grouped.prob, blocks.lower[group_starts(blocks.value)])
-        weight, positives, moment = (
-            np.add.reduceat(mass, first)
-            for mass in (grouped.weight, grouped.positives, grouped.weight * unit)
+        mass, positives, moment = (
+            np.add.reduceat(part, first)
+            for part in (grouped.weight, grouped.positives, grouped.weight * unit)
         )
-        self.X_thresholds_ = moment / weight * self._magnitude
-        self.y_thresholds_ = positives / weight
+        self.X_thresholds_ = moment / mass * self._magnitude
+        self.y_thresholds_ = positives / mass
+        certify(self, grouped, weight)
 
     def _may_be_certain(self) -> bool:
         return float(self.tilt) == 0.0

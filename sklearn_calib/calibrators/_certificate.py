@@ -1,6 +1,5 @@
-"""Certificates: what a monotone calibrator can promise about its cutoff calibration error on new data."""
+"""Certificates: bounds of the cutoff calibration error of monotone calibrators on new data."""
 
-from abc import abstractmethod
 from numbers import Real
 from typing import Any
 
@@ -19,10 +18,17 @@ from sklearn_calib._validation import (
     check_resamples,
     check_size,
 )
-from sklearn_calib.calibrators._base import BinaryCalibrator
 from sklearn_calib.metrics._cutoff import bootstrap_margin
 
-__all__ = ["MonotoneCalibrator", "check_tolerance", "cutoff_error_of_map", "resolve_tolerance"]
+__all__ = [
+    "CutoffCertificateMixin",
+    "certify",
+    "check_tolerance",
+    "cutoff_error_of_map",
+    "record_sample",
+    "resolve_tolerance",
+    "whole_numbers",
+]
 
 Array = NDArray[np.float64]
 
@@ -31,16 +37,17 @@ _TOLERANCES = ("sharp", "paper")
 _PAPER_CONFIDENCE = 0.95
 
 
-class MonotoneCalibrator(BinaryCalibrator):
-    """Base of binary calibrators whose map is monotone in the score: they carry a certificate.
+class CutoffCertificateMixin:
+    """Mixin of calibrators with a monotone map: they have a certificate.
 
-    A subclass defines ``_fit_monotone``; after it the plug-in cutoff calibration error of the fitted map on
-    its own training rows is recorded.
+    It takes no part in the fit, which calls :func:`certify` at its end.
     """
 
+    classes_: NDArray[Any]
     training_cutoff_error_: float
     training_event_rate_: float
     training_size_: float
+    _training_counts: tuple[NDArray[Any], NDArray[Any]] | None
 
     def cutoff_certificate(
         self,
@@ -85,8 +92,9 @@ class MonotoneCalibrator(BinaryCalibrator):
         Raises
         ------
         ValueError
-            If a parameter is out of range, or the fit used weights that are not integers: a certificate
-            counts independent rows, and only integer weights are counts.
+            If a parameter is out of range; if the fit used weights that are not integers, as a certificate
+            counts independent samples; or for more than two classes, as the cutoff calibration error is one
+            of binary forecasts.
         TypeError
             If ``confidence`` is not a number.
 
@@ -106,7 +114,12 @@ class MonotoneCalibrator(BinaryCalibrator):
         check_size(n_resamples, "n_resamples")
         check_randomness(random_state)
         check_is_fitted(self)
-        if not self._weights_are_counts:
+        if self.classes_.shape[0] > 2:
+            raise ValueError(
+                f"A certificate exists for two classes, but y of fit had {self.classes_.shape[0]}. Calibrate "
+                "one class against the rest to certify its probability."
+            )
+        if self._training_counts is None:
             raise ValueError(
                 "sample_weight of fit had weights that are not integers, and a certificate needs to know the "
                 "number of independent rows. Fit with integer weights (row counts) or without weights."
@@ -114,41 +127,36 @@ class MonotoneCalibrator(BinaryCalibrator):
         if method == "bootstrap":
             generator = check_generator(random_state)
             n_resamples = check_resamples(n_resamples, confidence)
-            margin = bootstrap_margin(
-                self._training_rows(), confidence, n_resamples, generator, refitted=True
-            )
+            weight, positives = (count.astype(np.float64) for count in self._training_counts)
+            # ranks in the place of scores
+            rows = GroupedOutcomes(np.arange(weight.shape[0], dtype=np.float64), weight, positives)
+            margin = bootstrap_margin(rows, confidence, n_resamples, generator, refitted=True)
         else:
             margin = cutoff_bound(
                 self.training_size_, confidence, method, base_rate=self.training_event_rate_, refitted=True
             )
         return min(1.0, self.training_cutoff_error_ + margin)
 
-    @abstractmethod
-    def _fit_monotone(self, grouped: GroupedOutcomes) -> None:
-        """Fit outcomes grouped by distinct score."""
 
-    def _fit_grouped(self, grouped: GroupedOutcomes) -> None:
-        self._fit_monotone(grouped)
-        self.training_cutoff_error_ = cutoff_error_of_map(grouped, self._probabilities(grouped.prob))
-        if self._weights_are_counts:
-            self._training_counts = tuple(
-                _in_few_bytes(count) for count in (grouped.weight, grouped.positives)
-            )
+def certify(calibrator: Any, grouped: GroupedOutcomes, weight: Array | None) -> None:
+    """Record at a monotone calibrator, once its map is fitted, what its certificate depends on."""
+    record_sample(calibrator, grouped, weight)
+    mapped = calibrator._probabilities(grouped.prob)
+    calibrator.training_cutoff_error_ = cutoff_error_of_map(grouped, mapped)
+    calibrator._training_counts = None
+    if whole_numbers(weight):
+        calibrator._training_counts = _in_few_bytes(grouped.weight), _in_few_bytes(grouped.positives)
 
-    def _training_rows(self) -> GroupedOutcomes:
-        """Return the rows of the fit by score, with ranks in the place of scores."""
-        weight, positives = (count.astype(np.float64) for count in self._training_counts)
-        return GroupedOutcomes(np.arange(weight.shape[0], dtype=np.float64), weight, positives)
 
-    def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
-        if weight is None:
-            self.training_size_, self._weights_are_counts = float(scores.shape[0]), True
-            self.training_event_rate_ = int(codes.sum()) / scores.shape[0]
-        else:
-            self.training_size_ = effective_size(weight)
-            self._weights_are_counts = bool(np.array_equal(weight, np.rint(weight)))
-            self.training_event_rate_ = float((weight * codes).sum() / weight.sum())
-        super()._fit_scores(scores, codes, weight)
+def record_sample(calibrator: Any, grouped: GroupedOutcomes, weight: Array | None) -> None:
+    """Set the number of training samples and their event rate."""
+    calibrator.training_size_ = grouped.total if weight is None else effective_size(weight)
+    calibrator.training_event_rate_ = float(grouped.positives.sum()) / grouped.total
+
+
+def whole_numbers(weight: Array | None) -> bool:
+    """Tell whether weights are counts."""
+    return weight is None or bool(np.array_equal(weight, np.rint(weight)))
 
 
 def _in_few_bytes(count: Array) -> NDArray[np.unsignedinteger[Any]]:

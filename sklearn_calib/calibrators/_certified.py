@@ -8,7 +8,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core._bounds import MARGIN_METHODS, cutoff_bound
-from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
+from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._validation import (
     check_flag,
     check_fraction,
@@ -20,23 +20,28 @@ from sklearn_calib._validation import (
     check_resamples,
     check_size,
 )
-from sklearn_calib.calibrators._base import BinaryCalibrator, may_be_certain
-from sklearn_calib.calibrators._cells import check_divisible, fit_cells
+from sklearn_calib.calibrators._base import BaseCalibrator, may_be_certain
 from sklearn_calib.calibrators._certificate import check_tolerance, resolve_tolerance
-from sklearn_calib.calibrators._multiclass import check_calibrator, event_probability, scores_wanted
+from sklearn_calib.calibrators._multiclass import (
+    check_calibrator,
+    event_probability,
+    fit_clone,
+    scores_wanted,
+)
+from sklearn_calib.calibrators._parts import draw_rows, one_by_one
 from sklearn_calib.calibrators._platt import PlattCalibrator
 from sklearn_calib.metrics._cutoff import bootstrap_margin, cutoff_of_groups
 
 __all__ = ["CertifiedCalibrator"]
 
 Array = NDArray[np.float64]
-Counts = NDArray[np.int64]
+Codes = NDArray[np.int64]
 
 _PASSTHROUGH = "passthrough"
 _RESAMPLES = 999
 
 
-class CertifiedCalibrator(BinaryCalibrator):
+class CertifiedCalibrator(BaseCalibrator):
     r"""Any calibrator, kept only if rows that it has not seen do not refute it.
 
     The rows are divided at random. On one part the calibrator is fitted; on the other its plug-in cutoff
@@ -70,9 +75,7 @@ class CertifiedCalibrator(BinaryCalibrator):
     method : {"asymptotic", "dkw", "paper", "bootstrap"}, default="asymptotic"
         The margin of the certificate; see :meth:`cutoff_certificate`.
     random_state : int, Generator, RandomState or None, default=None
-        Source of the division, and of the 999 samples of "bootstrap"; an integer makes it reproducible. It
-        depends on the values of the rows and not
-        on their order.
+        Source of the division, and of the 999 samples of "bootstrap"; an integer makes it reproducible.
 
     Attributes
     ----------
@@ -118,7 +121,8 @@ class CertifiedCalibrator(BinaryCalibrator):
 
     Notes
     -----
-    The cost is that of the fit and one sort.
+    The cost is that of the fit and one sort. To be divided, samples with weights are written out as repeated
+    rows, at most 10**8.
 
     Isotonic, Platt and temperature scaling carry a certificate although they are fitted on the rows that
     certify them: for these, dividing the rows only loses some. It is for maps that may go up and down, and
@@ -166,6 +170,7 @@ class CertifiedCalibrator(BinaryCalibrator):
     (True, True)
     """
 
+    _multiclass = False
     calibrator_: Any
     accepted_: bool
     cutoff_error_: float
@@ -281,50 +286,54 @@ class CertifiedCalibrator(BinaryCalibrator):
     def _resolve_calibrator(self) -> Any:
         return PlattCalibrator() if self.calibrator is None else self.calibrator
 
-    def _fit_scores(self, scores: Array, codes: Counts, weight: Array | None) -> None:
-        if weight is not None:
-            check_frequency_weights(weight)
-        self._weighted = weight is not None
-        super()._fit_scores(scores, codes, weight)
-
-    def _fit_grouped(self, grouped: GroupedOutcomes) -> None:
-        # cells: the rows of one score and one class, first those of the positive class
-        scores = np.concatenate([grouped.prob, grouped.prob])
-        codes = np.repeat(np.array([1, 0], dtype=np.int64), grouped.prob.shape[0])
-        counts = np.concatenate([grouped.positives, grouped.weight - grouped.positives]).astype(np.int64)
+    def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
         fixed = isinstance(self.calibrator, str | FrozenEstimator)
         generator = check_generator(self.random_state)
-        held_out = counts if fixed else self._draw(counts, codes, generator)
-        self.mean_ = _event_rate(counts, codes)
-        self.certified_size_ = int(held_out.sum())
-        self.certified_event_rate_ = _event_rate(held_out, codes)
         if fixed:
+            if weight is not None:
+                check_frequency_weights(weight)
             self.calibrator_ = self._take_fixed()
         else:
-            self.calibrator_ = self._fit_calibrator(scores, codes, counts - held_out, generator)
-        self.cutoff_error_ = self._measure(scores, codes, held_out)
+            scores, codes = one_by_one(
+                scores,
+                codes,
+                weight,
+                "fit the calibrator on some rows yourself and certify it in a FrozenEstimator",
+            )
+            weight = None
+        self.mean_ = float(np.average(codes, weights=weight))
+        if not fixed:
+            held_out, fitting = self._divide(codes, generator)
+            self.calibrator_ = None
+            if (codes[fitting] != codes[fitting[0]]).any():
+                self.calibrator_ = fit_clone(
+                    self._resolve_calibrator(), scores[fitting], codes[fitting], None
+                )
+            scores, codes = scores[held_out], codes[held_out]
+        self._certified_rows = group_outcomes(codes, self._forecasts(scores), weight)
+        self.certified_size_ = int(self._certified_rows.total)
+        self.certified_event_rate_ = float(self._certified_rows.positives.sum()) / self.certified_size_
+        # without a map the constant alone remains to be certified
+        found = self.calibrator_ is not None
+        self.cutoff_error_ = cutoff_of_groups(self._certified_rows) if found else float("nan")
         self.tolerance_ = resolve_tolerance(self.tolerance, self.certified_size_, self.confidence, self.mean_)
         self.accepted_ = self.cutoff_error_ <= self.tolerance_
         self.margin_ = self._margin(self.confidence, self.method, _RESAMPLES, generator)
         self.certificate_ = self._bound(self.margin_, self.method)
 
-    def _draw(self, counts: Counts, codes: Counts, generator: np.random.Generator) -> Counts:
-        """Return how many rows of each cell certify, drawn without replacement."""
-        total = int(counts.sum())
-        check_divisible(total, "fit the calibrator on some rows yourself and certify it in a FrozenEstimator")
-        parts = [codes == 1, codes == 0] if self.stratify else [np.ones(codes.shape[0], dtype=bool)]
-        held_out = np.zeros_like(counts)
-        for part in parts:
-            size = int(counts[part].sum())
-            # at least one row is left to fit
-            wanted = min(int(self.test_size * size + 0.5), size - 1)
-            held_out[part] = generator.multivariate_hypergeometric(counts[part], wanted)
-        if not held_out.any():
+    def _divide(
+        self, codes: Codes, generator: np.random.Generator
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return the rows that certify, drawn without replacement, and those that fit."""
+        strata = codes if self.stratify else np.zeros_like(codes)
+        # at least one row is left to fit
+        sizes = [min(int(self.test_size * size + 0.5), size - 1) for size in np.bincount(strata).tolist()]
+        if not any(sizes):
             raise ValueError(
-                f"X has {total} rows, which leaves none to certify with test_size={self.test_size!r}. Pass "
-                "more rows, or a greater test_size."
+                f"X has {codes.shape[0]} rows, which leaves none to certify with "
+                f"test_size={self.test_size!r}. Pass more rows, or a greater test_size."
             )
-        return held_out
+        return draw_rows(strata, sizes, generator)
 
     def _take_fixed(self) -> Any:
         """Return the calibrator that needs no fit."""
@@ -339,29 +348,11 @@ class CertifiedCalibrator(BinaryCalibrator):
             )
         return self.calibrator
 
-    def _fit_calibrator(
-        self, scores: Array, codes: Counts, counts: Counts, generator: np.random.Generator
-    ) -> Any:
-        """Return the calibrator fitted to the rows that do not certify, None if these are of one class."""
-        cells = np.flatnonzero(counts)
-        if (codes[cells] == codes[cells[0]]).all():
-            return None
-        return fit_cells(
-            self._resolve_calibrator(), scores, codes, counts, generator, weighted=self._weighted
-        )
-
-    def _measure(self, scores: Array, codes: Counts, counts: Counts) -> float:
-        """Return the plug-in cutoff calibration error of the fitted map on the rows that certify."""
-        cells = np.flatnonzero(counts)
+    def _forecasts(self, scores: Array) -> Array:
+        """Return what is certified: the map of the scores, or the constant if there is no map."""
         if self.calibrator_ is None:
-            # the constant alone remains to be certified
-            constant = np.full(cells.shape[0], self.mean_)
-            self._certified_rows = group_outcomes(codes[cells], constant, counts[cells].astype(np.float64))
-            return float("nan")
-        mapped = check_probabilities(self._calibrated(scores[cells]), "calibrator.predict_proba(X)")
-        grouped = group_outcomes(codes[cells], mapped, counts[cells].astype(np.float64))
-        self._certified_rows = grouped
-        return cutoff_of_groups(grouped)
+            return np.full(scores.shape, self.mean_)
+        return check_probabilities(self._calibrated(scores), "calibrator.predict_proba(X)")
 
     def _calibrated(self, scores: Array) -> Array:
         """Return what the fitted calibrator makes of the scores."""
@@ -376,7 +367,3 @@ class CertifiedCalibrator(BinaryCalibrator):
 
 def _unwrapped(calibrator: Any) -> Any:
     return calibrator.estimator if isinstance(calibrator, FrozenEstimator) else calibrator
-
-
-def _event_rate(counts: Counts, codes: Counts) -> float:
-    return float(counts @ codes / counts.sum())

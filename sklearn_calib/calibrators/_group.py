@@ -5,26 +5,24 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_calib._compat import check_feature_names_in, safe_indexing
 from sklearn_calib._validation import (
     Outcomes,
     as_array,
-    check_classes,
     check_groups,
     check_integer,
     check_scores,
-    check_weights,
-    fit_rows,
     shape_of,
 )
-from sklearn_calib.calibrators._base import BaseCalibrator, as_columns, both_classes, may_be_certain
+from sklearn_calib.calibrators._base import BaseCalibrator, both_classes, may_be_certain
 from sklearn_calib.calibrators._multiclass import (
     check_calibrator,
+    check_members,
     event_probability,
     fit_clone,
+    is_binary,
     needs_every_class,
     scores_wanted,
 )
@@ -159,22 +157,17 @@ class GroupCalibrator(BaseCalibrator):
         """
         self._check_parameters()
         keys = self._read_groups(X, groups)
-        X, y, sample_weight = fit_rows(X, y, sample_weight)
-        super().fit(X, y, sample_weight, classes=classes)
+        scores, codes, weight, known = self._read(X, y, sample_weight, classes)
+        self._fit_known(scores, codes, weight, known)
         self._grouped = keys is not None
         self.calibrators_, self.pooled_groups_ = {}, []
-        if keys is None:
-            return self
-        scores, codes = self._check_scores(X, reset=False), check_classes(y)[1]
-        weight = np.ones(codes.shape[0])
-        if sample_weight is not None:
-            weight = check_weights(sample_weight, codes.shape[0])
-        for group, members in _members(keys):
-            rows = members[weight[members] > 0]
-            present = np.unique(codes[rows]).shape[0] == self.classes_.shape[0]
-            if present and weight[rows].sum() >= self.min_group_size:
-                known = None if sample_weight is None else weight[rows]
-                self.calibrators_[group] = self._fit_clone(scores[rows], codes[rows], known)
+        mass = np.ones(codes.shape[0]) if weight is None else weight
+        for group, members in [] if keys is None else _members(keys):
+            rows = members[mass[members] > 0]
+            present = np.unique(codes[rows]).shape[0] == known.shape[0]
+            if present and mass[rows].sum() >= self.min_group_size:
+                own = None if weight is None else weight[rows]
+                self.calibrators_[group] = self._fit_clone(scores[rows], codes[rows], own)
             else:
                 self.pooled_groups_.append(group)
         return self
@@ -282,11 +275,9 @@ class GroupCalibrator(BaseCalibrator):
         names: NDArray[Any] = np.asarray(check_feature_names_in(self, input_features), dtype=object)
         return names if self.group_column is None else np.delete(names, self._group_position(names))
 
-    def __sklearn_tags__(self) -> Tags:
-        """Declare several classes if the calibrator takes them."""
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = get_tags(self._resolve_calibrator()).classifier_tags.multi_class
-        return tags
+    @property
+    def _multiclass(self) -> bool:  # type: ignore[override]
+        return not is_binary(self._resolve_calibrator())
 
     def _check_parameters(self) -> None:
         check_calibrator(self._resolve_calibrator())
@@ -299,13 +290,6 @@ class GroupCalibrator(BaseCalibrator):
 
     def _score_kind(self) -> str:
         return scores_wanted(self._resolve_calibrator())
-
-    def _check_classes(self, classes: NDArray[Any], scores: Array) -> None:
-        calibrator = self._resolve_calibrator()
-        if isinstance(calibrator, BaseCalibrator):
-            calibrator._check_classes(classes, scores)
-        else:
-            super()._check_classes(classes, scores)
 
     def _needs_every_class(self) -> bool:
         return needs_every_class(self._resolve_calibrator())
@@ -356,12 +340,16 @@ class GroupCalibrator(BaseCalibrator):
             raise ValueError(f"group_column={position} is no column of X, which has {len(names)}, from 0.")
         return position
 
+    def _check_classes(self, classes: NDArray[Any], scores: Array) -> None:
+        check_members([self._resolve_calibrator()], classes, scores)
+        super()._check_classes(classes, scores)
+
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
         self.pooled_calibrator_ = self._fit_clone(scores, codes, weight)
 
     def _fit_clone(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> Any:
-        n_classes = self.classes_.shape[0]
-        return fit_clone(self._resolve_calibrator(), as_columns(scores), codes, weight, n_classes)
+        classes = np.arange(self.classes_.shape[0])
+        return fit_clone(self._resolve_calibrator(), scores, codes, weight, classes)
 
     def _calibrated(self, X: Any, groups: Any) -> Array:
         """Return what the maps of the groups make of their rows, in the shape of the checked scores."""

@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._binning import quantile_bins
 from sklearn_calib._core._bounds import effective_size
-from sklearn_calib._core._grouping import GroupedOutcomes
+from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
 from sklearn_calib._validation import check_option, check_positive, check_size
-from sklearn_calib.calibrators._base import BinaryCalibrator
+from sklearn_calib.calibrators._base import BaseCalibrator
 
 __all__ = ["HistogramBinningCalibrator", "bin_sums", "check_bins", "equal_mass_edges", "resolve_bins"]
 
@@ -22,7 +22,7 @@ _MOST_AUTO_BINS = 1e6
 _SMOOTHING = {"laplace": 1.0, "jeffreys": 0.5}
 
 
-class HistogramBinningCalibrator(BinaryCalibrator):
+class HistogramBinningCalibrator(BaseCalibrator):
     r"""Histogram binning: every score in a bin gets the event frequency of the bin's training rows.
 
     Parameters
@@ -90,6 +90,7 @@ class HistogramBinningCalibrator(BinaryCalibrator):
     array([0.333, 0.333, 0.667])
     """
 
+    _multiclass = False
     n_bins_: int
     bin_edges_: Array
     bin_counts_: Array
@@ -119,11 +120,9 @@ class HistogramBinningCalibrator(BinaryCalibrator):
         return "probability" if self.strategy == "uniform" else "score"
 
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
-        size = float(scores.shape[0]) if weight is None else effective_size(weight)
+        grouped = group_scores(codes, scores, weight)
+        size = grouped.total if weight is None else effective_size(weight)
         self.n_bins_ = resolve_bins(self.n_bins, size)
-        super()._fit_scores(scores, codes, weight)
-
-    def _fit_grouped(self, grouped: GroupedOutcomes) -> None:
         if self.strategy == "quantile":
             self.bin_edges_ = equal_mass_edges(grouped, self.n_bins_)
             self.n_bins_ = self.bin_edges_.shape[0] + 1

@@ -3,10 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_calib._core._grouping import GroupedOutcomes
+from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._validation import check_fraction, check_option
-from sklearn_calib.calibrators._certificate import MonotoneCalibrator
+from sklearn_calib.calibrators._base import BaseCalibrator
+from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 
 __all__ = ["IsotonicCalibrator"]
 
@@ -16,7 +17,7 @@ _INTERPOLATIONS = ("linear", "step")
 _CLIPS = ("auto",)
 
 
-class IsotonicCalibrator(MonotoneCalibrator):
+class IsotonicCalibrator(CutoffCertificateMixin, BaseCalibrator):
     r"""Isotonic regression of the outcomes on the score.
 
     Among all non-decreasing maps :math:`h` it takes the one with the least :math:`\sum_i w_i (y_i -
@@ -88,6 +89,7 @@ class IsotonicCalibrator(MonotoneCalibrator):
     array([0.33333333, 0.5       , 0.66666667])
     """
 
+    _multiclass = False
     X_thresholds_: Array
     y_thresholds_: Array
 
@@ -105,8 +107,10 @@ class IsotonicCalibrator(MonotoneCalibrator):
     def _score_kind(self) -> str:
         return "score"
 
-    def _fit_monotone(self, grouped: GroupedOutcomes) -> None:
+    def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
+        grouped = group_scores(codes, scores, weight)
         self.X_thresholds_, self.y_thresholds_ = isotonic_thresholds(grouped, self.clip)
+        certify(self, grouped, weight)
 
     def _may_be_certain(self) -> bool:
         return self.clip is None

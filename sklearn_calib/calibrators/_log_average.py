@@ -5,16 +5,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import Tags
 
 from sklearn_calib._core._links import clip_probability
 from sklearn_calib._progress import Progress
 from sklearn_calib._validation import check_weights
-from sklearn_calib.calibrators._base import BaseCalibrator, as_columns, check_link, inside
+from sklearn_calib.calibrators._base import BaseCalibrator, check_link, inside
 from sklearn_calib.calibrators._matrix import MatrixScalingCalibrator, StructuredMatrixScalingCalibrator
 from sklearn_calib.calibrators._multiclass import (
     OneVsRestCalibrator,
     check_calibrator,
+    check_members,
     class_probabilities,
     fit_clone,
     is_binary,
@@ -150,12 +150,10 @@ class LogAverageCalibrator(BaseCalibrator):
         self.link = link
         self.progress = progress
 
-    def __sklearn_tags__(self) -> Tags:
-        """Declare several classes if all calibrators support them."""
-        tags = super().__sklearn_tags__()
-        if self.calibrators is None or isinstance(self.calibrators, list | tuple):
-            tags.classifier_tags.multi_class = not any(map(is_binary, self.calibrators or ()))
-        return tags
+    @property
+    def _multiclass(self) -> bool:  # type: ignore[override]
+        named = self.calibrators if isinstance(self.calibrators, list | tuple) else ()
+        return not any(map(is_binary, named))
 
     def _check_parameters(self) -> None:
         check_link(self.link)
@@ -181,9 +179,7 @@ class LogAverageCalibrator(BaseCalibrator):
         return any(map(needs_every_class, self.calibrators or ()))
 
     def _check_classes(self, classes: NDArray[Any], scores: Array) -> None:
-        for calibrator in self.calibrators or ():
-            if isinstance(calibrator, BaseCalibrator):
-                calibrator._check_classes(classes, scores)
+        check_members(self.calibrators or (), classes, scores)
         super()._check_classes(classes, scores)
 
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
@@ -199,11 +195,11 @@ class LogAverageCalibrator(BaseCalibrator):
             shares = _default_shares(total, n_classes, len(members))
         else:
             shares = np.ones(len(members))
-        columns, fitted = as_columns(scores), []
+        fitted = []
         with Progress(self.progress, len(members)) as step:
             for one in members:
                 step(type(one).__name__)
-                fitted.append(fit_clone(one, columns, codes, weight, n_classes))
+                fitted.append(fit_clone(one, scores, codes, weight, np.arange(n_classes)))
         self.weights_ = shares / shares.sum()
         self.calibrators_ = fitted
 

@@ -3,13 +3,15 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_calib._core._grouping import GroupedOutcomes
+from sklearn_calib._core._grouping import group_scores
 from sklearn_calib._validation import check_fraction, check_option
-from sklearn_calib.calibrators._base import check_link, inside
+from sklearn_calib.calibrators._base import BaseCalibrator, check_link, inside
 from sklearn_calib.calibrators._certificate import (
-    MonotoneCalibrator,
+    CutoffCertificateMixin,
+    certify,
     check_tolerance,
     cutoff_error_of_map,
+    record_sample,
     resolve_tolerance,
 )
 from sklearn_calib.calibrators._isotonic import interpolate_blocks, isotonic_thresholds
@@ -22,7 +24,7 @@ Array = NDArray[np.float64]
 _FALLBACKS = ("mean", "isotonic")
 
 
-class ModifiedPlattCalibrator(MonotoneCalibrator):
+class ModifiedPlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
     r"""Platt scaling that gives way when its cutoff calibration error is too large to be chance.
 
     A logistic curve may miss the truth however many rows there are: with scores uniform on 0, 1/4, 1/2, 1 and
@@ -95,6 +97,7 @@ class ModifiedPlattCalibrator(MonotoneCalibrator):
     array([0.5, 0.5])
     """
 
+    _multiclass = False
     fallback_used_: bool
     platt_cutoff_error_: float
     tolerance_: float
@@ -122,7 +125,9 @@ class ModifiedPlattCalibrator(MonotoneCalibrator):
     def _score_kind(self) -> str:
         return check_link(self.link)
 
-    def _fit_monotone(self, grouped: GroupedOutcomes) -> None:
+    def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
+        grouped = group_scores(codes, scores, weight)
+        record_sample(self, grouped, weight)
         self.slope_, self.intercept_ = fit_linked(grouped, self.link)
         curve = inside(logistic_curve(grouped.prob, self.link, self.slope_, self.intercept_))
         self.platt_cutoff_error_ = cutoff_error_of_map(grouped, curve)
@@ -135,6 +140,7 @@ class ModifiedPlattCalibrator(MonotoneCalibrator):
         else:
             # a single threshold makes the constant map
             self._thresholds = grouped.prob[:1], np.array([self.training_event_rate_])
+        certify(self, grouped, weight)
 
     def _may_be_certain(self) -> bool:
         return self.fallback_used_ and self.fallback == "isotonic"

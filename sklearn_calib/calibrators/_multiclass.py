@@ -12,6 +12,7 @@ from sklearn_calib.calibrators._base import BaseCalibrator, as_columns, both_cla
 __all__ = [
     "OneVsRestCalibrator",
     "check_calibrator",
+    "check_members",
     "class_probabilities",
     "event_probability",
     "fit_clone",
@@ -90,15 +91,12 @@ class OneVsRestCalibrator(BaseCalibrator):
         return scores_wanted(self.calibrator)
 
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
-        metadata = {} if weight is None else {"sample_weight": weight}
         if scores.ndim == 1:
-            columns, targets = [scores], [codes]
-        else:
-            columns = list(scores.T)
-            targets = [(codes == k).astype(np.int64) for k in range(scores.shape[1])]
+            self.calibrators_ = [fit_clone(self.calibrator, scores, codes, weight)]
+            return
         self.calibrators_ = [
-            clone(self.calibrator).fit(column[:, np.newaxis], target, **metadata)
-            for column, target in zip(columns, targets, strict=True)
+            fit_clone(self.calibrator, scores[:, k].copy(), (codes == k).astype(np.int64), weight)
+            for k in range(scores.shape[1])
         ]
 
     def _may_be_certain(self) -> bool:
@@ -131,6 +129,13 @@ def check_calibrator(calibrator: Any) -> None:
             )
 
 
+def check_members(calibrators: Iterable[Any], classes: NDArray[Any], scores: Array) -> None:
+    """Raise if one of several calibrators cannot take so many classes; other classifiers can."""
+    for calibrator in calibrators:
+        if isinstance(calibrator, BaseCalibrator):
+            calibrator._check_classes(classes, scores)
+
+
 def scores_wanted(calibrator: Any) -> str:
     """Return the kind of scores that a binary calibrator takes; another classifier takes any."""
     return calibrator._score_kind() if isinstance(calibrator, BaseCalibrator) else "score"
@@ -148,10 +153,7 @@ def scores_wanted_by_all(calibrators: Iterable[Any], name: str) -> str:
 
 def is_binary(calibrator: Any) -> bool:
     """Tell whether it is a calibrator of this package for two classes only."""
-    return (
-        isinstance(calibrator, BaseCalibrator)
-        and not calibrator.__sklearn_tags__().classifier_tags.multi_class
-    )
+    return isinstance(calibrator, BaseCalibrator) and not calibrator._multiclass
 
 
 def needs_every_class(calibrator: Any) -> bool:
@@ -160,13 +162,26 @@ def needs_every_class(calibrator: Any) -> bool:
 
 
 def fit_clone(
-    calibrator: Any, columns: Array, codes: NDArray[np.int64], weight: Array | None, n_classes: int
+    calibrator: Any,
+    scores: Array,
+    codes: NDArray[np.int64],
+    weight: Array | None,
+    classes: NDArray[Any] | None = None,
+    **metadata: Any,
 ) -> Any:
-    """Return a clone fitted to scores in columns and numbers of classes, of which some may be absent."""
-    metadata: dict[str, Any] = {} if weight is None else {"sample_weight": weight}
-    if not np.bincount(codes, minlength=n_classes).all():
-        metadata["classes"] = np.arange(n_classes)
-    return clone(calibrator).fit(columns, codes, **metadata)
+    """Return a clone fitted to checked scores and indices into ``classes``, of which some may be absent.
+
+    None stands for the classes 0 and 1. A calibrator of this package does not check the arrays again; another
+    classifier receives the scores as columns.
+    """
+    fitted, classes = clone(calibrator), np.arange(2) if classes is None else classes
+    if getattr(type(fitted), "fit", None) is BaseCalibrator.fit and not metadata:
+        return fitted._fit_array(scores, codes, weight, classes)
+    if weight is not None:
+        metadata["sample_weight"] = weight
+    if not np.bincount(codes, minlength=classes.shape[0]).all():
+        metadata["classes"] = classes
+    return fitted.fit(as_columns(scores), classes[codes], **metadata)
 
 
 def event_probability(calibrator: Any, scores: Array) -> Array:

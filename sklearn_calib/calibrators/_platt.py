@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes
+from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes, group_scores
 from sklearn_calib._core._links import expit, logit
 from sklearn_calib._core._newton import fit_logistic
-from sklearn_calib.calibrators._base import check_link
-from sklearn_calib.calibrators._certificate import MonotoneCalibrator
+from sklearn_calib.calibrators._base import BaseCalibrator, check_link
+from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 from sklearn_calib.calibrators._remote import balanced_intercept, discount_remote
 
 __all__ = [
@@ -29,7 +29,7 @@ __all__ = [
 Array = NDArray[np.float64]
 
 
-class PlattCalibrator(MonotoneCalibrator):
+class PlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
     r"""Platt scaling, :math:`h(s) = 1 / (1 + \exp(-(a s + b)))`.
 
     Slope :math:`a` and intercept :math:`b` minimise the weighted log loss against the smoothed targets of
@@ -97,6 +97,7 @@ class PlattCalibrator(MonotoneCalibrator):
     array([0.4, 0.5, 0.6])
     """
 
+    _multiclass = False
     slope_: float
     intercept_: float
 
@@ -106,8 +107,10 @@ class PlattCalibrator(MonotoneCalibrator):
     def _score_kind(self) -> str:
         return check_link(self.link)
 
-    def _fit_monotone(self, grouped: GroupedOutcomes) -> None:
+    def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
+        grouped = group_scores(codes, scores, weight)
         self.slope_, self.intercept_ = fit_linked(grouped, self.link)
+        certify(self, grouped, weight)
 
     def _map_scores(self, scores: Array) -> Array:
         return logistic_curve(scores, self.link, self.slope_, self.intercept_)

@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from sklearn_calib._core._grouping import GroupedOutcomes
+from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
 from sklearn_calib._validation import check_fraction, check_option, check_positive
-from sklearn_calib.calibrators._certificate import MonotoneCalibrator
+from sklearn_calib.calibrators._base import BaseCalibrator
+from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 
 __all__ = ["PriorShiftCalibrator"]
 
@@ -17,7 +18,7 @@ Array = NDArray[np.float64]
 _ESTIMATES = ("labels", "em")
 
 
-class PriorShiftCalibrator(MonotoneCalibrator):
+class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
     r"""Bayes' formula for another base rate than that of the training data.
 
     A model that was trained on rebalanced classes, or where events are more or less frequent, gives
@@ -105,6 +106,7 @@ class PriorShiftCalibrator(MonotoneCalibrator):
     array([0.1, 0.5])
     """
 
+    _multiclass = False
     target_prior_: float
     odds_factor_: float
 
@@ -143,10 +145,15 @@ class PriorShiftCalibrator(MonotoneCalibrator):
     def _score_kind(self) -> str:
         return "probability"
 
-    def _fit_monotone(self, grouped: GroupedOutcomes) -> None:
+    def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
+        grouped = group_scores(codes, scores, weight)
+        self.target_prior_, self.odds_factor_ = self._resolve(grouped)
+        certify(self, grouped, weight)
+
+    def _resolve(self, grouped: GroupedOutcomes) -> tuple[float, float]:
+        """Return the target prior and the factor of the odds."""
         if self.sampling_rate is not None:
-            self.target_prior_, self.odds_factor_ = float("nan"), float(self.sampling_rate)
-            return
+            return float("nan"), float(self.sampling_rate)
         prior = check_fraction(self.training_prior, "training_prior")
         target = _resolve_target(self.target_prior, grouped, prior)
         with np.errstate(over="ignore", divide="ignore"):
@@ -156,7 +163,7 @@ class PriorShiftCalibrator(MonotoneCalibrator):
                 f"training_prior={prior!r} and target_prior={target!r} lie too far apart: odds would be "
                 f"multiplied by {factor!r}."
             )
-        self.target_prior_, self.odds_factor_ = target, factor
+        return target, factor
 
     def _map_scores(self, scores: Array) -> Array:
         scaled = self.odds_factor_ * scores

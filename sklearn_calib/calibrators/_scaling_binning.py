@@ -8,24 +8,28 @@ from numpy.typing import NDArray
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
 from sklearn_calib._validation import (
     check_flag,
-    check_frequency_weights,
     check_generator,
     check_probabilities,
     check_randomness,
 )
-from sklearn_calib.calibrators._base import BinaryCalibrator, may_be_certain
-from sklearn_calib.calibrators._cells import check_divisible, fit_cells
+from sklearn_calib.calibrators._base import BaseCalibrator, may_be_certain
 from sklearn_calib.calibrators._histogram_binning import bin_sums, check_bins, equal_mass_edges, resolve_bins
-from sklearn_calib.calibrators._multiclass import check_calibrator, event_probability, scores_wanted
+from sklearn_calib.calibrators._multiclass import (
+    check_calibrator,
+    event_probability,
+    fit_clone,
+    scores_wanted,
+)
+from sklearn_calib.calibrators._parts import draw_rows, one_by_one
 from sklearn_calib.calibrators._platt import PlattCalibrator
 
 __all__ = ["ScalingBinningCalibrator"]
 
 Array = NDArray[np.float64]
-Counts = NDArray[np.int64]
+Codes = NDArray[np.int64]
 
 
-class ScalingBinningCalibrator(BinaryCalibrator):
+class ScalingBinningCalibrator(BaseCalibrator):
     r"""Scaling-binning: the values of a fitted map, averaged within bins of equal mass.
 
     The training rows are divided at random into three parts of about equal size (Section 4 of [1]_). On the
@@ -45,8 +49,7 @@ class ScalingBinningCalibrator(BinaryCalibrator):
         Whether to divide the rows. False: all rows fit, place the bins and are averaged, as in the code that
         the authors published; better with few rows, but then the guarantee of [1]_ is lost.
     random_state : int, Generator, RandomState or None, default=None
-        Source of the division; an integer makes it reproducible. It depends on the values of the rows and not
-        on their order. Not used with ``split=False``.
+        Source of the division; an integer makes it reproducible. Not used with ``split=False``.
 
     Attributes
     ----------
@@ -88,6 +91,7 @@ class ScalingBinningCalibrator(BinaryCalibrator):
     -----
     The cost is that of the fit and two sorts. The first part takes a third of each class, rounded up, so that
     it has rows of both; the outcomes of the other parts are not used, and their rows are divided evenly.
+    Samples with weights are written out as repeated rows before, at most 10**8.
 
     References
     ----------
@@ -102,9 +106,10 @@ class ScalingBinningCalibrator(BinaryCalibrator):
     >>> y = rng.random(3000) < p**2
     >>> calibrator = ScalingBinningCalibrator(n_bins=4, random_state=0).fit(p, y)
     >>> calibrator.part_sizes_, calibrator.bin_values_.round(1)
-    (array([1001.,  1000.,  999.]), array([0. , 0.1, 0.4, 0.8]))
+    (array([1001., 1000.,  999.]), array([0. , 0.2, 0.4, 0.8]))
     """
 
+    _multiclass = False
     calibrator_: Any
     n_bins_: int
     bin_edges_: Array
@@ -138,38 +143,34 @@ class ScalingBinningCalibrator(BinaryCalibrator):
     def _resolve_calibrator(self) -> Any:
         return PlattCalibrator() if self.calibrator is None else self.calibrator
 
-    def _fit_scores(self, scores: Array, codes: Counts, weight: Array | None) -> None:
-        if weight is not None and self.split:
-            check_frequency_weights(weight)
-        self._weighted = weight is not None
-        super()._fit_scores(scores, codes, weight)
-
-    def _fit_grouped(self, grouped: GroupedOutcomes) -> None:
-        events, rest = grouped.positives, grouped.weight - grouped.positives
-        generator = check_generator(self.random_state)
-        fitting, binning, averaging = np.stack([rest, events]), grouped.weight, grouped.weight
+    def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
         if self.split:
-            parts = _divide(events.astype(np.int64), rest.astype(np.int64), generator)
-            fitting, binning, averaging = (part.astype(np.float64) for part in parts)
-        self.part_sizes_ = np.array([fitting.sum(), binning.sum(), averaging.sum()])
-        scores, codes = np.tile(grouped.prob, 2), np.repeat(np.array([0, 1]), grouped.prob.shape[0])
-        self.calibrator_ = fit_cells(
-            self._resolve_calibrator(), scores, codes, fitting.ravel(), generator, weighted=self._weighted
-        )
-        value = self._calibrated(grouped.prob)
-        self._place_bins(value, binning)
+            scores, codes = one_by_one(scores, codes, weight, "split=False")
+            weight = None
+            fitting, binning, averaging = _divide(codes, check_generator(self.random_state))
+        else:
+            fitting = np.arange(scores.shape[0])
+            # an order of their own, so that sums do not depend on that of the samples
+            binning = averaging = np.lexsort((fitting if weight is None else weight, scores))
+        mass = np.ones(scores.shape[0]) if weight is None else weight
+        self.part_sizes_ = np.array([float(mass[rows].sum()) for rows in (fitting, binning, averaging)])
+        own = None if weight is None else weight[fitting]
+        self.calibrator_ = fit_clone(self._resolve_calibrator(), scores[fitting], codes[fitting], own)
+        value = self._calibrated(scores)
+        self._place_bins(value[binning], mass[binning])
         index = self._bin_of(value)
-        self.bin_counts_ = bin_sums(index, averaging, self.n_bins_)
+        self.bin_counts_ = bin_sums(index[averaging], mass[averaging], self.n_bins_)
         # a bin without rows of the third part has some of the second
-        mass = np.where(self.bin_counts_[index] > 0, averaging, binning)
+        rows = np.append(averaging, binning[self.bin_counts_[index[binning]] == 0.0])
+        index, mass, value = index[rows], mass[rows], value[rows]
         self.bin_values_ = bin_sums(index, mass * value, self.n_bins_) / bin_sums(index, mass, self.n_bins_)
 
     def _place_bins(self, value: Array, weight: Array) -> None:
-        rows = np.flatnonzero(weight)
-        rows = rows[np.argsort(value[rows], kind="stable")]
-        starts = group_starts(value[rows])
-        mass = np.add.reduceat(weight[rows], starts)
-        distinct = GroupedOutcomes(value[rows][starts], mass, np.zeros_like(mass))
+        order = np.argsort(value, kind="stable")
+        value, weight = value[order], weight[order]
+        starts = group_starts(value)
+        mass = np.add.reduceat(weight, starts)
+        distinct = GroupedOutcomes(value[starts], mass, np.zeros_like(mass))
         self.bin_edges_ = equal_mass_edges(distinct, resolve_bins(self.n_bins, distinct.total))
         self.n_bins_ = self.bin_edges_.shape[0] + 1
 
@@ -189,17 +190,12 @@ class ScalingBinningCalibrator(BinaryCalibrator):
         return mapped
 
 
-def _divide(events: Counts, rest: Counts, generator: np.random.Generator) -> tuple[Counts, Counts, Counts]:
-    """Return rows of each class and score that fit, shape (2, m), and of each score that bin and average."""
-    total = int(events.sum() + rest.sum())
-    check_divisible(total, "split=False")
+def _divide(codes: Codes, generator: np.random.Generator) -> list[NDArray[np.intp]]:
+    """Return the rows that fit, a third of each class, that place the bins, and that are averaged."""
+    total = codes.shape[0]
     if total < 3:
         raise ValueError(
             f"X has {total} rows, which cannot be divided into three. Pass more, or split=False."
         )
-    fitting = np.stack(
-        [generator.multivariate_hypergeometric(part, -(-int(part.sum()) // 3)) for part in (rest, events)]
-    )
-    left = events + rest - fitting.sum(axis=0)
-    binning = generator.multivariate_hypergeometric(left, -(-int(left.sum()) // 2))
-    return fitting, binning, left - binning
+    fitting, left = draw_rows(codes, [-(-int(count) // 3) for count in np.bincount(codes)], generator)
+    return [fitting, *np.array_split(left, 2)]

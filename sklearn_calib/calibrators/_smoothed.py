@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_calib._core._grouping import GroupedOutcomes
+from sklearn_calib._core._grouping import group_scores
 from sklearn_calib._core._smoothing import node_count, outcome_coefficients, smooth_at_nodes
 from sklearn_calib._validation import (
     check_flag,
@@ -14,7 +14,7 @@ from sklearn_calib._validation import (
     check_positive,
     check_randomness,
 )
-from sklearn_calib.calibrators._base import BinaryCalibrator
+from sklearn_calib.calibrators._base import BaseCalibrator
 from sklearn_calib.metrics import smooth_ece_result
 
 __all__ = ["SmoothedCalibrator"]
@@ -27,7 +27,7 @@ _NODES_PER_BANDWIDTH = 64
 _SUPPORT = 1e-8
 
 
-class SmoothedCalibrator(BinaryCalibrator):
+class SmoothedCalibrator(BaseCalibrator):
     r"""The curve of the smooth reliability diagram as the map, at the bandwidth of smooth ECE.
 
     It replaces a probability by the kernel-weighted event frequency of the training rows nearby. With noise
@@ -112,6 +112,7 @@ class SmoothedCalibrator(BinaryCalibrator):
     array([0.52, 0.97])
     """
 
+    _multiclass = False
     bandwidth_: float
     smooth_ece_: float
     grid_: Array
@@ -135,7 +136,8 @@ class SmoothedCalibrator(BinaryCalibrator):
     def _score_kind(self) -> str:
         return "probability"
 
-    def _fit_grouped(self, grouped: GroupedOutcomes) -> None:
+    def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
+        grouped = group_scores(codes, scores, weight)
         # events first, then the others: sums whose order does not depend on that of the rows
         y = np.repeat(np.array([1, 0], dtype=np.int64), grouped.prob.shape[0])
         p = np.concatenate([grouped.prob, grouped.prob])

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
-from sklearn_calib._core._grouping import GroupedOutcomes
+from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
 from sklearn_calib._core._links import expit
 from sklearn_calib._validation import as_double, check_flag, check_option, check_size
-from sklearn_calib.calibrators._base import check_link
-from sklearn_calib.calibrators._certificate import MonotoneCalibrator
+from sklearn_calib.calibrators._base import BaseCalibrator, check_link
+from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify, record_sample
 from sklearn_calib.calibrators._inverse_temperature import USUAL_SLOPE
 from sklearn_calib.calibrators._platt import fit_platt, link_scores, platt_targets
 from sklearn_calib.calibrators._pspline import (
@@ -57,7 +57,7 @@ def _is_monotone(calibrator: Any) -> bool:
     return True
 
 
-class SplineCalibrator(MonotoneCalibrator):
+class SplineCalibrator(BaseCalibrator):
     r"""A penalised logistic spline: Platt scaling that may bend.
 
     The log-odds of an event are a cubic spline :math:`f` of the log-odds :math:`z` of the score. It minimises
@@ -183,6 +183,9 @@ class SplineCalibrator(MonotoneCalibrator):
     True
     """
 
+    _multiclass = False
+    training_event_rate_: float
+    training_size_: float
     penalty_: float
     effective_parameters_: float
 
@@ -199,7 +202,7 @@ class SplineCalibrator(MonotoneCalibrator):
         self.penalty = penalty
         self.monotone = monotone
 
-    cutoff_certificate = available_if(_is_monotone)(MonotoneCalibrator.cutoff_certificate)
+    cutoff_certificate = available_if(_is_monotone)(CutoffCertificateMixin.cutoff_certificate)
 
     def _check_parameters(self) -> None:
         check_link(self.link)
@@ -210,13 +213,8 @@ class SplineCalibrator(MonotoneCalibrator):
     def _score_kind(self) -> str:
         return check_link(self.link)
 
-    def _fit_grouped(self, grouped: GroupedOutcomes) -> None:
-        if self.monotone:
-            super()._fit_grouped(grouped)
-        else:
-            self._fit_monotone(grouped)
-
-    def _fit_monotone(self, grouped: GroupedOutcomes) -> None:
+    def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
+        grouped = group_scores(codes, scores, weight)
         z = link_scores(grouped.prob, self.link)
         self._axis = _fit_axis(z, grouped.weight)
         x, trust = self._axis.place(z), self._axis.trust(z, grouped.weight)
@@ -228,6 +226,10 @@ class SplineCalibrator(MonotoneCalibrator):
         self.penalty_, self.effective_parameters_ = self._spline.penalty, self._spline.edf
         self._doubt = min(_DOUBT / grouped.total, 1.0) if isinstance(self.penalty, str) else 0.0
         self._event_rate = (float(grouped.positives.sum()) + 0.5) / (grouped.total + 1.0)
+        if self.monotone:
+            certify(self, grouped, weight)
+        else:
+            record_sample(self, grouped, weight)
 
     def _fit_curve(self, cells: GroupedOutcomes, knots: Array) -> LogisticSpline:
         """Fit the curve in the direction in which it rises."""

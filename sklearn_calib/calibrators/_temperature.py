@@ -1,14 +1,11 @@
 """Temperature scaling, for two classes and for many."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import Tags
 
-from sklearn_calib._core._grouping import GroupedOutcomes
+from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
-from sklearn_calib.calibrators._certificate import MonotoneCalibrator
+from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 from sklearn_calib.calibrators._inverse_temperature import fit_grouped_temperature, fit_inverse_temperature
 from sklearn_calib.calibrators._log_floor import fit_log_floor, floored_logs
 from sklearn_calib.calibrators._platt import link_scores, logistic_curve
@@ -20,7 +17,7 @@ __all__ = ["TemperatureCalibrator"]
 Array = NDArray[np.float64]
 
 
-class TemperatureCalibrator(MonotoneCalibrator):
+class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
     r"""Temperature scaling: log-probabilities divided by one number, then normalised.
 
     With :math:`\beta = 1/T` the calibrated probabilities are :math:`p_k^\beta / \sum_j p_j^\beta`, and for
@@ -103,77 +100,28 @@ class TemperatureCalibrator(MonotoneCalibrator):
     def __init__(self, *, link: str = "logit") -> None:
         self.link = link
 
-    def cutoff_certificate(
-        self,
-        confidence: float = 0.95,
-        method: str = "asymptotic",
-        *,
-        n_resamples: int = 999,
-        random_state: int | np.random.Generator | np.random.RandomState | None = None,
-    ) -> float:
-        """Return the certificate of the fitted map; see :meth:`PlattCalibrator.cutoff_certificate`.
-
-        Parameters
-        ----------
-        confidence : float, default=0.95
-            Probability, over the draw of the training rows, with which the bound holds.
-        method : {"asymptotic", "dkw", "paper", "bootstrap"}, default="asymptotic"
-            The margin.
-        n_resamples : int, default=999
-            Bootstrap samples; at least 1 / (1 - ``confidence``) - 1.
-        random_state : int, Generator, RandomState or None, default=None
-            Source of the bootstrap samples; an integer makes the certificate reproducible.
-
-        Returns
-        -------
-        float
-            The bound, in [0, 1].
-
-        Raises
-        ------
-        ValueError
-            As for the other calibrators, and for more than two classes: the cutoff calibration error is one
-            of binary forecasts.
-        """
-        if hasattr(self, "classes_") and self.classes_.shape[0] > 2:
-            raise ValueError(
-                f"A certificate exists for two classes, but y of fit had {self.classes_.shape[0]}. Calibrate "
-                "one class against the rest to certify its probability."
-            )
-        return super().cutoff_certificate(
-            confidence, method, n_resamples=n_resamples, random_state=random_state
-        )
-
-    def __sklearn_tags__(self) -> Tags:
-        """Declare that several classes are supported."""
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = True
-        return tags
-
     def _score_kind(self) -> str:
         return "probability" if check_link(self.link) == "probability" else "logit"
 
     def _needs_every_class(self) -> bool:
         return False
 
-    def _check_classes(self, classes: NDArray[Any], scores: Array) -> None:
-        BaseCalibrator._check_classes(self, classes, scores)
-
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
-        if scores.ndim == 1:
-            super()._fit_scores(scores, codes, weight)
-            return
         for name in ("training_cutoff_error_", "training_event_rate_", "training_size_", "floor_"):
             self.__dict__.pop(name, None)
+        if scores.ndim == 1:
+            grouped = group_scores(codes, scores, weight)
+            self.temperature_ = 1.0 / self._fit_grouped(grouped)
+            certify(self, grouped, weight)
+            return
         if self.link == "logit":
             self.floor_ = fit_log_floor(scores, codes, weight)
         self.temperature_ = 1.0 / fit_inverse_temperature(self._logits(scores), codes, weight)
 
-    def _fit_monotone(self, grouped: GroupedOutcomes) -> None:
-        self.__dict__.pop("floor_", None)
+    def _fit_grouped(self, grouped: GroupedOutcomes) -> float:
         z = self._logits(grouped.prob)
         discounted = discount_remote(z, grouped) if self.link == "logit" else None
-        self.temperature_ = 1.0 / fit_grouped_temperature(z, grouped if discounted is None else discounted)
+        return fit_grouped_temperature(z, grouped if discounted is None else discounted)
 
     def _map_scores(self, scores: Array) -> Array:
         if scores.ndim == 1:

@@ -4,11 +4,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from sklearn_calib._validation import check_option
 from sklearn_calib.calibrators._base import BaseCalibrator, may_be_certain
-from sklearn_calib.calibrators._multiclass import check_calibrator, event_probability
+from sklearn_calib.calibrators._multiclass import check_calibrator, event_probability, fit_clone
 
 __all__ = ["TopLabelCalibrator"]
 
@@ -117,17 +116,15 @@ class TopLabelCalibrator(BaseCalibrator):
         own = [self.mode == "per_class" and _has_both(right[part]) for part in parts]
         self.pooled_ = None
         if not all(own) and _has_both(right):
-            self.pooled_ = self._fit_part(confidence, right, weight)
+            self.pooled_ = fit_clone(self.calibrator, confidence, right, weight)
         self.calibrators_ = [
-            self._fit_part(confidence[part], right[part], None if weight is None else weight[part])
+            fit_clone(
+                self.calibrator, confidence[part], right[part], None if weight is None else weight[part]
+            )
             if fits
             else self.pooled_
             for part, fits in zip(parts, own, strict=True)
         ]
-
-    def _fit_part(self, confidence: Array, right: Codes, weight: Array | None) -> Any:
-        metadata = {} if weight is None else {"sample_weight": weight}
-        return clone(self.calibrator).fit(confidence[:, np.newaxis], right, **metadata)
 
     def _may_be_certain(self) -> bool:
         return any(may_be_certain(one) for one in self.calibrators_ if one is not None)

@@ -4,11 +4,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_calib._core._grouping import GroupedOutcomes
+from sklearn_calib._core._grouping import group_scores
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._core._links import EPS
 from sklearn_calib._validation import check_option
-from sklearn_calib.calibrators._certificate import MonotoneCalibrator
+from sklearn_calib.calibrators._base import BaseCalibrator
+from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify, whole_numbers
 
 __all__ = ["VennAbersCalibrator"]
 
@@ -20,7 +21,7 @@ _MOST_COUNTED, _SMALL = 2.0**53, 2.0**20
 _LONG = 1 << 13
 
 
-class VennAbersCalibrator(MonotoneCalibrator):
+class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
     r"""Inductive Venn-Abers predictor: isotonic regression with the new row among the training rows.
 
     For a new score :math:`s` isotonic regression is fitted twice, to the training rows and :math:`(s, 0)`,
@@ -100,6 +101,7 @@ class VennAbersCalibrator(MonotoneCalibrator):
     array([0.333, 0.5  , 0.667])
     """
 
+    _multiclass = False
     lower_thresholds_: Array
     lower_values_: Array
     upper_thresholds_: Array
@@ -137,10 +139,11 @@ class VennAbersCalibrator(MonotoneCalibrator):
     def _score_kind(self) -> str:
         return "score"
 
-    def _fit_monotone(self, grouped: GroupedOutcomes) -> None:
+    def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
+        grouped = group_scores(codes, scores, weight)
         scores = grouped.prob
         # sums of counts are exact, and those of a small total weight are so beside the new row
-        exact = grouped.total <= (_MOST_COUNTED if self._weights_are_counts else _SMALL)
+        exact = grouped.total <= (_MOST_COUNTED if whole_numbers(weight) else _SMALL)
         unit = 0.0 if exact else 2.0 ** (np.frexp(grouped.total)[1] - 52)
         misses = _running_sums(grouped.weight - grouped.positives, unit)
         events = _running_sums(grouped.positives, unit)
@@ -157,6 +160,7 @@ class VennAbersCalibrator(MonotoneCalibrator):
         )[::-1]
         self.upper_thresholds_, self.upper_values_ = _steps(scores, upper)
         self.lower_thresholds_, self.lower_values_ = _steps(scores, lower)
+        certify(self, grouped, weight)
 
     def _both(self, scores: Array) -> tuple[Array, Array]:
         breaks, lower, upper = self._tables()

@@ -13,7 +13,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._atomic import AtomicFit
-from sklearn_calib._compat import UNUSED, routing_enabled, safe_indexing, slice_metadata
+from sklearn_calib._compat import UNUSED, routing_enabled, slice_metadata
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._validation import check_option
 from sklearn_calib.calibrators._base import inside, may_be_certain
@@ -251,8 +251,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
                 clone(estimator),
                 self.calibrator,
                 X,
-                target.labels,
-                target.classes,
+                target,
                 fold,
                 order,
                 routed.estimator,
@@ -278,7 +277,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         if isinstance(estimator, FrozenEstimator):
             method = resolve_response(estimator, order)
             scores = class_scores(estimator, X, method, classes)
-            return fit_pair(estimator, self.calibrator, method, scores, labels, classes, metadata)
+            return fit_pair(estimator, self.calibrator, method, scores, target.codes, classes, metadata)
         if is_passthrough(self.calibrator):
             fitted, method = fit_whole(clone(estimator), X, labels, routed.estimator, order)
             return CalibratedPair(fitted, self.calibrator, method, classes)
@@ -290,7 +289,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
             self.calibrator,
             held.response_method,
             held.scores,
-            safe_indexing(labels, rows),
+            target.codes[rows],
             classes,
             slice_metadata(X, metadata, rows),
         )

@@ -103,19 +103,18 @@ def counted_rows(metadata: dict[str, Any], n_rows: int) -> Counted:
 def score_fold(
     estimator: Any,
     X: Any,
-    labels: NDArray[Any],
-    classes: NDArray[Any],
+    target: Target,
     fold: Fold,
     metadata: dict[str, Any],
     order: Sequence[str],
     keep: bool = True,
 ) -> HeldScores:
     """Fit the estimator on the training part of a fold and score the held-out part."""
-    X_train, y_train = safe_split(estimator, X, labels, fold.train)
+    X_train, y_train = safe_split(estimator, X, target.labels, fold.train)
     X_test, _ = safe_split(estimator, X, None, fold.test, fold.train)
     estimator.fit(X_train, y_train, **slice_metadata(X, metadata, fold.train))
     method = resolve_response(estimator, order)
-    scores = class_scores(estimator, X_test, method, classes)
+    scores = class_scores(estimator, X_test, method, target.classes)
     return HeldScores(estimator if keep else None, method, scores)
 
 
@@ -132,10 +131,12 @@ def cross_fit(
 
     The rows are in ascending order; a row stands as often as it was held out.
     """
-    shared = (X, target.labels, target.classes)
     held = Parallel(n_jobs=n_jobs)(
         [
-            *(delayed(score_fold)(clone(estimator), *shared, fold, metadata, order, False) for fold in folds),
+            *(
+                delayed(score_fold)(clone(estimator), X, target, fold, metadata, order, False)
+                for fold in folds
+            ),
             delayed(fit_whole)(clone(estimator), X, target.labels, metadata, order),
         ]
     )

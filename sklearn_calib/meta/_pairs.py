@@ -5,15 +5,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.utils import get_tags
 
-from sklearn_calib._compat import safe_indexing, slice_metadata
+from sklearn_calib._compat import slice_metadata
+from sklearn_calib._validation import check_scores, check_weights
 from sklearn_calib.calibrators import BaseCalibrator, OneVsRestCalibrator
 from sklearn_calib.calibrators._default import default_calibrator
-from sklearn_calib.calibrators._multiclass import is_mapped
+from sklearn_calib.calibrators._multiclass import fit_clone, is_mapped
 from sklearn_calib.meta._folds import Fold, score_fold
-from sklearn_calib.meta._responses import DECISION_FIRST, PROBABILITY_FIRST, class_scores
+from sklearn_calib.meta._responses import DECISION_FIRST, PROBABILITY_FIRST, Target, class_scores
 
 __all__ = [
     "CalibratedPair",
@@ -116,32 +116,35 @@ def fit_pair(
     calibrator: Any,
     method: str,
     scores: Array,
-    labels: NDArray[Any],
+    codes: NDArray[np.int64],
     classes: NDArray[Any],
     metadata: dict[str, Any],
 ) -> CalibratedPair:
     """Fit a clone of the calibrator to held-out scores and join it to the fitted estimator."""
     if is_passthrough(calibrator):
         return CalibratedPair(estimator, calibrator, method, classes)
-    absent = classes[~np.isin(classes, labels)]
     if calibrator is None:
         link = "logit" if method == "predict_proba" else "identity"
-        fitted = default_calibrator(link, several=classes.shape[0] > 2)
+        calibrator = default_calibrator(link, several=classes.shape[0] > 2)
+    _check_scale(estimator, calibrator, method, scores)
+    if classes.shape[0] > 2 and not get_tags(calibrator).classifier_tags.multi_class:
+        _check_no_metadata(calibrator, metadata)
+        calibrator = OneVsRestCalibrator(calibrator)
+    if isinstance(calibrator, BaseCalibrator):
+        scores = check_scores(scores, "X", kind=calibrator._score_kind())
     else:
-        fitted = clone(calibrator)
-    _check_scale(estimator, fitted, method, scores)
-    if classes.shape[0] > 2 and not get_tags(fitted).classifier_tags.multi_class:
-        _check_no_metadata(fitted, metadata)
-        fitted = OneVsRestCalibrator(fitted)
-    if absent.size:
-        if not isinstance(fitted, BaseCalibrator):
+        count = np.bincount(codes, minlength=classes.shape[0])
+        if not count.all():
             raise ValueError(
-                f"y has no sample of class {absent.tolist()[0]!r}, which {type(estimator).__name__} knows, "
-                f"but {type(fitted).__name__} needs samples of every class. Add some, or use a calibrator "
-                "that can do without, such as TemperatureCalibrator."
+                f"y has no sample of class {classes.tolist()[count.argmin()]!r}, which "
+                f"{type(estimator).__name__} knows, but {type(calibrator).__name__} needs samples of every "
+                "class. Add some, or use a calibrator that can do without, such as TemperatureCalibrator."
             )
-        metadata = {**metadata, "classes": classes}
-    fitted.fit(scores, labels, **metadata)
+    others = dict(metadata)
+    weight = others.pop("sample_weight", None)
+    if weight is not None:
+        weight = check_weights(weight, codes.shape[0])
+    fitted = fit_clone(calibrator, scores, codes, weight, classes, **others)
     return CalibratedPair(estimator, fitted, method, classes)
 
 
@@ -178,21 +181,20 @@ def fit_fold_pair(
     estimator: Any,
     calibrator: Any,
     X: Any,
-    labels: NDArray[Any],
-    classes: NDArray[Any],
+    target: Target,
     fold: Fold,
     order: tuple[str, ...],
     estimator_metadata: dict[str, Any],
     calibrator_metadata: dict[str, Any],
 ) -> CalibratedPair:
     """Fit the estimator on the training part of a fold and the calibrator on its held-out part."""
-    held = score_fold(estimator, X, labels, classes, fold, estimator_metadata, order)
+    held = score_fold(estimator, X, target, fold, estimator_metadata, order)
     return fit_pair(
         held.estimator,
         calibrator,
         held.response_method,
         held.scores,
-        safe_indexing(labels, fold.test),
-        classes,
+        target.codes[fold.test],
+        target.classes,
         slice_metadata(X, calibrator_metadata, fold.test),
     )

@@ -7,8 +7,6 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._atomic import in_one_step
@@ -24,8 +22,13 @@ from sklearn_calib._validation import (
     is_summary,
 )
 from sklearn_calib.calibrators import BaseCalibrator, SplineCalibrator
-from sklearn_calib.calibrators._base import BinaryCalibrator, may_be_certain
-from sklearn_calib.calibrators._multiclass import check_calibrator, event_probability, scores_wanted
+from sklearn_calib.calibrators._base import may_be_certain
+from sklearn_calib.calibrators._multiclass import (
+    check_calibrator,
+    event_probability,
+    fit_clone,
+    scores_wanted,
+)
 from sklearn_calib.monitor._memory import SHORTEST, FadingMemory, FullMemory, Memory, SlidingMemory
 from sklearn_calib.sketch import CalibrationSketch
 
@@ -132,6 +135,7 @@ class StreamingCalibrator(BaseCalibrator):
     array([0.3, 0.6])
     """
 
+    _multiclass = False
     _stream: _Stream
 
     def __init__(
@@ -275,14 +279,6 @@ class StreamingCalibrator(BaseCalibrator):
             fitted, _ = stream.fitted
         return fitted
 
-    def __sklearn_tags__(self) -> Tags:
-        """Declare that only two classes are supported."""
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
-
-    _check_classes = BinaryCalibrator._check_classes
-
     def _check_parameters(self) -> None:
         if self.calibrator is not None:
             check_calibrator(self.calibrator)
@@ -340,8 +336,8 @@ class StreamingCalibrator(BaseCalibrator):
                 "partial_fit before asking for probabilities, or forget more slowly."
             )
         rows = sketch.as_weighted_sample()
-        calibrator = clone(SplineCalibrator() if self.calibrator is None else self.calibrator)
-        return calibrator.fit(rows.p[:, np.newaxis], rows.y, sample_weight=rows.w), n_seen
+        calibrator = SplineCalibrator() if self.calibrator is None else self.calibrator
+        return fit_clone(calibrator, rows.p, rows.y, rows.w), n_seen
 
     def _may_be_certain(self) -> bool:
         return may_be_certain(self.calibrator_)

@@ -41,6 +41,8 @@ class CalibratorCase:
     ``monotone``: the binary map never reverses two scores; it then has a certificate. ``strict``: nor does it
     merge them. ``multiclass``: takes K columns. ``flip``: calibrating 1 - p for 1 - y gives 1 - h(p).
     ``constant``: the map ignores the score. ``log_odds``: K columns hold logits, not probabilities.
+    ``drawn``: folds or parts of the samples are drawn at random, so that their order, and whether a weight or
+    repetitions are passed, is immaterial in distribution only.
     ``counts``: why the scale of the weights matters; it does not where this is empty. ``again``: why another
     fit to what the map gives changes it; it does not where this is empty.
     """
@@ -53,6 +55,7 @@ class CalibratorCase:
     flip: bool = True
     constant: bool = False
     log_odds: bool = False
+    drawn: bool = False
     counts: str = ""
     again: str = ""
 
@@ -127,6 +130,7 @@ CALIBRATORS = [
         "scaling_binning",
         partial(ScalingBinningCalibrator, random_state=0),
         monotone=False,
+        drawn=True,
         flip=False,
         counts=CHOICE,
         again=PARTS,
@@ -278,9 +282,16 @@ CALIBRATORS = [
         counts=SMOOTHED,
         again=BLUR,
     ),
-    # the folds depend on the values of the scores, hence on their direction
+    # the folds are drawn
     CalibratorCase(
-        "auto", AutoCalibrator, monotone=False, multiclass=True, flip=False, counts=CHOICE, again=FAMILY
+        "auto",
+        AutoCalibrator,
+        monotone=False,
+        drawn=True,
+        multiclass=True,
+        flip=False,
+        counts=CHOICE,
+        again=FAMILY,
     ),
     CalibratorCase(
         "auto_any_score",
@@ -294,15 +305,16 @@ CALIBRATORS = [
             n_standard_errors=0.5,
         ),
         monotone=False,
+        drawn=True,
         flip=False,
         again=FAMILY,
         counts=CHOICE,
     ),
-    # the division of the rows depends on their values, hence on the direction of the scores
     CalibratorCase(
         "certified",
         partial(CertifiedCalibrator, random_state=0),
         monotone=False,
+        drawn=True,
         flip=False,
         counts=BANDS,
         again=PARTS,
@@ -311,6 +323,7 @@ CALIBRATORS = [
         "certified_isotonic",
         partial(CertifiedCalibrator, IsotonicCalibrator(), test_size=0.25, random_state=0),
         monotone=False,
+        drawn=True,
         flip=False,
         counts=BANDS,
         again=PARTS,

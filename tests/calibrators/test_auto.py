@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import RepeatedStratifiedKFold, TimeSeriesSplit
 
 from sklearn_calib.calibrators import (
     AutoCalibrator,
+    BaseCalibrator,
     IsotonicCalibrator,
     LogAverageCalibrator,
     PlattCalibrator,
@@ -72,21 +74,76 @@ def test_rows_are_held_out():
     assert found.selection_.chosen == "Platt"
 
 
-def test_folds_are_even_in_each_class():
-    from sklearn_calib.calibrators._auto import _Rows
+class Keeper(BaseCalibrator):
+    """Records what it is fitted to in a list that its clones share."""
 
+    def __init__(self, seen=None):
+        self.seen = seen
+
+    def __sklearn_clone__(self):
+        return Keeper(self.seen)
+
+    def _score_kind(self):
+        return "score"
+
+    def _fit_scores(self, scores, codes, weight):
+        self.seen.append((scores, codes, weight))
+
+    def _map_scores(self, scores):
+        return np.full(scores.shape, 0.5) if scores.ndim == 1 else np.full(scores.shape, 1 / scores.shape[1])
+
+
+def fits_of_the_folds(X, y, w=None, **params):
+    """Return scores, codes and weights of the fits to the training parts."""
+    seen = []
+    candidates = {"one": Keeper(seen), "two": TemperatureCalibrator(link="identity")}
+    # the first candidate is chosen, and fitted last to all samples
+    AutoCalibrator(candidates=candidates, n_standard_errors=1e9, **params).fit(X, y, w)
+    return seen[:-1]
+
+
+def test_folds_are_even_in_each_class():
     rng = np.random.default_rng(0)
-    codes = np.repeat([0, 1, 2], [13, 7, 25])
-    rows = _Rows(rng.random((45, 3)), rng.permutation(codes), None, soften=False)
-    held = rows.deal(5, np.random.default_rng(1))
-    np.testing.assert_array_equal(held.sum(axis=0), rows.counts)
-    assert np.ptp(held.sum(axis=1)) == 0, "9 rows each"
-    for k in range(3):
-        assert np.ptp(held[:, rows.codes == k].sum(axis=1)) <= 1
-    # copies of a row are dealt out one by one
-    tied = _Rows(np.repeat([[0.2], [0.7]], 50, axis=0), np.tile([0, 1], 50), None, soften=False)
-    assert tied.counts.tolist() == [25, 25, 25, 25]
-    assert tied.deal(5, rng).max() < 25
+    codes = rng.permutation(np.repeat([0, 1, 2], [13, 7, 25]))
+    fits = fits_of_the_folds(rng.random((45, 3)), codes)
+    assert len(fits) == 5
+    held = np.bincount(codes) - np.stack([np.bincount(found) for _, found, _ in fits])
+    assert held.sum(axis=0).tolist() == [13, 7, 25]
+    assert np.ptp(held, axis=0).max() <= 1
+    assert np.ptp(held.sum(axis=1)) <= 1
+
+
+def test_counts_are_repeated_rows_for_the_folds():
+    """So that a score with many samples is held out in part; every sample has the same chance."""
+    p, y, w = np.tile([0.2, 0.7], 2), np.repeat([0, 1], 2), np.array([30, 10, 20, 40])
+    held = np.zeros(4)
+    for seed in range(60):
+        fits = fits_of_the_folds(p, y, w, random_state=seed)
+        # all four distinct rows are in every training part
+        parts = w - np.stack([weight for _, _, weight in fits])
+        assert parts.sum(axis=0).tolist() == w.tolist()
+        assert parts.sum(axis=1).tolist() == [20] * 5
+        held += parts[0]
+    # five standard deviations of the mean of hypergeometric counts, at most those of a binomial one
+    np.testing.assert_allclose(held / 60, w / 5, rtol=0, atol=5 * np.sqrt(w.max() * 0.16 / 60))
+
+
+def test_weights_that_are_no_counts_stay_with_their_rows():
+    p, y, w = np.arange(20) / 20, np.arange(20) % 2, np.arange(20) + 0.5
+    for scores, _, weight in fits_of_the_folds(p, y, w):
+        np.testing.assert_array_equal(weight, 20 * scores + 0.5)
+
+
+@pytest.mark.parametrize("splitter", [TimeSeriesSplit(3), RepeatedStratifiedKFold(n_splits=2, n_repeats=2)])
+def test_any_splitter(splitter):
+    p, y = np.arange(1, 41) / 41, np.arange(40) % 2
+    fits = fits_of_the_folds(p, y, cv=splitter)
+    assert len(fits) == splitter.get_n_splits()
+    if isinstance(splitter, TimeSeriesSplit):
+        for (train, _), (scores, _, _) in zip(splitter.split(p), fits, strict=True):
+            np.testing.assert_array_equal(scores, p[train])
+    with pytest.raises(TypeError, match="cv must be a splitter"):
+        AutoCalibrator(cv=5).fit(p, y)
 
 
 def test_one_standard_error_towards_simplicity():
@@ -254,3 +311,12 @@ def test_the_choice_of_one_candidate_prints_its_reason_alone():
     selection = AutoCalibrator(candidates={"platt": PlattCalibrator()}).fit(p, y).selection_
     assert (selection.candidates, selection.n_folds) == ((), 0)
     assert str(selection) == f"Calibrator: platt\n  {selection.reason}"
+
+
+@pytest.mark.thorough
+def test_large_counts_are_dealt_out_in_blocks():
+    p, y, w = np.tile([0.2, 0.7], 2), np.repeat([0, 1], 2), np.array([3e9, 1e9, 2e9, 4e9])
+    fits = fits_of_the_folds(p, y, w)
+    held = w - np.stack([weight for _, _, weight in fits])
+    np.testing.assert_allclose(held.sum(axis=0), w, rtol=1e-9)
+    np.testing.assert_allclose(held, np.tile(w / 5, (5, 1)), rtol=0.02)

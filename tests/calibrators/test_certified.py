@@ -17,14 +17,13 @@ from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks.certificate_coverage import TRUTHS
 from sklearn_calib._core._bounds import cutoff_bound
-from sklearn_calib.calibrators import CertifiedCalibrator, IsotonicCalibrator, PlattCalibrator
-from sklearn_calib.calibrators._base import BinaryCalibrator
+from sklearn_calib.calibrators import BaseCalibrator, CertifiedCalibrator, IsotonicCalibrator, PlattCalibrator
 from tests._references import cutoff_by_enumeration
 
 METHODS = ("asymptotic", "dkw", "paper")
 
 
-class Keeper(BinaryCalibrator):
+class Keeper(BaseCalibrator):
     """Remembers what it was given and maps every score to ``value``, or to itself."""
 
     def __init__(self, value=None):
@@ -33,12 +32,8 @@ class Keeper(BinaryCalibrator):
     def _score_kind(self):
         return "probability"
 
-    def fit(self, X, y, sample_weight=None):
-        self.given_ = np.asarray(X).copy(), np.asarray(y).copy(), sample_weight
-        return super().fit(X, y, sample_weight)
-
-    def _fit_grouped(self, grouped):
-        self.grouped_ = grouped
+    def _fit_scores(self, scores, codes, weight):
+        self.given_ = scores.copy(), codes.copy(), weight
 
     def _map_scores(self, scores):
         return scores if self.value is None else np.full(scores.shape, float(self.value))
@@ -65,9 +60,8 @@ def test_rows_are_divided_and_the_other_part_measures(stratify, test_size):
         p, y
     )
     X, labels, weight = calibrator.calibrator_.given_
-    assert X.shape[1] == 1
     assert weight is None
-    fitted, everything = table(X[:, 0], labels), table(p, y)
+    fitted, everything = table(X, labels), table(p, y)
     left = {key: everything[key] - fitted.get(key, 0) for key in everything}
     assert min(left.values()) >= 0
     size = sum(left.values())
@@ -94,7 +88,7 @@ def test_every_row_has_the_same_chance():
             )
             # a part of one class cannot be fitted; it is as likely to be of the other class
             if fitted is not None:
-                counts = table(fitted.given_[0][:, 0], fitted.given_[1])
+                counts = table(fitted.given_[0], fitted.given_[1])
                 seen += [counts.get(key, 0) for key in table(p, y)]
         share = seen / seen.sum()
         np.testing.assert_allclose(share, np.array([3, 2, 2, 3]) / 10, atol=0.02)
@@ -102,19 +96,24 @@ def test_every_row_has_the_same_chance():
 
 def test_rows_are_not_handed_on_in_order():
     p, y = sample(digits=6)
+    order = np.argsort(p)
+    p, y = p[order], y[order]
     X, _, _ = CertifiedCalibrator(Keeper(), random_state=0).fit(p, y).calibrator_.given_
-    assert abs(np.corrcoef(X[:, 0], np.arange(X.shape[0]))[0, 1]) < 0.2
+    assert abs(np.corrcoef(X, np.arange(X.shape[0]))[0, 1]) < 0.2
 
 
 def test_weights_are_counts_that_are_divided():
     p, y = sample(60)
     w = np.random.default_rng(1).integers(0, 5, 60)
     weighted = CertifiedCalibrator(Keeper(), random_state=0).fit(p, y, w)
+    # the same rows in the same order, hence the same draw
     repeated = CertifiedCalibrator(Keeper(), random_state=0).fit(np.repeat(p, w), np.repeat(y, w))
     X, labels, counts = weighted.calibrator_.given_
-    again, others, none = repeated.calibrator_.given_
-    assert none is None
-    assert table(X[:, 0], labels, counts) == table(again[:, 0], others)
+    again, others, _ = repeated.calibrator_.given_
+    assert counts is None
+    assert table(X, labels) == table(again, others)
+    fitted = table(X, labels)
+    assert any(0 < fitted.get(key, 0) < count for key, count in table(p, y, w).items()), "copies part"
     for name in ("cutoff_error_", "certificate_", "mean_", "certified_size_", "tolerance_"):
         assert getattr(weighted, name) == getattr(repeated, name)
     with pytest.raises(ValueError, match="sample_weight must hold whole numbers"):

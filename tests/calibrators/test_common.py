@@ -16,8 +16,9 @@ GRID = np.linspace(0.0, 1.0, 101)
 every_calibrator = pytest.mark.parametrize("case", CALIBRATORS, ids=lambda case: case.name)
 
 
-def calibrators_with(flag):
-    chosen = [case for case in CALIBRATORS if getattr(case, flag)]
+def calibrators_with(flag=None, without=None):
+    chosen = [case for case in CALIBRATORS if flag is None or getattr(case, flag)]
+    chosen = [case for case in chosen if without is None or not getattr(case, without)]
     return pytest.mark.parametrize("case", chosen, ids=lambda case: case.name)
 
 
@@ -92,7 +93,7 @@ def test_labels_may_be_anything_ordered(case, data, labels):
     assert set(calibrator.predict(GRID)) <= set(named)
 
 
-@every_calibrator
+@calibrators_with(without="drawn")
 def test_weight_is_repetition(case, data):
     p, y, w = data
     weighted = case.make().fit(p, y, w).transform(GRID)
@@ -119,7 +120,7 @@ def test_weights_of_one_change_nothing(case, data):
     )
 
 
-@every_calibrator
+@calibrators_with(without="drawn")
 def test_row_order_does_not_matter(case, data):
     p, y, w = data
     order = np.random.default_rng(0).permutation(110)
@@ -275,6 +276,13 @@ def test_several_classes(case, classes):
     np.testing.assert_allclose(result.sum(axis=1), 1, rtol=0, atol=1e-14)
     np.testing.assert_array_equal(calibrator.predict_proba(X), result)
     np.testing.assert_array_equal(calibrator.predict(X), calibrator.classes_[result.argmax(axis=1)])
+
+
+@calibrators_with("multiclass", without="drawn")
+def test_weights_and_order_of_rows_of_several_classes(case, classes):
+    proba, y, w = classes
+    X, labels = columns(case, proba), np.array(["a", "b", "c"])[y]
+    result = case.make().fit(X, labels, w).transform(X)
     repeated = case.make().fit(np.repeat(X, w, axis=0), np.repeat(labels, w))
     np.testing.assert_allclose(repeated.transform(X), result, rtol=0, atol=TOLERANCE)
     order = np.random.default_rng(0).permutation(150)
@@ -292,7 +300,7 @@ def test_several_classes_in_a_dataframe(case, classes):
     assert output.index.equals(frame.index)
 
 
-@calibrators_with("multiclass")
+@calibrators_with("multiclass", without="drawn")
 def test_order_of_classes_does_not_matter(case, classes):
     proba, y, w = classes
     X = columns(case, proba)

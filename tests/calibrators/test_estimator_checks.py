@@ -29,6 +29,8 @@ EXPECTED_FAILURES = {
 EXPECTED_FAILURES_OF_MULTICLASS = {
     "check_classifier_not_supporting_multiclass": "only the subclass of the test is binary",
 }
+#: Other parts are drawn from repeated rows, which may or may not change what is fitted.
+FAILURES_OF_DRAWN = {"check_sample_weight_equivalence_on_dense_data"}
 EXPECTED_FAILURES_OF_CONSTANT = {"check_classifiers_train": "a constant cannot be accurate"}
 if parse_version(sklearn.__version__) < parse_version("1.7"):
     EXPECTED_FAILURES["check_sample_weight_equivalence_on_dense_data"] = (
@@ -80,5 +82,5 @@ def test_passes_the_checks_of_scikit_learn(case):
     failed = {result["check_name"]: result["exception"] for result in results if result["status"] == "failed"}
     expected = EXPECTED_FAILURES | (EXPECTED_FAILURES_OF_MULTICLASS if case.multiclass else {})
     expected |= EXPECTED_FAILURES_OF_CONSTANT if case.constant else {}
-    assert failed.keys() == expected.keys(), failed
+    assert failed.keys() - (FAILURES_OF_DRAWN if case.drawn else set()) == expected.keys(), failed
     assert len(passed) >= LEAST_PASSED

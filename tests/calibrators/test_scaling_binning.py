@@ -5,12 +5,12 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_calib.calibrators import (
+    BaseCalibrator,
     HistogramBinningCalibrator,
     IsotonicCalibrator,
     PlattCalibrator,
     ScalingBinningCalibrator,
 )
-from sklearn_calib.calibrators._scaling_binning import _divide
 
 
 @pytest.fixture
@@ -46,54 +46,64 @@ def test_without_division_step_by_step(data, calibrator, n_bins, unit):
     np.testing.assert_allclose(result.part_sizes_, w.sum(), rtol=1e-12)
 
 
+class Keeper(BaseCalibrator):
+    """Remembers what it was fitted to and what it was asked, and maps every score to its square."""
+
+    def _score_kind(self):
+        return "probability"
+
+    def _fit_scores(self, scores, codes, weight):
+        self.given_ = scores.copy(), codes.copy(), weight
+
+    def _map_scores(self, scores):
+        return scores**2
+
+
 @pytest.mark.parametrize("n_bins", [2, 5])
-def test_with_division_step_by_step(data, n_bins):
-    """The same draw made again, and its three parts as rows."""
+def test_with_division_step_by_step(n_bins):
+    """With distinct scores the parts can be told: one fits, and the means of the bins tell the others."""
+    rng = np.random.default_rng(0)
+    p = rng.permutation(np.arange(1, 91) / 91)
+    y = np.arange(90) % 3 // 2
+    found = ScalingBinningCalibrator(Keeper(), n_bins=n_bins, random_state=3).fit(p, y)
+    scores, codes, weight = found.calibrator_.given_
+    assert weight is None
+    assert np.bincount(codes).tolist() == [20, 10]
+    assert found.part_sizes_.tolist() == [30, 30, 30]
+    assert all(y[p == s] == c for s, c in zip(scores, codes, strict=True))
+    # the other rows: those of one half have the means of the bins, those of the other the edges
+    left = np.setdiff1d(p, scores) ** 2
+    inside = np.searchsorted(found.bin_edges_, left)
+    for j, (mean, count) in enumerate(zip(found.bin_values_, found.bin_counts_, strict=True)):
+        mine = np.sort(left[inside == j])
+        assert 1 <= count < mine.size
+        assert mine[: int(count)].mean() <= mean <= mine[-int(count) :].mean()
+        # as many rows placed the bins, by equal weight
+        assert mine.size - count == pytest.approx(30 / n_bins, abs=1)
+    for edge in found.bin_edges_:
+        assert np.isclose(np.add.outer(left, left) / 2, edge, rtol=0, atol=1e-15).any()
+
+
+def test_weights_are_counts_that_are_divided(data):
     p, y, w = data
-    found = ScalingBinningCalibrator(n_bins=n_bins, random_state=3).fit(p, y, w)
-    distinct = np.unique(p)
-    events, rest = (
-        np.array([w[(p == s) & (y == label)].sum() for s in distinct]).astype(int) for label in (1, 0)
-    )
-    fitting, binning, averaging = _divide(events, rest, np.random.default_rng(3))
-    scores = np.concatenate([np.repeat(distinct, fitting[0]), np.repeat(distinct, fitting[1])])
-    platt = PlattCalibrator().fit(scores, np.repeat([0, 1], fitting.sum(axis=1)))
-    second, third = (platt.transform(np.repeat(distinct, part)) for part in (binning, averaging))
-    bins = bins_by_loops(second, np.ones(second.shape[0]), n_bins)
-    edges = [(second[bins == j].max() + second[bins == j + 1].min()) / 2 for j in range(bins.max())]
-    np.testing.assert_allclose(found.bin_edges_, edges, rtol=0, atol=1e-10)
-    inside = np.searchsorted(edges, third)
-    means = [third[inside == j].mean() for j in range(len(edges) + 1)]
-    np.testing.assert_allclose(found.bin_values_, means, rtol=0, atol=1e-10)
-    assert found.bin_counts_.tolist() == np.bincount(inside).tolist()
-    np.testing.assert_allclose(
-        found.transform(np.repeat(distinct, averaging)), np.array(means)[inside], rtol=0, atol=1e-10
-    )
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_division(seed):
-    rng = np.random.default_rng(seed)
-    events, rest = rng.integers(0, 4, 30), rng.integers(0, 4, 30)
-    fitting, binning, averaging = _divide(events, rest, rng)
-    assert (fitting.sum(axis=0) + binning + averaging == events + rest).all()
-    assert (fitting >= 0).all()
-    assert (fitting <= np.stack([rest, events])).all()
-    assert min(binning.min(), averaging.min()) >= 0
-    assert fitting.sum(axis=1).tolist() == [-(-rest.sum() // 3), -(-events.sum() // 3)]
-    assert 0 <= binning.sum() - averaging.sum() <= 1
+    times = w.astype(int)
+    weighted = ScalingBinningCalibrator(random_state=0).fit(p, y, w)
+    # the same rows in the same order, hence the same draw
+    repeated = ScalingBinningCalibrator(random_state=0).fit(np.repeat(p, times), np.repeat(y, times))
+    np.testing.assert_array_equal(weighted.transform(p), repeated.transform(p))
+    assert weighted.part_sizes_.sum() == w.sum()
 
 
 def test_every_row_has_the_same_chance():
-    """Six rows at six scores, three of either class: one of each class fits, and four are divided."""
-    rng = np.random.default_rng(0)
-    events, rest = np.array([1, 0, 1, 0, 1, 0]), np.array([0, 1, 0, 1, 0, 1])
-    counts = np.zeros((3, 6))
-    for _ in range(3000):
-        fitting, binning, averaging = _divide(events, rest, rng)
-        counts += [fitting.sum(axis=0), binning, averaging]
-    # five standard deviations of a binomial share
-    np.testing.assert_allclose(counts / 3000, 1 / 3, rtol=0, atol=5 * np.sqrt(2 / 9 / 3000))
+    """Six rows at six scores, three of either class: one of each fits."""
+    p, y = np.arange(1, 7) / 7, np.tile([1, 0], 3)
+    fits = np.zeros(6)
+    for seed in range(1500):
+        scores, _, _ = ScalingBinningCalibrator(Keeper(), random_state=seed).fit(p, y).calibrator_.given_
+        assert scores.shape == (2,)
+        fits += np.isin(p, scores)
+    # five standard deviations of a binomial frequency
+    np.testing.assert_allclose(fits / 1500, 1 / 3, rtol=0, atol=5 * np.sqrt(2 / 9 / 1500))
 
 
 def test_a_bin_without_rows_of_the_third_part():
@@ -163,5 +173,5 @@ def test_what_cannot_be_divided():
     assert ScalingBinningCalibrator(split=False).fit([0.1, 0.9], [0, 1]).bin_counts_.sum() == 2
     with pytest.raises(ValueError, match="sample_weight must hold whole numbers"):
         ScalingBinningCalibrator().fit([0.1, 0.5, 0.9], [0, 0, 1], [1, 1.5, 1])
-    with pytest.raises(ValueError, match="no more than 10\\*\\*9 can be divided"):
+    with pytest.raises(ValueError, match="no more than 10\\*\\*8 can be divided"):
         ScalingBinningCalibrator().fit([0.1, 0.5, 0.9], [0, 0, 1], [10**9, 1, 1])

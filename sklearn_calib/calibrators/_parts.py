@@ -1,0 +1,41 @@
+"""Samples that are divided at random."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_calib._validation import check_frequency_weights
+
+__all__ = ["draw_rows", "one_by_one"]
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+# More rows are not written out.
+_MOST_ROWS = 10**8
+
+
+def one_by_one(scores: Array, codes: Codes, weight: Array | None, instead: str) -> tuple[Array, Codes]:
+    """Return the scores and codes of samples, repeated as often as their weights say."""
+    if weight is None:
+        return scores, codes
+    times = check_frequency_weights(weight)
+    total = int(times.sum())
+    if total > _MOST_ROWS:
+        raise ValueError(
+            f"sample_weight stands for {total} rows, and no more than 10**8 can be divided. Pass smaller "
+            f"weights, or {instead}."
+        )
+    return np.repeat(scores, times), np.repeat(codes, times)
+
+
+def draw_rows(
+    codes: Codes, sizes: Sequence[int], generator: np.random.Generator
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Draw ``sizes[k]`` rows with code k, without replacement; return these and the rest, in random order."""
+    order = generator.permutation(codes.shape[0])
+    ordered, drawn = codes[order], np.zeros(codes.shape[0], dtype=bool)
+    for k, size in enumerate(sizes):
+        drawn[np.flatnonzero(ordered == k)[:size]] = True
+    return order[drawn], order[~drawn]

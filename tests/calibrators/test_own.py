@@ -1,0 +1,125 @@
+"""A calibrator of a user: what it defines, what it is given, where it can be used."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
+
+from sklearn_calib import CalibratedClassifier
+from sklearn_calib.calibrators import (
+    AutoCalibrator,
+    BaseCalibrator,
+    CertifiedCalibrator,
+    GroupCalibrator,
+    LogAverageCalibrator,
+    OneVsRestCalibrator,
+    ScalingBinningCalibrator,
+)
+
+
+class Shift(BaseCalibrator):
+    """The example of the base class, which also keeps what it was given."""
+
+    _multiclass = False
+
+    def _score_kind(self):
+        return "probability"
+
+    def _fit_scores(self, scores, codes, weight):
+        self.given_ = scores, codes, weight
+        self.shift_ = np.average(codes - scores, weights=weight)
+
+    def _map_scores(self, scores):
+        return np.clip(scores + self.shift_, 0.0, 1.0)
+
+
+P = np.array([0.2, 0.4, 0.6, 0.8])
+Y = np.array(["no", "yes", "yes", "yes"])
+
+
+def test_is_given_checked_arrays():
+    fitted = Shift().fit(P[:, None].astype(np.float32), Y, [1, 0, 2, 3])
+    scores, codes, weight = fitted.given_
+    assert scores.tolist() == P[[0, 2, 3]].astype(np.float32).tolist()
+    assert scores.dtype == np.float64
+    assert codes.tolist() == [0, 1, 1]
+    assert weight.tolist() == [1.0, 2.0, 3.0]
+    assert Shift().fit(P, Y).given_[2] is None
+    assert Shift().fit(P, Y).transform([0.3]).tolist() == [pytest.approx(0.55)]
+
+
+def test_is_an_estimator():
+    fitted = Shift().fit(P, Y)
+    assert not hasattr(clone(fitted), "shift_")
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(fitted)).transform(P), fitted.transform(P))
+    assert fitted.predict([0.1, 0.9]).tolist() == ["no", "yes"]
+    with pytest.raises(ValueError, match="outside"):
+        Shift().fit(3 * P, Y)
+    with pytest.raises(ValueError, match="Only binary classification is supported by Shift"):
+        Shift().fit(np.eye(3), [0, 1, 2])
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        OneVsRestCalibrator,
+        GroupCalibrator,
+        lambda own: ScalingBinningCalibrator(own, split=False, n_bins=100),
+        lambda own: LogAverageCalibrator([own]),
+        lambda own: AutoCalibrator(candidates={"own": own}),
+        lambda own: CertifiedCalibrator(own, tolerance=1.0, test_size=0.05, random_state=0),
+    ],
+)
+def test_inside_another_calibrator(wrap):
+    p = np.linspace(0.2, 0.6, 60)
+    y = np.arange(60) % 2
+    expected = Shift().fit(p, y).transform(p)
+    tolerance = 0.02 if isinstance(wrap(Shift()), CertifiedCalibrator) else 1e-12
+    np.testing.assert_allclose(wrap(Shift()).fit(p, y).transform(p), expected, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_inside_a_calibrated_classifier(n_classes):
+    X, y = make_classification(
+        300, n_classes=n_classes, n_informative=4, n_redundant=0, random_state=0, weights=None
+    )
+    labels = np.array(["c", "a", "b"])[y]
+    w = np.random.default_rng(0).integers(0, 3, 300).astype(float)
+    model = CalibratedClassifier(LogisticRegression(), Shift(), cv=3).fit(X, labels, w)
+    proba = model.predict_proba(X)
+    assert proba.shape == (300, n_classes)
+    splits = StratifiedKFold(3).split(X, labels)
+    for (train, test), pair in zip(splits, model.calibrated_classifiers_, strict=True):
+        inner = LogisticRegression().fit(X[train], labels[train], w[train]).predict_proba(X)
+        if n_classes == 2:
+            expected = Shift().fit(inner[test], labels[test], w[test]).predict_proba(inner)
+            assert pair.calibrator.classes_.tolist() == sorted(set(labels))
+        else:
+            expected = OneVsRestCalibrator(Shift()).fit(inner[test], labels[test], w[test]).transform(inner)
+        np.testing.assert_allclose(pair.predict_proba(X), expected, rtol=0, atol=1e-12)
+
+
+class Labels:
+    """Labels that count how often they are read."""
+
+    def __init__(self, values):
+        self.values, self.reads = np.asarray(values), 0
+
+    def __array__(self, dtype=None, copy=None):
+        self.reads += 1
+        return self.values
+
+    def __len__(self):
+        return self.values.shape[0]
+
+
+def test_labels_are_read_once_however_many_groups():
+    labels = Labels(np.tile([0, 1], 30))
+    GroupCalibrator(min_group_size=5).fit(np.linspace(0.1, 0.9, 60), labels, groups=np.arange(60) // 20)
+    alone = Labels(np.tile([0, 1], 30))
+    Shift().fit(np.linspace(0.1, 0.9, 60), alone)
+    assert labels.reads == alone.reads
