@@ -83,8 +83,6 @@ _TABLE = 1 << 22
 _WORK = 1 << 16
 #: The search for a fixed point begins with coefficients down to this multiple of the scale that it expects.
 FIRST = 0.6
-# It goes on in steps of at least this factor.
-_FINER = 0.4
 
 
 def node_count(s: float, per_scale: float = NODES_PER_SCALE) -> int:
@@ -402,7 +400,7 @@ def fixed_points(
             break
         pending, guess = pending[deeper], guess[deeper]
         if pending.shape[0]:
-            finest = max(min(_FINER * finest, FIRST * float(np.median(guess))), smallest)
+            finest = max(FIRST * float(np.median(guess)), smallest)
     return np.minimum(values, 1.0)
 
 
