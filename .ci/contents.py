@@ -11,6 +11,7 @@ FOLDERS = ["sklearn_calib", "tests", "docs", "examples", "benchmarks", ".ci"]
 DATA = "sklearn_calib/datasets/data/"
 # nothing else may be shipped: a file of data stands in LICENSES.md
 CODE = (".py", "py.typed")
+TEMPLATES = "sklearn_calib/report/templates/"
 
 
 def wheel_faults(names: list[str], licences: str, metadata: str) -> list[str]:
@@ -18,6 +19,7 @@ def wheel_faults(names: list[str], licences: str, metadata: str) -> list[str]:
     inside = [name for name in names if ".dist-info/" not in name]
     faults = [f"{name} does not belong into the wheel" for name in inside if not allowed(name, licences)]
     wanted = ["sklearn_calib/py.typed", f"{DATA}LICENSES.md", "sklearn_calib/__main__.py"]
+    wanted.append(f"{TEMPLATES}page.html")
     faults += [f"the wheel lacks {name}" for name in wanted if name not in inside]
     if not any(name.endswith(".dist-info/licenses/LICENSE") for name in names):
         faults.append("the wheel lacks LICENSE")
@@ -33,7 +35,7 @@ def allowed(name: str, licences: str) -> bool:
         return False
     if name.startswith(DATA):
         return name == f"{DATA}LICENSES.md" or f"- {name.removeprefix(DATA)}: " in licences
-    return name.endswith(CODE)
+    return name.startswith(TEMPLATES) or name.endswith(CODE)
 
 
 def sdist_faults(names: list[str]) -> list[str]:
