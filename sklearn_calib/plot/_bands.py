@@ -62,12 +62,12 @@ class ReliabilityBand:
     def label(self) -> str:
         """What the band is, for a legend."""
         if self.kind == "folds":
-            return "± 1 standard deviation of folds"
-        level = f"{100 * self.confidence:.6g} %"
+            return "± 1 standard deviation across folds"
+        level = f"{100 * self.confidence:.6g}%"
         return f"{level} " + {
-            "confidence": "confidence, pointwise",
-            "consistency": "consistency, pointwise",
-            "simultaneous": "confidence, simultaneous",
+            "confidence": "confidence band (pointwise)",
+            "consistency": "consistency band (pointwise)",
+            "simultaneous": "confidence band (simultaneous)",
             "belt": "calibration belt",
         }.get(self.kind, self.kind)
 
@@ -82,7 +82,7 @@ class ReliabilityBand:
 
     @property
     def departures(self) -> tuple[Departure, ...]:
-        """Ranges of predictions, between the first and the last, whose band leaves out the diagonal.
+        """Ranges of predictions, between the first and the last, whose band excludes the diagonal.
 
         For "simultaneous" and "belt", any such range rejects perfect calibration at the level of the band.
         """
@@ -129,10 +129,10 @@ class ReliabilityBand:
         left = np.clip(np.searchsorted(x, t, side="right") - 1, 0, x.shape[0] - 1)
         right = np.clip(np.searchsorted(x, t, side="left"), 0, x.shape[0] - 1)
         span = x[right] - x[left]
-        share = np.divide(t - x[left], span, out=np.zeros_like(t), where=span > 0)
+        fraction = np.divide(t - x[left], span, out=np.zeros_like(t), where=span > 0)
         limits = []
         for values, on_jump in ((self.lower, left), (self.upper, right)):
-            between = values[left] + share * (values[right] - values[left])
+            between = values[left] + fraction * (values[right] - values[left])
             limits.append(np.where(outside, np.nan, np.where(span > 0, between, values[on_jump])))
         return limits[0], limits[1]
 
@@ -141,7 +141,7 @@ class ReliabilityBand:
         if self.kind == "folds":
             return text
         return f"{text}; " + (
-            "leaves out the diagonal in "
+            "excludes the diagonal in "
             + ", ".join(f"{part.start:.3g} to {part.stop:.3g} ({part.side})" for part in self.departures)
             if self.departures
             else "contains the diagonal"
@@ -150,15 +150,15 @@ class ReliabilityBand:
 
 def _zero(x: Array, gap: Array, i: int) -> float:
     """Return where the line from (x[i], gap[i]) to the next point is zero."""
-    share = gap[i] / (gap[i] - gap[i + 1])
-    return float(x[i] + share * (x[i + 1] - x[i]))
+    fraction = gap[i] / (gap[i] - gap[i + 1])
+    return float(x[i] + fraction * (x[i + 1] - x[i]))
 
 
 def clopper_pearson(events: Array, trials: Array, risk: float | Array) -> tuple[Array, Array]:
     """Return the exact bounds of a probability, each of which errs with probability ``risk`` at most.
 
-    The lower one is the root q of P(Bin(trials, q) >= events) = risk, a quantile of the beta law, which is
-    defined for fractional numbers too.
+    The lower one is the root q of P(Bin(trials, q) >= events) = risk, a quantile of the beta distribution,
+    which is defined for fractional numbers too.
     """
     others = trials - events
     lower = betaincinv(np.where(events > 0, events, 1.0), others + 1.0, risk)
@@ -192,7 +192,7 @@ def consistency_band(
 ) -> ReliabilityBand:
     """Return the pointwise quantiles of the curves of simulated samples.
 
-    ``curve_of`` maps weights of positives, shape (cells, r), to r curves at ``predicted``.
+    ``curve_of`` maps weights of positives, shape (bins, r), to r curves at ``predicted``.
     """
     curves = np.concatenate([curve_of(positives) for positives in redraws.draws(n_draws, generator)], axis=1)
     risk = 0.5 * (1.0 - confidence)

@@ -5,11 +5,11 @@ Starting with degree 1, the degree rises by one as long as the likelihood-ratio 
 coefficient exceeds the quantile k of chi-squared(1) at ``selection``, up to degree 4. The test statistic is
 twice the gain in log-likelihood of the selected fit over calibration.
 
-Its law given the selected degree. For large n, under calibration, the gain of degree 1 (two coefficients) is
-chi-squared(2) and the gains D_2, D_3, ... of one more coefficient are chi-squared(1), all independent of each
-other. Degree m is selected when D_2, ..., D_m exceed k and D_(m+1) does not; the last one is independent of
-the statistic X + D_2 + ... + D_m and drops out. With F_r the tail of the statistic after r = m - 1 steps, and
-f the density of D given D > k,
+Its distribution given the selected degree. For large n, under calibration, the gain of degree 1 (two
+coefficients) is chi-squared(2) and the gains D_2, D_3, ... of one more coefficient are chi-squared(1), all
+independent of each other. Degree m is selected when D_2, ..., D_m exceed k and D_(m+1) does not; the last one
+is independent of the statistic X + D_2 + ... + D_m and drops out. With F_r the tail of the statistic after r
+= m - 1 steps, and f the density of D given D > k,
 
     F_0(t) = exp(-t / 2),    F_r(t) = int_k^u F_(r-1)(t - v) f(v) dv + P(D > u | D > k),   u = t - (r - 1) k,
 
@@ -17,7 +17,8 @@ and F_r(t) = 1 for t <= r k, because a term F_(r-1) is 1 when its argument is be
 the integrand is smooth and Gauss-Legendre quadrature accurate to rounding.
 
 The belt at one level collects all polynomials of the selected degree whose likelihood-ratio statistic,
-against the selected fit, is below the quantile of that law; its limits at x are their extremes there.
+against the selected fit, is below the quantile of that distribution; its limits at x are their extremes
+there.
 """
 
 from dataclasses import dataclass, field
@@ -43,7 +44,7 @@ __all__ = ["CalibrationBelt", "belt_quantile", "belt_sf", "fit_belt"]
 Array = NDArray[np.float64]
 
 MAX_DEGREE = 4
-# Beyond so many distinct predictions, they are gathered in this many cells.
+# Beyond so many distinct predictions, they are gathered in this many bins.
 _CELLS = 2048
 _POINTS = 101
 _MOST_STEPS = 200
@@ -93,7 +94,7 @@ class CalibrationBelt:
     statistic : float
         Twice the gain in log-likelihood over the predictions.
     pvalue : float
-        P-value of the test, by its law for large samples given the selected degree.
+        P-value of the test, by its large-sample distribution given the selected degree.
     selection : float
         Level of the quantile at which the degree rises.
     n_samples : float
@@ -201,17 +202,17 @@ class _Axis:
         x = logit(grouped.prob)
         starts = group_starts(x)
         if starts.shape[0] > _CELLS:
-            # half of the cells of equal mass, half of equal width: neither the bulk nor the ends get coarse
-            share = weight_middles(grouped) / grouped.total
+            # half of the bins of equal mass, half of equal width: neither the bulk nor the ends get coarse
+            fraction = weight_middles(grouped) / grouped.total
             width = (x - x[0]) / (x[-1] - x[0])
-            mark = np.floor(share * (_CELLS // 2)) + np.minimum(
+            mark = np.floor(fraction * (_CELLS // 2)) + np.minimum(
                 np.floor(width * (_CELLS // 2)), _CELLS // 2 - 1
             )
             starts = group_starts(mark)
         self.weight = np.add.reduceat(grouped.weight, starts)
         self.events = np.add.reduceat(grouped.positives, starts)
         self.others = self.weight - self.events
-        # a cell of calibrated predictions is calibrated at their mean
+        # a bin of calibrated predictions is calibrated at their mean
         single = starts.shape[0] == x.shape[0]
         self.x = x if single else logit(np.add.reduceat(grouped.weight * grouped.prob, starts) / self.weight)
         self.total = grouped.total
@@ -234,7 +235,7 @@ class _Axis:
         return self._degree
 
     def log_likelihood(self, eta: Array) -> Array:
-        """Return the log-likelihood of log-odds of shape (cells,) or (cells, r)."""
+        """Return the log-likelihood of log-odds of shape (bins,) or (bins, r)."""
         return np.asarray(-(self.events @ np.logaddexp(0.0, -eta)) - self.others @ np.logaddexp(0.0, eta))
 
 

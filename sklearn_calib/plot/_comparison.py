@@ -215,13 +215,13 @@ def _draw_panel(
         "zorder": 4,
     }
     dot |= full_names(marker_params)
-    text = "measured" + (", not found worse" if tested else "")
+    text = "estimate" + (", not significantly worse" if tested else "")
     (filled,) = ax.plot(values[best], heights[best], **{"label": text} | dot)
     hollow = {"markerfacecolor": ax.get_facecolor(), "markeredgewidth": 1.8}
-    text = "measured, found worse" if tested and not best.all() else ""
+    text = "estimate, significantly worse" if tested and not best.all() else ""
     (worse,) = ax.plot(values[~best], heights[~best], **dot | hollow | {"label": text})
     with_interval = np.isfinite(low)
-    text = f"{100 * comparison.confidence:g} % interval of the true value" if with_interval.any() else ""
+    text = f"{100 * comparison.confidence:g}% confidence interval" if with_interval.any() else ""
     intervals = ax.hlines(
         heights[with_interval],
         low[with_interval],
@@ -245,7 +245,7 @@ def _draw_panel(
         )
         # a sign that fits in the legend
         short: dict[str, Any] = {"markersize": 10, "markeredgewidth": 2.0, "linestyle": "none"}
-        ax.plot([], [], color=GREY, marker="|", **short, label="if calibrated (on average)")
+        ax.plot([], [], color=GREY, marker="|", **short, label="expected under calibration (null mean)")
     marks = _draw_tests(ax, comparison, models) if show_tests and tested else []
     shown = np.concatenate([values, low, high] + ([floors] if show_floor else []))
     ax.set_xlim(_limits(shown[np.isfinite(shown)], _MARGIN if marks else 0.0))
@@ -273,7 +273,7 @@ def _draw_tests(ax: "Axes", comparison: ModelComparison, models: list[str]) -> "
         ax.plot([0.77, 0.79, 0.79, 0.77], np.repeat(ends, 2), transform=place, color=GREY, linewidth=1.2)
         return [ax.text(0.81, sum(ends) / 2.0, p_text(pair.adjusted_pvalue), ha="left", **style)]
     shared = _letters(models, comparison)
-    ax.plot([], [], linestyle="none", label="same letter: no difference found")
+    ax.plot([], [], linestyle="none", label="same letter: not significantly different")
     return [ax.text(0.98, height[name], shared[name], ha="right", **style) for name in models]
 
 
@@ -288,14 +288,14 @@ def _limits(shown: Any, margin: float) -> tuple[float, float]:
 
 
 class ComparisonDisplay:
-    """Errors of several models on the same rows, with intervals, null floors and tests: a forest plot.
+    """Errors of several models on the same samples, with intervals, null floors and tests: a forest plot.
 
     Make one with :meth:`from_predictions`, :meth:`from_estimators` or :meth:`from_result`. Each row is a
     model, say before and after calibration, and each panel a metric. The dot is the metric as measured, the
     line the confidence interval of its value in the population, and the grey tick the floor: what a
     perfectly calibrated model with these predictions would show on average. A dot is hollow if a test found
-    the model worse than another one. At the right stand the p-value of a pair, or of each model against the
-    reference, or else letters: models that share one were not found to differ.
+    the model significantly worse than another one. At the right stand the p-value of a pair, or of each model
+    against the reference, or else letters: models that share one do not differ significantly.
 
     Parameters
     ----------
@@ -330,12 +330,13 @@ class ComparisonDisplay:
 
     Notes
     -----
-    Noise adds to a calibration error, the more the fewer rows there are; the interval is of the error without
-    it, and can therefore lie below the dot. A dot on the tick is as good as can be told from these rows. For
-    scores such as the Brier score the tick is the score that the model promises by its own predictions.
+    Sampling noise adds to a calibration error, the more the fewer samples there are; the interval is of the
+    error without it, and can therefore lie below the dot. For a dot on the tick there is no evidence of
+    miscalibration. For scores such as the Brier score the tick is the score that the model's own predictions
+    imply.
 
     The intervals are of one model each. Whether two of them overlap does not tell whether the models differ:
-    they are judged on the same rows, and only the tests make use of that.
+    they are evaluated on the same samples, and only the tests make use of that.
 
     Letters are a compact letter display [1]_: every pair whose adjusted p-value is at most 1 - ``confidence``
     shares none, and every other pair at least one.
@@ -442,7 +443,7 @@ class ComparisonDisplay:
         ax: "Axes | Sequence[Axes] | None" = None,
         **plot_params: Any,
     ) -> Self:
-        """Compare predictions of the same rows, and draw the result.
+        """Compare predictions for the same samples, and draw the result.
 
         Parameters
         ----------
@@ -460,7 +461,7 @@ class ComparisonDisplay:
             Number of random splits. By default 999, or more where the adjusted p-values of so many pairs
             could not be small otherwise.
         random_state : int, Generator, RandomState or None, default=0
-            Source of the draws; by default the same data give the same picture.
+            Source of randomness; by default the same data give the same picture.
         ax : matplotlib Axes or list of these, default=None
             Where to draw, one for each metric; a new figure by default.
         **plot_params : dict
@@ -481,7 +482,7 @@ class ComparisonDisplay:
 
         Notes
         -----
-        Costs 2 ``n_resamples`` evaluations of each metric on n / 2 rows for each model, and some more for
+        Costs 2 ``n_resamples`` evaluations of each metric on n / 2 samples for each model, and some more for
         intervals and floors.
         """
         if not isinstance(predictions, Mapping):

@@ -55,7 +55,7 @@ class CurveOptions:
     """Checked parameters of a reliability curve; see ``ReliabilityDisplay.from_predictions``."""
 
     method: str = "smooth"
-    band: str = "confidence"
+    band: str | None = "confidence"
     bandwidth: float | Literal["auto", "smooth_ece"] = "auto"
     n_bins: int = 15
     strategy: Literal["uniform", "quantile"] = "uniform"
@@ -66,7 +66,11 @@ class CurveOptions:
     random_state: Any = 0
 
     def __post_init__(self) -> None:
-        check_option(self.method, "method", METHODS)
+        check_option(self.method, "method", (*METHODS, "isotonic"))
+        if self.method == "isotonic":
+            object.__setattr__(self, "method", "corp")
+        if self.band is None:
+            object.__setattr__(self, "band", "none")
         check_option(self.band, "band", BANDS)
         check_option(self.strategy, "strategy", ("uniform", "quantile"))
         check_option(self.scale, "scale", ("probability", "logit"))
@@ -144,7 +148,7 @@ class CurveOptions:
         if self.band == "none":
             return replace(curve, bands=())
         if self.band == "simultaneous" or (self.band, self.method) == ("confidence", "corp"):
-            return replace(curve, bands=(monotone_band(grouped, self.confidence, self.band),))
+            return replace(curve, bands=(monotone_band(grouped, self.confidence, str(self.band)),))
         if self.band == "confidence":
             return curve
         simulation = (self.confidence, int(self.n_resamples), check_generator(self.random_state))

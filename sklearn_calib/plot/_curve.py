@@ -55,14 +55,14 @@ class Distribution:
     edges : ndarray of shape (b + 1,)
         Edges of the bins of a histogram; equally spaced on the axis of the diagram.
     density : ndarray of shape (b,)
-        Share of the weight in each bin, per unit of the axis (probability or log-odds); on the logit axis
+        Fraction of the weight in each bin, per unit of the axis (probability or log-odds); on the logit axis
         without predictions of exactly 0 or 1.
     events : ndarray of shape (b,)
         The part of ``density`` that is of predictions followed by the event.
     ticks : ndarray of shape (t,)
         Predictions, thinned to at most a thousand places of the axis.
     ticks_events : ndarray of shape (t,)
-        Share of events among the predictions at each tick.
+        Fraction of events among the predictions at each tick.
     """
 
     edges: Array = field(repr=False)
@@ -142,7 +142,7 @@ def edge_predictions(sample: BinarySample) -> tuple[EdgePredictions, ...]:
 
 
 def interior(sample: BinarySample) -> BinarySample:
-    """Return the rows with predictions other than 0 and 1, or all if there are no others."""
+    """Return the samples with predictions other than 0 and 1, or all if there are no others."""
     inside = (sample.p > 0.0) & (sample.p < 1.0)
     if inside.all() or not inside.any():
         return sample

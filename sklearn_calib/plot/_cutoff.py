@@ -24,6 +24,7 @@ from sklearn_calib.plot._matplotlib import (
     GREY,
     PALE,
     check_flags,
+    finding,
     full_names,
     legend_above,
     next_style,
@@ -83,8 +84,8 @@ def _walk_test(
 def _deviation(result: CutoffResult) -> float:
     """Return the null standard deviation of the end of the walk."""
     p = result.probabilities
-    share = result.weight / result.weight.sum()
-    return math.sqrt(float(share @ (p * (1.0 - p))) / result.n_samples)
+    fraction = result.weight / result.weight.sum()
+    return math.sqrt(float(fraction @ (p * (1.0 - p))) / result.n_samples)
 
 
 def _strip_height(
@@ -98,8 +99,8 @@ def _strip_height(
         rank = min(tail_rank(draws.shape[0], 1.0 - confidence), draws.shape[0])
         if rank < 1:
             raise ValueError(
-                f"confidence={confidence:g} needs more draws than the {draws.shape[0]} of the test. Use "
-                f"n_resamples >= {math.ceil(1.0 / (1.0 - confidence) - 1e-9) - 1}, or show_strip=False."
+                f"confidence={confidence:g} needs more simulations than the {draws.shape[0]} of the test. "
+                f"Use n_resamples >= {math.ceil(1.0 / (1.0 - confidence) - 1e-9) - 1}, or show_strip=False."
             )
         return float(draws[-rank]) * _deviation(result)
     if test.null_law != "brownian range":
@@ -126,20 +127,18 @@ def _drawn_path(result: CutoffResult, x: str) -> tuple[Array, Array, tuple[float
     return at, walk, ends
 
 
-def _interval_in_words(result: CutoffResult, test: CalibrationTestResult | None, confidence: float) -> str:
+def _interval_in_words(result: CutoffResult) -> str:
     """Return the interval that attains the error, and how far predictions are off there on average."""
     inside = (result.probabilities >= result.lower) & (result.probabilities <= result.upper)
-    share = float(result.weight[inside].sum() / result.weight.sum())
-    points = 100.0 * result.value / share
+    points = 100.0 * result.value * float(result.weight.sum() / result.weight[inside].sum())
     width = result.upper - result.lower
     digits = 2 if width >= 0.02 else 1 - math.floor(math.log10(width or 0.01))
-    where = f"predictions {result.lower:.{digits}f} to {result.upper:.{digits}f}"
+    where = f"{result.lower:.{digits}f}\u2013{result.upper:.{digits}f}"
     if width == 0:
-        where = f"predictions of {result.lower:.3g}"
+        where = f"at {result.lower:.3g}"
     shown = f"{points:.0f}" if points >= 9.5 else f"{points:.2g}"
-    text = f"{where}: {shown} point{'' if shown == '1' else 's'} too {'low' if result.signed > 0 else 'high'}"
-    chance = test is not None and not test.rejects(1.0 - confidence)
-    return text + (", may be chance" if chance else "")
+    verb = "underpredicts" if result.signed > 0 else "overpredicts"
+    return f"{where}: {verb} by {shown} percentage point{'' if shown == '1' else 's'}"
 
 
 class CutoffDisplay(DisplayMixin):
@@ -149,7 +148,7 @@ class CutoffDisplay(DisplayMixin):
     added up in the order of the predictions: where the walk falls predictions are too high, where it rises
     they are too low, and where it is level they are right. The error is the distance between its highest and
     its lowest level, both dotted; the interval between them is shaded and put in words in the legend. The
-    grey strip is the room that chance needs: the walk of a calibrated model stays within a strip of this
+    hatched strip is the null band: the walk of a calibrated model stays within a strip of this
     height with probability ``confidence``.
 
     Parameters
@@ -192,19 +191,19 @@ class CutoffDisplay(DisplayMixin):
 
     Notes
     -----
-    At prediction t the walk is the sum of w_i (y_i - p_i) over all rows with p_i <= t, divided by the total
-    weight: the cumulative differences of [2]_. Its range is the cutoff calibration error of [1]_. Over shares
-    of the rows, ``x="share"``, its slope is the mean residual there.
+    At prediction t the walk is the sum of w_i (y_i - p_i) over all samples with p_i <= t, divided by the
+    total weight: the cumulative differences of [2]_. Its range is the cutoff calibration error of [1]_. Over
+    fractions of the samples, ``x="fraction"``, its slope is the mean residual there.
 
     The strip does not surround 0, because the error is a range: at each sample it is moved to hold as much of
     the walk as it can, and the start at 0 always. So the walk leaves it if and only if the test rejects at
     level 1 - ``confidence``. Its height is the critical value of the range: by redrawn outcomes where the
     test has redrawn them, exact for any sample, else c sqrt(sum p (1 - p)) / n with the quantile c of the
-    range of Brownian motion (2.497 at 95 %). An envelope about 0 would not do: it can hold a walk whose range
+    range of Brownian motion (2.497 at 95%). An envelope about 0 would not do: it can hold a walk whose range
     is far too large.
 
-    Weights that are whole numbers are repetitions. The test does not take others; for them the limit law is
-    used with Kish's effective sample size, (sum w)^2 / sum w^2, in the place of n.
+    Weights that are whole numbers are repetitions. The test does not take others; for them the limit
+    distribution is used with Kish's effective sample size, (sum w)^2 / sum w^2, in the place of n.
 
     A path of more than 4000 points is drawn through the ends and extremes of 1000 columns, so that no extreme
     is lost; the cost is that of a sort and of the test.
@@ -226,9 +225,9 @@ class CutoffDisplay(DisplayMixin):
     >>> y = rng.uniform(size=1000) < p**2
     >>> display = CutoffDisplay.from_predictions(y, p, name="forecast")
     >>> print(display.line_.get_label())
-    forecast: cutoff error 0.153, p-value 0.001
+    forecast: cutoff error 0.153, miscalibrated (p = 0.001)
     >>> print(display.interval_.get_label())
-    predictions 0.00 to 0.91: 17 points too high
+    0.00–0.91: overpredicts by 17 percentage points
     >>> plt.close(display.figure_)
     """
 
@@ -270,9 +269,10 @@ class CutoffDisplay(DisplayMixin):
         result : CutoffResult
             What is shown.
         n_resamples : int, default=999
-            Redrawn samples of the test, for effective sizes below 2000; above, the limit law is used.
+            Redrawn samples of the test, for effective sizes below 2000; above, the limit distribution is
+            used.
         random_state : int, Generator, RandomState or None, default=0
-            Source of the draws; by default the same data give the same picture.
+            Source of randomness; by default the same data give the same picture.
         name : str, default=None
             Name of the model in the legend.
         pos_label : label, default=None
@@ -320,7 +320,7 @@ class CutoffDisplay(DisplayMixin):
         Parameters
         ----------
         y_true : array-like of shape (n,) or CalibrationSketch
-            Labels of two classes.
+            Binary labels.
         y_proba : array-like of shape (n,), (n, 1) or (n, 2), default=None
             Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
             Left out with a sketch.
@@ -360,7 +360,7 @@ class CutoffDisplay(DisplayMixin):
         self,
         ax: "Axes | None" = None,
         *,
-        x: Literal["probability", "share"] = "probability",
+        x: Literal["probability", "fraction", "share"] = "probability",
         confidence: float = 0.95,
         name: str | None = None,
         show_interval: bool = True,
@@ -376,9 +376,9 @@ class CutoffDisplay(DisplayMixin):
         ----------
         ax : matplotlib Axes, default=None
             Where to draw; a new figure by default. Its size and the style in force are left alone.
-        x : {"probability", "share"}, default="probability"
-            What the horizontal axis measures: the prediction, or the share of rows with a smaller one, which
-            gives room to predictions that are crowded.
+        x : {"probability", "fraction"}, default="probability"
+            What the horizontal axis measures: the prediction, or the fraction of samples with a smaller one,
+            which spreads predictions that are crowded.
         confidence : float, default=0.95
             Probability that the walk of a calibrated model stays in a strip as high as the one drawn.
         name : str, default=None
@@ -406,7 +406,8 @@ class CutoffDisplay(DisplayMixin):
         ImportError
             If matplotlib is not installed.
         """
-        check_option(x, "x", ("probability", "share"))
+        check_option(x, "x", ("probability", "fraction", "share"))
+        x = "fraction" if x == "share" else x
         # so that its complement is less than 1 too
         confidence = max(check_fraction(confidence, "confidence"), 2.0**-53)
         check_flags(show_interval=show_interval, show_strip=show_strip, show_legend=show_legend)
@@ -415,7 +416,7 @@ class CutoffDisplay(DisplayMixin):
         at, walk, ends = _drawn_path(self.result, x)
         color, dashes = next_style(ax, _WALK)
         line: dict[str, Any] = {"color": color, "linestyle": dashes, "linewidth": 1.8, "zorder": 4}
-        line |= {"label": self._label(name)} | full_names(line_params)
+        line |= {"label": self._label(name, confidence)} | full_names(line_params)
         style = "steps-post" if x == "probability" else "default"
         (self.line_,) = ax.plot(at, walk, gid=_WALK, drawstyle=style, **line)
         self.interval_, self.levels_, self.bar_, self.strip_ = None, None, None, None
@@ -426,10 +427,10 @@ class CutoffDisplay(DisplayMixin):
         self._finish(ax, x, show_legend)
         return self
 
-    def _label(self, name: str | None) -> str:
+    def _label(self, name: str | None, confidence: float) -> str:
         text = f"cutoff error {self.result.value:.3f}"
         if self.test is not None:
-            text += f", p-value {self.test.pvalue:.2g}"
+            text += f", {finding(self.test.pvalue, 1.0 - confidence)}"
         return self._named(text, name)
 
     def _draw_interval(self, ax: "Axes", ends: tuple[float, float], walk: Array, confidence: float) -> None:
@@ -443,7 +444,7 @@ class CutoffDisplay(DisplayMixin):
             # a single value has no width
             linewidth=0.0 if ends[0] < ends[1] else 2.0,
             zorder=1,
-            label=_interval_in_words(self.result, self.test, confidence),
+            label=_interval_in_words(self.result),
         )
         levels = [float(walk.min()), float(walk.max())]
         self.levels_ = ax.hlines(
@@ -479,15 +480,15 @@ class CutoffDisplay(DisplayMixin):
             linewidth=0,
             zorder=0.5,
             gid=_STRIP,
-            label=f"a calibrated walk stays in here ({100 * confidence:g} %)",
+            label=f"{100 * confidence:g}% null band",
         )
 
     def _finish(self, ax: "Axes", x: str, show_legend: bool) -> None:
         label = axis_title("Predicted probability", self.pos_label)
-        if x == "share":
-            label = "Share of rows, in order of predicted probability"
+        if x == "fraction":
+            label = "Fraction of samples, ordered by predicted probability"
         ax.set_xlabel(label)
-        ax.set_ylabel("Cumulative residual y \u2212 p\n(falls: predicted too high)")
+        ax.set_ylabel("Cumulative residuals y \u2212 p\n(decreasing: overprediction)")
         ax.axhline(0.0, color=GREY, linewidth=0.8, zorder=2)
         marked = any(line.get_gid() == _WALK for line in ax.lines) and len(ax.texts) > 0
         ax.set_xlim(-0.02, _RIGHT_END if marked else 1.02)

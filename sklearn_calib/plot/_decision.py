@@ -29,6 +29,7 @@ from sklearn_calib.plot._matplotlib import (
     full_names,
     legend_above,
     next_style,
+    p_text,
 )
 from sklearn_calib.plot._redraws import Redraws
 
@@ -44,10 +45,10 @@ Array = NDArray[np.float64]
 _GAP = "sklearn_calib.gap"
 _BOUND = "sklearn_calib.gap_bound"
 _CHANCE = "sklearn_calib.gap_chance"
-# A bound that is so many times as high as the rest would leave no room for it.
+# A bound that is so many times as high as the rest would squeeze it.
 _FAR = 2.0
-# Predictions are gathered in cells of equal mass, so many for each n^(1/3) rows. Where predictions are
-# calibrated the best cut lies within some n^(-1/3) of the mass around the threshold: a cell is a small part.
+# Predictions are gathered in bins of equal mass, so many for each n^(1/3) samples. Where predictions are
+# calibrated the best cut lies within some n^(-1/3) of the mass around the threshold: a bin is a small part.
 _CELLS_PER_ROOT = 64.0
 
 
@@ -82,20 +83,20 @@ class RiskGapFloor:
     def __str__(self) -> str:
         worst = int(self.quantile.argmax())
         return (
-            f"risk gap by chance alone: up to {self.quantile[worst]:.4f}, at threshold "
-            f"{self.thresholds[worst]:.3g}, with probability {self.confidence:g} ({self.n_resamples} draws); "
-            f"p-value of the largest gap {self.pvalue:.3g}"
+            f"risk gap under perfect calibration: up to {self.quantile[worst]:.4f}, at threshold "
+            f"{self.thresholds[worst]:.3g}, with probability {self.confidence:g} "
+            f"({self.n_resamples} simulations); p-value of the largest gap {self.pvalue:.3g}"
         )
 
     def _repr_html_(self) -> str:
         worst = int(self.quantile.argmax())
         return result_html(
-            "risk gap by chance alone",
+            "risk gap under perfect calibration",
             [
                 ("up to", f"{self.quantile[worst]:.4f} with probability {self.confidence:g}"),
                 ("at threshold", f"{self.thresholds[worst]:.3g}"),
                 ("p-value of the largest gap", f"{self.pvalue:.3g}"),
-                ("draws", str(self.n_resamples)),
+                ("simulations", str(self.n_resamples)),
             ],
         )
 
@@ -121,8 +122,8 @@ def risk_gap_floor(
 ) -> RiskGapFloor:
     """Return the risk gaps of samples whose outcomes are redrawn from the predictions.
 
-    One isotonic fit for each draw, on cells that no threshold divides. Weights that are whole numbers are
-    repetitions, each with an outcome of its own; other weights stay with their rows.
+    One isotonic fit for each simulation, on bins that no threshold divides. Weights that are whole numbers
+    are repetitions, each with an outcome of its own; other weights stay with their samples.
     """
     cells = _gathered(sample, group_outcomes(sample.y, sample.p, sample.w), result.thresholds)
     gaps = np.empty((n_resamples, result.thresholds.shape[0]))
@@ -141,7 +142,7 @@ def risk_gap_floor(
 
 
 def _gathered(sample: BinarySample, grouped: GroupedOutcomes, thresholds: Array) -> Redraws:
-    """Gather predictions in cells of nearly equal mass that no threshold divides."""
+    """Gather predictions in bins of nearly equal mass that no threshold divides."""
     side = np.searchsorted(np.sort(thresholds), grouped.prob, side="right")
     return Redraws(sample, grouped, int(np.ceil(_CELLS_PER_ROOT * np.cbrt(grouped.total))), side)
 
@@ -150,17 +151,17 @@ class DecisionDisplay(DisplayMixin):
     r"""Risk gap over decision thresholds: what recalibration could save a decision maker.
 
     Make one with :meth:`from_predictions`, :meth:`from_estimator` or :meth:`from_result`. Who acts when the
-    prediction is at least the threshold pays for acting in vain and for missed events; the gap is the part
-    of this cost, per row, that the best non-decreasing recalibration would save. It never exceeds the cutoff
-    calibration error, the dashed line. The grey area is what chance alone would show at each threshold if the
-    predictions were calibrated: the best recalibration is chosen with hindsight, so a gap is never negative.
+    prediction is at least the threshold pays for false positives and false negatives; the gap is the part
+    of this cost, per sample, that the best non-decreasing recalibration would save. It never exceeds the
+    cutoff calibration error, the dashed line. The grey area is the null band at each threshold, which gaps of
+    calibrated predictions reach: the best recalibration is chosen with hindsight, so a gap is never negative.
 
     Parameters
     ----------
     result : DecisionRiskResult
         The gaps.
     floor : RiskGapFloor, default=None
-        What chance alone makes of them, at the same thresholds; None for no grey area and no p-value.
+        The gaps under perfect calibration, at the same thresholds; None for no null band and no p-value.
     name : str, default=None
         Name of the model in the legend.
 
@@ -169,7 +170,7 @@ class DecisionDisplay(DisplayMixin):
     result : DecisionRiskResult
         What is shown.
     floor : RiskGapFloor or None
-        What chance alone would show.
+        The gaps under perfect calibration.
     ax_ : matplotlib Axes
         Axes with the picture, after :meth:`plot`.
     figure_ : matplotlib Figure
@@ -181,7 +182,7 @@ class DecisionDisplay(DisplayMixin):
     bound_ : matplotlib Line2D or None
         The cutoff calibration error.
     chance_ : matplotlib Collection or None
-        The area that chance alone reaches.
+        The null band.
 
     See Also
     --------
@@ -196,11 +197,11 @@ class DecisionDisplay(DisplayMixin):
     The bound, the cutoff calibration error, is proved in the notes of
     :func:`~sklearn_calib.metrics.decision_risk_gap`.
 
-    Chance: outcomes are redrawn from the predictions, and the gap is computed with the best recalibration of
-    each redrawn sample. The quantile holds at each threshold alone, for who has one threshold; the p-value
+    Null band: outcomes are redrawn from the predictions, and the gap is computed with the best recalibration
+    of each redrawn sample. The quantile holds at each threshold alone, for who has one threshold; the p-value
     compares the largest gap with the largest one of each redrawn sample, as the worst threshold is found by
-    looking at all. Predictions are gathered in 64 n^(1/3) cells for this, none of which holds a threshold
-    inside. Weights that are whole numbers are repetitions; other weights stay with their rows.
+    looking at all. Predictions are gathered in 64 n^(1/3) bins for this, none of which holds a threshold
+    inside. Weights that are whole numbers are repetitions; other weights stay with their samples.
 
     References
     ----------
@@ -217,7 +218,7 @@ class DecisionDisplay(DisplayMixin):
     >>> y = rng.uniform(size=1000) < p**2
     >>> display = DecisionDisplay.from_predictions(y, p)
     >>> print(display.worst_.get_label())
-    worst at 0.38: 0.031, p-value 0.002
+    largest at 0.38: 0.031, p = 0.002
     >>> bool((display.result.gap <= display.bound_.get_ydata()[0]).all())
     True
     >>> plt.close(display.figure_)
@@ -244,7 +245,7 @@ class DecisionDisplay(DisplayMixin):
         ax: "Axes | None" = None,
         **plot_params: Any,
     ) -> Self:
-        """Draw a result of :func:`~sklearn_calib.metrics.decision_risk_result`, without what chance does.
+        """Draw a result of :func:`~sklearn_calib.metrics.decision_risk_result`, without the null band.
 
         Parameters
         ----------
@@ -294,7 +295,7 @@ class DecisionDisplay(DisplayMixin):
         Parameters
         ----------
         y_true : array-like of shape (n,) or CalibrationSketch
-            Labels of two classes.
+            Binary labels.
         y_proba : array-like of shape (n,), (n, 1) or (n, 2), default=None
             Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
             Left out with a sketch.
@@ -310,7 +311,7 @@ class DecisionDisplay(DisplayMixin):
         n_resamples : int, default=499
             Number of redrawn samples; at least 1 / (1 - ``confidence``) - 1.
         random_state : int, Generator, RandomState or None, default=0
-            Source of the draws; by default the same data give the same picture.
+            Source of randomness; by default the same data give the same picture.
         name : str, default=None
             Name of the model in the legend.
         ax : matplotlib Axes, default=None
@@ -361,11 +362,11 @@ class DecisionDisplay(DisplayMixin):
             Where to draw; a new figure by default. Its size and the style in force are left alone.
         x : {"threshold", "cost_ratio"}, default="threshold"
             What the horizontal axis measures: the threshold t, or (1 - t) / t on a logarithmic axis, how many
-            times as much a missed event costs as acting in vain.
+            times as much a false negative costs as a false positive.
         name : str, default=None
             Name in the legend; the display's own by default.
         show_chance : bool, default=True
-            Whether to draw the area that chance alone reaches, if it is known.
+            Whether to draw the null band, if it is known.
         show_bound : bool or "auto", default="auto"
             Whether to draw the cutoff calibration error, which no gap exceeds. With "auto" it is only named
             in the legend where it is more than twice as high as everything else.
@@ -414,7 +415,7 @@ class DecisionDisplay(DisplayMixin):
                 linewidth=0,
                 zorder=1,
                 gid=_CHANCE,
-                label=f"chance alone ({100 * self.floor.confidence:g} % at each threshold)",
+                label=f"{100 * self.floor.confidence:g}% null band (at each threshold)",
             )
         if show_bound:
             within = show_bound is True or result.bound <= _FAR * _top(ax)
@@ -425,16 +426,16 @@ class DecisionDisplay(DisplayMixin):
                 linewidth=1.5,
                 zorder=2,
                 gid=_BOUND if within else None,
-                label=f"bound: cutoff error {result.bound:.3f}{'' if within else ', off the axis'}",
+                label=f"upper bound: cutoff error {result.bound:.3f}{'' if within else ', off the axis'}",
             )
         self._finish(ax, x, show_legend)
         return self
 
     def _draw_worst(self, ax: "Axes", at: Array, tau: Array, gap: Array) -> None:
         worst = int(gap.argmax())
-        label = f"worst at {tau[worst]:.2f}: {gap[worst]:.3f}"
+        label = f"largest at {tau[worst]:.2f}: {gap[worst]:.3f}"
         if self.floor is not None:
-            label += f", p-value {self.floor.pvalue:.2g}"
+            label += f", {p_text(self.floor.pvalue)}"
         (self.worst_,) = ax.plot(
             at[worst],
             gap[worst],
@@ -450,11 +451,11 @@ class DecisionDisplay(DisplayMixin):
     def _finish(self, ax: "Axes", x: str, show_legend: bool) -> None:
         if x == "cost_ratio":
             ax.set_xscale("log")
-            ax.set_xlabel("Cost of a missed event / cost of acting in vain")
+            ax.set_xlabel("Cost of a false negative / cost of a false positive")
         else:
             ax.set_xlim(0.0, 1.0)
             ax.set_xlabel("Decision threshold")
-        ax.set_ylabel("Risk that recalibration saves")
+        ax.set_ylabel("Risk reduction by recalibration")
         ax.set_ylim(0.0, 1.05 * _top(ax) or 0.01)
         if show_legend:
             legend_above(ax)

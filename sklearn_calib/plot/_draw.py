@@ -85,7 +85,7 @@ def set_scale(ax: "Axes", curve: ReliabilityCurve) -> None:
             getattr(ax, f"set_{axis}scale")("logit", nonpositive="clip")
         left, right = 0.5, 0.5
     ends = logit(np.clip(np.array([low, high]), _FAR, 1.0 - _FAR))
-    # equal predictions need room too
+    # equal predictions need a range too
     room = _MARGIN * max(float(ends[1] - ends[0]), 1.0)
     left, right = min(left, float(expit(ends[0] - room))), max(right, float(expit(ends[1] + room)))
     ax.set_xlim(left, right)
@@ -99,11 +99,11 @@ def set_scale(ax: "Axes", curve: ReliabilityCurve) -> None:
 
 
 def _percent(tick: float) -> str:
-    return f"{100 * tick:.8g} %"
+    return f"{100 * tick:.8g}%"
 
 
 def _ticks(ax: "Axes", left: float, right: float) -> list[float]:
-    """Return round ticks of a logit axis whose labels have room beside each other, the roundest first."""
+    """Return round ticks of a logit axis whose labels do not overlap, the roundest first."""
     low, high = (float(end) for end in logit(np.array([left, right])))
     # pixels for each unit of log-odds, and about so many for each letter
     unit = ax.get_window_extent().width / (high - low)
@@ -129,7 +129,14 @@ def draw_diagonal(ax: "Axes") -> "Line2D | None":
     # on a logit axis the line from corner to corner is the diagonal, however far these are
     ends = [0.0, 1.0] if ax.get_xscale() == "linear" else [_NEVER_SHOWN, 1.0 - _NEVER_SHOWN]
     (line,) = ax.plot(
-        ends, ends, color=GREY, linestyle=":", linewidth=1.5, label="perfect", gid=_DIAGONAL, zorder=1
+        ends,
+        ends,
+        color=GREY,
+        linestyle=":",
+        linewidth=1.5,
+        label="perfect calibration",
+        gid=_DIAGONAL,
+        zorder=1,
     )
     return line
 
@@ -163,7 +170,7 @@ def draw_band(ax: "Axes", band: ReliabilityBand, color: Any) -> "Collection":
             linewidth=0,
             alpha=0.5,
         )
-    # a value that many rows share has limits of its own, narrower than those between values
+    # a value that many samples share has limits of its own, narrower than those between values
     shared = np.unique(x[2:][x[2:] == x[:-2]])
     if 0 < shared.shape[0] <= _MOST_VALUES:
         low_there, high_there = ReliabilityBand(band.kind, band.confidence, x, low, high).at(shared)
@@ -186,7 +193,7 @@ def draw_departures(ax: "Axes", band: ReliabilityBand, color: Any) -> "Collectio
     parts = band.departures if band.kind in ("simultaneous", "belt") else ()
     if not parts:
         return None
-    label = "perfect: outside the band"
+    label = "perfect calibration, outside the band"
     # a straight line on a logit axis too
     lines = [np.repeat(np.linspace(part.start, part.stop, 3)[:, np.newaxis], 2, axis=1) for part in parts]
     marks = LineCollection(lines, colors=[color], linewidths=6.0, alpha=0.55, capstyle="round", zorder=1.75)
@@ -199,17 +206,17 @@ def draw_width(ax: "Axes", curve: ReliabilityCurve, line: "Line2D") -> "Collecti
     """Show how many predictions are near by the width of the curve, or the area of the markers of bins."""
     from matplotlib.collections import LineCollection
 
-    share = curve.support / float(np.nanmax(curve.support))
+    relative = curve.support / float(np.nanmax(curve.support))
     color = line.get_color()
     if curve.method == "binned":
-        area = np.pi / 4 * (_THINNEST + _THICKEST * np.sqrt(share)) ** 2
+        area = np.pi / 4 * (_THINNEST + _THICKEST * np.sqrt(relative)) ** 2
         return ax.scatter(
             curve.predicted, curve.observed, s=area, color=color, alpha=0.55, linewidths=0, zorder=3.5
         )
     points = np.stack((curve.predicted, curve.observed), axis=1)
     # each piece overlaps the next, so that no gap shows between them
     pieces = np.stack((points[:-1], points[1:], np.concatenate((points[2:], points[-1:]))), axis=1)
-    width = _THINNEST + (_THICKEST - _THINNEST) * 0.5 * (share[:-1] + share[1:])
+    width = _THINNEST + (_THICKEST - _THINNEST) * 0.5 * (relative[:-1] + relative[1:])
     if curve.method == "corp":
         # no predictions lie where the fit rises from block to block
         pieces = pieces[:, :2]
@@ -244,7 +251,7 @@ def draw_distribution(ax: "Axes", curve: ReliabilityCurve, color: Any, style: st
     )
     below = ax.fill_between(x, 0.5 - down, 0.5, alpha=0.3, linewidth=0, **common | {"gid": _OTHERS})
     above = ax.fill_between(x, 0.5, 0.5 + up, alpha=0.8, linewidth=0, **common)
-    below.set_label("others (down)" if _is_new(ax, "others (down)") else "_others")
+    below.set_label("non-events (down)" if _is_new(ax, "non-events (down)") else "_others")
     above.set_label("events (up)" if _is_new(ax, "events (up)") else "_events")
     return above
 

@@ -21,6 +21,7 @@ __all__ = [
     "VERMILION",
     "check_axes",
     "check_flags",
+    "finding",
     "full_names",
     "legend_above",
     "new_axes",
@@ -39,13 +40,13 @@ FAR = 13.8
 
 #: Colour of what is context: diagonals, axes of strips.
 GREY = "0.45"
-#: Colour of areas that are context: what chance does.
+#: Colour of areas that are context: null bands.
 PALE = "0.8"
 
 # A legend takes at most these shares of the height and of the width of the axes, unless its letters would be
 # smaller than so many points; and keeps this distance from the data.
 _MOST_LEGEND, _LEGEND_WIDTH, _LEGEND_GAP = 0.6, 0.88, 0.04
-_SMALLEST_LETTERS = 5.0
+_SMALLEST_LETTERS = 4.5
 _MOST_DECADES = 300.0
 
 # A path is cut into so many columns, of each of which its ends and extremes are kept.
@@ -167,6 +168,13 @@ def plain(text: str) -> str:
 def p_text(pvalue: float) -> str:
     """Return a p-value as a text with two digits."""
     return f"p = {pvalue:.2g}" if pvalue >= 1e-4 else "p < 0.0001"
+
+
+def finding(pvalue: float, level: float) -> str:
+    """Return what a test of calibration found at a level, with its p-value."""
+    # a level of 1 - confidence is rounded
+    found = "miscalibrated" if pvalue <= level + 1e-12 else "no evidence of miscalibration"
+    return f"{found} ({p_text(pvalue)})"
 
 
 def thinned(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.intp]:

@@ -77,7 +77,7 @@ class MonitorDisplay:
 
     See Also
     --------
-    TestDisplay : The evidence of a sequential test, row by row.
+    TestDisplay : The evidence of a sequential test after each observation.
 
     Examples
     --------
@@ -231,7 +231,7 @@ class MonitorDisplay:
         self.error_ = self.reference_ = None
         if len(axes) > 1:
             self._draw_error(axes[1], time, as_array(table[metric], metric), metric, line)
-        axes[-1].set_xlabel("Rows" if time.dtype.kind in "iu" else "Time")
+        axes[-1].set_xlabel("Samples" if time.dtype.kind in "iu" else "Time")
         if show_legend:
             legend_above(upper, ncols=3, title=None if self.name is None else plain(self.name))
         self.axes_, self.ax_, self.figure_ = axes, upper, upper.figure

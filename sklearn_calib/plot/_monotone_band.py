@@ -1,11 +1,11 @@
 r"""Exact bands for event probabilities that do not decrease with the prediction.
 
-Let the predictions be sorted and cut into cells 1, ..., C without a look at the outcomes, equal predictions
-in the same cell. If the event probability q does not decrease, the number of events among the rows of cells
+Let the predictions be sorted and cut into bins 1, ..., C without a look at the outcomes, equal predictions
+in the same bin. If the event probability q does not decrease, the number of events among the samples of bins
 j..k is a sum of independent trials none of which has a probability above q(b_k), b_k the largest prediction
-of cell k. A sum of trials is stochastically largest if all have that probability, so the Clopper-Pearson
+of bin k. A sum of trials is stochastically largest if all have that probability, so the Clopper-Pearson
 lower bound of the pooled frequency is a lower bound of q(b_k), hence of q(x) for all x >= b_k; likewise the
-upper bound holds for all x <= a_j, the smallest prediction of cell j. Bounds are attributed outward, to the
+upper bound holds for all x <= a_j, the smallest prediction of bin j. Bounds are attributed outward, to the
 end of their cells: that is why cells of many rows cost sharpness, never validity.
 
 With M intervals of cells in use, each bound at level alpha / (2 M) makes the band

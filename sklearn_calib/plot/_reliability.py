@@ -175,7 +175,7 @@ class ReliabilityDisplay(DisplayMixin):
     >>> print(corp.curve)
     corp reliability curve: MCB = 0.0792, DSC = 0.0885, UNC = 0.2344 (n = 8)
     >>> print(corp.curve.bands[0])
-    95 % confidence, simultaneous; contains the diagonal
+    95% confidence band (simultaneous); contains the diagonal
     >>> plt.close("all")
     """
 
@@ -204,8 +204,8 @@ class ReliabilityDisplay(DisplayMixin):
         labels: ArrayLike | None = None,
         reduction: Literal["classwise", "confidence", "top-label"] | None = None,
         groups: ArrayLike | None = None,
-        method: Literal["smooth", "binned", "corp", "belt"] = "smooth",
-        band: Literal["confidence", "consistency", "simultaneous", "none"] = "confidence",
+        method: Literal["smooth", "binned", "corp", "isotonic", "belt"] = "smooth",
+        band: Literal["confidence", "consistency", "simultaneous", "none"] | None = "confidence",
         bandwidth: float | Literal["auto", "smooth_ece"] = "auto",
         n_bins: int = 15,
         strategy: Literal["uniform", "quantile"] = "uniform",
@@ -242,10 +242,11 @@ class ReliabilityDisplay(DisplayMixin):
             can be asked for two classes too.
         groups : array-like of shape (n,), default=None
             Group of each row: one curve for each, with its own number.
-        method : {"smooth", "binned", "corp", "belt"}, default="smooth"
-            Kernel regression; frequencies in bins; isotonic regression with the parts of the Brier score; or
-            polynomial recalibration with its calibration belt. See the notes of the class.
-        band : {"confidence", "consistency", "simultaneous", "none"}, default="confidence"
+        method : {"smooth", "binned", "corp", "isotonic", "belt"}, default="smooth"
+            Kernel regression; frequencies in bins; isotonic regression with the parts of the Brier
+            score ("corp", also named "isotonic"); or polynomial recalibration with its calibration belt. See
+            the notes of the class.
+        band : {"confidence", "consistency", "simultaneous", "none"} or None, default="confidence"
             "confidence": around the curve, for the event frequency, pointwise. "consistency": around the
             diagonal, where the curve would lie if the predictions were perfectly calibrated, pointwise.
             "simultaneous": for the whole curve of event probabilities at once, provided that these do not

@@ -32,6 +32,7 @@ from sklearn_calib.plot._matplotlib import (
     PALE,
     VERMILION,
     check_flags,
+    finding,
     full_names,
     legend_above,
     plain,
@@ -267,17 +268,17 @@ def _of_scales(
     axis, base, part = words
     z = statistic / deviation
     drawn = None if result.null_distribution is None else _critical_draw(result, level)
-    critical, name = -float(ndtri(level)), f"of one {part} alone, normal law"
+    critical, name = -float(ndtri(level)), f"of one {part} alone, normal distribution"
     standardised = _close(result.statistic, z.max())
     if standardised and drawn is not None:
-        critical, name = drawn, "of the largest, by draws"
+        critical, name = drawn, "of the largest, simulated"
     elif drawn is not None and z.shape[0] == 1 and _close(result.statistic, statistic[0]):
-        standardised, critical, name = True, drawn / float(deviation[0]), "by draws"
+        standardised, critical, name = True, drawn / float(deviation[0]), "simulated"
     if standardised:
         return ScaleEvidence(at, axis, base, (), part, z, pvalues, critical, name, False)
     critical, name = level, f"of one {part} alone"
     if drawn is not None and result.tail == "lower" and _close(result.statistic, pvalues.min()):
-        critical, name = drawn, "of the smallest, by draws"
+        critical, name = drawn, "of the smallest, simulated"
     return _by_pvalue(at, axis, base, (), part, pvalues, critical, name)
 
 
@@ -315,7 +316,7 @@ def draw_null(
         null, tail = _curve(ax, shown, result.null_law)
         highest = shown.top
     line: dict[str, Any] = {"color": VERMILION, "linestyle": _DASHES, "linewidth": 2.2, "zorder": 4}
-    line |= {"label": f"observed {result.statistic:.3g}, p-value {result.pvalue:.3g}"} | line_params
+    line |= {"label": f"observed {result.statistic:.3g}"} | line_params
     (observed,) = ax.plot([result.statistic] * 2, [0.0, 1.02 * highest], **line)
     ax.set_xlabel(f"Statistic ({_EXTREME[result.tail]})")
     ax.set_ylim(0.0, 1.06 * highest)
@@ -330,7 +331,7 @@ def _histogram(ax: "Axes", shown: NullHistogram) -> tuple[Any, Any]:
         (shown.extreme, BLUE, "as extreme or more"),
     ):
         counts = shown.counts[chosen]
-        draws = "draw" if counts.sum() == 1 else "draws"
+        simulations = "simulation" if counts.sum() == 1 else "simulations"
         parts.append(
             ax.bar(
                 left[chosen],
@@ -341,12 +342,12 @@ def _histogram(ax: "Axes", shown: NullHistogram) -> tuple[Any, Any]:
                 edgecolor=ax.get_facecolor(),
                 linewidth=0.5,
                 zorder=2,
-                label=f"{counts.sum()} {draws} {text}" if counts.size else "",
+                label=f"{counts.sum()} {simulations} {text}" if counts.size else "",
             )
         )
     if shown.log:
         ax.set_xscale("log")
-    ax.set_ylabel("Draws under the null")
+    ax.set_ylabel("Simulations under the null hypothesis")
     return parts[0], parts[1]
 
 
@@ -361,15 +362,15 @@ def _curve(ax: "Axes", shown: NullCurve, law: str) -> tuple[Any, Any]:
         zorder=2,
         label="as extreme or more",
     )
-    ax.set_ylabel("Density under the null")
+    ax.set_ylabel("Density under the null hypothesis")
     return null, tail
 
 
 def _law_in_words(law: str) -> str:
     if law == "brownian range":
-        return "law of the range of Brownian motion"
+        return "distribution of the range of Brownian motion"
     chi2 = law.removeprefix("chi2(").removesuffix(")")
-    return "normal law" if chi2 == law else f"chi-squared law, {chi2} df"
+    return "normal distribution" if chi2 == law else f"chi-squared distribution, {chi2} df"
 
 
 def draw_scales(
@@ -532,7 +533,7 @@ class TestDisplay(AxesMixin):
     >>> display.kind_
     'null'
     >>> print(display.observed_.get_label())
-    observed 3.17, p-value 0.01
+    observed 3.17
     >>> plt.close(display.figure_)
     """
 
@@ -744,9 +745,7 @@ class TestDisplay(AxesMixin):
         if show_legend:
             given = self.name if name is None else name
             title = plain(self.result.test if given is None else given)
-            if self.kind_ != "null":
-                title += f": p-value {self.result.pvalue:.3g}"
-            legend_above(ax, title=title)
+            legend_above(ax, title=f"{title}: {finding(self.result.pvalue, level)}")
         return self
 
     def _content(self, kind: str, level: float) -> NullHistogram | NullCurve | ScaleEvidence | EvidencePath:

@@ -170,7 +170,7 @@ def test_a_curve_that_falls_makes_the_limits_cross():
     rising = monotone_band(group_outcomes((rng.random(2000) < p).astype(int), p), 0.95, "simultaneous")
     assert not rising.crosses
     assert rising.departures == ()
-    assert str(rising) == "95 % confidence, simultaneous; contains the diagonal"
+    assert str(rising) == "95% confidence band (simultaneous); contains the diagonal"
 
 
 def test_departures_are_where_the_diagonal_leaves():
@@ -184,7 +184,7 @@ def test_departures_are_where_the_diagonal_leaves():
     # from (0.4, 0.6) to (0.6, 0.4) the upper limit meets the diagonal at one half
     assert below[:2] == pytest.approx((0.5, 1.0))
     assert below.side == "below"
-    assert str(band) == "90 % calibration belt; leaves out the diagonal in 0 to 0.2 (above), 0.5 to 1 (below)"
+    assert str(band) == "90% calibration belt; excludes the diagonal in 0 to 0.2 (above), 0.5 to 1 (below)"
 
 
 def test_calibrated_predictions_seldom_leave_the_simultaneous_band():

@@ -69,9 +69,9 @@ def test_drawn_equals_computed(models, compared):
     bottom, top = display.ax_.get_ylim()
     assert bottom > 2 > 0 > top
     assert display.worse_[0].get_markerfacecolor() == display.ax_.get_facecolor()
-    assert "95 % interval of the true value" in legend_texts(display)
-    assert "measured, found worse" in legend_texts(display)
-    assert "if calibrated (on average)" in legend_texts(display)
+    assert "95% confidence interval" in legend_texts(display)
+    assert "estimate, significantly worse" in legend_texts(display)
+    assert "expected under calibration (null mean)" in legend_texts(display)
     assert display.ax_.get_xlabel() == "cutoff calibration error"
     left, right = display.ax_.get_xlim()
     assert left < 0
@@ -127,7 +127,7 @@ def test_marks_of_all_pairs(compared):
     found = dict(zip(display.models_, texts(display), strict=True))
     for (a, b), pvalue in adjusted.items():
         assert (set(found[a]) & set(found[b]) == set()) == (pvalue <= 0.05)
-    assert "same letter: no difference found" in legend_texts(display)
+    assert "same letter: not significantly different" in legend_texts(display)
     assert [text.get_position()[1] for text in display.marks_[0]] == [0, 1, 2]
 
 
@@ -137,7 +137,7 @@ def test_marks_against_a_reference(models):
     (comparison,) = display.comparisons.values()
     expected = {pair.name_a: f"p = {pair.adjusted_pvalue:.2g}" for pair in comparison.pairs}
     assert texts(display) == [expected["third"], "reference", expected["root"]]
-    assert "same letter: no difference found" not in legend_texts(display)
+    assert "same letter: not significantly different" not in legend_texts(display)
 
 
 def test_marks_of_one_pair(models):
@@ -229,7 +229,7 @@ def test_one_model(models):
     assert comparison.rows[0].upper == pytest.approx(interval.upper, abs=0.02)
     assert comparison.rows[0].floor == pytest.approx(interval.null_mean, abs=0.005)
     assert display.marks_ == [[]]
-    assert legend_texts(display)[0] == "measured"
+    assert legend_texts(display)[0] == "estimate"
 
 
 def test_weights_are_repetitions(models):

@@ -49,9 +49,11 @@ def test_drawn_equals_definition(forecast, weighted):
     np.testing.assert_allclose(levels, [min(0.0, walk.min()), max(0.0, walk.max())], atol=1e-12)
     box = display.interval_.get_bbox()
     assert (box.x0, box.x1) == (result.lower, result.upper)
-    assert display.line_.get_label().startswith(f"model: cutoff error {result.value:.3f}, p-value ")
+    assert display.line_.get_label().startswith(
+        f"model: cutoff error {result.value:.3f}, miscalibrated (p = "
+    )
     assert display.ax_.get_ylim()[0] < levels[0]
-    display = CutoffDisplay.from_predictions(y, p, sample_weight=given, x="share")
+    display = CutoffDisplay.from_predictions(y, p, sample_weight=given, x="fraction")
     x, drawn = display.line_.get_data()
     np.testing.assert_allclose(x, np.append(0.0, share), atol=1e-12)
     np.testing.assert_allclose(drawn[1:], walk, atol=1e-12)
@@ -67,34 +69,35 @@ def test_a_case_by_hand():
     np.testing.assert_allclose(x, [0.0, 0.2, 0.8, 0.9, 1.0])
     np.testing.assert_allclose(walk, [0.0, -0.05, -0.2, -0.175, -0.175])
     # three quarters of the rows are off by .8 / 3 on average
-    assert display.interval_.get_label() == "predictions 0.20 to 0.80: 27 points too high, may be chance"
+    assert display.interval_.get_label() == "0.20\u20130.80: overpredicts by 27 percentage points"
 
 
 def test_words_are_the_mean_residual(forecast):
     p = forecast[1]
-    for sign, word in [(1.0, "low"), (-1.0, "high")]:
+    for sign, word in [(1.0, "underpredicts"), (-1.0, "overpredicts")]:
         shifted = np.clip(p - 0.2 * sign, 0.0, 1.0)
         labels = (np.random.default_rng(2).random(300) < p).astype(int)
         result = cutoff_result(labels, shifted)
         label = CutoffDisplay.from_result(result).interval_.get_label()
         inside = (shifted >= result.lower) & (shifted <= result.upper)
         mean = 100 * abs((labels - shifted)[inside].mean())
-        where = f"predictions {result.lower:.2f} to {result.upper:.2f}"
-        assert label == f"{where}: {mean:.0f} points too {word}"
+        where = f"{result.lower:.2f}\u2013{result.upper:.2f}"
+        assert label == f"{where}: {word} by {mean:.0f} percentage points"
     assert (
-        "too high" in CutoffDisplay.from_predictions(np.zeros(50), p[:50], pos_label=1).interval_.get_label()
+        "overpredicts"
+        in CutoffDisplay.from_predictions(np.zeros(50), p[:50], pos_label=1).interval_.get_label()
     )
 
 
 def test_a_single_value_and_narrow_intervals_in_words():
     y = np.repeat([0, 1], [90, 10])
     display = CutoffDisplay.from_predictions(y, np.full(100, 0.5))
-    assert display.interval_.get_label() == "predictions of 0.5: 40 points too high"
+    assert display.interval_.get_label() == "at 0.5: overpredicts by 40 percentage points"
     assert display.interval_.get_linewidth() > 0
     assert display.interval_.get_bbox().width == 0
     p = np.tile([0.0011, 0.0014], 50)
     label = CutoffDisplay.from_predictions(y, p).interval_.get_label()
-    assert label == "predictions 0.00110 to 0.00140: 10 points too low"
+    assert label == "0.00110\u20130.00140: underpredicts by 10 percentage points"
 
 
 @pytest.mark.parametrize("method", ["monte_carlo", "asymptotic"])
@@ -112,9 +115,9 @@ def test_the_walk_leaves_the_strip_if_and_only_if_the_test_rejects(method, power
         assert box.y0 - 1e-15 <= 0.0 <= box.y1 + 1e-15
         within = bool((walk >= box.y0 - 1e-12).all() and (walk <= box.y1 + 1e-12).all())
         assert within == (not test.rejects(1.0 - confidence + 1e-12))
-        assert f"{100 * confidence:g} %" in display.strip_.get_label()
+        assert display.strip_.get_label() == f"{100 * confidence:g}% null band"
         assert display.ax_.get_ylim()[0] < box.y0
-        assert ("chance" in display.interval_.get_label()) == within
+        assert ("no evidence" in display.line_.get_label()) == within
         plt.close("all")
 
 
@@ -167,7 +170,7 @@ def test_thinning_loses_no_extreme():
     p = rng.random(60_000) ** 3
     y = (rng.random(60_000) < p).astype(int)
     result = cutoff_result(y, p)
-    for x in ("probability", "share"):
+    for x in ("probability", "fraction"):
         display = CutoffDisplay.from_result(result, x=x, show_legend=False)
         at, walk = display.line_.get_data()
         box = display.interval_.get_bbox()
@@ -176,7 +179,7 @@ def test_thinning_loses_no_extreme():
         assert (at[0], walk[0]) == (0.0, 0.0)
         full = np.append(0.0, result.walk)
         position = np.append(0.0, result.probabilities)
-        if x == "share":
+        if x == "fraction":
             position = np.append(0.0, np.cumsum(result.weight)) / 60_000
         assert (walk.min(), walk.max()) == (full.min(), full.max())
         assert walk[-1] == full[-1]
@@ -200,7 +203,7 @@ def test_what_is_not_asked_for_is_not_drawn(forecast):
     result = cutoff_result(*forecast)
     display = CutoffDisplay(result).plot()
     assert display.strip_ is None
-    assert "p-value" not in display.line_.get_label()
+    assert "p =" not in display.line_.get_label()
     assert isinstance(display.bar_, Annotation)
 
 
@@ -208,7 +211,7 @@ def test_nothing_to_show():
     perfect = CutoffDisplay.from_predictions([0, 1, 1], [0.0, 1.0, 1.0])
     assert perfect.interval_ is None
     assert perfect.strip_ is None
-    assert perfect.line_.get_label() == "cutoff error 0.000, p-value 1"
+    assert perfect.line_.get_label() == "cutoff error 0.000, no evidence of miscalibration (p = 1)"
     wrong = CutoffDisplay.from_predictions([0, 1, 1], [0.0, 1.0, 0.0])
     assert wrong.strip_ is None
     one = CutoffDisplay.from_predictions([1], [0.5])

@@ -56,7 +56,7 @@ def test_drawn_equals_definition(forecast):
     worst = int(np.argmax(expected))
     assert display.worst_.get_xdata() == [x[worst]]
     assert display.worst_.get_ydata() == [gap[worst]]
-    text = f"worst at {x[worst]:.2f}: {gap[worst]:.3f}, p-value {display.floor.pvalue:.2g}"
+    text = f"largest at {x[worst]:.2f}: {gap[worst]:.3f}, p = {display.floor.pvalue:.2g}"
     assert display.worst_.get_label() == text
     bound = cutoff_calibration_error(y, p, sample_weight=w)
     np.testing.assert_allclose(display.bound_.get_ydata(), bound, rtol=1e-9)
@@ -165,7 +165,9 @@ def test_strong_miscalibration_is_found(forecast):
 def test_floor_in_words(forecast):
     floor = floor_of(*forecast, THIRDS)
     worst = floor.quantile.argmax()
-    assert str(floor).startswith(f"risk gap by chance alone: up to {floor.quantile[worst]:.4f}, at threshold")
+    assert str(floor).startswith(
+        f"risk gap under perfect calibration: up to {floor.quantile[worst]:.4f}, at threshold"
+    )
     assert f"{floor.quantile[worst]:.4f}" in floor._repr_html_()
     assert f"{floor.pvalue:.3g}" in floor._repr_html_()
 
@@ -197,11 +199,11 @@ def test_from_result_knows_no_chance(forecast):
     result = decision_risk_result(*forecast)
     display = DecisionDisplay.from_result(result, name="model")
     assert display.chance_ is None
-    assert "p-value" not in display.worst_.get_label()
+    assert "p = " not in display.worst_.get_label()
     assert display.line_.get_label() == "model: risk gap"
     drawn = DecisionDisplay(result, floor=floor_of(*forecast, result.thresholds)).plot(show_chance=False)
     assert drawn.chance_ is None
-    assert "p-value" in drawn.worst_.get_label()
+    assert "p = " in drawn.worst_.get_label()
     assert drawn.plot(show_legend=False).ax_.get_legend() is None
 
 

@@ -11,7 +11,14 @@ from sklearn.preprocessing import StandardScaler
 
 from sklearn_calib.inference import SpiegelhalterTest
 from sklearn_calib.metrics import cutoff_calibration_error
-from sklearn_calib.plot import ComparisonDisplay, CutoffDisplay, DecisionDisplay, MonitorDisplay, TestDisplay
+from sklearn_calib.plot import (
+    ComparisonDisplay,
+    CutoffDisplay,
+    DecisionDisplay,
+    MonitorDisplay,
+    ReliabilityDisplay,
+    TestDisplay,
+)
 
 mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
@@ -169,3 +176,36 @@ def test_tones_of_areas_and_lines_differ_in_grey(forecast):
     display = cutoff(*forecast)
     assert display.strip_.get_hatch()
     assert not display.interval_.get_hatch()
+
+
+@pytest.mark.parametrize(("power", "found"), [(1.0, "no evidence of miscalibration"), (3.0, "miscalibrated")])
+def test_headlines_state_the_finding_and_its_pvalue(power, found):
+    rng = np.random.default_rng(3)
+    p = rng.random(300)
+    y = (rng.random(300) < p**power).astype(int)
+    walk = CutoffDisplay.from_predictions(y, p)
+    assert walk.line_.get_label().endswith(f"{found} (p = {walk.test.pvalue:.2g})")
+    tested = TestDisplay.from_result(walk.test)
+    title = tested.ax_.get_legend().get_title().get_text()
+    assert title == f"cutoff test: {found} (p = {walk.test.pvalue:.2g})"
+
+
+def test_classes_are_printed_as_a_person_writes_them():
+    X, y = np.arange(40.0)[:, np.newaxis], np.repeat([3, 7], 20)
+    model = LogisticRegression().fit(X, y)
+    for cls in (ReliabilityDisplay, CutoffDisplay):
+        assert cls.from_estimator(model, X, y).ax_.get_xlabel() == "Predicted probability (7)"
+        display = cls.from_predictions(y, model.predict_proba(X)[:, 0], pos_label=np.int64(3))
+        assert display.ax_.get_xlabel() == "Predicted probability (3)"
+
+
+def test_other_names_of_the_isotonic_curve_and_of_no_band(forecast):
+    one = ReliabilityDisplay.from_predictions(*forecast, method="isotonic", band=None)
+    other = ReliabilityDisplay.from_predictions(*forecast, method="corp", band="none")
+    np.testing.assert_array_equal(one.line_.get_xydata(), other.line_.get_xydata())
+    assert one.bands_ == other.bands_ == []
+
+
+def test_axes_of_the_largest_probability(forecast):
+    panel = ReliabilityDisplay.from_predictions(*forecast, reduction="top-label")
+    assert (panel.ax_.get_xlabel(), panel.ax_.get_ylabel()) == ("Confidence", "Accuracy")

@@ -84,7 +84,7 @@ def test_evidence_without_bounds_leaves_the_picture():
     assert np.isnan(shown[0])
     assert shown[2] > high
     assert low < display.alerts_.get_ydata()[0] < high
-    assert display.axes_[1].get_xlabel() == "Rows"
+    assert display.axes_[1].get_xlabel() == "Samples"
     display.figure_.canvas.draw()
 
 

@@ -59,7 +59,7 @@ def test_drawn_equals_computed(forecast):
     np.testing.assert_array_equal(np.asarray(display.diagonal_.get_data()), [[0, 1], [0, 1]])
     assert display.line_.get_label() == f"model: smECE = {smooth_ece(*forecast):.3f}"
     texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
-    assert texts == ["perfect", display.line_.get_label(), "95 % confidence, pointwise"]
+    assert texts == ["perfect calibration", display.line_.get_label(), "95% confidence band (pointwise)"]
     assert display.figure_ is display.ax_.figure
 
 
@@ -149,7 +149,7 @@ def test_two_models_share_axes(forecast):
     labels = [text.get_text() for text in first.ax_.get_legend().get_texts()]
     curves = [first.line_.get_label(), second.line_.get_label()]
     # what the bands are is said once
-    assert labels == ["perfect", *curves, "95 % confidence, pointwise"]
+    assert labels == ["perfect calibration", *curves, "95% confidence band (pointwise)"]
     # the strip of the first stands above that of the second
     first.figure_.canvas.draw()
     upper, lower = (

@@ -50,7 +50,7 @@ def test_logit_axes_have_percent_ticks_and_say_what_is_at_the_edge(rare, method,
     ax.figure.canvas.draw()
     assert ax.get_xscale() == ax.get_yscale() == "logit"
     shown = [label.get_text() for label in ax.get_xticklabels()]
-    assert {"1 %", "10 %"} <= set(shown)
+    assert {"1%", "10%"} <= set(shown)
     boxes = [label.get_window_extent() for label in ax.get_xticklabels() if label.get_text()]
     assert all(one.x1 < two.x0 for one, two in pairwise(boxes))
     low, high = ax.get_xlim()
@@ -84,9 +84,9 @@ def test_scales_do_not_mix(forecast, ax):
 
 def test_bands_are_told_apart(forecast, ax):
     for band, text in (
-        ("confidence", "95 % confidence, pointwise"),
-        ("consistency", "95 % consistency, pointwise"),
-        ("simultaneous", "95 % confidence, simultaneous"),
+        ("confidence", "95% confidence band (pointwise)"),
+        ("consistency", "95% consistency band (pointwise)"),
+        ("simultaneous", "95% confidence band (simultaneous)"),
     ):
         display = ReliabilityDisplay.from_predictions(*forecast, band=band, n_resamples=99, ax=ax)
         assert display.band_.get_label() == text
@@ -94,7 +94,7 @@ def test_bands_are_told_apart(forecast, ax):
     assert display.departures_ is None
     y, p = forecast
     display = ReliabilityDisplay.from_predictions(y, p**0.4, band="simultaneous", ax=ax)
-    assert "perfect: outside the band" in texts(ax)
+    assert "perfect calibration, outside the band" in texts(ax)
     segments = np.concatenate([path.vertices for path in display.departures_.get_paths()])
     np.testing.assert_array_equal(segments[:, 0], segments[:, 1])
     assert segments[0, 0] == display.curve.bands[0].departures[0].start
@@ -104,7 +104,7 @@ def test_the_legend_says_that_limits_cross(ax):
     rng = np.random.default_rng(0)
     p = rng.random(2000)
     display = ReliabilityDisplay.from_predictions(rng.random(2000) > p, p, band="simultaneous", ax=ax)
-    assert display.band_.get_label() == "95 % confidence, simultaneous: limits cross"
+    assert display.band_.get_label() == "95% confidence band (simultaneous): limits cross"
     assert any(artist.get_hatch() for artist in ax.collections)
 
 
@@ -175,7 +175,7 @@ def test_events_and_others_have_histograms_of_their_own(forecast, ax):
     np.testing.assert_allclose(data.events / 50, np.histogram(p[y == 1], data.edges)[0] / 500, atol=1e-12)
     heights = display.density_.get_paths()[0].vertices[:, 1]
     assert (heights.min(), heights.max()) == (0.5, 1.0)
-    assert {"events (up)", "others (down)"} <= set(texts(ax))
+    assert {"events (up)", "non-events (down)"} <= set(texts(ax))
 
 
 def test_rug_has_a_tick_for_each_place(forecast, ax):

@@ -76,7 +76,10 @@ def test_classes_against_the_rest(classes, ax):
         assert display.line_.get_label() == f"{display.name}: ECE = {error:.3f}"
     assert len({display.line_.get_color() for display in panel.displays_}) == 3
     assert ax.get_legend().get_title().get_text() == "model"
-    assert texts(ax)[:4] == ["perfect", *(display.line_.get_label() for display in panel.displays_)]
+    assert texts(ax)[:4] == [
+        "perfect calibration",
+        *(display.line_.get_label() for display in panel.displays_),
+    ]
 
 
 def test_the_largest_probability_against_being_right(classes, ax):
@@ -185,10 +188,10 @@ def test_folds_are_thin_and_the_pool_is_bold(folds, ax):
     error = smooth_ece(np.concatenate(outcomes), np.concatenate(predictions))
     assert panel.summary_.curve.error == error
     assert texts(ax) == [
-        "perfect",
+        "perfect calibration",
         "single folds",
         f"pooled, 4 folds: smECE = {error:.3f}",
-        "95 % confidence, pointwise",
+        "95% confidence band (pointwise)",
     ]
     assert ax.get_legend().get_title().get_text() == "GaussianNB"
 
@@ -212,7 +215,7 @@ def test_the_mean_of_folds_and_their_spread(folds, ax, method, scale):
     np.testing.assert_allclose(
         band.upper[100], min(np.mean(values) + np.std(values, ddof=1), 1.0), equal_nan=True
     )
-    assert "± 1 standard deviation of folds" in texts(ax)
+    assert "± 1 standard deviation across folds" in texts(ax)
     ax.figure.canvas.draw()
 
 
@@ -325,4 +328,4 @@ def test_folds_whose_predictions_do_not_meet_have_no_mean():
 def test_the_spread_of_folds_in_words(folds, ax):
     panel = ReliabilityDisplay.from_cv_results(*folds[:3], summary="mean", ax=ax)
     (band,) = panel.summary_.curve.bands
-    assert str(band) == "± 1 standard deviation of folds"
+    assert str(band) == "± 1 standard deviation across folds"
