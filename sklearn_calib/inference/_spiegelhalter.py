@@ -66,7 +66,7 @@ class SpiegelhalterTest(CalibrationTest):
     -----
     Mean 0 and variance 1 are exact given the predictions; only the normal distribution is a limit. With few
     events the asymptotic test exceeds its level. The p-value of simulated outcomes is
-    (1 + #{|Z*| >= |Z|}) / (1 + n_resamples).
+    ``(1 + #{abs(Z*) >= abs(Z)}) / (1 + n_resamples)``.
 
     The test has power in one direction: it does not detect errors whose weighted sum cancels, nor any at
     p = 1/2. Where no prediction other than 0, 1/2 and 1 occurs there is nothing to test, and the p-value is

@@ -134,7 +134,7 @@ class SampleSplittingTest(CalibrationTest):
     The test exists because of its theory: it carries two-sample tests over to calibration. In practice prefer
     :class:`TCal`, which has more power where the class counts are right.
 
-    ``statistic`` is that of the step and the class that decided, max |z_k| if the class counts did.
+    ``statistic`` is that of the step and the class that decided, ``max |z_k|`` if the class counts did.
     ``estimate`` is the debiased l2 calibration error, as in :class:`TCal`, of the half with its own labels,
     at the scale with the smallest p-value.
 
