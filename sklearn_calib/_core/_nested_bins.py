@@ -222,19 +222,21 @@ class NestedBins:
             bins.add(w4, w * bins.inverse)
 
         cells = np.zeros((4, self._n_cells))
-        for block in self._blocks(_BLOCK):
+        for block in self._blocks(_BLOCK, finer_only=True):
             p, w = grouped.prob[block.rows], grouped.weight[block.rows]
-            columns = np.empty((p.shape[0], 4))
+            columns = np.empty((4, p.shape[0]))
             # sum r^2 = w p (1 - p) + (1 - 2p) sum r in a group of w samples
-            columns[:, 0] = grouped.positives[block.rows] - w * p
-            columns[:, 1] = w * p * (1.0 - p) + (1.0 - 2.0 * p) * columns[:, 0]
+            columns[0] = grouped.positives[block.rows] - w * p
+            columns[1] = w * p * (1.0 - p) + (1.0 - 2.0 * p) * columns[0]
             v = null[block.rows] * (1.0 - null[block.rows])
-            columns[:, 2] = w * v
-            columns[:, 3] = columns[:, 2] * v
-            sums = np.ascontiguousarray((block.adder @ columns).T)
+            columns[2] = w * v
+            columns[3] = columns[2] * v
             if block.finer is not None:
-                add(block.finer, sums[:, : block.n_finer])
-            cells[:, block.cells] = sums[:, block.n_finer :]
+                add(block.finer, np.array([block.adder @ row for row in columns]))
+            # for one sample bincount is faster than making a part of the matrix for the middle level
+            cell = self._cell[block.rows]
+            for total, row in zip(cells, columns, strict=True):
+                total[cell[0] : cell[-1] + 1] = np.bincount(cell - cell[0], row)
         wide = 1 << min(self.n_levels, EXACT_LEVELS)
         powers = (
             _alike_powers(cells[2], cells[3], self._count)
@@ -322,8 +324,8 @@ class NestedBins:
             yield _Bins.of_level(level, count, coarser)
             count = coarser
 
-    def _blocks(self, size: int) -> Iterator[_Block]:
-        """Yield blocks of about ``size`` groups."""
+    def _blocks(self, size: int, finer_only: bool = False) -> Iterator[_Block]:
+        """Yield blocks of about ``size`` groups; on request ``adder`` leaves out the middle level."""
         starts = np.append(self._leaf, self.grouped.prob.shape[0])
         cell_of_leaf = self._cell[self._leaf]
         of_cell = group_starts(cell_of_leaf)
@@ -334,14 +336,17 @@ class NestedBins:
             group, cell = starts[first : last + 1] - rows.start, cell_of_leaf[first:last]
             occupied = group_starts(cell)
             begins, ends, finer = occupied, np.append(occupied[1:], last - first), None
+            if finer_only:
+                begins = ends = occupied[:0]
+            n_outer = begins.shape[0]
             if self._middle < self.n_levels:
                 shared = np.maximum(self._shared[starts[first : last + 1]], np.int8(self._middle))
                 shared[[0, -1]] = self._middle
                 before = np.append(0.0, np.cumsum(self.grouped.weight[rows]))[group]
                 finer, inner_begins, inner_ends = _tree(shared, before, self._count[cell], self.n_levels)
                 begins, ends = np.append(inner_begins, begins), np.append(inner_ends, ends)
-            n_finer = begins.shape[0] - occupied.shape[0]
-            yield _Block(rows, _range_sums(group[begins], group[ends]), n_finer, finer, cell[occupied])
+            adder = _range_sums(group[begins], group[ends], int(group[-1]))
+            yield _Block(rows, adder, begins.shape[0] - n_outer, finer, cell[occupied])
 
     def _third_cumulants(self, null: Array, powers: Array | None) -> Array:
         """Return those of X / |I|, summed over the bins of each level down to ``EXACT_LEVELS``."""
@@ -359,11 +364,17 @@ class NestedBins:
         return np.array(out[::-1])
 
 
-def _powers(p: Array, weight: Array) -> Array:
-    """Return what groups add to sum v, sum v^2, sum v^3, sum m, sum m^2 and |I|."""
+def _powers(p: Array, weight: Array) -> Iterator[Array]:
+    """Yield what groups add to sum v, sum v^2, sum v^3, sum m, sum m^2 and |I|."""
     v = p * (1.0 - p)
+    yield (power := weight * v)
+    # products, because v**3 is slow in numpy
+    yield (power := power * v)
+    yield power * v
     m = v * (1.0 - 2.0 * p)
-    return np.stack((v, v**2, v**3, m, m**2, np.ones_like(v))) * weight
+    yield (power := weight * m)
+    yield power * m
+    yield weight
 
 
 def _alike_powers(a: Array, v2: Array, count: Array) -> Array:
@@ -461,12 +472,12 @@ def _tree(shared: Levels, before: Array, in_cell: Array, finest: int) -> tuple[_
     return _Bins.of_ranges(count[bins], above[bins], start[bins], stop[bins]), *found
 
 
-def _range_sums(begins: NDArray[Any], ends: NDArray[Any]) -> csr_array:
+def _range_sums(begins: NDArray[Any], ends: NDArray[Any], n_rows: int) -> csr_array:
     """Return the matrix that sums the rows begins, ..., ends - 1 of another one, for each of these pairs."""
     pointers = _pointers(ends - begins)
     columns = np.arange(pointers[-1], dtype=np.int32)
     columns += np.repeat((begins - pointers[:-1]).astype(np.int32), np.diff(pointers))
-    return csr_array((np.ones(columns.shape[0]), columns, pointers), (begins.shape[0], int(ends.max())))
+    return csr_array((np.ones(columns.shape[0]), columns, pointers), (begins.shape[0], n_rows))
 
 
 def _pointers(sizes: NDArray[Any]) -> NDArray[np.int32]:

@@ -284,6 +284,25 @@ def test_statistics_of_many_samples(kind, n):
     )
 
 
+@pytest.mark.parametrize("n", [2, 5, 150, 9000])
+@pytest.mark.parametrize("kind", ["spread", "few values", "one heap", "rare events"])
+def test_one_sample_is_summed_as_many_are(kind, n):
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        bins = NestedBins(grouped_sample(kind, max(n, 4 + (kind == "rare events")), rng), 27)
+        terms = rng.random(bins.grouped.prob.shape[0])
+        middle = np.bincount(bins._cell, terms)
+        pairs = zip(bins._blocks(512), bins._blocks(512, finer_only=True), strict=True)
+        for plain, short in pairs:
+            sums = plain.adder @ terms[plain.rows]
+            assert short.adder.shape[0] == short.n_finer == plain.n_finer
+            np.testing.assert_array_equal(short.adder @ terms[short.rows], sums[: plain.n_finer])
+            np.testing.assert_allclose(sums[plain.n_finer :], middle[plain.cells], rtol=1e-12)
+        found, grouped = bins.moments(), bins.grouped
+        many = bins.statistic_around(grouped.prob)(grouped.positives[:, np.newaxis])[0]
+        np.testing.assert_allclose(found.statistic, many, rtol=1e-12, atol=1e-12 * found.noise.max())
+
+
 def test_deviations_stay_above_rounding():
     # of two predictions in a bin one is nearly certain, and so are their labels at finer levels
     grouped = group_outcomes(np.array([0, 1, 0, 1]), np.array([1e-30, 0.2, 0.6, 0.7]))
