@@ -56,7 +56,9 @@ def fit_grouped_temperature(z: Array, grouped: GroupedOutcomes) -> float:
     beta = fit_logistic(
         x[np.newaxis], grouped.weight, grouped.positives, start=np.array([min(scale, 10.0)])
     ).coef[0]
-    return _finite_exp(float(np.clip(np.log(beta), *limits) - np.log(scale)))
+    # a derivative at 0 that is only rounding gives a beta on either side of it
+    log_beta = float(np.log(beta)) if beta > 0.0 else limits[0]
+    return _finite_exp(float(np.clip(log_beta, *limits) - np.log(scale)))
 
 
 def _separates(z: Array, grouped: GroupedOutcomes) -> bool:

@@ -199,3 +199,16 @@ def test_many_scores_with_remote_ones_are_fitted_to_the_end():
     beta = 1.0 / TemperatureCalibrator(link="identity").fit(z, y).temperature_
     parts = z * (expit(beta * z) - y)
     assert abs(parts.sum()) < 1e-6 * np.abs(parts).sum()
+
+
+def test_scores_that_rounding_alone_relates_to_the_outcomes():
+    """Outcomes that balance exactly around one half: the derivative of the loss at 0 is rounding."""
+    rng = np.random.default_rng(0)
+    p = np.arange(1, 41) / 41
+    for _ in range(300):
+        half = rng.permutation(20)[:10]
+        rows = np.concatenate((half, 39 - half))
+        y = rng.integers(0, 2, 10)
+        # both of a pair p, 1 - p have the same outcome
+        model = TemperatureCalibrator().fit(p[rows], np.r_[y, y]) if 0 < y.sum() < 10 else None
+        assert model is None or ((model.transform(p) > 0) & (model.transform(p) < 1)).all()
