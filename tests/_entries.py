@@ -145,6 +145,11 @@ def public_methods(cls):
             yield name
 
 
+def count_of(y_true, y_proba):
+    """Return the number of samples: a metric of a user."""
+    return float(len(y_true))
+
+
 def of_metrics(folder):
     for name in metrics.__all__:
         function = getattr(metrics, name)
@@ -154,6 +159,7 @@ def of_metrics(folder):
                 leave_out = ("pos_label", "sample_weight")
                 yield entry(function, f"{name}.classes", leave_out, **CLASSES, reduction="classwise")
     yield entry(metrics.cutoff_result(Y, P).margin)
+    yield entry(metrics.MetricKernel(), "MetricKernel.__call__", metric=count_of)
 
 
 def of_inference(folder):
@@ -297,8 +303,9 @@ def drawn(cls, results):
         return cls.from_result(results[cls.__name__])
     if hasattr(cls, "from_monitor"):
         return cls.from_monitor(watched())
-    groups = GROUPS if cls.__name__ == "ReliabilityPanel" else None
-    return cls.from_predictions(Y, P, band="none", groups=groups)
+    if cls.__name__ == "ReliabilityPanel":
+        return plot.ReliabilityDisplay.from_predictions(Y, P, band="none", groups=GROUPS)
+    return cls.from_predictions(Y, P, band="none")
 
 
 def of_report(folder):
@@ -307,7 +314,7 @@ def of_report(folder):
     given = {"estimator": MODEL, "X": FEATURES, "y": Y}
     few = partial(report.CalibrationReport.from_estimator, n_resamples=20)
     yield entry(few, "CalibrationReport.from_estimator", ("X",), **given)
-    yield entry(made.metric, key="smooth_ece")
+    yield entry(made.metric, "CalibrationReport.metric", key="smooth_ece")
     # a path is whatever names a file
     yield entry(made.to_html, None, ("path",))
 

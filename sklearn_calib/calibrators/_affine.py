@@ -149,7 +149,7 @@ class AffineCalibrator(BaseCalibrator):
         """Return logits that sum to zero in each row."""
         if scores.ndim == 1:
             half = link_scores(scores, self.link) / 2.0
-            return np.column_stack([-half, half])
+            return np.stack((-half, half)).T
         logits = scores if self.link == "identity" else floored_logs(scores, self.floor_)
         centred: Array = logits - logits.mean(axis=1, keepdims=True)
         return centred

@@ -247,7 +247,7 @@ class AutoCalibrator(BaseCalibrator):
 
     def _check_parameters(self) -> None:
         check_integer(self.n_folds, "n_folds", minimum=2)
-        if self.cv is not None and not hasattr(self.cv, "split"):
+        if isinstance(self.cv, str | bytes) or (self.cv is not None and not hasattr(self.cv, "split")):
             raise TypeError(
                 f"cv must be a splitter such as StratifiedKFold(5), got {self.cv!r}. Pass numbers as n_folds."
             )

@@ -334,7 +334,7 @@ def _direction(grouped: GroupedOutcomes) -> Array:
 
 def _shifted(grouped: GroupedOutcomes, alpha: float) -> list[Array]:
     """Return event probabilities shifted to either end of the score interval of the number of events."""
-    events, z = grouped.positives.sum(), ndtri(1.0 - alpha / 2.0)
+    events, z = grouped.positives.sum(), -ndtri(alpha / 2.0)
 
     def truth(shift: float) -> Array:
         return np.clip(grouped.prob + shift, 0.0, 1.0)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from inspect import isfunction
 from typing import Any, TypeVar
 
 import numpy as np
@@ -93,7 +94,25 @@ class MetricKernel:
     population: Mapping[str, Any] | None = None
 
     def __call__(self, metric: Function) -> Function:
-        """Attach the declaration to a metric, and return the metric."""
+        """Attach the declaration to a metric, and return the metric.
+
+        Parameters
+        ----------
+        metric : callable
+            ``metric(y_true, y_proba, sample_weight=None) -> float``, a function.
+
+        Returns
+        -------
+        callable
+            The metric itself.
+
+        Raises
+        ------
+        TypeError
+            If ``metric`` is not a function.
+        """
+        if not isfunction(metric):
+            raise TypeError(f"metric must be a function, got {metric!r}.")
         setattr(metric, _ATTRIBUTE, self)
         return metric
 
