@@ -16,13 +16,9 @@ __all__ = ["LogitOutcomes", "Recalibration"]
 Array = NDArray[np.float64]
 
 _MOST_STEPS = 200
-_MOST_HALVINGS = 60
-# Twice the log-likelihood still to be gained, at which a step is the last: parameters are then right to 1e-8
-# of their standard errors before it, and to about the square of that after.
-_CONVERGED = 1e-16
 _ROUNDING = 1e-13
-# A step must gain this share of what it promises, and moves no log-odds further than this.
-_ENOUGH, _FARTHEST = 0.1, 10.0
+# A step moves no log-odds farther than this.
+_FARTHEST = 10.0
 # Of many samples at once: what is left to gain, and the step, at which the fit ends; the information at which
 # there is nothing left to gain; and how many numbers an array has.
 _LITTLE, _SHORTEST, _FLAT, _MOST_NUMBERS = 1e-10, 1e-9, 1e-200, 1 << 18
