@@ -40,6 +40,7 @@ def _templates() -> "Environment":
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        auto_reload=False,
     )
     templates.filters["code"] = _with_code
     templates.globals.update(words={name: getattr(words, name) for name in words.__all__}, graph=_graph)
