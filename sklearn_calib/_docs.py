@@ -1,38 +1,134 @@
-"""Paragraphs of docstrings that several public functions share."""
+"""Paragraphs of docstrings that several public functions and classes share."""
 
+import re
 from collections.abc import Callable
+from textwrap import indent
 from typing import Any, TypeVar
 
 __all__ = ["shared_docs"]
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+Documented = TypeVar("Documented", bound=Callable[..., Any])
 
 _PARAGRAPHS = {
-    "sample": """y_true : array-like of shape (n,) or (n, n_labels), or CalibrationSketch
-        Labels of two or more classes; or one column of zeros and ones for each of several labels, over which
-        the error is averaged.
-    y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels), default=None
-        Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), of three
-        or more classes in sorted order, or of each label. Left out with a sketch.""",
-    "weight": """sample_weight : array-like of shape (n,), default=None
-        Non-negative weights; weight k counts as k repetitions of the sample.
-    pos_label : label, default=None
-        The positive class. By default 1 for labels in {0, 1} or {-1, 1}, else the greater of the two
-        labels.""",
-    "reduction": """reduction : {"classwise", "confidence", "top-label"}, default="classwise"
-        How multiclass predictions are evaluated. "classwise": each class against the rest, the mean over
-        classes; "confidence": the largest probability as a forecast that its class is the right one;
-        "top-label": the same within the samples of each predicted class, the mean weighted by their
-        frequency. The latter two also apply to binary predictions.""",
-    "labels": """labels : array-like of shape (n_classes,), default=None
-        Labels of three or more columns, which stand in sorted order. Needed where a label is missing in
-        ``y_true``, unless labels are 0, ..., n_classes - 1.""",
+    "sample": """\
+y_true : array-like of shape (n,) or (n, n_labels), or CalibrationSketch
+    Labels of two or more classes; or one column of zeros and ones for each of several labels, over which
+    the error is averaged.
+y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels), default=None
+    Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), of three
+    or more classes in sorted order, or of each label. Left out with a sketch.""",
+    "binary_sample": """\
+y_true : array-like of shape (n,) or CalibrationSketch
+    Labels of two classes.
+y_proba : array-like of shape (n,), (n, 1) or (n, 2), default=None
+    Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
+    Left out with a sketch.""",
+    "pos_label": """\
+pos_label : label, default=None
+    The positive class. By default 1 for labels in {0, 1} or {-1, 1}, else the greater of the two
+    labels.""",
+    "weight": """\
+sample_weight : array-like of shape (n,), default=None
+    Non-negative weights; weight k counts as k repetitions of the sample.
+%(pos_label)s""",
+    "reduction": """\
+reduction : {"classwise", "confidence", "top-label"}, default="classwise"
+    How multiclass predictions are evaluated. "classwise": each class against the rest, the mean over
+    classes; "confidence": the largest probability as a forecast that its class is the right one;
+    "top-label": the same within the samples of each predicted class, the mean weighted by their
+    frequency. The latter two also apply to binary predictions.""",
+    "labels": """\
+labels : array-like of shape (n_classes,), default=None
+    Labels of three or more columns, which stand in sorted order. Needed where a label is missing in
+    ``y_true``, unless labels are 0, ..., n_classes - 1.""",
+    "trained_fit": """\
+training_event_rate_ : float
+    Weighted frequency of ``classes_[1]`` among the training rows.
+training_size_ : float
+    Number of training rows; with weights that are not integers, their effective number.
+%(binary_fit)s""",
+    "affine_fit": """\
+penalty_ : float
+    The penalty in use.
+n_iter_ : int
+    Newton steps taken.
+%(floored_fit)s""",
+    "floored_fit": """\
+floor_ : float
+    For the probabilities of three or more classes: the least that is told apart.
+%(multiclass_fit)s""",
+    "binary_fit": """\
+classes_ : ndarray of shape (2,)
+    The sorted class labels.
+%(columns)s""",
+    "multiclass_fit": """\
+classes_ : ndarray of shape (n_classes,)
+    The sorted class labels.
+%(columns)s""",
+    "link": """\
+link : {"logit", "identity"}, default="logit"
+    What the scores are. "logit": probabilities, in one, two or K columns. 0 is raised to 2**-53, and of
+    three or more columns to ``floor_``, as is what lies below.
+    "identity": logits, that is the log-odds of ``classes_[1]`` in one column, or one logit per class in
+    two or more.""",
+    "tested_fit": """\
+statistic_, pvalue_ : float
+    Its statistic and p-value.
+classes_ : ndarray
+    The sorted labels seen by ``fit``.
+n_features_in_ : int
+    Number of columns of ``X``.""",
+    "passed_on": """\
+ax : matplotlib Axes, default=None
+    Where to draw; a new figure by default.
+**plot_params : dict
+    Passed to :meth:`plot`.""",
+    "held_out": """\
+X : array-like of shape (n, n_features)
+    Data on which it predicts; not those it was trained on.
+y : array-like of shape (n,)
+    Their labels.
+pos_label : label, default=None
+    The positive class of two; ``classes_[1]`` by default.""",
+    "no_matplotlib": """\
+ImportError
+    If matplotlib is not installed.""",
+    "malformed": """\
+ValueError
+    If an argument is malformed; the message names it.""",
+    "axes": """\
+ax_ : matplotlib Axes
+    Axes with the picture, after :meth:`plot`.
+figure_ : matplotlib Figure
+    Figure containing it.""",
+    "drawn_into": """\
+ax : matplotlib Axes, default=None
+    Where to draw; a new figure by default. Its size and the style in force are left alone.""",
+    "seeded_picture": """\
+random_state : int, Generator, RandomState or None, default=0
+    Source of randomness; by default the same data give the same picture.""",
+    "columns": """\
+n_features_in_ : int
+    Number of columns of ``X``.
+feature_names_in_ : ndarray of shape (n_features_in_,)
+    Column names of ``X``, where it has string names.""",
 }
 
 
-def shared_docs(function: Function) -> Function:
-    """Replace ``%(name)s`` in the docstring of a function by the shared paragraph of that name."""
-    if function.__doc__ is not None:
-        for name, paragraph in _PARAGRAPHS.items():
-            function.__doc__ = function.__doc__.replace(f"%({name})s", paragraph)
-    return function
+def shared_docs(documented: Documented) -> Documented:
+    """Put paragraphs for lines ``%(name)s`` in the docstring of a function, or of a class and its methods."""
+    parts = vars(documented).values() if isinstance(documented, type) else ()
+    for part in (documented, *(getattr(part, "__func__", part) for part in parts)):
+        text = getattr(part, "__doc__", None)
+        if isinstance(text, str) and "%(" in text:
+            part.__doc__ = _filled(text)
+    return documented
+
+
+def _filled(text: str) -> str:
+    return re.sub(r"^( *)%\((\w+)\)s$", _paragraph, text, flags=re.MULTILINE)
+
+
+def _paragraph(found: re.Match[str]) -> str:
+    known = _PARAGRAPHS.get(found[2])
+    return found[0] if known is None else indent(_filled(known), found[1])

@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 import sklearn_calib
+from sklearn_calib.calibrators import PlattCalibrator
+from sklearn_calib.plot import CutoffDisplay
 
 ROOT = Path(__file__).resolve().parents[1]
 HEAVY = ("matplotlib", "pandas", "polars", "dask", "distributed", "pyarrow", "pyspark", "torch", "tqdm")
@@ -97,6 +99,8 @@ print(json.dumps([sorted(watch.asked), sorted(sys.modules)]))
 """
 EVERY_ROOM = """
 import sklearn_calib
+from sklearn_calib.calibrators import PlattCalibrator
+from sklearn_calib.plot import CutoffDisplay
 for info in pkgutil.walk_packages(sklearn_calib.__path__, "sklearn_calib."):
     if not info.name.endswith("__main__"):
         importlib.import_module(info.name)
@@ -178,10 +182,25 @@ def test_all_lists_what_exists(module_name):
     assert module.__doc__
 
 
+def test_shared_paragraphs_are_shown_in_full():
+    lines = inspect.getdoc(PlattCalibrator).splitlines()
+    start = lines.index("training_event_rate_ : float")
+    assert lines[start + 4 : start + 8] == [
+        "classes_ : ndarray of shape (2,)",
+        "    The sorted class labels.",
+        "n_features_in_ : int",
+        "    Number of columns of ``X``.",
+    ]
+    method = inspect.getdoc(CutoffDisplay.from_result)
+    assert "ax : matplotlib Axes, default=None\n    Where to draw" in method
+
+
 @pytest.mark.parametrize("value", public_objects())
 def test_public_objects_are_documented(value):
     documentation = inspect.getdoc(value) or ""
-    assert "%(" not in documentation, "a paragraph that is not known"
+    methods = [getattr(value, name) for name in dir(value) if not name.startswith("_")]
+    texts = [inspect.getdoc(part) or "" for part in (value, *methods)]
+    assert not [text for text in texts if "%(" in text], "a paragraph that is not known"
     assert documentation.splitlines()[:1] not in ([], [""]), "no docstring"
     wanted = list(SECTIONS)
     signature = inspect.signature(value)

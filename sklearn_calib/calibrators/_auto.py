@@ -166,12 +166,7 @@ class AutoCalibrator(BaseCalibrator):
         What was chosen and why, and how all candidates did.
     calibrator_ : calibrator
         The one chosen, fitted to all rows, with the indices of the labels in ``classes_`` as its labels.
-    classes_ : ndarray of shape (n_classes,)
-        The sorted class labels.
-    n_features_in_ : int
-        Number of columns of ``X``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Column names of ``X``, where it has string names.
+    %(multiclass_fit)s
 
     Raises
     ------

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_calib._atomic import AtomicFit
 from sklearn_calib._core._links import EPS, clip_probability
+from sklearn_calib._docs import shared_docs
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._validation import (
     Outcomes,
@@ -112,6 +113,10 @@ class BaseCalibrator(
     classes_: NDArray[Any]
     n_features_in_: int
     _multiclass: bool = True
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        shared_docs(cls)
 
     def fit(
         self,

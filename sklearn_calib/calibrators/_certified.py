@@ -98,12 +98,7 @@ class CertifiedCalibrator(BaseCalibrator):
         Number of rows that certify.
     certified_event_rate_ : float
         Frequency of ``classes_[1]`` among them.
-    classes_ : ndarray of shape (2,)
-        The sorted class labels.
-    n_features_in_ : int
-        Number of columns of ``X``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Column names of ``X``, where it has string names.
+    %(binary_fit)s
 
     Raises
     ------

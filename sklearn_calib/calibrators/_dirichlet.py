@@ -60,14 +60,7 @@ class DirichletCalibrator(AffineCalibrator):
         The :math:`\lambda` in use.
     n_iter_ : int
         Newton steps taken, for the last fit.
-    floor_ : float
-        For the probabilities of three or more classes: the least that is told apart.
-    classes_ : ndarray of shape (n_classes,)
-        The sorted class labels.
-    n_features_in_ : int
-        Number of columns of ``X``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Column names of ``X``, where it has string names.
+    %(floored_fit)s
 
     Raises
     ------

@@ -52,12 +52,7 @@ class HistogramBinningCalibrator(BaseCalibrator):
         Frequency of ``classes_[1]`` among them; NaN for an empty bin.
     bin_values_ : ndarray of shape (n_bins_,)
         Value of the map in each bin: the frequency after smoothing.
-    classes_ : ndarray of shape (2,)
-        The sorted class labels.
-    n_features_in_ : int
-        Number of columns of ``X``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Column names of ``X``, where it has string names.
+    %(binary_fit)s
 
     See Also
     --------

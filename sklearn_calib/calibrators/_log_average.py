@@ -69,12 +69,7 @@ class LogAverageCalibrator(BaseCalibrator):
         The fitted calibrators, each fitted to the indices of the labels in ``classes_``.
     weights_ : ndarray of shape (n_calibrators,)
         The shares :math:`a`.
-    classes_ : ndarray of shape (n_classes,)
-        The sorted class labels.
-    n_features_in_ : int
-        Number of columns of ``X``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Column names of ``X``, where it has string names.
+    %(multiclass_fit)s
 
     Raises
     ------

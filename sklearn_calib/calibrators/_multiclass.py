@@ -44,12 +44,7 @@ class OneVsRestCalibrator(BaseCalibrator):
     calibrators_ : list
         The fitted calibrators, in the order of ``classes_``; a single one for two classes. Each was fitted to
         labels 0 and 1.
-    classes_ : ndarray of shape (n_classes,)
-        The sorted class labels.
-    n_features_in_ : int
-        Number of columns of ``X``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Column names of ``X``, where it has string names.
+    %(multiclass_fit)s
 
     See Also
     --------

@@ -52,12 +52,7 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
         Weighted frequency of ``classes_[1]`` among these rows.
     training_size_ : float
         Their number; with weights that are not integers, their effective number.
-    classes_ : ndarray of shape (2,)
-        The sorted class labels.
-    n_features_in_ : int
-        Number of columns of ``X``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Column names of ``X``, where it has string names.
+    %(binary_fit)s
 
     Raises
     ------

@@ -66,12 +66,7 @@ class ScalingBinningCalibrator(BaseCalibrator):
         those of the second part.
     part_sizes_ : ndarray of shape (3,)
         Weight of the rows of each part.
-    classes_ : ndarray of shape (2,)
-        The sorted class labels.
-    n_features_in_ : int
-        Number of columns of ``X``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Column names of ``X``, where it has string names.
+    %(binary_fit)s
 
     Raises
     ------

@@ -58,12 +58,7 @@ class SmoothedCalibrator(BaseCalibrator):
         Probabilities at which the curve is tabulated.
     curve_ : ndarray of shape (m,)
         Its values there.
-    classes_ : ndarray of shape (2,)
-        The sorted class labels.
-    n_features_in_ : int
-        Number of columns of ``X``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Column names of ``X``, where it has string names.
+    %(binary_fit)s
 
     Raises
     ------

@@ -28,11 +28,7 @@ class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     Parameters
     ----------
-    link : {"logit", "identity"}, default="logit"
-        What the scores are. "logit": probabilities, in one, two or K columns. 0 is raised to 2**-53, and of
-        three or more columns to ``floor_``, as is what lies below.
-        "identity": logits, that is the log-odds of ``classes_[1]`` in one column, or one logit per class in
-        two or more.
+    %(link)s
 
     Attributes
     ----------
@@ -46,14 +42,7 @@ class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
         For two classes: weighted frequency of ``classes_[1]`` among the training rows.
     training_size_ : float
         For two classes: number of training rows; with weights that are not integers, their effective number.
-    floor_ : float
-        For the probabilities of three or more classes: the least that is told apart.
-    classes_ : ndarray of shape (n_classes,)
-        The sorted class labels.
-    n_features_in_ : int
-        Number of columns of ``X``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Column names of ``X``, where it has string names.
+    %(floored_fit)s
 
     See Also
     --------

@@ -45,12 +45,7 @@ class TopLabelCalibrator(BaseCalibrator):
         then the confidence of new rows is ``pooled_rate_``.
     pooled_rate_ : float
         Frequency of right predictions by Laplace's rule, (right + 1) / (rows + 2), in total weight.
-    classes_ : ndarray of shape (n_classes,)
-        The sorted class labels.
-    n_features_in_ : int
-        Number of columns of ``X``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Column names of ``X``, where it has string names.
+    %(multiclass_fit)s
 
     Raises
     ------

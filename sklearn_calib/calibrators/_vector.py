@@ -30,11 +30,7 @@ class VectorScalingCalibrator(AffineCalibrator):
         one is returned, where the rows of a class can be separated from the others.
     shrink_temperature : bool, default=False
         Whether the temperature is shrunk, as by :class:`MatrixScalingCalibrator`.
-    link : {"logit", "identity"}, default="logit"
-        What the scores are. "logit": probabilities, in one, two or K columns. 0 is raised to 2**-53, and of
-        three or more columns to ``floor_``, as is what lies below.
-        "identity": logits, that is the log-odds of ``classes_[1]`` in one column, or one logit per class in
-        two or more.
+    %(link)s
 
     Attributes
     ----------
@@ -44,18 +40,7 @@ class VectorScalingCalibrator(AffineCalibrator):
         :math:`b`.
     temperature_ : float
         :math:`1/\beta`, of the temperature scaling that the penalty pulls to.
-    penalty_ : float
-        The penalty in use.
-    n_iter_ : int
-        Newton steps taken.
-    floor_ : float
-        For the probabilities of three or more classes: the least that is told apart.
-    classes_ : ndarray of shape (n_classes,)
-        The sorted class labels.
-    n_features_in_ : int
-        Number of columns of ``X``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Column names of ``X``, where it has string names.
+    %(affine_fit)s
 
     Raises
     ------

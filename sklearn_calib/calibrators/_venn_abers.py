@@ -46,16 +46,7 @@ class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
         The step function :math:`p_1`: ``upper_values_[j]`` from threshold j - 1 to threshold j, included.
     training_cutoff_error_ : float
         Cutoff calibration error of the merged map on the training rows.
-    training_event_rate_ : float
-        Weighted frequency of ``classes_[1]`` among the training rows.
-    training_size_ : float
-        Number of training rows; with weights that are not integers, their effective number.
-    classes_ : ndarray of shape (2,)
-        The sorted class labels.
-    n_features_in_ : int
-        Number of columns of ``X``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Column names of ``X``, where it has string names.
+    %(trained_fit)s
 
     See Also
     --------

@@ -11,6 +11,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._atomic import AtomicFit
+from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._validation import (
@@ -165,6 +166,10 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
     _needs_order = False
     # Positive predictions below this count as this, where powers of their variances would be no numbers.
     _smallest = 0.0
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        shared_docs(cls)
 
     @abstractmethod
     def _check_parameters(self) -> None:

@@ -112,12 +112,7 @@ class BinomialTest(CalibrationTest):
         distinct prediction, in increasing order; its ``statistic`` is :math:`-\log_{10} \min_g P_g`; its
         ``estimate`` is the mean distance between prediction and frequency,
         :math:`\sum_g (n_g / n) |K_g / n_g - v_g|`.
-    statistic_, pvalue_ : float
-        Its statistic and p-value.
-    classes_ : ndarray
-        The sorted labels seen by ``fit``.
-    n_features_in_ : int
-        Number of columns of ``X``.
+    %(tested_fit)s
 
     Raises
     ------

@@ -43,12 +43,7 @@ class ConsistencyTest(CalibrationTest):
     ----------
     result_ : CalibrationTestResult
         The result on the data given to ``fit``; statistic and ``estimate`` are the metric.
-    statistic_, pvalue_ : float
-        Its statistic and p-value.
-    classes_ : ndarray
-        The sorted labels seen by ``fit``.
-    n_features_in_ : int
-        Number of columns of ``X``.
+    %(tested_fit)s
 
     See Also
     --------

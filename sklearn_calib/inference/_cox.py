@@ -59,12 +59,7 @@ class CoxTest(CalibrationTest):
     result_ : CalibrationTestResult
         The result on the data given to ``fit``. Its ``estimate`` is the mean absolute difference between the
         event probabilities fitted under the alternative and those under the null hypothesis.
-    statistic_, pvalue_ : float
-        Its statistic and p-value.
-    classes_ : ndarray
-        The sorted labels seen by ``fit``.
-    n_features_in_ : int
-        Number of columns of ``X``.
+    %(tested_fit)s
 
     See Also
     --------

@@ -48,12 +48,7 @@ class CutoffTest(CalibrationTest):
     ----------
     result_ : CalibrationTestResult
         The result on the data given to ``fit``; its ``estimate`` is the cutoff calibration error.
-    statistic_, pvalue_ : float
-        Its statistic and p-value.
-    classes_ : ndarray
-        The sorted labels seen by ``fit``.
-    n_features_in_ : int
-        Number of columns of ``X``.
+    %(tested_fit)s
 
     See Also
     --------

@@ -49,12 +49,7 @@ class HosmerLemeshowTest(CalibrationTest):
     result_ : CalibrationTestResult
         The result on the data given to ``fit``; its ``estimate`` is the root mean squared gap between event
         frequency and mean prediction, the binned l2 calibration error.
-    statistic_, pvalue_ : float
-        Its statistic and p-value.
-    classes_ : ndarray
-        The sorted labels seen by ``fit``.
-    n_features_in_ : int
-        Number of columns of ``X``.
+    %(tested_fit)s
 
     See Also
     --------

@@ -11,6 +11,7 @@ from scipy.special import ndtri
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._null import draw_outcomes, draw_rows
+from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import (
     Outcomes,
@@ -77,6 +78,7 @@ class ConfidenceInterval:
         )
 
 
+@shared_docs
 def confidence_interval(
     metric: Metric,
     y_true: Outcomes,
@@ -103,11 +105,7 @@ def confidence_interval(
         ``metric(y_true, y_proba, *, sample_weight=None) -> float``, such as any function of
         :mod:`sklearn_calib.metrics`, with parameters fixed by :func:`functools.partial`. Its parameters
         should not depend on the sample size.
-    y_true : array-like of shape (n,) or CalibrationSketch
-        Labels of two classes.
-    y_proba : array-like of shape (n,), (n, 1) or (n, 2), default=None
-        Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
-        Left out with a sketch.
+    %(binary_sample)s
     confidence : float, default=0.95
         Confidence level in (0, 1).
     method : {"inversion", "percentile"}, default="inversion"

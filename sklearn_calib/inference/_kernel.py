@@ -124,12 +124,7 @@ class KernelTest(CalibrationTest):
     ----------
     result_ : CalibrationTestResult
         The result on the data given to ``fit``, with a :class:`KernelScale` for each bandwidth.
-    statistic_, pvalue_ : float
-        Its statistic and p-value.
-    classes_ : ndarray
-        The sorted labels seen by ``fit``.
-    n_features_in_ : int
-        Number of columns of ``X``.
+    %(tested_fit)s
 
     Raises
     ------

@@ -50,12 +50,7 @@ class SpiegelhalterTest(CalibrationTest):
     result_ : CalibrationTestResult
         The result on the data given to ``fit``; its ``estimate`` is the Brier score minus its expectation,
         with sign.
-    statistic_, pvalue_ : float
-        Its statistic and p-value.
-    classes_ : ndarray
-        The sorted labels seen by ``fit``.
-    n_features_in_ : int
-        Number of columns of ``X``.
+    %(tested_fit)s
 
     See Also
     --------

@@ -113,12 +113,7 @@ class SampleSplittingTest(CalibrationTest):
     ----------
     result_ : CalibrationTestResult
         The result on the data given to ``fit``, with a :class:`SplitClass` for each class and half.
-    statistic_, pvalue_ : float
-        Its statistic and p-value.
-    classes_ : ndarray
-        The sorted labels seen by ``fit``.
-    n_features_in_ : int
-        Number of columns of ``X``.
+    %(tested_fit)s
 
     See Also
     --------

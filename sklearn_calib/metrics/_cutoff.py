@@ -362,8 +362,7 @@ def cutoff_calibration_error(
 
     Raises
     ------
-    ValueError
-        If an argument is malformed; the message names it.
+    %(malformed)s
 
     See Also
     --------
@@ -400,6 +399,7 @@ def cutoff_calibration_error(
     return checked_error(_cutoff_error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
 
 
+@shared_docs
 def cutoff_result(
     y_true: Outcomes,
     y_proba: ArrayLike | None = None,
@@ -421,8 +421,7 @@ def cutoff_result(
 
     Raises
     ------
-    ValueError
-        If an argument is malformed; the message names it.
+    %(malformed)s
 
     Examples
     --------

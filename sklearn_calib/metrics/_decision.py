@@ -134,8 +134,7 @@ def decision_risk_gap(
 
     Raises
     ------
-    ValueError
-        If an argument is malformed; the message names it.
+    %(malformed)s
 
     See Also
     --------
@@ -178,6 +177,7 @@ def decision_risk_gap(
     return checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
 
 
+@shared_docs
 def decision_risk_result(
     y_true: Outcomes,
     y_proba: ArrayLike | None = None,
@@ -202,8 +202,7 @@ def decision_risk_result(
 
     Raises
     ------
-    ValueError
-        If an argument is malformed; the message names it.
+    %(malformed)s
 
     Examples
     --------

@@ -156,11 +156,7 @@ def score_decomposition(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,) or CalibrationSketch
-        Labels of two classes.
-    y_proba : array-like of shape (n,), (n, 1) or (n, 2), default=None
-        Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
-        Left out with a sketch.
+    %(binary_sample)s
     %(weight)s
     score : {"brier", "log_loss"}, default="brier"
         The mean squared difference, or the mean negative log-likelihood.
@@ -179,8 +175,7 @@ def score_decomposition(
 
     Raises
     ------
-    ValueError
-        If an argument is malformed; the message names it.
+    %(malformed)s
 
     See Also
     --------
@@ -262,8 +257,7 @@ def calibration_loss(
 
     Raises
     ------
-    ValueError
-        If an argument is malformed; the message names it.
+    %(malformed)s
 
     See Also
     --------
@@ -288,6 +282,7 @@ def calibration_loss(
     return checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
 
 
+@shared_docs
 @MetricKernel(_make_refinement_loss)
 def refinement_loss(
     y_true: Outcomes,
@@ -317,8 +312,7 @@ def refinement_loss(
 
     Raises
     ------
-    ValueError
-        If an argument is malformed; the message names it.
+    %(malformed)s
 
     See Also
     --------

@@ -126,8 +126,7 @@ def lower_distance_to_calibration(
 
     Raises
     ------
-    ValueError
-        If an argument is malformed; the message names it.
+    %(malformed)s
 
     See Also
     --------
@@ -168,6 +167,7 @@ def lower_distance_to_calibration(
     return checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
 
 
+@shared_docs
 @MetricKernel()
 def interval_calibration_error(
     y_true: Outcomes,
@@ -195,8 +195,7 @@ def interval_calibration_error(
 
     Raises
     ------
-    ValueError
-        If an argument is malformed; the message names it.
+    %(malformed)s
 
     See Also
     --------
@@ -238,6 +237,7 @@ def interval_calibration_error(
     return checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
 
 
+@shared_docs
 def distance_from_calibration(
     y_true: Outcomes,
     y_proba: ArrayLike | None = None,
@@ -250,11 +250,7 @@ def distance_from_calibration(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,) or CalibrationSketch
-        Labels of two classes.
-    y_proba : array-like of shape (n,), (n, 1) or (n, 2), default=None
-        Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
-        Left out with a sketch.
+    %(binary_sample)s
     sample_weight, pos_label, n_cells
         As in :func:`lower_distance_to_calibration`.
 
@@ -265,8 +261,7 @@ def distance_from_calibration(
 
     Raises
     ------
-    ValueError
-        If an argument is malformed; the message names it.
+    %(malformed)s
 
     Notes
     -----

@@ -123,8 +123,7 @@ def logit_smoothed_ece(
 
     Raises
     ------
-    ValueError
-        If an argument is malformed; the message names it.
+    %(malformed)s
 
     See Also
     --------

@@ -211,6 +211,7 @@ def _check_knots(n_knots: int) -> int:
     return number
 
 
+@shared_docs
 def calibration_summary(
     y_true: Outcomes,
     y_proba: ArrayLike | None = None,
@@ -228,15 +229,10 @@ def calibration_summary(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,) or CalibrationSketch
-        Labels of two classes.
-    y_proba : array-like of shape (n,), (n, 1) or (n, 2), default=None
-        Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
-        Left out with a sketch.
+    %(binary_sample)s
     sample_weight : array-like of shape (n,), default=None
         Frequencies: whole numbers, how often each row was observed.
-    pos_label : label, default=None
-        The positive class. By default 1 for labels in {0, 1} or {-1, 1}, else the greater of the two labels.
+    %(pos_label)s
     n_knots : int, default=5
         Knots of the smooth curve, from 3 to 7; fewer where predictions are tied.
     confidence : float, default=0.95
@@ -377,8 +373,7 @@ def integrated_calibration_index(
 
     Raises
     ------
-    ValueError
-        If an argument is malformed; the message names it.
+    %(malformed)s
 
     See Also
     --------

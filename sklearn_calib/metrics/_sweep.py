@@ -101,8 +101,7 @@ def sweep_calibration_error(
 
     Raises
     ------
-    ValueError
-        If an argument is malformed; the message names it.
+    %(malformed)s
 
     See Also
     --------

@@ -82,12 +82,7 @@ class StreamingCalibrator(BaseCalibrator):
         The fitted calibrator, with classes 0 and 1; it is fitted when it is asked for.
     n_samples_seen_ : int
         Number of rows so far that had a positive weight.
-    classes_ : ndarray of shape (2,)
-        The sorted class labels.
-    n_features_in_ : int
-        Number of columns of ``X``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Column names of ``X``, where it has string names.
+    %(binary_fit)s
 
     Raises
     ------

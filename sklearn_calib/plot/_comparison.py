@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._core._multiple import CORRECTIONS
+from sklearn_calib._docs import shared_docs
 from sklearn_calib._validation import check_fraction, check_generator, check_option, check_size
 from sklearn_calib.inference import (
     ModelComparison,
@@ -287,6 +288,7 @@ def _limits(shown: Any, margin: float) -> tuple[float, float]:
     return left, left + (right - left) / (1.0 - margin)
 
 
+@shared_docs
 class ComparisonDisplay:
     """Errors of several models on the same samples, with intervals, null floors and tests: a forest plot.
 
@@ -415,8 +417,7 @@ class ComparisonDisplay:
             If ``result`` is neither.
         ValueError
             If the results are not of the same models, or ``ax`` does not fit them.
-        ImportError
-            If matplotlib is not installed.
+        %(no_matplotlib)s
         """
         if not isinstance(metric_name, str):
             raise TypeError(f"metric_name must be a text, got {metric_name!r}.")
@@ -460,8 +461,7 @@ class ComparisonDisplay:
         n_resamples : int, default=None
             Number of random splits. By default 999, or more where the adjusted p-values of so many pairs
             could not be small otherwise.
-        random_state : int, Generator, RandomState or None, default=0
-            Source of randomness; by default the same data give the same picture.
+        %(seeded_picture)s
         ax : matplotlib Axes or list of these, default=None
             Where to draw, one for each metric; a new figure by default.
         **plot_params : dict
@@ -473,12 +473,10 @@ class ComparisonDisplay:
 
         Raises
         ------
-        ValueError
-            If an argument is malformed; the message names it.
+        %(malformed)s
         TypeError
             If ``predictions`` is no mapping, a metric cannot be called, or a parameter is of the wrong type.
-        ImportError
-            If matplotlib is not installed.
+        %(no_matplotlib)s
 
         Notes
         -----
@@ -605,8 +603,7 @@ class ComparisonDisplay:
         ------
         ValueError
             If ``order`` is none of its options, or the number of axes is not that of the metrics.
-        ImportError
-            If matplotlib is not installed.
+        %(no_matplotlib)s
         """
         check_option(order, "order", ("given", "value"))
         check_flags(show_floor=show_floor, show_tests=show_tests, show_legend=show_legend)

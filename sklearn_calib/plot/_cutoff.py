@@ -169,10 +169,7 @@ class CutoffDisplay(DisplayMixin):
         What is shown.
     test : CalibrationTestResult or None
         The test behind strip and p-value.
-    ax_ : matplotlib Axes
-        Axes with the picture, after :meth:`plot`.
-    figure_ : matplotlib Figure
-        Figure containing it.
+    %(axes)s
     line_ : matplotlib Line2D
         The walk, from 0.
     interval_ : matplotlib Rectangle or None
@@ -271,16 +268,12 @@ class CutoffDisplay(DisplayMixin):
         n_resamples : int, default=999
             Redrawn samples of the test, for effective sizes below 2000; above, the limit distribution is
             used.
-        random_state : int, Generator, RandomState or None, default=0
-            Source of randomness; by default the same data give the same picture.
+        %(seeded_picture)s
         name : str, default=None
             Name of the model in the legend.
         pos_label : label, default=None
             The positive class, named on the axis if given.
-        ax : matplotlib Axes, default=None
-            Where to draw; a new figure by default.
-        **plot_params : dict
-            Passed to :meth:`plot`.
+        %(passed_on)s
 
         Returns
         -------
@@ -292,8 +285,7 @@ class CutoffDisplay(DisplayMixin):
             If ``result`` is no CutoffResult, or a parameter is of the wrong type.
         ValueError
             If a parameter is out of range.
-        ImportError
-            If matplotlib is not installed.
+        %(no_matplotlib)s
         """
         check_result(result, CutoffResult, "Pass what cutoff_result() returns.")
         check_size(n_resamples, "n_resamples")
@@ -319,16 +311,10 @@ class CutoffDisplay(DisplayMixin):
 
         Parameters
         ----------
-        y_true : array-like of shape (n,) or CalibrationSketch
-            Binary labels.
-        y_proba : array-like of shape (n,), (n, 1) or (n, 2), default=None
-            Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
-            Left out with a sketch.
+        %(binary_sample)s
         sample_weight : array-like of shape (n,), default=None
             Non-negative weights.
-        pos_label : label, default=None
-            The positive class. By default 1 for labels in {0, 1} or {-1, 1}, else the greater of the two
-            labels.
+        %(pos_label)s
         n_resamples, random_state, name, ax, **plot_params
             As in :meth:`from_result`.
 
@@ -338,12 +324,10 @@ class CutoffDisplay(DisplayMixin):
 
         Raises
         ------
-        ValueError
-            If an argument is malformed; the message names it.
+        %(malformed)s
         TypeError
             If a parameter is of the wrong type.
-        ImportError
-            If matplotlib is not installed.
+        %(no_matplotlib)s
         """
         result = cutoff_result(y_true, y_proba, sample_weight=sample_weight, pos_label=pos_label)
         return cls.from_result(
@@ -374,8 +358,7 @@ class CutoffDisplay(DisplayMixin):
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; a new figure by default. Its size and the style in force are left alone.
+        %(drawn_into)s
         x : {"probability", "fraction"}, default="probability"
             What the horizontal axis measures: the prediction, or the fraction of samples with a smaller one,
             which spreads predictions that are crowded.
@@ -403,8 +386,7 @@ class CutoffDisplay(DisplayMixin):
             If a parameter is out of range, or the test has drawn too few samples for ``confidence``.
         TypeError
             If a parameter is of the wrong type.
-        ImportError
-            If matplotlib is not installed.
+        %(no_matplotlib)s
         """
         check_option(x, "x", ("probability", "fraction", "share"))
         x = "fraction" if x == "share" else x

@@ -171,10 +171,7 @@ class DecisionDisplay(DisplayMixin):
         What is shown.
     floor : RiskGapFloor or None
         The gaps under perfect calibration.
-    ax_ : matplotlib Axes
-        Axes with the picture, after :meth:`plot`.
-    figure_ : matplotlib Figure
-        Figure containing it.
+    %(axes)s
     line_ : matplotlib Line2D
         The gap at each threshold.
     worst_ : matplotlib Line2D or None
@@ -253,10 +250,7 @@ class DecisionDisplay(DisplayMixin):
             What is shown.
         name : str, default=None
             Name of the model in the legend.
-        ax : matplotlib Axes, default=None
-            Where to draw; a new figure by default.
-        **plot_params : dict
-            Passed to :meth:`plot`.
+        %(passed_on)s
 
         Returns
         -------
@@ -268,8 +262,7 @@ class DecisionDisplay(DisplayMixin):
             If ``result`` is no DecisionRiskResult.
         ValueError
             If a parameter is wrong.
-        ImportError
-            If matplotlib is not installed.
+        %(no_matplotlib)s
         """
         check_result(result, DecisionRiskResult, "Pass what decision_risk_result() returns.")
         return cls(result, name=name).plot(ax, **plot_params)
@@ -294,30 +287,20 @@ class DecisionDisplay(DisplayMixin):
 
         Parameters
         ----------
-        y_true : array-like of shape (n,) or CalibrationSketch
-            Binary labels.
-        y_proba : array-like of shape (n,), (n, 1) or (n, 2), default=None
-            Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
-            Left out with a sketch.
+        %(binary_sample)s
         thresholds : array-like of shape (m,), default=None
             Thresholds strictly between 0 and 1. By default 0.01, 0.02, ..., 0.99.
         sample_weight : array-like of shape (n,), default=None
             Non-negative weights.
-        pos_label : label, default=None
-            The positive class. By default 1 for labels in {0, 1} or {-1, 1}, else the greater of the two
-            labels.
+        %(pos_label)s
         confidence : float, default=0.95
             Probability with which calibrated predictions stay in the grey area, at each threshold.
         n_resamples : int, default=499
             Number of redrawn samples; at least 1 / (1 - ``confidence``) - 1.
-        random_state : int, Generator, RandomState or None, default=0
-            Source of randomness; by default the same data give the same picture.
+        %(seeded_picture)s
         name : str, default=None
             Name of the model in the legend.
-        ax : matplotlib Axes, default=None
-            Where to draw; a new figure by default.
-        **plot_params : dict
-            Passed to :meth:`plot`.
+        %(passed_on)s
 
         Returns
         -------
@@ -325,12 +308,10 @@ class DecisionDisplay(DisplayMixin):
 
         Raises
         ------
-        ValueError
-            If an argument is malformed; the message names it.
+        %(malformed)s
         TypeError
             If a parameter is of the wrong type.
-        ImportError
-            If matplotlib is not installed.
+        %(no_matplotlib)s
         """
         confidence = check_fraction(confidence, "confidence")
         n_resamples = check_resamples(n_resamples, confidence)
@@ -358,8 +339,7 @@ class DecisionDisplay(DisplayMixin):
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; a new figure by default. Its size and the style in force are left alone.
+        %(drawn_into)s
         x : {"threshold", "cost_ratio"}, default="threshold"
             What the horizontal axis measures: the threshold t, or (1 - t) / t on a logarithmic axis, how many
             times as much a false negative costs as a false positive.
@@ -384,8 +364,7 @@ class DecisionDisplay(DisplayMixin):
         ------
         ValueError
             If ``x`` is none of its options.
-        ImportError
-            If matplotlib is not installed.
+        %(no_matplotlib)s
         """
         check_option(x, "x", ("threshold", "cost_ratio"))
         check_flags(show_chance=show_chance, show_legend=show_legend)

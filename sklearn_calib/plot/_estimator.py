@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib._docs import shared_docs
 from sklearn_calib._validation import as_array, check_pos_label
 from sklearn_calib.plot._matplotlib import check_axes, new_axes, plain
 
@@ -78,6 +79,10 @@ class AxesMixin:
     ax_: "Axes"
     figure_: "Figure | SubFigure"
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        shared_docs(cls)
+
     def _new_or(self, ax: "Axes | None", width: float, height: float) -> "Axes":
         """Return the axes to draw into, those of a new figure if none are given, and remember them."""
         check_axes(ax)
@@ -118,12 +123,7 @@ class DisplayMixin(AxesMixin):
         estimator : object
             Fitted classifier with ``predict_proba`` and ``classes_``; of two classes, unless
             :meth:`from_predictions` takes more.
-        X : array-like of shape (n, n_features)
-            Data on which it predicts; not those it was trained on.
-        y : array-like of shape (n,)
-            Their labels.
-        pos_label : label, default=None
-            The positive class of two; ``classes_[1]`` by default.
+        %(held_out)s
         name : str, default=None
             Name in the legend; that of the estimator's class by default.
         **params : dict

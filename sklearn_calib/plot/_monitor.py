@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib._docs import shared_docs
 from sklearn_calib._validation import as_array, check_option, check_positive
 from sklearn_calib.plot._matplotlib import (
     BLUE,
@@ -36,6 +37,7 @@ _HIGHEST = 2.0
 _BEYOND = 1e6
 
 
+@shared_docs
 class MonitorDisplay:
     """Evidence and error of a :class:`CalibrationMonitor` over time.
 
@@ -149,8 +151,7 @@ class MonitorDisplay:
             If ``monitor`` is no monitor.
         ValueError
             If it has seen no batch, or a parameter is wrong.
-        ImportError
-            If matplotlib is not installed.
+        %(no_matplotlib)s
         """
         if not all(hasattr(monitor, part) for part in _PARTS):
             raise TypeError(f"monitor must be a CalibrationMonitor, got {type(monitor).__name__}.")
@@ -189,8 +190,7 @@ class MonitorDisplay:
         ------
         ValueError
             If the history is empty or lacks a column, or a parameter is wrong.
-        ImportError
-            If matplotlib is not installed.
+        %(no_matplotlib)s
         """
         check_flags(show_legend=show_legend)
         table, metric = self._check(metric)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from numpy.typing import ArrayLike
 
+from sklearn_calib._docs import shared_docs
 from sklearn_calib._validation import Outcomes, check_option, sample_rows, shape_of, shown_label
 from sklearn_calib.metrics._reductions import REDUCTIONS, check_problem
 from sklearn_calib.plot._compute import CurveOptions
@@ -230,9 +231,7 @@ class ReliabilityDisplay(DisplayMixin):
             or more columns, those of the classes. Left out with a sketch.
         sample_weight : array-like of shape (n,), default=None
             Non-negative weights. Exact bands need whole numbers, which count repetitions.
-        pos_label : label, default=None
-            The positive class. By default 1 for labels in {0, 1} or {-1, 1}, else the greater of the two
-            labels.
+        %(pos_label)s
         labels : array-like of shape (K,), default=None
             Labels of three or more columns, which stand in sorted order.
         reduction : {"classwise", "confidence", "top-label"}, default=None
@@ -277,10 +276,7 @@ class ReliabilityDisplay(DisplayMixin):
             or ``ax`` is given.
         name : str, default=None
             Name of the model in the legend.
-        ax : matplotlib Axes, default=None
-            Where to draw; a new figure by default.
-        **plot_params : dict
-            Passed to :meth:`plot`.
+        %(passed_on)s
 
         Returns
         -------
@@ -290,10 +286,8 @@ class ReliabilityDisplay(DisplayMixin):
 
         Raises
         ------
-        ValueError
-            If an argument is malformed; the message names it.
-        ImportError
-            If matplotlib is not installed.
+        %(malformed)s
+        %(no_matplotlib)s
         """
         options = CurveOptions(
             method=method,
@@ -396,8 +390,7 @@ class ReliabilityDisplay(DisplayMixin):
             If the estimators do not predict probabilities.
         ValueError
             If ``cv_results`` lacks estimators or indices, or an argument is malformed.
-        ImportError
-            If matplotlib is not installed.
+        %(no_matplotlib)s
         """
         check_option(summary, "summary", ("pooled", "mean"))
         _check_density(params)
@@ -438,8 +431,7 @@ class ReliabilityDisplay(DisplayMixin):
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; a new figure by default. Its size and the style in force are left alone.
+        %(drawn_into)s
         name : str, default=None
             Name in the legend; the display's own by default.
         show_band : bool, default=True
@@ -464,8 +456,7 @@ class ReliabilityDisplay(DisplayMixin):
         ------
         ValueError
             If ``density`` is not known, or ``ax`` holds a diagram of another scale.
-        ImportError
-            If matplotlib is not installed.
+        %(no_matplotlib)s
         """
         check_option(density, "density", _DENSITIES)
         check_flags(
@@ -513,6 +504,7 @@ class ReliabilityDisplay(DisplayMixin):
         return self._named(number, name)
 
 
+@shared_docs
 class ReliabilityPanel:
     """Reliability diagrams of several classes, groups or folds.
 
@@ -612,8 +604,7 @@ class ReliabilityPanel:
         ------
         ValueError
             If ``layout="grid"`` and axes are given, or an argument is wrong.
-        ImportError
-            If matplotlib is not installed.
+        %(no_matplotlib)s
         """
         check_flags(
             show_band=show_band,

@@ -482,10 +482,7 @@ class TestDisplay(AxesMixin):
     ----------
     result : CalibrationTestResult
         What is shown.
-    ax_ : matplotlib Axes
-        Axes with the picture, after :meth:`plot`.
-    figure_ : matplotlib Figure
-        Figure containing it.
+    %(axes)s
     kind_ : {"null", "scales", "path"}
         Which picture it is.
     observed_ : matplotlib Line2D
@@ -567,10 +564,7 @@ class TestDisplay(AxesMixin):
             What ``test`` returned, or ``result_`` of a fitted test.
         name : str, default=None
             Title of the legend; the name of the test by default.
-        ax : matplotlib Axes, default=None
-            Where to draw; a new figure by default.
-        **plot_params : dict
-            Passed to :meth:`plot`.
+        %(passed_on)s
 
         Returns
         -------
@@ -582,8 +576,7 @@ class TestDisplay(AxesMixin):
             If ``result`` is not the result of a test.
         ValueError
             If it does not hold what is to be drawn; the message says what to do.
-        ImportError
-            If matplotlib is not installed.
+        %(no_matplotlib)s
         """
         check_result(result, CalibrationTestResult, "Pass what test() returns, or result_ of a fitted test.")
         return cls(result, name=name).plot(ax, **plot_params)
@@ -620,10 +613,7 @@ class TestDisplay(AxesMixin):
             The labels of three or more columns.
         name : str, default=None
             Title of the legend; the name of the test by default.
-        ax : matplotlib Axes, default=None
-            Where to draw; a new figure by default.
-        **plot_params : dict
-            Passed to :meth:`plot`.
+        %(passed_on)s
 
         Returns
         -------
@@ -636,8 +626,7 @@ class TestDisplay(AxesMixin):
         ValueError
             If an argument is malformed, as ``test.test`` says; or the result does not hold what is to be
             drawn.
-        ImportError
-            If matplotlib is not installed.
+        %(no_matplotlib)s
         """
         _check_test(test)
         result = test.test(y_true, y_proba, sample_weight=sample_weight, pos_label=pos_label, labels=labels)
@@ -662,12 +651,7 @@ class TestDisplay(AxesMixin):
             The test; it is not fitted.
         estimator : object
             Fitted classifier, or pipeline that ends in one, with ``predict_proba`` and ``classes_``.
-        X : array-like of shape (n, n_features)
-            Data on which it predicts; not those it was trained on.
-        y : array-like of shape (n,)
-            Their labels.
-        pos_label : label, default=None
-            The positive class of two; ``classes_[1]`` by default.
+        %(held_out)s
         **params : dict
             Passed to :meth:`from_predictions`, among them ``sample_weight``, ``name`` and ``ax``.
 
@@ -700,8 +684,7 @@ class TestDisplay(AxesMixin):
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; a new figure by default. Its size and the style in force are left alone.
+        %(drawn_into)s
         kind : {"auto", "null", "scales", "path"}, default="auto"
             The null distribution, the evidence of each part of the test, or the e-value of a sequential test.
             "auto" is the last for such a test, else the first where the result knows it.
@@ -724,8 +707,7 @@ class TestDisplay(AxesMixin):
         ValueError
             If the result does not hold what is to be drawn, the statistic is not finite, or a parameter is
             wrong.
-        ImportError
-            If matplotlib is not installed.
+        %(no_matplotlib)s
         """
         check_option(kind, "kind", _KINDS)
         # so that 0.9 is the level 0.1, and not one that rounding makes less

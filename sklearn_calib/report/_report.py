@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib._docs import shared_docs
 from sklearn_calib._progress import Progress
 from sklearn_calib._validation import (
     BinarySample,
@@ -51,6 +52,7 @@ __all__ = ["CalibrationReport", "calibration_report"]
 _FEWEST_RESAMPLES = 20
 
 
+@shared_docs
 @dataclass(frozen=True, eq=False)
 class CalibrationReport(ReportNumbers):
     """Result of :func:`calibration_report`; prints as text, shows as HTML in notebooks.
@@ -117,12 +119,7 @@ class CalibrationReport(ReportNumbers):
         ----------
         estimator : object
             Fitted classifier with ``predict_proba`` and ``classes_``.
-        X : array-like of shape (n, n_features)
-            Data on which it predicts; not those it was trained on.
-        y : array-like of shape (n,)
-            Their labels.
-        pos_label : label, default=None
-            The positive class of two; ``classes_[1]`` by default.
+        %(held_out)s
         name : str, default=None
             Name of the model; the class of the estimator by default.
         **params : dict
@@ -136,8 +133,7 @@ class CalibrationReport(ReportNumbers):
         ------
         TypeError
             If the estimator does not predict probabilities.
-        ValueError
-            If an argument is malformed; the message names it.
+        %(malformed)s
         """
         proba, classes = predicted_probabilities(estimator, X)
         shown = type(estimator).__name__ if name is None else name
