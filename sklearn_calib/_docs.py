@@ -10,13 +10,16 @@ __all__ = ["shared_docs"]
 Documented = TypeVar("Documented", bound=Callable[..., Any])
 
 _PARAGRAPHS = {
-    "sample": """\
+    "outcomes": """\
 y_true : array-like of shape (n,) or (n, n_labels), or CalibrationSketch
     Labels of two or more classes; or one column of zeros and ones for each of several labels, over which
     the error is averaged.
 y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels), default=None
     Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), of three
     or more classes in sorted order, or of each label. Left out with a sketch.""",
+    "sample": """\
+%(outcomes)s
+%(weight)s""",
     "binary_sample": """\
 y_true : array-like of shape (n,) or CalibrationSketch
     Labels of two classes.
@@ -36,7 +39,8 @@ reduction : {"classwise", "confidence", "top-label"}, default="classwise"
     How multiclass predictions are evaluated. "classwise": each class against the rest, the mean over
     classes; "confidence": the largest probability as a forecast that its class is the right one;
     "top-label": the same within the samples of each predicted class, the mean weighted by their
-    frequency. The latter two also apply to binary predictions.""",
+    frequency. The latter two also apply to binary predictions.
+%(labels)s""",
     "labels": """\
 labels : array-like of shape (n_classes,), default=None
     Labels of three or more columns, which stand in sorted order. Needed where a label is missing in
@@ -93,6 +97,24 @@ pos_label : label, default=None
     "no_matplotlib": """\
 ImportError
     If matplotlib is not installed.""",
+    "error": """\
+Returns
+-------
+float
+    Error in [0, 1]; 0 is best.""",
+    "not_proper": """\
+Like every calibration error it is not a proper score: a constant prediction of the event frequency has
+none.""",
+    "simulated": """\
+n_resamples : int, default=999
+    Number of simulated samples.
+random_state : int, Generator, RandomState or None, default=0
+    Source of the simulations. The default makes the result reproducible.""",
+    "new_scores": """\
+X : array-like
+    Scores, with as many columns as those of the fit.
+groups : array-like of shape (n,) or None, default=None
+    Group of each row, if ``fit`` was given groups.""",
     "malformed": """\
 ValueError
     If an argument is malformed; the message names it.""",

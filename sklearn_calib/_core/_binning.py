@@ -114,20 +114,20 @@ def _binned(y: Codes, p: Array, w: Array | None, n_bins: int) -> Iterator[tuple[
         yield rows, index, gap if w is None else w[rows] * gap
 
 
-def weight_middles(grouped: GroupedOutcomes) -> Array:
-    """Return where the middle of the weight of each group lies, from 0 to the total."""
-    middle = np.cumsum(grouped.weight)
-    middle -= 0.5 * grouped.weight
+def weight_middles(weight: Array) -> Array:
+    """Return where the middle of the weight of each group lies, from 0 to the total; columns are samples."""
+    middle = np.cumsum(weight, axis=0, dtype=np.float64)
+    middle -= 0.5 * weight
     return middle
 
 
-def quantile_bins(grouped: GroupedOutcomes, n_bins: int) -> Codes:
+def quantile_bins(weight: Array, n_bins: int) -> Codes:
     """Return the equal-mass bin of each group: where the middle of its weight falls in n_bins equal shares.
 
-    A group is never divided, so ties stay together; a bin can stay empty.
+    A group is never divided, so ties stay together; a bin can stay empty. Columns are samples.
     """
-    place = weight_middles(grouped)
-    place *= n_bins / grouped.total
+    place = weight_middles(weight)
+    place *= n_bins / weight.sum(axis=0)
     return np.minimum(np.floor(place, out=place), n_bins - 1, out=place).astype(np.int64)
 
 
@@ -151,7 +151,7 @@ def quantile_starts(middle: Array, total: float, n_bins: int) -> NDArray[np.intp
 def bin_starts(grouped: GroupedOutcomes, n_bins: int, strategy: str) -> NDArray[np.intp]:
     """Return the first group of each occupied bin, of equal mass ("quantile") or equal width ("uniform")."""
     if strategy == "quantile":
-        return quantile_starts(weight_middles(grouped), grouped.total, n_bins)
+        return quantile_starts(weight_middles(grouped.weight), grouped.total, n_bins)
     return group_starts(uniform_bins(grouped.prob, n_bins))
 
 

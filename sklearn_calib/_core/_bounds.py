@@ -21,6 +21,7 @@ __all__ = [
     "bridge_ranges_sf",
     "cutoff_bound",
     "effective_size",
+    "whole_numbers",
 ]
 
 #: Names of the margins, tightest first.
@@ -42,13 +43,18 @@ _LOWEST_RISK = 1e-9
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
 
 
+def whole_numbers(w: Array | None) -> bool:
+    """Tell whether weights are counts; None means one each."""
+    return w is None or bool(np.array_equal(w, np.rint(w)))
+
+
 def effective_size(w: Array) -> float:
     """Return the number of rows that weights stand for.
 
     Integer weights are frequencies and count as their sum; others count as (sum w)^2 / sum w^2 (Kish 1965).
     """
     total = float(w.sum())
-    if np.array_equal(w, np.rint(w)):
+    if whole_numbers(w):
         return total
     scaled = w / w.max()
     return float(scaled.sum() ** 2 / np.square(scaled).sum())

@@ -53,6 +53,14 @@ class GroupedOutcomes:
         """Null variance of the events of each group, weight * prob * (1 - prob)."""
         return self.weight * self.prob * (1.0 - self.prob)
 
+    def pooled(self, starts: NDArray[np.intp]) -> "GroupedOutcomes":
+        """Return one group for each run of groups, at the mean of its predictions."""
+        weight, positives = (np.add.reduceat(part, starts) for part in (self.weight, self.positives))
+        mean = np.add.reduceat(self.weight * self.prob, starts) / weight
+        # rounding must not carry a mean out of its run, or the order would be lost
+        last = np.append(starts[1:], self.prob.shape[0]) - 1
+        return GroupedOutcomes(np.clip(mean, self.prob[starts], self.prob[last]), weight, positives)
+
 
 def packed_sort(y: NDArray[np.int64], p: Array) -> NDArray[np.int64]:
     """Return the keys ``(bits(p) << 1) | y`` in increasing order: sorted by prediction, then by outcome.

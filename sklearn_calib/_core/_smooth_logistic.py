@@ -47,7 +47,7 @@ def smooth_frequency(grouped: GroupedOutcomes, n_knots: int) -> Array:
     x = logit(grouped.prob)
     if x[0] == x[-1] or base_rate in (0.0, 1.0):
         return np.full_like(x, base_rate)
-    middle = weight_middles(grouped)
+    middle = weight_middles(grouped.weight)
     middle /= grouped.total
     knots = np.unique(np.interp(KNOT_QUANTILES[n_knots], middle, x))
     del middle

@@ -16,14 +16,9 @@ Array = NDArray[np.float64]
 def gather(grouped: GroupedOutcomes, cells: int) -> tuple[GroupedOutcomes, float]:
     """Return groups at the mean prediction of each of so many cells, and how far rows moved on average."""
     number, starts = grouped.prob.shape[0], bin_starts(grouped, cells, "uniform")
-    weight = np.add.reduceat(grouped.weight, starts)
-    # rounding must not carry a mean beyond the cell, or the order would be lost
-    mean = np.add.reduceat(grouped.weight * grouped.prob, starts) / weight
-    last = np.append(starts[1:], number) - 1
-    mean = np.clip(mean, grouped.prob[starts], grouped.prob[last])
-    moved = np.abs(grouped.prob - np.repeat(mean, np.diff(starts, append=number)))
-    positives = np.add.reduceat(grouped.positives, starts)
-    return GroupedOutcomes(mean, weight, positives), float(grouped.weight @ moved) / grouped.total
+    pooled = grouped.pooled(starts)
+    moved = np.abs(grouped.prob - np.repeat(pooled.prob, np.diff(starts, append=number)))
+    return pooled, float(grouped.weight @ moved) / grouped.total
 
 
 def transport_distance(grouped: GroupedOutcomes, targets: Array) -> float:

@@ -37,6 +37,7 @@ from sklearn_calib._validation._parameters import (
     check_resamples,
     check_share,
     check_size,
+    least_resamples,
 )
 from sklearn_calib._validation._samples import (
     BinarySample,
@@ -89,6 +90,7 @@ __all__ = [
     "equals_label",
     "fit_rows",
     "is_summary",
+    "least_resamples",
     "missing_values",
     "only_rounding",
     "place_labels",

@@ -19,6 +19,7 @@ __all__ = [
     "check_resamples",
     "check_share",
     "check_size",
+    "least_resamples",
 ]
 
 #: More bins, draws or slots than this are a mistake.
@@ -94,10 +95,15 @@ def check_share(value: Any, name: str) -> float:
     return number
 
 
+def least_resamples(level: float) -> int:
+    """Return the least B with 1 / (1 + B) <= level, the number of draws that can reject at this level."""
+    return int(np.ceil(1.0 / level - 1e-9)) - 1
+
+
 def check_resamples(n_resamples: Any, confidence: float) -> int:
     """Return ``n_resamples`` as int if so many draws have an upper quantile at level ``confidence``."""
     number = check_size(n_resamples, "n_resamples")
-    needed = int(np.ceil(1.0 / (1.0 - confidence) - 1e-9)) - 1
+    needed = least_resamples(1.0 - confidence)
     if number < needed:
         raise ValueError(
             f"n_resamples={number} is too few for confidence={confidence:g}. Use n_resamples >= {needed}."

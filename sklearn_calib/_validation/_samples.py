@@ -15,8 +15,23 @@ __all__ = ["BinarySample", "ClassSample", "binary_sample", "check_binary", "chec
 Array = NDArray[np.float64]
 
 
+class _Weighted:
+    y: NDArray[np.int64]
+    w: Array | None
+
+    @property
+    def total(self) -> float:
+        """Total weight n."""
+        return float(self.y.shape[0]) if self.w is None else float(self.w.sum())
+
+    @property
+    def weights(self) -> Array:
+        """The weights, written out."""
+        return np.ones(self.y.shape[0]) if self.w is None else self.w
+
+
 @dataclass(frozen=True, eq=False)
-class BinarySample:
+class BinarySample(_Weighted):
     """Checked binary data: outcomes 0/1 (int64), predictions (float64), weights (float64) or None.
 
     Rows of zero weight have been dropped; weights are therefore positive.
@@ -26,18 +41,13 @@ class BinarySample:
     p: Array
     w: Array | None
 
-    @property
-    def total(self) -> float:
-        """Total weight n."""
-        return float(self.y.shape[0]) if self.w is None else float(self.w.sum())
-
     def take(self, rows: NDArray[Any]) -> "BinarySample":
         """Return some of the rows."""
         return BinarySample(self.y[rows], self.p[rows], None if self.w is None else self.w[rows])
 
 
 @dataclass(frozen=True, eq=False)
-class ClassSample:
+class ClassSample(_Weighted):
     """Checked data of K >= 3 classes: class indices (int64), probabilities (n, K), weights or None.
 
     Rows of zero weight have been dropped, and rows of ``p`` divided by their sum. ``classes`` are the labels
@@ -48,6 +58,12 @@ class ClassSample:
     p: Array
     w: Array | None
     classes: NDArray[Any]
+
+    def ordered(self) -> "ClassSample":
+        """Return the samples in the order of their values, so that the order they came in does not matter."""
+        order = np.lexsort((self.y, *self.p.T[::-1]))
+        w = None if self.w is None else self.w[order]
+        return ClassSample(self.y[order], self.p[order], w, self.classes)
 
 
 def check_binary(

@@ -21,6 +21,7 @@ from sklearn_calib.calibrators._softmax import (
     AffineProblem,
     Preconditioner,
     affine_scores,
+    linear_map,
     log_losses,
     minimise_affine,
     softmax,
@@ -51,8 +52,9 @@ _TIE = 1e-9
 class AffineCalibrator(BaseCalibrator):
     """Base of calibrators of the form softmax(W x + b), with x log-probabilities and penalties on W and b.
 
-    A subclass defines the features, the penalties, and where they pull to. Two classes are the case K = 2,
-    with log-odds t read as the logits (-t/2, t/2); there remote probabilities count less, by the rule of
+    A subclass defines the penalties, the map, and what else differs: x are the logits times the inverse
+    temperature, and the penalties pull to W = I and b = 0. Two classes are the case K = 2, with log-odds t
+    read as the logits (-t/2, t/2); there remote probabilities count less, by the rule of
     :class:`PlattCalibrator`.
     """
 
@@ -66,13 +68,14 @@ class AffineCalibrator(BaseCalibrator):
     intercept_: Array
     n_iter_: int
 
-    @abstractmethod
     def _features(self, logits: Array, beta: float, total: float) -> Array:
         """Return what W is multiplied with, given inverse temperature and total weight of the fit."""
+        return beta * logits
 
-    @abstractmethod
     def _centre(self, n_classes: int, beta: float) -> tuple[Array, Array]:
         """Return the parameters that the penalties pull to, and those to start from."""
+        centre = np.eye(n_classes, n_classes + 1)
+        return centre, centre
 
     @abstractmethod
     def _penalties(self, penalty: float, n_classes: int, total: float) -> Array:
@@ -82,13 +85,19 @@ class AffineCalibrator(BaseCalibrator):
         """Return the least penalty that "cv" tries: the fewer rows, the greater."""
         return _LEAST / total
 
-    @abstractmethod
     def _keep(self, theta: Array, beta: float, total: float) -> None:
         """Set the fitted attributes."""
+        self.coef_ = theta[:, :-1].copy()
+        self.intercept_ = theta[:, -1].copy()
 
     @abstractmethod
     def _map_logits(self, logits: Array) -> Array:
         """Return the scores W x + b of the fitted map."""
+
+    def _linear(self, features: Array) -> Array:
+        scores = linear_map(features, self.coef_)
+        scores += self.intercept_
+        return scores
 
     def _check_parameters(self) -> None:
         check_link(self.link)

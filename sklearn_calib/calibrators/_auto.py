@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 
+from sklearn_calib._core._bounds import whole_numbers
 from sklearn_calib._core._links import EPS
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import check_generator, check_integer, check_not_negative, check_randomness
 from sklearn_calib.calibrators._base import BaseCalibrator, as_columns, check_link, may_be_certain
 from sklearn_calib.calibrators._beta import BetaCalibrator
-from sklearn_calib.calibrators._certificate import whole_numbers
 from sklearn_calib.calibrators._default import default_calibrator
 from sklearn_calib.calibrators._matrix import StructuredMatrixScalingCalibrator
 from sklearn_calib.calibrators._multiclass import (

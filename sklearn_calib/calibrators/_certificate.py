@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_calib._core._bounds import MARGIN_METHODS, cutoff_bound, effective_size
+from sklearn_calib._core._bounds import MARGIN_METHODS, cutoff_bound, effective_size, whole_numbers
 from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes
 from sklearn_calib._validation import (
     as_double,
@@ -27,7 +27,6 @@ __all__ = [
     "cutoff_error_of_map",
     "record_sample",
     "resolve_tolerance",
-    "whole_numbers",
 ]
 
 Array = NDArray[np.float64]
@@ -152,11 +151,6 @@ def record_sample(calibrator: Any, grouped: GroupedOutcomes, weight: Array | Non
     """Set the number of training samples and their event rate."""
     calibrator.training_size_ = grouped.total if weight is None else effective_size(weight)
     calibrator.training_event_rate_ = float(grouped.positives.sum()) / grouped.total
-
-
-def whole_numbers(weight: Array | None) -> bool:
-    """Tell whether weights are counts."""
-    return weight is None or bool(np.array_equal(weight, np.rint(weight)))
 
 
 def _in_few_bytes(count: Array) -> NDArray[np.unsignedinteger[Any]]:

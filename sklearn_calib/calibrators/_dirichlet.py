@@ -7,7 +7,6 @@ from scipy.special import logsumexp
 from sklearn_calib._validation import check_option
 from sklearn_calib.calibrators._affine import AffineCalibrator, check_penalty
 from sklearn_calib.calibrators._matrix import matrix_penalties
-from sklearn_calib.calibrators._softmax import linear_map
 
 __all__ = ["DirichletCalibrator"]
 
@@ -149,11 +148,5 @@ class DirichletCalibrator(AffineCalibrator):
         total = max(total, 1e-100)
         return n_classes**2 * (n_classes - 1) / 2.0 * 10.0 / total * super()._least_penalty(n_classes, total)
 
-    def _keep(self, theta: Array, beta: float, total: float) -> None:
-        self.coef_ = theta[:, :-1].copy()
-        self.intercept_ = theta[:, -1].copy()
-
     def _map_logits(self, logits: Array) -> Array:
-        scores = linear_map(self._features(logits, 1.0, 1.0), self.coef_)
-        scores += self.intercept_
-        return scores
+        return self._linear(self._features(logits, 1.0, 1.0))

@@ -198,10 +198,7 @@ class GroupCalibrator(BaseCalibrator):
 
         Parameters
         ----------
-        X : array-like
-            Scores, with as many columns as those of the fit.
-        groups : array-like of shape (n,) or None, default=None
-            Group of each row, if ``fit`` was given groups.
+        %(new_scores)s
 
         Returns
         -------
@@ -223,10 +220,7 @@ class GroupCalibrator(BaseCalibrator):
 
         Parameters
         ----------
-        X : array-like
-            Scores, with as many columns as those of the fit.
-        groups : array-like of shape (n,) or None, default=None
-            Group of each row, if ``fit`` was given groups.
+        %(new_scores)s
 
         Returns
         -------
@@ -245,10 +239,7 @@ class GroupCalibrator(BaseCalibrator):
 
         Parameters
         ----------
-        X : array-like
-            Scores, with as many columns as those of the fit.
-        groups : array-like of shape (n,) or None, default=None
-            Group of each row, if ``fit`` was given groups.
+        %(new_scores)s
 
         Returns
         -------

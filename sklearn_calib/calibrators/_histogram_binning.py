@@ -162,7 +162,7 @@ def resolve_bins(n_bins: int | str, size: float) -> int:
 
 def equal_mass_edges(grouped: GroupedOutcomes, n_bins: int) -> Array:
     """Return edges, midway between neighbouring scores, of at most ``n_bins`` bins of equal weight."""
-    last = np.flatnonzero(np.diff(quantile_bins(grouped, n_bins)))
+    last = np.flatnonzero(np.diff(quantile_bins(grouped.weight, n_bins)))
     below, above = grouped.prob[last], grouped.prob[last + 1]
     edge = below / 2.0 + above / 2.0
     # between neighbouring floats there is no midpoint, and an edge belongs to the bin above it

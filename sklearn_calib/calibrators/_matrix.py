@@ -4,7 +4,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib.calibrators._affine import AffineCalibrator, check_penalty
-from sklearn_calib.calibrators._softmax import linear_map
 from sklearn_calib.calibrators._vector import VectorScalingCalibrator
 
 __all__ = ["MatrixScalingCalibrator", "StructuredMatrixScalingCalibrator"]
@@ -135,26 +134,17 @@ class MatrixScalingCalibrator(AffineCalibrator):
             return VectorScalingCalibrator(link=self.link)._choose(logits, codes, weight, beta)
         return super()._choose(logits, codes, weight, beta)
 
-    def _features(self, logits: Array, beta: float, total: float) -> Array:
-        return beta * logits
-
-    def _centre(self, n_classes: int, beta: float) -> tuple[Array, Array]:
-        centre = np.eye(n_classes, n_classes + 1)
-        return centre, centre
-
     def _penalties(self, penalty: float, n_classes: int, total: float) -> Array:
         one = penalty * n_classes
         return matrix_penalties(n_classes, one, one * float(self.off_diagonal_ratio), one)
 
     def _keep(self, theta: Array, beta: float, total: float) -> None:
+        super()._keep(theta, beta, total)
         self.temperature_ = 1.0 / beta
-        self.coef_ = beta * theta[:, :-1]
-        self.intercept_ = theta[:, -1].copy()
+        self.coef_ *= beta
 
     def _map_logits(self, logits: Array) -> Array:
-        scores = linear_map(logits, self.coef_)
-        scores += self.intercept_
-        return scores
+        return self._linear(logits)
 
 
 class StructuredMatrixScalingCalibrator(AffineCalibrator):
@@ -250,27 +240,19 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
         features -= features.mean(axis=1, keepdims=True)
         return features
 
-    def _centre(self, n_classes: int, beta: float) -> tuple[Array, Array]:
-        centre = np.eye(n_classes, n_classes + 1)
-        return centre, centre
-
     def _penalties(self, penalty: float, n_classes: int, total: float) -> Array:
         # half the square of a parameter is multiplied, hence the twos
         one = 2.0 * penalty * n_classes
         return matrix_penalties(n_classes, one, one * (n_classes - 1), one)
 
     def _keep(self, theta: Array, beta: float, total: float) -> None:
+        super()._keep(theta, beta, total)
         self.temperature_ = 1.0 / beta
         self.smoothing_ = 1.0 / (total + 1.0)
         self._total = total
-        self.coef_ = theta[:, :-1].copy()
-        self.intercept_ = theta[:, -1].copy()
 
     def _map_logits(self, logits: Array) -> Array:
-        features = self._features(logits, 1.0 / self.temperature_, self._total)
-        scores = linear_map(features, self.coef_)
-        scores += self.intercept_
-        return scores
+        return self._linear(self._features(logits, 1.0 / self.temperature_, self._total))
 
 
 def matrix_penalties(n_classes: int, diagonal: float, off_diagonal: float, intercept: float) -> Array:

@@ -92,9 +92,6 @@ class VectorScalingCalibrator(AffineCalibrator):
         self.shrink_temperature = shrink_temperature
         self.link = link
 
-    def _features(self, logits: Array, beta: float, total: float) -> Array:
-        return beta * logits
-
     def _centre(self, n_classes: int, beta: float) -> tuple[Array, Array]:
         centre = np.column_stack([np.ones(n_classes), np.zeros(n_classes)])
         return centre, centre

@@ -4,12 +4,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_calib._core._bounds import whole_numbers
 from sklearn_calib._core._grouping import group_scores
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._core._links import EPS
 from sklearn_calib._validation import check_option
 from sklearn_calib.calibrators._base import BaseCalibrator
-from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify, whole_numbers
+from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 
 __all__ = ["VennAbersCalibrator"]
 

@@ -8,7 +8,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._null import tail_rank
 from sklearn_calib._html import result_html
-from sklearn_calib._validation import check_fraction, check_generator, check_option, check_size
+from sklearn_calib._validation import (
+    check_fraction,
+    check_generator,
+    check_option,
+    check_size,
+    least_resamples,
+)
 from sklearn_calib.inference._paired_draws import (
     HalfSamples,
     PairedRows,
@@ -300,7 +306,7 @@ def choose_method(method: str, n_rows: int, n_resamples: int, confidence: float,
         if tail_rank(n_resamples, tail) < 1:
             raise ValueError(
                 f"n_resamples={n_resamples} is too few for confidence={confidence:g}. "
-                f"Use n_resamples >= {int(np.ceil(1.0 / tail - 1e-9)) - 1}."
+                f"Use n_resamples >= {least_resamples(tail)}."
             )
     return method
 

@@ -49,10 +49,7 @@ class CoxTest(CalibrationTest):
         on the intercept. "asymptotic": from the chi-squared distribution. "auto": simulated outcomes for up
         to 10000 observations (2000 for "likelihood_ratio"; for "slope", if also n times the number of the
         rarer outcomes is at most 5 million), else asymptotic; "wald" is always asymptotic.
-    n_resamples : int, default=999
-        Number of simulated samples.
-    random_state : int, Generator, RandomState or None, default=0
-        Source of the simulations. The default makes the result reproducible.
+    %(simulated)s
 
     Attributes
     ----------

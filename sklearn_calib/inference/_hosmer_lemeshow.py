@@ -39,10 +39,7 @@ class HosmerLemeshowTest(CalibrationTest):
         How the p-value is obtained. "monte_carlo": from simulated outcomes, Y* ~ Bernoulli(p), exact given
         the predictions for any n. "asymptotic": from the chi-squared distribution. "auto": simulated outcomes
         for up to 10000 observations, else asymptotic.
-    n_resamples : int, default=999
-        Number of simulated samples.
-    random_state : int, Generator, RandomState or None, default=0
-        Source of the simulations. The default makes the result reproducible.
+    %(simulated)s
 
     Attributes
     ----------

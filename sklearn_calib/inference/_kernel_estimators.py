@@ -52,8 +52,7 @@ class KernelSample:
     def from_classes(cls, sample: ClassSample) -> "KernelSample":
         """Group labels by their vector of probabilities."""
         order = np.lexsort(sample.p.T[::-1])
-        p, y = sample.p[order], sample.y[order]
-        w = np.ones(y.shape[0]) if sample.w is None else sample.w[order]
+        p, y, w = sample.p[order], sample.y[order], sample.weights[order]
         changes = np.any(p[1:] != p[:-1], axis=1)
         group = np.concatenate(([0], np.cumsum(changes)))
         starts = group_starts(group)

@@ -74,11 +74,7 @@ def pooled(bound: BoundKernel, grouped: GroupedOutcomes) -> GroupedOutcomes:
     if index is None:
         return grouped
     starts = group_starts(index)
-    if 2 * starts.shape[0] > grouped.prob.shape[0]:
-        return grouped
-    weight = np.add.reduceat(grouped.weight, starts)
-    mean = np.add.reduceat(grouped.weight * grouped.prob, starts) / weight
-    return GroupedOutcomes(mean, weight, np.add.reduceat(grouped.positives, starts))
+    return grouped if 2 * starts.shape[0] > grouped.prob.shape[0] else grouped.pooled(starts)
 
 
 class Redrawn:

@@ -6,7 +6,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_calib._core._binning import bin_starts, uniform_bins, uniform_residuals, uniform_sums
+from sklearn_calib._core._binning import (
+    bin_starts,
+    quantile_bins,
+    uniform_bins,
+    uniform_residuals,
+    uniform_sums,
+)
+from sklearn_calib._core._bounds import whole_numbers
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
 from sklearn_calib._core._simplex_bins import alcoves
 from sklearn_calib._docs import shared_docs
@@ -27,7 +34,7 @@ Array = NDArray[np.float64]
 
 
 def _check_repetitions(w: Array | None) -> None:
-    if w is not None and (w != np.rint(w)).any():
+    if not whole_numbers(w):
         raise ValueError(
             "sample_weight must hold whole numbers (repetitions) when debias=True: the correction needs the "
             "number of observations in each bin."
@@ -76,8 +83,7 @@ def _make(
         residual, index = residuals(prob, count, positives), uniform
         if strategy == "quantile":
             # samples of other counts have other bins
-            middle = np.cumsum(count, axis=0) - 0.5 * count
-            index = np.minimum(np.floor(middle * (n_bins / count.sum(axis=0))), n_bins - 1).astype(np.int64)
+            index = quantile_bins(count, n_bins)
         terms = (count, positives, residual)
         if index.shape[1] == 1:
             starts = group_starts(index[:, 0])
@@ -133,10 +139,8 @@ def _canonical_error(sample: ClassSample, n_bins: int, norm: str, debias: bool) 
     """Return the error over cells of the simplex; gaps are vectors, of half the l1 or squared l2 length."""
     if debias:
         _check_repetitions(sample.w)
-    # in the order of their values, so that the order of rows does not matter
-    order = np.lexsort((sample.y, *sample.p.T[::-1]))
-    p, y = sample.p[order], sample.y[order]
-    w = np.ones(y.shape[0]) if sample.w is None else sample.w[order]
+    sample = sample.ordered()
+    p, y, w = sample.p, sample.y, sample.weights
     cells, index = np.unique(alcoves(p, float(n_bins)), return_inverse=True)
     shape = (cells.shape[0], p.shape[1])
     events = np.bincount(index * shape[1] + y, weights=w, minlength=shape[0] * shape[1]).reshape(shape)
@@ -181,7 +185,6 @@ def expected_calibration_error(
     Parameters
     ----------
     %(sample)s
-    %(weight)s
     n_bins : int, default=15
         Number of bins; empty ones do not count.
     strategy : {"uniform", "quantile"}, default="uniform"
@@ -201,10 +204,7 @@ def expected_calibration_error(
         "classwise".
     %(labels)s
 
-    Returns
-    -------
-    float
-        Error in [0, 1]; 0 is best.
+    %(error)s
 
     Raises
     ------
@@ -245,8 +245,7 @@ def expected_calibration_error(
     the gap of one of them. With many classes almost every row has a bin of its own, unless ``n_bins`` is
     small: see :func:`kernel_calibration_error`.
 
-    Like every calibration error it is not a proper score: a constant prediction of the event frequency has
-    none.
+    %(not_proper)s
 
     References
     ----------

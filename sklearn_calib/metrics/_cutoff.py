@@ -351,14 +351,9 @@ def cutoff_calibration_error(
     Parameters
     ----------
     %(sample)s
-    %(weight)s
     %(reduction)s
-    %(labels)s
 
-    Returns
-    -------
-    float
-        Error in [0, 1]; 0 is best.
+    %(error)s
 
     Raises
     ------
@@ -380,8 +375,7 @@ def cutoff_calibration_error(
     distinct predictions, divided by n: the ECCE-R of [2]_ and the numerator of Kuiper's statistic. One
     sort, O(n log n).
 
-    Like every calibration error it is not a proper score: a constant prediction of the event frequency has
-    none.
+    %(not_proper)s
 
     References
     ----------

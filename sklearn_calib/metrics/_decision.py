@@ -119,13 +119,12 @@ def decision_risk_gap(
 
     Parameters
     ----------
-    %(sample)s
+    %(outcomes)s
     threshold : float, default=0.5
         Act when the prediction is at least this; also the cost ratio of acting in vain. Strictly between 0
         and 1.
     %(weight)s
     %(reduction)s
-    %(labels)s
 
     Returns
     -------

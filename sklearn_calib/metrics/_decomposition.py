@@ -243,11 +243,9 @@ def calibration_loss(
     Parameters
     ----------
     %(sample)s
-    %(weight)s
     score : {"brier", "log_loss"}, default="brier"
         The mean squared difference, or the mean negative log-likelihood.
     %(reduction)s
-    %(labels)s
 
     Returns
     -------

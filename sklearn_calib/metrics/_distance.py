@@ -62,18 +62,13 @@ def smooth_calibration_error(
     Parameters
     ----------
     %(sample)s
-    %(weight)s
     n_cells : int or None, default=None
         None computes the exact value. For large samples, predictions can first be gathered on this many
         cells (the next power of two, 64 or more): the result is then off by less than ``1 / n_cells``, and by
         no more than the mean of ``abs(y - p)`` times that. Only without weights.
     %(reduction)s
-    %(labels)s
 
-    Returns
-    -------
-    float
-        Error in [0, 1]; 0 is best.
+    %(error)s
 
     Raises
     ------
@@ -91,8 +86,7 @@ def smooth_calibration_error(
     O(n log n). The lower distance from calibration satisfies dCE/2 <= wCE <= 2 dCE [1]_. With ``n_cells`` it
     is one pass over the rows, and the rest costs as much as for so many of them.
 
-    Like every calibration error it is not a proper score: a constant prediction of the event frequency has
-    none.
+    %(not_proper)s
 
     References
     ----------

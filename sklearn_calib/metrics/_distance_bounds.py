@@ -111,18 +111,13 @@ def lower_distance_to_calibration(
     Parameters
     ----------
     %(sample)s
-    %(weight)s
     n_cells : int, default=200
         Cells of the grid on which the moved predictions lie; it adds at most ``1 / (2 n_cells)``. More
         distinct predictions than that are first gathered at their means over the cells, which changes the
         result by at most the mean distance to those, less than ``1 / n_cells``.
     %(reduction)s
-    %(labels)s
 
-    Returns
-    -------
-    float
-        Error in [0, 1]; 0 is best.
+    %(error)s
 
     Raises
     ------
@@ -144,8 +139,7 @@ def lower_distance_to_calibration(
     continuum becomes one on the grid by dividing every u between its two neighbours, which moves it by at
     most half a cell on average.
 
-    Like every calibration error it is not a proper score: a constant prediction of the event frequency has
-    none.
+    %(not_proper)s
 
     References
     ----------
@@ -188,10 +182,7 @@ def interval_calibration_error(
     y_true, y_proba, sample_weight, pos_label, reduction, labels
         As in :func:`lower_distance_to_calibration`.
 
-    Returns
-    -------
-    float
-        Error in [0, 1]; 0 is best.
+    %(error)s
 
     Raises
     ------
@@ -215,8 +206,7 @@ def interval_calibration_error(
     distance. It is at most the calibration error over the distinct predictions, and at most 4 times the root
     of the lower distance.
 
-    Like every calibration error it is not a proper score: a constant prediction of the event frequency has
-    none.
+    %(not_proper)s
 
     References
     ----------

@@ -69,10 +69,8 @@ class _Kernel:
 
     def classes(self, sample: ClassSample) -> float:
         self.check(sample.w)
-        # in the order of their values, so that the order of rows does not matter
-        order = np.lexsort((sample.y, *sample.p.T[::-1]))
-        p, y = sample.p[order], sample.y[order]
-        w = np.ones(y.shape[0]) if sample.w is None else sample.w[order]
+        sample = sample.ordered()
+        p, y, w = sample.p, sample.y, sample.weights
         width = self.width(p, w)
         residual = -p
         residual[np.arange(y.shape[0]), y] += 1.0
@@ -110,7 +108,6 @@ def kernel_calibration_error(
     Parameters
     ----------
     %(sample)s
-    %(weight)s
     kernel : {"laplacian", "gaussian"}, default="laplacian"
         The kernel, exp(-d/s) or exp(-d^2/(2 s^2)).
     bandwidth : float or "median", default=1.0
@@ -164,8 +161,7 @@ def kernel_calibration_error(
     Cost: a sort and O(n) for the binary Laplacian kernel, O(n min(n, 1/s)) for the binary Gaussian,
     O(n^2 n_classes) for several classes, in bounded memory.
 
-    Like every calibration error it is not a proper score: a constant prediction of the event frequency has
-    none.
+    %(not_proper)s
 
     References
     ----------

@@ -102,7 +102,6 @@ def logit_smoothed_ece(
     Parameters
     ----------
     %(sample)s
-    %(weight)s
     bandwidth : float or "auto", default="auto"
         Scale s of the noise in log-odds, from 1e-7 to 10,000: the standard deviation of Gaussian noise, the
         full width of uniform noise. "auto" is n**(-1/3), which vanishes slowly enough for the estimate to
@@ -114,12 +113,8 @@ def logit_smoothed_ece(
         Predictions are clipped to [eps, 1 - eps] before the logit, so that 0 and 1 count as log-odds of
         about -+36.7. A larger eps moves confident predictions towards one half, and with them the error.
     %(reduction)s
-    %(labels)s
 
-    Returns
-    -------
-    float
-        Error in [0, 1]; 0 is best.
+    %(error)s
 
     Raises
     ------

@@ -301,19 +301,14 @@ def smooth_ece(
     Parameters
     ----------
     %(sample)s
-    %(weight)s
     bandwidth : float or "auto", default="auto"
         Scale s of the kernel. "auto" solves s = smECE_s.
     scale : {"probability", "logit"}, default="probability"
         Axis on which the kernel acts. On the logit axis the kernel is not reflected and the bandwidth is in
         log-odds: predictions near 0 and 1 are then told apart.
     %(reduction)s
-    %(labels)s
 
-    Returns
-    -------
-    float
-        Error in [0, 1]; 0 is best.
+    %(error)s
 
     Raises
     ------

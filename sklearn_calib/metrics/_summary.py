@@ -360,16 +360,11 @@ def integrated_calibration_index(
     Parameters
     ----------
     %(sample)s
-    %(weight)s
     n_knots : int, default=5
         Knots of the smooth curve, from 3 to 7; fewer where predictions are tied.
     %(reduction)s
-    %(labels)s
 
-    Returns
-    -------
-    float
-        Error in [0, 1]; 0 is best.
+    %(error)s
 
     Raises
     ------

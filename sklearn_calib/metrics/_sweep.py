@@ -45,7 +45,7 @@ def _sweep_error(sample: BinarySample, strategy: str, norm: str) -> float:
 
 def _monotone_starts(grouped: GroupedOutcomes, strategy: str) -> NDArray[np.intp]:
     """Return where bins begin, one less of them than the fewest with frequencies that decrease."""
-    middle, total = weight_middles(grouped), grouped.total
+    middle, total = weight_middles(grouped.weight), grouped.total
     chosen = np.zeros(1, dtype=np.intp)
     for n_bins in range(2, grouped.prob.shape[0] + 1):
         if strategy == "quantile":
@@ -81,7 +81,6 @@ def sweep_calibration_error(
     Parameters
     ----------
     %(sample)s
-    %(weight)s
     strategy : {"quantile", "uniform"}, default="quantile"
         Bins of equal weight or of equal width, as in :func:`expected_calibration_error`. The former have the
         smaller bias [1]_.
@@ -94,10 +93,7 @@ def sweep_calibration_error(
         (for "l2" of the squares) weighted by their frequency. The latter two also apply to two classes.
     %(labels)s
 
-    Returns
-    -------
-    float
-        Error in [0, 1]; 0 is best.
+    %(error)s
 
     Raises
     ------

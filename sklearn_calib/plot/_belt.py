@@ -203,7 +203,7 @@ class _Axis:
         starts = group_starts(x)
         if starts.shape[0] > _CELLS:
             # half of the bins of equal mass, half of equal width: neither the bulk nor the ends get coarse
-            fraction = weight_middles(grouped) / grouped.total
+            fraction = weight_middles(grouped.weight) / grouped.total
             width = (x - x[0]) / (x[-1] - x[0])
             mark = np.floor(fraction * (_CELLS // 2)) + np.minimum(
                 np.floor(width * (_CELLS // 2)), _CELLS // 2 - 1

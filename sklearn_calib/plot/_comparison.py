@@ -10,7 +10,13 @@ from numpy.typing import ArrayLike
 
 from sklearn_calib._core._multiple import CORRECTIONS
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._validation import check_fraction, check_generator, check_option, check_size
+from sklearn_calib._validation import (
+    check_fraction,
+    check_generator,
+    check_option,
+    check_size,
+    least_resamples,
+)
 from sklearn_calib.inference import (
     ModelComparison,
     ModelPair,
@@ -141,7 +147,7 @@ def _one_model(
 
 def _enough_resamples(n_resamples: Any, n_tests: int, confidence: float) -> int:
     """Return the number of resamples if the smallest p-value, 2 / (1 + number), can be found significant."""
-    needed = math.ceil(2.0 * max(n_tests, 1) / (1.0 - confidence) - 1e-9) - 1
+    needed = least_resamples((1.0 - confidence) / (2.0 * max(n_tests, 1)))
     if n_resamples is None:
         return max(_RESAMPLES, needed)
     if check_size(n_resamples, "n_resamples") < needed:

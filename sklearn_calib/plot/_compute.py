@@ -195,7 +195,7 @@ def binned_curve(
     of trials.
     """
     uniform = strategy == "uniform"
-    found = uniform_bins(grouped.prob, n_bins) if uniform else quantile_bins(grouped, n_bins)
+    found = uniform_bins(grouped.prob, n_bins) if uniform else quantile_bins(grouped.weight, n_bins)
     index = np.unique(found, return_inverse=True)[1]
     mass = np.bincount(index, weights=grouped.weight).astype(np.float64)
     predicted = np.bincount(index, weights=grouped.weight * grouped.prob) / mass

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
+from sklearn_calib._core._bounds import whole_numbers
 from sklearn_calib._core._null import tail_rank
 from sklearn_calib._validation import (
     Outcomes,
@@ -14,6 +15,7 @@ from sklearn_calib._validation import (
     check_generator,
     check_option,
     check_size,
+    least_resamples,
     shown_label,
 )
 from sklearn_calib.inference import CalibrationTestResult, CutoffTest
@@ -58,7 +60,7 @@ def _walk_test(
 ) -> CalibrationTestResult:
     """Return the cutoff test of the data behind a result."""
     weight, positives = result.weight, result.positives
-    if np.array_equal(weight, np.rint(weight)) and np.array_equal(positives, np.rint(positives)):
+    if whole_numbers(weight) and whole_numbers(positives):
         m = weight.shape[0]
         test = CutoffTest(n_resamples=n_resamples, random_state=generator)
         return test.test(
@@ -100,7 +102,7 @@ def _strip_height(
         if rank < 1:
             raise ValueError(
                 f"confidence={confidence:g} needs more simulations than the {draws.shape[0]} of the test. "
-                f"Use n_resamples >= {math.ceil(1.0 / (1.0 - confidence) - 1e-9) - 1}, or show_strip=False."
+                f"Use n_resamples >= {least_resamples(1.0 - confidence)}, or show_strip=False."
             )
         return float(draws[-rank]) * _deviation(result)
     if test.null_law != "brownian range":

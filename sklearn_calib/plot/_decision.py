@@ -26,6 +26,7 @@ from sklearn_calib.plot._matplotlib import (
     GREY,
     PALE,
     check_flags,
+    draw_marks,
     full_names,
     legend_above,
     next_style,
@@ -415,17 +416,8 @@ class DecisionDisplay(DisplayMixin):
         label = f"largest at {tau[worst]:.2f}: {gap[worst]:.3f}"
         if self.floor is not None:
             label += f", {p_text(self.floor.pvalue)}"
-        (self.worst_,) = ax.plot(
-            at[worst],
-            gap[worst],
-            color=self.line_.get_color(),
-            marker="D",
-            markersize=7,
-            markeredgecolor=ax.get_facecolor(),
-            linestyle="none",
-            zorder=5,
-            label=label,
-        )
+        color = self.line_.get_color()
+        self.worst_ = draw_marks(ax, at[worst], gap[worst], color, marker="D", markersize=7, label=label)
 
     def _finish(self, ax: "Axes", x: str, show_legend: bool) -> None:
         if x == "cost_ratio":

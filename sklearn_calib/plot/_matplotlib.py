@@ -11,16 +11,20 @@ from sklearn_calib._validation import check_flag
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.legend import Legend
+    from matplotlib.lines import Line2D
     from matplotlib.patches import Rectangle
 
 __all__ = [
     "BLUE",
+    "DASHES",
     "FAR",
     "GREY",
     "PALE",
     "VERMILION",
     "check_axes",
     "check_flags",
+    "draw_critical",
+    "draw_marks",
     "finding",
     "full_names",
     "legend_above",
@@ -59,9 +63,10 @@ _MISSING = (
 
 # Colours of Okabe and Ito, which people who are colour-blind tell apart; the dashes tell them apart in grey.
 BLUE, VERMILION = "#0072B2", "#D55E00"
+DASHES = (0, (6, 2))
 _STYLES: tuple[tuple[str, Any], ...] = (
     (BLUE, "-"),
-    (VERMILION, (0, (6, 2))),
+    (VERMILION, DASHES),
     ("#009E73", (0, (6, 2, 1.5, 2))),
     ("#CC79A7", (0, (1.5, 1.5))),
     ("#000000", (0, (6, 2, 1.5, 2, 1.5, 2))),
@@ -76,6 +81,19 @@ def _pyplot() -> Any:
     except ImportError as error:
         raise ImportError(_MISSING) from error
     return plt
+
+
+def draw_critical(ax: "Axes", height: float, label: str) -> "Line2D":
+    """Draw the line from which on the evidence counts."""
+    return ax.axhline(height, color=VERMILION, linestyle=DASHES, linewidth=1.5, zorder=2, label=label)
+
+
+def draw_marks(ax: "Axes", x: Any, y: Any, color: Any, **params: Any) -> "Line2D":
+    """Draw single points that stand out."""
+    given: dict[str, Any] = {"marker": "o", "markersize": 8, "zorder": 5} | params
+    edge = ax.get_facecolor()
+    (marks,) = ax.plot(x, y, color=color, markeredgecolor=edge, linestyle="none", **given)
+    return marks
 
 
 def new_axes(width: float = 5.2, height: float = 5.2) -> "Axes":

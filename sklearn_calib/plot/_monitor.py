@@ -10,9 +10,12 @@ from sklearn_calib._docs import shared_docs
 from sklearn_calib._validation import as_array, check_option, check_positive
 from sklearn_calib.plot._matplotlib import (
     BLUE,
+    DASHES,
     GREY,
     VERMILION,
     check_flags,
+    draw_critical,
+    draw_marks,
     full_names,
     legend_above,
     new_stack,
@@ -28,7 +31,6 @@ __all__ = ["MonitorDisplay"]
 
 Array = NDArray[np.float64]
 
-_DASHES = (0, (6, 2))
 _COLUMNS = ("time", "log_evidence", "alert")
 _NOT_METRICS = ("time", "n_rows", "log_evidence", "alert", "event_rate", "mean_prediction")
 _PARTS = ("history", "threshold_", "reference_errors_")
@@ -204,24 +206,10 @@ class MonitorDisplay:
         most = _HIGHEST * critical
         (self.evidence_,) = upper.plot(time, shown, **{"label": "evidence", **line})
         alerts = np.flatnonzero(table["alert"])
-        self.threshold_ = upper.axhline(
-            critical,
-            color=VERMILION,
-            linestyle=_DASHES,
-            linewidth=1.5,
-            zorder=2,
-            label=f"alert at {self.threshold:g}",
-        )
-        (self.alerts_,) = upper.plot(
-            time[alerts],
-            np.minimum(shown[alerts], most),
-            color=VERMILION,
-            marker="o",
-            markersize=8,
-            markeredgecolor=upper.get_facecolor(),
-            linestyle="none",
-            zorder=4,
-            label=_counted(alerts.size),
+        self.threshold_ = draw_critical(upper, critical, f"alert at {self.threshold:g}")
+        heights = np.minimum(shown[alerts], most)
+        self.alerts_ = draw_marks(
+            upper, time[alerts], heights, VERMILION, zorder=4, label=_counted(alerts.size)
         )
         upper.axhline(0.0, color=GREY, linewidth=1.0, zorder=1)
         low, high = np.nanmin(shown, initial=0.0), np.nanmax(shown, initial=critical)
@@ -245,7 +233,7 @@ class MonitorDisplay:
         (self.error_,) = ax.plot(time[known], error[known], **params)
         if self.reference and metric in self.reference:
             self.reference_ = ax.axhline(
-                self.reference[metric], color=GREY, linestyle=_DASHES, linewidth=1.2, label="reference"
+                self.reference[metric], color=GREY, linestyle=DASHES, linewidth=1.2, label="reference"
             )
             ax.legend(loc="upper left")
         ax.set_ylim(bottom=min(0.0, float(error[known].min(initial=0.0))))

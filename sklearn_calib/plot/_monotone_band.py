@@ -97,7 +97,7 @@ def monotone_limits(
 
 def monotone_band(grouped: GroupedOutcomes, confidence: float, kind: str) -> ReliabilityBand:
     """Return the band of whole-numbered outcomes from 0 to 1, "simultaneous" or pointwise ("confidence")."""
-    index = quantile_bins(grouped, cell_count(grouped.total))
+    index = quantile_bins(grouped.weight, cell_count(grouped.total))
     starts = group_starts(index)
     ends = np.append(starts[1:], index.shape[0]) - 1
     weight, positives = (np.add.reduceat(part, starts) for part in (grouped.weight, grouped.positives))

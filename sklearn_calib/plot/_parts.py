@@ -107,13 +107,9 @@ def fold_samples(
     pooled = BinarySample(
         np.concatenate([fold.y for fold in folds]),
         np.concatenate([fold.p for fold in folds]),
-        None if weight is None else np.concatenate([_weights(fold) for fold in folds]),
+        None if weight is None else np.concatenate([fold.weights for fold in folds]),
     )
     return folds, pooled, type(cv_results["estimator"][0]).__name__
-
-
-def _weights(sample: BinarySample) -> Array:
-    return np.ones(sample.p.shape[0]) if sample.w is None else sample.w
 
 
 def _take(X: Any, rows: NDArray[np.intp]) -> Any:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._binning import quantile_bins
+from sklearn_calib._core._bounds import whole_numbers
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
 from sklearn_calib._core._null import draw_positives, spawn
 from sklearn_calib._validation import BinarySample
@@ -44,25 +45,21 @@ class Redraws:
     ) -> None:
         self._sample, self._distinct = sample, grouped.prob
         number = grouped.prob.shape[0]
-        found = quantile_bins(grouped, n_cells) if number > n_cells else np.arange(number)
+        found = quantile_bins(grouped.weight, n_cells) if number > n_cells else np.arange(number)
         if parts is None:
             parts = np.zeros_like(found)
         # both do not decrease: a change of either one shows in the sum
         starts = group_starts(found + parts)
         self.part = parts[starts]
         self.index = np.repeat(np.arange(starts.shape[0]), np.diff(starts, append=number))
-        self.weight = np.add.reduceat(grouped.weight, starts)
-        mean = np.add.reduceat(grouped.weight * grouped.prob, starts) / self.weight
-        # rounding must not carry a mean out of its cell
-        last = np.append(starts[1:], number) - 1
-        self.prob = np.clip(mean, grouped.prob[starts], grouped.prob[last])
+        self._cells = grouped.pooled(starts)
+        self.prob, self.weight = self._cells.prob, self._cells.weight
 
     def draws(self, n_draws: int, generator: np.random.Generator) -> Iterator[Array]:
         """Yield the weight of positive labels of shape (cells, r), ``n_draws`` in all."""
         w = self._sample.w
-        if w is None or np.array_equal(w, np.rint(w)):
-            cells = GroupedOutcomes(self.prob, self.weight, np.zeros_like(self.weight))
-            for positives in draw_positives(cells, n_draws, generator):
+        if w is None or whole_numbers(w):
+            for positives in draw_positives(self._cells, n_draws, generator):
                 yield positives.astype(np.float64)
             return
         (stream,) = spawn(generator, 1)

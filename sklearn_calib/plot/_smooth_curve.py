@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._core._bounds import whole_numbers
 from sklearn_calib._core._grouping import group_starts
 from sklearn_calib._core._smoothing import TAIL, WIDEST_SCALE
 from sklearn_calib._validation import BinarySample
@@ -32,7 +33,7 @@ def squared_weights(w: Array | None) -> Array | None:
     Whole numbers count repetitions, each an observation of its own; other weights are sampling weights, for
     which Kish's effective sample size (sum w)^2 / sum w^2 applies.
     """
-    return w if w is None or bool((w == np.rint(w)).all()) else w**2
+    return w if w is None or whole_numbers(w) else w**2
 
 
 def _silverman(place: Array, w: Array | None, smallest: float) -> float:

@@ -28,10 +28,13 @@ from sklearn_calib.inference._tails import null_density
 from sklearn_calib.plot._estimator import AxesMixin, check_result, estimator_predictions
 from sklearn_calib.plot._matplotlib import (
     BLUE,
+    DASHES,
     GREY,
     PALE,
     VERMILION,
     check_flags,
+    draw_critical,
+    draw_marks,
     finding,
     full_names,
     legend_above,
@@ -61,7 +64,6 @@ _NODES = 801
 _LEAST = 1e-250
 # Where a p-value of 0 is drawn, as a part of the smallest one that is not.
 _BEYOND = 1e-3
-_DASHES = (0, (6, 2))
 _EXTREME = {"upper": "large is extreme", "lower": "small is extreme", "two-sided": "far from 0 is extreme"}
 
 
@@ -315,7 +317,7 @@ def draw_null(
     else:
         null, tail = _curve(ax, shown, result.null_law)
         highest = shown.top
-    line: dict[str, Any] = {"color": VERMILION, "linestyle": _DASHES, "linewidth": 2.2, "zorder": 4}
+    line: dict[str, Any] = {"color": VERMILION, "linestyle": DASHES, "linewidth": 2.2, "zorder": 4}
     line |= {"label": f"observed {result.statistic:.3g}"} | line_params
     (observed,) = ax.plot([result.statistic] * 2, [0.0, 1.02 * highest], **line)
     ax.set_xlabel(f"Statistic ({_EXTREME[result.tail]})")
@@ -390,14 +392,7 @@ def draw_scales(
     origin = 1.0 if shown.by_pvalue else 0.0
     stems = ax.vlines(shown.at, origin, shown.shown, color=color, linewidth=1.4, zorder=3)
     ax.axhline(origin, color=GREY, linewidth=1.0, zorder=1)
-    critical = ax.axhline(
-        shown.critical,
-        color=VERMILION,
-        linestyle=_DASHES,
-        linewidth=1.5,
-        zorder=2,
-        label=f"{level:g} critical value {shown.critical_name}",
-    )
+    critical = draw_critical(ax, shown.critical, f"{level:g} critical value {shown.critical_name}")
     if shown.base:
         ax.set_xscale("log", base=shown.base)
         ax.set_xlim(shown.at.min() / 1.6, shown.at.max() * 1.6)
@@ -433,25 +428,9 @@ def draw_path(
         text = ", reached before the first observation shown"
     elif shown.reached is not None:
         text = f", reached at observation {shown.reached}"
-    critical = ax.axhline(
-        shown.critical,
-        color=VERMILION,
-        linestyle=_DASHES,
-        linewidth=1.5,
-        zorder=2,
-        label=f"rejects at level {level:g}{text}",
-    )
+    critical = draw_critical(ax, shown.critical, f"rejects at level {level:g}{text}")
     at = [] if shown.reached is None else [shown.reached]
-    (tail,) = ax.plot(
-        at,
-        [shown.critical] * len(at),
-        color=observed.get_color(),
-        marker="o",
-        markersize=8,
-        markeredgecolor=ax.get_facecolor(),
-        linestyle="none",
-        zorder=5,
-    )
+    tail = draw_marks(ax, at, [shown.critical] * len(at), observed.get_color())
     low, high = min(0.0, float(shown.evidence.min())), max(shown.critical, float(shown.evidence.max()))
     pad = 0.05 * (high - low)
     ax.set_ylim(low - pad, high + pad)

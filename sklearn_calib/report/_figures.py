@@ -147,8 +147,7 @@ def _histogram(ax: "Axes", rows: BinarySample, sure: bool, axis: str) -> None:
     at_end = high < _END or low > 1.0 - _END
     edges = np.linspace(low, high, _BINS + 1) if at_end and high > low else np.linspace(0.0, 1.0, _BINS + 1)
     names = ("correct", "wrong") if sure else ("event", "no event")
-    weight = np.ones_like(rows.p) if rows.w is None else rows.w
-    highest = []
+    weight, highest = rows.weights, []
     for outcome, sign, color, name in ((1, 1.0, "#D55E00", names[0]), (0, -1.0, "#0072B2", names[1])):
         chosen = rows.y == outcome
         height = np.histogram(rows.p[chosen], edges, weights=weight[chosen])[0]

@@ -153,3 +153,12 @@ def test_groups_of_any_scores(name, weighted):
 def test_variance_of_the_positives_by_hand():
     grouped = GroupedOutcomes(np.array([0.2, 0.5, 1.0]), np.array([3.0, 2.0, 7.0]), np.ones(3))
     np.testing.assert_allclose(grouped.variance, [0.48, 0.5, 0.0])
+
+
+def test_pooled_groups_lie_at_the_mean_of_their_predictions():
+    grouped = GroupedOutcomes(np.array([0.1, 0.3, 0.9]), np.array([1.0, 3.0, 2.0]), np.array([0.0, 2.0, 1.0]))
+    pooled = grouped.pooled(np.array([0, 2]))
+    np.testing.assert_allclose(pooled.prob, [0.25, 0.9], rtol=1e-15)
+    assert (pooled.weight.tolist(), pooled.positives.tolist()) == ([4.0, 2.0], [2.0, 1.0])
+    equal = GroupedOutcomes(np.full(3, 0.1), np.array([0.1, 0.7, 0.2]), np.zeros(3))
+    assert equal.pooled(np.array([0])).prob.tolist() == [0.1]
