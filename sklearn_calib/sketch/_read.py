@@ -25,6 +25,9 @@ _CSV = (".csv", ".csv.gz")
 _DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 # Bytes of a CSV that pyarrow takes at a time, of which it reads some 16 ahead; a row must fit in.
 _BLOCK = 1 << 19
+# Begins a line after the last one, which has too many cells: pyarrow reports it unless a quote is open there.
+_END = "\x1fend of file\x1f"
+_UNCLOSED = "ends within quotes: a quote is not closed. Is the file truncated?"
 
 
 def table_files(paths: FilePath | Sequence[FilePath]) -> list[Path]:
@@ -171,6 +174,14 @@ def _csv_batches(
 
     encoding = _known(encoding)
     header: list[str] = []
+    ends: list[str] = []
+
+    def skip_end(row: Any) -> str:
+        if _END not in row.text:
+            return "error"
+        ends.append(row.text)
+        return "skip"
+
     try:
         with file.open("rb", buffering=_BLOCK) as raw:
             stream: Any = raw
@@ -181,10 +192,15 @@ def _csv_batches(
             spelled = [header[k] for k in _find_columns(str(file), clean, names, _hint(clean, delimiter))]
             text = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
             kinds = [pyarrow.float64() if name in numeric else text for name in names]
+            if encoding != "utf-8":
+                stream = pyarrow.transcoding_input_stream(pyarrow.PythonFile(stream, "r"), encoding, "utf-8")
+            end = _END + delimiter * len(header)
             reader = arrow_csv.open_csv(
-                stream,
-                read_options=arrow_csv.ReadOptions(use_threads=False, block_size=_BLOCK, encoding=encoding),
-                parse_options=arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+                _Appended(stream, f"\n{end}\n".encode()),
+                read_options=arrow_csv.ReadOptions(use_threads=False, block_size=_BLOCK),
+                parse_options=arrow_csv.ParseOptions(
+                    delimiter=delimiter, newlines_in_values=True, invalid_row_handler=skip_end
+                ),
                 convert_options=arrow_csv.ConvertOptions(
                     include_columns=spelled,
                     column_types=dict(zip(spelled, kinds, strict=True)),
@@ -195,13 +211,33 @@ def _csv_batches(
             for batch in reader:
                 named = pyarrow.RecordBatch.from_arrays(batch.columns, names=list(names))
                 yield named, raw.tell() if raw.seekable() else 0
+            if ends != [end]:
+                raise ValueError(f"{file} {_UNCLOSED}")
     except pyarrow.ArrowException as error:
+        if _END in str(error):
+            raise ValueError(f"{file} {_UNCLOSED}") from None
         if "Empty CSV" not in str(error):
             raise ValueError(_csv_error(file, str(error), header, delimiter)) from None
     except UnicodeError:
         raise ValueError(f"{file} holds {_not_encoded(encoding)}") from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{file}: the gzip data are damaged ({error}).") from None
+
+
+class _Appended(io.RawIOBase):
+    """A binary stream with some bytes after its last."""
+
+    def __init__(self, stream: Any, end: bytes) -> None:
+        self._stream, self._end = stream, end
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        found = self._stream.read(size)
+        if not found:
+            found, self._end = self._end, b""
+        return found
 
 
 def _header(file: Path, beginning: bytes, delimiter: str, encoding: str) -> list[str]:
