@@ -6,6 +6,7 @@ means the ends of calls of C instead of the beginnings of all calls. ``spread(to
 first and the last few, and some evenly between.
 """
 
+import gc
 import inspect
 import sys
 
@@ -60,9 +61,13 @@ class _Counter:
 
 
 def _profiled(run, counter):
-    before = sys.getprofile()
+    before, collects = sys.getprofile(), gc.isenabled()
+    # collections come at any time, and call what waits for the end of an object
+    gc.disable()
     sys.setprofile(counter)
     try:
         run()
     finally:
         sys.setprofile(before)
+        if collects:
+            gc.enable()

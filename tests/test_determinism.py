@@ -253,12 +253,8 @@ def test_pieces_of_rows_change_rounding_at_most(here, monkeypatch):
     for module, name in found:
         monkeypatch.setattr(f"{module}.{name}", 16)
     for name, value in all_numbers().items():
-        # the bandwidth is solved to this accuracy
-        atol = (
-            1e-6
-            if any(each in name for each in ("smooth", "consistency", "floor", "interval", "report"))
-            else 1e-11
-        )
+        # the bandwidths of its many samples are solved to 1e-6, and rounding moves the last steps
+        atol = 1e-8 if name == "test_consistency" else 1e-11
         np.testing.assert_allclose(value, here[name], rtol=1e-9, atol=atol, err_msg=name)
 
 

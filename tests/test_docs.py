@@ -23,9 +23,15 @@ def load(name):
 
 
 guide = load("run_blocks")
+#: Pages whose code takes longer than a second; what it calls has tests of its own.
+SLOW = {"pitfalls.md", "scale_out.md", "sketch.md"}
 
 
-@pytest.mark.parametrize("page", guide.pages(), ids=lambda page: str(page.relative_to(ROOT / "docs")))
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.thorough] if page.name in SLOW else []) for page in guide.pages()],
+    ids=lambda page: str(page.relative_to(ROOT / "docs")),
+)
 def test_code_of_the_guide_prints_what_the_page_says(page, tmp_path, monkeypatch):
     pyplot = pytest.importorskip("matplotlib.pyplot")
     pyplot.switch_backend("agg")

@@ -194,6 +194,7 @@ def test_comparisons_intervals_and_floors(container, binary, tmp_path):
         assert str(call(*held, sample_weight=w_in)) == str(call(*args, sample_weight=w))
 
 
+@pytest.mark.thorough
 @over(SLOW)
 def test_report(container, binary, three, tmp_path):
     settings = {"n_resamples": 20, "progress": False}

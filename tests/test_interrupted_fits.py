@@ -84,14 +84,15 @@ def test_a_refit_that_is_broken_off(kind, name):
     estimator.fit(*first)
     X = first[0]
     before = copy.deepcopy((seen(estimator, X), vars(estimator)))
+    # what the first fit fills, such as caches, is no part of the count
+    copy.deepcopy(estimator).fit(*second)
     done = copy.deepcopy(estimator)
     total = count_calls(lambda: done.fit(*second))
     after = seen(done, X), vars(done)
     assert differs(before, after)
     for at in spread(total):
         refitted = copy.deepcopy(estimator)
-        # the number of calls can vary a little, as caches fill
-        assert interrupt(lambda refitted=refitted: refitted.fit(*second), at) or at > 0.9 * total
+        assert interrupt(lambda refitted=refitted: refitted.fit(*second), at)
         found = seen(refitted, X), vars(refitted)
         difference = differs(found, before)
         assert difference is None or differs(found, after) is None, (at, difference)
@@ -179,12 +180,12 @@ def test_a_prediction_during_a_refit_is_one_of_the_old_map():
 def test_held_out_scores_that_are_not_reached():
     X, y = features()
     stage = CrossFitScorer(LogisticRegression(), cv=3).fit(X, y)
+    copy.deepcopy(stage).fit_transform(X[:60, :3], 1 - y[:60])
     done = copy.deepcopy(stage)
     total = count_calls(lambda: done.fit_transform(X[:60, :3], 1 - y[:60]))
     for at in spread(total):
         refitted = copy.deepcopy(stage)
-        broken = interrupt(lambda refitted=refitted: refitted.fit_transform(X[:60, :3], 1 - y[:60]), at)
-        assert broken or at > 0.9 * total
+        assert interrupt(lambda refitted=refitted: refitted.fit_transform(X[:60, :3], 1 - y[:60]), at)
         assert differs(vars(refitted), vars(stage)) is None or differs(vars(refitted), vars(done)) is None, at
 
 

@@ -42,11 +42,11 @@ EXCEPTIONS = {
     "CombinedTest": 32,
     "CombinedTest, asymptotic": 15,
     "TCal": 24,
-    "DirichletCalibrator": 21,
-    "LogAverageCalibrator": 21,
-    "MatrixScalingCalibrator": 21,
-    "VectorScalingCalibrator": 21,
-    "AutoCalibrator": 29,
+    "DirichletCalibrator": 19,
+    "LogAverageCalibrator": 19,
+    "MatrixScalingCalibrator": 19,
+    "VectorScalingCalibrator": 19,
+    "AutoCalibrator": 28,
     "AutoCalibrator, ten classes": 13,
 }
 N_ROWS = dict.fromkeys(LIMITS, 10**6) | {

@@ -138,6 +138,7 @@ def test_no_module_needs_what_is_heavy():
     assert {f"sklearn_calib.{room}" for room in LATER} <= loaded
 
 
+@pytest.mark.thorough
 def test_what_is_watched_is_seen():
     asked, _ = watched_import(
         "from sklearn_calib.plot._matplotlib import new_axes\ntry: new_axes(None)\nexcept ImportError: pass"

@@ -68,7 +68,7 @@ def by_hand(model, X, y, cv):
     return scores
 
 
-@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize("n_jobs", [None, pytest.param(2, marks=pytest.mark.thorough)])
 def test_cross_validation_by_object_and_by_name(data, n_jobs):
     X, y = data
     model, cv = make_pipeline(StandardScaler(), GaussianNB()), KFold(3)

@@ -111,21 +111,24 @@ class AffineCalibrator(BaseCalibrator):
         # without a penalty the offset of an absent class has no finite optimum
         return not isinstance(self.penalty, str) and float(self.penalty) == 0.0
 
+    def _merge_ties(self, scores: Array, codes: Codes, weight: Array | None) -> tuple[Array, Codes, Array]:
+        """Return one sample for each score and class, so that ties and the order of samples cannot matter."""
+        grouped = group_scores(codes, scores, weight)
+        if self.link == "logit":
+            # as in Platt scaling, which this is but for the penalty
+            discounted = discount_remote(logit(grouped.prob), grouped)
+            if discounted is not None:
+                grouped = GroupedOutcomes(grouped.prob, discounted.weight, discounted.positives)
+        scores = np.repeat(grouped.prob, 2)
+        codes = np.tile(np.array([0, 1], dtype=np.int64), grouped.prob.shape[0])
+        weight = np.column_stack([grouped.weight - grouped.positives, grouped.positives]).ravel()
+        keep = weight > 0
+        return scores[keep], codes[keep], weight[keep]
+
     def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
         self.__dict__.pop("floor_", None)
         if scores.ndim == 1:
-            grouped = group_scores(codes, scores, weight)
-            if self.link == "logit":
-                # as in Platt scaling, which this is but for the penalty
-                discounted = discount_remote(logit(grouped.prob), grouped)
-                if discounted is not None:
-                    grouped = GroupedOutcomes(grouped.prob, discounted.weight, discounted.positives)
-            # one cell for each score and class, so that ties and the order of rows cannot matter
-            scores = np.repeat(grouped.prob, 2)
-            codes = np.tile(np.array([0, 1], dtype=np.int64), grouped.prob.shape[0])
-            weight = np.column_stack([grouped.weight - grouped.positives, grouped.positives]).ravel()
-            keep = weight > 0
-            scores, codes, weight = scores[keep], codes[keep], weight[keep]
+            scores, codes, weight = self._merge_ties(scores, codes, weight)
         else:
             weight = np.ones(scores.shape[0]) if weight is None else weight
             if self.link == "logit":

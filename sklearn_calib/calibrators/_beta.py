@@ -122,13 +122,13 @@ class BetaCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
         grouped = group_scores(codes, scores, weight)
-        low, high = _logs(grouped.prob)
+        columns = np.stack([*_logs(grouped.prob), np.ones_like(grouped.prob)])
+        low, high, _ = columns
         odds = np.abs(low + high)
         self.reach_ = core_reach(odds, grouped.weight) if self.regularized else float("inf")
         discount = discounts(odds, self.reach_)
         target = _targets(grouped) if self.regularized else grouped.positives
         precision = 1.0 / _PRIOR_DEVIATION**2 if self.regularized else 0.0
-        columns = np.stack([low, high, np.ones_like(low)])
         _, theta = _fit(
             columns, discount * grouped.weight, discount * target, precision, _BASES[self.parameters]
         )

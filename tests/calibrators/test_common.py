@@ -84,13 +84,14 @@ def test_predicts_the_more_probable_label(case, data):
 
 
 @every_calibrator
-@pytest.mark.parametrize("labels", [(False, True), (-1, 1), (7, 3), ("b", "a")])
-def test_labels_may_be_anything_ordered(case, data, labels):
+def test_labels_may_be_anything_ordered(case, data):
     p, y, _ = data
-    named = np.array(sorted(labels))[y]
-    calibrator = case.make().fit(p, named)
-    np.testing.assert_array_equal(calibrator.transform(GRID), case.make().fit(p, y).transform(GRID))
-    assert set(calibrator.predict(GRID)) <= set(named)
+    expected = case.make().fit(p, y).transform(GRID)
+    for labels in ((False, True), (-1, 1), (7, 3), ("b", "a")):
+        named = np.array(sorted(labels))[y]
+        calibrator = case.make().fit(p, named)
+        np.testing.assert_array_equal(calibrator.transform(GRID), expected)
+        assert set(calibrator.predict(GRID)) <= set(named)
 
 
 @calibrators_with(without="drawn")

@@ -19,35 +19,35 @@ Y = np.array([0, 1, 0, 1])
 every_calibrator = pytest.mark.parametrize("case", CALIBRATORS, ids=lambda case: case.name)
 
 
+BAD_INPUT = [
+    ([0.1, np.nan, 0.6, 0.9], Y, None, "X contains NaN at row 1"),
+    ([0.1, np.inf, 0.6, 0.9], Y, None, "X contains inf at row 1"),
+    ([], [], None, "X is empty"),
+    (np.empty((0, 1)), [], None, "X is empty"),
+    (np.empty((4, 0)), Y, None, r"X has 0 feature\(s\)"),
+    (P.reshape(1, 2, 2), Y, None, r"X must have shape"),
+    (["a", "b", "c", "d"], Y, None, "X must contain numbers only"),
+    (P + 1j, Y, None, "Complex data not supported: X"),
+    (P, Y[:3], None, "y has 3 rows but X has 4"),
+    (P, [0, 0, 0, 0], None, "y contains only one class, 0"),
+    (P, [0, 1, np.nan, 1], None, "Input y contains NaN"),
+    (P, ["a", None, "b", "a"], None, "y contains missing values"),
+    (P, [0.1, 0.2, 0.3, 0.4], None, "Unknown label type"),
+    (P, None, None, "requires y to be passed"),
+    (P, Y, [1, 1, 1], "sample_weight has 3 rows"),
+    (P, Y, [1, -1, 1, 1], "sample_weight contains -1 at row 1"),
+    (P, Y, [1, np.nan, 1, 1], "sample_weight contains"),
+    (P, Y, [0, 0, 0, 0], "sample_weight is zero everywhere"),
+    (P, Y, [1, 0, 1, 0], "sample_weight is zero for all rows but those of class"),
+    (P, Y, np.ones((4, 1)), r"sample_weight must have shape \(n,\)"),
+]
+
+
 @every_calibrator
-@pytest.mark.parametrize(
-    ("X", "y", "w", "message"),
-    [
-        ([0.1, np.nan, 0.6, 0.9], Y, None, "X contains NaN at row 1"),
-        ([0.1, np.inf, 0.6, 0.9], Y, None, "X contains inf at row 1"),
-        ([], [], None, "X is empty"),
-        (np.empty((0, 1)), [], None, "X is empty"),
-        (np.empty((4, 0)), Y, None, r"X has 0 feature\(s\)"),
-        (P.reshape(1, 2, 2), Y, None, r"X must have shape"),
-        (["a", "b", "c", "d"], Y, None, "X must contain numbers only"),
-        (P + 1j, Y, None, "Complex data not supported: X"),
-        (P, Y[:3], None, "y has 3 rows but X has 4"),
-        (P, [0, 0, 0, 0], None, "y contains only one class, 0"),
-        (P, [0, 1, np.nan, 1], None, "Input y contains NaN"),
-        (P, ["a", None, "b", "a"], None, "y contains missing values"),
-        (P, [0.1, 0.2, 0.3, 0.4], None, "Unknown label type"),
-        (P, None, None, "requires y to be passed"),
-        (P, Y, [1, 1, 1], "sample_weight has 3 rows"),
-        (P, Y, [1, -1, 1, 1], "sample_weight contains -1 at row 1"),
-        (P, Y, [1, np.nan, 1, 1], "sample_weight contains"),
-        (P, Y, [0, 0, 0, 0], "sample_weight is zero everywhere"),
-        (P, Y, [1, 0, 1, 0], "sample_weight is zero for all rows but those of class"),
-        (P, Y, np.ones((4, 1)), r"sample_weight must have shape \(n,\)"),
-    ],
-)
-def test_bad_input_is_named(case, X, y, w, message):
-    with pytest.raises(ValueError, match=message):
-        case.make().fit(X, y, w)
+def test_bad_input_is_named(case):
+    for X, y, w, message in BAD_INPUT:
+        with pytest.raises(ValueError, match=message):
+            case.make().fit(X, y, w)
 
 
 @every_calibrator

@@ -28,13 +28,13 @@ def test_impossible_outcomes(case):
     _properties.check_impossible(case.test)
 
 
-@pytest.mark.parametrize("chance", [1e-7, 1e-9, 1e-12])
 @pytest.mark.parametrize("n", [20, 51, 77])
-def test_what_was_almost_certain_is_no_evidence(case, n, chance):
+def test_what_was_almost_certain_is_no_evidence(case, n):
     """All draws have the very same labels; the rounding of sums must not tell the sample from them."""
-    p = chance * (1 + np.random.default_rng(n).random(n))
-    for y, proba in ((np.zeros(n, int), p), (np.ones(n, int), 1 - p)):
-        assert case.test.test(y, proba, pos_label=1).pvalue >= 0.4
+    for chance in (1e-7, 1e-9, 1e-12):
+        p = chance * (1 + np.random.default_rng(n).random(n))
+        for y, proba in ((np.zeros(n, int), p), (np.ones(n, int), 1 - p)):
+            assert case.test.test(y, proba, pos_label=1).pvalue >= 0.4
 
 
 def test_pvalue_is_positive_otherwise(case):

@@ -197,6 +197,7 @@ def test_equal_seeds_give_equal_reports(forecast):
     assert str(calibration_report(y, p, n_resamples=20, random_state=drawn.seed)) == str(drawn)
 
 
+@pytest.mark.thorough
 def test_pages_are_equal_byte_for_byte_in_any_process():
     pytest.importorskip("matplotlib")
     code = """

@@ -6,6 +6,7 @@ import json
 import os
 import stat
 import struct
+import sys
 import tempfile
 import tracemalloc
 import zipfile
@@ -189,7 +190,9 @@ def unprivileged():
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
-def test_files_keep_their_mode_and_may_lie_in_folders_that_take_no_others():
+def test_files_keep_their_mode_and_may_lie_in_folders_that_take_no_others(monkeypatch):
+    # pictures, which take long, are left out
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     writes = writers()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
