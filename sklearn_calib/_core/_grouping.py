@@ -61,6 +61,16 @@ class GroupedOutcomes:
         last = np.append(starts[1:], self.prob.shape[0]) - 1
         return GroupedOutcomes(np.clip(mean, self.prob[starts], self.prob[last]), weight, positives)
 
+    def rows(self) -> tuple[NDArray[np.int64], Array, Array]:
+        """Return outcomes, predictions and weights: an event and a non-event for each, where there are."""
+        negatives = self.weight - self.positives
+        event, other = np.flatnonzero(self.positives > 0), np.flatnonzero(negatives > 0)
+        return (
+            np.repeat(np.array([1, 0]), [event.shape[0], other.shape[0]]),
+            np.concatenate((self.prob[event], self.prob[other])),
+            np.concatenate((self.positives[event], negatives[other])),
+        )
+
 
 def packed_sort(y: NDArray[np.int64], p: Array) -> NDArray[np.int64]:
     """Return the keys ``(bits(p) << 1) | y`` in increasing order: sorted by prediction, then by outcome.

@@ -1,6 +1,6 @@
 """Confidence intervals for calibration errors."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ from sklearn_calib._core._null import draw_outcomes, draw_rows
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import (
+    BinarySample,
     Outcomes,
     check_binary,
     check_fraction,
@@ -23,10 +24,17 @@ from sklearn_calib._validation import (
     check_size,
 )
 from sklearn_calib.inference._redraw import Metric, Redrawn, check_metric
-from sklearn_calib.metrics import smooth_ece_result
 from sklearn_calib.metrics._metric_kernel import at_size, of_population
+from sklearn_calib.metrics._smooth import smooth_result
 
-__all__ = ["ConfidenceInterval", "bound_metric", "confidence_interval", "interval_of"]
+__all__ = [
+    "ConfidenceInterval",
+    "Populations",
+    "bound_metric",
+    "confidence_interval",
+    "interval_of",
+    "inverted",
+]
 
 Array = NDArray[np.float64]
 
@@ -217,12 +225,16 @@ def interval_of(
         samples = draw_rows(redrawn.grouped, n_resamples, rng)
         draws = np.concatenate([redrawn.values(count, positives) for count, positives in samples])
         low, high = np.quantile(draws, [alpha / 2, 1 - alpha / 2])
-        floor = float("nan")
     else:
-        path = _Path(redrawn, n_resamples, alpha, int(rng.integers(2**63)))
-        low, high = path.invert()
-        floor = path.floor
-    return ConfidenceInterval(redrawn.estimate, float(low), float(high), confidence, floor, method)
+        return inverted(redrawn, Populations(redrawn.grouped, n_resamples, rng), confidence)
+    return ConfidenceInterval(redrawn.estimate, float(low), float(high), confidence, float("nan"), method)
+
+
+def inverted(redrawn: Redrawn, populations: "Populations", confidence: float) -> ConfidenceInterval:
+    """Return the interval by inversion, from samples of populations with the predictions of ``redrawn``."""
+    path = _Path(redrawn, populations, 1.0 - confidence)
+    low, high = path.invert()
+    return ConfidenceInterval(redrawn.estimate, low, high, confidence, path.floor, "inversion")
 
 
 @dataclass(frozen=True)
@@ -235,28 +247,58 @@ class _Point:
     upper: float
 
 
-class _Path:
-    """Populations from perfectly calibrated (0) through the estimated curve (1) and beyond."""
+class Populations:
+    """Populations from perfectly calibrated (0) through the estimated curve (1) and beyond.
 
-    def __init__(self, redrawn: Redrawn, n_resamples: int, alpha: float, seed: int) -> None:
-        self.redrawn = redrawn
-        self.grouped = redrawn.grouped
-        self.n_resamples = n_resamples
-        self.alpha = alpha
-        self.seed = seed
-        self.direction = _direction(self.grouped)
-        self.points: dict[int, _Point] = {}
-        self.null = self.draws(0.0)
-        self.floor = float(self.null.mean())
+    Samples are drawn by the same random numbers for each of them. ``keep`` holds them in memory, for several
+    metrics of the same predictions.
+    """
+
+    def __init__(
+        self, grouped: GroupedOutcomes, n_resamples: int, rng: np.random.Generator, keep: bool = False
+    ) -> None:
+        self.grouped, self.n_resamples, self.keep = grouped, n_resamples, keep
+        self.seed = int(rng.integers(2**63))
+        self.direction = _direction(grouped)
+        self._kept: dict[float, list[tuple[NDArray[Any], NDArray[Any]]]] = {}
 
     def truth(self, multiple: float) -> Array:
         """Return the event probabilities of the groups."""
         return np.clip(self.grouped.prob + multiple * self.direction, 0.0, 1.0)
 
+    def samples(self, multiple: float) -> Iterator[tuple[Array, Array]]:
+        """Yield numbers of samples and of positive samples of the groups."""
+        if multiple in self._kept:
+            for count, positives in self._kept[multiple]:
+                yield count.astype(np.float64), positives.astype(np.float64)
+            return
+        kept, rng = [], np.random.default_rng(self.seed)
+        for count, positives in draw_outcomes(
+            self.grouped, self.n_resamples, rng, truth=self.truth(multiple)
+        ):
+            if self.keep:
+                # as integers of as few bytes as the greatest number needs
+                small = np.min_scalar_type(int(count.max()))
+                kept.append((count.astype(small), positives.astype(small)))
+            yield count, positives
+        if self.keep:
+            self._kept[multiple] = kept
+
+
+class _Path:
+    """A metric along the path of populations."""
+
+    def __init__(self, redrawn: Redrawn, populations: Populations, alpha: float) -> None:
+        self.redrawn = redrawn
+        self.populations = populations
+        self.alpha = alpha
+        self.points: dict[int, _Point] = {}
+        self.null = self.draws(0.0)
+        self.floor = float(self.null.mean())
+
     def draws(self, multiple: float) -> Array:
-        """Return the metric of samples from the population, by the same random numbers for each multiple."""
-        rng = np.random.default_rng(self.seed)
-        samples = draw_outcomes(self.grouped, self.n_resamples, rng, truth=self.truth(multiple))
+        """Return the metric of samples from the population."""
+        samples = self.populations.samples(multiple)
         return np.concatenate([self.redrawn.values(count, positives) for count, positives in samples])
 
     def at(self, step: int) -> _Point:
@@ -264,7 +306,7 @@ class _Path:
         if step not in self.points:
             multiple = _MULTIPLES[step]
             draws = self.draws(multiple) if multiple else self.null
-            value = self.redrawn.population(self.truth(multiple))
+            value = self.redrawn.population(self.populations.truth(multiple))
             signal = value / self.floor if self.floor > 0 else np.inf
             alpha_low = 0.5 * self.alpha * (1.0 - np.exp(-(signal**2)))
             # of N draws the j-th is passed with probability j / (N + 1)
@@ -286,7 +328,7 @@ class _Path:
         low = left.value + fraction * (right.value - left.value)
         left, right, fraction = self._crossing(lambda point: point.lower, estimate + slack)
         high = left.value + fraction * (right.value - left.value)
-        shifted = [self.redrawn.population(truth) for truth in _shifted(self.grouped, self.alpha)]
+        shifted = [self.redrawn.population(truth) for truth in _shifted(self.redrawn.grouped, self.alpha)]
         return min(low, high), max(low, high, *shifted)
 
     def _crossing(self, quantile: Callable[[_Point], float], level: float) -> tuple[_Point, _Point, float]:
@@ -316,12 +358,7 @@ class _Path:
 
 def _direction(grouped: GroupedOutcomes) -> Array:
     """Return the smoothed miscalibration of the sample at each of its predictions."""
-    m = grouped.prob.shape[0]
-    result = smooth_ece_result(
-        np.repeat([1, 0], m),
-        np.tile(grouped.prob, 2),
-        sample_weight=np.concatenate((grouped.positives, grouped.weight - grouped.positives)),
-    )
+    result = smooth_result(BinarySample(*grouped.rows()), "auto", "probability")
     known = ~np.isnan(result.curve)
     direction: Array = np.interp(grouped.prob, result.grid[known], result.curve[known]) - grouped.prob
     if np.abs(direction).max() < 1e-6:

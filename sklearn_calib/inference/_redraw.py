@@ -42,9 +42,8 @@ def metric_value(metric: Metric, prob: Array, count: Array, positives: Array, we
     know of weights.
     """
     if weighted:
-        y = np.repeat(np.array([1, 0]), prob.shape[0])
-        weight = np.concatenate((positives, count - positives))
-        value = metric(y, np.tile(prob, 2), sample_weight=weight)
+        y, p, weight = GroupedOutcomes(prob, count, positives).rows()
+        value = metric(y, p, sample_weight=weight)
     else:
         times = np.stack((positives, count - positives), axis=1).ravel().astype(np.int64)
         y = np.repeat(np.tile(np.array([1, 0]), prob.shape[0]), times)

@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csc_array
 
 from sklearn_calib._core._bounds import effective_size
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
@@ -11,7 +12,6 @@ from sklearn_calib._core._links import EPS, expit, logit
 from sklearn_calib._core._smoothing import (
     NODES_PER_SCALE,
     TAIL,
-    CosineProjection,
     LogitPositions,
     integrate_absolute,
     integrate_absolute_rows,
@@ -33,10 +33,12 @@ _MOST_NODES = 1 << 20
 # Rounding moves log-odds by some 1e-14, so that less noise than this would leave little but rounding; more
 # than the other would take long, and make all predictions alike.
 _SMALLEST, _LARGEST = 1e-7, 1e4
-# On an axis that needs more nodes, samples one by one are as fast: gaps are cut out.
-_MOST_KERNEL_NODES = 1 << 14
+# On an axis that needs more nodes, or with more entries of the matrix, samples are evaluated one by one.
+_MOST_KERNEL_NODES, _MOST_ENTRIES = 1 << 14, 1 << 23
+# Farther away, in standard deviations, the density of the noise is left out: 2e-9 of it.
+_REACH = 6.0
 # Samples times nodes held at a time.
-_WORK = 1 << 16
+_WORK = 1 << 18
 
 
 def _at_size(n_samples: float, bandwidth: float | str = "auto", **_: Any) -> dict[str, Any]:
@@ -47,28 +49,37 @@ def _make(
     prob: Array, n_samples: float, bandwidth: float, noise: str = "gaussian", eps: float = EPS
 ) -> Evaluate | None:
     h = logit(prob, eps)
-    margin = TAIL * bandwidth
-    length = float(h[-1] - h[0]) + 2.0 * margin
+    length = float(h[-1] - h[0]) + 2.0 * TAIL * bandwidth
     finest = min(bandwidth, 2.0) / length
     if noise != "gaussian" or finest * _MOST_KERNEL_NODES < NODES_PER_SCALE:
         return None
-    s, nodes = bandwidth / length, node_count(finest)
-    target = expit(h[0] - margin + length / nodes * np.arange(nodes + 1))
-    projection = CosineProjection(np.clip((h - h[0] + margin) / length, 0.0, 1.0))
-    rows = max(1, _WORK // nodes)
+    nodes = node_count(finest)
+    step = length / nodes
+    origin = h[0] - TAIL * bandwidth
+    near = int(2.0 * _REACH * bandwidth / step)
+    if near * h.shape[0] > _MOST_ENTRIES:
+        return None
+    # the density of noise around each prediction, at the nodes near it
+    first = np.ceil((h - _REACH * bandwidth - origin) / step).astype(np.int64)
+    index = first[:, np.newaxis] + np.arange(near)
+    z = (origin + step * index - h[:, np.newaxis]) / bandwidth
+    density = np.exp(-0.5 * z * z) / (np.sqrt(2.0 * np.pi) * bandwidth)
+    smooth = csc_array(
+        (density.ravel(), index.ravel(), near * np.arange(h.shape[0] + 1)), (nodes + 1, h.shape[0])
+    ).tocsr()
+    target = expit(origin + step * np.arange(nodes + 1))[:, np.newaxis]
+    columns = max(1, _WORK // nodes)
 
     def errors(count: Array, positives: Array) -> Array:
-        total = count.sum(axis=0)
-        mass = projection(count, s)
-        event = projection(positives.astype(np.float64, copy=False), s)
-        expected = smooth_at_nodes(mass, s, nodes) * target if count.shape[1] == 1 else None
-        values = np.empty(event.shape[0])
-        for start in range(0, event.shape[0], rows):
-            part = slice(start, start + rows)
-            difference = smooth_at_nodes(event[part], s, nodes)
-            difference -= smooth_at_nodes(mass[part], s, nodes) * target if expected is None else expected
-            values[part] = integrate_absolute_rows(difference, 1.0 / nodes)
-        return np.asarray(np.minimum(values / total, 1.0))
+        r = positives.shape[1]
+        expected = (smooth @ count) * target if count.shape[1] == 1 else None
+        values = np.empty(r)
+        for start in range(0, r, columns):
+            part = slice(start, start + columns)
+            difference = smooth @ positives[:, part].astype(np.float64, copy=False)
+            difference -= (smooth @ count[:, part]) * target if expected is None else expected
+            values[part] = integrate_absolute_rows(np.ascontiguousarray(difference.T), step)
+        return np.asarray(np.minimum(values / count.sum(axis=0), 1.0))
 
     return errors
 

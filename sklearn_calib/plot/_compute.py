@@ -23,14 +23,14 @@ from sklearn_calib._validation import (
     check_resamples,
     check_size,
 )
-from sklearn_calib.inference import confidence_interval
+from sklearn_calib.inference._intervals import bound_metric, interval_of
 from sklearn_calib.metrics import (
     calibration_loss,
     expected_calibration_error,
-    score_decomposition,
     smooth_ece,
 )
 from sklearn_calib.metrics._binned import binned_error
+from sklearn_calib.metrics._decomposition import decompose
 from sklearn_calib.plot._bands import ReliabilityBand, clopper_pearson, consistency_band
 from sklearn_calib.plot._belt import fit_belt
 from sklearn_calib.plot._curve import ReliabilityCurve, distribution, edge_predictions
@@ -126,15 +126,10 @@ class CurveOptions:
             curve, metric = corp_curve(sample, grouped, self.confidence, self.scale), calibration_loss
         curve = self._with_band(curve, sample, grouped, again)
         if self.error_interval:
-            interval = confidence_interval(
-                metric,
-                sample.y,
-                sample.p,
-                sample_weight=sample.w,
-                pos_label=1,
-                confidence=self.confidence,
-                random_state=0,
-            )
+            if sample.w is not None:
+                check_frequency_weights(sample.w)
+            bound = bound_metric(metric, grouped, weighted=sample.w is not None)
+            interval = interval_of(bound, self.confidence, "inversion", 200, np.random.default_rng(0))
             curve = replace(curve, error_interval=(interval.lower, interval.upper))
         return curve
 
@@ -232,7 +227,7 @@ def corp_curve(
     predicted = np.stack((fit.lower, fit.upper), axis=1).ravel()[keep]
     observed = np.repeat(fit.value, 2)[keep]
     shown = distribution(sample, scale)
-    parts = score_decomposition(sample.y, sample.p, sample_weight=sample.w, pos_label=1)
+    parts = decompose(grouped, "brier")
     return ReliabilityCurve(
         "corp",
         predicted,

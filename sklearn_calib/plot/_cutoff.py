@@ -8,8 +8,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
 from sklearn_calib._core._bounds import whole_numbers
+from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._null import tail_rank
 from sklearn_calib._validation import (
+    BinarySample,
     Outcomes,
     check_fraction,
     check_generator,
@@ -61,14 +63,9 @@ def _walk_test(
     """Return the cutoff test of the data behind a result."""
     weight, positives = result.weight, result.positives
     if whole_numbers(weight) and whole_numbers(positives):
-        m = weight.shape[0]
+        grouped = GroupedOutcomes(result.probabilities, weight, positives)
         test = CutoffTest(n_resamples=n_resamples, random_state=generator)
-        return test.test(
-            np.repeat([1, 0], m),
-            np.tile(result.probabilities, 2),
-            sample_weight=np.concatenate((positives, weight - positives)),
-            pos_label=1,
-        )
+        return test._test_binary(BinarySample(*grouped.rows()))
     deviation = _deviation(result)
     statistic = result.value / deviation if deviation > 0 else 0.0
     return CalibrationTestResult(

@@ -11,7 +11,7 @@ from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._validation import BinarySample
 from sklearn_calib.plot import CutoffDisplay, ReliabilityDisplay, TestDisplay
 from sklearn_calib.plot._matplotlib import plain
-from sklearn_calib.report._numbers import ReportNumbers, condensed, rows_of
+from sklearn_calib.report._numbers import ReportNumbers, condensed
 from sklearn_calib.report._words import level_text, one_line
 
 if TYPE_CHECKING:
@@ -70,7 +70,8 @@ def figures(report: ReportNumbers, salt: str) -> list[Figure]:
         import matplotlib as mpl
     except ImportError:
         return []
-    rows = rows_of(condensed(group_outcomes(report._sample.y, report._sample.p, report._sample.w)))
+    sample = report._sample
+    rows = BinarySample(*condensed(group_outcomes(sample.y, sample.p, sample.w)).rows())
     options: dict[str, Any] = {"sample_weight": rows.w, "pos_label": 1, "confidence": report.confidence}
     sure = report.kind == "confidence"
     # where all predictions lie at one end, the usual scale would show nothing

@@ -27,7 +27,7 @@ from sklearn_calib.inference import (
     TCal,
 )
 from sklearn_calib.inference._floor import floor_of
-from sklearn_calib.inference._intervals import bound_metric, interval_of
+from sklearn_calib.inference._intervals import Populations, bound_metric, inverted
 from sklearn_calib.metrics import (
     CalibrationSummary,
     ScoreDecomposition,
@@ -58,7 +58,6 @@ __all__ = [
     "find_regions",
     "n_steps",
     "pooled",
-    "rows_of",
     "with_adjusted",
 ]
 
@@ -295,14 +294,6 @@ def condensed(grouped: GroupedOutcomes, most: int = _MOST_DISTINCT, n_bins: int 
     return grouped if grouped.prob.shape[0] <= most else pooled(grouped, bins_of(grouped, n_bins))
 
 
-def rows_of(grouped: GroupedOutcomes) -> BinarySample:
-    """Return two weighted observations, an event and a non-event, for each distinct prediction."""
-    outcome = np.repeat(np.array([1, 0]), grouped.prob.shape[0])
-    weight = np.concatenate((grouped.positives, grouped.weight - grouped.positives))
-    used = weight > 0
-    return BinarySample(outcome[used], np.tile(grouped.prob, 2)[used], weight[used])
-
-
 # A region consists of whole bins of neighbouring predictions; outcomes are simulated in finer ones.
 _REGION_BINS, _FINER = 64, 32
 _MOST_REGIONS = 6
@@ -472,28 +463,32 @@ class Budget:
 
 
 def _error(
-    key: str, name: str, metric: Callable[..., float], grouped: GroupedOutcomes, budget: Budget
+    key: str,
+    name: str,
+    metric: Callable[..., float],
+    sample: BinarySample,
+    grouped: GroupedOutcomes,
+    populations: Populations,
+    budget: Budget,
 ) -> ReportMetric:
     """Return a calibration error with its confidence interval and its null distribution."""
-    most, bins, part = _COSTLY.get(key, (_MOST_DISTINCT, _BINS, 1))
-    small = condensed(grouped, most, bins)
     if key == "log_loss_miscalibration" and (grouped.prob[0] <= 0.0 or grouped.prob[-1] >= 1.0):
         # infinite for some outcomes
-        return ReportMetric(key, name, _value(metric, grouped))
-    n_resamples = budget.n_resamples
-    if part > 1:
-        n_resamples = max(min(_FEWEST, n_resamples), n_resamples // part)
+        return ReportMetric(key, name, _value(metric, sample))
+    if key in _COSTLY:
+        most, bins, part = _COSTLY[key]
+        n_resamples = max(min(_FEWEST, budget.n_resamples), budget.n_resamples // part)
+        populations = Populations(condensed(grouped, most, bins), n_resamples, budget.generator)
+    small = populations.grouped
     bound = bound_metric(metric, small, weighted=bool((small.weight != 1).any()))
-    value = bound.estimate if small is grouped else _value(metric, grouped)
-    floor = floor_of(bound, n_resamples, budget.generator, budget.confidence)
-    interval = interval_of(bound, budget.confidence, "inversion", max(n_resamples, 20), budget.generator)
+    value = bound.estimate if small is grouped else _value(metric, sample)
+    floor = floor_of(bound, populations.n_resamples, budget.generator, budget.confidence)
+    interval = inverted(bound, populations, budget.confidence)
     return ReportMetric(key, name, value, interval.lower, interval.upper, floor.mean, _NAN, floor.quantile)
 
 
-def _value(metric: Callable[..., float], grouped: GroupedOutcomes) -> float:
-    rows = rows_of(grouped)
-    weight = None if (grouped.weight == 1).all() else rows.w
-    return float(metric(rows.y, rows.p, sample_weight=weight, pos_label=1))
+def _value(metric: Callable[..., float], sample: BinarySample) -> float:
+    return float(metric(sample.y, sample.p, sample_weight=sample.w, pos_label=1))
 
 
 def _large_scale(grouped: GroupedOutcomes, summary: CalibrationSummary, budget: Budget) -> list[ReportMetric]:
@@ -654,12 +649,15 @@ def examine(sample: BinarySample, budget: Budget, step: Step) -> Findings:
     """Return all metrics, tests and regions of a checked binary sample with frequency weights."""
     step("scores and slopes")
     grouped = group_outcomes(sample.y, sample.p, sample.w)
-    summary = summarize(condensed(grouped), 5, budget.confidence, "profile")
+    small = condensed(grouped)
+    summary = summarize(small, 5, budget.confidence, "profile")
     brier, log_loss = (decompose(grouped, score) for score in ("brier", "log_loss"))
+    populations = Populations(small, budget.n_resamples, budget.generator, keep=True)
     metrics = []
     for key, name, metric in ERRORS:
         step(name)
-        metrics.append(_error(key, name, metric, grouped, budget))
+        metrics.append(_error(key, name, metric, sample, grouped, populations, budget))
+    del populations
     metrics += _large_scale(grouped, summary, budget)
     metrics += _scores(grouped, brier, log_loss, budget)
     step("tests of calibration")
@@ -680,7 +678,7 @@ def _tests(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> tu
     draws: dict[str, Any] = {"n_resamples": budget.n_draws, "random_state": budget.seed}
     method = "asymptotic" if _asymptotic(grouped) else "monte_carlo"
     if grouped.total >= _LARGE and method == "monte_carlo":
-        sample = rows_of(condensed(grouped))
+        sample = BinarySample(*condensed(grouped).rows())
     chosen: list[tuple[str, str, CalibrationTest]] = [
         ("combined test", "any miscalibration", CombinedTest(method=method, **draws)),
         ("T-Cal", "miscalibration at any scale", TCal(method=method, **draws)),
@@ -735,8 +733,8 @@ def _after_recalibration(grouped: GroupedOutcomes, summary: CalibrationSummary, 
         n_resamples=budget.n_draws,
         random_state=budget.seed,
     )
-    rows = rows_of(condensed(GroupedOutcomes(fitted, grouped.weight, grouped.positives)))
-    return test._test_binary(rows).pvalue
+    small = condensed(GroupedOutcomes(fitted, grouped.weight, grouped.positives))
+    return test._test_binary(BinarySample(*small.rows())).pvalue
 
 
 def examine_parts(
@@ -746,17 +744,18 @@ def examine_parts(
     lines = []
     for name, sample in parts:
         step(name)
-        lines.append(_part(name, group_outcomes(sample.y, sample.p, sample.w), budget))
+        lines.append(_part(name, sample, budget))
     adjusted = _holm([line.pvalue for line in lines])
     return tuple(replace(line, adjusted=value) for line, value in zip(lines, adjusted, strict=True))
 
 
-def _part(name: str, grouped: GroupedOutcomes, budget: Budget) -> ReportPart:
+def _part(name: str, sample: BinarySample, budget: Budget) -> ReportPart:
+    grouped = group_outcomes(sample.y, sample.p, sample.w)
     small = condensed(grouped, _PART_DISTINCT, _PART_BINS)
     bound = bound_metric(smooth_ece, small, weighted=bool((small.weight != 1).any()))
     floor = floor_of(bound, budget.n_resamples, budget.generator, budget.confidence)
     test = CutoffTest(n_resamples=budget.n_draws, random_state=budget.seed)
-    pvalue = test._test_binary(rows_of(condensed(grouped))).pvalue
+    pvalue = test._test_binary(BinarySample(*condensed(grouped).rows())).pvalue
     regions = find_regions(grouped, budget.confidence, _PART_DRAWS, budget.generator)
     total, events = grouped.total, float(grouped.positives.sum())
     return ReportPart(
@@ -765,7 +764,7 @@ def _part(name: str, grouped: GroupedOutcomes, budget: Budget) -> ReportPart:
         n_events=events,
         predicted=float(grouped.weight @ grouped.prob) / total,
         observed=events / total,
-        error=bound.estimate if small is grouped else _value(smooth_ece, grouped),
+        error=bound.estimate if small is grouped else _value(smooth_ece, sample),
         null_mean=floor.mean,
         null_upper=floor.quantile,
         pvalue=pvalue,

@@ -10,7 +10,7 @@ from sklearn.metrics import brier_score_loss
 
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib.inference import confidence_interval
-from sklearn_calib.inference._intervals import _MULTIPLES, _Path
+from sklearn_calib.inference._intervals import _MULTIPLES, Populations, _Path
 from sklearn_calib.inference._redraw import Redrawn
 from sklearn_calib.metrics import (
     MetricKernel,
@@ -159,19 +159,28 @@ def test_gross_miscalibration_is_not_zero():
 
 def path_of(p, y, alpha):
     redrawn = Redrawn(cutoff_calibration_error, group_outcomes(y, p), weighted=False)
-    return _Path(redrawn, 199, alpha, seed=0)
+    return _Path(redrawn, Populations(redrawn.grouped, 199, np.random.default_rng(0)), alpha)
 
 
 def test_path_leads_from_calibration_through_the_estimate():
     y, p = np.repeat([0, 1], [20, 30]), np.tile([0.2, 0.4, 0.4, 0.3, 0.3], 10)
     path = path_of(p, y, 0.1)
     # of every prediction the smooth frequency is near 3/5
-    assert path.truth(0.0) == pytest.approx([0.2, 0.3, 0.4])
-    assert path.truth(1.0) == pytest.approx([0.6, 0.6, 0.6], abs=0.1)
+    assert path.populations.truth(0.0) == pytest.approx([0.2, 0.3, 0.4])
+    assert path.populations.truth(1.0) == pytest.approx([0.6, 0.6, 0.6], abs=0.1)
     values = [path.at(step).value for step in range(len(_MULTIPLES))]
     assert values[0] == pytest.approx(0, abs=1e-12)
     assert (np.diff(values) > -1e-12).all()
     assert values[1] < values[2] < values[4]
+
+
+def test_kept_samples_are_those_that_are_drawn_again():
+    y, p = sample(n=300)
+    grouped = group_outcomes(y, np.round(p, 1))
+    once, kept = (Populations(grouped, 30, np.random.default_rng(5), keep=keep) for keep in (False, True))
+    for multiple in (0.0, 1.5, 0.0):
+        for first, second in zip(once.samples(multiple), kept.samples(multiple), strict=True):
+            np.testing.assert_array_equal(first, second)
 
 
 def test_same_seed_same_interval():

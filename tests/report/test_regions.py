@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
-from sklearn_calib.report._numbers import bins_of, condensed, find_regions, pooled, rows_of
+from sklearn_calib._validation import BinarySample
+from sklearn_calib.report._numbers import bins_of, condensed, find_regions, pooled
 
 
 def regions_of(y, p, w=None, seed=0, confidence=0.95):
@@ -103,7 +104,7 @@ def test_pooling_keeps_sums():
     np.testing.assert_array_equal(small.positives, [2.0, 1.0])
     assert condensed(grouped) is grouped
     assert condensed(grouped, 2, 1).prob.shape == (1,)
-    rows = rows_of(grouped)
+    rows = BinarySample(*grouped.rows())
     assert rows.total == 6.0
     assert rows.w @ rows.y == 3.0
 
