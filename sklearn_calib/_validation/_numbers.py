@@ -145,18 +145,19 @@ def check_weights(sample_weight: ArrayLike, n_rows: int, name: str = "sample_wei
     return w
 
 
-def check_frequency_weights(w: Array, name: str = "sample_weight") -> NDArray[np.int64]:
+def check_frequency_weights(w: Array) -> NDArray[np.int64]:
     """Return checked weights as int64 if they are whole numbers, which tests and intervals need."""
     times = np.rint(w)
     if not np.array_equal(times, w):
         row = int(np.flatnonzero(times != w)[0])
         raise ValueError(
-            f"{name} must hold whole numbers (how often each row was observed), got {float(w[row])!r} at row "
-            f"{row}. Tests and intervals depend on the number of observations; leave {name} out, or round it."
+            "sample_weight must hold whole numbers (how often each row was observed), got "
+            f"{float(w[row])!r} at row {row}. Tests and intervals depend on the number of observations; "
+            "leave sample_weight out, or round it."
         )
     if w.sum() > _MOST_COUNTED:
         raise ValueError(
-            f"{name} stands for {w.sum():.3g} rows, and no more than 2**53 can be counted. Divide it."
+            f"sample_weight stands for {w.sum():.3g} rows, and no more than 2**53 can be counted. Divide it."
         )
     return times.astype(np.int64)
 

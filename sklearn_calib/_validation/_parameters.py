@@ -111,7 +111,7 @@ def check_resamples(n_resamples: Any, confidence: float) -> int:
     return number
 
 
-def check_generator(random_state: Any, name: str = "random_state") -> np.random.Generator:
+def check_generator(random_state: Any) -> np.random.Generator:
     """Return a generator: a new one from None or an integer, the same one, or one seeded by a RandomState."""
     if isinstance(random_state, np.random.Generator):
         return random_state
@@ -121,18 +121,18 @@ def check_generator(random_state: Any, name: str = "random_state") -> np.random.
         return np.random.default_rng()
     if isinstance(random_state, bool) or not isinstance(random_state, Integral):
         raise TypeError(
-            f"{name} must be None, an integer, a Generator or a RandomState, got {random_state!r}."
+            f"random_state must be None, an integer, a Generator or a RandomState, got {random_state!r}."
         )
     if random_state < 0:
-        raise ValueError(f"{name} must not be negative, got {random_state!r}.")
+        raise ValueError(f"random_state must not be negative, got {random_state!r}.")
     return np.random.default_rng(int(random_state))
 
 
-def check_randomness(random_state: Any, name: str = "random_state") -> None:
+def check_randomness(random_state: Any) -> None:
     """Raise if ``random_state`` is no source of randomness; one that is, is left as it was."""
     # a RandomState would be advanced by the making of a generator
     if not isinstance(random_state, np.random.RandomState):
-        check_generator(random_state, name)
+        check_generator(random_state)
 
 
 def _shown(value: Any) -> str:

@@ -53,14 +53,14 @@ def check_target(y: Any, owner: str) -> Target:
     return Target(classes[codes], classes, codes)
 
 
-def check_classifier(estimator: Any, name: str = "estimator") -> None:
+def check_classifier(estimator: Any) -> None:
     """Raise unless the object is an instance with ``fit``."""
     if isinstance(estimator, type):
         raise TypeError(
-            f"{name} is the class {estimator.__name__}; pass an instance, {estimator.__name__}()."
+            f"estimator is the class {estimator.__name__}; pass an instance, {estimator.__name__}()."
         )
     if not hasattr(estimator, "fit"):
-        raise TypeError(f"{name} must be a classifier with a fit method, got {estimator!r}.")
+        raise TypeError(f"estimator must be a classifier with a fit method, got {estimator!r}.")
 
 
 def with_known_classes(estimator: Any, target: Target) -> Target:

@@ -44,6 +44,8 @@ __all__ = ["CalibrationBelt", "belt_quantile", "belt_sf", "fit_belt"]
 Array = NDArray[np.float64]
 
 MAX_DEGREE = 4
+# Level of confidence with which a further coefficient is selected.
+_SELECTION = 0.95
 # Beyond so many distinct predictions, they are gathered in this many bins.
 _CELLS = 2048
 _POINTS = 101
@@ -254,7 +256,7 @@ def _fit_polynomial(axis: _Axis, degree: int, start: Array) -> _Fit | None:
     return _Fit(fit.coef, float(axis.log_likelihood(design @ fit.coef)))
 
 
-def fit_belt(grouped: GroupedOutcomes, selection: float = 0.95) -> CalibrationBelt:
+def fit_belt(grouped: GroupedOutcomes) -> CalibrationBelt:
     """Select the degree and test calibration; predictions lie strictly between 0 and 1."""
     if grouped.prob[0] == grouped.prob[-1]:
         raise ValueError(
@@ -270,15 +272,15 @@ def fit_belt(grouped: GroupedOutcomes, selection: float = 0.95) -> CalibrationBe
             "method='belt' needs outcomes that overlap, but a threshold of y_proba separates the events of "
             "y_true from the rest (or there is one class only): no logistic fit exists. Use another method."
         )
-    degree, limit = 1, float(chdtri(1, 1.0 - selection))
+    degree, limit = 1, float(chdtri(1, 1.0 - _SELECTION))
     while degree < axis.largest_degree:
         more = _fit_polynomial(axis, degree + 1, np.append(fit.beta, 0.0))
         if more is None or 2.0 * (more.log_likelihood - fit.log_likelihood) <= limit:
             break
         fit, degree = more, degree + 1
     statistic = max(2.0 * (fit.log_likelihood - float(axis.log_likelihood(axis.x))), 0.0)
-    pvalue = float(belt_sf(np.array(statistic), degree, selection))
-    return CalibrationBelt(degree, statistic, pvalue, selection, axis.total, fit, axis)
+    pvalue = float(belt_sf(np.array(statistic), degree, _SELECTION))
+    return CalibrationBelt(degree, statistic, pvalue, _SELECTION, axis.total, fit, axis)
 
 
 def _extremes(axis: _Axis, fit: _Fit, basis: Array, reach: float) -> tuple[Array, Array]:
