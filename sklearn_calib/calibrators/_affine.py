@@ -27,7 +27,7 @@ from sklearn_calib.calibrators._softmax import (
     softmax,
 )
 
-__all__ = ["AffineCalibrator", "check_penalty"]
+__all__ = ["AffineCalibrator", "AffineFit", "check_penalty"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -90,6 +90,10 @@ class AffineCalibrator(BaseCalibrator):
         self.coef_ = theta[:, :-1].copy()
         self.intercept_ = theta[:, -1].copy()
 
+    def _averaged(self, fit: "AffineFit") -> Array:
+        """Return the parameters to use, given the solution."""
+        return fit.theta
+
     @abstractmethod
     def _map_logits(self, logits: Array) -> Array:
         """Return the scores W x + b of the fitted map."""
@@ -141,7 +145,7 @@ class AffineCalibrator(BaseCalibrator):
             beta = fit_inverse_temperature(logits, codes, weight)
         chosen = isinstance(self.penalty, str)
         self.penalty_ = self._choose(logits, codes, weight, beta) if chosen else float(self.penalty)
-        fit = _Fit(self, logits, codes, weight, beta)
+        fit = AffineFit(self, logits, codes, weight, beta)
         fit.solve(self.penalty_)
         if not fit.converged:
             warnings.warn(
@@ -151,7 +155,7 @@ class AffineCalibrator(BaseCalibrator):
                 stacklevel=5,
             )
         self.n_iter_ = fit.n_iter
-        self._keep(fit.theta, fit.beta, fit.total)
+        self._keep(self._averaged(fit), fit.beta, fit.total)
 
     def _map_scores(self, scores: Array) -> Array:
         proba = softmax(self._map_logits(self._logits(scores)))
@@ -181,7 +185,7 @@ class AffineCalibrator(BaseCalibrator):
             rest, out = np.flatnonzero(share < 1), np.flatnonzero(share > 0)
             if rest.size == 0:
                 return path[0]
-            fit = _Fit(self, _rows(logits, rest), codes[rest], (weight * (1 - share))[rest], beta)
+            fit = AffineFit(self, _rows(logits, rest), codes[rest], (weight * (1 - share))[rest], beta)
             parts.append((fit, self._features(_rows(logits, out), beta, fit.total), codes[out]))
             counts.append((weight * share)[out])
         count = np.concatenate(counts)
@@ -209,7 +213,7 @@ class AffineCalibrator(BaseCalibrator):
         return max(penalty for penalty in found if _is_as_good(found[penalty], lowest, count, _AS_GOOD))
 
 
-class _Fit:
+class AffineFit:
     """Rows with the features of a calibrator, and the solution for one penalty as the start for the next."""
 
     def __init__(
@@ -229,9 +233,9 @@ class _Fit:
 
     def solve(self, penalty: float, rough: bool = False) -> None:
         penalties = self._calibrator._penalties(penalty, self._features.shape[1], self.total)
-        problem = AffineProblem(self._features, self._codes, self._weight, penalties, self._target)
+        self.problem = AffineProblem(self._features, self._codes, self._weight, penalties, self._target)
         self.theta, self.n_iter, self.converged = minimise_affine(
-            problem, self.theta, rough, self._preconditioner
+            self.problem, self.theta, rough, self._preconditioner
         )
 
 

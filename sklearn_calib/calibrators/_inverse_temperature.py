@@ -15,6 +15,7 @@ __all__ = [
     "fit_grouped_temperature",
     "fit_inverse_temperature",
     "fit_shrunk_temperature",
+    "posterior_share",
     "shrunk_temperature",
 ]
 
@@ -32,7 +33,7 @@ _COARSE_ROWS = 2048
 # Logits handled at a time, so that temporaries stay in cache.
 _CHUNK = 1 << 15
 # Standard deviation of the normal prior of the logarithm of a shrunk temperature of several classes, and the
-# prior odds that there is a temperature to be fitted at all.
+# prior odds that there is anything to be fitted at all: a temperature, or more than one.
 _PRIOR_DEVIATION = 1.0
 _PRIOR_ODDS = 2.0
 #: Where that prior is centred for scores in an unknown unit, divided by their typical size.
@@ -126,7 +127,12 @@ def shrunk_temperature(
     theta, bend = _root(slope, 0.0, -np.inf, np.inf)
     beta = centre * float(np.exp(theta))
     gain = loss(centre) - loss(beta) - pull * theta * theta / 2.0
-    return beta, float(expit(gain + np.log(_PRIOR_ODDS) + np.log(pull / max(bend, pull)) / 2.0))
+    return beta, posterior_share(gain + float(np.log(pull / max(bend, pull))) / 2.0)
+
+
+def posterior_share(log_ratio: float) -> float:
+    """Return the posterior probability of a model, given its log evidence less that of a simpler one."""
+    return float(expit(log_ratio + np.log(_PRIOR_ODDS)))
 
 
 def _is_separated(d: Array) -> bool:

@@ -49,10 +49,11 @@ class LogAverageCalibrator(BaseCalibrator):
     calibrators : sequence of calibrators or classifiers, or None, default=None
         None: a spline of each class against the rest, ``OneVsRestCalibrator(SplineCalibrator())``, and two
         that look at all classes, :class:`MatrixScalingCalibrator`, which is cautious with few samples, and
-        :class:`StructuredMatrixScalingCalibrator`, which is bolder, both with ``shrink_temperature=True``;
-        with more than 200 classes :class:`VectorScalingCalibrator` in their place; see Notes. Otherwise
-        calibrators of this package, or classifiers with ``predict_proba``, which then receive the scores as
-        columns. Each is cloned. For more than two classes wrap binary ones in :class:`OneVsRestCalibrator`.
+        :class:`StructuredMatrixScalingCalibrator` with ``penalty="evidence"``, both with
+        ``shrink_temperature=True``; with more than 200 classes :class:`VectorScalingCalibrator` in their
+        place; see Notes. Otherwise calibrators of this package, or classifiers with ``predict_proba``, which
+        then receive the scores as columns. Each is cloned. For more than two classes wrap binary ones in
+        :class:`OneVsRestCalibrator`.
     weights : array-like of shape (n_calibrators,) or None, default=None
         Their shares, divided by their sum. None: equal ones, or for the default calibrators those of Notes. A
         calibrator of weight zero is fitted but not used.
@@ -225,7 +226,7 @@ def _default_members(n_classes: int, link: str) -> list[Any]:
     return [
         single,
         MatrixScalingCalibrator(penalty=penalty, shrink_temperature=True, link=link),
-        StructuredMatrixScalingCalibrator(shrink_temperature=True, link=link),
+        StructuredMatrixScalingCalibrator(penalty="evidence", shrink_temperature=True, link=link),
     ]
 
 

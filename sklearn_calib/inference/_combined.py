@@ -39,6 +39,8 @@ Array = NDArray[np.float64]
 
 _DEFAULT = ("tcal", "intercept", "slope")
 _METHODS = ("monte_carlo", "asymptotic")
+# Smaller deviations from the mean, relative to the greatest log-odds, are rounding.
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -273,7 +275,10 @@ def _intercept(scales: BinaryScales) -> Statistic:
 def _slope(scales: BinaryScales) -> Statistic:
     x, v = logit(scales.grouped.prob), scales.grouped.variance
     total = v.sum()
-    return _along(scales, x - (x @ v / total if total > 0.0 else 0.0))
+    lever = x - (x @ v / total if total > 0.0 else 0.0)
+    # a single group that is uncertain stands at the mean, but for rounding
+    lever[np.abs(lever) <= _ROUNDING * np.abs(x).max()] = 0.0
+    return _along(scales, lever)
 
 
 def _spiegelhalter(scales: BinaryScales) -> Statistic:

@@ -66,6 +66,7 @@ ROWS = "each new row is added to the others"
 SMOOTHNESS = "the more rows, the rougher the curve may be"
 PENALTY = "a penalty weighs against the number of rows"
 BANDS = "the rows tell how far it may be trusted"
+ALL_RIGHT = "where every sample is predicted rightly, or none, a rate with pseudo-counts stands in"
 CHOICE = "candidates, or numbers of bins, are chosen by the number of rows"
 
 SHRUNK = "each fit draws the map towards a simpler one"
@@ -253,6 +254,7 @@ CALIBRATORS = [
         monotone=False,
         multiclass=True,
         flip=False,
+        counts=ALL_RIGHT,
         again=BLUR,
     ),
     CalibratorCase(
@@ -332,6 +334,7 @@ CALIBRATORS = [
         "certified_mean",
         partial(CertifiedCalibrator, tolerance=0.0, random_state=0),
         monotone=False,
+        drawn=True,
         constant=True,
     ),
 ]

@@ -616,3 +616,48 @@ def test_one_kind_of_row_leaves_nothing_to_choose_by(calibrator):
     # with a prediction of 1/2 both outcomes are the same row to the folds, and none of it can be left out
     fitted = calibrator().fit([0.5, 0.5], [0, 1])
     np.testing.assert_allclose(fitted.transform([0.5]), 0.5, atol=1e-6)
+
+
+def log_evidence_ratio(calibrator, p, y, w):
+    """Written out from the definition: the blocks of the second derivative class by class, in plain loops."""
+    n, n_classes = p.shape
+    total = w.sum()
+    z = np.log(p) - np.log(p).mean(axis=1, keepdims=True)
+    q = total / (total + 1) * softmax(z / calibrator.temperature_, axis=1) + 1 / ((total + 1) * n_classes)
+    x = np.column_stack([np.log(q) - np.log(q).mean(axis=1, keepdims=True), np.ones(n)])
+    theta = np.column_stack([calibrator.coef_, calibrator.intercept_])
+    start = np.eye(n_classes, n_classes + 1)
+    ratio = 0.0
+    for k in range(n_classes):
+        precision = np.full(n_classes + 1, 2.0 * n_classes * (n_classes - 1))
+        precision[[k, n_classes]] = 2.0 * n_classes
+        block = np.zeros((n_classes + 1, n_classes + 1))
+        for i in range(n):
+            proba = softmax(theta @ x[i])[k]
+            block += w[i] * proba * (1 - proba) * np.outer(x[i], x[i])
+        ratio -= np.log(np.linalg.det(np.eye(n_classes + 1) + block / precision[:, np.newaxis])) / 2
+        ratio -= (precision * (theta[k] - start[k]) ** 2).sum() / 2
+    for i in range(n):
+        for parameters, sign in ((theta, 1.0), (start, -1.0)):
+            ratio += sign * w[i] * np.log(softmax(parameters @ x[i])[y[i]])
+    return ratio
+
+
+@pytest.mark.parametrize("swapped", [0, 12, 150])
+def test_the_matrix_is_averaged_with_its_start_by_evidence(swapped):
+    rng = np.random.default_rng(3)
+    z = 2 * rng.standard_normal((150, 3))
+    y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    y[:swapped][y[:swapped] == 0] = 1
+    p, w = softmax(z, axis=1), rng.integers(1, 3, 150).astype(float)
+    whole = StructuredMatrixScalingCalibrator().fit(p, y, w, classes=[0, 1, 2])
+    found = StructuredMatrixScalingCalibrator(penalty="evidence").fit(p, y, w, classes=[0, 1, 2])
+    odds = 2 * np.exp(log_evidence_ratio(whole, p, y, w))
+    # of the second derivative, samples that are nearly certain are left out
+    assert found.posterior_probability_ == pytest.approx(odds / (1 + odds), rel=2e-3)
+    assert whole.posterior_probability_ == 1
+    share = found.posterior_probability_
+    np.testing.assert_allclose(found.coef_, share * whole.coef_ + (1 - share) * np.eye(3), atol=1e-12)
+    np.testing.assert_allclose(found.intercept_, share * whole.intercept_, atol=1e-12)
+    # without structure hardly anything is left of the matrix, with much of it all
+    assert (share < 0.05) if swapped == 0 else (0.05 < share < 0.95) if swapped == 12 else (share > 0.999)

@@ -59,8 +59,11 @@ def test_weight_is_repetition(case, sample):
     np.testing.assert_allclose(repeated, found, rtol=0, atol=1e-7)
 
 
+# where samples are drawn, weights are counts
 @pytest.mark.parametrize(
-    "case", [case for case in CALIBRATORS if not case.counts], ids=lambda case: case.name
+    "case",
+    [case for case in CALIBRATORS if not (case.counts or case.drawn)],
+    ids=lambda case: case.name,
 )
 @given(sample=_strategies.samples(p=inner, both=True), power=st.integers(-20, 20))
 def test_scale_of_weights(case, sample, power):
@@ -90,12 +93,14 @@ def test_exceptions_are_exceptions(case):
     some = np.repeat(rng.random(110), 20)
     few = np.tile([2.0**-10, 2.0**-9, 2.0**-20], 4)
     remote = np.append(np.full(22, 0.08), [0.001, 0.5])
+    right = np.array([0.2, 0.3, 0.8, 0.9])
     scales, refits = [], []
     for p, y in (
         (many, (rng.random(1000) < 0.25 + 0.5 * many**2).astype(int)),
         (some, (np.repeat(rng.random(110), 20) < 0.3 + 0.4 * some).astype(int)),
         (few, np.tile([0, 0, 1], 4)),
         (remote, np.append(np.zeros(23, dtype=int), 1)),
+        (right, np.array([0, 0, 1, 1])),
     ):
         fitted = case.make().fit(p, y)
         found = fitted.transform(p)

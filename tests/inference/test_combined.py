@@ -126,6 +126,13 @@ def test_slope_of_predictions_with_little_variance():
     assert result.scales[0].statistic == pytest.approx(statistics(y, p)[3])
 
 
+@pytest.mark.parametrize("p", [[0.0, 3 / 2**20], [1.0, 1 - 3 / 2**20], [0.0, 5 / 2**20, 5 / 2**20]])
+def test_slope_where_only_one_prediction_is_uncertain(p):
+    y = (np.array(p) < 0.5) == (np.arange(len(p)) == 1)
+    test = CombinedTest(components=["slope"], n_resamples=19, random_state=0)
+    assert test.test(y.astype(int), p).scales[0].statistic == 0.0
+
+
 def test_smallest_pvalue_over_its_share_is_a_pvalue():
     y, p = _properties.sample(40)
     result = CombinedTest(components=ALL, shares=(1, 9, 9, 9, 9), n_resamples=99, random_state=0).test(y, p)

@@ -64,8 +64,9 @@ def run(estimator, expected_failures=None):
         *(
             pytest.param(*case, marks=pytest.mark.thorough)
             for case in (
-                # solved so far that weights and repetitions give the same scores
-                (CalibratedClassifier(LogisticRegression(tol=1e-10, max_iter=1000), cv=3), 60),
+                # gives repeated samples one score; of a matrix product the last bit may differ between them,
+                # and the knots of the spline are not those of ties then
+                (CalibratedClassifier(GaussianNB(), cv=3), 58),
                 (CalibratedClassifier(LogisticRegression(), PlattCalibrator(), cv=3, ensemble=False), 60),
                 (CalibratedClassifier(GaussianNB(), IsotonicCalibrator(), cv=3, ensemble=False), 58),
                 (CalibratedClassifier(LogisticRegression(), LogisticRegression(), cv=3), 60),
