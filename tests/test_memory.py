@@ -27,7 +27,7 @@ LIMITS = {
     "metrics of ten classes": 6,
     "calibrators of ten classes": 10,
     "displays": 12,
-    "report": 20,
+    "report": 16,
     "sketch": 1,
 }
 #: What needs more than its family, or far less.

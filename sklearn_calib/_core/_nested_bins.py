@@ -35,7 +35,7 @@ __all__ = ["EXACT_LEVELS", "MAX_LEVEL", "NestedBins", "NullMoments", "effective_
 #: Finest level: predictions in [1/2, 1] are multiples of 2**-53, and finer bins separate nothing there.
 MAX_LEVEL = 52
 
-#: Down to this level the third cumulant is exact (for 2**17 groups and more, up to a relative error of about
+#: Down to this level the third cumulant is exact (for 2**19 groups and more, up to a relative error of about
 #: 2**-12). Samples in a narrower bin are taken to be alike, an error of the order of the width of the bin.
 EXACT_LEVELS = 12
 

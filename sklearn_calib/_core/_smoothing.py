@@ -37,7 +37,6 @@ __all__ = [
     "condensed_sample",
     "fixed_points",
     "harmonics",
-    "integrate_absolute",
     "integrate_absolute_rows",
     "moment_bins",
     "node_count",
@@ -240,11 +239,6 @@ def smooth_at_nodes(coefficients: Array, s: float | Array, nodes: int) -> Array:
         damping = np.exp(-0.5 * (math.pi * scale * k) ** 2)
     np.multiply(coefficients[..., :used], damping, out=series[..., :used])
     return np.asarray(dct(series, type=1, overwrite_x=True))
-
-
-def integrate_absolute(values: Array, step: float) -> float:
-    """Integrate |f| over equally spaced nodes, for f even about both ends (or zero there)."""
-    return float(integrate_absolute_rows(values[np.newaxis], step)[0])
 
 
 def integrate_absolute_rows(values: Array, step: float) -> Array:

@@ -13,7 +13,6 @@ from sklearn_calib._core._smoothing import (
     NODES_PER_SCALE,
     TAIL,
     LogitPositions,
-    integrate_absolute,
     integrate_absolute_rows,
     node_count,
     outcome_coefficients,
@@ -240,7 +239,7 @@ def _on_cut_axis(y: NDArray[np.int64], h: Array, w: Array | None, s: float, cut:
 
 def _integrate(y: NDArray[np.int64], x: Any, w: Array | None, s: float, nodes: int, target: Array) -> float:
     event, mass = smooth_at_nodes(outcome_coefficients(y, x, w, s), s, nodes)
-    return integrate_absolute(event - target * mass, 1.0 / nodes)
+    return float(integrate_absolute_rows((event - target * mass)[np.newaxis], 1.0 / nodes)[0])
 
 
 def _uniform_noise(sample: BinarySample, s: float, eps: float) -> float:

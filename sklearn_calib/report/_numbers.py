@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import xlog1py, xlogy
 from scipy.stats import norm
 
-from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
+from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
 from sklearn_calib._core._links import expit, logit
 from sklearn_calib._core._multiple import adjust_pvalues
 from sklearn_calib._core._null import draw_positives
@@ -57,7 +57,6 @@ __all__ = [
     "examine_parts",
     "find_regions",
     "n_steps",
-    "pooled",
     "with_adjusted",
 ]
 
@@ -279,19 +278,11 @@ def bins_of(grouped: GroupedOutcomes, n_bins: int) -> NDArray[np.intp]:
     return np.clip((middle * n_bins).astype(np.intp), 0, n_bins - 1)
 
 
-def pooled(grouped: GroupedOutcomes, index: NDArray[np.intp]) -> GroupedOutcomes:
-    """Return one group for each bin that is not empty: its samples, its events, and its mean prediction."""
-    index = np.unique(index, return_inverse=True)[1]
-    weight, positives = (
-        np.bincount(index, weights=each).astype(np.float64) for each in (grouped.weight, grouped.positives)
-    )
-    expected = np.bincount(index, weights=grouped.weight * grouped.prob)
-    return GroupedOutcomes(np.clip(expected / weight, 0.0, 1.0), weight, positives)
-
-
 def condensed(grouped: GroupedOutcomes, most: int = _MOST_DISTINCT, n_bins: int = _BINS) -> GroupedOutcomes:
     """Return the sample itself, or bins of neighbours if it has more than ``most`` distinct predictions."""
-    return grouped if grouped.prob.shape[0] <= most else pooled(grouped, bins_of(grouped, n_bins))
+    if grouped.prob.shape[0] <= most:
+        return grouped
+    return grouped.pooled(group_starts(bins_of(grouped, n_bins)))
 
 
 # A region consists of whole bins of neighbouring predictions; outcomes are simulated in finer ones.
@@ -330,8 +321,8 @@ def find_regions(
     small, place = grouped, index
     if grouped.prob.shape[0] > _MOST_DISTINCT:
         # each bin is divided into finer ones, from whose means outcomes are simulated
-        fine = np.unique(bins_of(grouped, _FINER * _REGION_BINS), return_inverse=True)[1]
-        small, place = pooled(grouped, fine), index[np.unique(fine, return_index=True)[1]]
+        fine = group_starts(bins_of(grouped, _FINER * _REGION_BINS))
+        small, place = grouped.pooled(fine), index[fine]
     first, last = np.triu_indices(n_bins)
     spread = _over_runs(np.bincount(place, weights=small.variance)[:, np.newaxis], first, last)[:, 0]
     kept = spread >= min(_LEAST_VARIANCE, 0.5 * float(spread.max()))

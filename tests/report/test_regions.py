@@ -5,7 +5,7 @@ import pytest
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._validation import BinarySample
-from sklearn_calib.report._numbers import bins_of, condensed, find_regions, pooled
+from sklearn_calib.report._numbers import bins_of, condensed, find_regions
 
 
 def regions_of(y, p, w=None, seed=0, confidence=0.95):
@@ -98,7 +98,7 @@ def test_bins_nest_and_hold_samples_and_variance():
 
 def test_pooling_keeps_sums():
     grouped = GroupedOutcomes(np.array([0.1, 0.2, 0.6]), np.array([1.0, 3.0, 2.0]), np.array([0.0, 2.0, 1.0]))
-    small = pooled(grouped, np.array([0, 0, 5]))
+    small = grouped.pooled(np.array([0, 2]))
     np.testing.assert_allclose(small.prob, [0.175, 0.6])
     np.testing.assert_array_equal(small.weight, [4.0, 2.0])
     np.testing.assert_array_equal(small.positives, [2.0, 1.0])
