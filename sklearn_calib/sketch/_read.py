@@ -233,7 +233,7 @@ class _Appended(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int = -1) -> bytes:  # pragma: no cover  (a thread of pyarrow calls it)
         found = self._stream.read(size)
         if not found:
             found, self._end = self._end, b""

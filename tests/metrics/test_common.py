@@ -197,6 +197,8 @@ BAD_INPUT = [
     ({"y_true": [0, "a", 1]}, "y_true"),
     ({"y_true": np.eye(3, dtype=int)}, "y_true"),
     ({"y_true": ["a", "a", "a"]}, "pos_label"),
+    ({"pos_label": [1]}, "pos_label must be one label"),
+    ({"y_true": np.array([1, "a", 2], dtype=object)}, "mixes labels of types"),
     ({"y_true": ["a", "b", "a"], "pos_label": "c"}, "pos_label"),
     ({"sample_weight": [1, -1, 1]}, "sample_weight"),
     ({"sample_weight": [0, 0, 0]}, "sample_weight"),

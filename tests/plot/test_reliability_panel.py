@@ -251,6 +251,10 @@ def test_folds_of_any_container_with_weights(folds, kind, ax):
 def test_bad_results_of_cross_validation_are_named(folds):
     results, X, y = folds
     draw = ReliabilityDisplay.from_cv_results
+    with pytest.raises(TypeError, match="cv_results must be the dict of cross_validate"):
+        draw(5, X, y)
+    with pytest.raises(ValueError, match=r"y must have shape \(n,\), got a single value"):
+        draw(results, X, 1)
     with pytest.raises(ValueError, match="cv_results lacks indices"):
         draw({"estimator": results["estimator"]}, X, y)
     with pytest.raises(ValueError, match="cv_results has a test fold with row"):

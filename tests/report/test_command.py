@@ -11,18 +11,12 @@ import numpy as np
 import pytest
 
 from sklearn_calib.report import calibration_report
-from sklearn_calib.report._command import main
-from sklearn_calib.report._numbers import ERRORS
+from tests._program import main
 
 pytest.importorskip("pyarrow", reason="pyarrow reads files")
 ROOT = Path(__file__).resolve().parents[2]
 FAST = ["--n-resamples", "20"]
-
-
-@pytest.fixture(autouse=True)
-def _one_measure(monkeypatch):
-    """Leave out the intervals that nothing here looks at: they take most of the time."""
-    monkeypatch.setattr("sklearn_calib.report._numbers.ERRORS", ERRORS[:1])
+pytestmark = pytest.mark.usefixtures("one_measure")
 
 
 @pytest.fixture(scope="module")

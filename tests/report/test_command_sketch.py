@@ -6,18 +6,12 @@ import numpy as np
 import pytest
 
 from sklearn_calib.report import _command
-from sklearn_calib.report._command import main
-from sklearn_calib.report._numbers import ERRORS
 from sklearn_calib.sketch import CalibrationSketch
+from tests._program import main
 
 pytest.importorskip("pyarrow", reason="pyarrow reads files")
+pytestmark = pytest.mark.usefixtures("one_measure")
 FAST = ["--n-resamples", "20"]
-
-
-@pytest.fixture(autouse=True)
-def _one_measure(monkeypatch):
-    """Leave out the intervals that nothing here looks at: they take most of the time."""
-    monkeypatch.setattr("sklearn_calib.report._numbers.ERRORS", ERRORS[:1])
 
 
 @pytest.fixture(scope="module")

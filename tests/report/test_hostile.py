@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sklearn_calib.report._command import main
-from sklearn_calib.report._numbers import ERRORS
 from sklearn_calib.sketch import CalibrationSketch
+from tests._program import main
 from tests.report._page import checked
 
 pytest.importorskip("pyarrow", reason="pyarrow reads files")
+pytestmark = pytest.mark.usefixtures("one_measure")
 ROOT = Path(__file__).resolve().parents[2]
 COLUMNS = ["--y", "y", "--p", "p"]
 FAST = ["--n-resamples", "20"]
@@ -35,12 +35,6 @@ EVILS = [
     "\x1b]0;title\x07\x1b[2J\x1b[31mred",
     "left \u202eright\u2028new line\r\nand another",
 ]
-
-
-@pytest.fixture(autouse=True)
-def _one_measure(monkeypatch):
-    """Leave out the intervals that nothing here looks at: they take most of the time."""
-    monkeypatch.setattr("sklearn_calib.report._numbers.ERRORS", ERRORS[:1])
 
 
 def write(path, content):

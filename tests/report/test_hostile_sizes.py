@@ -20,7 +20,7 @@ FILES = {
 # What runs the command on files one after the other, and prints what it came to and the memory it took.
 PROGRAM = """
 import re, resource, sys
-from sklearn_calib.report._command import main
+from tests._program import main
 
 def memory(name):
     return int(re.search(name + r":\\s+(\\d+) kB", open("/proc/self/status").read())[1]) * 1024

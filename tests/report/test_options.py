@@ -4,8 +4,8 @@ import argparse
 
 import pytest
 
-from sklearn_calib.report._command import _parser, main
-from sklearn_calib.report._numbers import ERRORS
+from sklearn_calib.report._command import _parser
+from tests._program import main
 
 TABLE = "y,p,g\n" + "".join(f"{k % 2},{0.05 + k % 10 / 10:.2f},{'ab'[k % 3 % 2]}\n" for k in range(40))
 #: In place of a value, whatever the option.
@@ -46,10 +46,8 @@ valued_option = pytest.mark.parametrize(
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
+def run(tmp_path, monkeypatch, capsys, one_measure):
     """Return what runs a command with an option; the answer is its code and stderr, the rest is looked at."""
-    # of the measures of a report the others take most of the time
-    monkeypatch.setattr("sklearn_calib.report._numbers.ERRORS", ERRORS[:1])
     monkeypatch.setattr("sklearn_calib.report._page.report_page", lambda report, title: "page")
     (tmp_path / "t.csv").write_text(TABLE, encoding="utf-8")
     monkeypatch.chdir(tmp_path)

@@ -4,14 +4,9 @@ import numpy as np
 import pytest
 
 from sklearn_calib.report import ReportRegion, calibration_report
-from sklearn_calib.report._numbers import ERRORS
 from sklearn_calib.report._words import number, probability, pvalue_words, region_words, verdict
 
-
-@pytest.fixture(autouse=True)
-def _one_measure(monkeypatch):
-    """Leave out the intervals that nothing here looks at: they take most of the time."""
-    monkeypatch.setattr("sklearn_calib.report._numbers.ERRORS", ERRORS[:1])
+pytestmark = pytest.mark.usefixtures("one_measure")
 
 
 def sigmoid(x):
@@ -223,9 +218,8 @@ def test_classes_ask_for_multiclass_calibrators(multiclass_report):
     assert any(text.startswith("Overconfident") for text in report.findings)
 
 
-def test_a_region_without_a_rejection_is_a_hint(monkeypatch):
+def test_a_region_without_a_rejection_is_a_hint():
     # one that draws have flagged by chance, where the test that decides sees nothing
-    monkeypatch.setattr("sklearn_calib.report._numbers.ERRORS", ERRORS[:1])
     rng = np.random.default_rng(11)
     p = np.round(rng.uniform(size=200), 2)
     report = calibration_report((rng.random(200) < p).astype(int), p, n_resamples=40)

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from sklearn_calib.report import calibration_report
-from sklearn_calib.report._command import main
 from sklearn_calib.sketch import CalibrationSketch, sketch_file
 from sklearn_calib.sketch._read import table_files
+from tests._program import main
 
 pyarrow = pytest.importorskip("pyarrow", reason="pyarrow reads files")
 parquet = pytest.importorskip("pyarrow.parquet")

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from sklearn_calib.metrics import smooth_ece
-from sklearn_calib.report._command import main
-from sklearn_calib.sketch import CalibrationSketch, sketch_arrow, sketch_file
+from sklearn_calib.sketch import CalibrationSketch, sketch_arrow, sketch_batches, sketch_file
 from sklearn_calib.sketch._columns import Column, Labels
 from sklearn_calib.sketch._outcomes import OutcomeSketches
+from tests._program import main
 
 pytest.importorskip("pyarrow", reason="pyarrow reads files")
 ROOT = Path(__file__).resolve().parents[2]
@@ -284,3 +284,12 @@ def test_memory_does_not_grow_with_the_file(tmp_path, kind):
     # kilobytes; what pyarrow keeps of freed memory differs from run to run
     assert by_function < 12_000
     assert by_command < 48_000
+
+
+def test_what_holds_no_tables_is_refused():
+    with pytest.raises(TypeError, match="batches must be an iterable of batches, got int"):
+        sketch_batches(5)
+    with pytest.raises(TypeError, match="batches must hold record batches of pyarrow, got int"):
+        sketch_arrow([5], y="y", p="p")
+    with pytest.raises(ValueError, match="path is an empty text"):
+        sketch_file("", y="y", p="p")
