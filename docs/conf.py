@@ -1,12 +1,16 @@
 """Sphinx configuration: guides in Markdown, a gallery of examples, a page for each public object."""
 
+import importlib.util
 import os
 import re
+import shutil
 import sys
+import tomllib
 import warnings
 from pathlib import Path
 
 from sphinx.errors import SphinxError
+from sphinx_gallery.sorting import ExplicitOrder
 
 import sklearn_calib
 
@@ -21,6 +25,11 @@ warnings.filterwarnings("ignore", category=DeprecationWarning)
 project = "sklearn_calib"
 author = copyright = "The sklearn_calib developers"
 version = release = sklearn_calib.__version__
+# the public address of the repository, said in one place; empty as long as there is none
+with (Path(__file__).resolve().parents[1] / "pyproject.toml").open("rb") as file:
+    repository = tomllib.load(file)["tool"]["sklearn-calib"]["repository"]
+owner, _, name = repository.removeprefix("https://github.com/").partition("/")
+pages = f"https://{owner}.github.io/{name}/" if repository else ""
 extensions = [
     "link_names",
     "myst_parser",
@@ -28,8 +37,11 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
+    "sphinxext.opengraph",
 ]
 exclude_patterns = ["_build", "_templates", "**/sg_execution_times.rst", "sg_execution_times.rst"]
 templates_path = ["_templates"]
@@ -45,12 +57,33 @@ autodoc_typehints = "none"
 autodoc_member_order = "alphabetical"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
+# one parameter a line in long signatures; no class name before each method in the margin
+python_maximum_signature_line_length = 60
+toc_object_entries_show_parents = "hide"
+viewcode_line_numbers = True
+
+# formulas show without a network
+mathjax_path = "mathjax/tex-chtml.js"
+MATHJAX = Path(importlib.util.find_spec("sphinx-mathjax-offline").origin).parent / "static" / "mathjax"
+
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+ogp_site_url = f"{pages}dev/" if pages else "/"
+ogp_image = "_static/drawn/card.png"
+ogp_use_first_image = False
+ogp_enable_meta_description = True
+ogp_social_cards = {"enable": False}
 
 sphinx_gallery_conf = {
     "examples_dirs": ["../examples"],
     "gallery_dirs": ["auto_examples"],
     "filename_pattern": r"/plot_",
     "ignore_pattern": r"(__init__|quickstart)\.py",
+    "subsection_order": ExplicitOrder(
+        [f"../examples/{each}" for each in ("evaluate", "calibrate", "monitor", "papers")]
+    ),
+    "thumbnail_size": (640, 400),
     "doc_module": ("sklearn_calib",),
     "reference_url": {"sklearn_calib": None},
     "backreferences_dir": "generated/backreferences",
@@ -69,11 +102,12 @@ sphinx_gallery_conf = {
 html_theme = "pydata_sphinx_theme"
 html_title = "sklearn_calib"
 html_static_path = ["_static"]
+html_favicon = html_logo = "_static/logo.svg"
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_sidebars = {"index": [], "start": [], "contributing": [], "changelog": []}
 html_theme_options = {
-    "logo": {"text": "sklearn_calib"},
+    "logo": {"text": f"sklearn_calib {release}", "alt_text": "sklearn_calib"},
     "navigation_with_keys": False,
     "show_prev_next": True,
     "show_toc_level": 2,
@@ -81,11 +115,21 @@ html_theme_options = {
     "header_links_before_dropdown": 5,
     "navbar_align": "left",
     "navbar_persistent": [],
-    "navbar_end": ["search-button", "theme-switcher"],
+    "navbar_end": ["search-button", "theme-switcher", "navbar-icon-links"],
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "tango",
 }
+if repository:
+    html_theme_options |= {
+        "github_url": repository,
+        "navbar_start": ["navbar-logo", "version-switcher"],
+        "switcher": {
+            "json_url": f"{pages}versions.json",
+            "version_match": "dev" if "dev" in release else release,
+        },
+        "check_switcher": False,
+    }
 
 
 def escape_trailing_underscores(app, what, name, obj, options, lines):
@@ -100,9 +144,30 @@ def skip_scikit_learn(app, what, name, obj, skip, options):
     return True if added or module.startswith("sklearn.") else None
 
 
+def list_objects(app, docname, source):
+    """Put the tables of all modules into the page of the reference, one line for each object."""
+    if docname == "api":
+        tables = [
+            Path(app.srcdir, "reference", f"{name}.md").read_text()
+            for name in re.findall(r"^reference/(\w+)$", source[0], re.MULTILINE)
+        ]
+        tables = "\n".join(tables).replace("   :toctree: ../generated/\n", "").replace("](../", "](")
+        source[0] += "\n" + re.sub(r"^#", "##", tables, flags=re.MULTILINE)
+
+
+def add_mathjax(app):
+    """Copy what MathJax needs for TeX: one script, and its fonts."""
+    target = Path(app.outdir, "_static", "mathjax")
+    shutil.copytree(
+        MATHJAX / "output" / "chtml" / "fonts", target / "output" / "chtml" / "fonts", dirs_exist_ok=True
+    )
+    shutil.copy(MATHJAX / "tex-chtml.js", target)
+
+
 def check_site(app, exception):
     """Fail if a link inside the site leads nowhere."""
     if exception is None and app.builder.name == "html":
+        add_mathjax(app)
         broken = broken_links(Path(app.outdir))
         if broken:
             raise SphinxError("links that lead nowhere:\n" + "\n".join(broken))
@@ -110,6 +175,7 @@ def check_site(app, exception):
 
 def setup(app):
     app.connect("builder-inited", lambda app: draw_all())
+    app.connect("source-read", list_objects)
     app.connect("build-finished", check_site)
     app.connect("autodoc-process-docstring", escape_trailing_underscores, priority=1)
     app.connect("autodoc-skip-member", skip_scikit_learn)

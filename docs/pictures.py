@@ -1,7 +1,7 @@
 """Draw the pictures of the guide. Every number in them is computed here, by the package.
 
 ``python docs/pictures.py`` draws all into ``docs/_static/drawn``; the build of the site does that by itself.
-``python docs/pictures.py readme`` draws the committed one of the README, ``docs/_static/reliability.png``.
+``python docs/pictures.py readme`` draws the committed ones: that of the README, and the logo.
 """
 
 import sys
@@ -44,15 +44,44 @@ def digits():
 
 
 def reliability():
-    """Draw reliability diagrams before and after a repair, side by side."""
+    """Draw reliability diagrams before and after calibration, side by side."""
     y, before, after = digits()
-    figure = Figure(figsize=(9.6, 5.4), layout="constrained")
-    for ax, when, p in zip(figure.subplots(1, 2), ("As trained", "Repaired"), (before, after), strict=True):
-        ReliabilityDisplay.from_predictions(y, p, ax=ax, band="simultaneous")
+    figure = Figure(figsize=(9.6, 5.2), layout="constrained")
+    for ax, when, p in zip(figure.subplots(1, 2), ("Before", "After"), (before, after), strict=True):
+        ReliabilityDisplay.from_predictions(y, p, ax=ax)
         pvalue = CombinedTest(random_state=0).test(y, p).pvalue
-        verdict = "more than chance" if pvalue < 0.05 else "may be chance"
+        verdict = "miscalibrated" if pvalue < 0.05 else "no evidence of miscalibration"
         ax.set_title(f"{when}: {verdict} (p = {pvalue:.2g})")
-    figure.suptitle("A random forest on handwritten digits, and what it is worth on scans it has not seen")
+    figure.suptitle("A random forest on held-out digits, before and after CalibratedClassifier")
+    return figure
+
+
+def logo():
+    """Return the mark as SVG: an S-shaped calibration curve across the diagonal."""
+    x = np.linspace(0.0, 1.0, 41)
+    curve = " ".join(
+        f"{8 + 48 * a:.1f},{56 - 48 * b:.1f}" for a, b in zip(x, expit(9 * (x - 0.5)), strict=True)
+    )
+    return (
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 64" width="64" height="64">\n'
+        f'<rect width="64" height="64" rx="12" fill="{BLUE}"/>\n'
+        '<path d="M8 56 56 8" stroke="#fff" stroke-width="3" stroke-dasharray="2 5"/>\n'
+        f'<polyline points="{curve}" fill="none" stroke="#fff" stroke-width="6" stroke-linecap="round"/>\n'
+        "</svg>\n"
+    )
+
+
+def card():
+    """Draw the card that a link to the site shows."""
+    y, before, _ = digits()
+    figure = Figure(figsize=(12, 6.3))
+    figure.text(0.05, 0.72, "sklearn_calib", fontsize=52, weight="bold", color=BLUE)
+    lines = (
+        "Measure, test, recalibrate and certify\npredicted probabilities.\n\nCompatible with scikit-learn."
+    )
+    figure.text(0.05, 0.28, lines, fontsize=25, linespacing=1.4, color="0.2")
+    ax = figure.add_axes((0.62, 0.1, 0.35, 0.82))
+    ReliabilityDisplay.from_predictions(y, before, ax=ax, show_legend=False)
     return figure
 
 
@@ -309,13 +338,14 @@ def pitfalls():
 
 
 PICTURES = {
-    "start": start,
-    "calibration": calibration,
-    "smooth_ece": smooth_ece_steps,
-    "logit_smoothed_ece": logit_smoothing,
-    "cutoff": cutoff_walk,
-    "tcal": tcal_scales,
-    "pitfalls": pitfalls,
+    "start.svg": start,
+    "calibration.svg": calibration,
+    "smooth_ece.svg": smooth_ece_steps,
+    "logit_smoothed_ece.svg": logit_smoothing,
+    "cutoff.svg": cutoff_walk,
+    "tcal.svg": tcal_scales,
+    "pitfalls.svg": pitfalls,
+    "card.png": card,
 }
 
 
@@ -323,7 +353,7 @@ def draw_all(folder: Path = STATIC / "drawn") -> None:
     """Draw the pictures that are not there yet, or older than this script."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, draw in PICTURES.items():
-        path = folder / f"{name}.svg"
+        path = folder / name
         if not path.exists() or path.stat().st_mtime < Path(__file__).stat().st_mtime:
             draw().savefig(path)
 
@@ -331,5 +361,6 @@ def draw_all(folder: Path = STATIC / "drawn") -> None:
 if __name__ == "__main__":
     if sys.argv[1:] == ["readme"]:
         reliability().savefig(STATIC / "reliability.png", dpi=110)
+        (STATIC / "logo.svg").write_text(logo())
     else:
         draw_all()

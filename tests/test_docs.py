@@ -29,8 +29,12 @@ SLOW = {"pitfalls.md", "scale_out.md", "sketch.md"}
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=[pytest.mark.thorough] if page.name in SLOW else []) for page in guide.pages()],
-    ids=lambda page: str(page.relative_to(ROOT / "docs")),
+    [ROOT / "README.md"]
+    + [
+        pytest.param(page, marks=[pytest.mark.thorough] if page.name in SLOW else [])
+        for page in guide.pages()
+    ],
+    ids=lambda page: str(page.relative_to(ROOT)),
 )
 def test_code_of_the_guide_prints_what_the_page_says(page, tmp_path, monkeypatch):
     pyplot = pytest.importorskip("matplotlib.pyplot")

@@ -1,5 +1,6 @@
 """The package as a whole: light import, typing marker, documented public names, a truthful README."""
 
+import csv
 import importlib
 import inspect
 import json
@@ -286,11 +287,37 @@ def test_readme_names_the_rooms():
     assert rooms == set(re.findall(r"^\| `sklearn_calib\.(\w+)` \|", text, flags=re.MULTILINE))
 
 
-def test_readme_example_runs_and_says_what_it_should(capsys):
-    (block,) = readme_blocks("python")
-    exec(compile(block, "README.md", "exec"), {"__name__": "readme"})
-    (error_before, pvalue_before), (error_after, pvalue_after) = (
-        [float(number) for number in line.split()] for line in capsys.readouterr().out.splitlines()
+def results(name):
+    """Return the text of committed results of a benchmark."""
+    return (ROOT / "benchmarks" / "results" / name).read_text(encoding="utf-8")
+
+
+def result_rows(name):
+    """Return the rows of committed results."""
+    return list(csv.DictReader(results(name).splitlines()))
+
+
+def test_figures_of_the_readme_are_those_of_the_benchmarks():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    held = [float(row["holds_asymptotic"]) for row in result_rows("certificate_coverage.csv")]
+    assert f"[{len(held)} simulated settings]" in text
+    assert f"hold in {min(held):.0%} to {max(held):.0%} of" in text
+    exact = [
+        row for row in result_rows("level_of_tests.csv") if row["test"] in ("T-Cal", "cutoff", "combined")
+    ]
+    assert f"None of them exceeds its level in [{len(exact)} settings]" in text
+    assert {row["exceeds"] for row in exact} == {"no"}
+    assert "Hosmer-Lemeshow" in results("level_of_tests_exceeded.csv")
+    table = results("interval_coverage.md")
+    coverage = re.findall(r"^\|[^|]+\| \d+ \|[^|]+\| ([\d.]+) \|", table, flags=re.MULTILINE)
+    assert f"is {min(coverage)} to {max(coverage)} in [{len(coverage)} settings]" in text
+    sketch = re.search(
+        r"([\d,]+) rows in .*?: ([\d.]+ s), .*? (\d+ MB)", results("sketch_speed.txt"), flags=re.DOTALL
     )
-    assert error_after < error_before / 2
-    assert pvalue_before < 0.01 < pvalue_after
+    assert f"{sketch[1]} samples take [{sketch[2]} and {sketch[3]}]" in text
+    table = results("calibrators_two_classes.md")
+    methods = re.findall(r"^\| (.+?) \| ([\d.]+) \|", table, flags=re.MULTILINE)
+    first = sorted(methods, key=lambda method: float(method[1]))[:2]
+    assert {name for name, _ in first} == {"**spline**", "**spline, monotone**"}
+    packages = {"sklearn_calib", *(name.split(":")[0] for name, _ in methods if ":" in name)}
+    assert f"[{len(methods)} methods of {len(packages)} packages]" in text

@@ -1,10 +1,9 @@
 """
-Gradient boosting that was trained too long
-===========================================
+Recalibrating an overfitted gradient boosting model
+===================================================
 
-Boosting drives its training loss towards zero, and with it the probabilities towards 0 and 1. It may still
-rank new cases well: what it says is then useful, but not to be taken at its word. A calibrator fitted on
-rows that the trees did not see puts that right, and needs no new training.
+Boosting with too many iterations drives predictions towards 0 and 1: they still rank new samples well, but
+are overconfident. A calibrator that is fitted on held-out samples corrects them without retraining.
 """
 
 import matplotlib.pyplot as plt
@@ -22,31 +21,31 @@ models = {"HistGradientBoosting": HistGradientBoostingClassifier(max_iter=200, r
 try:
     from lightgbm import LGBMClassifier
 except (ImportError, OSError):  # the latter where its library for threads is missing
-    print("LightGBM is not installed, so this run does without it.")
+    print("LightGBM is not installed, so this run omits it.")
 else:
     models["LightGBM"] = LGBMClassifier(n_estimators=200, n_jobs=1, verbose=-1, random_state=0)
 
 X, y = make_classification(14_000, n_features=20, n_informative=6, flip_y=0.2, class_sep=0.7, random_state=0)
 X_train, X_rest, y_train, y_rest = train_test_split(X, y, train_size=2000, random_state=0)
-X_repair, X_test, y_repair, y_test = train_test_split(X_rest, y_rest, train_size=3000, random_state=0)
+X_calib, X_test, y_calib, y_test = train_test_split(X_rest, y_rest, train_size=3000, random_state=0)
 
 # %%
-# ``FrozenEstimator`` says that the model is ready. ``CalibratedClassifier`` then spends all its rows on the
-# calibrator. Without it the classifier would be trained again, once for each fold.
+# ``FrozenEstimator`` marks the model as fitted, so that ``CalibratedClassifier`` uses all samples for the
+# calibrator. Without it, the classifier would be refitted on each fold.
 
 fig, axes = plt.subplots(1, len(models), figsize=(5 * len(models), 5.4), squeeze=False, layout="constrained")
 for ax, (name, model) in zip(axes[0], models.items(), strict=True):
     model.fit(X_train, y_train)
-    repaired = CalibratedClassifier(FrozenEstimator(model), SplineCalibrator()).fit(X_repair, y_repair)
-    for when, fitted in {"as trained": model, "repaired": repaired}.items():
+    recalibrated = CalibratedClassifier(FrozenEstimator(model), SplineCalibrator()).fit(X_calib, y_calib)
+    for when, fitted in {"as trained": model, "recalibrated": recalibrated}.items():
         p = fitted.predict_proba(X_test)[:, 1]
         ReliabilityDisplay.from_predictions(y_test, p, name=when, ax=ax)
-        print(f"{name:<22}{when:<12} log loss {log_loss(y_test, p):.3f}")
+        print(f"{name:<22}{when:<14} log loss {log_loss(y_test, p):.3f}")
     ax.set_title(name)
 
 # %%
-# The curve as trained is too flat: where the model says almost never, it happens now and then, and where it
-# says almost always, sometimes not. The strips below show where the predictions went: away from both ends.
+# The curve of the original model is too flat: low predictions are too low, and high predictions too high. The
+# histograms show that recalibration moves the predictions away from 0 and 1.
 
-fig.suptitle("Boosted trees on new rows, before and after their repair")
+fig.suptitle("Boosted trees are overconfident; a spline calibrator corrects them (held-out samples)")
 plt.show()

@@ -1,10 +1,9 @@
 """
-Which calibrator?
-=================
+Choosing a calibrator by cross-validation
+=========================================
 
-With a few hundred rows a simple curve is best, since a flexible one learns the noise. With many rows a
-flexible one sees what a simple one cannot follow. ``AutoCalibrator`` compares by cross-validation, takes
-the simplest that is about as good as the best, and says why.
+Parametric calibrators are best for small samples, flexible ones for large samples. ``AutoCalibrator``
+compares them by cross-validation and selects the simplest one within one standard error of the best.
 """
 
 import matplotlib.pyplot as plt
@@ -19,14 +18,17 @@ for (top, bottom), n in zip(axes.T, (300, 20_000), strict=True):
     data = make_forecasts(n, distortion="sine", strength=0.08, random_state=1)
     calibrator = AutoCalibrator().fit(data.y_proba, data.y_true)
     selection = calibrator.selection_
-    print(f"{n} rows\n{selection}\n")
+    print(f"{n} samples\n{selection}\n")
 
     order = np.argsort(data.y_proba)
     top.plot([0, 1], [0, 1], ":", color="0.4")
     top.plot(data.y_proba[order], data.true_proba[order], color="0.7", linewidth=5, label="truth")
     top.plot(grid, calibrator.transform(grid), color="C0", linewidth=2, label=f"chosen: {selection.chosen}")
     top.set(
-        title=f"{n} rows", xlabel="Predicted probability", ylabel="Probability of the event", aspect="equal"
+        title=f"{n} samples: {selection.chosen} is chosen",
+        xlabel="Predicted probability",
+        ylabel="Probability of the event",
+        aspect="equal",
     )
     top.legend(loc="upper left")
 
@@ -40,11 +42,11 @@ for (top, bottom), n in zip(axes.T, (300, 20_000), strict=True):
             color=color,
         )
     bottom.axvline(0, color="0.4", linewidth=0.8, zorder=0)
-    bottom.set_xlabel("Log loss beyond the best, in thousandths")
+    bottom.set_xlabel("Excess log loss (thousandths)")
     bottom.invert_yaxis()
 
 # %%
-# Below stand the candidates, the simplest on top, with one standard error of their distance from the best.
-# The blue one is the first whose bar reaches zero.
+# The lower panels show the excess log loss of the candidates with one standard error, from the simplest to
+# the most flexible. The first whose bar reaches 0 is chosen (blue).
 
 plt.show()

@@ -1,10 +1,10 @@
 """
-Several classes: one number, or a curve for each
+Multiclass calibration: confidence and classwise
 ================================================
 
-With several classes "calibrated" has more than one meaning. *Confidence* asks only whether the predicted
-class is right as often as its probability says. *Classwise* asks it of every class. A model can pass the
-first and fail the second, when one class is overrated and another one underrated.
+A multiclass model can be calibrated in several senses. *Confidence* calibration requires only that the
+predicted class is correct as often as its probability states; *classwise* calibration requires calibrated
+probabilities for each class against the rest.
 """
 
 import matplotlib.pyplot as plt
@@ -17,8 +17,7 @@ from sklearn_calib.metrics import smooth_ece
 from sklearn_calib.plot import ReliabilityDisplay
 
 # %%
-# Forecasts of three classes that are too confident and have a prejudice: rain is favoured at the expense of
-# sun.
+# The simulated predictions of three classes are overconfident, and biased towards rain at the expense of sun.
 
 data = make_multiclass_forecasts(20_000, 3, temperature=2.0, random_state=0)
 y = np.array(["sun", "cloud", "rain"])[data.y_true]
@@ -32,8 +31,8 @@ forecasts = {"as issued": p[test]} | {
 }
 
 # %%
-# Temperature scaling has one number to set, and no number can take a prejudice back. The log average blends
-# maps that treat each class on its own.
+# Temperature scaling has one parameter, which cannot remove a bias between classes. ``LogAverageCalibrator``
+# averages maps with parameters for each class.
 
 print(f"{'':<14}{'confidence':>12}{'classwise':>12}{'log loss':>12}")
 for name, q in forecasts.items():
@@ -44,5 +43,5 @@ fig, axes = plt.subplots(1, 3, figsize=(15, 6), sharey=True, layout="constrained
 for ax, (name, q) in zip(axes, forecasts.items(), strict=True):
     ReliabilityDisplay.from_predictions(y[test], q, ax=ax)
     ax.set_title(name[0].upper() + name[1:])
-fig.suptitle("Sun, cloud or rain: each class against the others")
+fig.suptitle("Temperature scaling leaves a bias between classes (one-vs-rest curves)")
 plt.show()

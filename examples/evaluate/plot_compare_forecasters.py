@@ -1,10 +1,10 @@
 """
-Which forecaster is better?
-===========================
+Comparing the calibration of several models
+===========================================
 
-Four forecasters of solar flares, on the same days. A ranking by one number says little, since such numbers
-are noisy. So draw their intervals, mark the floor that noise alone would reach, and say which differences
-are real.
+Estimates of calibration errors are noisy, so ranking models by them is not enough. ``ComparisonDisplay``
+shows confidence intervals, the values expected under perfect calibration, and which differences are
+significant.
 """
 
 import matplotlib.pyplot as plt
@@ -16,9 +16,9 @@ from sklearn_calib.metrics import score_decomposition
 from sklearn_calib.plot import ComparisonDisplay
 
 # %%
-# The first year teaches, the second one judges. Besides the system as it was issued there is a repaired
-# one. The third says after a day with a flare how often flares followed on such days, and likewise after a
-# quiet day. The last one always says the base rate of the first year.
+# Four forecasts of solar flares are evaluated on the second of two years: an operational system, the same
+# system recalibrated on the first year, the frequency of flares after days with and without a flare, and the
+# base rate.
 
 flares = load_solar_flares()
 y, p = flares.y_true[1:], flares.y_proba[1:]
@@ -28,17 +28,17 @@ learn, judge = year == year[0], year == year[-1]
 
 after = np.array([y[learn & (yesterday == state)].mean() for state in (0, 1)])
 forecasters = {
-    "system, as issued": p[judge],
-    "system, repaired": PlattCalibrator().fit(p[learn], y[learn]).transform(p[judge]),
+    "operational": p[judge],
+    "recalibrated": PlattCalibrator().fit(p[learn], y[learn]).transform(p[judge]),
     "as yesterday": after[yesterday[judge]],
     "base rate": np.full(judge.sum(), y[learn].mean()),
 }
 
 # %%
-# On the left, one year is not much: the intervals overlap, and no difference survives the correction for
-# many comparisons. On the right, the parts of the Brier score. Up is better, left is better, and the grey
-# lines join equal scores. The base rate tells no day from another one: it has no discrimination at all.
-# Calibration is not skill.
+# One year of data is not enough to tell the calibration of the four apart: no difference is significant after
+# correction for multiple comparisons. The right panel shows the components of the Brier score; models further
+# up and further left are better, and the grey lines are lines of equal score. The base rate has no
+# discrimination: a calibrated forecast can be useless.
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(12.5, 4.8), layout="constrained")
 display = ComparisonDisplay.from_predictions(y[judge], forecasters, n_resamples=499, ax=left)

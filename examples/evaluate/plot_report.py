@@ -1,6 +1,6 @@
 """
-Everything in one call
-======================
+Calibration report of a forecast
+================================
 
 If you do not know where to begin, begin here. A report contains metrics, tests, the intervals of predictions
 that are miscalibrated, and recommendations. It prints as text, is displayed in notebooks, and writes a

@@ -1,9 +1,9 @@
 """
-A log that is never kept
-========================
+Calibration of a log in constant memory
+=======================================
 
-A service scores millions of requests. It keeps no row: each hour becomes a sketch of at most a few megabytes,
-and hours add up to days. Every number and picture can be had from a sketch, as if the rows were there.
+A service scores millions of requests. Instead of storing them, it keeps a ``CalibrationSketch`` of a few
+megabytes for each hour. Sketches can be added, and metrics, tests and displays accept them like samples.
 """
 
 import matplotlib.pyplot as plt
@@ -18,7 +18,7 @@ rng = np.random.default_rng(0)
 hours = []
 for hour in range(24):
     sketch = CalibrationSketch()
-    # many requests by day, few by night; in the evening the model promises too much
+    # more requests by day than by night; the model overpredicts in the evening
     for _ in range(20 + int(15 * np.sin(np.pi * hour / 24))):
         p = rng.beta(0.8, 4.0, 5_000)
         sketch.update(rng.random(5_000) < (p**1.15 if hour >= 18 else p), p)
@@ -28,7 +28,7 @@ day = sum(hours)
 print(day)
 
 # %%
-# The order of merging does not matter, bit for bit; and the sketch of the day is the sketch of all rows.
+# The result does not depend on the order of merging, to the last bit.
 
 morning, evening = sum(hours[:18]), sum(hours[18:])
 print(evening + morning == day, day - evening == morning)
@@ -37,11 +37,11 @@ for name, part in (("until 18 h", morning), ("from 18 h", evening)):
     print(f"{name}: cutoff {cutoff_calibration_error(part):.4f}, smooth ECE {found}")
 
 # %%
-# The hour at which it began can be seen, and the curve of the evening shows where.
+# The bars show when the error begins, and the curve shows which predictions are affected.
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 5), layout="constrained")
 left.bar(range(24), [cutoff_calibration_error(sketch) for sketch in hours], color="C0")
-left.set(xlabel="hour", ylabel="cutoff calibration error", title="Each hour")
+left.set(xlabel="hour", ylabel="cutoff calibration error", title="The error rises at 18 h")
 ReliabilityDisplay.from_predictions(evening, ax=right)
-right.set_title("The evening, from its sketch")
+right.set_title("Overprediction after 18 h, from the sketch")
 plt.show()

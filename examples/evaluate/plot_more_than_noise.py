@@ -1,9 +1,9 @@
 """
-Is it more than noise?
-======================
+Calibration error and sampling noise
+====================================
 
-No calibration error of a finite sample is zero, not even that of the truth itself. So never read one alone.
-Ask how large it would be if the forecasts were perfect, and whether what you found is larger than that.
+The calibration error of a finite sample is positive even if the predictions are perfectly calibrated. Compare
+it with its distribution under perfect calibration, or use a test.
 """
 
 import matplotlib.pyplot as plt
@@ -14,12 +14,12 @@ from sklearn_calib.metrics import expected_calibration_error
 from sklearn_calib.plot import ReliabilityDisplay, TestDisplay
 
 # %%
-# Two forecasters with 300 forecasts each. One tells the truth. The other one is wrong in waves: a little
-# too high here, a little too low there.
+# The first of two forecasters with 300 predictions is calibrated. The calibration curve of the second is a
+# sine wave around the diagonal.
 
 forecasters = {
-    "Perfect": make_forecasts(300, random_state=6),
-    "Wrong in waves": make_forecasts(300, distortion="sine", periods=2, strength=0.2, random_state=6),
+    "Calibrated": make_forecasts(300, random_state=6),
+    "Miscalibrated": make_forecasts(300, distortion="sine", periods=2, strength=0.2, random_state=6),
 }
 
 # %%
@@ -41,7 +41,7 @@ for (diagram, evidence), (name, data) in zip(axes.T, forecasters.items(), strict
     TestDisplay.from_result(result, ax=evidence)
 
 # %%
-# Above, the light bars are where perfect forecasts would lie. Below are the values that the test statistic
-# takes for perfect forecasts, and the one observed.
+# The light bars above are 95% consistency intervals: where the bins lie if the predictions are calibrated.
+# The histograms below are the null distributions of T-Cal.
 
 plt.show()

@@ -1,10 +1,10 @@
 """
-Watch a stream, and stop when you like
-======================================
+Sequential testing with e-values
+================================
 
-Who tests a model every day will one day find a small p-value by chance alone. A sequential test allows for
-that: its evidence may be looked at after every outcome, for as long as you like, and the chance of *ever*
-raising a false alarm stays below the level.
+Repeating an ordinary test every day raises false alarms. A sequential test is anytime-valid: you may look
+after every outcome and stop at any time, and the probability of ever raising a false alarm is at most the
+level.
 """
 
 import matplotlib.pyplot as plt
@@ -15,18 +15,17 @@ from sklearn_calib.inference import CoxTest, SequentialTest
 from sklearn_calib.plot import TestDisplay
 
 # %%
-# Two models in operation. Of one the forecasts stay right. With the other one the world drifts after 1000
-# outcomes: events become more frequent, and the model does not know.
+# The predictions of the first model stay calibrated. For the second one, events become more frequent after
+# 1000 outcomes.
 
 before = make_forecasts(1000, distribution="peaked", random_state=0)
 steady = make_forecasts(2000, distribution="peaked", random_state=1)
 drifted = make_forecasts(2000, distribution="peaked", distortion="shift", strength=0.5, random_state=2)
-streams = {"Nothing changes": (before, steady), "Events become more frequent": (before, drifted)}
+streams = {"Calibrated: no alarm": (before, steady), "Drift after 1000 outcomes: alarm": (before, drifted)}
 
 # %%
-# The e-value is the capital of a gambler who bets against the forecasts, at the odds that they offer. If
-# they are right, he cannot hope to win. When he has multiplied his stake by 20, the forecasts are rejected
-# at 5 %. In operation call ``partial_fit`` with each new batch of outcomes.
+# The e-value is a test martingale: under perfect calibration its expectation is 1 at all times. Calibration
+# is rejected at level 5% when it reaches 20. In production, call ``partial_fit`` with each batch of outcomes.
 
 fig, axes = plt.subplots(1, 2, figsize=(11, 4.8), sharey=True, layout="constrained")
 for ax, (name, parts) in zip(axes, streams.items(), strict=True):

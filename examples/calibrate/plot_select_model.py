@@ -1,10 +1,10 @@
 """
-Do not select a model by its calibration error
-==============================================
+Model selection with a calibration metric
+=========================================
 
-A model that always says the base rate has next to no calibration error, and no use. A search that minimises
-the calibration error finds just such models. A refit rule keeps the candidates that are as good as the best
-by a proper score, and asks only then which of them is calibrated best.
+Do not select a model by its calibration error alone: a model that predicts the base rate has almost none. The
+refit rule ``BestCalibrated`` considers only the candidates that are close to the best in a proper score, and
+selects the best calibrated of these.
 """
 
 import matplotlib.pyplot as plt
@@ -19,8 +19,8 @@ X, y = make_classification(5000, n_features=15, n_informative=6, flip_y=0.1, cla
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0)
 
 # %%
-# Candidates from a few cautious steps of boosting to many bold ones. ``MultiScorer`` predicts once for all
-# scores, and ``BestCalibrated`` is the rule.
+# The candidates differ in the number of boosting iterations and the learning rate. ``MultiScorer`` calls
+# ``predict_proba`` once for all scores.
 
 search = GridSearchCV(
     HistGradientBoostingClassifier(max_leaf_nodes=8, random_state=0),
@@ -38,16 +38,16 @@ for (name, j), marker, color in zip(picks.items(), "Xo", ("C1", "C0"), strict=Tr
     model = search.estimator.set_params(**search.cv_results_["params"][j]).fit(X_train, y_train)
     auc = roc_auc_score(y_test, model.predict_proba(X_test)[:, 1])
     print(f"{name:<24} {search.cv_results_['params'][j]}")
-    print(f"{'':<24} log loss {loss[j]:.3f}, smooth ECE {error[j]:.3f}, AUC on new rows {auc:.3f}")
+    print(f"{'':<24} log loss {loss[j]:.3f}, smooth ECE {error[j]:.3f}, AUC on test samples {auc:.3f}")
     ax.plot(loss[j], error[j], marker, color=color, markersize=13, label=f"{name}: AUC {auc:.2f}")
 
 # %%
-# The candidate with the least calibration error stands far to the right: it has hardly begun to learn.
+# The candidate with the smallest calibration error is underfitted, and has a large log loss.
 
 ax.set(
     xlabel="Log loss, cross-validated",
     ylabel="Smooth ECE, cross-validated",
-    title="Fifteen models, two ways to choose",
+    title="The smallest calibration error belongs to an underfitted model",
 )
 ax.legend()
 plt.show()
