@@ -106,11 +106,15 @@ class ReliabilityDisplay(DisplayMixin):
     reflected at 0 and 1 ([1]_, eq. 1). The authors take smooth ECE itself as its bandwidth,
     ``bandwidth="smooth_ece"``, and let the width of the curve show the density of the predictions,
     ``density="width"``. The area between curve and diagonal, weighted by that density, then differs from the
-    error by up to 0.8 times the bandwidth (Lemma 10), so that the error can be read off the picture; but a
-    badly calibrated model looks better than it is. Therefore "auto" goes no further than Silverman's rule for
-    the predictions, 1.06 sd(p) n^(-1/5) [2]_. On logit axes "auto" is that rule for the log-odds, and the
-    kernel is not reflected. The number in the legend is always smooth ECE. The curve is drawn within the
-    range of the predictions, where at least five of them, counted by nearness exp(-d^2 / 2s^2), support it.
+    error by up to 0.8 times the bandwidth (Lemma 10), so that the error can be read off the picture. But this
+    bandwidth is too wide for a badly calibrated model and too narrow for a well calibrated one. Therefore
+    "auto" goes no further than Silverman's rule for the predictions, 1.06 sd(p) n^(-1/5) [2]_; if smooth ECE
+    is smaller, it is the widest of eight bandwidths between the two whose leave-one-out Brier score is within
+    one standard error of the best. With "auto" residuals are smoothed, r(t) = t + sum K (y - p) / sum K, to
+    remove the bias of wide kernels near 0 and 1. On logit axes "auto" is Silverman's rule for the log-odds,
+    and the kernel is not reflected. The number in the legend is always smooth ECE. The curve is drawn within
+    the range of the predictions, where at least five of them, counted by nearness exp(-d^2 / 2s^2), support
+    it.
 
     "corp" is the isotonic regression of the outcome on the prediction [3]_: level on blocks of predictions,
     with straight lines from block to block. It has no parameter, and gives the Brier score as
@@ -252,7 +256,7 @@ class ReliabilityDisplay(DisplayMixin):
             decrease. A belt is a band by itself.
         bandwidth : float or {"auto", "smooth_ece"}, default="auto"
             Bandwidth of ``method="smooth"``, in units of probability or, for ``scale="logit"``, of log-odds:
-            that of smooth ECE, or with "auto" Silverman's rule if that is smaller.
+            that of smooth ECE, or with "auto" Silverman's rule, or less by cross-validation.
         n_bins : int, default=15
             Number of bins of ``method="binned"``.
         strategy : {"uniform", "quantile"}, default="uniform"

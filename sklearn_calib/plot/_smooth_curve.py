@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.fft import dct, idct
 
 from sklearn_calib._core._bounds import whole_numbers
 from sklearn_calib._core._grouping import group_starts
@@ -21,6 +22,8 @@ Array = NDArray[np.float64]
 # A picture cannot show more nodes than this; the cells are half as wide as their distance.
 _NODES = 512
 CELLS = 1024
+# So many bandwidths between that of smooth ECE and Silverman's rule are compared by cross-validation.
+_CANDIDATES = 8
 # A wide kernel may carry the curve this far beyond the predictions, in units of the axis' length.
 _BEYOND = 1.0 / 50
 # The curve is drawn where the predictions nearby are worth at least this many at the very spot.
@@ -42,6 +45,39 @@ def _silverman(place: Array, w: Array | None, smallest: float) -> float:
     squares = squared_weights(w)
     size = float(place.shape[0]) if w is None or squares is None else float(w.sum() ** 2 / squares.sum())
     return max(1.06 * spread * size**-0.2, smallest) if spread > 0 else 1.0
+
+
+def _cross_validated(place: Array, sample: BinarySample, narrow: float, wide: float) -> float:
+    """Return the widest bandwidth whose leave-one-out error is within a standard error of the least.
+
+    The kernel is reflected at 0 and 1, which is a product in the basis of the discrete cosine transform.
+    """
+    cell = KernelWindow.find(place)
+    mass = np.bincount(cell, weights=sample.w, minlength=CELLS).astype(np.float64)
+    events = sample.y if sample.w is None else sample.w * sample.y
+    events = np.bincount(cell, weights=events, minlength=CELLS).astype(np.float64)
+    used = mass > 0
+    total = float(mass.sum())
+    middle = (np.arange(CELLS) + 0.5) / CELLS
+    widths, losses = np.geomspace(wide, narrow, _CANDIDATES), []
+    for s in widths:
+        damping = np.exp(-0.5 * (math.pi * s * np.arange(CELLS)) ** 2)
+        near, sums = (idct(damping * dct(part))[used] for part in (mass, events))
+        # what one prediction adds to the place where it is
+        itself = 1.0 + np.exp(-2.0 * (middle / s) ** 2) + np.exp(-2.0 * ((1.0 - middle) / s) ** 2)
+        itself = (itself / (math.sqrt(2.0 * math.pi) * s * CELLS))[used]
+        rest = np.maximum(near - itself, 1e-12 * total)
+        # squared errors of events and of non-events in each cell, predicted without themselves
+        losses.append(np.stack((((near - sums) / rest) ** 2, (sums / rest) ** 2)))
+    count = np.stack((events, mass - events))[:, used]
+    best = losses[int(np.argmin([float((count * loss).sum()) for loss in losses]))]
+    for s, loss in zip(widths, losses, strict=True):
+        excess = loss - best
+        mean = float((count * excess).sum()) / total
+        variance = float((count * (excess - mean) ** 2).sum()) / total
+        if mean <= math.sqrt(variance / total):
+            return float(s)
+    return narrow
 
 
 class KernelWindow:
@@ -110,11 +146,12 @@ class KernelWindow:
 
 
 class Smoother(NamedTuple):
-    """The rows that a curve smooths, their axis, and the kernel."""
+    """The samples that a curve smooths, their axis, the kernel, and what is added at each node."""
 
     rows: BinarySample
     axis: UnitAxis
     window: KernelWindow
+    shift: Array
 
     def smooth(self, prob: Array, sums: Array) -> Array:
         """Return the smoothed frequencies for sums of labels, (groups, r), at the predictions ``prob``."""
@@ -122,7 +159,8 @@ class Smoother(NamedTuple):
         starts = group_starts(cell)
         gathered = np.zeros((CELLS, sums.shape[1]))
         gathered[cell[starts]] = np.add.reduceat(sums, starts, axis=0)
-        return self.window.mean(gathered[self.window.used])
+        found = self.window.mean(gathered[self.window.used]) + self.shift[:, np.newaxis]
+        return np.asarray(np.clip(found, 0.0, 1.0))
 
 
 def smooth_curve(
@@ -143,7 +181,7 @@ def smooth_curve(
     if bandwidth == "auto":
         rule = axis.length * _silverman(place, rows.w, 1.0 / _NODES)
         # smooth ECE is a probability: it is no length on an axis of log-odds
-        width = rule if axis.logit else min(width, rule)
+        width = rule if axis.logit or width >= rule else _cross_validated(place, rows, width, rule)
     elif bandwidth != "smooth_ece":
         width = float(bandwidth)
     if axis.logit:
@@ -161,6 +199,11 @@ def smooth_curve(
         t, observed = result.grid[::stride], result.curve[::stride].copy()
         window = KernelWindow(t, place, rows.w, width, reflect=True)
         predicted, support = t, result.density[::stride]
+    shift = np.zeros_like(t)
+    if bandwidth == "auto" and not axis.logit:
+        # residuals are smoothed instead of outcomes: a wide kernel would flatten the curve at its ends
+        shift = t - window.mean(window.x * window.mass)
+        observed = np.clip(observed + shift, 0.0, 1.0)
     nearby = window.nearby()
     shown = nearby >= min(_NEARBY, 0.5 * float(nearby.max()))
     # a wide kernel would carry the curve to where no prediction is
@@ -182,4 +225,4 @@ def smooth_curve(
         scale=scale,
         at_edges=edge_predictions(sample) if scale == "logit" else (),
     )
-    return curve, Smoother(rows, axis, window)
+    return curve, Smoother(rows, axis, window, shift)

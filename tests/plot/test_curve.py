@@ -118,13 +118,11 @@ def test_the_scale_of_sampling_weights_does_not_matter():
         np.testing.assert_allclose(one.upper - one.lower, other.upper - other.lower, rtol=1e-5)
 
 
-@pytest.mark.parametrize("bandwidth", ["smooth_ece", 0.03, "auto"])
+@pytest.mark.parametrize("bandwidth", ["smooth_ece", 0.03])
 def test_smooth_curve_is_the_kernel_regression_of_smooth_ece(bandwidth):
     sample = sample_of()
     curve, own = smooth_curve(sample, bandwidth, 0.95), smooth_ece_result(sample.y, sample.p)
-    width = {"smooth_ece": own.bandwidth, "auto": min(own.bandwidth, 1.06 * sample.p.std() * 300**-0.2)}.get(
-        bandwidth, bandwidth
-    )
+    width = own.bandwidth if bandwidth == "smooth_ece" else bandwidth
     result = smooth_ece_result(sample.y, sample.p, bandwidth=width)
     # the number is always smooth ECE, whatever the bandwidth of the curve
     assert curve.error == own.value
@@ -134,6 +132,47 @@ def test_smooth_curve_is_the_kernel_regression_of_smooth_ece(bandwidth):
     expected = np.interp(curve.predicted, result.grid, result.curve)
     np.testing.assert_allclose(curve.observed[shown], expected[shown], atol=1e-7)
     assert ((curve.lower <= curve.observed) & (curve.observed <= curve.upper))[shown].all()
+
+
+def reflected(t, p, s):
+    """Return the Gaussian kernel of p at t, reflected at 0 and 1."""
+    return sum(np.exp(-0.5 * ((t[:, None] - each) / s) ** 2) for each in (p, -p, 2.0 - p))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_automatic_bandwidth_is_chosen_by_cross_validation(weighted):
+    rng = np.random.default_rng(3)
+    p = np.round(rng.uniform(0.02, 0.98, 700) * 1024 - 0.5) / 1024 + 0.5 / 1024
+    y = (rng.uniform(size=700) < np.clip(p + 0.12 * np.sin(8 * np.pi * p), 0, 1)).astype(int)
+    w = rng.integers(1, 3, size=700) if weighted else np.ones(700, dtype=int)
+    curve = smooth_curve(check_binary(y, p, w if weighted else None), "auto", 0.95)
+    y, p = np.repeat(y, w), np.repeat(p, w)
+    rule = 1.06 * p.std() * len(p) ** -0.2
+    own = smooth_ece_result(y, p).bandwidth
+    assert own < rule
+    widths = np.geomspace(rule, own, 8)
+    losses = []
+    for s in widths:
+        kernel = reflected(p, p, s)
+        np.fill_diagonal(kernel, 0.0)
+        losses.append((y - kernel @ y / kernel.sum(axis=1)) ** 2)
+    best = losses[int(np.argmin([loss.mean() for loss in losses]))]
+    near = [(loss - best).mean() <= (loss - best).std() / np.sqrt(len(y)) for loss in losses]
+    assert curve.bandwidth == pytest.approx(widths[near.index(True)])
+    assert near.index(True) > 0
+    # residuals are smoothed
+    kernel = reflected(curve.predicted, p, curve.bandwidth)
+    expected = np.clip(curve.predicted + kernel @ (y - p) / kernel.sum(axis=1), 0.0, 1.0)
+    shown = np.isfinite(curve.observed)
+    np.testing.assert_allclose(curve.observed[shown], expected[shown], atol=2e-3)
+
+
+def test_a_calibrated_curve_stays_near_the_diagonal_up_to_its_ends():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=3000)
+    curve = smooth_curve(check_binary((rng.uniform(size=3000) < p).astype(int), p), "auto", 0.95)
+    np.testing.assert_allclose(curve.observed[[0, -1]], [0, 1], atol=0.02)
+    assert np.nanmax(np.abs(curve.observed - curve.predicted)) < 0.07
 
 
 def test_the_bandwidth_of_a_bad_model_does_not_hide_what_is_wrong():
