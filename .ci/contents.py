@@ -6,7 +6,7 @@ import zipfile
 from pathlib import Path
 
 NEEDED = ["README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "SECURITY.md", "CONTRIBUTING.md"]
-NEEDED += ["pyproject.toml", "conftest.py"]
+NEEDED += ["pyproject.toml", "conftest.py", "hatch_build.py"]
 FOLDERS = ["sklearn_calib", "tests", "docs", "examples", "benchmarks", ".ci"]
 DATA = "sklearn_calib/datasets/data/"
 # nothing else may be shipped: a file of data stands in LICENSES.md

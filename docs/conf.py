@@ -27,7 +27,7 @@ author = copyright = "The sklearn_calib developers"
 version = release = sklearn_calib.__version__
 # the public address of the repository, said in one place; empty as long as there is none
 with (Path(__file__).resolve().parents[1] / "pyproject.toml").open("rb") as file:
-    repository = tomllib.load(file)["tool"]["sklearn-calib"]["repository"]
+    repository = tomllib.load(file)["tool"]["hatch"]["metadata"]["hooks"]["custom"]["repository"]
 owner, _, name = repository.removeprefix("https://github.com/").partition("/")
 pages = f"https://{owner}.github.io/{name}/" if repository else ""
 extensions = [
