@@ -1,6 +1,8 @@
 """The choice among calibrators, by cross-validated log loss."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn_calib._core._bounds import whole_numbers
 from sklearn_calib._core._links import EPS
 from sklearn_calib._html import result_html
+from sklearn_calib._progress import Progress
 from sklearn_calib._validation import check_generator, check_integer, check_not_negative, check_randomness
 from sklearn_calib.calibrators._base import BaseCalibrator, as_columns, check_link, may_be_certain
 from sklearn_calib.calibrators._beta import BetaCalibrator
@@ -159,6 +162,9 @@ class AutoCalibrator(BaseCalibrator):
         or for several classes logits. With ``candidates`` their own links count, and this one is ignored.
     random_state : int, Generator, RandomState or None, default=0
         Source of the folds; not used with ``cv``.
+    progress : bool or callable, default=False
+        Whether to show a bar of fits, one for each candidate and fold and one of the candidate chosen. Needs
+        tqdm (extra ``report``). A function is called as ``progress(done, total, what)``.
 
     Attributes
     ----------
@@ -174,7 +180,10 @@ class AutoCalibrator(BaseCalibrator):
         When fitting, if a parameter is out of range, if there is no candidate, or if some want probabilities
         and others logits; if all rows of a class have weight zero; and as for any calibrator.
     TypeError
-        When fitting, if ``candidates`` is not a dict of objects that can be fitted and predict probabilities.
+        When fitting, if ``candidates`` is not a dict of objects that can be fitted and predict probabilities,
+        or ``progress`` is neither a bool nor callable.
+    ImportError
+        When fitting, if ``progress=True`` and tqdm is not installed.
 
     See Also
     --------
@@ -227,6 +236,7 @@ class AutoCalibrator(BaseCalibrator):
         n_standard_errors: float = 1.0,
         link: str = "logit",
         random_state: Any = 0,
+        progress: bool | Callable[[int, int, str], Any] = False,
     ) -> None:
         self.candidates = candidates
         self.n_folds = n_folds
@@ -234,6 +244,7 @@ class AutoCalibrator(BaseCalibrator):
         self.n_standard_errors = n_standard_errors
         self.link = link
         self.random_state = random_state
+        self.progress = progress
 
     @property
     def _multiclass(self) -> bool:  # type: ignore[override]
@@ -279,17 +290,21 @@ class AutoCalibrator(BaseCalibrator):
         classes = np.arange(self.classes_.shape[0])
         candidates = self.candidates or _portfolio(self.link, scores.ndim == 2)
         folds = self._folds(scores, codes, weight) if len(candidates) > 1 else []
-        if folds:
-            losses = {
-                name: np.stack([self._held_out_losses(one, scores, codes, fold, weight) for fold in folds])
-                for name, one in candidates.items()
-            }
-            held_out = np.stack([fold.test for fold in folds])
-            self.selection_ = _select(losses, held_out, float(self.n_standard_errors))
-        else:
-            self.selection_ = _uncontested(next(iter(candidates)), len(candidates), self.n_standard_errors)
-        chosen = candidates[self.selection_.chosen]
-        self.calibrator_ = fit_clone(chosen, scores, codes, weight, classes)
+        with Progress(self.progress, len(folds) * len(candidates) + 1) as step:
+            losses: dict[str, list[Array]] = {name: [] for name in candidates}
+            for (name, one), fold in product(candidates.items(), folds):
+                step(name)
+                losses[name].append(self._held_out_losses(one, scores, codes, fold, weight))
+            if folds:
+                held_out = np.stack([fold.test for fold in folds])
+                stacked = {name: np.stack(found) for name, found in losses.items()}
+                self.selection_ = _select(stacked, held_out, float(self.n_standard_errors))
+            else:
+                first = next(iter(candidates))
+                self.selection_ = _uncontested(first, len(candidates), self.n_standard_errors)
+            step(self.selection_.chosen)
+            chosen = candidates[self.selection_.chosen]
+            self.calibrator_ = fit_clone(chosen, scores, codes, weight, classes)
         self._counts = None if self.candidates else _class_counts(codes, weight, classes.shape[0])
 
     def _folds(self, scores: Array, codes: Codes, weight: Array | None) -> list[_Fold]:

@@ -320,3 +320,16 @@ def test_large_counts_are_dealt_out_in_blocks():
     held = w - np.stack([weight for _, _, weight in fits])
     np.testing.assert_allclose(held.sum(axis=0), w, rtol=1e-9)
     np.testing.assert_allclose(held, np.tile(w / 5, (5, 1)), rtol=0.02)
+
+
+def test_progress_names_each_fit():
+    steps = []
+    p = np.linspace(0.05, 0.95, 40)
+    y = np.tile([0, 1], 20)
+    candidates = {"temperature": TemperatureCalibrator(), "Platt": PlattCalibrator()}
+    progress = lambda *step: steps.append(step)  # noqa: E731
+    found = AutoCalibrator(candidates=candidates, n_folds=2, progress=progress).fit(p, y)
+    names = ["temperature", "temperature", "Platt", "Platt", found.selection_.chosen]
+    assert steps == [(done, 5, name) for done, name in enumerate(names)]
+    with pytest.raises(TypeError, match="progress must be"):
+        AutoCalibrator(progress="yes").fit(p, y)
