@@ -37,7 +37,8 @@ class Block:
 
 def pages() -> list[Path]:
     """Return the pages of the guide that hold code."""
-    found = [*DOCS.glob("*.md"), *DOCS.glob("methods/*.md"), *DOCS.glob("migration/*.md")]
+    folders = [DOCS, *(DOCS / name for name in ("methods", "migration", "paths"))]
+    found = [page for folder in folders for page in folder.glob("*.md")]
     return sorted(page for page in found if blocks(page.read_text(encoding="utf-8")))
 
 

@@ -1,4 +1,4 @@
-"""Forecasts to try things on: simulators whose truth is known, and real ones."""
+"""Data to try things on: simulators whose truth is known, real forecasts, and tables."""
 
 from sklearn_calib.datasets._simulators import (
     Forecasts,
@@ -8,11 +8,23 @@ from sklearn_calib.datasets._simulators import (
     make_multiclass_forecasts,
 )
 from sklearn_calib.datasets._solar_flares import SolarFlares, load_solar_flares
+from sklearn_calib.datasets._tables import (
+    LabelledTable,
+    ModelAnswers,
+    load_bank_marketing,
+    load_german_credit,
+    load_mmlu_answers,
+)
 
 __all__ = [
     "Forecasts",
+    "LabelledTable",
+    "ModelAnswers",
     "MulticlassForecasts",
     "SolarFlares",
+    "load_bank_marketing",
+    "load_german_credit",
+    "load_mmlu_answers",
     "load_solar_flares",
     "make_discrete_forecasts",
     "make_forecasts",

@@ -1,0 +1,240 @@
+"""Tables to train classifiers on, and answers of a language model."""
+
+import csv
+import gzip
+from dataclasses import dataclass
+from importlib.resources import files
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "LabelledTable",
+    "ModelAnswers",
+    "load_bank_marketing",
+    "load_german_credit",
+    "load_mmlu_answers",
+]
+
+_CREDIT_NUMBERS = {
+    "month",
+    "credit_amount",
+    "investment_as_income_percentage",
+    "residence_since",
+    "age",
+    "number_of_credits",
+    "people_liable_for",
+}
+_BANK_NUMBERS = {"age", "campaign", "pdays", "previous"}
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledTable:
+    """Features and a binary outcome.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Features. A category is its position in `categories`.
+    y : ndarray of shape (n_samples,)
+        Outcomes 0 or 1, int64.
+    feature_names : tuple of str
+        Names of the columns of `X`.
+    categories : dict
+        For each categorical feature, its values in alphabetical order.
+    date : ndarray of shape (n_samples,) or None
+        The day of each sample, if it is known; datetime64.
+    description : str
+        What the samples and the positive outcomes are.
+    """
+
+    X: NDArray[np.float64]
+    y: NDArray[np.int64]
+    feature_names: tuple[str, ...]
+    categories: dict[str, tuple[str, ...]]
+    date: NDArray[np.datetime64] | None
+    description: str
+
+    @property
+    def is_categorical(self) -> NDArray[np.bool_]:
+        """Which columns of `X` are categorical, as scikit-learn's gradient boosting takes it."""
+        return np.array([name in self.categories for name in self.feature_names])
+
+    def column(self, name: str) -> NDArray[np.generic]:
+        """Return one feature: numbers, or the names of categories.
+
+        Parameters
+        ----------
+        name : str
+            One of `feature_names`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Values of the feature.
+
+        Raises
+        ------
+        ValueError
+            If there is no such feature.
+        """
+        if name not in self.feature_names:
+            raise ValueError(f"name must be one of {', '.join(self.feature_names)}, got {name!r}.")
+        values = self.X[:, self.feature_names.index(name)]
+        if name in self.categories:
+            return np.array(self.categories[name])[values.astype(int)]
+        return values
+
+    def __str__(self) -> str:
+        return (
+            f"{self.X.shape[0]} {self.description}, {self.X.shape[1]} features\n"
+            f"event rate  {self.y.mean():.4f}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ModelAnswers:
+    """Answers of a language model, with its confidence.
+
+    Attributes
+    ----------
+    y_true : ndarray of shape (n_samples,)
+        1 if the answer is correct, else 0; int64.
+    y_proba : ndarray of shape (n_samples,)
+        Confidence of the model in its answer.
+    larger_correct : ndarray of shape (n_samples,)
+        1 if the answer of a larger model to the same question is correct, else 0; int64.
+    """
+
+    y_true: NDArray[np.int64]
+    y_proba: NDArray[np.float64]
+    larger_correct: NDArray[np.int64]
+
+    def __str__(self) -> str:
+        return (
+            f"{self.y_true.shape[0]} answers of a language model\n"
+            f"accuracy         {self.y_true.mean():.4f}\n"
+            f"mean confidence  {self.y_proba.mean():.4f}\n"
+            f"larger model     {self.larger_correct.mean():.4f}"
+        )
+
+
+def load_german_credit() -> LabelledTable:
+    """Load the German credit data: 1000 applicants for a loan, 300 of them bad risks.
+
+    Returns
+    -------
+    LabelledTable
+        20 features of the applicants, 13 of them categorical; the outcome is 1 for a bad risk.
+
+    Notes
+    -----
+    Categories have the codes of the source, such as ``"A11"``, which its documentation explains. Bad
+    risks are more frequent than in a portfolio of loans.
+    Licence: CC BY 4.0.
+
+    References
+    ----------
+    H. Hofmann (1994). Statlog (German Credit Data). UCI Machine Learning Repository,
+    doi:10.24432/C5NC77.
+
+    Examples
+    --------
+    >>> from sklearn_calib.datasets import load_german_credit
+    >>> print(load_german_credit())
+    1000 applicants for a loan (event: bad risk), 20 features
+    event rate  0.3000
+    """
+    columns = _read("german_credit.csv.gz")
+    return _table(columns, "bad", _CREDIT_NUMBERS, "applicants for a loan (event: bad risk)")
+
+
+def load_bank_marketing() -> LabelledTable:
+    """Load the bank marketing data: 45 211 telephone calls that offered a term deposit, in the order of time.
+
+    Returns
+    -------
+    LabelledTable
+        9 features known before the call, 5 of them categorical, and the day of the call, from May 2008 to
+        November 2010; the outcome is 1 if the client subscribed.
+
+    Notes
+    -----
+    These are columns of ``bank-full.csv``. Years are not in the source; they follow from the order of the
+    calls. The duration of the call is left out because it is known only after the outcome. The event rate
+    rises from 3% in the first month to more than 40% in the last year. Licence: CC BY 4.0.
+
+    References
+    ----------
+    S. Moro, P. Cortez, P. Rita (2014). A data-driven approach to predict the success of bank telemarketing.
+    *Decision Support Systems* 62, 22-31. Data: UCI Machine Learning Repository, doi:10.24432/C5K306.
+
+    Examples
+    --------
+    >>> from sklearn_calib.datasets import load_bank_marketing
+    >>> print(load_bank_marketing())
+    45211 telephone calls (event: subscription), 9 features
+    event rate  0.1170
+    """
+    columns = _read("bank_marketing.csv.gz")
+    return _table(columns, "subscribed", _BANK_NUMBERS, "telephone calls (event: subscription)")
+
+
+def load_mmlu_answers() -> ModelAnswers:
+    """Load 6000 answers of a language model to multiple-choice questions, with its confidence.
+
+    The model is gpt-3.5-turbo, the questions are a random part of the benchmark MMLU, and the confidence is
+    the probability of the letter that the model chose. The larger model is gpt-4-turbo.
+
+    Returns
+    -------
+    ModelAnswers
+        Outcomes, confidences, and the outcomes of the larger model.
+
+    Notes
+    -----
+    Plaut et al. published grades and confidences, without the questions, under the MIT licence. Confidences
+    are rounded to six decimals. One answer of the larger model that could not be parsed counts as wrong.
+
+    References
+    ----------
+    B. Plaut, N. X. Khanh, T. Trinh (2024). Probabilities of Chat LLMs Are Miscalibrated but Still Predict
+    Correctness on Multiple-Choice Q&A. arXiv:2402.13213.
+
+    Examples
+    --------
+    >>> from sklearn_calib.datasets import load_mmlu_answers
+    >>> print(load_mmlu_answers())
+    6000 answers of a language model
+    accuracy         0.6460
+    mean confidence  0.8754
+    larger model     0.8095
+    """
+    columns = _read("mmlu_answers.csv.gz")
+    return ModelAnswers(
+        np.array(columns["correct"], dtype=np.int64),
+        np.array(columns["confidence"], dtype=np.float64),
+        np.array(columns["larger_correct"], dtype=np.int64),
+    )
+
+
+def _read(name: str) -> dict[str, tuple[str, ...]]:
+    packed = files("sklearn_calib.datasets").joinpath("data", name).read_bytes()
+    header, *rows = csv.reader(gzip.decompress(packed).decode("utf-8").splitlines())
+    return dict(zip(header, zip(*rows, strict=True), strict=True))
+
+
+def _table(
+    columns: dict[str, tuple[str, ...]], target: str, numbers: set[str], description: str
+) -> LabelledTable:
+    y = np.array(columns.pop(target), dtype=np.int64)
+    date = np.array(columns.pop("date"), dtype="datetime64[D]") if "date" in columns else None
+    X = np.empty((y.shape[0], len(columns)))
+    categories = {}
+    for j, (name, values) in enumerate(columns.items()):
+        if name in numbers:
+            X[:, j] = np.array(values, dtype=np.float64)
+        else:
+            levels, X[:, j] = np.unique(values, return_inverse=True)
+            categories[name] = tuple(levels.tolist())
+    return LabelledTable(X, y, tuple(columns), categories, date, description)
