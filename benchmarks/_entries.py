@@ -224,19 +224,19 @@ def own_intervals(draws: int | None = None) -> dict[str, Build]:
         def build(data: Data) -> Task:
             if table:
                 models = {"one": data.p, "two": data.fresh}
-                return _call(function, metrics.expected_calibration_error, data.y, models, **some)
-            return _call(function, metric, data.y, data.p, data.fresh, **some)
+                return _call(function, data.y, models, metric=metrics.expected_calibration_error, **some)
+            return _call(function, data.y, data.p, data.fresh, metric=metric, **some)
 
         return build
 
-    interval, floor = inference.confidence_interval, inference.null_floor
+    interval, null = inference.confidence_interval, inference.expected_under_calibration
     some = _draws(interval, draws) | {"random_state": 0}
     return {
-        "confidence_interval": lambda data: _call(interval, metric, data.y, data.p, **some),
+        "confidence_interval": lambda data: _call(interval, data.y, data.p, metric=metric, **some),
         "confidence_interval, percentile": lambda data: _call(
-            interval, metric, data.y, data.p, method="percentile", **some
+            interval, data.y, data.p, metric=metric, method="percentile", **some
         ),
-        "null_floor": lambda data: _call(floor, metric, data.p, **some),
+        "expected_under_calibration": lambda data: _call(null, data.p, metric=metric, **some),
         "paired_test": of_pair(inference.paired_test, table=False),
         "compare_models": of_pair(inference.compare_models, table=True),
         "cutoff_certificate": lambda data: _call(

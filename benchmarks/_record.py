@@ -145,7 +145,14 @@ def jobs():
                 continue
             yield (
                 f"floor {label} {name}",
-                partial(inference.null_floor, metric, p, sample_weight=w, n_resamples=39, random_state=0),
+                partial(
+                    inference.expected_under_calibration,
+                    p,
+                    metric=metric,
+                    sample_weight=w,
+                    n_resamples=39,
+                    random_state=0,
+                ),
             )
             yield (
                 f"consistency {label} {name}",
@@ -161,9 +168,9 @@ def jobs():
                     f"interval {label} {name}",
                     partial(
                         inference.confidence_interval,
-                        metric,
                         y,
                         p,
+                        metric=metric,
                         sample_weight=w,
                         n_resamples=39,
                         random_state=0,
@@ -172,15 +179,15 @@ def jobs():
         y, p, _ = SAMPLES["uniform"]
         yield (
             f"paired {label}",
-            partial(inference.paired_test, metric, y, p, np.sqrt(p), n_resamples=39, random_state=0),
+            partial(inference.paired_test, y, p, np.sqrt(p), metric=metric, n_resamples=39, random_state=0),
         )
         yield (
             f"compare {label}",
             partial(
                 inference.compare_models,
-                metric,
                 y,
                 {"a": p, "b": np.sqrt(p), "c": p**2},
+                metric=metric,
                 n_resamples=39,
                 random_state=0,
             ),

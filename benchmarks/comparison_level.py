@@ -120,8 +120,8 @@ def measure(metric, draw, difference, n, repetitions, n_resamples):
         rng = np.random.default_rng([n, r])
         y, a, b = draw(rng, n)
         options = {"n_resamples": n_resamples, "random_state": rng}
-        halves = paired_test(metric, y, a, b, method="half-sampling", **options)
-        swap = paired_test(metric, y, a, b, method="swap", **options)
+        halves = paired_test(y, a, b, metric=metric, method="half-sampling", **options)
+        swap = paired_test(y, a, b, metric=metric, method="swap", **options)
         hits += [
             halves.pvalue <= 0.05,
             swap.pvalue <= 0.05,

@@ -91,7 +91,9 @@ def measure(metrics, predictions, truth, n, repetitions, n_resamples):
         p, events = event_probabilities(predictions, truth, u)
         y = (rng.random(n) < events).astype(int)
         for name in (name for name in metrics if r < many[name]):
-            interval = confidence_interval(METRICS[name], y, p, n_resamples=n_resamples, random_state=r)
+            interval = confidence_interval(
+                y, p, metric=METRICS[name], n_resamples=n_resamples, random_state=r
+            )
             ends[name][r] = interval.lower, interval.upper
     lines = []
     for name, (lower, upper) in ((name, pairs.T) for name, pairs in ends.items()):

@@ -3,7 +3,7 @@
     python benchmarks/monitor_power.py
 
 First table: calibrated streams, watched batch by batch. The share of streams with any alarm, which mode
-"ever" keeps below alpha, and the number of alarms in a million rows, which mode "run-length" keeps below a
+"anytime" keeps below alpha, and the number of alarms in a million rows, which mode "run-length" keeps below a
 million divided by its run length. Every watcher starts anew after an alarm. Beside them a test of fixed
 sample size, Cox's at level alpha, repeated on every batch, or on all rows since the start or the last alarm.
 
@@ -71,7 +71,7 @@ def monitor(mode: str) -> CalibrationMonitor:
 
 
 WATCHERS: dict[str, Callable[[], CalibrationMonitor | Repeated]] = {
-    'monitor, "ever"': lambda: monitor("ever"),
+    'monitor, "anytime"': lambda: monitor("anytime"),
     'monitor, "run-length"': lambda: monitor("run-length"),
     "Cox, each batch": lambda: Repeated(cumulative=False),
     "Cox, all rows": lambda: Repeated(cumulative=True),

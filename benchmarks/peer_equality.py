@@ -387,7 +387,7 @@ def venn_abers() -> Iterator[Row]:
         ).fit(X[:half], y[:half])
         ours = CalibratedClassifier(
             GaussianNB(),
-            calibrators.VennAbersCalibrator(merge=loss),
+            calibrators.VennAbersCalibrator(loss=loss),
             cv=StratifiedKFold(5, shuffle=True, random_state=0),
             average=average,
         ).fit(X[:half], y[:half])
@@ -401,7 +401,7 @@ def venn_abers() -> Iterator[Row]:
     )
     yield Row(
         'the same with predict_proba(X, loss="brier")',
-        'CalibratedClassifier(model, VennAbersCalibrator(merge="brier"), cv=5)',
+        'CalibratedClassifier(model, VennAbersCalibrator(loss="brier"), cv=5)',
         lambda s: cross(s, "brier", "probability"),
         1e-10,
     )

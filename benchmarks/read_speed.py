@@ -71,7 +71,13 @@ def child(path: str, n_rows: int) -> None:
     start = time.process_time()
     np.sort(p)
     sort = (time.process_time() - start) * n_rows / p.shape[0]
-    found = {"seconds": seconds, "grown": grown, "sort": sort, "n": sketch.n_rows, "rate": sketch.event_rate}
+    found = {
+        "seconds": seconds,
+        "grown": grown,
+        "sort": sort,
+        "n": sketch.n_samples,
+        "rate": sketch.event_rate,
+    }
     print(json.dumps(found))
 
 

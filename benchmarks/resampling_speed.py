@@ -1,6 +1,6 @@
 """How fast metrics are evaluated on redrawn samples, beside the plain loop of the public function.
 
-For each metric: the null floor and the confidence interval with 1000 resamples of 1000 rows, in seconds; as a
+For each metric: the null mean and the confidence interval with 1000 resamples of 1000 rows, in seconds; as a
 ratio to `np.sort` of as many numbers in as many samples; and how many times longer the plain loop of the same
 draws takes (measured on fewer of them). Times are the least of three.
 """
@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from sklearn_calib.inference import confidence_interval, null_floor
+from sklearn_calib.inference import confidence_interval, expected_under_calibration
 from sklearn_calib.metrics import (
     MetricKernel,
     cutoff_calibration_error,
@@ -78,17 +78,20 @@ def main():
     sort = seconds(lambda: [np.sort(p) for _ in range(resamples)], repetitions)
     few = max(10, resamples // 10)
     print(f"n = {n}, {resamples} resamples; np.sort of as many samples: {sort:.4f} s")
-    print(f"{'':28}{'null floor':>33}{'interval':>22}")
+    print(f"{'':28}{'null mean':>33}{'interval':>22}")
     print(f"{'metric':28}{'seconds':>11}{'/ sort':>11}{'loop / it':>11}{'seconds':>11}{'/ sort':>11}")
     for name, metric in METRICS.items():
-        floor = seconds(partial(null_floor, metric, p, n_resamples=resamples, random_state=0), repetitions)
+        null = seconds(
+            partial(expected_under_calibration, p, metric=metric, n_resamples=resamples, random_state=0),
+            repetitions,
+        )
         loop = seconds(partial(plain_loop, metric, p, few, rng), repetitions) * resamples / few
         whole = seconds(
-            partial(confidence_interval, metric, y, p, n_resamples=resamples, random_state=0), repetitions
+            partial(confidence_interval, y, p, metric=metric, n_resamples=resamples, random_state=0),
+            repetitions,
         )
         print(
-            f"{name:28}{floor:11.4f}{floor / sort:11.1f}{loop / floor:11.1f}"
-            f"{whole:11.4f}{whole / sort:11.1f}",
+            f"{name:28}{null:11.4f}{null / sort:11.1f}{loop / null:11.1f}{whole:11.4f}{whole / sort:11.1f}",
             flush=True,
         )
 

@@ -81,7 +81,7 @@ def in_batches(y: np.ndarray, p: np.ndarray, size: int, w: np.ndarray | None = N
         part = slice(start, start + size)
         sketch.update(y[part], p[part], sample_weight=None if w is None else w[part])
     # the sums are ready to be read
-    assert sketch.n_cells
+    assert sketch.n_bins
     return sketch
 
 
@@ -146,15 +146,17 @@ def interval(n: int, repeat: int, plain: Plain) -> None:
         relplot = None
     y, p = rows("uniform", n)
     sketch = CalibrationSketch().update(y, p)
-    assert sketch.n_cells
+    assert sketch.n_bins
     calls = {
         "estimate from the sketch": lambda: smooth_ece(sketch),
         "200-fold bootstrap (percentile)": lambda: confidence_interval(
-            smooth_ece, sketch, method="percentile", random_state=0
+            sketch, metric=smooth_ece, method="percentile", random_state=0
         ),
-        "200-fold interval by inversion": lambda: confidence_interval(smooth_ece, sketch, random_state=0),
+        "200-fold interval by inversion": lambda: confidence_interval(
+            sketch, metric=smooth_ece, random_state=0
+        ),
         "both together, with the sketch": lambda: confidence_interval(
-            smooth_ece, CalibrationSketch().update(y, p), method="percentile", random_state=0
+            CalibrationSketch().update(y, p), metric=smooth_ece, method="percentile", random_state=0
         ),
     }
     if relplot is not None:
@@ -169,7 +171,7 @@ def interval(n: int, repeat: int, plain: Plain) -> None:
         )
     if relplot is None:
         print("relplot cannot be imported here")
-    print(confidence_interval(smooth_ece, sketch, method="percentile", random_state=0), flush=True)
+    print(confidence_interval(sketch, metric=smooth_ece, method="percentile", random_state=0), flush=True)
 
 
 def stream(n: int, size: int) -> None:
@@ -194,7 +196,7 @@ def stream(n: int, size: int) -> None:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
     print(f"{n:,} rows in batches of {size:,}: {elapsed:.1f} s, of which {adding:.1f} s in update")
     print(f"{median(batches) * 1e9:.1f} ns a row; peak memory of the process {peak:.0f} MB")
-    print(f"cutoff calibration error {value:.2e}; {sketch.n_cells} cells")
+    print(f"cutoff calibration error {value:.2e}; {sketch.n_bins} cells")
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ from sklearn.model_selection import train_test_split
 from sklearn_calib import CalibratedClassifier
 from sklearn_calib.calibrators import SplineCalibrator
 from sklearn_calib.datasets import load_solar_flares, make_forecasts
-from sklearn_calib.inference import CombinedTest, CoxTest, TCal, null_floor
+from sklearn_calib.inference import CombinedTest, CoxTest, TCal, expected_under_calibration
 from sklearn_calib.metrics import (
     cutoff_calibration_error,
     cutoff_result,
@@ -312,8 +312,8 @@ def pitfalls():
         (smooth_ece, ORANGE, "smooth ECE"),
     ):
         floors = [
-            null_floor(
-                metric, make_forecasts(int(n), random_state=0).y_proba, n_resamples=100, random_state=0
+            expected_under_calibration(
+                make_forecasts(int(n), random_state=0).y_proba, metric=metric, n_resamples=100, random_state=0
             )
             for n in sizes
         ]

@@ -80,7 +80,7 @@ def report(y, forecasts):
         method = "percentile" if name in PROPER_SCORES else "inversion"
         cells = ""
         for p in forecasts.values():
-            interval = confidence_interval(measure, y, p, method=method, random_state=0)
+            interval = confidence_interval(y, p, metric=measure, method=method, random_state=0)
             cells += f"{interval.estimate:11.3f} [{interval.lower:.3f}, {interval.upper:.3f}]"
         print(f"  {name:<36}{cells}")
 

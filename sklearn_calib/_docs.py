@@ -56,9 +56,9 @@ penalty_ : float
     The penalty in use.
 n_iter_ : int
     Newton steps taken.
-%(floored_fit)s""",
-    "floored_fit": """\
-floor_ : float
+%(clipped_fit)s""",
+    "clipped_fit": """\
+min_proba_ : float
     For the probabilities of three or more classes: the least that is told apart.
 %(multiclass_fit)s""",
     "binary_fit": """\
@@ -72,7 +72,7 @@ classes_ : ndarray of shape (n_classes,)
     "link": """\
 link : {"logit", "identity"}, default="logit"
     What the scores are. "logit": probabilities, in one, two or K columns. 0 is raised to 2**-53, and of
-    three or more columns to ``floor_``, as is what lies below.
+    three or more columns to ``min_proba_``, as is what lies below.
     "identity": logits, that is the log-odds of ``classes_[1]`` in one column, or one logit per class in
     two or more.""",
     "tested_fit": """\

@@ -164,7 +164,7 @@ def of_metrics(folder):
 
 def of_inference(folder):
     yield entry(inference.confidence_interval, metric=CUTOFF, **ROWS, **FEW)
-    yield entry(inference.null_floor, metric=CUTOFF, y_proba=P, sample_weight=W, **FEW)
+    yield entry(inference.expected_under_calibration, metric=CUTOFF, y_proba=P, sample_weight=W, **FEW)
     two = {"y_true": Y, "y_proba_a": P, "y_proba_b": np.sqrt(P)}
     yield entry(inference.paired_test, metric=CUTOFF, **two, sample_weight=W, **FEW)
     yield entry(inference.compare_models, metric=CUTOFF, y_true=Y, sample_weight=W, **MODELS, **FEW)
@@ -256,7 +256,7 @@ def of_plot(folder):
         "monitor": watched(),
     }
     results = {
-        "ComparisonDisplay": inference.compare_models(CUTOFF, Y, **MODELS, **FEW),
+        "ComparisonDisplay": inference.compare_models(Y, metric=CUTOFF, **MODELS, **FEW),
         "CutoffDisplay": metrics.cutoff_result(Y, P),
         "DecisionDisplay": metrics.decision_risk_result(Y, P),
         "TestDisplay": test.test(Y, P),

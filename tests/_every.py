@@ -27,7 +27,7 @@ from sklearn_calib.calibrators import (
 )
 from sklearn_calib.monitor import CalibrationMonitor, StreamingCalibrator
 from sklearn_calib.plot._belt import fit_belt
-from sklearn_calib.plot._decision import risk_gap_floor
+from sklearn_calib.plot._decision import risk_gap_null
 from sklearn_calib.plot._smooth_curve import smooth_curve
 from tests.calibrators._registry import CALIBRATORS
 from tests.inference._registry import TESTS
@@ -120,7 +120,7 @@ def _comparison():
     y, p = binary()
     models = {"one": p, "two": np.sqrt(p)}
     return inference.compare_models(
-        metrics.expected_calibration_error, y, models, n_resamples=39, random_state=0
+        y, models, metric=metrics.expected_calibration_error, n_resamples=39, random_state=0
     )
 
 
@@ -135,18 +135,18 @@ RESULT_MAKERS = {
     "distance": lambda: metrics.distance_from_calibration(*binary()),
     "summary": lambda: metrics.calibration_summary(*binary()),
     "summary_without_slope": lambda: metrics.calibration_summary([0, 0], [0.1, 0.2]),
-    "floor": lambda: inference.null_floor(
-        metrics.cutoff_calibration_error, binary()[1], n_resamples=39, random_state=0
+    "floor": lambda: inference.expected_under_calibration(
+        binary()[1], metric=metrics.cutoff_calibration_error, n_resamples=39, random_state=0
     ),
     "interval": lambda: inference.confidence_interval(
-        metrics.cutoff_calibration_error, *binary(), n_resamples=20, random_state=0
+        *binary(), metric=metrics.cutoff_calibration_error, n_resamples=20, random_state=0
     ),
     "comparison": _comparison,
     "selection": lambda: AutoCalibrator().fit(*reversed(several())).selection_,
     "pairs": lambda: META_MAKERS["ensemble"].fit(*features()).calibrated_classifiers_,
     "belt": lambda: fit_belt(group_outcomes(*binary())),
     "curve": lambda: smooth_curve(check_binary(*binary()), "auto", 0.95)[0],
-    "risk_gap_floor": lambda: risk_gap_floor(
+    "risk_gap_null": lambda: risk_gap_null(
         check_binary(*binary()), metrics.decision_risk_result(*binary()), 0.95, 9, np.random.default_rng(0)
     ),
     "report": _report,

@@ -101,7 +101,7 @@ METRICS = [
         root=True,
     ),
     MetricCase("calibration_loss", metrics.calibration_loss),
-    MetricCase("lower_distance", metrics.lower_distance_to_calibration, {"n_cells": 64}),
+    MetricCase("lower_distance", metrics.lower_distance_to_calibration, {"n_bins": 64}),
     MetricCase("interval", metrics.interval_calibration_error),
     # the smooth curve is penalised as so many rows ask for
     MetricCase("ici", metrics.integrated_calibration_index, scale_free=False),

@@ -76,20 +76,22 @@ DRAWN = {
     "KernelTest": lambda s: _null_of(inference.KernelTest(**FEW, random_state=s)),
     "SampleSplittingTest": lambda s: _null_of(inference.SampleSplittingTest(**FEW, random_state=s)),
     "TCal": lambda s: _null_of(inference.TCal(**FEW, random_state=s)),
-    "null_floor": lambda s: inference.null_floor(metrics.smooth_ece, P, **FEW, random_state=s).mean,
+    "expected_under_calibration": lambda s: (
+        inference.expected_under_calibration(P, metric=metrics.smooth_ece, **FEW, random_state=s).mean
+    ),
     "confidence_interval": lambda s: (
-        inference.confidence_interval(metrics.smooth_ece, Y, P, n_resamples=50, random_state=s).lower
+        inference.confidence_interval(Y, P, metric=metrics.smooth_ece, n_resamples=50, random_state=s).lower
     ),
     "paired_test": lambda s: (
         inference.paired_test(
-            metrics.expected_calibration_error, Y, P, P**2, n_resamples=39, random_state=s
+            Y, P, P**2, metric=metrics.expected_calibration_error, n_resamples=39, random_state=s
         ).lower
     ),
     "compare_models": lambda s: [
-        m.floor
+        m.null_mean
         for m in inference.compare_models(
-            metrics.expected_calibration_error, Y, {"a": P, "b": P**2}, n_resamples=39, random_state=s
-        ).rows
+            Y, {"a": P, "b": P**2}, metric=metrics.expected_calibration_error, n_resamples=39, random_state=s
+        ).models
     ],
     "calibration_report": lambda s: [
         line.null_mean for line in report.calibration_report(Y, P, n_resamples=20, random_state=s).metrics[:2]
@@ -100,7 +102,7 @@ DRAWN = {
     ),
     "make_multiclass_forecasts": lambda s: datasets.make_multiclass_forecasts(20, random_state=s).y_proba,
 }
-SMOOTHED = {"ConsistencyTest", "null_floor", "confidence_interval", "calibration_report"}
+SMOOTHED = {"ConsistencyTest", "expected_under_calibration", "confidence_interval", "calibration_report"}
 
 
 def _auto(random_state):

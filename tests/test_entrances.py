@@ -20,7 +20,7 @@ from sklearn_calib.inference import (
     SpiegelhalterTest,
     compare_models,
     confidence_interval,
-    null_floor,
+    expected_under_calibration,
     paired_test,
 )
 from sklearn_calib.monitor import CalibrationMonitor, StreamingCalibrator
@@ -188,9 +188,9 @@ def test_comparisons_intervals_and_floors(container, binary, tmp_path):
         (paired_test, (y, p, q), (y_in, p_in, q_in)),
         (compare_models, (y, {"a": p, "b": q}), (y_in, {"a": p_in, "b": q_in})),
         (confidence_interval, (y, p), (y_in, p_in)),
-        (null_floor, (p,), (p_in,)),
+        (expected_under_calibration, (p,), (p_in,)),
     ):
-        call = partial(function, metrics.cutoff_calibration_error, n_resamples=39, random_state=0)
+        call = partial(function, metric="cutoff_calibration_error", n_resamples=39, random_state=0)
         assert str(call(*held, sample_weight=w_in)) == str(call(*args, sample_weight=w))
 
 
@@ -227,7 +227,7 @@ def test_displays(container, binary, three, tmp_path):
     few = {"n_resamples": 99, "random_state": 0}
     CutoffDisplay.from_predictions(y, p, **weighted, **few)
     DecisionDisplay.from_predictions(y, p, **weighted, **few)
-    TestDisplay.from_predictions(TESTS[0].test, y, p, **weighted)
+    TestDisplay.from_predictions(y, p, test=TESTS[0].test, **weighted)
     ComparisonDisplay.from_predictions(y, {"a": p, "b": p}, **few)
     plt.close("all")
 

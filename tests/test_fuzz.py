@@ -278,7 +278,7 @@ def _is_whole(annotation):
 
 
 def test_whole_numbers_are_found_in_signatures():
-    assert whole_numbers() >= {"n_bins", "n_resamples", "n_cells", "n_slots", "n_samples", "random_state"}
+    assert whole_numbers() >= {"n_bins", "n_resamples", "n_slots", "n_samples", "random_state"}
 
 
 @every_maker

@@ -16,7 +16,7 @@ from sklearn_calib.inference import (
     TCal,
     compare_models,
     confidence_interval,
-    null_floor,
+    expected_under_calibration,
     paired_test,
 )
 from sklearn_calib.metrics import (
@@ -84,10 +84,10 @@ RESULTS = {
     "cutoff_test": CutoffTest(n_resamples=99, random_state=0).test(Y, P),
     "cox": CoxTest().test(Y, P),
     "impossible": CoxTest().test([0, 1, 1], [0.2, 0.0, 0.7]),
-    "floor": null_floor(cutoff_calibration_error, P, n_resamples=50, random_state=0),
-    "interval": confidence_interval(cutoff_calibration_error, Y, P, n_resamples=20, random_state=0),
+    "floor": expected_under_calibration(P, metric=cutoff_calibration_error, n_resamples=50, random_state=0),
+    "interval": confidence_interval(Y, P, metric=cutoff_calibration_error, n_resamples=20, random_state=0),
     "percentile": confidence_interval(
-        expected_calibration_error, Y, P, method="percentile", n_resamples=20, random_state=0
+        Y, P, metric=expected_calibration_error, method="percentile", n_resamples=20, random_state=0
     ),
     "cutoff": cutoff_result(Y, P),
     "cutoff_zero": cutoff_result([0, 1], [0.0, 1.0]),
@@ -202,7 +202,7 @@ def test_comparisons():
     p = rng.uniform(0.05, 0.95, 120)
     y = (rng.random(120) < p).astype(int)
     models = {"plain": p, EVIL: p**2, "flat": np.full(120, 0.5)}
-    result = compare_models(expected_calibration_error, y, models, n_resamples=39, random_state=0)
+    result = compare_models(y, models, metric=expected_calibration_error, n_resamples=39, random_state=0)
     page = Page(result._repr_html_())
     text = " ".join(data for data, _ in page.texts)
     assert "script" not in page.tags
@@ -215,5 +215,5 @@ def test_comparisons():
     text = " ".join(data for data, _ in Page(found._repr_html_()).texts)
     for value in (found.value_a, found.value_b, found.difference, found.lower, found.upper):
         assert f"{value:.4f}" in text
-    swapped = paired_test(expected_calibration_error, y, p, p**2, method="swap", n_resamples=39)
+    swapped = paired_test(y, p, p**2, metric=expected_calibration_error, method="swap", n_resamples=39)
     assert "without noise" not in swapped._repr_html_()

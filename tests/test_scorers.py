@@ -345,8 +345,11 @@ def test_weights_for_a_metric_without_weights(binary):
 
 
 def test_construction_is_checked():
-    with pytest.raises(TypeError, match="metric must be callable"):
-        CalibrationScorer("smooth_ece")
+    with pytest.raises(ValueError, match="metric='ece' is not the name of a metric"):
+        CalibrationScorer("ece")
+    with pytest.raises(TypeError, match="metric must be the name of a metric"):
+        CalibrationScorer(0.5)
+    assert CalibrationScorer("smooth_ece").metric is metrics.smooth_ece
     with pytest.raises(TypeError, match="'n_bin' is neither"):
         CalibrationScorer(metrics.expected_calibration_error, n_bin=10)
     with pytest.raises(TypeError, match="'n_bins' is neither"):

@@ -244,7 +244,10 @@ def test_what_it_refuses(binary):
     model = GaussianNB().fit(X, y)
     with pytest.raises(TypeError, match=r"pass an instance, TCal\(\)"):
         PValueScorer(TCal)
-    for wrong in (smooth_ece, "tcal", None):
+    assert isinstance(PValueScorer("tcal").test, TCal)
+    with pytest.raises(ValueError, match="test='t-cal' is not the name of a test"):
+        PValueScorer("t-cal")
+    for wrong in (smooth_ece, None):
         with pytest.raises(TypeError, match="test must be a test of calibration"):
             PValueScorer(wrong)
         with pytest.raises(TypeError, match="test must be a test of calibration"):

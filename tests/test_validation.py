@@ -145,7 +145,7 @@ def test_bins_are_not_more_than_memory_holds(n_bins):
 @pytest.mark.parametrize(
     ("call", "name", "largest"),
     [
-        (lambda n: lower_distance_to_calibration([0, 1], [0.2, 0.4], n_cells=n), "n_cells", 10_000),
+        (lambda n: lower_distance_to_calibration([0, 1], [0.2, 0.4], n_bins=n), "n_bins", 10_000),
         (lambda n: SplineCalibrator(n_knots=n).fit([0.1, 0.2, 0.3], [0, 1, 0]), "n_knots", 1000),
         (lambda n: TCal(n_resamples=n).test([0, 1], [0.2, 0.4]), "n_resamples", 10**7),
         (lambda n: make_forecasts(n), "n_samples", 10**9),

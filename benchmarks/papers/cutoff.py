@@ -47,7 +47,7 @@ def distance_and_decisions(study: Study) -> None:
     lines = []
     for eps in (0.1, 0.01, 0.001):
         example = population([0.5 - eps, 0.5 + eps], [1, 0])
-        distance = lower_distance_to_calibration(**example, n_cells=2000)
+        distance = lower_distance_to_calibration(**example, n_bins=2000)
         gap, cutoff = decision_risk_gap(**example, threshold=0.5), cutoff_calibration_error(**example)
         lines.append((eps, distance, gap, cutoff))
     eps, distance, gap, cutoff = np.array(lines).T

@@ -42,7 +42,7 @@ for name, p in {"before": before, "after": after}.items():
 # calibration error, so the certificate bounds it at all thresholds simultaneously.
 
 fig, ax = plt.subplots(figsize=(8, 5.2), layout="constrained")
-DecisionDisplay.from_predictions(y_test, before, name="before", show_bound=False, show_chance=False, ax=ax)
+DecisionDisplay.from_predictions(y_test, before, name="before", show_bound=False, show_null_band=False, ax=ax)
 DecisionDisplay.from_predictions(y_test, after, name="after", show_bound=False, ax=ax)
 ax.axhline(certificate, color="0.2", linestyle="--", label="95% certificate of the calibrator")
 ax.legend(loc="upper center")

@@ -9,7 +9,7 @@ it with its distribution under perfect calibration, or use a test.
 import matplotlib.pyplot as plt
 
 from sklearn_calib.datasets import make_forecasts
-from sklearn_calib.inference import TCal, null_floor
+from sklearn_calib.inference import TCal, expected_under_calibration
 from sklearn_calib.metrics import expected_calibration_error
 from sklearn_calib.plot import ReliabilityDisplay, TestDisplay
 
@@ -22,18 +22,17 @@ forecasters = {
     "Miscalibrated": make_forecasts(300, distortion="sine", periods=2, strength=0.2, random_state=6),
 }
 
-# %%
-# The *null floor* redraws all outcomes from the forecasts themselves, again and again, and measures each
-# time. What comes out is the error of perfect forecasts. The T-Cal test looks for errors at many
+# %% The *null distribution* redraws all outcomes from the forecasts themselves, again and again, and measures
+# each time. What comes out is the error of perfect forecasts. The T-Cal test looks for errors at many
 # resolutions at once, and its p-value is exact in samples of every size.
 
 fig, axes = plt.subplots(2, 2, figsize=(10.5, 9), layout="constrained", height_ratios=(3, 2))
 for (diagram, evidence), (name, data) in zip(axes.T, forecasters.items(), strict=True):
     error = expected_calibration_error(data.y_true, data.y_proba)
-    floor = null_floor(expected_calibration_error, data.y_proba, random_state=0)
+    null = expected_under_calibration(data.y_proba, metric=expected_calibration_error, random_state=0)
     result = TCal(random_state=0).test(data.y_true, data.y_proba)
     print(f"{name}: true error {data.true_ece:.3f}, T-Cal p-value {result.pvalue:.3f}")
-    print(f"  ECE {error:.3f}; of perfect forecasts {floor.mean:.3f}, up to {floor.quantile:.3f}")
+    print(f"  ECE {error:.3f}; of perfect forecasts {null.mean:.3f}, up to {null.quantile:.3f}")
     ReliabilityDisplay.from_predictions(
         data.y_true, data.y_proba, method="binned", band="consistency", name="15 bins", ax=diagram
     )

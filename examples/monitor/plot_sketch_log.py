@@ -33,7 +33,7 @@ print(day)
 morning, evening = sum(hours[:18]), sum(hours[18:])
 print(evening + morning == day, day - evening == morning)
 for name, part in (("until 18 h", morning), ("from 18 h", evening)):
-    found = confidence_interval(smooth_ece, part, random_state=0)
+    found = confidence_interval(part, metric=smooth_ece, random_state=0)
     print(f"{name}: cutoff {cutoff_calibration_error(part):.4f}, smooth ECE {found}")
 
 # %%

@@ -237,13 +237,13 @@ def check_two_labels(y: ArrayLike, classes: ArrayLike | None = None) -> NDArray[
     return np.unique(labels)
 
 
-def check_groups(groups: Any, n_rows: int, name: str = "groups") -> NDArray[Any]:
-    """Return the group of each row, shape (n_rows,): numbers or texts that can be ordered, none missing."""
+def check_groups(groups: Any, n_samples: int, name: str = "groups") -> NDArray[Any]:
+    """Return the group of each sample: numbers or texts that can be ordered, none missing."""
     keys = as_array(groups, name)
     _refuse_complex(keys, name)
     if keys.ndim != 1:
         raise ValueError(f"{name} must have shape (n,), got shape {keys.shape}. Pass one group per row.")
-    check_length(name, keys.shape[0], "X", n_rows)
+    check_length(name, keys.shape[0], "X", n_samples)
     if keys.dtype.names is not None:
         raise ValueError(
             f"{name} must hold numbers or texts, got records {keys.dtype}. Pass one of their fields."

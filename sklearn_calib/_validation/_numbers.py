@@ -124,12 +124,12 @@ def _check_simplex(p: Array, name: str) -> Array:
     return p
 
 
-def check_weights(sample_weight: ArrayLike, n_rows: int, name: str = "sample_weight") -> Array:
-    """Return finite non-negative weights with a positive sum, float64 of shape (n_rows,)."""
+def check_weights(sample_weight: ArrayLike, n_samples: int, name: str = "sample_weight") -> Array:
+    """Return finite non-negative weights with a positive sum, float64 of shape (n_samples,)."""
     w = check_numbers(sample_weight, name)
     if w.ndim != 1:
         raise ValueError(f"{name} must have shape (n,), got shape {w.shape}. Pass one weight per row.")
-    check_length(name, w.shape[0], "the data", n_rows)
+    check_length(name, w.shape[0], "the data", n_samples)
     if not np.isfinite(w).all():
         row = int(np.flatnonzero(~np.isfinite(w))[0])
         raise ValueError(f"{name} contains {w[row]} at row {row}. Weights must be finite.")

@@ -14,7 +14,7 @@ from sklearn_calib._core._links import logit
 from sklearn_calib._validation import as_double, check_flag
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
 from sklearn_calib.calibrators._inverse_temperature import fit_inverse_temperature, fit_shrunk_temperature
-from sklearn_calib.calibrators._log_floor import fit_log_floor, floored_logs
+from sklearn_calib.calibrators._log_clip import clipped_logs, fit_log_clip
 from sklearn_calib.calibrators._platt import link_scores
 from sklearn_calib.calibrators._remote import discount_remote
 from sklearn_calib.calibrators._softmax import (
@@ -63,7 +63,7 @@ class AffineCalibrator(BaseCalibrator):
     shrink_temperature: bool = False
     _penalty_rules: tuple[str, ...] = ("cv",)
     penalty_: float
-    floor_: float
+    min_proba_: float
     coef_: Array
     intercept_: Array
     n_iter_: int
@@ -130,13 +130,13 @@ class AffineCalibrator(BaseCalibrator):
         return scores[keep], codes[keep], weight[keep]
 
     def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
-        self.__dict__.pop("floor_", None)
+        self.__dict__.pop("min_proba_", None)
         if scores.ndim == 1:
             scores, codes, weight = self._merge_ties(scores, codes, weight)
         else:
             weight = np.ones(scores.shape[0]) if weight is None else weight
             if self.link == "logit":
-                self.floor_ = fit_log_floor(scores, codes, weight)
+                self.min_proba_ = fit_log_clip(scores, codes, weight)
         # class by class in memory: sums over a few neighbours are slow
         logits = np.asfortranarray(self._logits(scores))
         if self.shrink_temperature:
@@ -166,7 +166,7 @@ class AffineCalibrator(BaseCalibrator):
         if scores.ndim == 1:
             half = link_scores(scores, self.link) / 2.0
             return np.stack((-half, half)).T
-        logits = scores if self.link == "identity" else floored_logs(scores, self.floor_)
+        logits = scores if self.link == "identity" else clipped_logs(scores, self.min_proba_)
         centred: Array = logits - logits.mean(axis=1, keepdims=True)
         return centred
 

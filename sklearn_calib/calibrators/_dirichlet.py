@@ -45,7 +45,7 @@ class DirichletCalibrator(AffineCalibrator):
         free, as [1]_ does; with few rows of each class it then overfits, up to forecasts of 0.
     link : {"logit", "identity"}, default="logit"
         What the scores are. "logit": probabilities, in one, two or K columns. 0 is raised to 2**-53, and of
-        three or more columns to ``floor_``, as is what lies below.
+        three or more columns to ``min_proba_``, as is what lies below.
         "identity": logits, that is the log-odds of ``classes_[1]`` in one column, or one logit per class in
         two or more; they are normalised first.
 
@@ -59,7 +59,7 @@ class DirichletCalibrator(AffineCalibrator):
         The :math:`\lambda` in use.
     n_iter_ : int
         Newton steps taken, for the last fit.
-    %(floored_fit)s
+    %(clipped_fit)s
 
     Raises
     ------

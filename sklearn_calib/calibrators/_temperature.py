@@ -7,7 +7,7 @@ from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 from sklearn_calib.calibrators._inverse_temperature import fit_grouped_temperature, fit_inverse_temperature
-from sklearn_calib.calibrators._log_floor import fit_log_floor, floored_logs
+from sklearn_calib.calibrators._log_clip import clipped_logs, fit_log_clip
 from sklearn_calib.calibrators._platt import link_scores, logistic_curve
 from sklearn_calib.calibrators._remote import discount_remote
 from sklearn_calib.calibrators._softmax import softmax
@@ -42,7 +42,7 @@ class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
         For two classes: weighted frequency of ``classes_[1]`` among the training rows.
     training_size_ : float
         For two classes: number of training rows; with weights that are not integers, their effective number.
-    %(floored_fit)s
+    %(clipped_fit)s
 
     See Also
     --------
@@ -61,11 +61,11 @@ class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
     ``link="identity"``, and where nothing is remote, every row counts in full.
 
     Of several classes, probabilities down to 2**-1022 tell something: naive Bayes, say, gives hardly others.
-    How far they are believed is chosen. Tried are the floors 2**-53, 2**-106, 2**-212, ... down to the least
+    How far they are believed is chosen. Tried are the limits 2**-53, 2**-106, 2**-212, ... down to the least
     positive probability of the fit, and, if there are zeros, that one itself, which shows what a forest of so
-    many trees means by 0. A floor that cuts off what can be told apart is taken if it lowers the sum of the
+    many trees means by 0. A limit that cuts off what can be told apart is taken if it lowers the sum of the
     losses by more than 1, and of these the one that lowers it most. Where all probabilities are at least
-    2**-53 the floor is that.
+    2**-53 the limit is that.
 
     References
     ----------
@@ -84,7 +84,7 @@ class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
     """
 
     temperature_: float
-    floor_: float
+    min_proba_: float
 
     def __init__(self, *, link: str = "logit") -> None:
         self.link = link
@@ -96,7 +96,7 @@ class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
         return False
 
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
-        for name in ("training_cutoff_error_", "training_event_rate_", "training_size_", "floor_"):
+        for name in ("training_cutoff_error_", "training_event_rate_", "training_size_", "min_proba_"):
             self.__dict__.pop(name, None)
         if scores.ndim == 1:
             grouped = group_scores(codes, scores, weight)
@@ -104,7 +104,7 @@ class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
             certify(self, grouped, weight)
             return
         if self.link == "logit":
-            self.floor_ = fit_log_floor(scores, codes, weight)
+            self.min_proba_ = fit_log_clip(scores, codes, weight)
         self.temperature_ = 1.0 / fit_inverse_temperature(self._logits(scores), codes, weight)
 
     def _fit_grouped(self, grouped: GroupedOutcomes) -> float:
@@ -120,4 +120,4 @@ class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
     def _logits(self, scores: Array) -> Array:
         if scores.ndim == 1:
             return link_scores(scores, self.link)
-        return scores if self.link == "identity" else floored_logs(scores, self.floor_)
+        return scores if self.link == "identity" else clipped_logs(scores, self.min_proba_)

@@ -16,7 +16,7 @@ __all__ = ["VennAbersCalibrator"]
 
 Array = NDArray[np.float64]
 
-_MERGES = ("log", "brier")
+_LOSSES = ("log", "brier")
 _MOST_COUNTED, _SMALL = 2.0**53, 2.0**20
 # From so many scores on a table pays.
 _LONG = 1 << 13
@@ -33,7 +33,7 @@ class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     Parameters
     ----------
-    merge : {"log", "brier"}, default="log"
+    loss : {"log", "brier"}, default="log"
         How two probabilities become one: the value whose regret against :math:`p_0` and :math:`p_1`,
         whichever the outcome makes right, is smallest in the worst case. "log": for the log loss, :math:`p_1
         / (1 - p_0 + p_1)`. "brier": for the squared error, :math:`p_1 - (p_1^2 - p_0^2)/2`. Neither is ever 0
@@ -99,8 +99,8 @@ class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
     upper_thresholds_: Array
     upper_values_: Array
 
-    def __init__(self, *, merge: str = "log") -> None:
-        self.merge = merge
+    def __init__(self, *, loss: str = "log") -> None:
+        self.loss = loss
 
     def predict_interval(self, X: ArrayLike) -> tuple[Array, Array]:
         """Return the two probabilities of ``classes_[1]``.
@@ -126,7 +126,7 @@ class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
         return self._both(self._check_scores(X, reset=False))
 
     def _check_parameters(self) -> None:
-        check_option(self.merge, "merge", _MERGES)
+        check_option(self.loss, "loss", _LOSSES)
 
     def _score_kind(self) -> str:
         return "score"
@@ -178,7 +178,7 @@ class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
     def _map_scores(self, scores: Array) -> Array:
         breaks, lower, upper = self._tables()
         # written so that every operation is monotone, and with it the rounded result
-        if self.merge == "log":
+        if self.loss == "log":
             # with weights beyond 2**53 the new row is lost in rounding
             merged: Array = 1.0 / (1.0 + (1.0 - lower) / np.maximum(upper, EPS))
         else:

@@ -13,10 +13,10 @@ from sklearn_calib.inference._comparison_table import (
 from sklearn_calib.inference._consistency import ConsistencyTest
 from sklearn_calib.inference._cox import CoxTest
 from sklearn_calib.inference._cutoff_test import CutoffTest
-from sklearn_calib.inference._floor import NullFloor, null_floor
 from sklearn_calib.inference._hosmer_lemeshow import HosmerLemeshowTest
 from sklearn_calib.inference._intervals import ConfidenceInterval, confidence_interval
 from sklearn_calib.inference._kernel import KernelScale, KernelTest
+from sklearn_calib.inference._null_distribution import NullDistribution, expected_under_calibration
 from sklearn_calib.inference._sequential import SequentialTest, SequentialTestResult
 from sklearn_calib.inference._spiegelhalter import SpiegelhalterTest
 from sklearn_calib.inference._splitting import SampleSplittingTest, SplitClass
@@ -38,7 +38,7 @@ __all__ = [
     "ModelComparison",
     "ModelPair",
     "ModelSummary",
-    "NullFloor",
+    "NullDistribution",
     "PairedComparison",
     "SampleSplittingTest",
     "SequentialTest",
@@ -50,6 +50,6 @@ __all__ = [
     "TestComponent",
     "compare_models",
     "confidence_interval",
-    "null_floor",
+    "expected_under_calibration",
     "paired_test",
 ]

@@ -67,7 +67,7 @@ class CalibrationTestResult:
     tail : {"upper", "lower", "two-sided"}
         Which values of the statistic speak against the null hypothesis: large ones, small ones, or those far
         from 0.
-    null_law : str
+    asymptotic_null : str
         Law of the statistic under the null hypothesis from which the p-value was taken, if it is one of
         "normal", "chi2(k)" with k degrees of freedom, and "brownian range"; else empty.
     """
@@ -83,7 +83,7 @@ class CalibrationTestResult:
     null_distribution: Array | None = field(default=None, repr=False, compare=False)
     reason: str = ""
     tail: str = field(default="upper", repr=False)
-    null_law: str = field(default="", repr=False)
+    asymptotic_null: str = field(default="", repr=False)
 
     def rejects(self, alpha: float = 0.05) -> bool:
         """Tell whether the null hypothesis is rejected at level ``alpha``.

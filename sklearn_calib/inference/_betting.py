@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._links import logit
-from sklearn_calib.inference._betting_tree import N_CELLS, BettingTree, log_sum, smallest_cell, softplus
+from sklearn_calib.inference._betting_tree import N_CELLS, BettingTree, log_sum, smallest_bin, softplus
 
 __all__ = ["BLOCK", "GRID", "BettingStream", "grid_gains", "in_log_odds"]
 
@@ -79,7 +79,7 @@ class BettingStream:
         return np.concatenate(parts)
 
     def _advance_chunk(self, y: NDArray[np.int64], p: Array) -> Array:
-        cell = smallest_cell(p)
+        cell = smallest_bin(p)
         self._residuals += np.bincount(cell, y - p, minlength=N_CELLS)
         open_ = (p > 0.0) & (p < 1.0)
         if open_.all():

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib.inference._betting import BLOCK, GRID, grid_gains, in_log_odds
-from sklearn_calib.inference._betting_tree import BatchTrees, log_sum, smallest_cell
+from sklearn_calib.inference._betting_tree import BatchTrees, log_sum, smallest_bin
 
 __all__ = ["BettingRounds"]
 
@@ -42,7 +42,7 @@ class BettingRounds:
 
     Attributes
     ----------
-    n_rows : int
+    n_samples : int
         Rows seen.
     log_wealth : float
         Logarithm of the wealth now.
@@ -53,7 +53,7 @@ class BettingRounds:
     """
 
     def __init__(self, *, new_capital: bool = False, lives: Sequence[float] = _LIVES) -> None:
-        self.n_rows = 0
+        self.n_samples = 0
         self.impossible: tuple[int, float] | None = None
         self.log_wealths = np.zeros(len(GRID) + len(lives))
         self._new_capital, self._lives = new_capital, lives
@@ -82,7 +82,7 @@ class BettingRounds:
                 row = int(wrong.argmax())
                 self.impossible = (int(y[row]), float(p[row]))
         weight = np.ones(p.shape[0]) if times is None else times.astype(np.float64)
-        self.n_rows += int(weight.sum())
+        self.n_samples += int(weight.sum())
         if open_.any():
             self._bet(y[open_], p[open_], weight[open_])
         return self.log_wealth
@@ -99,7 +99,7 @@ class BettingRounds:
             sign, signed, base = in_log_odds(outcome, forecast)
             gains += grid_gains(sign, signed, base) @ times
             moments = (outcome - forecast, forecast * (1.0 - forecast))
-            self._trees.add(*moments, times, sign, signed, base, smallest_cell(forecast))
+            self._trees.add(*moments, times, sign, signed, base, smallest_bin(forecast))
         self._since += int(weight.sum())
         grid, roots = self.log_wealths[: len(GRID)] + gains, self._log_inherited + self._trees.close()
         self.log_wealths = np.append(grid, roots)

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["N_CELLS", "BatchTrees", "BettingTree", "log_sum", "smallest_cell", "softplus"]
+__all__ = ["N_CELLS", "BatchTrees", "BettingTree", "log_sum", "smallest_bin", "softplus"]
 
 Array = NDArray[np.float64]
 Cells = NDArray[np.uint8]
@@ -160,7 +160,7 @@ def _sums(cell: Cells, values: Array, n_cells: int) -> Array:
     return sums.reshape(-1, n_cells)
 
 
-def smallest_cell(p: Array) -> Cells:
+def smallest_bin(p: Array) -> Cells:
     """Return the smallest cell that holds each forecast."""
     return np.minimum((np.arcsin(np.sqrt(p)) * (2.0 / np.pi) * 3**_DEPTH).astype(np.uint8), 3**_DEPTH - 1)
 

@@ -69,7 +69,7 @@ class CombinedTest(CalibrationTest):
     """Test of calibration that is sensitive to waves, to bumps, to shift and to slope at once.
 
     No single test is best against everything. This one computes several statistics on the same redrawn
-    outcomes, and compares the smallest of their p-values, each divided by its share of the level, with its
+    outcomes, and compares the smallest of their p-values, each divided by its weight, with its
     own null distribution. Strong correlation between the components therefore costs nothing, and the level is
     exact. Half of the level is for T-Cal, which sees any shape, the rest for the common special cases.
 
@@ -77,11 +77,11 @@ class CombinedTest(CalibrationTest):
     ----------
     components : sequence of str, default=("tcal", "intercept", "slope")
         What is combined, at least one of: "tcal", minus the logarithm of the smallest
-        p-value over share of all scales (:class:`TCal`);
+        p-value over weight of all scales (:class:`TCal`);
         "cutoff", the range of the residual walk (:class:`CutoffTest`); "intercept" and "slope", the score
         tests of the logistic recalibration (:class:`CoxTest`): the second is that of a slope where the
         intercept is free; "spiegelhalter", the squared z (:class:`SpiegelhalterTest`).
-    shares : sequence of float or None, default=None
+    weights : sequence of float or None, default=None
         How much of the level is spent on each component: positive numbers, in proportion. None spends half of
         it on "tcal", if it is among several, and the rest in equal parts.
     method : {"monte_carlo", "asymptotic"}, default="monte_carlo"
@@ -97,7 +97,7 @@ class CombinedTest(CalibrationTest):
     result_ : CalibrationTestResult
         The result on the data given to ``fit``, with a :class:`TestComponent` for each component.
     statistic_, pvalue_ : float
-        Its statistic, the smallest p-value of a component over its share, and its p-value.
+        Its statistic, the smallest p-value of a component over its weight, and its p-value.
     classes_ : ndarray
         The sorted labels seen by ``fit``.
     n_features_in_ : int
@@ -108,8 +108,8 @@ class CombinedTest(CalibrationTest):
     With residual sums R_g, variances v_g = w_g p_g (1 - p_g) and x = logit(p), centred at its mean with
     weights v, the score statistics are (sum R)^2 / sum v and (sum R x)^2 / sum v x^2. The p-value of a
     component is (1 + #{T* >= T}) / (1 + n_resamples); so is that of every draw among the others and the
-    sample. With shares that sum to 1, the p-value of the test is the fraction of draws, and sample, whose
-    smallest p-value over share is at most that of the sample. Ties go by the largest statistic. ``estimate``
+    sample. With weights that sum to 1, the p-value of the test is the fraction of draws, and sample, whose
+    smallest p-value over weight is at most that of the sample. Ties go by the largest statistic. ``estimate``
     is the cutoff calibration error.
 
     Cost: one sort, and O(n) for each redrawn sample.
@@ -132,13 +132,13 @@ class CombinedTest(CalibrationTest):
         self,
         *,
         components: Sequence[str] = _DEFAULT,
-        shares: Sequence[float] | None = None,
+        weights: Sequence[float] | None = None,
         method: str = "monte_carlo",
         n_resamples: int = 999,
         random_state: Any = None,
     ) -> None:
         self.components = components
-        self.shares = shares
+        self.weights = weights
         self.method = method
         self.n_resamples = n_resamples
         self.random_state = random_state
@@ -153,21 +153,21 @@ class CombinedTest(CalibrationTest):
             check_option(name, "components", tuple(_COMPONENTS))
         if len(set(self.components)) < len(self.components):
             raise ValueError(f"components names a test twice: {list(self.components)}.")
-        if self.shares is not None:
-            if not _is_list(self.shares) or len(self.shares) != len(self.components):
+        if self.weights is not None:
+            if not _is_list(self.weights) or len(self.weights) != len(self.components):
                 raise ValueError(
-                    f"shares must hold one positive number for each of the {len(self.components)} "
-                    f"components, got {self.shares!r}."
+                    f"weights must hold one positive number for each of the {len(self.components)} "
+                    f"components, got {self.weights!r}."
                 )
-            for share in self.shares:
-                check_positive(share, "shares")
+            for weight in self.weights:
+                check_positive(weight, "weights")
         check_option(self.method, "method", _METHODS)
         check_size(self.n_resamples, "n_resamples")
         check_randomness(self.random_state)
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
         names = list(self.components)
-        shares = self._shares()
+        weights = self._weights()
         if self.method == "monte_carlo":
             # groups of ties, in sorted order
             scales = BinaryScales(sample, None, ties=True)
@@ -175,17 +175,17 @@ class CombinedTest(CalibrationTest):
             values = self._simulate(grouped, [_COMPONENTS[name](scales) for name in names])
             observed, method = values[0], f"{self.n_resamples} label draws"
             slack = TIE * (np.abs(observed) + 1.0)
-            statistic, pvalue, null, own = smallest_pvalue(values, values, slack, shares)
-            # a smallest p-value over its share is a Bonferroni p-value
+            statistic, pvalue, null, own = smallest_pvalue(values, values, slack, weights)
+            # a smallest p-value over its weight is a Bonferroni p-value
             null = np.minimum(null, 1.0)
         else:
             grouped = group_outcomes(sample.y, sample.p, sample.w)
             results = [_TESTS[name]._test_sample(sample) for name in names]
             observed = np.array([result.statistic for result in results])
             own = np.array([result.pvalue for result in results])
-            statistic, null, method = float((own / shares).min()), None, "asymptotic, Bonferroni"
+            statistic, null, method = float((own / weights).min()), None, "asymptotic, Bonferroni"
             pvalue = min(1.0, statistic)
-        decided = names[int((own / shares).argmin())]
+        decided = names[int((own / weights).argmin())]
         return CalibrationTestResult(
             test="combined test",
             null_hypothesis="P(Y = 1 | p) = p",
@@ -203,15 +203,15 @@ class CombinedTest(CalibrationTest):
             tail="lower",
         )
 
-    def _shares(self) -> Array:
-        """Return the shares of the level; they sum to 1."""
-        if self.shares is not None:
-            shares = np.array(self.shares, dtype=np.float64)
+    def _weights(self) -> Array:
+        """Return the weights of the level; they sum to 1."""
+        if self.weights is not None:
+            weights = np.array(self.weights, dtype=np.float64)
         else:
-            shares = np.ones(len(self.components))
+            weights = np.ones(len(self.components))
             if "tcal" in self.components:
-                shares[list(self.components).index("tcal")] = max(1, len(shares) - 1)
-        out: Array = shares / shares.sum()
+                weights[list(self.components).index("tcal")] = max(1, len(weights) - 1)
+        out: Array = weights / weights.sum()
         return out
 
     def _simulate(self, grouped: GroupedOutcomes, parts: "list[Statistic]") -> Array:
@@ -258,14 +258,14 @@ def _cutoff(scales: BinaryScales) -> Statistic:
     return statistic
 
 
-def _along(scales: BinaryScales, lever: Array) -> Statistic:
-    """Return the squared sum of residuals times a lever, over its variance."""
+def _along(scales: BinaryScales, covariate: Array) -> Statistic:
+    """Return the squared sum of residuals times a covariate, over its variance."""
     grouped = scales.grouped
-    variance = float(grouped.variance @ lever**2)
-    centre = float(lever @ (grouped.weight * grouped.prob))
+    variance = float(grouped.variance @ covariate**2)
+    centre = float(covariate @ (grouped.weight * grouped.prob))
     if variance <= 0.0:
         return lambda positives: np.zeros(positives.shape[1])
-    return lambda positives: (lever @ positives - centre) ** 2 / variance
+    return lambda positives: (covariate @ positives - centre) ** 2 / variance
 
 
 def _intercept(scales: BinaryScales) -> Statistic:

@@ -21,7 +21,8 @@ from sklearn_calib.inference._paired_draws import (
     check_rows,
     swapped_differences,
 )
-from sklearn_calib.inference._redraw import Metric, check_metric
+from sklearn_calib.inference._redraw import Metric
+from sklearn_calib.metrics._names import as_metric
 
 __all__ = ["PairedComparison", "choose_method", "paired_test", "swap_test", "tail_pvalue"]
 
@@ -42,7 +43,7 @@ class PairedComparison:
     ----------
     value_a, value_b : float
         The metric of each model; smaller is better.
-    floor_a, floor_b : float
+    null_mean_a, null_mean_b : float
         Mean of the metric if the model were perfectly calibrated: what noise alone makes of a calibration
         error, or the score that the model promises by its own predictions.
     difference : float
@@ -69,8 +70,8 @@ class PairedComparison:
 
     value_a: float
     value_b: float
-    floor_a: float
-    floor_b: float
+    null_mean_a: float
+    null_mean_b: float
     difference: float
     corrected_difference: float
     lower: float
@@ -84,8 +85,8 @@ class PairedComparison:
 
     def __str__(self) -> str:
         lines = [
-            f"model a {self.value_a:.4f} (if calibrated {self.floor_a:.4f})",
-            f"model b {self.value_b:.4f} (if calibrated {self.floor_b:.4f})",
+            f"model a {self.value_a:.4f} (if calibrated {self.null_mean_a:.4f})",
+            f"model b {self.value_b:.4f} (if calibrated {self.null_mean_b:.4f})",
             f"a - b   {self.difference:.4f}",
         ]
         if not np.isnan(self.corrected_difference):
@@ -106,8 +107,8 @@ class PairedComparison:
         return result_html(
             "paired comparison",
             [
-                ("model a", f"{self.value_a:.4f} (if calibrated {self.floor_a:.4f})"),
-                ("model b", f"{self.value_b:.4f} (if calibrated {self.floor_b:.4f})"),
+                ("model a", f"{self.value_a:.4f} (if calibrated {self.null_mean_a:.4f})"),
+                ("model b", f"{self.value_b:.4f} (if calibrated {self.null_mean_b:.4f})"),
                 ("a - b", f"{self.difference:.4f}"),
                 ("without noise", without_noise),
                 ("p-value", f"{self.pvalue:.3g} ({self.alternative}, {self.method}, n = {self.n_samples})"),
@@ -116,11 +117,11 @@ class PairedComparison:
 
 
 def paired_test(
-    metric: Metric,
     y_true: ArrayLike,
     y_proba_a: ArrayLike,
     y_proba_b: ArrayLike,
     *,
+    metric: str | Metric,
     method: Literal["auto", "half-sampling", "swap"] = "auto",
     n_resamples: int = 999,
     confidence: float = 0.95,
@@ -137,16 +138,16 @@ def paired_test(
 
     Parameters
     ----------
-    metric : callable
-        ``metric(y_true, y_proba) -> float``, smaller is better: calibration errors of
-        :mod:`sklearn_calib.metrics` and scores such as :func:`sklearn.metrics.brier_score_loss`, with
-        parameters fixed by :func:`functools.partial`. Labels are passed as 0, ..., K - 1. Parts of the rows
-        can lack a class: ``log_loss`` needs ``labels``.
     y_true : array-like of shape (n,)
         Labels.
     y_proba_a, y_proba_b : array-like of shape (n,), (n, 1), (n, 2) or (n, K)
         Predicted probabilities of the two models, in [0, 1]; one or two columns are passed on to the metric
         as the probability of the positive class, more of them as they are.
+    metric : str or callable
+        Name of a function of :mod:`sklearn_calib.metrics` that returns a number, or ``metric(y_true, y_proba)
+        -> float``, smaller is better, such as :func:`sklearn.metrics.brier_score_loss`, with parameters fixed
+        by :func:`functools.partial`. Labels are passed as 0, ..., K - 1. Parts of the samples can lack a
+        class: ``log_loss`` needs ``labels``.
     method : {"auto", "half-sampling", "swap"}, default="auto"
         "half-sampling" tests that the metric of both models is equal in the population, with an interval.
         "swap" tests a stronger hypothesis, exactly: see Notes. "auto" is "half-sampling", but "swap" for
@@ -167,7 +168,7 @@ def paired_test(
     Returns
     -------
     PairedComparison
-        Values, their floors under perfect calibration, the difference with its interval, and the p-value.
+        Values, their means under perfect calibration, the difference with its interval, and the p-value.
 
     Raises
     ------
@@ -180,7 +181,7 @@ def paired_test(
     See Also
     --------
     compare_models : The same for any number of models.
-    null_floor : The floors, with their quantiles.
+    expected_under_calibration : The null means, with quantiles.
 
     Notes
     -----
@@ -214,7 +215,7 @@ def paired_test(
     ``benchmarks/comparison_level.py``.
 
     Cost: ``4 n_resamples`` evaluations of the metric on n / 2 rows, or ``2 n_resamples`` on n, and those of
-    two floors.
+    two null means.
 
     References
     ----------
@@ -227,15 +228,14 @@ def paired_test(
     --------
     >>> import numpy as np
     >>> from sklearn_calib.inference import paired_test
-    >>> from sklearn_calib.metrics import cutoff_calibration_error
     >>> rng = np.random.default_rng(0)
     >>> p = rng.random(1000)
     >>> y = rng.random(1000) < p
-    >>> result = paired_test(cutoff_calibration_error, y, p, p**2, random_state=0)
+    >>> result = paired_test(y, p, p**2, metric="cutoff_calibration_error", random_state=0)
     >>> result.upper < 0 and result.pvalue < 0.01
     True
     """
-    check_metric(metric)
+    metric = as_metric(metric)
     check_option(alternative, "alternative", ALTERNATIVES)
     confidence = check_fraction(confidence, "confidence")
     n_resamples = check_size(n_resamples, "n_resamples")
@@ -248,9 +248,9 @@ def paired_test(
     else:
         halves = HalfSamples.draw(metric, rows, n_resamples, generator)
         comparison = halves_test(halves, 0, 1, confidence, alternative)
-    floors = [rows.floor(metric, model, generator) for model in (0, 1)]
+    null_means = [rows.null_mean(metric, model, generator) for model in (0, 1)]
     values = [rows.value(metric, model) for model in (0, 1)]
-    return assemble(comparison, values, floors, confidence, alternative, method_used, rows.y.shape[0])
+    return assemble(comparison, values, null_means, confidence, alternative, method_used, rows.y.shape[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,7 +267,7 @@ class Contrast:
 def assemble(
     contrast: Contrast,
     values: list[float],
-    floors: list[float],
+    null_means: list[float],
     confidence: float,
     alternative: str,
     method: str,
@@ -277,8 +277,8 @@ def assemble(
     return PairedComparison(
         value_a=values[0],
         value_b=values[1],
-        floor_a=floors[0],
-        floor_b=floors[1],
+        null_mean_a=null_means[0],
+        null_mean_b=null_means[1],
         difference=values[0] - values[1],
         corrected_difference=contrast.corrected,
         lower=contrast.lower,
@@ -292,15 +292,16 @@ def assemble(
     )
 
 
-def choose_method(method: str, n_rows: int, n_resamples: int, confidence: float, sides: int) -> str:
+def choose_method(method: str, n_samples: int, n_resamples: int, confidence: float, sides: int) -> str:
     """Return the method that is used, if there are rows and resamples enough for it."""
     check_option(method, "method", METHODS)
     if method == "auto":
-        method = "half-sampling" if n_rows >= _FEW_ROWS else "swap"
+        method = "half-sampling" if n_samples >= _FEW_ROWS else "swap"
     if method == "half-sampling":
-        if n_rows < _FEWEST_ROWS:
+        if n_samples < _FEWEST_ROWS:
             raise ValueError(
-                f"method='half-sampling' needs at least {_FEWEST_ROWS} rows, got {n_rows}. Use method='swap'."
+                f"method='half-sampling' needs at least {_FEWEST_ROWS} samples, got {n_samples}. "
+                "Use method='swap'."
             )
         tail = (1.0 - confidence) / sides
         if tail_rank(n_resamples, tail) < 1:

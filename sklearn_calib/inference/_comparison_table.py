@@ -21,7 +21,8 @@ from sklearn_calib.inference._comparison import (
 )
 from sklearn_calib.inference._intervals import confidence_interval
 from sklearn_calib.inference._paired_draws import HalfSamples, PairedRows, check_rows
-from sklearn_calib.inference._redraw import Metric, check_metric
+from sklearn_calib.inference._redraw import Metric
+from sklearn_calib.metrics._names import as_metric
 
 __all__ = [
     "ModelComparison",
@@ -42,7 +43,7 @@ class ModelSummary:
         Its name.
     value : float
         Its metric.
-    floor : float
+    null_mean : float
         Mean of the metric if it were perfectly calibrated.
     corrected : float
         The metric without what noise adds to it; NaN for ``method="swap"``.
@@ -55,7 +56,7 @@ class ModelSummary:
 
     name: str
     value: float
-    floor: float
+    null_mean: float
     corrected: float
     lower: float
     upper: float
@@ -88,7 +89,7 @@ class ModelComparison:
 
     Attributes
     ----------
-    rows : tuple of ModelSummary
+    models : tuple of ModelSummary
         The models, as they were given.
     pairs : tuple of ModelPair
         The tests.
@@ -106,7 +107,7 @@ class ModelComparison:
         Number of rows; frequency weights count.
     """
 
-    rows: tuple[ModelSummary, ...]
+    models: tuple[ModelSummary, ...]
     pairs: tuple[ModelPair, ...]
     best_set: tuple[str, ...]
     reference: str | None
@@ -115,14 +116,14 @@ class ModelComparison:
     method: str
     n_samples: int
 
-    def to_rows(self) -> list[dict[str, Any]]:
+    def to_records(self) -> list[dict[str, Any]]:
         """Return one dict for each model, such as ``pandas.DataFrame`` takes.
 
         With a reference they also hold the test of the model against it; these are NaN for the reference.
         """
         table: list[dict[str, Any]] = []
         tests = {pair.name_a: pair for pair in self.pairs}
-        for row in self.rows:
+        for row in self.models:
             entry = {"model": row.name, **vars(row)}
             del entry["name"]
             if self.reference is not None:
@@ -133,7 +134,7 @@ class ModelComparison:
             table.append(entry)
         return table
 
-    def pairs_to_rows(self) -> list[dict[str, Any]]:
+    def pairs_to_records(self) -> list[dict[str, Any]]:
         """Return one dict for each test."""
         return [
             {
@@ -155,11 +156,11 @@ class ModelComparison:
         models += [
             [
                 row.name,
-                *_numbers(row.value, row.floor, row.corrected),
+                *_numbers(row.value, row.null_mean, row.corrected),
                 _interval(row.lower, row.upper),
                 "in best set" if row.in_best_set else "",
             ]
-            for row in self.rows
+            for row in self.models
         ]
         adjusted = "p-value" if self.correction == "none" else f"p ({self.correction})"
         tests = [["a - b", "difference", "without noise", f"{level} interval", adjusted]]
@@ -186,16 +187,16 @@ class ModelComparison:
                 ("confidence", f"{100 * self.confidence:g}%"),
                 ("method", f"{self.method}, n = {self.n_samples}"),
             ],
-            [("models", self.rows), ("tests", self.pairs_to_rows())],
+            [("models", self.models), ("tests", self.pairs_to_records())],
             unfolded=True,
         )
 
 
 def compare_models(
-    metric: Metric,
     y_true: ArrayLike,
     predictions: Mapping[str, ArrayLike],
     *,
+    metric: str | Metric,
     reference: str | None = None,
     correction: Literal["holm", "bonferroni", "none"] = "holm",
     method: Literal["auto", "half-sampling", "swap"] = "auto",
@@ -209,13 +210,14 @@ def compare_models(
 
     Parameters
     ----------
-    metric : callable
-        ``metric(y_true, y_proba) -> float``, smaller is better, as in :func:`paired_test`.
     y_true : array-like of shape (n,)
         Labels.
     predictions : mapping of str to array-like
         Name of each model and its predicted probabilities, of shape (n,), (n, 1), (n, 2) or (n, K). At least
         two models.
+    metric : str or callable
+        Name of a metric or ``metric(y_true, y_proba) -> float``, smaller is better, as in
+        :func:`paired_test`.
     reference : str or None, default=None
         The model to which all others are compared; None compares every pair.
     correction : {"holm", "bonferroni", "none"}, default="holm"
@@ -266,15 +268,14 @@ def compare_models(
     --------
     >>> import numpy as np
     >>> from sklearn_calib.inference import compare_models
-    >>> from sklearn_calib.metrics import cutoff_calibration_error
     >>> rng = np.random.default_rng(0)
     >>> p = rng.random(500)
     >>> y = rng.random(500) < p
     >>> models = {"true": p, "squared": p**2, "halved": p / 2}
-    >>> compare_models(cutoff_calibration_error, y, models, random_state=0).best_set
+    >>> compare_models(y, models, metric="cutoff_calibration_error", random_state=0).best_set
     ('true',)
     """
-    check_metric(metric)
+    metric = as_metric(metric)
     if not isinstance(predictions, Mapping):
         raise TypeError(f"predictions must map names to arrays, got {type(predictions).__name__}.")
     names = list(predictions)
@@ -305,7 +306,7 @@ def compare_models(
     else:
         contrasts = [swap_test(metric, checked, a, b, n_resamples, generator, "two-sided") for a, b in tested]
         corrected = [np.nan] * len(names)
-    floors = [checked.floor(metric, k, generator) for k in range(len(names))]
+    null_means = [checked.null_mean(metric, k, generator) for k in range(len(names))]
     intervals = [
         (np.nan, np.nan)
         if halves is None
@@ -319,7 +320,7 @@ def compare_models(
         comparison = assemble(
             contrast,
             [values[a], values[b]],
-            [floors[a], floors[b]],
+            [null_means[a], null_means[b]],
             confidence,
             "two-sided",
             method_used,
@@ -330,11 +331,11 @@ def compare_models(
             shift = comparison.difference if np.isnan(contrast.corrected) else contrast.corrected
             worse.add(a if shift > 0 else b)
     rows = tuple(
-        ModelSummary(names[k], values[k], floors[k], corrected[k], *intervals[k], k not in worse)
+        ModelSummary(names[k], values[k], null_means[k], corrected[k], *intervals[k], k not in worse)
         for k in range(len(names))
     )
     return ModelComparison(
-        rows=rows,
+        models=rows,
         pairs=tuple(pairs),
         best_set=tuple(row.name for row in rows if row.in_best_set),
         reference=reference,
@@ -357,7 +358,12 @@ def interval_of_one(
     if halves.is_average or rows.predictions[model].ndim > 1 or not _takes_weights(metric):
         return halves.interval(model, confidence)
     found = confidence_interval(
-        metric, rows.y, rows.predictions[model], confidence=confidence, pos_label=1, random_state=generator
+        rows.y,
+        rows.predictions[model],
+        metric=metric,
+        confidence=confidence,
+        pos_label=1,
+        random_state=generator,
     )
     return found.lower, found.upper
 

@@ -12,7 +12,8 @@ from sklearn_calib._validation import (
     check_size,
 )
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
-from sklearn_calib.inference._redraw import Metric, Redrawn, check_metric, redrawn_values
+from sklearn_calib.inference._redraw import Metric, Redrawn, redrawn_values
+from sklearn_calib.metrics._names import as_metric
 
 __all__ = ["ConsistencyTest"]
 
@@ -25,11 +26,11 @@ class ConsistencyTest(CalibrationTest):
 
     Parameters
     ----------
-    metric : callable
-        ``metric(y_true, y_proba, *, sample_weight=None) -> float``, large for bad calibration, such as any
-        function of :mod:`sklearn_calib.metrics`, with parameters fixed by :func:`functools.partial`. It need
-        not know ``sample_weight`` if the test is given none. Labels are 0 and 1; a redrawn sample can lack
-        one of them.
+    metric : str or callable
+        Name of a function of :mod:`sklearn_calib.metrics` that returns a number, or ``metric(y_true, y_proba,
+        *, sample_weight=None) -> float``, large for bad calibration, with parameters fixed by
+        :func:`functools.partial`. It need not know ``sample_weight`` if the test is given none. Labels are 0
+        and 1; a redrawn sample can lack one of them.
     n_resamples : int, default=999
         Number of redrawn samples.
     resample : {"labels", "pairs"}, default="labels"
@@ -47,7 +48,7 @@ class ConsistencyTest(CalibrationTest):
 
     See Also
     --------
-    null_floor : Mean and quantile of the same draws.
+    expected_under_calibration : Mean and quantile of the same draws.
     CutoffTest, TCal : Far faster for the statistics they know.
 
     Notes
@@ -59,7 +60,7 @@ class ConsistencyTest(CalibrationTest):
     cutoff and smoothed errors of :mod:`sklearn_calib.metrics` and the risk gap are evaluated on many samples
     at once, which is several times faster. Smoothed ones then agree with the function to 1e-6, and count as
     tied if they are that close. Of many thousand distinct predictions, those that bins or smoothing can
-    hardly tell apart are drawn together, as for :func:`null_floor`.
+    hardly tell apart are drawn together, as for :func:`expected_under_calibration`.
 
     References
     ----------
@@ -80,7 +81,12 @@ class ConsistencyTest(CalibrationTest):
     """
 
     def __init__(
-        self, metric: Metric, *, n_resamples: int = 999, resample: str = "labels", random_state: Any = None
+        self,
+        metric: str | Metric,
+        *,
+        n_resamples: int = 999,
+        resample: str = "labels",
+        random_state: Any = None,
     ) -> None:
         self.metric = metric
         self.n_resamples = n_resamples
@@ -88,14 +94,15 @@ class ConsistencyTest(CalibrationTest):
         self.random_state = random_state
 
     def _check_parameters(self) -> None:
-        check_metric(self.metric)
+        as_metric(self.metric)
         check_size(self.n_resamples, "n_resamples")
         check_option(self.resample, "resample", ("labels", "pairs"))
         check_randomness(self.random_state)
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
         grouped = group_outcomes(sample.y, sample.p, sample.w)
-        redrawn = Redrawn(self.metric, grouped, weighted=sample.w is not None)
+        metric = as_metric(self.metric)
+        redrawn = Redrawn(metric, grouped, weighted=sample.w is not None)
         value = redrawn.estimate
         null = redrawn_values(
             redrawn,
@@ -103,7 +110,7 @@ class ConsistencyTest(CalibrationTest):
             check_generator(self.random_state),
             pairs=self.resample == "pairs",
         )
-        function = getattr(self.metric, "func", self.metric)
+        function = getattr(metric, "func", metric)
         name = getattr(function, "__name__", type(function).__name__)
         return CalibrationTestResult(
             test=f"consistency test of {name}",

@@ -174,7 +174,7 @@ class CoxTest(CalibrationTest):
             n_samples=int(grouped.total),
             null_distribution=draws,
             reason=reason,
-            null_law=f"chi2({df})" if draws is None else "",
+            asymptotic_null=f"chi2({df})" if draws is None else "",
         )
 
     def _simulated_statistics(
@@ -206,11 +206,11 @@ class CoxTest(CalibrationTest):
             sums = np.stack((np.zeros_like(along), along - centre @ data.u))
         else:
             u = (logit(grouped.prob) - data.centre) / data.spread
-            levers = np.stack((np.ones_like(u), u))
+            covariates = np.stack((np.ones_like(u), u))
             offset = np.array([[centre.sum()], [centre @ data.u]])
             sums = simulated(
                 grouped,
-                lambda positives: (levers @ positives - offset).T,
+                lambda positives: (covariates @ positives - offset).T,
                 self.n_resamples,
                 self.random_state,
             ).T

@@ -133,7 +133,7 @@ class CutoffTest(CalibrationTest):
             n_samples=int(grouped.total),
             null_distribution=null,
             reason=reason,
-            null_law="brownian range" if method == "asymptotic" else "",
+            asymptotic_null="brownian range" if method == "asymptotic" else "",
         )
 
     def _redrawn_ranges(self, grouped: GroupedOutcomes) -> Array:

@@ -115,7 +115,7 @@ class HosmerLemeshowTest(CalibrationTest):
         variance = events * others / count
         counts = variance > 0.0
         df = int(np.count_nonzero(counts))
-        null, null_law, method = None, "", f"asymptotic, chi-squared with {df} df"
+        null, asymptotic_null, method = None, "", f"asymptotic, chi-squared with {df} df"
         # events where they are next to impossible: infinite is right
         statistic = float(_statistic(grouped.positives[:, np.newaxis], starts, events, variance)[0])
         if df:
@@ -128,7 +128,7 @@ class HosmerLemeshowTest(CalibrationTest):
                 )
                 pvalue, method = monte_carlo_pvalue(statistic, null, TIE), f"{self.n_resamples} label draws"
             else:
-                pvalue, null_law = chi2_sf(statistic, df), f"chi2({df})"
+                pvalue, asymptotic_null = chi2_sf(statistic, df), f"chi2({df})"
             fewest = float(np.minimum(events, others)[counts].min())
             reason = f"fewest expected events or non-events in a bin: {fewest:.3g}"
         else:
@@ -146,7 +146,7 @@ class HosmerLemeshowTest(CalibrationTest):
             n_samples=int(grouped.total),
             null_distribution=null,
             reason=reason,
-            null_law=null_law,
+            asymptotic_null=asymptotic_null,
         )
 
 

@@ -23,8 +23,9 @@ from sklearn_calib._validation import (
     check_option,
     check_size,
 )
-from sklearn_calib.inference._redraw import Metric, Redrawn, check_metric
+from sklearn_calib.inference._redraw import Metric, Redrawn
 from sklearn_calib.metrics._metric_kernel import at_size, of_population
+from sklearn_calib.metrics._names import as_metric
 from sklearn_calib.metrics._smooth import smooth_result
 
 __all__ = [
@@ -57,7 +58,7 @@ class ConfidenceInterval:
     confidence : float
         Confidence level.
     null_mean : float
-        Mean of the metric if the predictions were perfectly calibrated: the floor that sampling noise alone
+        Mean of the metric if the predictions were perfectly calibrated, which sampling noise alone
         puts under the estimate. NaN for the percentile method, which does not simulate it.
     method : str
         "inversion" or "percentile".
@@ -72,7 +73,8 @@ class ConfidenceInterval:
 
     def __str__(self) -> str:
         text = f"{self.estimate:.4f} [{self.lower:.4f}, {self.upper:.4f}] ({self.confidence:.0%} confidence"
-        return text + (")" if np.isnan(self.null_mean) else f", noise alone {self.null_mean:.4f})")
+        null = "" if np.isnan(self.null_mean) else f", expected under calibration {self.null_mean:.4f}"
+        return f"{text}{null})"
 
     def _repr_html_(self) -> str:
         return result_html(
@@ -81,17 +83,17 @@ class ConfidenceInterval:
                 ("estimate", f"{self.estimate:.4f}"),
                 ("interval", f"[{self.lower:.4f}, {self.upper:.4f}]"),
                 ("confidence", f"{self.confidence:.0%}"),
-                ("noise alone", "" if np.isnan(self.null_mean) else f"{self.null_mean:.4f}"),
+                ("expected under calibration", "" if np.isnan(self.null_mean) else f"{self.null_mean:.4f}"),
             ],
         )
 
 
 @shared_docs
 def confidence_interval(
-    metric: Metric,
     y_true: Outcomes,
     y_proba: ArrayLike | None = None,
     *,
+    metric: str | Metric,
     confidence: float = 0.95,
     method: Literal["inversion", "percentile"] = "inversion",
     n_resamples: int = 200,
@@ -109,11 +111,11 @@ def confidence_interval(
 
     Parameters
     ----------
-    metric : callable
-        ``metric(y_true, y_proba, *, sample_weight=None) -> float``, such as any function of
-        :mod:`sklearn_calib.metrics`, with parameters fixed by :func:`functools.partial`. Its parameters
-        should not depend on the sample size.
     %(binary_sample)s
+    metric : str or callable
+        Name of a function of :mod:`sklearn_calib.metrics` that returns a number, or ``metric(y_true, y_proba,
+        *, sample_weight=None) -> float``, with parameters fixed by :func:`functools.partial`. Its parameters
+        should not depend on the sample size.
     confidence : float, default=0.95
         Confidence level in (0, 1).
     method : {"inversion", "percentile"}, default="inversion"
@@ -171,12 +173,12 @@ def confidence_interval(
     :math:`\lambda = 0`, which is 0 for most metrics.
 
     ``logit_smoothed_ece`` with ``bandwidth="auto"`` keeps the bandwidth of the sample size at hand, in the
-    population too; ``n_cells`` of ``smooth_calibration_error`` is left out in the population.
+    population too; ``n_bins`` of ``smooth_calibration_error`` is left out in the population.
 
     The cost is five to eleven times ``n_resamples`` evaluations of the metric, many at a time for metrics
     with a kernel (:class:`~sklearn_calib.metrics.MetricKernel`), which also pools predictions that the metric
-    can hardly distinguish (see :func:`null_floor`). The samples of a sketch, or of samples with weights, are
-    counts for each prediction: their cost does not grow with the weights.
+    can hardly distinguish (see :func:`expected_under_calibration`). The samples of a sketch, or of samples
+    with weights, are counts for each prediction: their cost does not grow with the weights.
 
     References
     ----------
@@ -188,11 +190,10 @@ def confidence_interval(
     --------
     >>> import numpy as np
     >>> from sklearn_calib.inference import confidence_interval
-    >>> from sklearn_calib.metrics import cutoff_calibration_error
     >>> rng = np.random.default_rng(0)
     >>> p = rng.random(500)
     >>> y = rng.random(500) < p**2
-    >>> interval = confidence_interval(cutoff_calibration_error, y, p, random_state=0)
+    >>> interval = confidence_interval(y, p, metric="cutoff_calibration_error", random_state=0)
     >>> interval.lower < 1 / 6 < interval.upper
     True
     """
@@ -200,7 +201,7 @@ def confidence_interval(
     check_option(method, "method", ("inversion", "percentile"))
     rng = check_generator(random_state)
     n_resamples = check_size(n_resamples, "n_resamples", minimum=20)
-    check_metric(metric)
+    metric = as_metric(metric)
     sample = check_binary(y_true, y_proba, sample_weight, pos_label)
     if sample.w is not None:
         check_frequency_weights(sample.w)
@@ -234,7 +235,7 @@ def inverted(redrawn: Redrawn, populations: "Populations", confidence: float) ->
     """Return the interval by inversion, from samples of populations with the predictions of ``redrawn``."""
     path = _Path(redrawn, populations, 1.0 - confidence)
     low, high = path.invert()
-    return ConfidenceInterval(redrawn.estimate, low, high, confidence, path.floor, "inversion")
+    return ConfidenceInterval(redrawn.estimate, low, high, confidence, path.null_mean, "inversion")
 
 
 @dataclass(frozen=True)
@@ -294,7 +295,7 @@ class _Path:
         self.alpha = alpha
         self.points: dict[int, _Point] = {}
         self.null = self.draws(0.0)
-        self.floor = float(self.null.mean())
+        self.null_mean = float(self.null.mean())
 
     def draws(self, multiple: float) -> Array:
         """Return the metric of samples from the population."""
@@ -307,7 +308,7 @@ class _Path:
             multiple = _MULTIPLES[step]
             draws = self.draws(multiple) if multiple else self.null
             value = self.redrawn.population(self.populations.truth(multiple))
-            signal = value / self.floor if self.floor > 0 else np.inf
+            signal = value / self.null_mean if self.null_mean > 0 else np.inf
             alpha_low = 0.5 * self.alpha * (1.0 - np.exp(-(signal**2)))
             # of N draws the j-th is passed with probability j / (N + 1)
             lower = float(np.quantile(draws, alpha_low, method="weibull"))

@@ -295,7 +295,7 @@ class KernelTest(CalibrationTest):
             null_distribution=decision.null_distribution,
             reason=decision.reason
             or f"{described}, {self.kernel} kernel, bandwidth {float(bandwidths[best]):.3g}",
-            null_law="normal" if decision.normal else "",
+            asymptotic_null="normal" if decision.normal else "",
         )
 
     def _rows_of_a_block(self, n: int) -> int:

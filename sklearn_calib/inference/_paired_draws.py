@@ -17,7 +17,7 @@ from sklearn_calib._validation import (
     check_scores,
     check_weights,
 )
-from sklearn_calib.inference._floor import null_floor
+from sklearn_calib.inference._null_distribution import expected_under_calibration
 from sklearn_calib.inference._redraw import Metric
 from sklearn_calib.metrics._metric_kernel import Evaluate, bind_kernel
 
@@ -25,7 +25,7 @@ __all__ = ["HalfSamples", "PairedRows", "check_rows", "swapped_differences"]
 
 Array = NDArray[np.float64]
 
-_FLOOR_DRAWS = 200
+_NULL_SAMPLES = 200
 # Relative differences below this are rounding.
 _ROUNDING = 1e-10
 # Of more samples one subset at a time is as fast.
@@ -45,17 +45,19 @@ class PairedRows:
         """Return the metric of one model."""
         return _evaluate(metric, self.y, self.predictions[model])
 
-    def floor(self, metric: Metric, model: int, generator: np.random.Generator) -> float:
+    def null_mean(self, metric: Metric, model: int, generator: np.random.Generator) -> float:
         """Return the mean of the metric if the outcomes were drawn from the model's predictions."""
         p = self.predictions[model]
         if p.ndim == 1:
-            return null_floor(metric, p, n_resamples=_FLOOR_DRAWS, random_state=generator).mean
+            return expected_under_calibration(
+                p, metric=metric, n_resamples=_NULL_SAMPLES, random_state=generator
+            ).mean
         total = sum(
             _evaluate(metric, labels, p)
-            for drawn in sample_labels(p, _FLOOR_DRAWS, generator)
+            for drawn in sample_labels(p, _NULL_SAMPLES, generator)
             for labels in drawn
         )
-        return total / _FLOOR_DRAWS
+        return total / _NULL_SAMPLES
 
 
 def check_rows(

@@ -17,7 +17,7 @@ from sklearn_calib.metrics._metric_kernel import (
     value_of_groups,
 )
 
-__all__ = ["Metric", "Redrawn", "check_metric", "metric_value", "redrawn_values"]
+__all__ = ["Metric", "Redrawn", "metric_value", "redrawn_values"]
 
 Array = NDArray[np.float64]
 Metric = Callable[..., float]
@@ -26,13 +26,6 @@ Metric = Callable[..., float]
 _FEWEST_POOLED = 1 << 13
 # Copies of each sample that stand for a population: so many that sampling noise is gone.
 _COPIES = 2.0**50
-
-
-def check_metric(metric: Any) -> Metric:
-    """Return ``metric`` if it can be called."""
-    if not callable(metric):
-        raise TypeError(f"metric must be callable, metric(y_true, y_proba) -> float, got {metric!r}.")
-    return metric
 
 
 def metric_value(metric: Metric, prob: Array, count: Array, positives: Array, weighted: bool) -> float:

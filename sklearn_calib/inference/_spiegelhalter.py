@@ -91,12 +91,12 @@ class SpiegelhalterTest(CalibrationTest):
         excess = variance = 0.0
         for rows in slices(sample.p.shape[0]):
             prob = sample.p[rows]
-            lever = 1.0 - 2.0 * prob
-            weighted = lever if sample.w is None else sample.w[rows] * lever
+            covariate = 1.0 - 2.0 * prob
+            weighted = covariate if sample.w is None else sample.w[rows] * covariate
             excess += float((sample.y[rows] - prob) @ weighted)
-            variance += float((prob * (1.0 - prob) * lever) @ weighted)
+            variance += float((prob * (1.0 - prob) * covariate) @ weighted)
         deviation = math.sqrt(variance)
-        null, method, null_law = None, "asymptotic, normal, two-sided", ""
+        null, method, asymptotic_null = None, "asymptotic, normal, two-sided", ""
         if deviation > 0.0:
             statistic = excess / deviation
             if simulates(self.method, sample.total):
@@ -104,7 +104,7 @@ class SpiegelhalterTest(CalibrationTest):
                 pvalue = monte_carlo_pvalue(abs(statistic), np.abs(null), TIE)
                 method = f"{self.n_resamples} label draws, two-sided"
             else:
-                pvalue, null_law = normal_two_sided(statistic), "normal"
+                pvalue, asymptotic_null = normal_two_sided(statistic), "normal"
             direction = "above" if excess > 0.0 else "below"
             expected = abs(excess) <= _ROUNDING * sample.total
             reason = "Brier score as expected" if expected else f"Brier score {direction} its expectation"
@@ -123,13 +123,13 @@ class SpiegelhalterTest(CalibrationTest):
             null_distribution=null,
             reason=reason,
             tail="two-sided",
-            null_law=null_law,
+            asymptotic_null=asymptotic_null,
         )
 
     def _simulated_z(self, sample: BinarySample, deviation: float) -> Array:
         grouped = group_outcomes(sample.y, sample.p, sample.w)
-        lever = (1.0 - 2.0 * grouped.prob) / deviation
-        centre = float(lever @ (grouped.weight * grouped.prob))
+        covariate = (1.0 - 2.0 * grouped.prob) / deviation
+        centre = float(covariate @ (grouped.weight * grouped.prob))
         return simulated(
-            grouped, lambda positives: lever @ positives - centre, self.n_resamples, self.random_state
+            grouped, lambda positives: covariate @ positives - centre, self.n_resamples, self.random_state
         )

@@ -44,7 +44,7 @@ class SplitClass:
         Index of the class among the columns of the predictions.
     half : int
         Which half kept its labels, 0 or 1.
-    n_observed, n_drawn : int
+    n_observed, n_simulated : int
         Predictions of the half with its own labels, and of the half with drawn ones, that have this label.
     n_bins : int
         Number of bins per axis of the scale that decided; 0 if there was nothing to compare.
@@ -57,7 +57,7 @@ class SplitClass:
     label: int
     half: int
     n_observed: int
-    n_drawn: int
+    n_simulated: int
     n_bins: int
     statistic: float
     pvalue: float

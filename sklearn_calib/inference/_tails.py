@@ -72,7 +72,7 @@ def brownian_range_sf(x: float) -> float:
 
 
 def null_density(law: str, x: Array) -> Array:
-    """Return the density at ``x`` of a law that a result names in ``null_law``.
+    """Return the density at ``x`` of a law that a result names in ``asymptotic_null``.
 
     "normal"; "chi2(k)", for positive ``x``; "brownian range", the derivative of :func:`brownian_range_sf`,
     negated, term by term.
@@ -83,7 +83,7 @@ def null_density(law: str, x: Array) -> Array:
         return _brownian_range_density(x)
     chi2 = re.fullmatch(r"chi2\(([1-9][0-9]*)\)", law)
     if chi2 is None:
-        raise ValueError(f"null_law must be 'normal', 'chi2(k)' or 'brownian range', got {law!r}.")
+        raise ValueError(f"asymptotic_null must be 'normal', 'chi2(k)' or 'brownian range', got {law!r}.")
     half = int(chi2[1]) / 2.0
     return np.exp((half - 1.0) * np.log(x) - 0.5 * x - half * math.log(2.0) - gammaln(half))
 

@@ -41,14 +41,14 @@ def _lipschitz_supremum(grouped: GroupedOutcomes) -> float:
 
 
 @shared_docs
-@MetricKernel(population={"n_cells": None})
+@MetricKernel(population={"n_bins": None})
 def smooth_calibration_error(
     y_true: Outcomes,
     y_proba: ArrayLike | None = None,
     *,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
-    n_cells: int | None = None,
+    n_bins: int | None = None,
     reduction: Reduction = "classwise",
     labels: ArrayLike | None = None,
 ) -> float:
@@ -62,9 +62,9 @@ def smooth_calibration_error(
     Parameters
     ----------
     %(sample)s
-    n_cells : int or None, default=None
+    n_bins : int or None, default=None
         None computes the exact value. For large samples, predictions can first be gathered on this many
-        cells (the next power of two, 64 or more): the result is then off by less than ``1 / n_cells``, and by
+        bins (the next power of two, 64 or more): the result is then off by less than ``1 / n_bins``, and by
         no more than the mean of ``abs(y - p)`` times that. Only without weights.
     %(reduction)s
 
@@ -73,7 +73,7 @@ def smooth_calibration_error(
     Raises
     ------
     ValueError
-        If an argument is malformed (the message names it), or ``n_cells`` is combined with weights.
+        If an argument is malformed (the message names it), or ``n_bins`` is combined with weights.
 
     Notes
     -----
@@ -83,7 +83,7 @@ def smooth_calibration_error(
 
     a linear program with one variable for each distinct prediction. Its dual is an isotonic median
     regression of the cumulative residual walk, solved exactly by halving it at one value after another, about
-    O(n log n). The lower distance from calibration satisfies dCE/2 <= wCE <= 2 dCE [1]_. With ``n_cells`` it
+    O(n log n). The lower distance from calibration satisfies dCE/2 <= wCE <= 2 dCE [1]_. With ``n_bins`` it
     is one pass over the rows, and the rest costs as much as for so many of them.
 
     %(not_proper)s
@@ -101,16 +101,16 @@ def smooth_calibration_error(
     >>> print(f"{smooth_calibration_error([0, 1, 1, 1], [0.5, 0.5, 0.5, 0.5]):.2f}")
     0.25
     """
-    if n_cells is not None:
-        n_cells = check_size(n_cells, "n_cells")
+    if n_bins is not None:
+        n_bins = check_size(n_bins, "n_bins")
         if sample_weight is not None:
-            raise ValueError("n_cells cannot be combined with sample_weight; leave n_cells=None.")
+            raise ValueError("n_bins cannot be combined with sample_weight; leave n_bins=None.")
 
     def error(sample: BinarySample) -> float:
-        if n_cells is None:
+        if n_bins is None:
             grouped = group_outcomes(sample.y, sample.p, sample.w)
         else:
-            rows = condense(sample.y, sample.p, 1 << max(6, (n_cells - 1).bit_length()))
+            rows = condense(sample.y, sample.p, 1 << max(6, (n_bins - 1).bit_length()))
             grouped = group_outcomes(*rows)
         return _lipschitz_supremum(grouped) / grouped.total
 

@@ -26,7 +26,7 @@ __all__ = [
 # Distinct predictions between which every partition into intervals is tried.
 _INTERVAL_CELLS = 1 << 12
 # The time of the linear program grows with the square of the cells.
-_MOST_CELLS = 10_000
+_MOST_BINS = 10_000
 
 
 @dataclass(frozen=True)
@@ -82,12 +82,12 @@ class CalibrationDistance:
         )
 
 
-def _transport(grouped: GroupedOutcomes, n_cells: int) -> tuple[float, float]:
+def _transport(grouped: GroupedOutcomes, n_bins: int) -> tuple[float, float]:
     """Return the lower distance on a grid of so many cells, and the largest error of it."""
     moved = 0.0
-    if grouped.prob.shape[0] > n_cells:
-        grouped, moved = gather(grouped, n_cells)
-    return transport_distance(grouped, np.arange(n_cells + 1) / n_cells), moved + 0.5 / n_cells
+    if grouped.prob.shape[0] > n_bins:
+        grouped, moved = gather(grouped, n_bins)
+    return transport_distance(grouped, np.arange(n_bins + 1) / n_bins), moved + 0.5 / n_bins
 
 
 @shared_docs
@@ -98,7 +98,7 @@ def lower_distance_to_calibration(
     *,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
-    n_cells: int = 200,
+    n_bins: int = 200,
     reduction: Reduction = "classwise",
     labels: ArrayLike | None = None,
 ) -> float:
@@ -111,10 +111,10 @@ def lower_distance_to_calibration(
     Parameters
     ----------
     %(sample)s
-    n_cells : int, default=200
-        Cells of the grid on which the moved predictions lie; it adds at most ``1 / (2 n_cells)``. More
+    n_bins : int, default=200
+        Bins of the grid on which the moved predictions lie; it adds at most ``1 / (2 n_bins)``. More
         distinct predictions than that are first gathered at their means over the cells, which changes the
-        result by at most the mean distance to those, less than ``1 / n_cells``.
+        result by at most the mean distance to those, less than ``1 / n_bins``.
     %(reduction)s
 
     %(error)s
@@ -152,10 +152,10 @@ def lower_distance_to_calibration(
     >>> print(f"{lower_distance_to_calibration([0, 1], [0.4, 0.6]):.2f}")
     0.08
     """
-    n_cells = check_size(n_cells, "n_cells", maximum=_MOST_CELLS)
+    n_bins = check_size(n_bins, "n_bins", maximum=_MOST_BINS)
 
     def error(sample: BinarySample) -> float:
-        value, _ = _transport(group_outcomes(sample.y, sample.p, sample.w), n_cells)
+        value, _ = _transport(group_outcomes(sample.y, sample.p, sample.w), n_bins)
         return min(value, 1.0)
 
     return checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
@@ -234,14 +234,14 @@ def distance_from_calibration(
     *,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
-    n_cells: int = 200,
+    n_bins: int = 200,
 ) -> CalibrationDistance:
     r"""Compute bounds of the distance from calibration of binary predictions.
 
     Parameters
     ----------
     %(binary_sample)s
-    sample_weight, pos_label, n_cells
+    sample_weight, pos_label, n_bins
         As in :func:`lower_distance_to_calibration`.
 
     Returns
@@ -274,10 +274,10 @@ def distance_from_calibration(
     >>> print(f"{result.lower:.4f} {result.upper:.4f}")
     0.0775 0.2000
     """
-    n_cells = check_size(n_cells, "n_cells", maximum=_MOST_CELLS)
+    n_bins = check_size(n_bins, "n_bins", maximum=_MOST_BINS)
     sample = check_binary(y_true, y_proba, sample_weight, pos_label)
     grouped = group_outcomes(sample.y, sample.p, sample.w)
-    transport, resolution = _transport(grouped, n_cells)
+    transport, resolution = _transport(grouped, n_bins)
     interval = min(interval_error(grouped, _INTERVAL_CELLS), 1.0)
     smooth = smooth_calibration_error(sample.y, sample.p, sample_weight=sample.w, pos_label=1)
     upper = min(interval, 4.0 * math.sqrt(transport))

@@ -74,7 +74,7 @@ class MetricKernel:
     The absolute difference between event rate and mean prediction:
 
     >>> import numpy as np
-    >>> from sklearn_calib.inference import null_floor
+    >>> from sklearn_calib.inference import expected_under_calibration
     >>> from sklearn_calib.metrics import MetricKernel
     >>> def make(prob, n_samples):
     ...     def evaluate(count, positives):
@@ -83,7 +83,8 @@ class MetricKernel:
     >>> @MetricKernel(make)
     ... def mean_bias(y_true, y_proba, sample_weight=None):
     ...     return abs(np.average(y_true, weights=sample_weight) - np.average(y_proba, weights=sample_weight))
-    >>> bool(0.01 < null_floor(mean_bias, np.full(400, 0.5), random_state=0).mean < 0.03)
+    >>> null = expected_under_calibration(np.full(400, 0.5), metric=mean_bias, random_state=0)
+    >>> 0.01 < null.mean < 0.03
     True
     """
 

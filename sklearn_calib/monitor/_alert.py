@@ -44,9 +44,9 @@ class CalibrationAlert:
     ----------
     time : int, float or datetime64
         When: the newest time of a row so far, or the number of rows so far if they are counted.
-    n_rows : int
+    n_samples : int
         Rows that the test has seen since its start or restart.
-    mode : {"ever", "run-length"}
+    mode : {"anytime", "run-length"}
         Which guarantee the monitor gives.
     log_evidence : float
         Logarithm of the e-value, or of the detector; infinite if an outcome was called impossible.
@@ -64,7 +64,7 @@ class CalibrationAlert:
         threshold separates the outcomes or all predictions are equal.
     event_rate, mean_prediction : float
         Of the window.
-    window_rows : int
+    n_samples_window : int
         Rows in the window.
     errors : dict of str to float
         The monitor's metrics on the window.
@@ -96,7 +96,7 @@ class CalibrationAlert:
     """
 
     time: Any
-    n_rows: int
+    n_samples: int
     mode: str
     log_evidence: float
     threshold: float
@@ -107,7 +107,7 @@ class CalibrationAlert:
     slope: float
     event_rate: float
     mean_prediction: float
-    window_rows: int
+    n_samples_window: int
     errors: dict[str, float]
     reference_errors: dict[str, float]
     impossible: tuple[int, float] | None = None
@@ -140,7 +140,7 @@ class CalibrationAlert:
             ("evidence", evidence),
             ("impossible", impossible),
             ("since", since),
-            ("rows", f"{self.n_rows} tested, {self.window_rows} in the window"),
+            ("rows", f"{self.n_samples} tested, {self.n_samples_window} in the window"),
             ("direction", _WORDS[self.direction]),
             ("events", f"rate {self.event_rate:.4g}, mean prediction {self.mean_prediction:.4g}"),
             ("log-odds", f"intercept {self.intercept:.3g}, slope {self.slope:.3g}"),

@@ -325,7 +325,7 @@ class StreamingCalibrator(BaseCalibrator):
     def _fit_now(self, memory: Memory) -> tuple[Any, int]:
         """Return a calibrator fitted to what is remembered, and the number of samples so far."""
         sketch, n_seen = memory.look()
-        if sketch.n_rows == 0 or sketch.event_rate in (0.0, 1.0):
+        if sketch.n_samples == 0 or sketch.event_rate in (0.0, 1.0):
             raise ValueError(
                 f"The samples that are remembered, of {n_seen} seen, hold only one class. Pass more to "
                 "partial_fit before asking for probabilities, or forget more slowly."
@@ -341,14 +341,16 @@ class StreamingCalibrator(BaseCalibrator):
         return event_probability(self.calibrator_, scores)
 
 
-def _check_known(y: ArrayLike, known: NDArray[Any], classes: ArrayLike | None, n_rows: int) -> NDArray[Any]:
+def _check_known(
+    y: ArrayLike, known: NDArray[Any], classes: ArrayLike | None, n_samples: int
+) -> NDArray[Any]:
     """Return the labels if they are among those of the stream, one for each row."""
     if classes is not None and not np.array_equal(np.unique(as_array(classes, "classes")), known):
         raise ValueError(f"classes={classes!r} differs from those of the first call, {known.tolist()}.")
     labels = as_array(y, "y")
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
-    if labels.shape != (n_rows,):
-        raise ValueError(f"y has shape {labels.shape} but X has {n_rows} rows. Pass one label per row.")
+    if labels.shape != (n_samples,):
+        raise ValueError(f"y has shape {labels.shape} but X has {n_samples} rows. Pass one label per row.")
     unknown = labels[~np.isin(labels, known)]
     if unknown.size:
         raise ValueError(f"y contains {unknown[:1].tolist()[0]!r}, which is not one of {known.tolist()}.")

@@ -28,8 +28,8 @@ class Evidence:
         self.largest = self._rounds.log_wealth
 
     @property
-    def n_rows(self) -> int:
-        return self._rounds.n_rows
+    def n_samples(self) -> int:
+        return self._rounds.n_samples
 
     @property
     def log_value(self) -> float:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 __all__ = ["COLUMNS", "History"]
 
 #: Columns before those of the metrics.
-COLUMNS = ("time", "n_rows", "log_evidence", "alert", "event_rate", "mean_prediction")
+COLUMNS = ("time", "n_samples", "log_evidence", "alert", "event_rate", "mean_prediction")
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +25,7 @@ class History:
     n: int = 0
 
     def add(
-        self, time: Any, n_rows: int, log_evidence: float, alert: bool, measured: dict[str, float] | None
+        self, time: Any, n_samples: int, log_evidence: float, alert: bool, measured: dict[str, float] | None
     ) -> "History":
         """Return the history with one more record; what was not measured is NaN."""
         names = (*COLUMNS[4:], *self.metrics)
@@ -34,7 +34,7 @@ class History:
         # not with every record, which would move all of them each time
         if self.n + 1 >= 2 * self.most:
             old = replace(self, records=self.records[self.n + 1 - self.most : self.n], n=self.most - 1)
-        old.records[old.n :] = [(time, n_rows, log_evidence, alert, *values)]
+        old.records[old.n :] = [(time, n_samples, log_evidence, alert, *values)]
         return replace(old, n=old.n + 1)
 
     def copy(self) -> "History":
@@ -44,7 +44,7 @@ class History:
     def columns(self) -> dict[str, NDArray[Any]]:
         """Return a table, by the names of its columns."""
         names = [*COLUMNS, *self.metrics]
-        kinds: dict[str, Any] = {"n_rows": np.int64, "alert": np.bool_}
+        kinds: dict[str, Any] = {"n_samples": np.int64, "alert": np.bool_}
         records = self.records[: self.n][-self.most :]
         if not records:
             return {name: np.empty(0, dtype=kinds.get(name, np.float64)) for name in names}

@@ -42,7 +42,7 @@ class FullMemory:
     @property
     def n_seen(self) -> int:
         """Number of samples so far."""
-        return self._sketch.n_rows
+        return self._sketch.n_samples
 
     def add(self, y: Codes, p: Array, w: Array | None) -> None:
         """Add samples."""
@@ -51,7 +51,7 @@ class FullMemory:
     def look(self) -> tuple[CalibrationSketch, int]:
         """Return a sketch of all samples, and their number."""
         sketch = self._sketch.copy()
-        return sketch, sketch.n_rows
+        return sketch, sketch.n_samples
 
 
 class SlidingMemory:
@@ -94,35 +94,35 @@ class FadingMemory(Locked):
         """Number of samples so far."""
         with self._lock:
             sketch, _, before = self._state
-            return before + sketch.n_rows
+            return before + sketch.n_samples
 
     def add(self, y: Codes, p: Array, w: Array | None) -> None:
         """Add samples, the oldest first."""
         with self._lock:
             sketch, start, before = self._state
             n, span = p.shape[0], _STEP * self._half_life
-            if start + sketch.n_rows + n < span:
+            if start + sketch.n_samples + n < span:
                 # one step: age and number of samples are counted by the sketch
-                self._grow(sketch, start + sketch.n_rows, y, p, w)
+                self._grow(sketch, start + sketch.n_samples, y, p, w)
                 return
             size = max(1, int(span))
             # what is older is nothing beside the last sample
             first = max(0, n - 2 * size)
-            sketch, age = self._reduced(sketch.copy(), start + sketch.n_rows + first)
+            sketch, age = self._reduced(sketch.copy(), start + sketch.n_samples + first)
             for begin in range(first, n, size):
                 part = slice(begin, min(begin + size, n))
                 self._grow(sketch, age, y[part], p[part], None if w is None else w[part])
                 sketch, age = self._reduced(sketch, age + part.stop - part.start)
-            n_seen = before + self._state[0].n_rows + n
-            self._state = sketch, age - sketch.n_rows, n_seen - sketch.n_rows
+            n_seen = before + self._state[0].n_samples + n
+            self._state = sketch, age - sketch.n_samples, n_seen - sketch.n_samples
 
     def look(self) -> tuple[CalibrationSketch, int]:
         """Return a sketch of all samples in which the last one has its own weight, and their number."""
         with self._lock:
             sketch, start, before = self._state
             sketch = sketch.copy()
-        factor = 2.0 ** ((1.0 - (start + sketch.n_rows)) / self._half_life)
-        return self._scaled(sketch, factor), before + sketch.n_rows
+        factor = 2.0 ** ((1.0 - (start + sketch.n_samples)) / self._half_life)
+        return self._scaled(sketch, factor), before + sketch.n_samples
 
     def _grow(self, sketch: CalibrationSketch, age: float, y: Codes, p: Array, w: Array | None) -> None:
         """Add samples, the first of which has this age."""
@@ -139,7 +139,7 @@ class FadingMemory(Locked):
     def _scaled(self, sketch: CalibrationSketch, factor: float) -> CalibrationSketch:
         """Return the sketch with other weights, without those that are rounding errors."""
         new = CalibrationSketch(precision=self._precision)
-        if not sketch.n_rows:
+        if not sketch.n_samples:
             return new
         rows = sketch.as_weighted_sample()
         w = rows.w * factor

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_calib import metrics as _metrics
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import (
     check_flag,
@@ -22,7 +21,7 @@ from sklearn_calib._validation import (
     check_size,
     is_summary,
 )
-from sklearn_calib.metrics._metric_kernel import is_metric
+from sklearn_calib.metrics._names import as_metric
 from sklearn_calib.monitor._alert import (
     CalibrationAlert,
     find_tendency,
@@ -43,10 +42,7 @@ Metric = Callable[..., Any]
 
 # Whole numbers up to here are floats.
 _LONGEST_RUN = 2**53
-_MODES = ("ever", "run-length")
-_KNOWN: dict[str, Metric] = {
-    name: getattr(_metrics, name) for name in _metrics.__all__ if is_metric(getattr(_metrics, name))
-}
+_MODES = ("anytime", "run-length")
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +53,7 @@ class _State:
     evidence: Evidence
     history: History
     alerts: tuple[CalibrationAlert, ...] = ()
-    n_rows: int = 0
+    n_samples: int = 0
     alarmed: bool = False
     # the newest slot of the window when its errors were measured
     measured: int | None = None
@@ -72,12 +68,12 @@ class CalibrationMonitor(Locked):
 
     Parameters
     ----------
-    mode : {"ever", "run-length"}, default="ever"
-        The guarantee. "ever": as long as the predictions are calibrated, the probability that there is *ever*
-        an alert is at most ``alpha``. "run-length": false alarms are rare in the long run, at most one in
-        ``run_length`` rows in expectation, and a change is found equally soon whenever it comes.
+    mode : {"anytime", "run-length"}, default="anytime"
+        The guarantee. "anytime": as long as the predictions are calibrated, the probability that there is
+        *ever* an alert is at most ``alpha``. "run-length": false alarms are rare in the long run, at most one
+        in ``run_length`` rows in expectation, and a change is found equally soon whenever it comes.
     alpha : float, default=0.05
-        Probability of a false alarm with ``mode="ever"``; in (0, 1).
+        Probability of a false alarm with ``mode="anytime"``; in (0, 1).
     run_length : int, default=1_000_000
         Rows for one false alarm with ``mode="run-length"``; at least 2.
     restart : bool, default=False
@@ -88,7 +84,7 @@ class CalibrationMonitor(Locked):
         rows, or of the unit of numbers passed as ``time``, or a duration if dates are passed.
     n_slots : int, default=10
         Parts of the window, which moves on by one at a time.
-    late : {"raise", "count"}, default="raise"
+    late : {"raise", "drop"}, default="raise"
         What to do with rows that are older than the window: refuse the batch, or leave them out of the
         window; the test then takes them all the same.
     metrics : str, callable, or sequence of them, default="smooth_ece"
@@ -110,7 +106,7 @@ class CalibrationMonitor(Locked):
     ----------
     evidence_, log_evidence_ : float
         The evidence now, since the start or the last restart, and its logarithm: an e-value with
-        ``mode="ever"``.
+        ``mode="anytime"``.
     pvalue_ : float or None
         Anytime-valid p-value, 1 / the largest evidence since the start or the last restart; None with
         ``mode="run-length"``.
@@ -120,7 +116,7 @@ class CalibrationMonitor(Locked):
         Whether there has been an alert since the start or the last restart.
     alerts_ : tuple of CalibrationAlert
         All alerts so far.
-    n_rows_ : int
+    n_samples_seen_ : int
         Rows seen.
     errors_ : dict of str to float
         The metrics on the window now; empty if it has no rows.
@@ -152,7 +148,7 @@ class CalibrationMonitor(Locked):
     :math:`c_k` of the capital, has made of one unit up to batch :math:`t`, and :math:`s_0 < s_1 < \dots` the
     batches before the starts.
 
-    *Mode "ever".* The evidence is
+    *Mode "anytime".* The evidence is
 
     .. math:: E_t = \sum_{j: s_j < t} v_j \sum_k c_k \frac{W_k(t)}{W_k(s_j)} + \sum_{j: s_j \ge t} v_j,
         \qquad v_j = \frac 1 {(j + 1) (j + 2)},
@@ -216,7 +212,7 @@ class CalibrationMonitor(Locked):
     def __init__(
         self,
         *,
-        mode: str = "ever",
+        mode: str = "anytime",
         alpha: float = 0.05,
         run_length: int = 1_000_000,
         restart: bool = False,
@@ -235,7 +231,7 @@ class CalibrationMonitor(Locked):
             check_fraction(alpha, "alpha"),
             check_size(run_length, "run_length", 2, _LONGEST_RUN),
         )
-        self.threshold_ = 1.0 / alpha if mode == "ever" else float(run_length)
+        self.threshold_ = 1.0 / alpha if mode == "anytime" else float(run_length)
         self._restarts = check_flag(restart, "restart")
         self._metrics = _check_metrics(metrics)
         self._pos_label = pos_label
@@ -298,8 +294,8 @@ class CalibrationMonitor(Locked):
             step = state.window._plan(batch, time)
             if step is None:
                 return []
-            n_rows = state.n_rows + (p.shape[0] if times is None else int(times.sum()))
-            now = n_rows if time is None else step.state.clock.show(step.state.newest)
+            n_samples = state.n_samples + (p.shape[0] if times is None else int(times.sum()))
+            now = n_samples if time is None else step.state.clock.show(step.state.newest)
             evidence, slot = deepcopy(state.evidence), step.state.newest_slot
             log_evidence = evidence.play(y, p, times, (now, slot))
             alert = not state.alarmed and log_evidence >= math.log(self.threshold_)
@@ -314,9 +310,9 @@ class CalibrationMonitor(Locked):
                 replace(
                     state,
                     evidence=self._new_evidence() if again else evidence,
-                    history=state.history.add(now, n_rows, log_evidence, alert, measured),
+                    history=state.history.add(now, n_samples, log_evidence, alert, measured),
                     alerts=(*state.alerts, *found),
-                    n_rows=n_rows,
+                    n_samples=n_samples,
                     alarmed=(state.alarmed or alert) and not again,
                     measured=slot,
                 ),
@@ -350,7 +346,7 @@ class CalibrationMonitor(Locked):
         Returns
         -------
         dict of str to ndarray
-            One row for each batch, at most the last ``max_history``: "time", "n_rows" (seen so far),
+            One row for each batch, at most the last ``max_history``: "time", "n_samples" (seen so far),
             "log_evidence", "alert" (whether it raised one), "event_rate", "mean_prediction" and one column
             for each metric, measured on the window, and NaN where they were not measured.
         """
@@ -372,9 +368,9 @@ class CalibrationMonitor(Locked):
         return self._now().alerts
 
     @property
-    def n_rows_(self) -> int:
+    def n_samples_seen_(self) -> int:
         """Number of samples seen."""
-        return self._now().n_rows
+        return self._now().n_samples
 
     @property
     def alarmed_(self) -> bool:
@@ -401,11 +397,13 @@ class CalibrationMonitor(Locked):
     def errors_(self) -> dict[str, float]:
         """The metrics on the window now; empty if it has no rows."""
         sketch = self.window_.current()
-        return self._measure(sketch) if sketch.n_rows else {}
+        return self._measure(sketch) if sketch.n_samples else {}
 
     def __repr__(self) -> str:
         state = self._now()
-        return f"<CalibrationMonitor(mode={self._mode!r}) of {state.n_rows} rows, {len(state.alerts)} alerts>"
+        return (
+            f"<CalibrationMonitor(mode={self._mode!r}) of {state.n_samples} rows, {len(state.alerts)} alerts>"
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
@@ -432,7 +430,7 @@ class CalibrationMonitor(Locked):
         return result_html("calibration monitor", self._facts(state), [(caption, alerts)])
 
     def _facts(self, state: _State) -> list[tuple[str, str]]:
-        if self._mode == "ever":
+        if self._mode == "anytime":
             guarantee = f"any false alarm ever: probability at most {1.0 / self.threshold_:g}"
         else:
             guarantee = f"false alarms: at most one in {self.threshold_:g} rows in expectation"
@@ -441,12 +439,12 @@ class CalibrationMonitor(Locked):
         last = f", the last at {shown_time(state.alerts[-1].time)}" if state.alerts else ""
         facts = [
             ("guarantee", guarantee),
-            ("rows", f"{state.n_rows} seen, {sketch.n_rows} in the window"),
-            ("evidence", f"{evidence}, over {state.evidence.n_rows} rows"),
+            ("rows", f"{state.n_samples} seen, {sketch.n_samples} in the window"),
+            ("evidence", f"{evidence}, over {state.evidence.n_samples} rows"),
             ("alerts", f"{len(state.alerts)}{last}"),
             ("too late", f"{state.window.n_late}" if state.window.n_late else ""),
         ]
-        if sketch.n_rows:
+        if sketch.n_samples:
             rates = f"rate {sketch.event_rate:.4g}, mean prediction {sketch.mean_prediction:.4g}"
             facts.append(("events", rates))
             facts += shown_errors(self._measure(sketch), self.reference_errors_)
@@ -480,12 +478,14 @@ class CalibrationMonitor(Locked):
             try:
                 errors[name] = float(metric(rows.y, rows.p, sample_weight=rows.w))
             except (ValueError, ArithmeticError) as error:
-                warnings.warn(f"{name} failed on {sketch.n_rows} rows: {error}", RuntimeWarning, stacklevel=3)
+                warnings.warn(
+                    f"{name} failed on {sketch.n_samples} rows: {error}", RuntimeWarning, stacklevel=3
+                )
                 errors[name] = math.nan
         return errors
 
     def _pvalue(self, evidence: Evidence) -> float | None:
-        return evidence.pvalue if self._mode == "ever" else None
+        return evidence.pvalue if self._mode == "anytime" else None
 
     def _sketch(self, step: WindowStep, n_slots: int | None = None) -> CalibrationSketch:
         """Return the newest slots of the window as they are after a step."""
@@ -504,7 +504,7 @@ class CalibrationMonitor(Locked):
         tendency = find_tendency(self._newer(step, sketch, slot))
         return CalibrationAlert(
             time=now,
-            n_rows=evidence.n_rows,
+            n_samples=evidence.n_samples,
             mode=self._mode,
             log_evidence=evidence.log_value,
             threshold=self.threshold_,
@@ -515,7 +515,7 @@ class CalibrationMonitor(Locked):
             slope=tendency.slope,
             event_rate=sketch.event_rate,
             mean_prediction=sketch.mean_prediction,
-            window_rows=sketch.n_rows,
+            n_samples_window=sketch.n_samples,
             errors={name: measured[name] for name in self._metrics},
             reference_errors=dict(self.reference_errors_),
             impossible=evidence.impossible,
@@ -528,7 +528,7 @@ class CalibrationMonitor(Locked):
             return sketch
         later = self._sketch(step, newest - slot) if newest > slot else None
         both = self._sketch(step, newest - slot + 1)
-        return later if later is not None and 2 * later.n_rows > both.n_rows else both
+        return later if later is not None and 2 * later.n_samples > both.n_samples else both
 
 
 def _check_call(name: str, metric: Metric) -> None:
@@ -561,14 +561,9 @@ def _check_metrics(metrics: Any) -> dict[str, Metric]:
         raise ValueError("metrics is empty. Pass at least one metric.")
     found: dict[str, Metric] = {}
     for metric in listed:
-        if isinstance(metric, str):
-            name, function = check_option(metric, "metrics", sorted(_KNOWN)), _KNOWN[metric]
-        elif callable(metric):
-            name = getattr(metric, "__name__", type(metric).__name__)
-            function = metric
-            _check_call(name, function)
-        else:
-            raise TypeError(f"metrics must hold names or functions, got {metric!r}.")
+        function = as_metric(metric, "metrics")
+        name = getattr(function, "__name__", type(function).__name__)
+        _check_call(name, function)
         if name in found or name in COLUMNS:
             raise ValueError(f"metrics has the name {name!r} twice, or it is that of another column.")
         found[name] = function

@@ -5,7 +5,7 @@ from sklearn_calib.plot._belt import CalibrationBelt
 from sklearn_calib.plot._comparison import ComparisonDisplay
 from sklearn_calib.plot._curve import ReliabilityCurve
 from sklearn_calib.plot._cutoff import CutoffDisplay
-from sklearn_calib.plot._decision import DecisionDisplay, RiskGapFloor
+from sklearn_calib.plot._decision import DecisionDisplay, RiskGapNullDistribution
 from sklearn_calib.plot._monitor import MonitorDisplay
 from sklearn_calib.plot._reliability import ReliabilityDisplay, ReliabilityPanel
 from sklearn_calib.plot._test_display import TestDisplay
@@ -20,6 +20,6 @@ __all__ = [
     "ReliabilityCurve",
     "ReliabilityDisplay",
     "ReliabilityPanel",
-    "RiskGapFloor",
+    "RiskGapNullDistribution",
     "TestDisplay",
 ]

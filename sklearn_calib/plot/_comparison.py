@@ -1,4 +1,4 @@
-"""Calibration errors of several models side by side: a dot plot with intervals, floors and tests."""
+"""Calibration errors of several models side by side: a dot plot with intervals, null_means and tests."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ from sklearn_calib.inference import (
 from sklearn_calib.inference._comparison import choose_method
 from sklearn_calib.inference._comparison_table import interval_of_one
 from sklearn_calib.inference._paired_draws import HalfSamples, check_rows
-from sklearn_calib.metrics import smooth_ece
+from sklearn_calib.metrics._names import as_metric
 from sklearn_calib.plot._estimator import positive_column, predicted_probabilities
 from sklearn_calib.plot._matplotlib import (
     BLUE,
@@ -99,14 +99,14 @@ def _as_comparison(result: Any, names: tuple[str, str]) -> ModelComparison:
     shift = result.difference if np.isnan(shift) else shift
     found = result.pvalue <= 1.0 - result.confidence + 1e-12
     rows = tuple(
-        ModelSummary(name, value, floor, np.nan, np.nan, np.nan, not (found and sign * shift > 0))
-        for name, value, floor, sign in (
-            (names[0], result.value_a, result.floor_a, 1),
-            (names[1], result.value_b, result.floor_b, -1),
+        ModelSummary(name, value, null_mean, np.nan, np.nan, np.nan, not (found and sign * shift > 0))
+        for name, value, null_mean, sign in (
+            (names[0], result.value_a, result.null_mean_a, 1),
+            (names[1], result.value_b, result.null_mean_b, -1),
         )
     )
     return ModelComparison(
-        rows=rows,
+        models=rows,
         pairs=(ModelPair(names[0], names[1], result, result.pvalue),),
         best_set=tuple(row.name for row in rows if row.in_best_set),
         reference=None,
@@ -137,7 +137,7 @@ def _one_model(
     summary = ModelSummary(
         name,
         rows.value(metric, 0),
-        rows.floor(metric, 0, random_state),
+        rows.null_mean(metric, 0, random_state),
         float(halves.root(halves.corrected)[0]),
         *interval_of_one(metric, rows, halves, 0, confidence, random_state),
         in_best_set=True,
@@ -161,19 +161,20 @@ def _enough_resamples(n_resamples: Any, n_tests: int, confidence: float) -> int:
 def _named_metrics(metrics: Any) -> dict[str, Metric]:
     """Return the metrics by their names."""
     if isinstance(metrics, Mapping):
-        named = dict(metrics)
+        named = {name: as_metric(metric, f"metrics[{name!r}]") for name, metric in metrics.items()}
     else:
-        listed = [metrics] if callable(metrics) else metrics
-        if isinstance(listed, str) or not isinstance(listed, Sequence):
-            raise TypeError(f"metrics must be callable, a list of callables or a mapping, got {metrics!r}.")
-        named = {_metric_name(metric): metric for metric in listed}
+        listed = [metrics] if callable(metrics) or isinstance(metrics, str) else metrics
+        if not isinstance(listed, Sequence):
+            raise TypeError(
+                "metrics must be a name, a function, a list or a mapping of these, got an object of type "
+                f"{type(metrics).__name__}."
+            )
+        functions = [as_metric(metric, "metrics") for metric in listed]
+        named = {_metric_name(metric): metric for metric in functions}
         if len(named) < len(listed):
             raise ValueError("metrics holds two of the same name. Pass a mapping from names to metrics.")
     if not named:
         raise ValueError("metrics is empty. Pass at least one metric.")
-    for name, metric in named.items():
-        if not callable(metric):
-            raise TypeError(f"metrics[{name!r}] must be callable, got {metric!r}.")
     return named
 
 
@@ -192,7 +193,7 @@ class _Drawn(NamedTuple):
     points: "Line2D"
     worse: "Line2D"
     intervals: "LineCollection"
-    floors: "Line2D | None"
+    null_means: "Line2D | None"
     marks: "list[Text]"
 
 
@@ -201,17 +202,17 @@ def _draw_panel(
     label: str,
     comparison: ModelComparison,
     models: list[str],
-    show_floor: bool,
+    show_null_mean: bool,
     show_tests: bool,
     marker_params: dict[str, Any],
 ) -> _Drawn:
     """Draw the models in rows, by one metric, and what the tests say of them."""
-    known = {row.name: row for row in comparison.rows}
+    known = {row.name: row for row in comparison.models}
     rows = [known[name] for name in models]
     heights = np.arange(len(rows), dtype=np.float64)
     best = np.array([row.in_best_set for row in rows])
-    values, floors, low, high = np.array(
-        [(row.value, row.floor, row.lower, row.upper) for row in rows], dtype=np.float64
+    values, null_means, low, high = np.array(
+        [(row.value, row.null_mean, row.lower, row.upper) for row in rows], dtype=np.float64
     ).T
     tested = bool(comparison.pairs)
     dot: dict[str, Any] = {
@@ -239,9 +240,9 @@ def _draw_panel(
         label=text,
     )
     ticks = None
-    if show_floor:
+    if show_null_mean:
         (ticks,) = ax.plot(
-            floors,
+            null_means,
             heights,
             color=GREY,
             marker="|",
@@ -254,7 +255,7 @@ def _draw_panel(
         short: dict[str, Any] = {"markersize": 10, "markeredgewidth": 2.0, "linestyle": "none"}
         ax.plot([], [], color=GREY, marker="|", **short, label="expected under calibration (null mean)")
     marks = _draw_tests(ax, comparison, models) if show_tests and tested else []
-    shown = np.concatenate([values, low, high] + ([floors] if show_floor else []))
+    shown = np.concatenate([values, low, high] + ([null_means] if show_null_mean else []))
     ax.set_xlim(_limits(shown[np.isfinite(shown)], _MARGIN if marks else 0.0))
     ax.set_xlabel(plain(label))
     ax.grid(axis="y", color=GREY, alpha=0.25, linewidth=0.8)
@@ -296,11 +297,11 @@ def _limits(shown: Any, margin: float) -> tuple[float, float]:
 
 @shared_docs
 class ComparisonDisplay:
-    """Errors of several models on the same samples, with intervals, null floors and tests: a forest plot.
+    """Errors of several models on the same samples, with intervals, null means and tests: a forest plot.
 
     Make one with :meth:`from_predictions`, :meth:`from_estimators` or :meth:`from_result`. Each row is a
     model, say before and after calibration, and each panel a metric. The dot is the metric as measured, the
-    line the confidence interval of its value in the population, and the grey tick the floor: what a
+    line the confidence interval of its value in the population, and the grey tick the null mean: what a
     perfectly calibrated model with these predictions would show on average. A dot is hollow if a test found
     the model significantly worse than another one. At the right stand the p-value of a pair, or of each model
     against the reference, or else letters: models that share one do not differ significantly.
@@ -326,15 +327,15 @@ class ComparisonDisplay:
         For each metric the dots of the models in the best set, and those of the others.
     intervals_ : list of matplotlib LineCollection
         For each metric the confidence intervals.
-    floors_ : list of matplotlib Line2D
-        For each metric the ticks at the null floors; empty if they were not asked for.
+    null_means_ : list of matplotlib Line2D
+        For each metric the ticks at the null means; empty if they were not asked for.
     marks_ : list of list of matplotlib Text
         For each metric what the tests say, from top to bottom.
 
     See Also
     --------
     sklearn_calib.inference.compare_models : The numbers behind the picture, and what the tests assume.
-    sklearn_calib.inference.null_floor : The floor.
+    sklearn_calib.inference.expected_under_calibration : The null mean.
 
     Notes
     -----
@@ -381,7 +382,7 @@ class ComparisonDisplay:
     points_: "list[Line2D]"
     worse_: "list[Line2D]"
     intervals_: "list[LineCollection]"
-    floors_: "list[Line2D]"
+    null_means_: "list[Line2D]"
     marks_: "list[list[Text]]"
 
     def __init__(self, comparisons: Mapping[str, ModelComparison]) -> None:
@@ -439,7 +440,7 @@ class ComparisonDisplay:
         y_true: ArrayLike,
         predictions: Mapping[str, ArrayLike],
         *,
-        metrics: Metric | Sequence[Metric] | Mapping[str, Metric] = smooth_ece,
+        metrics: str | Metric | Sequence[str | Metric] | Mapping[str, str | Metric] = "smooth_ece",
         reference: str | None = None,
         correction: Literal["holm", "bonferroni", "none"] = "holm",
         n_resamples: int | None = None,
@@ -459,9 +460,10 @@ class ComparisonDisplay:
         predictions : mapping of str to array-like
             Name of each model and its predicted probabilities, of shape (n,), (n, 1), (n, 2) or (n, K). One
             model is enough; then there are no tests.
-        metrics : callable, list of callables or mapping of str to callable, default=smooth_ece
-            ``metric(y_true, y_proba) -> float``, smaller is better, as in
-            :func:`~sklearn_calib.inference.compare_models`; a mapping gives their names.
+        metrics : str, callable, or list or mapping of these, default="smooth_ece"
+            Names of functions of :mod:`sklearn_calib.metrics` that return a number, or ``metric(y_true,
+            y_proba) -> float``, smaller is better, as in :func:`~sklearn_calib.inference.compare_models`; a
+            mapping gives their names.
         reference, correction, confidence, sample_weight, pos_label
             As in :func:`~sklearn_calib.inference.compare_models`.
         n_resamples : int, default=None
@@ -487,7 +489,7 @@ class ComparisonDisplay:
         Notes
         -----
         Costs 2 ``n_resamples`` evaluations of each metric on n / 2 samples for each model, and some more for
-        intervals and floors.
+        intervals and null means.
         """
         if not isinstance(predictions, Mapping):
             raise TypeError(f"predictions must map names to arrays, got {type(predictions).__name__}.")
@@ -513,7 +515,7 @@ class ComparisonDisplay:
                 comparisons[label] = _one_model(metric, y_true, predictions, **params)
             else:
                 comparisons[label] = compare_models(
-                    metric, y_true, predictions, reference=reference, correction=correction, **params
+                    y_true, predictions, metric=metric, reference=reference, correction=correction, **params
                 )
         return cls(comparisons).plot(ax, **plot_params)
 
@@ -577,7 +579,7 @@ class ComparisonDisplay:
         ax: "Axes | Sequence[Axes] | None" = None,
         *,
         order: Literal["given", "value"] = "given",
-        show_floor: bool = True,
+        show_null_mean: bool = True,
         show_tests: bool = True,
         show_legend: bool = True,
         **marker_params: Any,
@@ -591,8 +593,8 @@ class ComparisonDisplay:
             style of what is given are left alone.
         order : {"given", "value"}, default="given"
             Order of the models from top to bottom; "value": by the first metric, the smallest on top.
-        show_floor : bool, default=True
-            Whether to mark the null floors.
+        show_null_mean : bool, default=True
+            Whether to mark the null means.
         show_tests : bool, default=True
             Whether to say at the right what the tests found. Dots are hollow or filled in any case.
         show_legend : bool, default=True
@@ -612,21 +614,21 @@ class ComparisonDisplay:
         %(no_matplotlib)s
         """
         check_option(order, "order", ("given", "value"))
-        check_flags(show_floor=show_floor, show_tests=show_tests, show_legend=show_legend)
+        check_flags(show_null_mean=show_null_mean, show_tests=show_tests, show_legend=show_legend)
         given = self._models()
         panels = _check_axes(ax, len(self.comparisons))
         if panels is None:
             columns = len(self.comparisons)
             panels = new_panels(2.4 + 3.6 * columns, 2.0 + 0.4 * len(given), columns)
-        rows = {row.name: row for row in next(iter(self.comparisons.values())).rows}
+        rows = {row.name: row for row in next(iter(self.comparisons.values())).models}
         self.models_ = given if order == "given" else sorted(given, key=lambda name: rows[name].value)
         drawn = [
-            _draw_panel(panel, label, comparison, self.models_, show_floor, show_tests, marker_params)
+            _draw_panel(panel, label, comparison, self.models_, show_null_mean, show_tests, marker_params)
             for panel, (label, comparison) in zip(panels, self.comparisons.items(), strict=True)
         ]
         self.points_, self.worse_ = [each.points for each in drawn], [each.worse for each in drawn]
         self.intervals_, self.marks_ = [each.intervals for each in drawn], [each.marks for each in drawn]
-        self.floors_ = [each.floors for each in drawn if each.floors is not None]
+        self.null_means_ = [each.null_means for each in drawn if each.null_means is not None]
         bottom, top = len(given) - 0.5, -0.5
         panels[0].set_yticks(range(len(given)), [plain(name) for name in self.models_])
         panels[0].set_ylim(bottom, top)
@@ -643,7 +645,7 @@ class ComparisonDisplay:
         """Return the names of the models, the same in all comparisons."""
         if not self.comparisons:
             raise ValueError("comparisons is empty. Pass the comparison of at least one metric.")
-        names = [[row.name for row in comparison.rows] for comparison in self.comparisons.values()]
+        names = [[row.name for row in comparison.models] for comparison in self.comparisons.values()]
         for label, found in zip(self.comparisons, names, strict=True):
             if found != names[0]:
                 raise ValueError(

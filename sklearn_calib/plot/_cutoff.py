@@ -76,7 +76,7 @@ def _walk_test(
         estimate=result.value,
         method="asymptotic, effective sample size",
         n_samples=round(result.n_samples),
-        null_law="brownian range" if deviation > 0 else "",
+        asymptotic_null="brownian range" if deviation > 0 else "",
     )
 
 
@@ -102,7 +102,7 @@ def _strip_height(
                 f"Use n_resamples >= {least_resamples(1.0 - confidence)}, or show_strip=False."
             )
         return float(draws[-rank]) * _deviation(result)
-    if test.null_law != "brownian range":
+    if test.asymptotic_null != "brownian range":
         return None
     critical = brentq(lambda c: brownian_range_sf(c) - (1.0 - confidence), 0.1, 40.0, xtol=1e-10)
     return float(critical) * _deviation(result)

@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from matplotlib.collections import Collection
     from matplotlib.lines import Line2D
 
-__all__ = ["DecisionDisplay", "RiskGapFloor", "risk_gap_floor"]
+__all__ = ["DecisionDisplay", "RiskGapNullDistribution", "risk_gap_null"]
 
 Array = NDArray[np.float64]
 
 _GAP = "sklearn_calib.gap"
 _BOUND = "sklearn_calib.gap_bound"
-_CHANCE = "sklearn_calib.gap_chance"
+_NULL_BAND = "sklearn_calib.gap_null_band"
 # A bound that is so many times as high as the rest would squeeze it.
 _FAR = 2.0
 # Predictions are gathered in bins of equal mass, so many for each n^(1/3) samples. Where predictions are
@@ -54,7 +54,7 @@ _CELLS_PER_ROOT = 64.0
 
 
 @dataclass(frozen=True, eq=False)
-class RiskGapFloor:
+class RiskGapNullDistribution:
     """The risk gap at each threshold if the predictions were perfectly calibrated.
 
     Attributes
@@ -108,19 +108,19 @@ def _top(ax: "Axes") -> float:
     tops += [
         float(np.asarray(path.vertices)[:, 1].max())
         for part in ax.collections
-        if part.get_gid() == _CHANCE
+        if part.get_gid() == _NULL_BAND
         for path in part.get_paths()
     ]
     return max(tops)
 
 
-def risk_gap_floor(
+def risk_gap_null(
     sample: BinarySample,
     result: DecisionRiskResult,
     confidence: float,
     n_resamples: int,
     generator: np.random.Generator,
-) -> RiskGapFloor:
+) -> RiskGapNullDistribution:
     """Return the risk gaps of samples whose outcomes are redrawn from the predictions.
 
     One isotonic fit for each simulation, on bins that no threshold divides. Weights that are whole numbers
@@ -132,7 +132,7 @@ def risk_gap_floor(
     for k, positives in enumerate(drawn):
         risk, best = decision_risks(GroupedOutcomes(cells.prob, cells.weight, positives), result.thresholds)
         gaps[k] = np.maximum(risk - best, 0.0)
-    return RiskGapFloor(
+    return RiskGapNullDistribution(
         thresholds=result.thresholds,
         mean=gaps.mean(axis=0),
         quantile=np.quantile(gaps, confidence, axis=0, method="weibull"),
@@ -161,7 +161,7 @@ class DecisionDisplay(DisplayMixin):
     ----------
     result : DecisionRiskResult
         The gaps.
-    floor : RiskGapFloor, default=None
+    null : RiskGapNullDistribution, default=None
         The gaps under perfect calibration, at the same thresholds; None for no null band and no p-value.
     name : str, default=None
         Name of the model in the legend.
@@ -170,7 +170,7 @@ class DecisionDisplay(DisplayMixin):
     ----------
     result : DecisionRiskResult
         What is shown.
-    floor : RiskGapFloor or None
+    null : RiskGapNullDistribution or None
         The gaps under perfect calibration.
     %(axes)s
     line_ : matplotlib Line2D
@@ -179,7 +179,7 @@ class DecisionDisplay(DisplayMixin):
         The point at the threshold with the largest gap; None if there is no gap at all.
     bound_ : matplotlib Line2D or None
         The cutoff calibration error.
-    chance_ : matplotlib Collection or None
+    null_band_ : matplotlib Collection or None
         The null band.
 
     See Also
@@ -225,13 +225,17 @@ class DecisionDisplay(DisplayMixin):
     line_: "Line2D"
     worst_: "Line2D | None"
     bound_: "Line2D | None"
-    chance_: "Collection | None"
+    null_band_: "Collection | None"
 
     def __init__(
-        self, result: DecisionRiskResult, *, floor: RiskGapFloor | None = None, name: str | None = None
+        self,
+        result: DecisionRiskResult,
+        *,
+        null: RiskGapNullDistribution | None = None,
+        name: str | None = None,
     ) -> None:
         self.result = result
-        self.floor = floor
+        self.null = null
         self.name = name
 
     @classmethod
@@ -320,8 +324,8 @@ class DecisionDisplay(DisplayMixin):
         tau = check_thresholds(thresholds)
         sample = check_binary(y_true, y_proba, sample_weight, pos_label)
         result = risk_result(sample, tau)
-        floor = risk_gap_floor(sample, result, confidence, n_resamples, generator)
-        return cls(result, floor=floor, name=name).plot(ax, **plot_params)
+        null = risk_gap_null(sample, result, confidence, n_resamples, generator)
+        return cls(result, null=null, name=name).plot(ax, **plot_params)
 
     def plot(
         self,
@@ -329,14 +333,14 @@ class DecisionDisplay(DisplayMixin):
         *,
         x: Literal["threshold", "cost_ratio"] = "threshold",
         name: str | None = None,
-        show_chance: bool = True,
+        show_null_band: bool = True,
         show_bound: bool | Literal["auto"] = "auto",
         show_legend: bool = True,
         **line_params: Any,
     ) -> Self:
         """Draw the risk gaps.
 
-        Several displays can share axes; then ``show_chance`` and ``show_bound`` are best left to one.
+        Several displays can share axes; then ``show_null_band`` and ``show_bound`` are best left to one.
 
         Parameters
         ----------
@@ -346,7 +350,7 @@ class DecisionDisplay(DisplayMixin):
             times as much a false negative costs as a false positive.
         name : str, default=None
             Name in the legend; the display's own by default.
-        show_chance : bool, default=True
+        show_null_band : bool, default=True
             Whether to draw the null band, if it is known.
         show_bound : bool or "auto", default="auto"
             Whether to draw the cutoff calibration error, which no gap exceeds. With "auto" it is only named
@@ -368,7 +372,7 @@ class DecisionDisplay(DisplayMixin):
         %(no_matplotlib)s
         """
         check_option(x, "x", ("threshold", "cost_ratio"))
-        check_flags(show_chance=show_chance, show_legend=show_legend)
+        check_flags(show_null_band=show_null_band, show_legend=show_legend)
         if isinstance(show_bound, str):
             check_option(show_bound, "show_bound", ("auto",))
         else:
@@ -384,18 +388,18 @@ class DecisionDisplay(DisplayMixin):
         if at.shape[0] == 1:
             line = {"marker": "o"} | line
         (self.line_,) = ax.plot(at, gap, gid=_GAP, **line)
-        self.worst_, self.bound_, self.chance_ = None, None, None
+        self.worst_, self.bound_, self.null_band_ = None, None, None
         if gap.max() > 0:
             self._draw_worst(ax, at, tau, gap)
-        if show_chance and self.floor is not None:
-            self.chance_ = ax.fill_between(
+        if show_null_band and self.null is not None:
+            self.null_band_ = ax.fill_between(
                 at,
-                self.floor.quantile[order],
+                self.null.quantile[order],
                 color=PALE,
                 linewidth=0,
                 zorder=1,
-                gid=_CHANCE,
-                label=f"{100 * self.floor.confidence:g}% null band (at each threshold)",
+                gid=_NULL_BAND,
+                label=f"{100 * self.null.confidence:g}% null band (at each threshold)",
             )
         if show_bound:
             within = show_bound is True or result.bound <= _FAR * _top(ax)
@@ -414,8 +418,8 @@ class DecisionDisplay(DisplayMixin):
     def _draw_worst(self, ax: "Axes", at: Array, tau: Array, gap: Array) -> None:
         worst = int(gap.argmax())
         label = f"largest at {tau[worst]:.2f}: {gap[worst]:.3f}"
-        if self.floor is not None:
-            label += f", {p_text(self.floor.pvalue)}"
+        if self.null is not None:
+            label += f", {p_text(self.null.pvalue)}"
         color = self.line_.get_color()
         self.worst_ = draw_marks(ax, at[worst], gap[worst], color, marker="D", markersize=7, label=label)
 

@@ -32,7 +32,7 @@ __all__ = ["MonitorDisplay"]
 Array = NDArray[np.float64]
 
 _COLUMNS = ("time", "log_evidence", "alert")
-_NOT_METRICS = ("time", "n_rows", "log_evidence", "alert", "event_rate", "mean_prediction")
+_NOT_METRICS = ("time", "n_samples", "log_evidence", "alert", "event_rate", "mean_prediction")
 _PARTS = ("history", "threshold_", "reference_errors_")
 # The picture ends at so many times the height of the alert, and at minus as much.
 _HIGHEST = 2.0

@@ -24,6 +24,7 @@ from sklearn_calib.inference import (
     SplitClass,
     TestComponent,
 )
+from sklearn_calib.inference._names import as_test
 from sklearn_calib.inference._tails import null_density
 from sklearn_calib.plot._estimator import AxesMixin, check_result, estimator_predictions
 from sklearn_calib.plot._matplotlib import (
@@ -315,7 +316,7 @@ def draw_null(
         null, tail = _histogram(ax, shown)
         highest = float(shown.counts.max())
     else:
-        null, tail = _curve(ax, shown, result.null_law)
+        null, tail = _curve(ax, shown, result.asymptotic_null)
         highest = shown.top
     line: dict[str, Any] = {"color": VERMILION, "linestyle": DASHES, "linewidth": 2.2, "zorder": 4}
     line |= {"label": f"observed {result.statistic:.3g}"} | line_params
@@ -505,7 +506,7 @@ class TestDisplay(AxesMixin):
     >>> from sklearn_calib.plot import TestDisplay
     >>> p = np.linspace(0.05, 0.95, 50)
     >>> test = CutoffTest(n_resamples=199, random_state=0)
-    >>> display = TestDisplay.from_predictions(test, p > 0.4, p)
+    >>> display = TestDisplay.from_predictions(p > 0.4, p, test=test)
     >>> display.kind_
     'null'
     >>> print(display.observed_.get_label())
@@ -563,10 +564,10 @@ class TestDisplay(AxesMixin):
     @classmethod
     def from_predictions(
         cls,
-        test: CalibrationTest,
         y_true: Outcomes,
         y_proba: ArrayLike | None = None,
         *,
+        test: str | CalibrationTest,
         sample_weight: ArrayLike | None = None,
         pos_label: Any = None,
         labels: ArrayLike | None = None,
@@ -578,12 +579,12 @@ class TestDisplay(AxesMixin):
 
         Parameters
         ----------
-        test : CalibrationTest
-            The test; it is not fitted.
         y_true : array-like of shape (n,) or CalibrationSketch
             Outcomes.
         y_proba : array-like of shape (n,), (n, 1), (n, 2) or (n, K), default=None
             Predicted probabilities. Left out with a sketch.
+        test : CalibrationTest or str
+            The test, which is not fitted, or its name, such as "tcal".
         sample_weight : array-like of shape (n,), default=None
             Frequencies.
         pos_label : label, default=None
@@ -607,30 +608,31 @@ class TestDisplay(AxesMixin):
             drawn.
         %(no_matplotlib)s
         """
-        _check_test(test)
-        result = test.test(y_true, y_proba, sample_weight=sample_weight, pos_label=pos_label, labels=labels)
+        result = as_test(test).test(
+            y_true, y_proba, sample_weight=sample_weight, pos_label=pos_label, labels=labels
+        )
         return cls.from_result(result, name=name, ax=ax, **plot_params)
 
     @classmethod
     def from_estimator(
         cls,
-        test: CalibrationTest,
         estimator: Any,
         X: Any,
         y: ArrayLike,
         *,
         pos_label: Any = None,
+        test: str | CalibrationTest,
         **params: Any,
     ) -> Self:
         """Run a test on the probabilities that a fitted classifier predicts, and draw its result.
 
         Parameters
         ----------
-        test : CalibrationTest
-            The test; it is not fitted.
         estimator : object
             Fitted classifier, or pipeline that ends in one, with ``predict_proba`` and ``classes_``.
         %(held_out)s
+        test : CalibrationTest or str
+            The test, which is not fitted, or its name, such as "tcal".
         **params : dict
             Passed to :meth:`from_predictions`, among them ``sample_weight``, ``name`` and ``ax``.
 
@@ -646,8 +648,9 @@ class TestDisplay(AxesMixin):
             As :meth:`from_predictions`; or if the estimator has three classes or more, and the test is for
             two.
         """
-        _check_test(test)
-        return cls.from_predictions(test, y, **estimator_predictions(estimator, X, pos_label, True), **params)
+        test = as_test(test)
+        forecast = estimator_predictions(estimator, X, pos_label, True)
+        return cls.from_predictions(y, test=test, **forecast, **params)
 
     def plot(
         self,
@@ -722,7 +725,7 @@ class TestDisplay(AxesMixin):
                 "Draw kind='auto'."
             )
         check_option(result.tail, "result.tail", _TAILS)
-        known = result.null_distribution is not None or bool(result.null_law)
+        known = result.null_distribution is not None or bool(result.asymptotic_null)
         if kind == "null" or (kind == "auto" and known):
             if not known:
                 raise ValueError(
@@ -736,7 +739,7 @@ class TestDisplay(AxesMixin):
                     f"The p-value is {result.pvalue:.3g}: {result.reason}."
                 )
             if result.null_distribution is None:
-                return null_curve(result.null_law, result.statistic, result.tail)
+                return null_curve(result.asymptotic_null, result.statistic, result.tail)
             return null_histogram(result.null_distribution, result.statistic, result.tail)
         evidence = scale_evidence(result, level)
         if evidence is None:
@@ -747,9 +750,3 @@ class TestDisplay(AxesMixin):
                 + ("Draw kind='null'." if known else f"{_ADVICE}.")
             )
         return evidence
-
-
-def _check_test(test: Any) -> None:
-    if not isinstance(test, CalibrationTest):
-        shown = f"the class {test.__name__}" if isinstance(test, type) else repr(test)
-        raise TypeError(f"test must be a test of calibration, such as TCal(), got {shown}.")

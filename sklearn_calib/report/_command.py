@@ -359,7 +359,7 @@ def _by_name(sketches: dict[int, CalibrationSketch], names: list[Any]) -> dict[A
     """Return the sketch of each group that has weight; cells such as 1 and 1.0 name the same group."""
     found: dict[Any, CalibrationSketch] = {}
     for number, sketch in sketches.items():
-        if sketch.n_cells:
+        if sketch.n_bins:
             found[names[number]] = sketch + found[names[number]] if names[number] in found else sketch
     return found
 

@@ -122,7 +122,7 @@ def figures(report: ReportNumbers, salt: str) -> list[Figure]:
         ),
     ]
     results = (test.result for test in report.tests)
-    shown = next((r for r in results if r.null_distribution is not None or r.null_law), None)
+    shown = next((r for r in results if r.null_distribution is not None or r.asymptotic_null), None)
     if shown is not None:
         drawn.append(
             (

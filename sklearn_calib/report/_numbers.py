@@ -26,8 +26,8 @@ from sklearn_calib.inference import (
     SpiegelhalterTest,
     TCal,
 )
-from sklearn_calib.inference._floor import floor_of
 from sklearn_calib.inference._intervals import Populations, bound_metric, inverted
+from sklearn_calib.inference._null_distribution import null_distribution_of
 from sklearn_calib.metrics import (
     CalibrationSummary,
     ScoreDecomposition,
@@ -473,9 +473,9 @@ def _error(
     small = populations.grouped
     bound = bound_metric(metric, small, weighted=bool((small.weight != 1).any()))
     value = bound.estimate if small is grouped else _value(metric, sample)
-    floor = floor_of(bound, populations.n_resamples, budget.generator, budget.confidence)
+    null = null_distribution_of(bound, populations.n_resamples, budget.generator, budget.confidence)
     interval = inverted(bound, populations, budget.confidence)
-    return ReportMetric(key, name, value, interval.lower, interval.upper, floor.mean, _NAN, floor.quantile)
+    return ReportMetric(key, name, value, interval.lower, interval.upper, null.mean, _NAN, null.quantile)
 
 
 def _value(metric: Callable[..., float], sample: BinarySample) -> float:
@@ -744,7 +744,7 @@ def _part(name: str, sample: BinarySample, budget: Budget) -> ReportPart:
     grouped = group_outcomes(sample.y, sample.p, sample.w)
     small = condensed(grouped, _PART_DISTINCT, _PART_BINS)
     bound = bound_metric(smooth_ece, small, weighted=bool((small.weight != 1).any()))
-    floor = floor_of(bound, budget.n_resamples, budget.generator, budget.confidence)
+    null = null_distribution_of(bound, budget.n_resamples, budget.generator, budget.confidence)
     test = CutoffTest(n_resamples=budget.n_draws, random_state=budget.seed)
     pvalue = test._test_binary(BinarySample(*condensed(grouped).rows())).pvalue
     regions = find_regions(grouped, budget.confidence, _PART_DRAWS, budget.generator)
@@ -756,8 +756,8 @@ def _part(name: str, sample: BinarySample, budget: Budget) -> ReportPart:
         predicted=float(grouped.weight @ grouped.prob) / total,
         observed=events / total,
         error=bound.estimate if small is grouped else _value(smooth_ece, sample),
-        null_mean=floor.mean,
-        null_upper=floor.quantile,
+        null_mean=null.mean,
+        null_upper=null.quantile,
         pvalue=pvalue,
         adjusted=pvalue,
         region=max(regions, key=lambda region: abs(region.gap) * region.n_samples, default=None),

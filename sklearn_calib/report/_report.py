@@ -289,13 +289,12 @@ def calibration_report(
     sklearn_calib.inference.compare_models : Several models on the same samples.
     sklearn_calib.inference.CombinedTest : The primary test.
 
-    Notes
-    -----
-    Metrics, scores and tests are those of :mod:`sklearn_calib.metrics` and :mod:`sklearn_calib.inference`,
-    intervals and null distributions those of :func:`~sklearn_calib.inference.confidence_interval` and
-    :func:`~sklearn_calib.inference.null_floor`. The ranges under perfect calibration of observed - expected,
-    intercept, slope and the proper scores are normal, with the variance that the predictions imply;
-    confidence intervals of the scores are normal, too.
+    Notes ----- Metrics, scores and tests are those of :mod:`sklearn_calib.metrics` and
+    :mod:`sklearn_calib.inference`, intervals and null distributions those of
+    :func:`~sklearn_calib.inference.confidence_interval` and
+    :func:`~sklearn_calib.inference.expected_under_calibration`. The ranges under perfect calibration of
+    observed - expected, intercept, slope and the proper scores are normal, with the variance that the
+    predictions imply; confidence intervals of the scores are normal, too.
 
     With more than 4096 distinct predictions, simulations, intervals, slopes and regions use 2048 bins of
     neighbouring predictions, each with its mean (ICI: 128 bins for more than 256, and a quarter of the

@@ -41,10 +41,11 @@ class PValueScorer(WeightedScorer, BaseEstimator):
 
     Parameters
     ----------
-    test : CalibrationTest
-        Any test of :mod:`sklearn_calib.inference`. It is copied before each use. If it draws random numbers
-        and its ``random_state`` is None, the copy gets the seed 0: the same model has the same score on the
-        same data each time, and candidates of a search are compared on the same draws.
+    test : CalibrationTest or str
+        Any test of :mod:`sklearn_calib.inference`, or its name, such as "tcal". It is copied before each use.
+        If it draws random numbers and its ``random_state`` is None, the copy gets the seed 0: the same model
+        has the same score on the same data each time, and candidates of a search are compared on the same
+        draws.
     pos_label : label, default=None
         The class whose probability is tested, against all others. None means ``estimator.classes_[1]`` for
         two classes, and the reduction for more.
@@ -101,14 +102,13 @@ class PValueScorer(WeightedScorer, BaseEstimator):
 
     def __init__(
         self,
-        test: "CalibrationTest",
+        test: "str | CalibrationTest",
         *,
         pos_label: Any = None,
         response_method: str | Sequence[str] = "predict_proba",
         reduction: Reduction = "classwise",
     ) -> None:
-        _check_test(test)
-        self.test = test
+        self.test = _checked(test)
         self.pos_label = pos_label
         self.response_method = response_method
         self.reduction = reduction
@@ -134,7 +134,6 @@ class PValueScorer(WeightedScorer, BaseEstimator):
         float
             The p-value, in [0, 1].
         """
-        _check_test(self.test)
         check_reduction(self.reduction, self.pos_label)
         if sample_weight is not None:
             sample_weight = as_array(sample_weight, "sample_weight")
@@ -158,19 +157,14 @@ class PValueScorer(WeightedScorer, BaseEstimator):
 
     def _copy(self) -> "CalibrationTest":
         """Return the test as it was given, with a seed."""
-        test: CalibrationTest = clone(self.test)
+        test: CalibrationTest = clone(_checked(self.test))
         if test.get_params(deep=False).get("random_state", _SEED) is None:
             test.set_params(random_state=_SEED)
         return test
 
 
-def _check_test(test: Any) -> None:
-    from sklearn_calib.inference import CalibrationTest
+def _checked(test: "str | CalibrationTest") -> "CalibrationTest":
+    # the tests load when one is used
+    from sklearn_calib.inference._names import as_test
 
-    if isinstance(test, type) and issubclass(test, CalibrationTest):
-        raise TypeError(f"test is the class {test.__name__}; pass an instance, {test.__name__}().")
-    if not isinstance(test, CalibrationTest):
-        raise TypeError(
-            f"test must be a test of calibration, got {test!r}. Pass one of sklearn_calib.inference, for "
-            "example TCal(); for a metric use CalibrationScorer."
-        )
+    return as_test(test)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._validation import as_array
+from sklearn_calib.metrics._names import as_metric
 from sklearn_calib.scorers._forecast import (
     Forecast,
     Reduction,
@@ -36,13 +37,13 @@ class CalibrationScorer(WeightedScorer):
 
     Parameters
     ----------
-    metric : callable
-        ``metric(y, proba, **metric_params) -> float``; with sample weights it is also given
-        ``sample_weight``. For a binary problem, and for the reductions of a multiclass one, ``y`` (n,) holds
-        0 and 1 and ``proba`` (n,) the probability of 1. With ``reduction=None`` it is given all classes at
-        once: ``y`` holds column numbers, and ``proba`` has shape (n, n_classes). So it is where a multiclass
-        problem is reduced and the metric has a parameter ``reduction``, as those of this package have, which
-        it is given.
+    metric : str or callable
+        Name of a function of :mod:`sklearn_calib.metrics` that returns a number, or ``metric(y, proba,
+        **metric_params) -> float``; with sample weights it is also given ``sample_weight``. For a binary
+        problem, and for the reductions of a multiclass one, ``y`` (n,) holds 0 and 1 and ``proba`` (n,) the
+        probability of 1. With ``reduction=None`` it is given all classes at once: ``y`` holds column numbers,
+        and ``proba`` has shape (n, n_classes). So it is where a multiclass problem is reduced and the metric
+        has a parameter ``reduction``, as those of this package have, which it is given.
     greater_is_better : bool, default=False
         If False, the score is the negated metric, so that greater scores are better.
     pos_label : label, default=None
@@ -92,7 +93,7 @@ class CalibrationScorer(WeightedScorer):
 
     def __init__(
         self,
-        metric: Callable[..., float],
+        metric: str | Callable[..., float],
         *,
         greater_is_better: bool = False,
         pos_label: Any = None,
@@ -100,8 +101,7 @@ class CalibrationScorer(WeightedScorer):
         reduction: Reduction = "classwise",
         **metric_params: Any,
     ) -> None:
-        _check_metric(metric, metric_params)
-        self.metric = metric
+        self.metric = _check_metric(metric, metric_params)
         self.greater_is_better = greater_is_better
         self.pos_label = pos_label
         self.response_method = response_method
@@ -143,10 +143,10 @@ class CalibrationScorer(WeightedScorer):
             As on construction.
         """
         metric_params = {**self.metric_params, **{k: v for k, v in params.items() if k not in _OWN}}
-        _check_metric(params.get("metric", self.metric), metric_params)
+        metric = _check_metric(params.get("metric", self.metric), metric_params)
         for name, value in params.items():
             if name in _OWN:
-                setattr(self, name, value)
+                setattr(self, name, metric if name == "metric" else value)
         self.metric_params = metric_params
         return self
 
@@ -235,15 +235,15 @@ def accepts_sample_weight(scorer: Callable[..., float]) -> bool:
     return _knows(getattr(scorer, "_score_func", scorer), "sample_weight")
 
 
-def _check_metric(metric: Any, metric_params: dict[str, Any]) -> None:
-    if not callable(metric):
-        raise TypeError(f"metric must be callable as metric(y_true, y_proba), got {metric!r}.")
+def _check_metric(metric: Any, metric_params: dict[str, Any]) -> Callable[..., float]:
+    metric = as_metric(metric)
     for name in metric_params:
         if not _knows(metric, name):
             raise TypeError(
                 f"{name!r} is neither a parameter of CalibrationScorer nor of the metric {_name(metric)}. "
                 "Check its spelling."
             )
+    return metric
 
 
 def _knows(function: Callable[..., Any], name: str) -> bool:

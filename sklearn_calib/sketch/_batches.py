@@ -58,7 +58,7 @@ def sketch_batches(
     ...         p = rng.uniform(size=1000)
     ...         yield rng.uniform(size=1000) < p**2, p
     >>> sketch = sketch_batches(scored())
-    >>> sketch.n_rows
+    >>> sketch.n_samples
     10000
     >>> print(f"observed {sketch.event_rate:.2f}, expected {sketch.mean_prediction:.2f}")
     observed 0.34, expected 0.50
@@ -151,7 +151,7 @@ def sketch_arrow(
     >>> import pyarrow
     >>> from sklearn_calib.sketch import sketch_arrow
     >>> table = pyarrow.table({"died": [True, False, False], "risk": [0.75, 0.25, 0.5]})
-    >>> sketch_arrow(table.to_batches(max_chunksize=2), y="died", p="risk").n_rows
+    >>> sketch_arrow(table.to_batches(max_chunksize=2), y="died", p="risk").n_samples
     3
     """
     check_columns(y, [p], sample_weight)

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from sklearn_calib._validation import as_array, check_length, check_positive, check_size
 
-__all__ = ["DATES", "NUMBERS", "ROWS", "Clock"]
+__all__ = ["DATES", "NUMBERS", "SAMPLES", "Clock"]
 
 #: What time is counted in.
-ROWS, NUMBERS, DATES = "rows", "numbers", "dates"
+SAMPLES, NUMBERS, DATES = "samples", "numbers", "dates"
 _NANOSECONDS, _YEARS = "datetime64[ns]", "datetime64[Y]"
 # Whole numbers up to here are floats.
 _MOST_SLOTS = 2.0**53
@@ -32,7 +32,7 @@ class Clock:
 
     Attributes
     ----------
-    kind : {"rows", "numbers", "dates"} or None
+    kind : {"samples", "numbers", "dates"} or None
         What time is counted in; None before the first rows if ``window`` is a number.
     length : int or float
         Length of a slot: rows, units or nanoseconds.
@@ -57,10 +57,10 @@ class Clock:
                 self.window = check_size(window, "window", maximum=int(_MOST_SLOTS))
             self.length = self.window / self.n_slots
 
-    def read(self, time: Any, n_rows: int) -> tuple[str, NDArray[Any]]:
+    def read(self, time: Any, n_samples: int) -> tuple[str, NDArray[Any]]:
         """Return the kind of times, and one time for all rows or one for each; rows count from 0 if None."""
         if time is None:
-            kind, ticks = ROWS, np.zeros(0, dtype=np.int64)
+            kind, ticks = SAMPLES, np.zeros(0, dtype=np.int64)
         else:
             alone = isinstance(time, Real | np.datetime64 | date) or hasattr(time, "to_datetime64")
             ticks = as_array([time] if alone else time, "time")
@@ -69,12 +69,12 @@ class Clock:
             if ticks.ndim != 1:
                 raise ValueError(f"time must be one time, or have shape (n,), got shape {ticks.shape}.")
             if ticks.shape[0] != 1:
-                check_length("time", ticks.shape[0], "y_true", n_rows)
+                check_length("time", ticks.shape[0], "y_true", n_samples)
             kind, ticks = _ticks(ticks)
         if self.kind is None:
             self.check_new(kind)
         elif kind != self.kind:
-            wanted = {ROWS: "counts rows, so that no time can be passed", NUMBERS: "wants numbers as time"}
+            wanted = {SAMPLES: "counts rows, so that no time can be passed", NUMBERS: "wants numbers as time"}
             raise ValueError(
                 f"time holds {kind if time is not None else 'nothing'}, but this clock "
                 f"{wanted.get(self.kind, 'wants dates as time, because window is a duration')}."
@@ -90,7 +90,7 @@ class Clock:
                 f"time holds dates, but window={self.window!r} is a number. Pass a duration as window, "
                 "such as numpy.timedelta64(7, 'D')."
             )
-        if kind == ROWS and (not isinstance(self.window, int) or self.window % self.n_slots):
+        if kind == SAMPLES and (not isinstance(self.window, int) or self.window % self.n_slots):
             raise ValueError(
                 f"window={self.window!r} rows cannot be cut into n_slots={self.n_slots} slots of whole rows. "
                 "Choose a multiple of n_slots, or pass time."
@@ -99,7 +99,7 @@ class Clock:
     def of(self, kind: str) -> "Clock":
         """Return a clock that counts time in this kind."""
         new = copy(self)
-        if kind == ROWS:
+        if kind == SAMPLES:
             new.length = int(self.window) // self.n_slots
         new.kind = kind
         return new

@@ -1,4 +1,4 @@
-"""What the cells hold, at rest and while rows are added."""
+"""What the bins hold, at rest and while rows are added."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -28,13 +28,13 @@ _MOST_AT_ONCE = 4 * PIECE
 
 @dataclass(frozen=True, eq=False)
 class Contents:
-    """Occupied cells in increasing order: weight of either outcome, and weighted sum of positions."""
+    """Occupied bins in increasing order: weight of either outcome, and weighted sum of positions."""
 
-    cell: Codes
+    bins: Codes
     negatives: Array
     positives: Array
     offset: Array
-    n_rows: int
+    n_samples: int
 
     @classmethod
     def empty(cls) -> Self:
@@ -47,13 +47,13 @@ class Contents:
 
     @property
     def weight(self) -> Array:
-        """Weight of each cell."""
+        """Weight of each bin."""
         total: Array = self.negatives + self.positives
         return total
 
     @property
     def total(self) -> float:
-        """Weight of all cells."""
+        """Weight of all bins."""
         return float(self.weight.sum())
 
     @property
@@ -63,7 +63,7 @@ class Contents:
 
     @property
     def n_kinds(self) -> int:
-        """Number of pairs of a cell and an outcome that have weight; there are as many samples at least."""
+        """Number of pairs of a bin and an outcome that have weight; there are as many samples at least."""
         return int(np.count_nonzero(self.negatives) + np.count_nonzero(self.positives))
 
     @property
@@ -72,17 +72,17 @@ class Contents:
         return all(np.array_equal(values, np.rint(values)) for values in (self.negatives, self.positives))
 
     def same_as(self, other: "Contents") -> bool:
-        """Tell whether the cells of both are equal, bit for bit."""
-        pairs = zip((self.cell, *self.sums), (other.cell, *other.sums), strict=True)
+        """Tell whether the bins of both are equal, bit for bit."""
+        pairs = zip((self.bins, *self.sums), (other.bins, *other.sums), strict=True)
         return all(np.array_equal(mine, theirs) for mine, theirs in pairs)
 
     def without(self, other: "Contents") -> "Contents | None":
         """Return what is left when a part is taken away, or None if it is no part; weights are whole."""
-        if other.n_rows > self.n_rows or not np.isin(other.cell, self.cell).all():
+        if other.n_samples > self.n_samples or not np.isin(other.bins, self.bins).all():
             return None
-        if not other.cell.shape[0]:
+        if not other.bins.shape[0]:
             return self
-        where = np.searchsorted(self.cell, other.cell)
+        where = np.searchsorted(self.bins, other.bins)
         negatives, positives, offset = self.negatives.copy(), self.positives.copy(), self.offset.copy()
         negatives[where] -= other.negatives
         positives[where] -= other.positives
@@ -92,33 +92,33 @@ class Contents:
         if min(negatives.min(), positives.min(), offset.min(), (most - offset).min()) < 0:
             return None
         keep = weight > 0
-        left = Contents(cell=self.cell[keep], negatives=negatives[keep], positives=positives[keep],
-                        offset=offset[keep], n_rows=self.n_rows - other.n_rows)  # fmt: skip
+        left = Contents(bins=self.bins[keep], negatives=negatives[keep], positives=positives[keep],
+                        offset=offset[keep], n_samples=self.n_samples - other.n_samples)  # fmt: skip
         # a weight of k is k samples, of which some may be left when the one that was counted is taken away
-        return replace(left, n_rows=max(left.n_rows, left.n_kinds))
+        return replace(left, n_samples=max(left.n_samples, left.n_kinds))
 
     def means(self, grid: OctaveBins) -> Array:
-        """Return the mean prediction of each cell."""
-        low, width = grid.edges(self.cell)
+        """Return the mean prediction of each bin."""
+        low, width = grid.edges(self.bins)
         mean: Array = low + width * (self.offset / self.weight / POSITIONS)
         return mean
 
     def mean_prediction(self, grid: OctaveBins) -> float:
-        """Return the mean prediction of all cells."""
+        """Return the mean prediction of all bins."""
         weight = self.weight
         return float((self.means(grid) * weight).sum() / weight.sum())
 
     def weighted_sample(self, grid: OctaveBins) -> WeightedSample:
-        """Return one sample for each outcome that has weight in a cell."""
+        """Return one sample for each outcome that has weight in a bin."""
         w = np.column_stack((self.negatives, self.positives)).ravel()
-        y = np.tile(np.array([0, 1], dtype=np.int64), self.cell.shape[0])
+        y = np.tile(np.array([0, 1], dtype=np.int64), self.bins.shape[0])
         p = np.repeat(self.means(grid), 2)
         keep = w > 0
         return WeightedSample(y[keep], p[keep], w[keep])
 
 
 class Accumulator:
-    """Sums over all cells to which samples are added.
+    """Sums over all bins to which samples are added.
 
     Samples without weights are added as one integer, with the count above bit 40 and the position below: one
     pass over the samples, exact, and independent of their order.
@@ -129,9 +129,9 @@ class Accumulator:
 
     def __init__(self, grid: OctaveBins) -> None:
         self._grid = grid
-        # 2 * cell + outcome: packed sums; then the number of samples that were gathered first, and of all
+        # 2 * bin + outcome: packed sums; then the number of samples that were gathered first, and of all
         self._n_packed_sums = 2 * grid.n_bins + 2
-        # 2 * cell + outcome: weights; then by cell sums of weighted positions; then the number of samples
+        # 2 * bin + outcome: weights; then by bin sums of weighted positions; then the number of samples
         self._n_sums = 3 * grid.n_bins + 1
         # both are replaced together
         self._arrays: tuple[Codes | None, Array | None] = None, None
@@ -140,7 +140,7 @@ class Accumulator:
         self._n_gathered = 0
 
     @property
-    def n_rows(self) -> int:
+    def n_samples(self) -> int:
         """Number of samples with weight."""
         packed, sums = self._arrays
         n_packed = 0 if packed is None else int(packed[-1])
@@ -167,28 +167,28 @@ class Accumulator:
             self._gather(batch)
 
     def add_contents(self, other: Contents) -> None:
-        """Add other cells."""
-        if other.cell.shape[0]:
-            keys, last = 2 * other.cell, self._n_sums - 1
-            index = np.concatenate((keys, keys + 1, other.cell + 2 * self._grid.n_bins, [last]))
-            np.add.at(self._sums(), index, np.concatenate((*other.sums, [float(other.n_rows)])))
+        """Add other bins."""
+        if other.bins.shape[0]:
+            keys, last = 2 * other.bins, self._n_sums - 1
+            index = np.concatenate((keys, keys + 1, other.bins + 2 * self._grid.n_bins, [last]))
+            np.add.at(self._sums(), index, np.concatenate((*other.sums, [float(other.n_samples)])))
 
     def contents(self, settled: Contents) -> Contents:
-        """Return the occupied cells, with those of ``settled``."""
+        """Return the occupied bins, with those of ``settled``."""
         self._add_waiting()
-        sums, n_cells = self._unpacked(), self._grid.n_bins
+        sums, n_bins = self._unpacked(), self._grid.n_bins
         negatives, positives, offset = (
-            sums[0 : 2 * n_cells : 2],
-            sums[1 : 2 * n_cells : 2],
-            sums[2 * n_cells :],
+            sums[0 : 2 * n_bins : 2],
+            sums[1 : 2 * n_bins : 2],
+            sums[2 * n_bins :],
         )
-        if settled.cell.shape[0]:
-            negatives[settled.cell] += settled.negatives
-            positives[settled.cell] += settled.positives
-            offset[settled.cell] += settled.offset
-        cell = np.flatnonzero((negatives > 0) | (positives > 0)).astype(np.int64)
-        n_rows = settled.n_rows + int(sums[-1])
-        return Contents(cell, negatives[cell], positives[cell], offset[cell], n_rows)
+        if settled.bins.shape[0]:
+            negatives[settled.bins] += settled.negatives
+            positives[settled.bins] += settled.positives
+            offset[settled.bins] += settled.offset
+        bins = np.flatnonzero((negatives > 0) | (positives > 0)).astype(np.int64)
+        n_samples = settled.n_samples + int(sums[-1])
+        return Contents(bins, negatives[bins], positives[bins], offset[bins], n_samples)
 
     def _gather(self, batch: Batch) -> None:
         """Let a small batch wait."""
@@ -271,31 +271,31 @@ class _Places:
         self.used = 0
         piece = min(PIECE, n)
         self._grid, self._spare = grid, Workspace(piece)
-        self._cell = np.empty(piece, dtype=np.int64)
+        self._bins = np.empty(piece, dtype=np.int64)
         self._position = np.empty(piece if weighted else 0, dtype=np.int64)
 
     def fill(self, batch: Batch, n_sums: int, n_waited: int) -> None:
         """Fill in a batch that is added to an array of so many sums."""
-        used = n_rows = 0
+        used = n_samples = 0
         for y, p, w in batch.pieces():
             n = p.shape[0]
-            cell, rows = self._cell[:n], slice(used, used + n)
+            bins, rows = self._bins[:n], slice(used, used + n)
             key, value = self.index[rows], self.value[rows]
             position = value if w is None else self._position[:n]
-            self._grid.locate(p, cell, position, self._spare)
-            np.left_shift(cell, 1, out=key)
+            self._grid.locate(p, bins, position, self._spare)
+            np.left_shift(bins, 1, out=key)
             np.add(key, y, out=key, casting="unsafe")
-            used, n_rows = used + n, n_rows + n
+            used, n_samples = used + n, n_samples + n
             if w is None:
                 np.add(position, 1 << _UNIT_BITS, out=position)
                 continue
             rows = slice(used, used + n)
             value[:] = w
-            np.add(cell, 2 * self._grid.n_bins, out=self.index[rows])
+            np.add(bins, 2 * self._grid.n_bins, out=self.index[rows])
             np.multiply(w, position, out=self.value[rows])
             used += n
         if batch.w is None:
             self.index[used], self.value[used] = n_sums - 2, n_waited
             used += 1
-        self.index[used], self.value[used] = n_sums - 1, n_rows
+        self.index[used], self.value[used] = n_sums - 1, n_samples
         self.used = used + 1

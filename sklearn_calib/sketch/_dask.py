@@ -197,7 +197,7 @@ def _sketch_batch(batch: Any, number: int, pos_label: Any, precision: int) -> Ca
     """Return the sketch of one partition; it runs on a worker."""
     sketch = CalibrationSketch(precision=precision, pos_label=pos_label)
     add_batch(sketch, batch, f"partition {number}")
-    # sums over all cells are given up: the worker may keep many sketches
+    # sums over all bins are given up: the worker may keep many sketches
     sketch._contents()
     return sketch
 

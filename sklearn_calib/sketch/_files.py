@@ -30,23 +30,23 @@ __all__ = [
 ]
 
 # Of both formats.
-_VERSION = 1
+_VERSION = 2
 #: What numbers and texts that nobody checked can raise.
 DAMAGED = (LookupError, TypeError, ValueError, OverflowError, MemoryError, SyntaxError, RecursionError)
 #: Names of the arrays of a sketch.
-ARRAYS = ("cell", "negatives", "positives", "offset")
-# With fewer bits the tails have no cells; with more, the edges near 1 would be no floats.
+ARRAYS = ("bins", "negatives", "positives", "offset")
+# With fewer bits the tails have no bins; with more, the edges near 1 would be no floats.
 LEAST_PRECISION, MOST_PRECISION = 8, 20
 # Bytes of a head, or of what stands before the numbers of an array.
 _MOST_HEAD = 1 << 16
 
 
 def check_precision(value: Any) -> int:
-    """Return the precision as int if there are cells for it."""
+    """Return the precision as int if there are bins for it."""
     precision = check_integer(value, "precision", LEAST_PRECISION)
     if precision > MOST_PRECISION:
         raise ValueError(
-            f"precision must be at most {MOST_PRECISION}, got {precision}: finer cells save nothing."
+            f"precision must be at most {MOST_PRECISION}, got {precision}: finer bins save nothing."
         )
     return precision
 
@@ -60,7 +60,7 @@ def checksum(head: list[Any], *arrays: Any) -> str:
 
 
 def _checksum(contents: Contents, precision: int, pos_label: Any) -> str:
-    return checksum([_VERSION, precision, contents.n_rows, pos_label], contents.cell, *contents.sums)
+    return checksum([_VERSION, precision, contents.n_samples, pos_label], contents.bins, *contents.sums)
 
 
 def head(kind: str) -> dict[str, Any]:
@@ -74,8 +74,11 @@ def check_head(found: Any, kind: str, keys: frozenset[str]) -> None:
         raise ValueError(f"This is not a saved {kind}. Pass what to_dict or save has written.")
     its = found.get("version")
     if type(its) is not int or its != _VERSION:
-        newer = isinstance(its, int) and its > _VERSION
-        advice = "Read it with a newer release of sklearn_calib" if newer else "It is damaged"
+        advice = "It is damaged"
+        if type(its) is int and its > _VERSION:
+            advice = "Read it with a newer release of sklearn_calib"
+        elif type(its) is int and its > 0:
+            advice = "It was written before the first release of sklearn_calib. Make the sketch again"
         raise ValueError(f"This sketch has version {its!r} of the format, and known is {_VERSION}. {advice}.")
     if "checksum" not in found:
         raise ValueError(
@@ -98,7 +101,7 @@ def contents_to_dict(contents: Contents, precision: int, pos_label: Any) -> dict
         **head("CalibrationSketch"),
         "precision": precision,
         "pos_label": pos_label,
-        "n_rows": contents.n_rows,
+        "n_samples": contents.n_samples,
         "checksum": _checksum(contents, precision, pos_label),
     }
     for name in ARRAYS:
@@ -110,16 +113,16 @@ def contents_to_dict(contents: Contents, precision: int, pos_label: Any) -> dict
 def contents_from_dict(found: dict[str, Any]) -> tuple[Contents, int, Any]:
     """Return contents, precision and positive label; raise if they are no sketch."""
     precision = check_precision(found["precision"])
-    n_rows = check_integer(found["n_rows"], "n_rows", 0)
-    cell = _numbers(found["cell"], "iu").astype(np.int64)
+    n_samples = check_integer(found["n_samples"], "n_samples", 0)
+    bins = _numbers(found["bins"], "iu").astype(np.int64)
     # of whole numbers beyond 64 bits numpy makes objects
     negatives, positives, offset = (_numbers(found[name], "iufO").astype(np.float64) for name in ARRAYS[1:])
     pos_label = found["pos_label"]
     if pos_label is not None and not isinstance(pos_label, str | Real):
         raise ValueError(f"its pos_label is {str(pos_label)[:40]}")
-    contents = Contents(cell, negatives, positives, offset, n_rows)
+    contents = Contents(bins, negatives, positives, offset, n_samples)
     if not _is_sound(contents, octave_bins(precision).n_bins):
-        raise ValueError("its cells contradict each other")
+        raise ValueError("its bins contradict each other")
     if found["checksum"] != _checksum(contents, precision, pos_label):
         raise ValueError("its checksum is that of other numbers")
     return contents, precision, pos_label
@@ -137,23 +140,23 @@ def _numbers(values: Any, kinds: str) -> Any:
 def _is_sound(contents: Contents, n_bins: int) -> bool:
     """Tell whether the numbers of a sketch do not contradict each other."""
     with np.errstate(over="ignore"):
-        cell, weight = contents.cell, contents.weight if _same_shape(contents) else np.zeros(1)
+        bins, weight = contents.bins, contents.weight if _same_shape(contents) else np.zeros(1)
         total = weight.sum()
     return (
         _same_shape(contents)
-        and bool((np.diff(cell) > 0).all())
-        and (cell.size == 0 or (cell[0] >= 0 and cell[-1] < n_bins))
+        and bool((np.diff(bins) > 0).all())
+        and (bins.size == 0 or (bins[0] >= 0 and bins[-1] < n_bins))
         and all(np.isfinite(values).all() and (values >= 0).all() for values in contents.sums)
         and bool((weight > 0).all())
         and bool(np.isfinite(total))
         # real weights add with rounding
         and bool((contents.offset <= weight * (POSITIONS - 1) * (1 + 1e-9)).all())
-        and (contents.n_rows >= contents.n_kinds if cell.size else contents.n_rows == 0)
+        and (contents.n_samples >= contents.n_kinds if bins.size else contents.n_samples == 0)
     )
 
 
 def _same_shape(contents: Contents) -> bool:
-    return contents.cell.ndim == 1 and all(values.shape == contents.cell.shape for values in contents.sums)
+    return contents.bins.ndim == 1 and all(values.shape == contents.bins.shape for values in contents.sums)
 
 
 def write_file(path: Any, found: dict[str, Any], endings: tuple[str, ...]) -> None:
@@ -163,7 +166,7 @@ def write_file(path: Any, found: dict[str, Any], endings: tuple[str, ...]) -> No
         write_whole(target, json.dumps(found, separators=(",", ":")).encode())
         return
     arrays: dict[str, Any] = {
-        key: np.asarray(found[key], dtype=np.int64 if key == "cell" else np.float64) for key in ARRAYS
+        key: np.asarray(found[key], dtype=np.int64 if key == "bins" else np.float64) for key in ARRAYS
     }
     rest = {key: value for key, value in found.items() if key not in ARRAYS}
     arrays["head"] = np.frombuffer(json.dumps(rest).encode(), dtype=np.uint8)

@@ -13,7 +13,7 @@ __all__ = ["OutcomeSketches", "is_label"]
 Array = NDArray[np.float64]
 Codes = NDArray[np.int32]
 
-# With more groups, sums over all cells are not kept for each from one call to the next.
+# With more groups, sums over all bins are not kept for each from one call to the next.
 _FEW_GROUPS = 8
 
 

@@ -97,7 +97,7 @@ def read_blocks(
     it, or OSError; ImportError without pyarrow.
     """
     names = list(dict.fromkeys(names))
-    before = n_rows = 0
+    before = n_samples = 0
     for file in files:
         try:
             import pyarrow  # noqa: F401
@@ -116,9 +116,9 @@ def read_blocks(
                 batch = whole.slice(first, batch_size)
                 yield arrow_columns(batch, names, str(file), row), before + position
                 row += batch.num_rows
-                n_rows += batch.num_rows
+                n_samples += batch.num_rows
         before += file.stat().st_size
-    if not n_rows:
+    if not n_samples:
         what = (
             f"{files[0]} has"
             if len(files) == 1

@@ -17,7 +17,7 @@ class WeightedSample:
     y : ndarray of shape (m,)
         Outcomes 0 or 1, int64.
     p : ndarray of shape (m,)
-        Predictions in increasing order: the mean prediction of each occupied cell, once for each outcome that
+        Predictions in increasing order: the mean prediction of each occupied bin, once for each outcome that
         has weight.
     w : ndarray of shape (m,)
         Positive weights; whole numbers where all rows had whole-number weights.

@@ -17,7 +17,7 @@ __all__ = ["CalibrationSketch"]
 
 @dataclass(frozen=True, eq=False)
 class _State:
-    """What a sketch holds: cells that do not change, what was added since, and the positive class."""
+    """What a sketch holds: bins that do not change, what was added since, and the positive class."""
 
     settled: Contents
     pending: Accumulator | None
@@ -34,7 +34,7 @@ class CalibrationSketch(Saved):
     ----------
     precision : int, default=17
         Predictions are told apart to ``2 ** -precision``, and finer near 0 and 1; from 8 to 20. A sketch
-        holds at most about ``1.25 * 2 ** precision`` cells.
+        holds at most about ``1.25 * 2 ** precision`` bins.
     pos_label : label, default=None
         The positive class. Needed for other labels than 0 and 1, -1 and 1, or booleans, because a batch may
         hold one of the two labels only.
@@ -45,24 +45,24 @@ class CalibrationSketch(Saved):
 
     Notes
     -----
-    Each cell holds the weight of either outcome and the mean prediction. In the middle cells have the width
+    Each bin holds the weight of either outcome and the mean prediction. In the middle bins have the width
     :math:`h = 2^{-\text{precision}}`; below :math:`2^{-8}`, and in the same way for 1 - p, there are
-    :math:`2^{\text{precision} - 8}` cells for each octave, so that the width is at most :math:`2^{8} h` times
-    the prediction, down to :math:`2^{-40}`; 0 and 1 are cells of their own.
+    :math:`2^{\text{precision} - 8}` bins for each octave, so that the width is at most :math:`2^{8} h` times
+    the prediction, down to :math:`2^{-40}`; 0 and 1 are bins of their own.
 
-    Predictions are rounded down to multiples of :math:`2^{-16}` of the width of their cell before they are
+    Predictions are rounded down to multiples of :math:`2^{-16}` of the width of their bin before they are
     averaged. All sums are then sums of whole numbers, and exact: for rows without weights, or with weights
     that are whole numbers, a sketch does not depend on the order of rows, batches or merges, bit for bit, as
-    long as the weight in one cell is at most :math:`2^{37}`. Of other weights the sums agree up to rounding.
+    long as the weight in one bin is at most :math:`2^{37}`. Of other weights the sums agree up to rounding.
 
     ``update`` takes time in proportion to the samples and no memory in proportion to them. Only when the
-    sketch is read after an update are all cells visited once.
+    sketch is read after an update are all bins visited once.
 
     A sketch may be used by several threads: each update and merge is one step, and each number, file or copy
     is that of one moment. A call that is interrupted, by Ctrl-C or a lack of memory, leaves the sketch as it
     was before or as it is after the call.
 
-    Cells of bounded relative width, found from the bits of a float, are known from sketches of quantiles
+    Bins of bounded relative width, found from the bits of a float, are known from sketches of quantiles
     [1]_; here they serve the tails, and both ends of the scale.
 
     References
@@ -81,12 +81,12 @@ class CalibrationSketch(Saved):
       total weight     5
       event rate       0.4
       mean prediction  0.45
-      cells            3 of precision 17
+      bins             3 of precision 17
     """
 
     _KIND = "CalibrationSketch"
     _KEYS: ClassVar[frozenset[str]] = frozenset(
-        {"format", "version", "precision", "pos_label", "n_rows", "checksum", *ARRAYS}
+        {"format", "version", "precision", "pos_label", "n_samples", "checksum", *ARRAYS}
     )
     _ENDINGS = (".npz", ".json")
 
@@ -158,7 +158,7 @@ class CalibrationSketch(Saved):
             if state.pending is not None:
                 state.pending.add_contents(theirs.settled)
                 return self
-            # cells and label in one step
+            # bins and label in one step
             pending = Accumulator(octave_bins(self._precision))
             pending.add_contents(theirs.settled)
             self._state = _State(state.settled, pending, pos_label)
@@ -203,21 +203,21 @@ class CalibrationSketch(Saved):
         return self._state.pos_label
 
     @property
-    def n_rows(self) -> int:
+    def n_samples(self) -> int:
         """Number of samples that were added and had a positive weight; not compared by ``==``."""
         with self._lock:
             state = self._state
-            return state.settled.n_rows + (0 if state.pending is None else state.pending.n_rows)
+            return state.settled.n_samples + (0 if state.pending is None else state.pending.n_samples)
 
     @property
-    def n_samples(self) -> float:
+    def total_weight(self) -> float:
         """Total weight; the number of rows if there were no weights."""
         return self._contents().total
 
     @property
-    def n_cells(self) -> int:
-        """Number of occupied cells."""
-        return self._contents().cell.shape[0]
+    def n_bins(self) -> int:
+        """Number of occupied bins."""
+        return self._contents().bins.shape[0]
 
     @property
     def event_rate(self) -> float:
@@ -226,11 +226,11 @@ class CalibrationSketch(Saved):
 
     @property
     def mean_prediction(self) -> float:
-        """Mean prediction, up to ``2 ** -16`` of the width of a cell."""
+        """Mean prediction, up to ``2 ** -16`` of the width of a bin."""
         return self._filled().mean_prediction(octave_bins(self._precision))
 
     def as_weighted_sample(self) -> WeightedSample:
-        """Return the rows for which the sketch stands: two at most for each occupied cell.
+        """Return the rows for which the sketch stands: two at most for each occupied bin.
 
         Returns
         -------
@@ -258,19 +258,19 @@ class CalibrationSketch(Saved):
 
     def __repr__(self) -> str:
         label = "" if self.pos_label is None else f", pos_label={self.pos_label!r}"
-        return f"<CalibrationSketch(precision={self._precision}{label}) of {self.n_rows} rows>"
+        return f"<CalibrationSketch(precision={self._precision}{label}) of {self.n_samples} rows>"
 
     def _facts(self) -> tuple[str, list[tuple[str, str]]]:
         contents = self._contents()
-        title, n_cells = f"sketch of {contents.n_rows} rows", contents.cell.shape[0]
-        cells = ("cells", f"{n_cells} of precision {self._precision}")
-        if not n_cells:
-            return title, [cells]
+        title, n_bins = f"sketch of {contents.n_samples} rows", contents.bins.shape[0]
+        bins = ("bins", f"{n_bins} of precision {self._precision}")
+        if not n_bins:
+            return title, [bins]
         return title, [
             ("total weight", f"{contents.total:.15g}"),
             ("event rate", f"{contents.event_rate:.6g}"),
             ("mean prediction", f"{contents.mean_prediction(octave_bins(self._precision)):.6g}"),
-            cells,
+            bins,
         ]
 
     def _add(self, batch: Batch) -> Self:
@@ -297,12 +297,12 @@ class CalibrationSketch(Saved):
             return state
 
     def _contents(self) -> Contents:
-        """Return the occupied cells, with all that was added."""
+        """Return the occupied bins, with all that was added."""
         return self._settled().settled
 
     def _filled(self) -> Contents:
         contents = self._contents()
-        if not contents.cell.shape[0]:
+        if not contents.bins.shape[0]:
             raise ValueError("The sketch is empty. Add rows to it by update or merge first.")
         return contents
 

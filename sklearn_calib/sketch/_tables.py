@@ -183,7 +183,7 @@ def sketch_file(
       total weight     3
       event rate       0.333333
       mean prediction  0.5
-      cells            3 of precision 17
+      bins             3 of precision 17
     """
     check_precision(precision)
     if not isinstance(p, Iterable):

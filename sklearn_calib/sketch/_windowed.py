@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._validation import check_integer, check_option, check_size
 from sklearn_calib.sketch._batch import Batch, check_batch
-from sklearn_calib.sketch._clock import DATES, NUMBERS, ROWS, Clock
+from sklearn_calib.sketch._clock import DATES, NUMBERS, SAMPLES, Clock
 from sklearn_calib.sketch._files import check_precision, checksum, head
 from sklearn_calib.sketch._saved import Saved
 from sklearn_calib.sketch._sketch import CalibrationSketch
@@ -56,7 +56,7 @@ class _Part:
 
     @property
     def added(self) -> bool:
-        return self.sketch.n_rows != self.n_before
+        return self.sketch.n_samples != self.n_before
 
 
 @dataclass(eq=False)
@@ -89,7 +89,7 @@ class WindowedSketch(Saved):
         With dates as times a duration: of numpy, of the standard library, or of pandas.
     n_slots : int, default=10
         Slots of the window, which must divide it into whole rows, or whole nanoseconds.
-    late : {"raise", "count"}, default="raise"
+    late : {"raise", "drop"}, default="raise"
         What to do with rows that are older than the window was before the batch: refuse the batch, or leave
         them out and count them. Late rows within the window are put into their slot. Rows of one batch are
         taken in order of time, so that none is too late for another.
@@ -109,7 +109,7 @@ class WindowedSketch(Saved):
     Numbers are floats, and the edges are those of floats. Dates with a time zone are taken in coordinated
     universal time, and dates without one as they are. Counted rows have no clock in common with other rows.
 
-    An update takes time in proportion to its samples, and :meth:`current` in proportion to the occupied cells
+    An update takes time in proportion to its samples, and :meth:`current` in proportion to the occupied bins
     of all slots.
 
     A window may be used by several threads: each update and merge is one step, and each number, file or copy
@@ -124,10 +124,10 @@ class WindowedSketch(Saved):
     >>> day = np.datetime64("2024-01-01")
     >>> for number in range(30):
     ...     _ = week.update([0, 1, 1], [0.25, 0.5, 0.75], time=day + np.timedelta64(number, "D"))
-    >>> week.current().n_rows
+    >>> week.current().n_samples
     21
     >>> start, end, sketch = list(week.slots())[0]
-    >>> str(start.astype("datetime64[D]")), sketch.n_rows
+    >>> str(start.astype("datetime64[D]")), sketch.n_samples
     ('2024-01-24', 3)
     """
 
@@ -144,7 +144,7 @@ class WindowedSketch(Saved):
         pos_label: Any = None,
     ) -> None:
         super().__init__()
-        self._late = check_option(late, "late", ("raise", "count"))
+        self._late = check_option(late, "late", ("raise", "drop"))
         self._precision, self._pos_label = check_precision(precision), pos_label
         self._state = WindowState(Clock(window, n_slots), {})
         # an update that has begun
@@ -262,7 +262,7 @@ class WindowedSketch(Saved):
             mine = self._now()
             if not mine.clock.same_as(theirs.clock):
                 raise ValueError("The sketches have different windows, slots or kinds of time.")
-            if ROWS in (mine.clock.kind, theirs.clock.kind):
+            if SAMPLES in (mine.clock.kind, theirs.clock.kind):
                 raise ValueError(
                     "Rows that two sketches have counted are not in one order. Pass time to update."
                 )
@@ -287,10 +287,10 @@ class WindowedSketch(Saved):
         return self
 
     @property
-    def n_rows(self) -> int:
+    def n_samples(self) -> int:
         """Number of samples in the window."""
         with self._lock:
-            return _n_rows(self._now())
+            return _n_samples(self._now())
 
     @property
     def n_seen(self) -> int:
@@ -342,7 +342,7 @@ class WindowedSketch(Saved):
         )
         state = new._state
         n_seen, n_late = (check_integer(data[name], name, 0) for name in ("n_seen", "n_late"))
-        if kind not in (None, ROWS, NUMBERS, DATES):
+        if kind not in (None, SAMPLES, NUMBERS, DATES):
             raise ValueError(f"kind={kind!r}.")
         if kind is not None:
             state.clock.check_new(kind)
@@ -364,7 +364,7 @@ class WindowedSketch(Saved):
             if number in state.ring:
                 raise ValueError(f"slot {number} occurs twice.")
             state.ring[number] = new._empty().merge(CalibrationSketch.from_dict(sketch))
-        if n_seen < n_late + _n_rows(state):
+        if n_seen < n_late + _n_samples(state):
             raise ValueError(f"n_seen={n_seen} is less than the window holds.")
         if data["checksum"] != _checksum(data):
             raise ValueError("its checksum is that of other numbers")
@@ -386,7 +386,7 @@ class WindowedSketch(Saved):
     def __repr__(self) -> str:
         state = copy(self)._state
         n_slots = f"{len(state.ring)} of {state.clock.n_slots} slots"
-        return f"<WindowedSketch of {_n_rows(state)} rows in {n_slots}>"
+        return f"<WindowedSketch of {_n_samples(state)} rows in {n_slots}>"
 
     def _facts(self) -> tuple[str, list[tuple[str, str]]]:
         state = copy(self)._state
@@ -395,7 +395,7 @@ class WindowedSketch(Saved):
             facts.append(("from", f"{state.clock.edge(state.oldest_slot)}"))
             facts.append(("newest", f"{state.clock.show(state.newest)}"))
         facts += [("rows seen", f"{state.n_seen}"), ("too late", f"{state.n_late}" if state.n_late else "")]
-        return f"window of {_n_rows(state)} rows", [(name, value) for name, value in facts if value]
+        return f"window of {_n_samples(state)} rows", [(name, value) for name, value in facts if value]
 
     def _empty(self) -> CalibrationSketch:
         return CalibrationSketch(precision=self._precision, pos_label=self._pos_label)
@@ -416,19 +416,19 @@ class WindowedSketch(Saved):
         if batch.w is not None and not (batch.w > 0).all():
             keep = batch.w > 0
             batch, ticks = batch.part(keep), ticks[keep] if ticks.shape[0] > 1 else ticks
-        n_rows = batch.p.shape[0]
-        if not n_rows:
+        n_samples = batch.p.shape[0]
+        if not n_samples:
             return None
-        if kind == ROWS:
-            ticks = np.arange(state.n_seen, state.n_seen + n_rows)
+        if kind == SAMPLES:
+            ticks = np.arange(state.n_seen, state.n_seen + n_samples)
         clock = state.clock if state.clock.kind == kind else state.clock.of(kind)
         slot = clock.slot(ticks)
-        late = self._check_late(state, clock, slot, ticks) * (n_rows if slot.shape[0] == 1 else 1)
+        late = self._check_late(state, clock, slot, ticks) * (n_samples if slot.shape[0] == 1 else 1)
         latest, newest = ticks.max(), int(slot.max())
         if state.newest_slot is not None:
             latest, newest = max(latest, state.newest), max(newest, state.newest_slot)
         if state.newest_slot is not None and newest > state.newest_slot:
-            # slots that are complete hold nothing but their cells
+            # slots that are complete hold nothing but their bins
             for sketch in state.ring.values():
                 sketch._contents()
         first, parts = newest - clock.n_slots + 1, []
@@ -437,8 +437,8 @@ class WindowedSketch(Saved):
             if number >= first:
                 if number not in ring:
                     ring[number] = self._empty()
-                parts.append(_Part(number, ring[number], part, ring[number].n_rows))
-        after = WindowState(clock, ring, newest, latest, state.n_seen + n_rows, state.n_late + late)
+                parts.append(_Part(number, ring[number], part, ring[number].n_samples))
+        after = WindowState(clock, ring, newest, latest, state.n_seen + n_samples, state.n_late + late)
         return WindowStep(after, parts)
 
     def _make(self, step: WindowStep) -> None:
@@ -462,7 +462,7 @@ class WindowedSketch(Saved):
             raise ValueError(
                 f"time is {clock.show(ticks[row])} at row {row}, older than the window, which begins at "
                 f"{clock.edge(state.oldest_slot)}. Use a longer window, or leave such samples out by "
-                "late='count'."
+                "late='drop'."
             )
         return int(late.sum())
 
@@ -475,8 +475,8 @@ def _sum(state: WindowState, n_slots: int, total: CalibrationSketch) -> Calibrat
     return total
 
 
-def _n_rows(state: WindowState) -> int:
-    return sum(sketch.n_rows for sketch in state.ring.values())
+def _n_samples(state: WindowState) -> int:
+    return sum(sketch.n_samples for sketch in state.ring.values())
 
 
 def _checksum(found: dict[str, Any]) -> str:

@@ -144,7 +144,7 @@ CALIBRATORS = [
         counts=CHOICE,
     ),
     CalibratorCase("venn_abers", VennAbersCalibrator, counts=ROWS),
-    CalibratorCase("venn_abers_brier", partial(VennAbersCalibrator, merge="brier"), counts=ROWS),
+    CalibratorCase("venn_abers_brier", partial(VennAbersCalibrator, loss="brier"), counts=ROWS),
     CalibratorCase("centered_isotonic", CenteredIsotonicCalibrator, strict=True, again=MIDDLES),
     CalibratorCase("centered_isotonic_plain", partial(CenteredIsotonicCalibrator, tilt=0.0), again=MIDDLES),
     CalibratorCase(

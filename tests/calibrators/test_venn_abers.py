@@ -78,14 +78,14 @@ def test_by_hand():
     np.testing.assert_allclose(upper, [1 / 2, 1 / 2, 1, 1, 1], rtol=0, atol=1e-15)
 
 
-@pytest.mark.parametrize(("merge", "loss"), [("log", "log"), ("brier", "brier")])
-def test_merged_probability_has_the_least_regret(merge, loss):
+@pytest.mark.parametrize("loss", ["log", "brier"])
+def test_merged_probability_has_the_least_regret(loss):
     """The two regrets are equal at the merged value, so that moving it makes one of them worse."""
     rng = np.random.default_rng(3)
     s, y = sample("plain", 60, rng)
     # between the ends, where a regret may be infinite
     test = np.linspace(-0.5, 0.5, 20)
-    calibrator = VennAbersCalibrator(merge=merge).fit(s, y)
+    calibrator = VennAbersCalibrator(loss=loss).fit(s, y)
     (lower, upper), p = calibrator.predict_interval(test), calibrator.transform(test)
 
     def regret(q):
@@ -100,12 +100,12 @@ def test_merged_probability_has_the_least_regret(merge, loss):
     assert ((lower < p) & (p < upper)).all()
 
 
-@pytest.mark.parametrize("merge", ["log", "brier"])
-def test_never_certain(merge):
+@pytest.mark.parametrize("loss", ["log", "brier"])
+def test_never_certain(loss):
     proba = (
-        VennAbersCalibrator(merge=merge).fit(np.arange(1000.0), np.arange(1000) >= 500).transform([-1.0, 2e3])
+        VennAbersCalibrator(loss=loss).fit(np.arange(1000.0), np.arange(1000) >= 500).transform([-1.0, 2e3])
     )
-    if merge == "log":
+    if loss == "log":
         np.testing.assert_allclose(proba, [1 / 502, 501 / 502], rtol=1e-12)
     else:
         np.testing.assert_allclose(proba, [1 / 501 - 0.5 / 501**2, 1 - 1 / 501 + 0.5 / 501**2], rtol=1e-12)
@@ -174,8 +174,8 @@ def test_average_over_folds_is_near_the_geometric_merge():
 
 
 def test_bad_arguments():
-    with pytest.raises(ValueError, match="merge must be one of 'log', 'brier'"):
-        VennAbersCalibrator(merge="mean").fit([0.1, 0.9], [0, 1])
+    with pytest.raises(ValueError, match="loss must be one of 'log', 'brier'"):
+        VennAbersCalibrator(loss="mean").fit([0.1, 0.9], [0, 1])
     with pytest.raises(ValueError, match="X contains NaN"):
         VennAbersCalibrator().fit([0.1, 0.9], [0, 1]).predict_interval([np.nan])
 

@@ -157,7 +157,7 @@ def test_times_repeat_rows():
         one = weighted.play(y[rows], p[rows], times[rows])
         two = repeated.play(np.repeat(y[rows], times[rows]), np.repeat(p[rows], times[rows]))
         assert one == pytest.approx(two, rel=1e-10, abs=1e-12)
-    assert weighted.n_rows == repeated.n_rows == times.sum()
+    assert weighted.n_samples == repeated.n_samples == times.sum()
 
 
 @pytest.mark.parametrize("new_capital", [False, True])
@@ -171,7 +171,7 @@ def test_certain_forecasts(new_capital):
         plain.play(y[rows], p[rows])
         filled.play(np.append(y[rows], certain[0]), np.append(p[rows], certain[1]))
     assert filled.log_wealth == plain.log_wealth
-    assert (plain.n_rows, filled.n_rows) == (90, 102)
+    assert (plain.n_samples, filled.n_samples) == (90, 102)
     filled.play(np.array([1, 0]), np.array([0.4, 1.0]))
     assert filled.impossible == (0, 1.0)
     filled.play(y, p)

@@ -135,7 +135,7 @@ def test_slope_where_only_one_prediction_is_uncertain(p):
 
 def test_smallest_pvalue_over_its_share_is_a_pvalue():
     y, p = _properties.sample(40)
-    result = CombinedTest(components=ALL, shares=(1, 9, 9, 9, 9), n_resamples=99, random_state=0).test(y, p)
+    result = CombinedTest(components=ALL, weights=(1, 9, 9, 9, 9), n_resamples=99, random_state=0).test(y, p)
     assert result.null_distribution.max() == 1
     assert (result.null_distribution < 1).any()
 
@@ -145,17 +145,17 @@ def test_shares():
     test = CombinedTest(components=ALL, n_resamples=299, random_state=0)
     default = test.test(y, p)
     # T-Cal as much as all others
-    same = CombinedTest(components=ALL, shares=(4, 1, 1, 1, 1), n_resamples=299, random_state=0).test(y, p)
+    same = CombinedTest(components=ALL, weights=(4, 1, 1, 1, 1), n_resamples=299, random_state=0).test(y, p)
     assert same.pvalue == default.pvalue
     assert default.statistic == pytest.approx(
         min(c.pvalue / (0.5 if c.name == "tcal" else 0.125) for c in default.scales)
     )
     # nearly all of the level for one component
     only = CombinedTest(
-        components=ALL, shares=(1e-9, 1, 1e-9, 1e-9, 1e-9), n_resamples=299, random_state=0
+        components=ALL, weights=(1e-9, 1, 1e-9, 1e-9, 1e-9), n_resamples=299, random_state=0
     ).test(y, p)
     assert only.pvalue == pytest.approx(only.scales[1].pvalue)
-    bonferroni = CombinedTest(components=ALL, shares=(4, 1, 1, 1, 1), method="asymptotic").test(y, p)
+    bonferroni = CombinedTest(components=ALL, weights=(4, 1, 1, 1, 1), method="asymptotic").test(y, p)
     assert bonferroni.pvalue == pytest.approx(
         min(1, min(c.pvalue / (0.5 if c.name == "tcal" else 0.125) for c in bonferroni.scales))
     )
@@ -164,8 +164,8 @@ def test_shares():
 @pytest.mark.parametrize(
     ("options", "error", "named"),
     [
-        ({"shares": (1, 1)}, ValueError, "shares"),
-        ({"shares": (1, 0, 1)}, ValueError, "shares"),
+        ({"weights": (1, 1)}, ValueError, "weights"),
+        ({"weights": (1, 0, 1)}, ValueError, "weights"),
         ({"components": "tcal"}, ValueError, "components"),
         ({"components": ()}, ValueError, "components"),
         ({"components": ("tcal", "tcal")}, ValueError, "twice"),

@@ -9,7 +9,12 @@ from scipy.stats import binom, ttest_rel
 from sklearn.metrics import brier_score_loss, log_loss
 
 from sklearn_calib._core._multiple import adjust_pvalues
-from sklearn_calib.inference import compare_models, confidence_interval, null_floor, paired_test
+from sklearn_calib.inference import (
+    compare_models,
+    confidence_interval,
+    expected_under_calibration,
+    paired_test,
+)
 from sklearn_calib.inference._paired_draws import HalfSamples, _errors, check_rows
 from sklearn_calib.metrics import cutoff_calibration_error, expected_calibration_error
 
@@ -56,10 +61,10 @@ def test_swap_is_enumeration(metric, alternative):
         "greater": everything >= observed - 1e-12,
     }[alternative]
     options = {"method": "swap", "alternative": alternative, "random_state": 0}
-    exact = paired_test(metric, y, a, b, n_resamples=127, **options)
+    exact = paired_test(y, a, b, metric=metric, n_resamples=127, **options)
     assert exact.pvalue == pytest.approx(extreme.mean(), abs=1e-12)
     np.testing.assert_allclose(np.sort(exact.null_distribution), np.sort(everything), atol=1e-12)
-    random = paired_test(metric, y, a, b, n_resamples=126, **options)
+    random = paired_test(y, a, b, metric=metric, n_resamples=126, **options)
     share = extreme.mean()
     assert random.pvalue == pytest.approx(share, abs=4 * np.sqrt(share * (1 - share) / 126) + 0.01)
     assert random.null_distribution.shape == (126,)
@@ -67,10 +72,10 @@ def test_swap_is_enumeration(metric, alternative):
 
 def test_swap_by_hand():
     # losses .04, .16 and .25 of a, 0 of b: only one of 8 sign patterns reaches the sum, and its mirror image
-    result = paired_test(brier, [1, 0, 1], [0.8, 0.4, 0.5], [1, 0, 1], method="swap")
+    result = paired_test([1, 0, 1], [0.8, 0.4, 0.5], [1, 0, 1], metric=brier, method="swap")
     assert result.difference == pytest.approx(0.15)
     assert result.pvalue == 2 / 8
-    one_sided = partial(paired_test, brier, [1, 0, 1], [0.8, 0.4, 0.5], [1, 0, 1], method="swap")
+    one_sided = partial(paired_test, [1, 0, 1], [0.8, 0.4, 0.5], [1, 0, 1], metric=brier, method="swap")
     assert one_sided(alternative="greater").pvalue == 1 / 8
     assert one_sided(alternative="less").pvalue == 1
     assert np.isnan([result.lower, result.upper, result.corrected_difference]).all()
@@ -80,14 +85,14 @@ def test_rows_with_equal_predictions_do_not_count():
     y, a, b = sample(6, seed=1)
     tail = np.full(50, 0.3)
     many = paired_test(
-        brier,
         np.r_[y, np.arange(50) % 2],
         np.r_[a, tail],
         np.r_[b, tail],
+        metric=brier,
         method="swap",
         n_resamples=63,
     )
-    assert many.pvalue == paired_test(brier, y, a, b, method="swap", n_resamples=63).pvalue
+    assert many.pvalue == paired_test(y, a, b, metric=brier, method="swap", n_resamples=63).pvalue
     assert many.null_distribution.shape == (64,)
 
 
@@ -96,14 +101,14 @@ def test_average_is_the_paired_t_test():
     loss_a, loss_b = (y - a) ** 2, (y - b) ** 2
     reference = ttest_rel(loss_a, loss_b)
     ends = reference.confidence_interval()
-    result = paired_test(brier, y, a, b, n_resamples=1999, random_state=0)
+    result = paired_test(y, a, b, metric=brier, n_resamples=1999, random_state=0)
     assert result.method == "half-sampling"
     assert result.corrected_difference == pytest.approx(result.difference, abs=1e-12)
     assert result.difference == pytest.approx(np.mean(loss_a - loss_b))
     width = ends.high - ends.low
     assert (result.lower, result.upper) == pytest.approx(tuple(ends), abs=0.06 * width)
     assert result.pvalue == pytest.approx(reference.pvalue, abs=0.05)
-    swap = paired_test(brier, y, a, b, method="swap", n_resamples=1999, random_state=0)
+    swap = paired_test(y, a, b, metric=brier, method="swap", n_resamples=1999, random_state=0)
     assert swap.pvalue == pytest.approx(reference.pvalue, abs=0.05)
 
 
@@ -191,7 +196,7 @@ def test_level_of_calibrated_models_of_equal_sharpness(method):
         z = rng.standard_normal((3, 100))
         y = rng.random(100) < 1 / (1 + np.exp(-1.5 * z[0]))
         a, b = (1 / (1 + np.exp(-1.5 * z[0] - 0.5 * own)) for own in z[1:])
-        result = paired_test(ece, y, a, b, method=method, n_resamples=59, random_state=seed)
+        result = paired_test(y, a, b, metric=ece, method=method, n_resamples=59, random_state=seed)
         rejected.append(result.pvalue <= 0.1)
     # P(Binomial(80, .1) > 16) < .003
     assert np.sum(rejected) <= 16
@@ -206,8 +211,8 @@ def test_level_where_floors_differ():
         y = rng.random(200) < p
         constant = np.full(200, 0.5)
         options = {"n_resamples": 59, "random_state": seed}
-        half.append(paired_test(ece, y, p, constant, **options).pvalue <= 0.1)
-        swapped.append(paired_test(ece, y, p, constant, method="swap", **options).pvalue <= 0.1)
+        half.append(paired_test(y, p, constant, metric=ece, **options).pvalue <= 0.1)
+        swapped.append(paired_test(y, p, constant, metric=ece, method="swap", **options).pvalue <= 0.1)
     # P(Binomial(60, .1) > 13) < .003
     assert np.sum(half) <= 13
     assert np.sum(swapped) > 16
@@ -218,12 +223,14 @@ def test_power_and_words():
     p = rng.random(1500)
     y = rng.random(1500) < p
     wrong = p**2
-    result = paired_test(cutoff_calibration_error, y, p, wrong, random_state=0)
+    result = paired_test(y, p, wrong, metric=cutoff_calibration_error, random_state=0)
     assert result.pvalue <= 0.01
     assert result.lower < -1 / 6 < result.upper < 0
-    assert result.floor_a == pytest.approx(null_floor(cutoff_calibration_error, p).mean, rel=0.2)
+    assert result.null_mean_a == pytest.approx(
+        expected_under_calibration(p, metric=cutoff_calibration_error).mean, rel=0.2
+    )
     text = str(result)
-    assert f"model a {result.value_a:.4f} (if calibrated {result.floor_a:.4f})" in text
+    assert f"model a {result.value_a:.4f} (if calibrated {result.null_mean_a:.4f})" in text
     assert "95% confidence" in text
     assert "half-sampling, n = 1500" in text
 
@@ -236,10 +243,10 @@ def test_pvalue_is_the_inversion_of_the_interval(metric, n_resamples):
         y, a, b = sample(60, seed)
         for alternative in ("two-sided", "less", "greater"):
             result = paired_test(
-                metric,
                 y,
                 a,
                 b**1.5,
+                metric=metric,
                 alternative=alternative,
                 n_resamples=n_resamples,
                 confidence=0.8,
@@ -254,14 +261,14 @@ def test_pvalue_is_the_inversion_of_the_interval(metric, n_resamples):
 def test_antisymmetry(metric, method):
     y, a, b = sample(50)
     options = {"method": method, "n_resamples": 59, "random_state": 5}
-    forward = paired_test(metric, y, a, b, **options)
-    back = paired_test(metric, y, b, a, **options)
+    forward = paired_test(y, a, b, metric=metric, **options)
+    back = paired_test(y, b, a, metric=metric, **options)
     assert back.pvalue == pytest.approx(forward.pvalue)
     assert back.difference == -forward.difference
     if method == "half-sampling":
         assert (back.lower, back.upper) == pytest.approx((-forward.upper, -forward.lower))
-    less = paired_test(metric, y, a, b, alternative="less", **options)
-    greater = paired_test(metric, y, b, a, alternative="greater", **options)
+    less = paired_test(y, a, b, metric=metric, alternative="less", **options)
+    greater = paired_test(y, b, a, metric=metric, alternative="greater", **options)
     assert less.pvalue == pytest.approx(greater.pvalue)
 
 
@@ -271,12 +278,12 @@ def test_antisymmetry(metric, method):
 def test_same_model_twice(metric, method, alternative):
     y, a, _ = sample(50)
     result = paired_test(
-        metric, y, a, a.copy(), method=method, alternative=alternative, n_resamples=59, random_state=0
+        y, a, a.copy(), metric=metric, method=method, alternative=alternative, n_resamples=59, random_state=0
     )
     assert (result.difference, result.pvalue) == (0, 1)
     if method == "half-sampling":
         assert result.corrected_difference == 0
-        rounded = paired_test(metric, y, a, a * (1 + 1e-15), n_resamples=59, random_state=0)
+        rounded = paired_test(y, a, a * (1 + 1e-15), metric=metric, n_resamples=59, random_state=0)
         assert rounded.pvalue == 1 or metric is not brier
 
 
@@ -285,8 +292,8 @@ def test_weights_are_repetition(method):
     y, a, b = sample(40)
     times = np.random.default_rng(0).integers(0, 4, 40)
     options = {"method": method, "n_resamples": 59, "random_state": 0}
-    weighted = paired_test(ece, y, a, b, sample_weight=times, **options)
-    repeated = paired_test(ece, *(np.repeat(x, times) for x in (y, a, b)), **options)
+    weighted = paired_test(y, a, b, metric=ece, sample_weight=times, **options)
+    repeated = paired_test(*(np.repeat(x, times) for x in (y, a, b)), metric=ece, **options)
     assert str(weighted) == str(repeated)
     assert weighted.n_samples == times.sum()
     np.testing.assert_array_equal(weighted.null_distribution, repeated.null_distribution)
@@ -294,12 +301,12 @@ def test_weights_are_repetition(method):
 
 def test_labels_columns_and_seed():
     y, a, b = sample(50)
-    expected = paired_test(ece, y, a, b, n_resamples=59, random_state=1)
+    expected = paired_test(y, a, b, metric=ece, n_resamples=59, random_state=1)
     names = np.where(y == 1, "event", "none")
     columns = [np.column_stack([1 - p, p]) for p in (a, b)]
-    found = paired_test(ece, names, *columns, pos_label="event", n_resamples=59, random_state=1)
+    found = paired_test(names, *columns, metric=ece, pos_label="event", n_resamples=59, random_state=1)
     assert str(found) == str(expected)
-    assert expected != paired_test(ece, y, a, b, n_resamples=59, random_state=2)
+    assert expected != paired_test(y, a, b, metric=ece, n_resamples=59, random_state=2)
 
 
 @pytest.mark.parametrize("method", ["half-sampling", "swap"])
@@ -313,17 +320,17 @@ def test_several_classes(method):
         return -np.mean(np.log(y_proba[np.arange(len(y_true)), y_true]))
 
     options = {"method": method, "n_resamples": 59, "random_state": 0}
-    result = paired_test(metric, y, p, flat, **options)
+    result = paired_test(y, p, flat, metric=metric, **options)
     assert result.value_b == pytest.approx(log_loss(y, flat))
     assert result.difference == pytest.approx(metric(y, p) - metric(y, flat))
     assert result.pvalue <= 0.05
     # a calibrated model promises its entropy
     entropy = -np.mean((flat * np.log(flat)).sum(axis=1))
-    assert result.floor_b == pytest.approx(entropy, rel=0.02)
-    letters = paired_test(metric, np.array(["a", "b", "c"])[y], p, flat, **options)
+    assert result.null_mean_b == pytest.approx(entropy, rel=0.02)
+    letters = paired_test(np.array(["a", "b", "c"])[y], p, flat, metric=metric, **options)
     assert letters.pvalue == result.pvalue
     few = y < 2
-    partly = paired_test(metric, y[few], p[few], flat[few], **options)
+    partly = paired_test(y[few], p[few], flat[few], metric=metric, **options)
     assert partly.value_a == pytest.approx(metric(y[few], p[few]))
 
 
@@ -331,17 +338,17 @@ def test_several_classes(method):
 def test_scores_of_scikit_learn(method):
     y, a, b = sample(30)
     options = {"method": method, "n_resamples": 39, "random_state": 0}
-    expected = paired_test(brier, y, a, b, **options)
-    found = paired_test(brier_score_loss, y, a, b, **options)
+    expected = paired_test(y, a, b, metric=brier, **options)
+    found = paired_test(y, a, b, metric=brier_score_loss, **options)
     assert found.pvalue == expected.pvalue
     assert found.value_a == pytest.approx(expected.value_a)
-    assert found.floor_a == pytest.approx(expected.floor_a)
+    assert found.null_mean_a == pytest.approx(expected.null_mean_a)
 
 
 def test_auto_swaps_few_rows():
     y, a, b = sample(30)
-    assert paired_test(ece, y, a, b, n_resamples=39).method == "half-sampling"
-    assert paired_test(ece, y[:29], a[:29], b[:29], n_resamples=39).method == "swap"
+    assert paired_test(y, a, b, metric=ece, n_resamples=39).method == "half-sampling"
+    assert paired_test(y[:29], a[:29], b[:29], metric=ece, n_resamples=39).method == "swap"
 
 
 def models(n=400, seed=0):
@@ -355,26 +362,26 @@ def models(n=400, seed=0):
 @pytest.mark.parametrize("metric", METRICS, ids=IDS)
 def test_compare_models_keeps_the_good_ones(metric, method):
     y, predictions = models()
-    result = compare_models(metric, y, predictions, method=method, n_resamples=399, random_state=0)
+    result = compare_models(y, predictions, metric=metric, method=method, n_resamples=399, random_state=0)
     assert result.best_set == ("true", "noisy")
     assert len(result.pairs) == 6
     raw = np.array([pair.comparison.pvalue for pair in result.pairs])
     adjusted = [pair.adjusted_pvalue for pair in result.pairs]
     assert adjusted == pytest.approx(adjust_pvalues(raw, "holm"))
-    for row in result.rows:
+    for row in result.models:
         assert row.value == metric(y, predictions[row.name])
-        assert row.floor >= 0
+        assert row.null_mean >= 0
         assert row.in_best_set == (row.name in result.best_set)
         if method == "half-sampling":
             assert 0 <= row.lower <= row.upper
-    assert result.pairs_to_rows()[0]["name_b"] == "noisy"
+    assert result.pairs_to_records()[0]["name_b"] == "noisy"
 
 
 def test_two_models_are_a_paired_test():
     y, a, b = sample(80)
     options = {"n_resamples": 59, "random_state": 4}
-    table = compare_models(ece, y, {"a": a, "b": b}, **options)
-    alone = paired_test(ece, y, a, b, **options)
+    table = compare_models(y, {"a": a, "b": b}, metric=ece, **options)
+    alone = paired_test(y, a, b, metric=ece, **options)
     assert table.pairs[0].comparison == alone
     assert table.pairs[0].adjusted_pvalue == alone.pvalue
 
@@ -382,13 +389,19 @@ def test_two_models_are_a_paired_test():
 def test_reference_and_table():
     y, predictions = models()
     result = compare_models(
-        ece, y, predictions, reference="squared", correction="bonferroni", n_resamples=199, random_state=0
+        y,
+        predictions,
+        metric=ece,
+        reference="squared",
+        correction="bonferroni",
+        n_resamples=199,
+        random_state=0,
     )
     assert [(pair.name_a, pair.name_b) for pair in result.pairs] == [
         (name, "squared") for name in ("true", "noisy", "half")
     ]
     assert "squared" not in result.best_set
-    rows = result.to_rows()
+    rows = result.to_records()
     assert [row["model"] for row in rows] == list(predictions)
     assert np.isnan(rows[2]["pvalue"])
     assert rows[0]["adjusted_pvalue"] == pytest.approx(min(1, 3 * rows[0]["pvalue"]))
@@ -406,14 +419,14 @@ def test_reference_and_table():
 def test_interval_of_one_model():
     y, predictions = models(200, 0)
     arguments = {"n_resamples": 59, "confidence": 0.9, "random_state": 0}
-    row = compare_models(cutoff_calibration_error, y, predictions, **arguments).rows[2]
+    row = compare_models(y, predictions, metric=cutoff_calibration_error, **arguments).models[2]
     # that of the function, but for its seed
     expected = confidence_interval(
-        cutoff_calibration_error, y, predictions[row.name], confidence=0.9, random_state=1
+        y, predictions[row.name], metric=cutoff_calibration_error, confidence=0.9, random_state=1
     )
     assert (row.lower, row.upper) == pytest.approx((expected.lower, expected.upper), abs=0.015)
     # a score that is an average: the usual interval of a mean
-    row = compare_models(brier, y, predictions, **arguments | {"n_resamples": 999}).rows[2]
+    row = compare_models(y, predictions, metric=brier, **arguments | {"n_resamples": 999}).models[2]
     losses = (y - predictions[row.name]) ** 2
     assert (row.lower + row.upper) / 2 == pytest.approx(losses.mean(), abs=0.004)
     assert row.upper - row.lower == pytest.approx(2 * 1.645 * losses.std() / np.sqrt(200), rel=0.15)
@@ -428,8 +441,10 @@ def test_interval_by_half_samples_covers():
     hits = 0
     for seed in range(30):
         y, predictions = models(200, 100 + seed)
-        result = compare_models(cutoff, y, predictions, n_resamples=59, confidence=0.9, random_state=seed)
-        squared = result.rows[2]
+        result = compare_models(
+            y, predictions, metric=cutoff, n_resamples=59, confidence=0.9, random_state=seed
+        )
+        squared = result.models[2]
         hits += squared.lower <= 1 / 6 <= squared.upper
     assert binom.cdf(hits, 30, 0.9) > 1e-3
 
@@ -440,7 +455,8 @@ GOOD = {"metric": ece, "y_true": [0, 1, 0, 1], "y_proba_a": [0.1, 0.2, 0.3, 0.4]
 @pytest.mark.parametrize(
     ("arguments", "error", "named"),
     [
-        ({"metric": "ece"}, TypeError, "metric"),
+        ({"metric": 7}, TypeError, "metric must be the name"),
+        ({"metric": "ece"}, ValueError, "metric=.ece. is not the name of a metric"),
         ({"metric": lambda y, p: np.nan}, ValueError, "metric returned nan"),
         ({"metric": lambda y, p: -(np.median(p) ** 2) - y[0]}, ValueError, "needs values >= 0"),
         ({"y_proba_a": [0.1, 0.2, 0.3, 1.4]}, ValueError, "y_proba_a"),
@@ -452,7 +468,7 @@ GOOD = {"metric": ece, "y_true": [0, 1, 0, 1], "y_proba_a": [0.1, 0.2, 0.3, 0.4]
         ({"n_resamples": 38}, ValueError, "n_resamples >= 39"),
         ({"confidence": 1.0}, ValueError, "confidence"),
         ({"sample_weight": [0.5, 1, 1, 1]}, ValueError, "sample_weight"),
-        ({"sample_weight": [1, 1, 1, 0]}, ValueError, "at least 4 rows"),
+        ({"sample_weight": [1, 1, 1, 0]}, ValueError, "at least 4 samples"),
         ({"random_state": "x"}, TypeError, "random_state"),
         ({"metric": log_loss, "y_true": [0, 0, 0, 1]}, ValueError, "labels"),
     ],
@@ -467,13 +483,13 @@ def test_bad_arguments(arguments, error, named):
 def test_bad_arguments_of_several_classes():
     p = np.full((5, 3), 1 / 3)
     with pytest.raises(ValueError, match="pos_label"):
-        paired_test(log_loss, [0, 1, 2, 0, 1], p, p, pos_label=1)
+        paired_test([0, 1, 2, 0, 1], p, p, metric=log_loss, pos_label=1)
     with pytest.raises(ValueError, match="3 columns"):
-        paired_test(log_loss, [0, 5, 0, 5, 0], p, p)
+        paired_test([0, 5, 0, 5, 0], p, p, metric=log_loss)
     with pytest.raises(ValueError, match="3 columns"):
-        paired_test(log_loss, [-1, 0, 0, -1, 0], p, p)
+        paired_test([-1, 0, 0, -1, 0], p, p, metric=log_loss)
     with pytest.raises(ValueError, match="sums to"):
-        paired_test(log_loss, [0, 1, 2, 0, 1], p, 2 * p / 3)
+        paired_test([0, 1, 2, 0, 1], p, 2 * p / 3, metric=log_loss)
 
 
 @pytest.mark.parametrize(
@@ -507,16 +523,16 @@ class NoSignature:
 def test_a_metric_without_a_signature_is_compared_without_weights():
     y, a, b = sample()
     models = {"a": a, "b": b}
-    unknown = compare_models(NoSignature(), y, models, random_state=0)
-    known = compare_models(lambda y, p: cutoff_calibration_error(y, p), y, models, random_state=0)
-    assert unknown.to_rows() == known.to_rows()
+    unknown = compare_models(y, models, metric=NoSignature(), random_state=0)
+    known = compare_models(y, models, metric=lambda y, p: cutoff_calibration_error(y, p), random_state=0)
+    assert unknown.to_records() == known.to_records()
 
 
 def test_the_table_has_tests_only_beside_a_reference():
     y, a, b = sample()
     models = {"a": a, "b": b}
-    every = compare_models(brier, y, models, random_state=0).to_rows()
-    one = compare_models(brier, y, models, reference="b", random_state=0).to_rows()
+    every = compare_models(y, models, metric=brier, random_state=0).to_records()
+    one = compare_models(y, models, metric=brier, reference="b", random_state=0).to_records()
     assert [row["model"] for row in every] == ["a", "b"]
     tests = {"difference", "pvalue", "adjusted_pvalue"}
     assert not tests & set(every[0])

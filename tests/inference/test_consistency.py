@@ -143,7 +143,8 @@ def test_properties(test, check):
 @pytest.mark.parametrize(
     ("parameters", "error", "named"),
     [
-        ({"metric": "smooth_ece"}, TypeError, "metric"),
+        ({"metric": 7}, TypeError, "metric must be the name"),
+        ({"metric": "ece"}, ValueError, "metric=.ece. is not the name of a metric"),
         ({"metric": lambda y, p: np.inf}, ValueError, "metric returned inf"),
         ({"n_resamples": 0}, ValueError, "n_resamples"),
         ({"resample": "rows"}, ValueError, "resample"),

@@ -136,7 +136,7 @@ def test_without_information_there_is_one_degree_of_freedom():
     for parameter, p in [("slope", [0.5, 0.5]), ("both", [0.0, 1.0])]:
         result = cox(parameter=parameter).test([0, 1], p)
         assert result.reason.startswith("no information")
-        assert (result.pvalue, result.statistic, result.null_law) == (1, 0, "chi2(1)")
+        assert (result.pvalue, result.statistic, result.asymptotic_null) == (1, 0, "chi2(1)")
 
 
 def test_standard_errors_without_information():

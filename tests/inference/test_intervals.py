@@ -52,7 +52,7 @@ def test_coverage(metric, slope, least):
     hits = 0
     for seed in range(24):
         interval = confidence_interval(
-            metric, *sample(slope=slope, seed=seed), n_resamples=50, random_state=seed
+            *sample(slope=slope, seed=seed), metric=metric, n_resamples=50, random_state=seed
         )
         hits += interval.lower - 1e-6 <= truth <= interval.upper + 1e-6
     assert hits >= least
@@ -64,9 +64,9 @@ def test_exact_coverage_with_equal_predictions(prediction, n):
     events = np.arange(n + 1)
     intervals = [
         confidence_interval(
-            cutoff_calibration_error,
             np.arange(n) < k,
             np.full(n, prediction),
+            metric=cutoff_calibration_error,
             n_resamples=99,
             random_state=0,
         )
@@ -87,7 +87,9 @@ def test_coverage_of_a_shift():
         rng = np.random.default_rng(seed)
         p = rng.integers(0, 10, 200) / 10 + 0.05
         y = rng.random(200) < p + 0.05
-        interval = confidence_interval(cutoff_calibration_error, y, p, n_resamples=40, random_state=seed)
+        interval = confidence_interval(
+            y, p, metric=cutoff_calibration_error, n_resamples=40, random_state=seed
+        )
         assert interval.upper > interval.null_mean
         hits += interval.lower - 1e-9 <= 0.05 <= interval.upper + 1e-9
     assert hits >= 138
@@ -96,7 +98,7 @@ def test_coverage_of_a_shift():
 def test_upper_end_is_that_of_a_score_interval_if_the_estimate_is_zero():
     n, k, p = 100, 30, 0.3
     interval = confidence_interval(
-        cutoff_calibration_error, np.arange(n) < k, np.full(n, p), confidence=0.9, random_state=0
+        np.arange(n) < k, np.full(n, p), metric=cutoff_calibration_error, confidence=0.9, random_state=0
     )
     assert interval.estimate == pytest.approx(0, abs=1e-12)
     # (n q - k - 1/2)^2 = z^2 n q (1 - q), of which the larger solution lies above k / n
@@ -110,7 +112,7 @@ def test_upper_end_is_that_of_a_score_interval_if_the_estimate_is_zero():
 def test_one_label_only(label, far):
     """The population may have one label only; it may also have some of the other."""
     interval = confidence_interval(
-        cutoff_calibration_error, np.full(30, label), np.full(30, 0.3), random_state=0
+        np.full(30, label), np.full(30, 0.3), metric=cutoff_calibration_error, random_state=0
     )
     assert interval.estimate == pytest.approx(far)
     assert interval.upper == pytest.approx(far)
@@ -127,14 +129,14 @@ def test_kernel_of_a_user_that_divides_by_the_number_of_samples():
 
     y, p = sample(n=50)
     options = {"n_resamples": 20, "random_state": 0}
-    plain = confidence_interval(bias, y, p, **options)
-    fast = confidence_interval(MetricKernel(make)(bias), y, p, **options)
+    plain = confidence_interval(y, p, metric=bias, **options)
+    fast = confidence_interval(y, p, metric=MetricKernel(make)(bias), **options)
     assert (fast.lower, fast.upper) == pytest.approx((plain.lower, plain.upper), abs=1e-9)
     assert 0 < fast.upper < 0.5
 
 
 def test_low_end_is_zero_where_noise_explains_the_estimate():
-    interval = confidence_interval(smooth_ece, *sample(), random_state=0)
+    interval = confidence_interval(*sample(), metric=smooth_ece, random_state=0)
     assert interval.lower == pytest.approx(0, abs=1e-6)
     assert interval.upper > interval.estimate / 2
     # the mean under calibration, drawn directly
@@ -149,11 +151,11 @@ def test_low_end_is_zero_where_noise_explains_the_estimate():
 
 def test_gross_miscalibration_is_not_zero():
     y, p = sample(slope=0.1)
-    interval = confidence_interval(smooth_ece, y, p, random_state=0)
+    interval = confidence_interval(y, p, metric=smooth_ece, random_state=0)
     assert interval.lower > 0.1
     assert interval.lower < interval.estimate < interval.upper
     assert "95% confidence" in str(interval)
-    narrow = confidence_interval(smooth_ece, y, p, confidence=0.5, random_state=0)
+    narrow = confidence_interval(y, p, metric=smooth_ece, confidence=0.5, random_state=0)
     assert interval.lower < narrow.lower < narrow.upper < interval.upper
 
 
@@ -185,9 +187,9 @@ def test_kept_samples_are_those_that_are_drawn_again():
 
 def test_same_seed_same_interval():
     y, p = sample()
-    first = confidence_interval(cutoff_calibration_error, y, p, random_state=3)
-    assert first == confidence_interval(cutoff_calibration_error, y, p, random_state=3)
-    assert first != confidence_interval(cutoff_calibration_error, y, p, random_state=4)
+    first = confidence_interval(y, p, metric=cutoff_calibration_error, random_state=3)
+    assert first == confidence_interval(y, p, metric=cutoff_calibration_error, random_state=3)
+    assert first != confidence_interval(y, p, metric=cutoff_calibration_error, random_state=4)
 
 
 @pytest.mark.parametrize("method", ["inversion", "percentile"])
@@ -195,24 +197,27 @@ def test_frequency_weights_are_repetition(method):
     y, p = sample(n=60)
     times = np.random.default_rng(0).integers(0, 4, 60)
     options = {"method": method, "random_state": 0, "n_resamples": 50}
-    weighted = confidence_interval(smooth_ece, y, p, sample_weight=times, **options)
-    repeated = confidence_interval(smooth_ece, np.repeat(y, times), np.repeat(p, times), **options)
+    weighted = confidence_interval(y, p, metric=smooth_ece, sample_weight=times, **options)
+    repeated = confidence_interval(np.repeat(y, times), np.repeat(p, times), metric=smooth_ece, **options)
     assert str(weighted) == str(repeated)
 
 
 def test_labels_and_columns():
     y, p = sample(n=80)
     options = {"random_state": 0, "n_resamples": 40}
-    expected = confidence_interval(cutoff_calibration_error, y, p, **options)
+    expected = confidence_interval(y, p, metric=cutoff_calibration_error, **options)
     names = np.where(y == 1, "event", "none")
     two = np.column_stack([1 - p, p])
-    assert confidence_interval(cutoff_calibration_error, names, two, pos_label="event", **options) == expected
+    assert (
+        confidence_interval(names, two, metric=cutoff_calibration_error, pos_label="event", **options)
+        == expected
+    )
 
 
 def test_percentile_suits_an_average():
     y, p = sample(n=500)
     interval = confidence_interval(
-        brier_score_loss, y, p, method="percentile", n_resamples=500, random_state=0
+        y, p, metric=brier_score_loss, method="percentile", n_resamples=500, random_state=0
     )
     losses = (y - p) ** 2
     half = 1.96 * losses.std() / np.sqrt(500)
@@ -232,7 +237,7 @@ def test_percentiles_leave_as_many_draws_on_either_side(confidence):
         return seen[-1]
 
     interval = confidence_interval(
-        metric, y, p, method="percentile", n_resamples=200, confidence=confidence, random_state=0
+        y, p, metric=metric, method="percentile", n_resamples=200, confidence=confidence, random_state=0
     )
     draws = np.array(seen[-200:])
     outside = round(200 * (1 - confidence) / 2)
@@ -240,10 +245,10 @@ def test_percentiles_leave_as_many_draws_on_either_side(confidence):
 
 
 def test_balanced_and_tiny_samples():
-    balanced = confidence_interval(cutoff_calibration_error, [0, 1] * 50, [0.5] * 100, random_state=0)
+    balanced = confidence_interval([0, 1] * 50, [0.5] * 100, metric=cutoff_calibration_error, random_state=0)
     assert balanced.estimate == balanced.lower == 0
     assert 0 < balanced.upper < 0.3
-    single = confidence_interval(cutoff_calibration_error, [1], [0.4], random_state=0)
+    single = confidence_interval([1], [0.4], metric=cutoff_calibration_error, random_state=0)
     assert 0 <= single.lower <= single.upper <= 1
 
 
@@ -254,7 +259,7 @@ EVERY_METRIC = [
     partial(logit_smoothed_ece, noise="uniform"),
     cutoff_calibration_error,
     smooth_calibration_error,
-    partial(smooth_calibration_error, n_cells=64),
+    partial(smooth_calibration_error, n_bins=64),
     expected_calibration_error,
     partial(expected_calibration_error, strategy="quantile", norm="max"),
     partial(expected_calibration_error, norm="l2", debias=True),
@@ -281,7 +286,9 @@ SAMPLES = {
 @pytest.mark.parametrize("metric", EVERY_METRIC)
 def test_every_sample_has_an_interval(metric, name):
     for method in ("inversion", "percentile"):
-        interval = confidence_interval(metric, *SAMPLES[name], method=method, n_resamples=20, random_state=0)
+        interval = confidence_interval(
+            *SAMPLES[name], metric=metric, method=method, n_resamples=20, random_state=0
+        )
         assert interval.estimate == pytest.approx(metric(*SAMPLES[name]), rel=1e-8)
         assert 0 <= interval.lower <= interval.upper <= 1
         if method == "inversion":
@@ -293,8 +300,8 @@ def test_bandwidth_that_depends_on_the_size_is_fixed():
     y, p = sample(n=120)
     options = {"n_resamples": 20, "random_state": 0}
     fixed = partial(logit_smoothed_ece, bandwidth=120 ** (-1 / 3))
-    assert confidence_interval(logit_smoothed_ece, y, p, **options) == confidence_interval(
-        fixed, y, p, **options
+    assert confidence_interval(y, p, metric=logit_smoothed_ece, **options) == confidence_interval(
+        y, p, metric=fixed, **options
     )
 
 
@@ -305,7 +312,8 @@ def test_bandwidth_that_depends_on_the_size_is_fixed():
         ({"method": "bca"}, ValueError, "method"),
         ({"n_resamples": 5}, ValueError, "n_resamples"),
         ({"sample_weight": [0.5, 1.0]}, ValueError, "sample_weight"),
-        ({"metric": "smooth_ece"}, TypeError, "metric"),
+        ({"metric": 7}, TypeError, "metric must be the name"),
+        ({"metric": "ece"}, ValueError, "metric=.ece. is not the name of a metric"),
         ({"y_proba": [0.1, np.nan]}, ValueError, "y_proba"),
     ],
 )

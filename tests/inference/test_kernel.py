@@ -120,7 +120,7 @@ def test_blocks_by_double_loop(kernel, size, which):
     z = np.sum(terms) / np.sqrt(max(np.sum(np.square(terms)), (deviation * len(terms)) ** 2))
     assert limit.statistic == pytest.approx(z)
     assert limit.pvalue == pytest.approx(norm.sf(z))
-    assert limit.null_law == "normal"
+    assert limit.asymptotic_null == "normal"
     assert limit.estimate == result.estimate
     assert f"{len(terms)} blocks of {size}" in limit.reason
 

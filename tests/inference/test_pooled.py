@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
-from sklearn_calib.inference import confidence_interval, null_floor
+from sklearn_calib.inference import confidence_interval, expected_under_calibration
 from sklearn_calib.inference._redraw import pooled as pooled_within
 from sklearn_calib.metrics import (
     cutoff_calibration_error,
@@ -153,13 +153,13 @@ def test_intervals_and_floors_of_pooled_and_repeated_rows_agree():
     coarse = (np.floor(p * 2000) + 0.5) / 2000
     assert pooled(smooth_ece, group_outcomes(y.astype(np.int64), coarse)).prob.shape[0] == 2000
     settings = {"n_resamples": 100, "random_state": 0}
-    fine = confidence_interval(smooth_ece, y, p, **settings)
-    rough = confidence_interval(smooth_ece, y, coarse, **settings)
+    fine = confidence_interval(y, p, metric=smooth_ece, **settings)
+    rough = confidence_interval(y, coarse, metric=smooth_ece, **settings)
     assert fine.estimate == pytest.approx(rough.estimate, abs=1e-6)
     assert fine.lower == pytest.approx(rough.lower, abs=2e-3)
     assert fine.upper == pytest.approx(rough.upper, abs=2e-3)
     assert fine.lower < 0.05 < fine.upper
-    floors = [null_floor(smooth_ece, values, **settings) for values in (p, coarse)]
+    floors = [expected_under_calibration(values, metric=smooth_ece, **settings) for values in (p, coarse)]
     assert floors[0].mean == pytest.approx(floors[1].mean, rel=0.1)
 
 

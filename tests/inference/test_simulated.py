@@ -121,13 +121,13 @@ def test_the_default_and_what_the_result_says(test):
     small = test.test(y, p)
     assert small.method.startswith(("999 label draws", "score, 999", "likelihood ratio, 999"))
     assert small.null_distribution.shape == (999,)
-    assert small.null_law == ""
+    assert small.asymptotic_null == ""
     np.testing.assert_array_equal(copy_of(test).test(y, p).null_distribution, small.null_distribution)
     seeds = [copy_of(test, random_state=seed).test(y, p).null_distribution for seed in (1, 2)]
     assert not np.array_equal(*seeds)
     large = test.test(y, p, sample_weight=np.full(100, 101))
     assert large.null_distribution is None
-    assert large.null_law.startswith(("normal", "chi2"))
+    assert large.asymptotic_null.startswith(("normal", "chi2"))
     assert (
         large.pvalue == copy_of(test, method="asymptotic").test(y, p, sample_weight=np.full(100, 101)).pvalue
     )
@@ -154,7 +154,7 @@ def test_power(test):
 
 def test_slopes_of_large_samples_are_not_simulated():
     y, p = _properties.sample(5000)
-    assert CoxTest(parameter="slope").test(y, p).null_law == "chi2(1)"
+    assert CoxTest(parameter="slope").test(y, p).asymptotic_null == "chi2(1)"
     with pytest.raises(ValueError, match=r"method='monte_carlo'.*5000 x"):
         CoxTest(parameter="slope", method="monte_carlo").test(y, p)
     rare = (np.arange(5000) < 100).astype(int)

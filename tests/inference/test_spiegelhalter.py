@@ -15,13 +15,13 @@ TEST = SpiegelhalterTest(method="asymptotic")
 
 
 def test_by_hand():
-    # residuals -.2, .2, levers .6, -.6: sum -.24; variance 2 * .36 * .16
+    # residuals -.2, .2, covariates .6, -.6: sum -.24; variance 2 * .36 * .16
     result = TEST.test([0, 1], [0.2, 0.8])
     assert result.statistic == pytest.approx(-0.24 / np.sqrt(0.1152))
     assert result.pvalue == pytest.approx(2 * norm.sf(0.24 / np.sqrt(0.1152)))
     assert result.estimate == pytest.approx(-0.12)
     assert "below" in result.reason
-    assert result.null_law == "normal"
+    assert result.asymptotic_null == "normal"
 
 
 def test_estimate_is_the_excess_of_the_brier_score():

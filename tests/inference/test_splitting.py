@@ -74,7 +74,7 @@ def test_permutations_tend_to_all_of_them():
     # 3 = floor(4^(2 / (4 s + 1))) bins
     test = SampleSplittingTest(smoothness=0.35, n_resamples=2000)
     found, null = test._compare(columns, first, second, 0, 0, np.random.default_rng(0))
-    assert (found.n_bins, found.n_observed, found.n_drawn) == (3, 4, 5)
+    assert (found.n_bins, found.n_observed, found.n_simulated) == (3, 4, 5)
     assert null.shape == (2000,)
     inside = np.zeros((9, 126), dtype=bool)
     for column, rows in enumerate(combinations(range(9), 4)):

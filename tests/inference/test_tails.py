@@ -37,5 +37,5 @@ def test_density_of_the_range_is_the_derivative_of_its_tail():
 
 @pytest.mark.parametrize("law", ["chi2(0)", "chi2(2.5)", "chi2", "t", ""])
 def test_unknown_laws(law):
-    with pytest.raises(ValueError, match="null_law"):
+    with pytest.raises(ValueError, match="asymptotic_null"):
         null_density(law, np.ones(1))

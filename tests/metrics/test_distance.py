@@ -45,31 +45,31 @@ def test_extremes():
     )
 
 
-@pytest.mark.parametrize("n_cells", [16, 100, 4096])
-def test_cells_are_off_by_less_than_their_width(n_cells):
-    rng = np.random.default_rng(n_cells)
+@pytest.mark.parametrize("n_bins", [16, 100, 4096])
+def test_cells_are_off_by_less_than_their_width(n_bins):
+    rng = np.random.default_rng(n_bins)
     p = rng.random(5000)
     y = (rng.random(5000) < p + 0.2 * np.sin(20 * p) * p * (1 - p)).astype(int)
     exact = smooth_calibration_error(y, p)
-    bound = np.abs(y - p).mean() / max(64, n_cells)
-    assert smooth_calibration_error(y, p, n_cells=n_cells) == pytest.approx(exact, abs=bound)
+    bound = np.abs(y - p).mean() / max(64, n_bins)
+    assert smooth_calibration_error(y, p, n_bins=n_bins) == pytest.approx(exact, abs=bound)
 
 
 def test_number_of_cells_is_doubled_from_64():
     rng = np.random.default_rng(0)
     p = rng.random(3000)
     y = (rng.random(3000) < p**2).astype(int)
-    for n_cells, power in ((1, 64), (40, 64), (64, 64), (65, 128), (128, 128), (129, 256)):
+    for n_bins, power in ((1, 64), (40, 64), (64, 64), (65, 128), (128, 128), (129, 256)):
         labels, means, weights = condense(y, p, power)
         expected = smooth_calibration_error(labels.astype(int), means, sample_weight=weights)
-        assert smooth_calibration_error(y, p, n_cells=n_cells) == pytest.approx(expected, abs=1e-12)
+        assert smooth_calibration_error(y, p, n_bins=n_bins) == pytest.approx(expected, abs=1e-12)
         assert abs(smooth_calibration_error(y, p) - expected) > 1e-7
 
 
 def test_bad_cells():
-    with pytest.raises(ValueError, match="n_cells"):
-        smooth_calibration_error([0, 1], [0.1, 0.2], n_cells=0)
-    with pytest.raises(TypeError, match="n_cells"):
-        smooth_calibration_error([0, 1], [0.1, 0.2], n_cells=1.5)
-    with pytest.raises(ValueError, match="n_cells"):
-        smooth_calibration_error([0, 1], [0.1, 0.2], n_cells=8, sample_weight=[1, 2])
+    with pytest.raises(ValueError, match="n_bins"):
+        smooth_calibration_error([0, 1], [0.1, 0.2], n_bins=0)
+    with pytest.raises(TypeError, match="n_bins"):
+        smooth_calibration_error([0, 1], [0.1, 0.2], n_bins=1.5)
+    with pytest.raises(ValueError, match="n_bins"):
+        smooth_calibration_error([0, 1], [0.1, 0.2], n_bins=8, sample_weight=[1, 2])

@@ -64,7 +64,7 @@ def sample(seed, largest=25):
 @pytest.mark.parametrize("seed", range(20))
 def test_equals_the_dense_program(seed):
     y, p, w = sample(seed)
-    value = lower_distance_to_calibration(y, p, sample_weight=w, pos_label=1, n_cells=30)
+    value = lower_distance_to_calibration(y, p, sample_weight=w, pos_label=1, n_bins=30)
     expected = transport_program(y, p, w, np.arange(31) / 30)
     assert value == pytest.approx(expected, abs=1e-8)
 
@@ -111,19 +111,19 @@ def test_by_hand():
 
 def test_finer_grids_approach_from_above():
     y, p, _ = sample(7, largest=60)
-    fine = lower_distance_to_calibration(y, p, pos_label=1, n_cells=960)
+    fine = lower_distance_to_calibration(y, p, pos_label=1, n_bins=960)
     before = np.inf
-    for n_cells in (60, 120, 240, 480):
-        value = lower_distance_to_calibration(y, p, pos_label=1, n_cells=n_cells)
-        assert fine - 1e-9 <= value <= min(fine + 0.5 / n_cells, before) + 1e-9
+    for n_bins in (60, 120, 240, 480):
+        value = lower_distance_to_calibration(y, p, pos_label=1, n_bins=n_bins)
+        assert fine - 1e-9 <= value <= min(fine + 0.5 / n_bins, before) + 1e-9
         before = value
 
 
 def test_only_more_predictions_than_cells_are_gathered():
     y, p = np.tile([0, 1], 6), np.linspace(0.4, 0.6, 12)
-    for n_cells in (12, 13, 30):
-        assert distance_from_calibration(y, p, n_cells=n_cells).resolution == 0.5 / n_cells
-    assert 0.5 / 11 < distance_from_calibration(y, p, n_cells=11).resolution <= 1.5 / 11
+    for n_bins in (12, 13, 30):
+        assert distance_from_calibration(y, p, n_bins=n_bins).resolution == 0.5 / n_bins
+    assert 0.5 / 11 < distance_from_calibration(y, p, n_bins=11).resolution <= 1.5 / 11
 
 
 def test_many_predictions():
@@ -131,8 +131,8 @@ def test_many_predictions():
     rng = np.random.default_rng(0)
     p = rng.random(400)
     y = (rng.random(400) < 0.5 + 0.4 * np.sin(12 * p)).astype(int)
-    exact = lower_distance_to_calibration(y, p, n_cells=400)
-    coarse = distance_from_calibration(y, p, n_cells=50)
+    exact = lower_distance_to_calibration(y, p, n_bins=400)
+    coarse = distance_from_calibration(y, p, n_bins=50)
     assert abs(coarse.transport - exact) <= coarse.resolution + 0.5 / 400
     assert 0.5 / 50 < coarse.resolution <= 1 / 50 + 0.5 / 50
     grouped = group_outcomes(y, p)
@@ -159,12 +159,12 @@ def test_text():
 
 @pytest.mark.parametrize("function", [lower_distance_to_calibration, distance_from_calibration])
 def test_bad_input(function):
-    with pytest.raises(ValueError, match="n_cells"):
-        function([0, 1], [0.2, 0.3], n_cells=0)
-    with pytest.raises(ValueError, match="n_cells"):
-        function([0, 1], [0.2, 0.3], n_cells=10_001)
-    function([0], [0.0], pos_label=1, n_cells=10_000)
-    with pytest.raises(TypeError, match="n_cells"):
-        function([0, 1], [0.2, 0.3], n_cells=1.5)
+    with pytest.raises(ValueError, match="n_bins"):
+        function([0, 1], [0.2, 0.3], n_bins=0)
+    with pytest.raises(ValueError, match="n_bins"):
+        function([0, 1], [0.2, 0.3], n_bins=10_001)
+    function([0], [0.0], pos_label=1, n_bins=10_000)
+    with pytest.raises(TypeError, match="n_bins"):
+        function([0, 1], [0.2, 0.3], n_bins=1.5)
     with pytest.raises(ValueError, match="y_proba"):
         function([0, 1], [0.2, 1.3])

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from sklearn_calib.inference import ConsistencyTest, confidence_interval, null_floor
+from sklearn_calib.inference import ConsistencyTest, confidence_interval, expected_under_calibration
 from sklearn_calib.metrics import (
     MetricKernel,
     calibration_loss,
@@ -192,11 +192,14 @@ def test_a_metric_of_the_user_declares_a_kernel():
     options = {"n_resamples": 39, "random_state": 0}
     for power in (1.0, 2.0):
         ours, theirs = (partial(metric, power=power) for metric in (fast, plain))
-        found, expected = null_floor(ours, p, **options), null_floor(theirs, p, **options)
-        np.testing.assert_allclose(found.draws, expected.draws, atol=1e-12)
+        found, expected = (
+            expected_under_calibration(p, metric=ours, **options),
+            expected_under_calibration(p, metric=theirs, **options),
+        )
+        np.testing.assert_allclose(found.values, expected.values, atol=1e-12)
         found, expected = (ConsistencyTest(each, **options).test(y, p) for each in (ours, theirs))
         assert found.pvalue == expected.pvalue
-        found, expected = (confidence_interval(each, y, p, **options) for each in (ours, theirs))
+        found, expected = (confidence_interval(y, p, metric=each, **options) for each in (ours, theirs))
         assert (found.lower, found.upper) == pytest.approx((expected.lower, expected.upper), abs=1e-9)
     # many samples in each call
     assert max(calls) >= 39
@@ -218,8 +221,10 @@ def test_reductions_of_a_binary_problem():
 
 def test_a_metric_that_cannot_be_hashed():
     p = np.linspace(0.1, 0.9, 20)
-    own = null_floor(Unhashable(), p, random_state=0)
-    assert own.mean == pytest.approx(null_floor(cutoff_calibration_error, p, random_state=0).mean)
+    own = expected_under_calibration(p, metric=Unhashable(), random_state=0)
+    assert own.mean == pytest.approx(
+        expected_under_calibration(p, metric=cutoff_calibration_error, random_state=0).mean
+    )
 
 
 @pytest.mark.parametrize("metric", [smooth_ece, *EXACT[:5], logit_smoothed_ece], ids=identity)
@@ -230,8 +235,10 @@ def test_floor_test_and_interval_are_those_of_the_loop(metric):
     rng = np.random.default_rng(2)
     p = rng.random(70).round(2)
     y = (rng.random(70) < p**1.3).astype(int)
-    ours, theirs = (null_floor(m, p, random_state=0, n_resamples=40) for m in (metric, loop))
-    np.testing.assert_allclose(ours.draws, theirs.draws, atol=1e-6)
+    ours, theirs = (
+        expected_under_calibration(p, metric=m, random_state=0, n_resamples=40) for m in (metric, loop)
+    )
+    np.testing.assert_allclose(ours.values, theirs.values, atol=1e-6)
     for resample in ("labels", "pairs"):
         ours, theirs = (
             ConsistencyTest(m, n_resamples=39, resample=resample, random_state=0).test(y, p)
@@ -243,7 +250,7 @@ def test_floor_test_and_interval_are_those_of_the_loop(metric):
         return  # its bandwidth depends on the size, which an interval fixes for the function it knows
     for method in ("inversion", "percentile"):
         options = {"method": method, "n_resamples": 20, "random_state": 0}
-        ours, theirs = (confidence_interval(m, y, p, **options) for m in (metric, loop))
+        ours, theirs = (confidence_interval(y, p, metric=m, **options) for m in (metric, loop))
         assert (ours.lower, ours.upper) == pytest.approx((theirs.lower, theirs.upper), abs=1e-5)
 
 
@@ -270,4 +277,4 @@ def test_ties_count_and_nothing_else(metric):
 )
 def test_bad_parameters_are_those_of_the_metric(metric, named):
     with pytest.raises(ValueError, match=named):
-        null_floor(metric, [0.2, 0.4], random_state=0)
+        expected_under_calibration([0.2, 0.4], metric=metric, random_state=0)

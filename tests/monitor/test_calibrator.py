@@ -97,15 +97,15 @@ def test_only_the_ratios_of_weights_say_what_is_forgotten():
         for scale in (1.0, 2.0**-200)
     )
     np.testing.assert_allclose(small.transform(GRID), plain.transform(GRID), rtol=1e-12)
-    assert small.sketch_.n_cells == plain.sketch_.n_cells
+    assert small.sketch_.n_bins == plain.sketch_.n_bins
 
 
 def test_a_long_stream_keeps_a_bounded_sketch():
     y, p = rows(60_000, 7)
     found = streamed(y, p, np.arange(1000, 60_000, 1000), half_life=20)
-    assert found.sketch_.n_samples == pytest.approx(1 / (1 - 2 ** (-1 / 20)))
+    assert found.sketch_.total_weight == pytest.approx(1 / (1 - 2 ** (-1 / 20)))
     # rows that are 64 half-lives old are gone
-    assert found.sketch_.n_cells < 3 * 64 * 20
+    assert found.sketch_.n_bins < 3 * 64 * 20
     at_once = StreamingCalibrator(half_life=20).fit(p, y)
     np.testing.assert_allclose(at_once.transform(GRID), found.transform(GRID), rtol=1e-6)
 
@@ -118,7 +118,7 @@ def test_window_is_the_last_rows():
     last = StreamingCalibrator().fit(p[-200:], y[-200:])
     np.testing.assert_array_equal(found.transform(GRID), last.transform(GRID))
     found.partial_fit(p[:3], y[:3])
-    assert found.sketch_.n_rows == 193
+    assert found.sketch_.n_samples == 193
 
 
 @pytest.mark.parametrize("params", [{"window": 4000}, {"half_life": 1500}])

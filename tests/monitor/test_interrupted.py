@@ -82,7 +82,7 @@ def test_batches_of_a_calibrator(name, first, weighted):
 
 
 def watched(monitor):
-    facts = monitor.n_rows_, monitor.log_evidence_, monitor.alarmed_, monitor.alerts_, monitor.errors_
+    facts = monitor.n_samples_seen_, monitor.log_evidence_, monitor.alarmed_, monitor.alerts_, monitor.errors_
     return [monitor.window_.to_dict(), facts, monitor.history(), monitor.pvalue_]
 
 

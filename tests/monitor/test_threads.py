@@ -69,13 +69,13 @@ def test_a_monitor_that_is_fed_by_threads():
             found = []
             for _ in range(3):
                 found += monitor.update(y[part], p[part])
-                assert monitor.n_rows_ % 100 == 0
+                assert monitor.n_samples_seen_ % 100 == 0
                 assert "seen" in str(monitor)
             return found
 
         alerts = [*chain.from_iterable(together([lambda part=part: feed(part) for part in parts]))]
-        assert monitor.n_rows_ == monitor.window_.n_rows == 3 * y.shape[0]
-        assert monitor.history()["n_rows"].tolist() == list(range(100, 3 * y.shape[0] + 1, 100))
+        assert monitor.n_samples_seen_ == monitor.window_.n_samples == 3 * y.shape[0]
+        assert monitor.history()["n_samples"].tolist() == list(range(100, 3 * y.shape[0] + 1, 100))
         assert monitor.alerts_ == tuple(alerts)
         assert len(alerts) == 1
         assert monitor.window_.current() == CalibrationSketch(precision=10).update(

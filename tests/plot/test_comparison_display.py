@@ -35,7 +35,7 @@ def models():
 @pytest.fixture(scope="module")
 def compared(models):
     y, predictions = models
-    return compare_models(cutoff_calibration_error, y, predictions, n_resamples=199, random_state=0)
+    return compare_models(y, predictions, metric=cutoff_calibration_error, n_resamples=199, random_state=0)
 
 
 def texts(display, panel=0):
@@ -51,20 +51,22 @@ def test_drawn_equals_computed(models, compared):
     display = ComparisonDisplay.from_predictions(
         y, predictions, metrics=cutoff_calibration_error, n_resamples=199
     )
-    assert display.comparisons["cutoff calibration error"].rows == compared.rows
+    assert display.comparisons["cutoff calibration error"].models == compared.models
     assert display.models_ == ["third", "true", "root"]
     assert [label.get_text() for label in display.ax_.get_yticklabels()] == display.models_
     drawn = {}
     for line in (display.points_[0], display.worse_[0]):
         drawn |= dict(zip(line.get_ydata(), line.get_xdata(), strict=True))
-    assert [drawn[k] for k in range(3)] == [row.value for row in compared.rows]
-    assert {compared.rows[int(k)].name for k in display.points_[0].get_ydata()} == set(compared.best_set)
+    assert [drawn[k] for k in range(3)] == [row.value for row in compared.models]
+    assert {compared.models[int(k)].name for k in display.points_[0].get_ydata()} == set(compared.best_set)
     assert compared.best_set == ("true",)
     segments = np.array(display.intervals_[0].get_segments())
-    np.testing.assert_array_equal(segments[:, 0, 0], [row.lower for row in compared.rows])
-    np.testing.assert_array_equal(segments[:, 1, 0], [row.upper for row in compared.rows])
+    np.testing.assert_array_equal(segments[:, 0, 0], [row.lower for row in compared.models])
+    np.testing.assert_array_equal(segments[:, 1, 0], [row.upper for row in compared.models])
     np.testing.assert_array_equal(segments[:, :, 1], [[k, k] for k in range(3)])
-    np.testing.assert_array_equal(display.floors_[0].get_xdata(), [row.floor for row in compared.rows])
+    np.testing.assert_array_equal(
+        display.null_means_[0].get_xdata(), [row.null_mean for row in compared.models]
+    )
     # the first model is on top
     bottom, top = display.ax_.get_ylim()
     assert bottom > 2 > 0 > top
@@ -75,12 +77,12 @@ def test_drawn_equals_computed(models, compared):
     assert display.ax_.get_xlabel() == "cutoff calibration error"
     left, right = display.ax_.get_xlim()
     assert left < 0
-    assert right > max(row.upper for row in compared.rows)
+    assert right > max(row.upper for row in compared.models)
 
 
 def test_order(compared):
     display = ComparisonDisplay.from_result(compared, order="value")
-    values = {row.name: row.value for row in compared.rows}
+    values = {row.name: row.value for row in compared.models}
     assert display.models_ == sorted(values, key=values.get)
     assert [label.get_text() for label in display.ax_.get_yticklabels()] == display.models_
     drawn = {}
@@ -157,18 +159,30 @@ def test_a_paired_test(models):
     y, predictions = models
     for a, b in [("third", "true"), ("true", "third")]:
         result = paired_test(
-            cutoff_calibration_error, y, predictions[a], predictions[b], n_resamples=199, random_state=0
+            y,
+            predictions[a],
+            predictions[b],
+            metric=cutoff_calibration_error,
+            n_resamples=199,
+            random_state=0,
         )
         display = ComparisonDisplay.from_result(result, metric_name="smECE", model_names=(a, b))
         assert display.models_ == [a, b]
         assert display.ax_.get_xlabel() == "smECE"
         assert list(display.points_[0].get_ydata()) == [1 - display.models_.index("third")]
         assert texts(display) == [f"p = {result.pvalue:.2g}"]
-        np.testing.assert_array_equal(display.floors_[0].get_xdata(), [result.floor_a, result.floor_b])
+        np.testing.assert_array_equal(
+            display.null_means_[0].get_xdata(), [result.null_mean_a, result.null_mean_b]
+        )
         assert display.intervals_[0].get_segments() == []
         assert not any("interval" in text for text in legend_texts(display))
     swap = paired_test(
-        cutoff_calibration_error, y, predictions["true"], predictions["true"], method="swap", random_state=0
+        y,
+        predictions["true"],
+        predictions["true"],
+        metric=cutoff_calibration_error,
+        method="swap",
+        random_state=0,
     )
     assert list(ComparisonDisplay.from_result(swap).points_[0].get_ydata()) == [0, 1]
 
@@ -178,7 +192,7 @@ def test_several_metrics(models):
     metrics = {"cutoff": cutoff_calibration_error, "Brier": brier_score_loss}
     display = ComparisonDisplay.from_predictions(y, predictions, metrics=metrics, n_resamples=199)
     assert [ax.get_xlabel() for ax in display.axes_] == ["cutoff", "Brier"]
-    assert len(display.points_) == len(display.floors_) == len(display.marks_) == 2
+    assert len(display.points_) == len(display.null_means_) == len(display.marks_) == 2
     assert display.axes_[0].get_ylim() == display.axes_[1].get_ylim()
     assert display.axes_[1].get_legend() is None
     assert display.axes_[0].get_xlim() != display.axes_[1].get_xlim()
@@ -223,11 +237,11 @@ def test_one_model(models):
         y, {"third": predictions["third"]}, metrics=cutoff_calibration_error, n_resamples=99
     )
     (comparison,) = display.comparisons.values()
-    assert comparison.rows[0].value == cutoff_calibration_error(y, predictions["third"])
-    interval = confidence_interval(cutoff_calibration_error, y, predictions["third"], random_state=0)
-    assert comparison.rows[0].lower == pytest.approx(interval.lower, abs=0.02)
-    assert comparison.rows[0].upper == pytest.approx(interval.upper, abs=0.02)
-    assert comparison.rows[0].floor == pytest.approx(interval.null_mean, abs=0.005)
+    assert comparison.models[0].value == cutoff_calibration_error(y, predictions["third"])
+    interval = confidence_interval(y, predictions["third"], metric=cutoff_calibration_error, random_state=0)
+    assert comparison.models[0].lower == pytest.approx(interval.lower, abs=0.02)
+    assert comparison.models[0].upper == pytest.approx(interval.upper, abs=0.02)
+    assert comparison.models[0].null_mean == pytest.approx(interval.null_mean, abs=0.005)
     assert display.marks_ == [[]]
     assert legend_texts(display)[0] == "estimate"
 
@@ -263,7 +277,7 @@ def test_from_estimators(many):
     assert display.models_ == ["LR", "NB"]
     if many:
         one = ComparisonDisplay.from_estimators({"LR": a}, X, words, **params)
-        assert one.comparisons["ECE"].rows[0].value == display.comparisons["ECE"].rows[0].value
+        assert one.comparisons["ECE"].models[0].value == display.comparisons["ECE"].models[0].value
     else:
         other = ComparisonDisplay.from_estimators({"LR": a, "NB": b}, X, words, pos_label="class 0", **params)
         columns = {"LR": a.predict_proba(X)[:, 0], "NB": b.predict_proba(X)[:, 0]}
@@ -289,9 +303,9 @@ def test_errors_name_the_argument(models, compared):
         draw(predictions["true"])
     with pytest.raises(ValueError, match="predictions is empty"):
         draw({})
-    with pytest.raises(TypeError, match=r"metrics must be callable, a list .* got 'ece'"):
+    with pytest.raises(ValueError, match="metrics='ece' is not the name of a metric"):
         draw(predictions, metrics="ece")
-    with pytest.raises(TypeError, match=r"metrics\['a'\] must be callable, got 3"):
+    with pytest.raises(TypeError, match=r"metrics\['a'\] must be the name of a metric"):
         draw(predictions, metrics={"a": 3})
     with pytest.raises(ValueError, match="metrics is empty"):
         draw(predictions, metrics=[])
@@ -317,7 +331,7 @@ def test_errors_name_the_argument(models, compared):
         ComparisonDisplay.from_result(compared, model_names=("a",))
     with pytest.raises(ValueError, match="comparisons is empty"):
         ComparisonDisplay({}).plot()
-    other = replace(compared, rows=compared.rows[:2])
+    other = replace(compared, models=compared.models[:2])
     with pytest.raises(ValueError, match=r"comparisons\['b'\] is of the models"):
         ComparisonDisplay.from_result({"a": compared, "b": other})
     assert plt.get_fignums() == []
@@ -333,8 +347,8 @@ def test_the_legend_covers_no_data(compared, size):
     legend = ax.get_legend().get_window_extent()
     assert ax.transData.transform((0.0, -0.4))[1] < legend.y0
     assert legend.width <= ax.get_window_extent().width
-    display = ComparisonDisplay.from_result(compared, show_legend=False, show_floor=False, color="purple")
+    display = ComparisonDisplay.from_result(compared, show_legend=False, show_null_mean=False, color="purple")
     assert display.ax_.get_legend() is None
-    assert display.floors_ == []
+    assert display.null_means_ == []
     assert display.points_[0].get_color() == "purple"
     np.testing.assert_allclose(display.intervals_[0].get_colors()[0], mpl.colors.to_rgba("purple"))

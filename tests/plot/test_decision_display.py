@@ -8,7 +8,7 @@ import pytest
 from sklearn_calib._validation import check_binary
 from sklearn_calib.metrics import cutoff_calibration_error, decision_risk_result
 from sklearn_calib.plot import DecisionDisplay
-from sklearn_calib.plot._decision import risk_gap_floor
+from sklearn_calib.plot._decision import risk_gap_null
 
 mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
@@ -36,12 +36,12 @@ def reference_gap(y, p, w, tau):
     return risk(tau) - min(risk(cut) for cut in [*sorted(set(p)), 2.0])
 
 
-def floor_of(y, p, thresholds, n_resamples=199, seed=0, weight=None, confidence=0.95):
+def null_of(y, p, thresholds, n_resamples=199, seed=0, weight=None, confidence=0.95):
     sample = check_binary(y, p, weight, 1)
     result = decision_risk_result(
         sample.y, sample.p, thresholds=thresholds, sample_weight=sample.w, pos_label=1
     )
-    return risk_gap_floor(sample, result, confidence, n_resamples, np.random.default_rng(seed))
+    return risk_gap_null(sample, result, confidence, n_resamples, np.random.default_rng(seed))
 
 
 def test_drawn_equals_definition(forecast):
@@ -56,14 +56,14 @@ def test_drawn_equals_definition(forecast):
     worst = int(np.argmax(expected))
     assert display.worst_.get_xdata() == [x[worst]]
     assert display.worst_.get_ydata() == [gap[worst]]
-    text = f"largest at {x[worst]:.2f}: {gap[worst]:.3f}, p = {display.floor.pvalue:.2g}"
+    text = f"largest at {x[worst]:.2f}: {gap[worst]:.3f}, p = {display.null.pvalue:.2g}"
     assert display.worst_.get_label() == text
     bound = cutoff_calibration_error(y, p, sample_weight=w)
     np.testing.assert_allclose(display.bound_.get_ydata(), bound, rtol=1e-9)
     # the area reaches from 0 to the quantile of each threshold
-    (path,) = display.chance_.get_paths()
+    (path,) = display.null_band_.get_paths()
     order = np.argsort(tau)
-    for t, top in zip(tau[order], display.floor.quantile[order], strict=True):
+    for t, top in zip(tau[order], display.null.quantile[order], strict=True):
         heights = path.vertices[path.vertices[:, 0] == t, 1]
         assert heights.max() == pytest.approx(top)
         assert heights.min() == 0.0
@@ -104,7 +104,7 @@ def test_floor_by_enumeration():
     largest = max(reference_gap(observed, p, w, t) for t in THIRDS)
     pvalue = sum(chance for chance, gaps in law if max(gaps) >= largest - 1e-12)
     for weight in (None, np.full(5, 0.3)):
-        floor = floor_of(observed, p, THIRDS, 8000, weight=weight)
+        floor = null_of(observed, p, THIRDS, 8000, weight=weight)
         # the gaps are below 1/2, their standard errors below .5 / sqrt(8000)
         np.testing.assert_allclose(floor.mean, mean, atol=4 * 0.5 / np.sqrt(8000))
         assert floor.pvalue == pytest.approx(pvalue, abs=4 * 0.5 / np.sqrt(8000))
@@ -117,7 +117,7 @@ def test_weights_stay_with_their_rows():
     # one row outweighs all others: with weight all but 1 on it the gap is that of the row alone
     p = np.array([0.3, 0.6, 0.8])
     w = np.array([0.5, 1e6 + 0.5, 0.5])
-    floor = floor_of([0, 1, 1], p, [0.5], 4000, weight=w)
+    floor = null_of([0, 1, 1], p, [0.5], 4000, weight=w)
     # the row is acted upon; without event this costs .5, and it has none with probability .4
     assert floor.mean[0] == pytest.approx(0.4 * 0.5, abs=4 * 0.25 / np.sqrt(4000))
 
@@ -126,7 +126,7 @@ def test_order_of_weighted_rows_does_not_matter(forecast):
     y, p = forecast
     rng = np.random.default_rng(0)
     w, order = rng.uniform(0.5, 2.0, 300), rng.permutation(300)
-    one, other = (floor_of(y[rows], p[rows], THIRDS, 99, weight=w[rows]) for rows in (np.arange(300), order))
+    one, other = (null_of(y[rows], p[rows], THIRDS, 99, weight=w[rows]) for rows in (np.arange(300), order))
     np.testing.assert_allclose(one.mean, other.mean, rtol=1e-12)
     np.testing.assert_allclose(one.quantile, other.quantile, rtol=1e-12)
     assert one.pvalue == other.pvalue
@@ -138,8 +138,8 @@ def test_whole_weights_are_repetitions(forecast):
     weighted = DecisionDisplay.from_predictions(y, p, sample_weight=times, n_resamples=39)
     repeated = DecisionDisplay.from_predictions(np.repeat(y, times), np.repeat(p, times), n_resamples=39)
     np.testing.assert_allclose(weighted.line_.get_data(), repeated.line_.get_data(), atol=1e-14)
-    np.testing.assert_allclose(weighted.floor.quantile, repeated.floor.quantile, atol=1e-14)
-    assert weighted.floor.pvalue == repeated.floor.pvalue
+    np.testing.assert_allclose(weighted.null.quantile, repeated.null.quantile, atol=1e-14)
+    assert weighted.null.pvalue == repeated.null.pvalue
 
 
 def test_level_of_the_pvalue():
@@ -148,7 +148,7 @@ def test_level_of_the_pvalue():
     found = []
     for seed in range(300):
         y = (rng.random(80) < p).astype(int)
-        found.append(floor_of(y, p, np.linspace(0.1, 0.9, 9), 19, seed).pvalue)
+        found.append(null_of(y, p, np.linspace(0.1, 0.9, 9), 19, seed).pvalue)
     for level in (0.1, 0.3):
         assert np.mean(np.array(found) <= level) <= level + 3 * np.sqrt(level * (1 - level) / 300)
     assert np.mean(np.array(found) <= 0.3) > 0.15
@@ -158,12 +158,12 @@ def test_strong_miscalibration_is_found(forecast):
     rng = np.random.default_rng(0)
     p = rng.random(1000)
     display = DecisionDisplay.from_predictions(rng.random(1000) < p**3, p, n_resamples=199)
-    assert display.floor.pvalue == 1 / 200
-    assert (display.line_.get_ydata() > display.floor.quantile).any()
+    assert display.null.pvalue == 1 / 200
+    assert (display.line_.get_ydata() > display.null.quantile).any()
 
 
 def test_floor_in_words(forecast):
-    floor = floor_of(*forecast, THIRDS)
+    floor = null_of(*forecast, THIRDS)
     worst = floor.quantile.argmax()
     assert str(floor).startswith(
         f"risk gap under perfect calibration: up to {floor.quantile[worst]:.4f}, at threshold"
@@ -198,11 +198,11 @@ def test_the_bound_is_left_out_where_it_would_squeeze_the_rest():
 def test_from_result_knows_no_chance(forecast):
     result = decision_risk_result(*forecast)
     display = DecisionDisplay.from_result(result, name="model")
-    assert display.chance_ is None
+    assert display.null_band_ is None
     assert "p = " not in display.worst_.get_label()
     assert display.line_.get_label() == "model: risk gap"
-    drawn = DecisionDisplay(result, floor=floor_of(*forecast, result.thresholds)).plot(show_chance=False)
-    assert drawn.chance_ is None
+    drawn = DecisionDisplay(result, null=null_of(*forecast, result.thresholds)).plot(show_null_band=False)
+    assert drawn.null_band_ is None
     assert "p = " in drawn.worst_.get_label()
     assert drawn.plot(show_legend=False).ax_.get_legend() is None
 
@@ -211,7 +211,7 @@ def test_nothing_to_save():
     display = DecisionDisplay.from_predictions([0, 1], [0.0, 1.0], n_resamples=19)
     display.figure_.canvas.draw()
     assert display.worst_ is None
-    assert display.floor.quantile.max() == 0.0
+    assert display.null.quantile.max() == 0.0
 
 
 def test_several_on_shared_axes(forecast):
@@ -219,7 +219,7 @@ def test_several_on_shared_axes(forecast):
     ax = plt.subplots()[1]
     first = DecisionDisplay.from_predictions(y, p**3, ax=ax, n_resamples=19, show_bound=True)
     second = DecisionDisplay.from_predictions(
-        y, p, ax=ax, n_resamples=19, show_bound=False, show_chance=False, color="purple"
+        y, p, ax=ax, n_resamples=19, show_bound=False, show_null_band=False, color="purple"
     )
     assert first.line_.get_linestyle() != second.line_.get_linestyle()
     assert second.worst_.get_color() == "purple"
@@ -232,7 +232,7 @@ def test_the_legend_covers_no_data(forecast, size):
     display = DecisionDisplay.from_predictions(*forecast, ax=ax, n_resamples=19, name="a model")
     figure.canvas.draw()
     legend = ax.get_legend().get_window_extent()
-    top = max(display.line_.get_ydata().max(), display.floor.quantile.max())
+    top = max(display.line_.get_ydata().max(), display.null.quantile.max())
     assert ax.transData.transform((0.5, top))[1] < legend.y0
     assert legend.width <= ax.get_window_extent().width
 

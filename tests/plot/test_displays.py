@@ -94,7 +94,7 @@ def monitor(y, p, **params):
 
 
 def observed(y, p, **params):
-    return TestDisplay.from_predictions(SpiegelhalterTest(), y, p, **params)
+    return TestDisplay.from_predictions(y, p, test=SpiegelhalterTest(), **params)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_tones_of_areas_and_lines_differ_in_grey(forecast):
         return np.dot(mpl.colors.to_rgb(color), [0.2126, 0.7152, 0.0722])
 
     display = decision(*forecast)
-    assert tone(display.chance_.get_facecolor()[0]) - tone(display.line_.get_color()) > 0.3
+    assert tone(display.null_band_.get_facecolor()[0]) - tone(display.line_.get_color()) > 0.3
     # areas that cross are told apart by hatches
     display = cutoff(*forecast)
     assert display.strip_.get_hatch()

@@ -127,7 +127,7 @@ def test_the_number_with_its_interval(forecast, method):
     display = ReliabilityDisplay.from_predictions(
         y, p, sample_weight=weight, method=method, n_bins=5, confidence=0.8, error_interval=True
     )
-    expected = confidence_interval(metric, y, p, sample_weight=weight, confidence=0.8, random_state=0)
+    expected = confidence_interval(y, p, metric=metric, sample_weight=weight, confidence=0.8, random_state=0)
     assert display.curve.error_interval == (expected.lower, expected.upper)
     text = display.line_.get_label()
     digits = 4 if method == "corp" else 3

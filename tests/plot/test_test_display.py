@@ -199,14 +199,14 @@ def test_densities_of_the_laws():
         np.testing.assert_allclose(null_density(f"chi2({df})", x), chi2.pdf(x, df), rtol=1e-12)
     np.testing.assert_array_equal(null_density("brownian range", np.array([0.0, 0.05])), 0.0)
     for law in ("cauchy", "chi2(0)", "chi2(x)", ""):
-        with pytest.raises(ValueError, match="null_law must be"):
+        with pytest.raises(ValueError, match="asymptotic_null must be"):
             null_density(law, x)
 
 
 @pytest.mark.parametrize("tail", ["upper", "lower", "two-sided"])
 @pytest.mark.parametrize("observed", [-1.5, 0.3, 7.0])
 def test_the_side_of_a_law(tail, observed):
-    result = made(observed, None, tail, null_law="normal")
+    result = made(observed, None, tail, asymptotic_null="normal")
     display = TestDisplay.from_result(result, show_legend=False)
     assert {-abs(observed), abs(observed)} <= set(display.null_.get_xdata())
     expected = {
@@ -256,7 +256,7 @@ def test_a_normal_critical_value_without_draws_of_the_largest(forecast):
         (TCal(method="asymptotic", combine="max"), 0.05, 1.6449),
         (TCal(combine="max", n_resamples=19, random_state=0), 0.01, 2.3263),
     ]:
-        display = TestDisplay.from_predictions(test, *forecast, kind="scales", confidence=1 - level)
+        display = TestDisplay.from_predictions(*forecast, test=test, kind="scales", confidence=1 - level)
         assert display.critical_.get_ydata()[0] == pytest.approx(expected, abs=1e-4)
         assert "normal distribution" in display.critical_.get_label()
 
@@ -319,7 +319,7 @@ def test_auto_takes_what_the_result_holds(forecast):
     }
     for kind, tests in kinds.items():
         for test in tests:
-            assert TestDisplay.from_predictions(test, *forecast).kind_ == kind
+            assert TestDisplay.from_predictions(*forecast, test=test).kind_ == kind
 
 
 def test_what_cannot_be_drawn_says_what_to_do(forecast):
@@ -327,7 +327,7 @@ def test_what_cannot_be_drawn_says_what_to_do(forecast):
     with pytest.raises(ValueError, match=r"kind='null' needs .* 'T-Cal'.*keeps its draws.*kind='scales'"):
         TestDisplay.from_result(theory, kind="null")
     with pytest.raises(ValueError, match=r"'Cox test'.* holds no scales to draw. Draw kind='null'"):
-        TestDisplay.from_predictions(CoxTest(), *forecast, kind="scales")
+        TestDisplay.from_predictions(*forecast, test=CoxTest(), kind="scales")
     with pytest.raises(
         ValueError, match=r"no null distribution and no scales to draw. Run a test that keeps"
     ):
@@ -343,22 +343,23 @@ def test_what_cannot_be_drawn_says_what_to_do(forecast):
             TestDisplay.from_result(theory, **bad)
     with pytest.raises(ValueError, match="tail"):
         TestDisplay.from_result(made(1.0, [0.0, 1.0], "left"))
-    with pytest.raises(ValueError, match="null_law"):
-        TestDisplay.from_result(made(1.0, None, null_law="cauchy"))
+    with pytest.raises(ValueError, match="asymptotic_null"):
+        TestDisplay.from_result(made(1.0, None, asymptotic_null="cauchy"))
     assert plt.get_fignums() == []
 
 
 def test_wrong_kinds_of_objects(forecast):
     with pytest.raises(TypeError, match="result must be a CalibrationTestResult, got float"):
         TestDisplay.from_result(0.3)
-    for bad, shown in [(TCal, "the class TCal"), ("tcal", "'tcal'")]:
-        with pytest.raises(TypeError, match=f"test must be a test of calibration, .* got {shown}"):
-            TestDisplay.from_predictions(bad, *forecast)
+    with pytest.raises(TypeError, match=r"test is the class TCal; pass an instance, TCal\(\)"):
+        TestDisplay.from_predictions(*forecast, test=TCal)
+    with pytest.raises(ValueError, match=r"test='t-cal' is not the name of a test. Use one of \['binomial'"):
+        TestDisplay.from_predictions(*forecast, test="t-cal")
     with pytest.raises(TypeError, match="test must be a test"):
-        TestDisplay.from_estimator(None, None, None, None)
+        TestDisplay.from_estimator(None, None, None, test=None)
     model = LinearRegression().fit([[0.0], [1.0]], [0, 1])
     with pytest.raises(TypeError, match="estimator must have predict_proba"):
-        TestDisplay.from_estimator(CoxTest(), model, [[0.0]], [0])
+        TestDisplay.from_estimator(model, [[0.0]], [0], test=CoxTest())
 
 
 def test_from_estimator_is_from_predictions():
@@ -369,17 +370,17 @@ def test_from_estimator_is_from_predictions():
     weight = np.random.default_rng(0).integers(1, 4, len(words))
     test = TCal(n_resamples=49, random_state=0)
     proba = model.predict_proba(X)
-    display = TestDisplay.from_estimator(test, model, X, words, sample_weight=weight, name="pipeline")
+    display = TestDisplay.from_estimator(model, X, words, test=test, sample_weight=weight, name="pipeline")
     assert display.result == test.test(words, proba[:, 1], sample_weight=weight)
     assert display.ax_.get_legend().get_title().get_text().startswith("pipeline: ")
-    display = TestDisplay.from_estimator(test, model, X, words, pos_label="bad")
+    display = TestDisplay.from_estimator(model, X, words, test=test, pos_label="bad")
     assert display.result == test.test(words, proba[:, 0], pos_label="bad")
     assert not hasattr(test, "result_")
     with pytest.raises(ValueError, match="pos_label='ugly' is not among the classes"):
-        TestDisplay.from_estimator(test, model, X, words, pos_label="ugly")
+        TestDisplay.from_estimator(model, X, words, test=test, pos_label="ugly")
     X, y = load_iris(return_X_y=True)
     with pytest.raises(ValueError, match="y_proba has 3 columns, but CoxTest tests binary problems"):
-        TestDisplay.from_estimator(CoxTest(), LogisticRegression(max_iter=999).fit(X, y), X, y)
+        TestDisplay.from_estimator(LogisticRegression(max_iter=999).fit(X, y), X, y, test=CoxTest())
 
 
 @pytest.mark.parametrize("kind", ["null", "scales"])
@@ -392,7 +393,7 @@ def test_the_callers_axes_and_style_are_left_alone(forecast, kind):
         ax.get_aspect(),
     )
     test = TCal(n_resamples=49, random_state=0)
-    display = TestDisplay.from_predictions(test, *forecast, ax=ax, kind=kind)
+    display = TestDisplay.from_predictions(*forecast, test=test, ax=ax, kind=kind)
     figure.canvas.draw()
     after = (dict(mpl.rcParams), figure.get_size_inches().tolist(), ax.get_position().bounds, ax.get_aspect())
     assert before == after
@@ -424,7 +425,7 @@ def test_names_are_not_mathematics(forecast):
 
 
 def test_tones_differ_in_grey(forecast):
-    display = TestDisplay.from_predictions(TCal(n_resamples=99, random_state=2), *forecast)
+    display = TestDisplay.from_predictions(*forecast, test=TCal(n_resamples=99, random_state=2))
     assert len(display.tail_) > 0
     tones = [
         np.dot(mpl.colors.to_rgb(part[0].get_facecolor()), [0.2126, 0.7152, 0.0722])
@@ -443,7 +444,7 @@ def test_without_matplotlib(monkeypatch, forecast):
 
     monkeypatch.setattr(builtins, "__import__", blocked)
     with pytest.raises(ImportError, match=r"sklearn-calib\[plot\]"):
-        TestDisplay.from_predictions(CoxTest(), *forecast)
+        TestDisplay.from_predictions(*forecast, test=CoxTest())
 
 
 def test_a_name_must_be_a_text(forecast):

@@ -153,9 +153,9 @@ def test_a_long_path_is_thinned():
 
 def test_errors_of_paths(forecast):
     with pytest.raises(ValueError, match=r"kind='path' is for a SequentialTest.* 'Cox test'.*kind='auto'"):
-        TestDisplay.from_predictions(CoxTest(), *forecast, kind="path")
+        TestDisplay.from_predictions(*forecast, test=CoxTest(), kind="path")
     with pytest.raises(ValueError, match="kind='null' needs a null distribution"):
-        TestDisplay.from_predictions(SequentialTest(), *forecast, kind="null")
+        TestDisplay.from_predictions(*forecast, test=SequentialTest(), kind="null")
     assert plt.get_fignums() == []
 
 
@@ -173,7 +173,7 @@ def test_errors_of_paths(forecast):
 )
 def test_the_legend_covers_no_data(forecast, size, test, kind):
     figure, ax = plt.subplots(figsize=size)
-    display = TestDisplay.from_predictions(test, *forecast, ax=ax, kind=kind)
+    display = TestDisplay.from_predictions(*forecast, test=test, ax=ax, kind=kind)
     figure.canvas.draw()
     legend = ax.get_legend().get_window_extent()
     for line in (display.observed_, display.critical_):

@@ -283,8 +283,8 @@ def test_odd_parquet(kind, tmp_path, capsys):
 
 
 SKETCH = {
-    "format": "sklearn_calib.CalibrationSketch", "version": 1, "precision": 17, "pos_label": None,
-    "n_rows": 1, "cell": [1], "negatives": [1], "positives": [0], "offset": [0],
+    "format": "sklearn_calib.CalibrationSketch", "version": 2, "precision": 17, "pos_label": None,
+    "n_samples": 1, "bins": [1], "negatives": [1], "positives": [0], "offset": [0],
 }  # fmt: skip
 
 
@@ -298,10 +298,10 @@ SKETCH = {
         ("1e999", "not a saved CalibrationSketch"),
         (SKETCH | {"version": 99}, "Read it with a newer release"),
         (SKETCH | {"precision": 10**30}, "is damaged"),
-        (SKETCH | {"n_rows": -1}, "is damaged"),
-        (SKETCH | {"cell": [10**30]}, "is damaged"),
-        (SKETCH | {"cell": [[1]]}, "is damaged"),
-        (SKETCH | {"cell": ["<b>"]}, "is damaged"),
+        (SKETCH | {"n_samples": -1}, "is damaged"),
+        (SKETCH | {"bins": [10**30]}, "is damaged"),
+        (SKETCH | {"bins": [[1]]}, "is damaged"),
+        (SKETCH | {"bins": ["<b>"]}, "is damaged"),
         (SKETCH | {"negatives": [float("nan")]}, "is damaged"),
         (SKETCH | {"negatives": [1e308], "positives": [1e308]}, "is damaged"),
         (SKETCH | {"pos_label": {"\x1b[31m": ["<b>"]}}, "is damaged"),
@@ -345,7 +345,7 @@ def test_damaged_sketches_of_arrays(tmp_path, capsys):
     assert kept < 75
     # an array of objects would be a pickle, which is a program
     with zipfile.ZipFile(path, "w") as archive:
-        for name in ("head", "cell", "negatives", "positives", "offset"):
+        for name in ("head", "bins", "negatives", "positives", "offset"):
             with archive.open(f"{name}.npy", "w") as file:
                 np.lib.format.write_array(file, np.array([Bomb()], dtype=object), allow_pickle=True)
     capsys.readouterr()

@@ -25,7 +25,7 @@ from sklearn_calib.inference import (
     SpiegelhalterTest,
     TCal,
     confidence_interval,
-    null_floor,
+    expected_under_calibration,
 )
 from sklearn_calib.metrics import (
     calibration_loss,
@@ -63,8 +63,8 @@ def test_values_are_those_of_the_functions(key, forecast, report):
 def test_intervals_and_floors_are_those_of_the_functions(key, forecast, report):
     y, p = forecast
     line = report.metric(key)
-    floor = null_floor(FUNCTIONS[key], p, n_resamples=40, random_state=3)
-    interval = confidence_interval(FUNCTIONS[key], y, p, n_resamples=40, random_state=3)
+    floor = expected_under_calibration(p, metric=FUNCTIONS[key], n_resamples=40, random_state=3)
+    interval = confidence_interval(y, p, metric=FUNCTIONS[key], n_resamples=40, random_state=3)
     np.testing.assert_allclose(line.null_mean, floor.mean, rtol=1e-9)
     np.testing.assert_allclose(line.null_upper, floor.quantile, rtol=1e-9)
     np.testing.assert_allclose(
@@ -183,7 +183,7 @@ def test_many_distinct_predictions_are_averaged_without_loss():
     for key in ("smooth_ece", "cutoff", "l2"):
         line = report.metric(key)
         assert line.value == pytest.approx(FUNCTIONS[key](y, p), rel=1e-9)
-        floor = null_floor(FUNCTIONS[key], p, n_resamples=60, random_state=1)
+        floor = expected_under_calibration(p, metric=FUNCTIONS[key], n_resamples=60, random_state=1)
         assert abs(line.null_mean - floor.mean) < 5 * floor.std / np.sqrt(30)
     slope = calibration_summary(y, p).slope.value
     assert report.metric("slope").value == pytest.approx(slope, rel=1e-3)

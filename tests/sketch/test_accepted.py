@@ -18,7 +18,7 @@ from sklearn_calib.inference import (
     SequentialTest,
     SpiegelhalterTest,
     confidence_interval,
-    null_floor,
+    expected_under_calibration,
 )
 from sklearn_calib.sketch import CalibrationSketch, WeightedSample
 from tests._registry import METRICS
@@ -145,21 +145,26 @@ INTERVALS = ("ece_debiased", "smooth_ece", "logit_smoothed_ece", "cutoff", "cali
 )
 def test_intervals(case, method, data):
     settings = {"n_resamples": 20, "random_state": 0, "method": method}
-    found = confidence_interval(case.call, data.sketch, **settings)
-    assert_same(found, confidence_interval(case.call, *data.arrays, sample_weight=data.w, **settings))
+    found = confidence_interval(data.sketch, metric=case.call, **settings)
+    assert_same(found, confidence_interval(*data.arrays, metric=case.call, sample_weight=data.w, **settings))
 
 
 def test_floors(data):
     settings = {"n_resamples": 39, "random_state": 0}
     for metric in (metrics.smooth_ece, metrics.calibration_loss):
-        found = null_floor(metric, data.sketch, **settings)
+        found = expected_under_calibration(data.sketch, metric=metric, **settings)
         grouped = CalibrationSketch().update(1 - data.y, data.p)
         # outcomes do not count
-        assert found.draws.tolist() == null_floor(metric, grouped, **settings).draws.tolist()
+        assert (
+            found.values.tolist()
+            == expected_under_calibration(grouped, metric=metric, **settings).values.tolist()
+        )
         sample = data.sketch.as_weighted_sample()
-        assert_same(found, null_floor(metric, sample.p, sample_weight=sample.w, **settings))
+        assert_same(
+            found, expected_under_calibration(sample.p, metric=metric, sample_weight=sample.w, **settings)
+        )
     with pytest.raises(ValueError, match="sample_weight was passed beside a CalibrationSketch"):
-        null_floor(metrics.smooth_ece, data.sketch, sample_weight=data.w)
+        expected_under_calibration(data.sketch, metric=metrics.smooth_ece, sample_weight=data.w)
 
 
 BINARY = [case for case in CALIBRATORS if not case.log_odds]
@@ -212,7 +217,7 @@ def test_real_weights_cannot_be_tested(data):
     with pytest.raises(ValueError, match="whole numbers"):
         CoxTest().test(sketch)
     with pytest.raises(ValueError, match="whole numbers"):
-        confidence_interval(metrics.smooth_ece, sketch)
+        confidence_interval(sketch, metric=metrics.smooth_ece)
 
 
 def test_any_object_with_a_weighted_sample_is_a_summary(data):

@@ -58,7 +58,7 @@ def test_other_displays(data):
         lambda *data, **weight: CutoffDisplay.from_predictions(*data, **weight, **few),
         lambda *data, **weight: DecisionDisplay.from_predictions(*data, **weight, **few),
         lambda *data, **weight: TestDisplay.from_predictions(
-            TCal(n_resamples=99, random_state=0), *data, **weight
+            *data, test=TCal(n_resamples=99, random_state=0), **weight
         ),
     ):
         for one, other in zip(
@@ -92,12 +92,12 @@ CALLS = {
     ),
     "result": metrics.cutoff_result,
     "test": CoxTest().test,
-    "interval": lambda *data, **more: confidence_interval(metrics.smooth_ece, *data, **more),
+    "interval": lambda *data, **more: confidence_interval(*data, metric=metrics.smooth_ece, **more),
     "report": calibration_report,
     "reliability": ReliabilityDisplay.from_predictions,
     "cutoff": CutoffDisplay.from_predictions,
     "decision": DecisionDisplay.from_predictions,
-    "test display": lambda *data, **more: TestDisplay.from_predictions(CoxTest(), *data, **more),
+    "test display": lambda *data, **more: TestDisplay.from_predictions(*data, test=CoxTest(), **more),
 }
 
 
@@ -116,11 +116,11 @@ def test_no_display_is_forgotten():
 
 def test_what_compares_rows_refuses(data):
     with pytest.raises(TypeError, match="is a CalibrationSketch, which keeps no rows"):
-        paired_test(metrics.smooth_ece, data.sketch, data.sketch, data.sketch)
+        paired_test(data.sketch, data.sketch, data.sketch, metric=metrics.smooth_ece)
     with pytest.raises(TypeError, match="is a CalibrationSketch, which keeps no rows"):
-        paired_test(metrics.smooth_ece, data.y, data.p, data.sketch)
+        paired_test(data.y, data.p, data.sketch, metric=metrics.smooth_ece)
     with pytest.raises(TypeError, match="is a CalibrationSketch, which keeps no rows"):
-        compare_models(metrics.smooth_ece, data.y, {"a": data.p, "b": data.sketch})
+        compare_models(data.y, {"a": data.p, "b": data.sketch}, metric=metrics.smooth_ece)
     with pytest.raises(TypeError, match="is a CalibrationSketch, which keeps no rows"):
         ComparisonDisplay.from_predictions(data.y, {"a": data.p, "b": data.sketch})
     with pytest.raises(ValueError, match="groups need rows"):

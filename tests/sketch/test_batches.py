@@ -46,12 +46,12 @@ def test_only_one_batch_is_held_at_a_time(rows):
             del part
             assert sum(reference() is not None for reference in alive) <= 1
 
-    assert sketch_batches(batches()).n_rows == 3000
+    assert sketch_batches(batches()).n_samples == 3000
 
 
 def test_no_batches_are_an_empty_sketch():
     assert sketch_batches([]) == CalibrationSketch()
-    assert sketch_batches([([], [])]).n_rows == 0
+    assert sketch_batches([([], [])]).n_samples == 0
 
 
 def test_labels_by_name(rows):

@@ -147,7 +147,7 @@ def test_lipschitz_functions(case):
 
 
 def test_lower_distance(case):
-    metric = partial(metrics.lower_distance_to_calibration, n_cells=256)
+    metric = partial(metrics.lower_distance_to_calibration, n_bins=256)
     assert abs(metric(case.sketch) - case.exact(metric)) <= case.shift + 2 / 256
 
 

@@ -31,7 +31,7 @@ def test_arrays(rows, chunks, split_every):
     arrays = [da.from_array(values, chunks=(chunks,)) for values in (y, p, w)]
     found = sketch_dask(arrays[0], arrays[1], split_every=split_every)
     assert found == CalibrationSketch().update(y, p)
-    assert found.n_rows == 1000
+    assert found.n_samples == 1000
     found = sketch_dask(arrays[0], arrays[1], sample_weight=arrays[2], precision=10)
     assert found == CalibrationSketch(precision=10).update(y, p, sample_weight=w)
 
@@ -51,7 +51,7 @@ def test_it_can_be_put_off(rows):
     assert dask.is_dask_collection(later)
     assert later.compute() == later.compute() == CalibrationSketch().update(y, p)
     twice = dask.delayed(lambda a, b: a + b)(later, later).compute()
-    assert twice.n_rows == 2000
+    assert twice.n_samples == 2000
 
 
 def test_frames_and_series(rows):

@@ -41,7 +41,7 @@ def test_files_are_exact(name, ending, tmp_path):
     sketch.save(path)
     again = CalibrationSketch.load(str(path))
     assert again == sketch
-    assert (again.n_rows, again.pos_label) == (sketch.n_rows, sketch.pos_label)
+    assert (again.n_samples, again.pos_label) == (sketch.n_samples, sketch.pos_label)
     # it can be gone on with, and written over; nothing else is left in the folder
     again.merge(sketch).save(path)
     assert CalibrationSketch.load(path) == sketch + sketch
@@ -58,42 +58,43 @@ def test_dicts_are_exact(name):
 def test_counts_are_written_as_whole_numbers():
     found = CalibrationSketch().update([0, 1, 1], [0.5, 0.5, 0.75]).to_dict()
     assert (found["negatives"], found["positives"], found["offset"]) == ([1, 0], [1, 1], [0, 0])
-    assert all(type(value) is int for name in ("cell", "negatives", "offset") for value in found[name])
+    assert all(type(value) is int for name in ("bins", "negatives", "offset") for value in found[name])
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"format": "something"}, "not a saved CalibrationSketch"),
-        ({"version": 2}, "version 2 of the format"),
-        ({"version": "1"}, "version '1' of the format"),
+        ({"version": 3}, "version 3 of the format, and known is 2. Read it with a newer"),
+        ({"version": 1}, "version 1 of the format, and known is 2. .*before the first release"),
+        ({"version": "2"}, "version '2' of the format"),
         ({"version": 0}, "version 0 of the format"),
         ({"version": -3}, "version -3 of the format"),
         ({"version": True}, "version True of the format"),
-        ({"version": 1.0}, r"version 1.0 of the format"),
+        ({"version": 2.0}, r"version 2.0 of the format"),
         ({"more": 1}, "damaged: it has an unknown key 'more'"),
         ({"checksum": "00000000"}, "checksum"),
         ({"checksum": None}, "checksum"),
-        ({"n_rows": 0}, "contradict"),
-        ({"n_rows": 2}, "contradict"),
-        ({"n_rows": 4}, "checksum"),
-        ({"n_rows": 10**30}, "checksum"),
-        ({"n_rows": True}, "damaged: TypeError: n_rows"),
+        ({"n_samples": 0}, "contradict"),
+        ({"n_samples": 2}, "contradict"),
+        ({"n_samples": 4}, "checksum"),
+        ({"n_samples": 10**30}, "checksum"),
+        ({"n_samples": True}, "damaged: TypeError: n_samples"),
         ({"pos_label": 1}, "checksum"),
         ({"precision": 16}, "checksum|contradict"),
         ({"offset": [0, 1]}, "checksum"),
         ({"negatives": [2, 0]}, "checksum"),
         ({"precision": 30}, "damaged: ValueError: precision"),
         ({"precision": "17"}, "damaged: TypeError: precision"),
-        ({"n_rows": -1}, "damaged: ValueError: n_rows"),
-        ({"cell": [5, 5]}, "contradict"),
-        ({"cell": [5]}, "contradict"),
-        ({"cell": [-5, 5]}, "contradict"),
-        ({"cell": [5, 10**7]}, "contradict"),
-        ({"cell": [5, 10**30]}, "damaged: TypeError: object in place of numbers"),
-        ({"cell": [5, 2**63 + 5]}, "damaged|contradict"),
-        ({"cell": [5.5, 9.5]}, "damaged: TypeError: float64"),
-        ({"cell": "abc"}, "damaged: TypeError"),
+        ({"n_samples": -1}, "damaged: ValueError: n_samples"),
+        ({"bins": [5, 5]}, "contradict"),
+        ({"bins": [5]}, "contradict"),
+        ({"bins": [-5, 5]}, "contradict"),
+        ({"bins": [5, 10**7]}, "contradict"),
+        ({"bins": [5, 10**30]}, "damaged: TypeError: object in place of numbers"),
+        ({"bins": [5, 2**63 + 5]}, "damaged|contradict"),
+        ({"bins": [5.5, 9.5]}, "damaged: TypeError: float64"),
+        ({"bins": "abc"}, "damaged: TypeError"),
         ({"positives": ["1", "1"]}, "damaged: TypeError"),
         ({"positives": [True, True]}, "damaged: TypeError: bool"),
         ({"negatives": [1, -1]}, "contradict"),
@@ -111,7 +112,7 @@ def test_damaged_and_foreign_dicts_are_refused(change, message):
 
 
 @pytest.mark.parametrize(
-    "missing", ["precision", "cell", "offset", "n_rows", "pos_label", "version", "format", "checksum"]
+    "missing", ["precision", "bins", "offset", "n_samples", "pos_label", "version", "format", "checksum"]
 )
 def test_incomplete_dicts_are_refused(missing):
     found = CalibrationSketch().update([0, 1, 1], [0.5, 0.5, 0.75]).to_dict()
@@ -284,7 +285,7 @@ def test_keys_that_occur_twice_are_refused(tmp_path):
         path = tmp_path / "sketch.json"
         sketch.save(path)
         text = path.read_text(encoding="utf-8")
-        path.write_text(text.replace('"n_', '"n_rows":7,"n_rows":7,"n_', 1), encoding="utf-8")
+        path.write_text(text.replace('"n_', '"n_samples":7,"n_samples":7,"n_', 1), encoding="utf-8")
         with pytest.raises(ValueError, match="a key occurs twice"):
             type(sketch).load(path)
 
@@ -346,4 +347,4 @@ def test_a_difference_of_weighted_sketches_can_be_saved(tmp_path):
     assert left == CalibrationSketch().update([1], [0.5])
     left.save(tmp_path / "left.json")
     assert CalibrationSketch.load(tmp_path / "left.json") == left
-    assert left.n_rows == 1
+    assert left.n_samples == 1

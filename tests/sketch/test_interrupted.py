@@ -107,7 +107,7 @@ def test_updates_of_a_window(name):
     y, p = samples(300)
 
     def make():
-        window = WindowedSketch(100 if earlier is None else 10.0, late="count", precision=8)
+        window = WindowedSketch(100 if earlier is None else 10.0, late="drop", precision=8)
         for moment in (None, None) if earlier is None else earlier:
             window.update(y[:33], p[:33], time=moment)
         return window
@@ -150,8 +150,8 @@ def test_as_many_samples_in_one_cell_as_packed_sums_can_count():
     sketch = CalibrationSketch(precision=8)
     for part in (slice(1000), slice(1000, 200_000), slice(200_000, None)):
         sketch.update(y[part], p[part])
-    assert (sketch.n_rows, sketch.n_samples, sketch.event_rate) == (n, n, 1.0)
+    assert (sketch.n_samples, sketch.total_weight, sketch.event_rate) == (n, n, 1.0)
     assert sketch.mean_prediction == pytest.approx(p[0], abs=1e-7)
     assert CalibrationSketch(precision=8).update(y, p) == sketch
     sketch.update(y[:5000], p[:5000]).update(y[:5], p[:5])
-    assert (sketch.n_rows, sketch.n_samples) == (n + 5005, n + 5005)
+    assert (sketch.n_samples, sketch.total_weight) == (n + 5005, n + 5005)

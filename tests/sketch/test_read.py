@@ -190,7 +190,7 @@ def test_labels_keep_their_kind_over_files(cells, positive, tmp_path):
         parquet.write_table(pyarrow.table({"y": [cell], "p": [0.5]}), tmp_path / f"{k}.parquet")
     found = sketch_file(tmp_path, y="y", p="p")
     assert (found.pos_label, type(found.pos_label)) == (positive, type(positive))
-    assert found.n_rows == len(cells)
+    assert found.n_samples == len(cells)
 
 
 def test_groups_are_read_as_they_are_written(tmp_path, capsys):
@@ -246,7 +246,7 @@ def test_parts_without_rows_do_not_matter_unless_all_are(tmp_path):
     for name, rows in (("a", ""), ("b", "1,0.5\n"), ("c", "")):
         (tmp_path / f"{name}.csv").write_text(f"y,p\n{rows}", encoding="utf-8")
     files = table_files(tmp_path)
-    assert sketch_file(tmp_path, y="y", p="p").n_rows == 1
+    assert sketch_file(tmp_path, y="y", p="p").n_samples == 1
     with pytest.raises(ValueError, match=r"a\.csv and the 1 files after it have column names but no rows"):
         sketch_file([files[0], files[2]], y="y", p="p")
     with pytest.raises(ValueError, match=r"a\.csv has column names but no rows"):

@@ -49,7 +49,7 @@ def test_batches_and_merges_in_any_order_are_one_batch_bit_for_bit(weighted):
     assert sum(parts) == whole
     assert reduce(add, parts[::-1]) == whole
     assert parts[0] + (parts[1] + parts[2]) == (parts[0] + parts[1]) + parts[2]
-    assert incremental.n_rows == whole.n_rows == sum(part.n_rows for part in parts)
+    assert incremental.n_samples == whole.n_samples == sum(part.n_samples for part in parts)
     sample, other = whole.as_weighted_sample(), sum(parts).as_weighted_sample()
     np.testing.assert_array_equal(sample.p, other.p)
     np.testing.assert_array_equal(sample.w, other.w)
@@ -67,7 +67,7 @@ def test_small_and_large_batches_are_one_batch():
         start += size
     parts.update(y[start:], p[start:])
     assert parts == whole
-    assert parts.n_rows == whole.n_rows == 100_000
+    assert parts.n_samples == whole.n_samples == 100_000
     # what waits is not seen again by those who change their array
     batch = np.array([0.25, 0.5])
     sketch = CalibrationSketch().update([0, 1], batch)
@@ -80,7 +80,7 @@ def test_reading_between_updates_changes_nothing():
     sketch = CalibrationSketch()
     for part in batches(y, p, w):
         sketch.update(part[0], part[1], sample_weight=part[2])
-        assert sketch.n_samples >= 0
+        assert sketch.total_weight >= 0
     assert sketch == sketch_of(y, p, w)
 
 
@@ -90,7 +90,7 @@ def test_the_empty_sketch_is_neutral():
     assert sum([]) + sketch == sketch
     assert sum([empty, empty]) == empty
     assert sketch != empty
-    assert empty.n_samples == empty.n_rows == empty.n_cells == 0
+    assert empty.total_weight == empty.n_samples == empty.n_bins == 0
 
 
 def test_merge_changes_the_left_one_only():
@@ -127,7 +127,7 @@ def test_real_weights_agree_up_to_rounding():
     np.testing.assert_array_equal(one.y, other.y)
     np.testing.assert_allclose(other.w, one.w, rtol=1e-13)
     np.testing.assert_allclose(other.p, one.p, rtol=1e-13)
-    assert whole.n_samples == pytest.approx(w.sum(), rel=1e-14)
+    assert whole.total_weight == pytest.approx(w.sum(), rel=1e-14)
 
 
 def test_weighted_sample_against_a_dictionary_of_cells():
@@ -161,7 +161,7 @@ def test_weighted_sample_against_a_dictionary_of_cells():
     assert sample.y.tolist() == [row[0] for row in expected]
     np.testing.assert_allclose(sample.p, [row[1] for row in expected], rtol=1e-15, atol=0)
     assert sample.w.tolist() == [row[2] for row in expected]
-    assert sketch.n_cells == len(cells)
+    assert sketch.n_bins == len(cells)
 
 
 def test_predictions_on_the_grid_come_back_exactly():
@@ -178,19 +178,19 @@ def test_every_mean_stays_in_its_cell():
     mean = np.unique(sketch.as_weighted_sample().p)
     found, position = np.empty(mean.shape[0], np.int64), np.empty(mean.shape[0], np.int64)
     grid.locate(mean, found, position, Workspace(mean.shape[0]))
-    assert mean.shape[0] == sketch.n_cells
-    np.testing.assert_array_equal(found, sketch._contents().cell)
+    assert mean.shape[0] == sketch.n_bins
+    np.testing.assert_array_equal(found, sketch._contents().bins)
 
 
 def test_the_facts_are_those_of_the_rows():
     y, p, w = rows()
     sketch = sketch_of(y, p, w)
-    assert sketch.n_samples == w.sum()
-    assert sketch.n_rows == np.count_nonzero(w)
+    assert sketch.total_weight == w.sum()
+    assert sketch.n_samples == np.count_nonzero(w)
     assert sketch.event_rate == pytest.approx(np.average(y, weights=w), rel=1e-14)
     assert sketch.mean_prediction == pytest.approx(np.average(p, weights=w), abs=2.0**-33)
     assert (sketch.precision, sketch.pos_label) == (17, None)
-    assert isinstance(sketch.n_samples, float)
+    assert isinstance(sketch.total_weight, float)
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ def test_subtraction_undoes_addition(weighted):
     whole = sum(parts)
     rest = whole - parts[2] - parts[0]
     assert rest == sum(parts[1:2] + parts[3:])
-    assert rest.n_rows == sum(part.n_rows for part in parts[1:2] + parts[3:])
+    assert rest.n_samples == sum(part.n_samples for part in parts[1:2] + parts[3:])
     assert whole - whole == CalibrationSketch()
     assert whole - CalibrationSketch() == whole
     assert CalibrationSketch() - CalibrationSketch() == CalibrationSketch()
@@ -281,7 +281,7 @@ def test_texts():
     for fact in ("4 rows", "total weight", "0.75", "mean prediction", "0.5", "2 of precision 17"):
         assert fact in text
         assert fact in page
-    assert "cells" in str(CalibrationSketch())
+    assert "bins" in str(CalibrationSketch())
     assert "CalibrationSketch" not in CalibrationSketch()._repr_html_()
     assert str(sketch.as_weighted_sample()) == "weighted sample: 3 rows of total weight 4"
 
@@ -290,7 +290,7 @@ def test_pickle_and_copy():
     sketch = sketch_of(*rows(), pos_label=1)
     again = pickle.loads(pickle.dumps(sketch))
     assert again == sketch
-    assert (again.n_rows, again.pos_label) == (sketch.n_rows, 1)
+    assert (again.n_samples, again.pos_label) == (sketch.n_samples, 1)
     # not all cells travel, only those that are occupied
     assert len(pickle.dumps(sketch_of([0, 1], [0.1, 0.2]))) < 2000
     again.update([0], [0.5])

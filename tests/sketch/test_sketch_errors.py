@@ -44,7 +44,7 @@ def test_bad_batches_are_refused_and_leave_the_sketch_alone(arguments, weights, 
     with pytest.raises(ValueError, match=message):
         sketch.update(*arguments, sample_weight=weights)
     assert sketch == kept
-    assert sketch.n_rows == 2
+    assert sketch.n_samples == 2
 
 
 def test_a_fault_in_a_late_row_leaves_the_sketch_alone():

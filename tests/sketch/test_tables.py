@@ -249,7 +249,7 @@ one = peak()
 sketch = sketch_file(large, y="y", p="p")
 two = peak()
 main(["sketch", large, "--y", "y", "--p", "p", "--out", out])
-print(sketch.n_rows, two - one, peak() - one)
+print(sketch.n_samples, two - one, peak() - one)
 """
 
 
@@ -279,8 +279,8 @@ def test_memory_does_not_grow_with_the_file(tmp_path, kind):
         cwd=ROOT,
         check=True,
     )
-    n_rows, by_function, by_command = (int(word) for word in done.stdout.split()[-3:])
-    assert n_rows == 4_500_000
+    n_samples, by_function, by_command = (int(word) for word in done.stdout.split()[-3:])
+    assert n_samples == 4_500_000
     # kilobytes; what pyarrow keeps of freed memory differs from run to run
     assert by_function < 12_000
     assert by_command < 48_000

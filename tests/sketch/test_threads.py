@@ -17,7 +17,7 @@ def samples(n, seed=0):
 
 def numbers_of(sketch):
     sample = sketch.as_weighted_sample()
-    values = (sketch.n_rows, sketch.n_samples, sketch.event_rate, sketch.mean_prediction, sketch.n_cells)
+    values = (sketch.n_samples, sketch.total_weight, sketch.event_rate, sketch.mean_prediction, sketch.n_bins)
     return values, sample.w.sum(), str(sketch)
 
 
@@ -29,7 +29,7 @@ def test_a_sketch_is_read_by_threads(weighted):
     expected = CalibrationSketch(precision=10).update(y, p, sample_weight=w)
     for _ in range(20):
         sketch = CalibrationSketch(precision=10).update(y[:1500], p[:1500], sample_weight=half)
-        assert sketch.n_rows == 1500
+        assert sketch.n_samples == 1500
         assert sketch.event_rate > 0
         sketch.update(y[1500:], p[1500:], sample_weight=None if w is None else w[1500:])
         found = together([lambda sketch=sketch: numbers_of(sketch)] * N_THREADS)
@@ -62,12 +62,12 @@ def test_a_sketch_is_filled_by_threads(size):
         def fill(part, sketch=sketch, seen=seen):
             for _ in range(2):
                 sketch.update(y[part], p[part])
-                seen.append((sketch.n_samples, sketch.n_rows))
+                seen.append((sketch.total_weight, sketch.n_samples))
             sketch.merge(CalibrationSketch(precision=10).update(y[part], p[part]))
 
         together([lambda part=part: fill(part) for part in parts])
         assert sketch == expected
-        assert sketch.n_rows == 3 * y.shape[0]
+        assert sketch.n_samples == 3 * y.shape[0]
         # each number is that of whole batches
         assert all(n % size == 0 for pair in seen for n in pair)
 
@@ -76,7 +76,7 @@ def test_sketches_that_are_merged_with_each_other():
     one, other = (CalibrationSketch(precision=10).update(*samples(100, seed)) for seed in (1, 2))
     together([lambda: one.merge(other), lambda: other.merge(one)])
     # one of them was first
-    assert {one.n_rows, other.n_rows} in ({200, 300}, {200})
+    assert {one.n_samples, other.n_samples} in ({200, 300}, {200})
 
 
 @pytest.mark.parametrize("timed", [False, True])
@@ -89,8 +89,8 @@ def test_a_window_is_filled_by_threads(timed):
         def fill(part, window=window):
             for _ in range(2):
                 window.update(y[part], p[part], time=y[part] * 5000.0 if timed else None)
-                assert window.current().n_rows % 50 == 0
+                assert window.current().n_samples % 50 == 0
 
         together([lambda part=part: fill(part) for part in parts])
         assert window.current() == CalibrationSketch(precision=10).update(np.tile(y, 2), np.tile(p, 2))
-        assert window.n_seen == window.n_rows == 2 * y.shape[0]
+        assert window.n_seen == window.n_samples == 2 * y.shape[0]

@@ -13,7 +13,7 @@ from sklearn_calib.calibrators import (
     TemperatureCalibrator,
     VectorScalingCalibrator,
 )
-from sklearn_calib.calibrators._log_floor import fit_log_floor
+from sklearn_calib.calibrators._log_clip import fit_log_clip
 
 EPS = 2.0**-53
 SEVERAL = {
@@ -89,12 +89,12 @@ def test_the_floor_is_that_of_a_plain_search(case):
     weight = np.random.default_rng(1).integers(1, 4, len(codes)).astype(float)
     for w in (None, weight):
         expected = chosen_plainly(proba, codes, np.ones(len(codes)) if w is None else w)
-        assert fit_log_floor(proba, codes, w) == expected
+        assert fit_log_clip(proba, codes, w) == expected
 
 
 def test_different_samples_have_different_floors():
     """Otherwise the test above would prove little."""
-    floors = {case: fit_log_floor(*CASES[case], None) for case in CASES}
+    floors = {case: fit_log_clip(*CASES[case], None) for case in CASES}
     assert floors["exaggerated, 200"] < 1e-200
     assert floors["a few wildly wrong"] > 1e-120
     assert floors["forest of ten"] == pytest.approx(0.1)
@@ -102,15 +102,15 @@ def test_different_samples_have_different_floors():
 
 def test_nothing_tiny_nothing_chosen():
     proba = np.random.default_rng(0).dirichlet([1.0, 1.0, 1.0], 50)
-    assert fit_log_floor(proba, np.arange(50) % 3, None) == EPS
-    assert TemperatureCalibrator().fit(proba, np.arange(50) % 3).floor_ == EPS
+    assert fit_log_clip(proba, np.arange(50) % 3, None) == EPS
+    assert TemperatureCalibrator().fit(proba, np.arange(50) % 3).min_proba_ == EPS
 
 
 def test_denormal_probabilities_count_as_zero():
     proba = np.array([[1.0, 5e-324, 0.0], [0.5, 0.3, 0.2], [0.2, 0.7, 0.1]] * 20)
     codes = np.array([0, 1, 2] * 20)
     codes[::12] = 2
-    assert fit_log_floor(proba, codes, None) in (EPS, 0.1)
+    assert fit_log_clip(proba, codes, None) in (EPS, 0.1)
     for calibrator in SEVERAL.values():
         assert np.isfinite(calibrator.fit(proba, codes).predict_proba(proba)).all()
 
@@ -131,7 +131,7 @@ def test_zero_votes_are_not_impossible(name):
     proba, codes, truth = forest(10)
     calibrator = SEVERAL[name].fit(proba, codes)
     found = calibrator.predict_proba(proba)
-    assert calibrator.floor_ == 0.1
+    assert calibrator.min_proba_ == 0.1
     assert found[proba == 0.0].min() > 1e-3
     # less than what the fit knows is read as the least that it knows
     np.testing.assert_array_equal(
@@ -171,6 +171,6 @@ def test_temperature_never_loses_to_the_forecasts_themselves(case):
 def test_floor_belongs_to_probabilities_of_several_classes():
     proba, codes, _ = exaggerated(30.0, n=200)
     calibrator = TemperatureCalibrator().fit(proba, codes)
-    assert calibrator.floor_ < EPS
-    assert not hasattr(calibrator.fit([0.1, 0.4, 0.6], [0, 1, 1]), "floor_")
-    assert not hasattr(TemperatureCalibrator(link="identity").fit(np.log(proba), codes), "floor_")
+    assert calibrator.min_proba_ < EPS
+    assert not hasattr(calibrator.fit([0.1, 0.4, 0.6], [0, 1, 1]), "min_proba_")
+    assert not hasattr(TemperatureCalibrator(link="identity").fit(np.log(proba), codes), "min_proba_")

@@ -1,4 +1,4 @@
-"""Null floor: moments by enumeration, the closed form for large samples, coverage of the quantile."""
+"""Null distribution: moments by enumeration, the closed form for large samples, coverage of the quantile."""
 
 import itertools
 from functools import partial
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import brier_score_loss
 
-from sklearn_calib.inference import NullFloor, null_floor
+from sklearn_calib.inference import NullDistribution, expected_under_calibration
 from sklearn_calib.metrics import cutoff_calibration_error, expected_calibration_error, smooth_ece
 from tests.inference import _properties
 
@@ -22,19 +22,19 @@ def test_moments_by_enumeration(metric):
     values = np.array([metric(y, p) for y in outcomes])
     mean = probability @ values
     std = np.sqrt(probability @ (values - mean) ** 2)
-    floor = null_floor(metric, p, n_resamples=800, random_state=0)
-    assert floor.mean == pytest.approx(mean, abs=4 * std / np.sqrt(800))
-    assert floor.std == pytest.approx(std, rel=0.15)
+    null = expected_under_calibration(p, metric=metric, n_resamples=800, random_state=0)
+    assert null.mean == pytest.approx(mean, abs=4 * std / np.sqrt(800))
+    assert null.std == pytest.approx(std, rel=0.15)
     # smoothed errors of many samples at once agree with those of one to 1e-6
-    assert np.abs(floor.draws[:, np.newaxis] - values).min(axis=1).max() < 1e-6
+    assert np.abs(null.values[:, np.newaxis] - values).min(axis=1).max() < 1e-6
 
 
 def test_brier_score_by_hand():
     # one prediction of .2: loss .04 with probability .8, else .64
-    floor = null_floor(brier_score_loss_of_any, [0.2], n_resamples=2000, random_state=0)
-    assert set(np.round(floor.draws, 12)) == {0.04, 0.64}
-    assert floor.mean == pytest.approx(0.16, abs=4 * 0.24 / np.sqrt(2000))
-    assert floor.quantile == pytest.approx(0.64)
+    null = expected_under_calibration([0.2], metric=brier_score_loss_of_any, n_resamples=2000, random_state=0)
+    assert set(np.round(null.values, 12)) == {0.04, 0.64}
+    assert null.mean == pytest.approx(0.16, abs=4 * 0.24 / np.sqrt(2000))
+    assert null.quantile == pytest.approx(0.64)
 
 
 def brier_score_loss_of_any(y_true, y_proba):
@@ -43,10 +43,10 @@ def brier_score_loss_of_any(y_true, y_proba):
 
 def test_cutoff_tends_to_its_closed_form():
     p = np.random.default_rng(0).random(8000)
-    floor = null_floor(cutoff_calibration_error, p, random_state=0)
+    null = expected_under_calibration(p, metric=cutoff_calibration_error, random_state=0)
     limit = np.sqrt(8 / np.pi * np.sum(p * (1 - p))) / 8000
-    assert floor.mean == pytest.approx(limit, rel=0.1)
-    assert floor.quantile == pytest.approx(limit * 2.497 / np.sqrt(8 / np.pi), rel=0.12)
+    assert null.mean == pytest.approx(limit, rel=0.1)
+    assert null.quantile == pytest.approx(limit * 2.497 / np.sqrt(8 / np.pi), rel=0.12)
 
 
 def test_quantile_is_exceeded_as_often_as_it_says():
@@ -55,8 +55,10 @@ def test_quantile_is_exceeded_as_often_as_it_says():
     for seed in range(200):
         p = rng.random(30)
         y = (rng.random(30) < p).astype(int)
-        floor = null_floor(cutoff_calibration_error, p, n_resamples=49, confidence=0.9, random_state=seed)
-        exceeded.append(cutoff_calibration_error(y, p) > floor.quantile)
+        null = expected_under_calibration(
+            p, metric=cutoff_calibration_error, n_resamples=49, confidence=0.9, random_state=seed
+        )
+        exceeded.append(cutoff_calibration_error(y, p) > null.quantile)
     _properties.check_level(1.0 - np.array(exceeded), alpha=0.1, least=0.07)
 
 
@@ -65,32 +67,37 @@ def test_weights_are_repetition(metric):
     _, p = _properties.sample(30)
     times = np.random.default_rng(0).integers(0, 12, 30)
     options = {"n_resamples": 30, "random_state": 0}
-    weighted = null_floor(metric, p, sample_weight=times, **options)
-    repeated = null_floor(metric, np.repeat(p, times), **options)
-    np.testing.assert_allclose(weighted.draws, repeated.draws, rtol=1e-8, atol=1e-12)
+    weighted = expected_under_calibration(p, metric=metric, sample_weight=times, **options)
+    repeated = expected_under_calibration(np.repeat(p, times), metric=metric, **options)
+    np.testing.assert_allclose(weighted.values, repeated.values, rtol=1e-8, atol=1e-12)
     order = np.random.default_rng(1).permutation(30)
-    assert null_floor(metric, p[order], sample_weight=times[order], **options) == weighted
+    assert (
+        expected_under_calibration(p[order], metric=metric, sample_weight=times[order], **options) == weighted
+    )
 
 
 def test_columns_seed_and_words():
     _, p = _properties.sample(30)
-    floor = null_floor(smooth_ece, p, random_state=3)
-    assert floor == null_floor(smooth_ece, np.column_stack((1 - p, p)), random_state=3)
-    assert floor != null_floor(smooth_ece, p, random_state=4)
-    assert isinstance(floor, NullFloor)
-    assert floor.draws.shape == (200,)
-    assert str(floor).startswith(f"noise alone: {floor.mean:.4f} on average, up to {floor.quantile:.4f}")
+    null = expected_under_calibration(p, metric=smooth_ece, random_state=3)
+    assert null == expected_under_calibration(np.column_stack((1 - p, p)), metric=smooth_ece, random_state=3)
+    assert null != expected_under_calibration(p, metric=smooth_ece, random_state=4)
+    assert isinstance(null, NullDistribution)
+    assert null.values.shape == (200,)
+    assert str(null).startswith(
+        f"expected under calibration: {null.mean:.4f} on average, at most {null.quantile:.4f}"
+    )
 
 
 def test_certain_predictions_have_no_noise():
-    floor = null_floor(cutoff_calibration_error, [0.0, 1.0, 1.0])
-    assert (floor.mean, floor.std, floor.quantile) == (0.0, 0.0, 0.0)
+    null = expected_under_calibration([0.0, 1.0, 1.0], metric=cutoff_calibration_error)
+    assert (null.mean, null.std, null.quantile) == (0.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize(
     ("arguments", "error", "named"),
     [
-        ({"metric": "smooth_ece"}, TypeError, "metric"),
+        ({"metric": 7}, TypeError, "metric must be the name"),
+        ({"metric": "ece"}, ValueError, "metric=.ece. is not the name of a metric"),
         ({"metric": lambda y, p: np.nan}, ValueError, "metric returned nan"),
         ({"y_proba": [0.1, 1.1]}, ValueError, "y_proba"),
         ({"sample_weight": [0.5, 1]}, ValueError, "sample_weight"),
@@ -102,6 +109,6 @@ def test_certain_predictions_have_no_noise():
 )
 def test_bad_arguments(arguments, error, named):
     good = {"metric": cutoff_calibration_error, "y_proba": [0.1, 0.2], "n_resamples": 19}
-    assert null_floor(**good).n_resamples == 19
+    assert expected_under_calibration(**good).n_resamples == 19
     with pytest.raises(error, match=named):
-        null_floor(**(good | arguments))
+        expected_under_calibration(**(good | arguments))

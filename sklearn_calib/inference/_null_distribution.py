@@ -1,4 +1,4 @@
-"""The null floor of a metric: what sampling noise alone makes of perfect calibration."""
+"""The null distribution of a metric: its values under perfect calibration, for given predictions."""
 
 from dataclasses import dataclass, field
 from typing import cast
@@ -20,15 +20,16 @@ from sklearn_calib._validation import (
     is_summary,
     sample_rows,
 )
-from sklearn_calib.inference._redraw import Metric, Redrawn, check_metric, redrawn_values
+from sklearn_calib.inference._redraw import Metric, Redrawn, redrawn_values
+from sklearn_calib.metrics._names import as_metric
 
-__all__ = ["NullFloor", "floor_of", "null_floor"]
+__all__ = ["NullDistribution", "expected_under_calibration", "null_distribution_of"]
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class NullFloor:
+class NullDistribution:
     """A metric under perfect calibration, for given predictions.
 
     Attributes
@@ -43,7 +44,7 @@ class NullFloor:
         Level of ``quantile``.
     n_resamples : int
         Number of redrawn samples.
-    draws : ndarray of shape (n_resamples,)
+    values : ndarray of shape (n_resamples,)
         The metric of each, in increasing order.
     """
 
@@ -52,49 +53,50 @@ class NullFloor:
     quantile: float
     confidence: float
     n_resamples: int
-    draws: Array = field(repr=False, compare=False)
+    values: Array = field(repr=False, compare=False)
 
     def __str__(self) -> str:
         return (
-            f"noise alone: {self.mean:.4f} on average, up to {self.quantile:.4f} with probability "
-            f"{self.confidence:g} ({self.n_resamples} draws)"
+            f"expected under calibration: {self.mean:.4f} on average, at most {self.quantile:.4f} with "
+            f"probability {self.confidence:g} ({self.n_resamples} simulations)"
         )
 
     def _repr_html_(self) -> str:
         return result_html(
-            "noise alone",
+            "expected under calibration",
             [
                 ("on average", f"{self.mean:.4f}"),
-                ("up to", f"{self.quantile:.4f} with probability {self.confidence:g}"),
-                ("draws", str(self.n_resamples)),
+                ("at most", f"{self.quantile:.4f} with probability {self.confidence:g}"),
+                ("simulations", str(self.n_resamples)),
             ],
         )
 
 
-def null_floor(
-    metric: Metric,
+def expected_under_calibration(
     y_proba: Outcomes,
     *,
+    metric: str | Metric,
     sample_weight: ArrayLike | None = None,
     n_resamples: int = 200,
     random_state: int | np.random.Generator | np.random.RandomState | None = None,
     confidence: float = 0.95,
-) -> NullFloor:
+) -> NullDistribution:
     """Compute the mean and an upper quantile of a metric if the predictions were perfectly calibrated.
 
     Outcomes are redrawn from the predictions, Y* ~ Bernoulli(p), and the metric is computed each time. An
-    observed calibration error below the floor is no evidence of miscalibration; two errors on samples of
-    different size can be compared only beside their floors.
+    observed calibration error below the null mean is no evidence of miscalibration; two errors on samples of
+    different size can be compared only beside their null means.
 
     Parameters
     ----------
-    metric : callable
-        ``metric(y_true, y_proba, *, sample_weight=None) -> float``, such as any function of
-        :mod:`sklearn_calib.metrics`, with parameters fixed by :func:`functools.partial`. It need not know
-        ``sample_weight`` if none is given here. Labels are 0 and 1; a redrawn sample can lack one of them.
     y_proba : array-like of shape (n,), (n, 1) or (n, 2), or CalibrationSketch
         Predicted probabilities of the positive class in [0, 1]; of two columns the last is used. Of a sketch
         the outcomes do not count.
+    metric : str or callable
+        Name of a function of :mod:`sklearn_calib.metrics` that returns a number, or ``metric(y_true, y_proba,
+        *, sample_weight=None) -> float``, with parameters fixed by :func:`functools.partial`. It need not
+        know ``sample_weight`` if none is given here. Labels are 0 and 1; a simulated sample can lack one of
+        them.
     sample_weight : array-like of shape (n,) or None, default=None
         Frequencies: whole numbers, k for a prediction that was made k times, each with an outcome of its own.
     n_resamples : int, default=200
@@ -106,7 +108,7 @@ def null_floor(
 
     Returns
     -------
-    NullFloor
+    NullDistribution
         Mean, standard deviation and quantile.
 
     Raises
@@ -142,14 +144,13 @@ def null_floor(
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_calib.inference import null_floor
-    >>> from sklearn_calib.metrics import cutoff_calibration_error
+    >>> from sklearn_calib.inference import expected_under_calibration
     >>> p = np.linspace(0.01, 0.99, 500)
-    >>> floor = null_floor(cutoff_calibration_error, p, random_state=0)
-    >>> 0.02 < floor.mean < floor.quantile < 0.06
+    >>> null = expected_under_calibration(p, metric="cutoff_calibration_error", random_state=0)
+    >>> 0.02 < null.mean < null.quantile < 0.06
     True
     """
-    check_metric(metric)
+    metric = as_metric(metric)
     confidence = check_fraction(confidence, "confidence")
     n_resamples = check_resamples(n_resamples, confidence)
     generator = check_generator(random_state)
@@ -163,19 +164,19 @@ def null_floor(
         check_frequency_weights(as_array(sample_weight, "sample_weight").astype(np.float64))
     grouped = group_outcomes(sample.y, sample.p, sample.w)
     redrawn = Redrawn(metric, grouped, weighted=sample.w is not None)
-    return floor_of(redrawn, n_resamples, generator, confidence)
+    return null_distribution_of(redrawn, n_resamples, generator, confidence)
 
 
-def floor_of(
+def null_distribution_of(
     redrawn: Redrawn, n_resamples: int, generator: np.random.Generator, confidence: float
-) -> NullFloor:
-    """Return the null floor of a metric that is bound to checked predictions."""
-    draws = np.sort(redrawn_values(redrawn, n_resamples, generator))
-    return NullFloor(
-        mean=float(draws.mean()),
-        std=float(draws.std()),
-        quantile=float(np.quantile(draws, confidence, method="weibull")),
+) -> NullDistribution:
+    """Return the null distribution of a metric that is bound to checked predictions."""
+    values = np.sort(redrawn_values(redrawn, n_resamples, generator))
+    return NullDistribution(
+        mean=float(values.mean()),
+        std=float(values.std()),
+        quantile=float(np.quantile(values, confidence, method="weibull")),
         confidence=confidence,
         n_resamples=n_resamples,
-        draws=draws,
+        values=values,
     )

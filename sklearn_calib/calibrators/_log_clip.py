@@ -7,46 +7,47 @@ from sklearn_calib._core._links import EPS
 from sklearn_calib.calibrators._inverse_temperature import fit_inverse_temperature
 from sklearn_calib.calibrators._softmax import log_losses
 
-__all__ = ["fit_log_floor", "floored_logs"]
+__all__ = ["clipped_logs", "fit_log_clip"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 # Less than the least normal number has lost digits and counts as zero.
 _TINY = 2.0**-1022
-# A floor that cuts off what is told apart must lower the sum of the losses by more than this (Akaike).
+# A clipping limit that cuts off what is told apart must lower the sum of the losses by more than this
+# (Akaike).
 _PRICE = 1.0
 
 
-def fit_log_floor(proba: Array, codes: Codes, weight: Array | None) -> float:
+def fit_log_clip(proba: Array, codes: Codes, weight: Array | None) -> float:
     """Return the probability to which lower ones are raised before the logarithm.
 
     It is at most 2**-53, unless there are zeros: then the least positive probability is tried too. Of the
-    floors that are tried the one is taken with which temperature scaling fits best.
+    limits that are tried the one is taken with which temperature scaling fits best.
     """
-    floors = _floors(proba)
-    if len(floors) == 1:
-        return floors[0]
+    limits = _limits(proba)
+    if len(limits) == 1:
+        return limits[0]
     w = np.ones(proba.shape[0]) if weight is None else weight
-    best, least = floors[0], np.inf
-    for floor in floors:
-        logs = floored_logs(proba, floor)
+    best, least = limits[0], np.inf
+    for limit in limits:
+        logs = clipped_logs(proba, limit)
         beta = fit_inverse_temperature(logs, codes, weight)
-        loss = float(log_losses(beta * logs, codes) @ w) + (0.0 if floor == floors[0] else _PRICE)
+        loss = float(log_losses(beta * logs, codes) @ w) + (0.0 if limit == limits[0] else _PRICE)
         # sums that differ by rounding are equal
         if loss < least * (1.0 - 1e-9):
-            best, least = floor, loss
+            best, least = limit, loss
     return best
 
 
-def floored_logs(proba: Array, floor: float) -> Array:
-    """Return the logarithms of probabilities that are raised to the floor."""
-    logs: Array = np.maximum(proba, floor)
+def clipped_logs(proba: Array, limit: float) -> Array:
+    """Return the logarithms of probabilities that are raised to the limit."""
+    logs: Array = np.maximum(proba, limit)
     return np.log(logs, out=logs)
 
 
-def _floors(proba: Array) -> list[float]:
-    """Return the floors to be tried, increasing; the first one parts all that can be told apart."""
+def _limits(proba: Array) -> list[float]:
+    """Return the limits to be tried, increasing; the first one parts all that can be told apart."""
     least = float(proba.min())
     if least >= EPS:
         return [EPS]
@@ -54,12 +55,12 @@ def _floors(proba: Array) -> list[float]:
     if least < _TINY:
         positive = float(proba[proba >= _TINY].min())
     lowest = min(positive, EPS)
-    floors = {lowest}
+    limits = {lowest}
     # logarithms twice as great each time
-    floor = EPS
-    while floor > lowest:
-        floors.add(floor)
-        floor *= floor
+    limit = EPS
+    while limit > lowest:
+        limits.add(limit)
+        limit *= limit
     if least < _TINY:
-        floors.add(positive)
-    return sorted(floors)
+        limits.add(positive)
+    return sorted(limits)

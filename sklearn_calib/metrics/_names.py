@@ -1,0 +1,35 @@
+"""Metrics by name, wherever a function is accepted."""
+
+from collections.abc import Callable
+from typing import Any
+
+from sklearn_calib.metrics._metric_kernel import is_metric
+
+__all__ = ["as_metric", "metric_names"]
+
+
+def _known() -> dict[str, Callable[..., float]]:
+    from sklearn_calib import metrics
+
+    return {name: getattr(metrics, name) for name in metrics.__all__ if is_metric(getattr(metrics, name))}
+
+
+def metric_names() -> list[str]:
+    """Return the names of the functions of :mod:`sklearn_calib.metrics` that return one number, sorted."""
+    return sorted(_known())
+
+
+def as_metric(metric: Any, name: str = "metric") -> Callable[..., float]:
+    """Return a metric that is given as a function or by the name of one of this package."""
+    if isinstance(metric, str):
+        known = _known()
+        if metric not in known:
+            raise ValueError(f"{name}={metric!r} is not the name of a metric. Use one of {sorted(known)}.")
+        return known[metric]
+    if not callable(metric):
+        raise TypeError(
+            f"{name} must be the name of a metric, such as 'smooth_ece', or a function metric(y_true, "
+            f"y_proba) -> float, got an object of type {type(metric).__name__}."
+        )
+    called: Callable[..., float] = metric
+    return called
