@@ -619,7 +619,7 @@ class ComparisonDisplay:
         panels = _check_axes(ax, len(self.comparisons))
         if panels is None:
             columns = len(self.comparisons)
-            panels = new_panels(2.4 + 3.6 * columns, 2.0 + 0.4 * len(given), columns)
+            panels = new_panels(2.4 + 3.6 * columns, 2.4 + 0.4 * len(given), columns)
         rows = {row.name: row for row in next(iter(self.comparisons.values())).models}
         self.models_ = given if order == "given" else sorted(given, key=lambda name: rows[name].value)
         drawn = [
@@ -633,7 +633,7 @@ class ComparisonDisplay:
         panels[0].set_yticks(range(len(given)), [plain(name) for name in self.models_])
         panels[0].set_ylim(bottom, top)
         if show_legend:
-            legend_above(panels[0])
+            legend_above(panels[0], ncols=2)
         for panel in panels[1:]:
             panel.set_ylim(panels[0].get_ylim())
             panel.set_yticks(range(len(given)))

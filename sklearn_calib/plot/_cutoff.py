@@ -137,7 +137,7 @@ def _interval_in_words(result: CutoffResult) -> str:
         where = f"at {result.lower:.3g}"
     shown = f"{points:.0f}" if points >= 9.5 else f"{points:.2g}"
     verb = "underpredicts" if result.signed > 0 else "overpredicts"
-    return f"{where}: {verb} by {shown} percentage point{'' if shown == '1' else 's'}"
+    return f"worst {where}: {verb} by {shown} percentage point{'' if shown == '1' else 's'}"
 
 
 class CutoffDisplay(DisplayMixin):
@@ -223,7 +223,7 @@ class CutoffDisplay(DisplayMixin):
     >>> print(display.line_.get_label())
     forecast: cutoff error 0.153, miscalibrated (p = 0.001)
     >>> print(display.interval_.get_label())
-    0.00–0.91: overpredicts by 17 percentage points
+    worst 0.00–0.91: overpredicts by 17 percentage points
     >>> plt.close(display.figure_)
     """
 
@@ -438,7 +438,7 @@ class CutoffDisplay(DisplayMixin):
             arrowprops={"arrowstyle": "<->", "color": color, "shrinkA": 0, "shrinkB": 0, "linewidth": 1.2},
         )
         ax.annotate(
-            f"{self.result.value:.3f}",
+            f"error {self.result.value:.3f}",
             (_BAR, sum(levels) / 2),
             (4, 0),
             textcoords="offset points",
@@ -461,7 +461,7 @@ class CutoffDisplay(DisplayMixin):
             linewidth=0,
             zorder=0.5,
             gid=_STRIP,
-            label=f"{100 * confidence:g}% null band",
+            label=f"{100 * confidence:g}% null band (stays inside if calibrated)",
         )
 
     def _finish(self, ax: "Axes", x: str, show_legend: bool) -> None:
@@ -469,7 +469,7 @@ class CutoffDisplay(DisplayMixin):
         if x == "fraction":
             label = "Fraction of samples, ordered by predicted probability"
         ax.set_xlabel(label)
-        ax.set_ylabel("Cumulative residuals y \u2212 p\n(decreasing: overprediction)")
+        ax.set_ylabel("Cumulative residuals y \u2212 p\n(falling: overprediction, rising: underprediction)")
         ax.axhline(0.0, color=GREY, linewidth=0.8, zorder=2)
         marked = any(line.get_gid() == _WALK for line in ax.lines) and len(ax.texts) > 0
         ax.set_xlim(-0.02, _RIGHT_END if marked else 1.02)

@@ -214,11 +214,14 @@ def thinned(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.intp]:
 def legend_above(ax: "Axes", **legend_params: Any) -> "Legend":
     """Draw a legend into the axes, and extend the upper end of their y-limits so that it covers no data.
 
-    Its letters are made smaller if it is wider than the axes; it takes no part in the layout of the figure.
+    If it is wider than the axes, it has one column, and smaller letters where that is not enough. It takes no
+    part in the layout of the figure.
     """
     frame = ax.get_window_extent()
     legend = ax.legend(loc="upper left", **legend_params)
     room = _LEGEND_WIDTH * frame.width
+    if legend.get_window_extent().width > room and legend_params.pop("ncols", 1) > 1:
+        legend = ax.legend(loc="upper left", **legend_params)
     if legend.get_window_extent().width > room:
         tight = {"handlelength": 1.4, "handletextpad": 0.5, "borderpad": 0.3, "borderaxespad": 0.3}
         legend = ax.legend(loc="upper left", **tight, **legend_params)

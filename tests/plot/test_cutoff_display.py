@@ -69,7 +69,7 @@ def test_a_case_by_hand():
     np.testing.assert_allclose(x, [0.0, 0.2, 0.8, 0.9, 1.0])
     np.testing.assert_allclose(walk, [0.0, -0.05, -0.2, -0.175, -0.175])
     # three quarters of the rows are off by .8 / 3 on average
-    assert display.interval_.get_label() == "0.20\u20130.80: overpredicts by 27 percentage points"
+    assert display.interval_.get_label() == "worst 0.20\u20130.80: overpredicts by 27 percentage points"
 
 
 def test_words_are_the_mean_residual(forecast):
@@ -82,7 +82,7 @@ def test_words_are_the_mean_residual(forecast):
         inside = (shifted >= result.lower) & (shifted <= result.upper)
         mean = 100 * abs((labels - shifted)[inside].mean())
         where = f"{result.lower:.2f}\u2013{result.upper:.2f}"
-        assert label == f"{where}: {word} by {mean:.0f} percentage points"
+        assert label == f"worst {where}: {word} by {mean:.0f} percentage points"
     assert (
         "overpredicts"
         in CutoffDisplay.from_predictions(np.zeros(50), p[:50], pos_label=1).interval_.get_label()
@@ -92,12 +92,12 @@ def test_words_are_the_mean_residual(forecast):
 def test_a_single_value_and_narrow_intervals_in_words():
     y = np.repeat([0, 1], [90, 10])
     display = CutoffDisplay.from_predictions(y, np.full(100, 0.5))
-    assert display.interval_.get_label() == "at 0.5: overpredicts by 40 percentage points"
+    assert display.interval_.get_label() == "worst at 0.5: overpredicts by 40 percentage points"
     assert display.interval_.get_linewidth() > 0
     assert display.interval_.get_bbox().width == 0
     p = np.tile([0.0011, 0.0014], 50)
     label = CutoffDisplay.from_predictions(y, p).interval_.get_label()
-    assert label == "0.00110\u20130.00140: underpredicts by 10 percentage points"
+    assert label == "worst 0.00110\u20130.00140: underpredicts by 10 percentage points"
 
 
 @pytest.mark.parametrize("method", ["monte_carlo", "asymptotic"])
@@ -115,7 +115,7 @@ def test_the_walk_leaves_the_strip_if_and_only_if_the_test_rejects(method, power
         assert box.y0 - 1e-15 <= 0.0 <= box.y1 + 1e-15
         within = bool((walk >= box.y0 - 1e-12).all() and (walk <= box.y1 + 1e-12).all())
         assert within == (not test.rejects(1.0 - confidence + 1e-12))
-        assert display.strip_.get_label() == f"{100 * confidence:g}% null band"
+        assert display.strip_.get_label() == f"{100 * confidence:g}% null band (stays inside if calibrated)"
         assert display.ax_.get_ylim()[0] < box.y0
         assert ("no evidence" in display.line_.get_label()) == within
         plt.close("all")
