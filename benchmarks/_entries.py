@@ -240,7 +240,18 @@ def own_intervals(draws: int | None = None) -> dict[str, Build]:
         "paired_test": of_pair(inference.paired_test, table=False),
         "compare_models": of_pair(inference.compare_models, table=True),
         "cutoff_certificate": lambda data: _call(
-            lambda p, y: calibrators.IsotonicCalibrator().fit(p, y).cutoff_certificate(), data.p, data.y
+            lambda p, y: calibrators.IsotonicCalibrator().fit(p, y).cutoff_certificate(method="asymptotic"),
+            data.p,
+            data.y,
+        ),
+        "cutoff_certificate, fitted": lambda data: _call(
+            lambda p, y: (
+                calibrators.IsotonicCalibrator()
+                .fit(p, y)
+                .cutoff_certificate(n_resamples=draws or 999, random_state=0)
+            ),
+            data.p,
+            data.y,
         ),
         "cutoff_certificate, bootstrap": lambda data: _call(
             lambda p, y: (

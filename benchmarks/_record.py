@@ -201,7 +201,7 @@ def jobs():
                 found = {"map": model.predict_proba(GRID)}
                 if hasattr(model, "cutoff_certificate"):
                     try:
-                        found["certificate"] = flat(model.cutoff_certificate())
+                        found["certificate"] = flat(model.cutoff_certificate(method="asymptotic"))
                     except ValueError:
                         found["certificate"] = "ValueError"
                 return found

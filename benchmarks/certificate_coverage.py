@@ -24,14 +24,28 @@ The table in benchmarks/results was written by
     --sizes 200 1000 5000
     --resamples 199       bootstrap samples of each margin
     --csv PATH            also write the table to this file
+    --fitted              instead: certificates of the fitted map, method="fitted", see below
+    --calibrators NAMES   some calibrators only, with --fitted
+    --tables PATH         print the tables of docs/certificates.md from a file of --fitted
     --smoke               few repetitions and two sizes, to see that everything runs
+
+With --fitted, method="fitted" of every calibrator is compared with the true error of its map, over the same
+truths and seven more. The file benchmarks/results/certificate_fitted.csv was written, by appending, by
+
+    python benchmarks/certificate_coverage.py --fitted --csv benchmarks/results/certificate_fitted.csv
+
+with
+    --sizes 300 1000 100 10000 --repetitions 400 --resamples 199 --calibrators isotonic
+    --sizes 300 1000 100 --repetitions 400 --resamples 199 --calibrators "histogram binning"
+    --sizes 1000 300 100 --repetitions 200 --resamples 39 --calibrators, all others
+Of 39 bootstrap samples the second largest is their 95% quantile.
 """
 
 import argparse
 import csv
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +57,8 @@ from sklearn_calib.calibrators import (
     BaseCalibrator,
     BetaCalibrator,
     CenteredIsotonicCalibrator,
+    CertifiedCalibrator,
+    HistogramBinningCalibrator,
     IsotonicCalibrator,
     ModifiedPlattCalibrator,
     PlattCalibrator,
@@ -64,6 +80,14 @@ CALIBRATORS: dict[str, Callable[[], BaseCalibrator]] = {
     "Venn-Abers": VennAbersCalibrator,
     "monotone spline": lambda: SplineCalibrator(monotone=True),
 }
+#: Those of the study of the certificate of the fitted map; the last two certify a map fixed beforehand.
+FITTED = CALIBRATORS | {
+    "histogram binning": HistogramBinningCalibrator,
+    "Platt, certified": lambda: CertifiedCalibrator(method="asymptotic", random_state=0),
+    "as it is, certified": lambda: CertifiedCalibrator("passthrough", tolerance=1.0, method="asymptotic"),
+}
+# The other certificates hardly vary, and take time.
+UNIFORM_REPETITIONS = 20
 ANY_MAP = "any map"
 AS_IT_IS = "as it is"
 
@@ -86,8 +110,10 @@ class Truth:
 
     def cutoff_error(self, calibrator: BaseCalibrator) -> float:
         """Return the cutoff calibration error of a fitted map in the population."""
-        population = GroupedOutcomes(self.score, self.mass, self.mass * self.event)
-        return cutoff_error_of_map(population, calibrator.transform(self.score))
+        mapped = calibrator.transform(self.score)
+        order = np.argsort(mapped, kind="stable")
+        population = GroupedOutcomes(self.score, self.mass[order], (self.mass * self.event)[order])
+        return cutoff_error_of_map(population, mapped[order])
 
     def residual_deviation(self, scores: np.ndarray, y: np.ndarray) -> float:
         """Return the supremum over intervals J of |(P_n - P)[(Y - f) 1{f in J}]| for the score itself."""
@@ -117,6 +143,27 @@ class Truth:
 
 
 @dataclass(frozen=True)
+class Fitted:
+    """What the repetitions gave for the certificate of the fitted map; certificates are means."""
+
+    truth: str
+    n: int
+    calibrator: str
+    repetitions: int
+    uniform_used: float
+    holds: float
+    error_95: float
+    fitted: float
+    uniform: float
+    published: float
+
+    @property
+    def ratio(self) -> float:
+        """Mean certificate over the 95% quantile of the true error."""
+        return self.fitted / self.error_95 if self.error_95 > 0 else float("inf")
+
+
+@dataclass(frozen=True)
 class Result:
     """What the repetitions of one truth, size and calibrator gave; arrays hold one number per method."""
 
@@ -135,9 +182,13 @@ def largest_step(before: np.ndarray, after: np.ndarray) -> float:
     return float((rise + fall).max())
 
 
-def dense(event: Callable[[np.ndarray], np.ndarray], density: Callable[[np.ndarray], np.ndarray]) -> Truth:
-    """Return a truth on 1000 scores, the middles of equal cells of [0, 1]."""
-    score = (np.arange(1000) + 0.5) / 1000
+def dense(
+    event: Callable[[np.ndarray], np.ndarray],
+    density: Callable[[np.ndarray], np.ndarray],
+    n_scores: int = 1000,
+) -> Truth:
+    """Return a truth on the middles of equal bins of [0, 1]."""
+    score = (np.arange(n_scores) + 0.5) / n_scores
     mass = density(score)
     return Truth(score, mass / mass.sum(), event(score))
 
@@ -172,6 +223,16 @@ TRUTHS = {
     "four atoms": atoms([0, 0.25, 0.5, 1], [1, 1, 1, 1], [1, 0, 0, 1]),
     "two atoms": atoms([0.3, 0.7], [1, 1], [0.5, 0.5]),
     "atoms, rare": atoms([0.001, 0.01, 0.1], [0.9, 0.09, 0.01], [0.005, 0.03, 0.2]),
+}
+#: Further truths of the study of the certificate of the fitted map, each on 300 scores.
+SHAPES = {
+    "linear": dense(lambda p: p, flat, 300),
+    "step": dense(lambda p: np.where(p < 0.5, 0.25, 0.75), flat, 300),
+    "rare, 2 to 10%": dense(lambda p: 0.02 + 0.08 * p, flat, 300),
+    "decreasing": dense(lambda p: 0.8 - 0.6 * p, flat, 300),
+    "constant": dense(lambda p: np.full_like(p, 0.3), flat, 300),
+    "U-shaped": dense(lambda p: 0.1 + 3.2 * (p - 0.5) ** 2, flat, 300),
+    "two waves": dense(lambda p: 0.5 + 0.3 * np.sin(4 * np.pi * p), flat, 300),
 }
 
 
@@ -215,6 +276,121 @@ def simulate(
     ]
 
 
+def fitted_study(
+    sizes: list[int],
+    repetitions: int,
+    confidence: float,
+    n_resamples: int,
+    labels: list[str] | None = None,
+    seed: int = 0,
+) -> Iterator[Fitted]:
+    """Yield the results of method="fitted" for all truths, sizes and calibrators named."""
+    truths = TRUTHS | SHAPES
+    for n in sizes:
+        for number, (name, truth) in enumerate(truths.items()):
+            rng = np.random.default_rng([seed, n, number])
+            samples = [truth.draw(n, rng) for _ in range(repetitions)]
+            for label in labels or list(FITTED):
+                found = [
+                    certified(
+                        truth, FITTED[label](), *sample, confidence, n_resamples, i < UNIFORM_REPETITIONS
+                    )
+                    for i, sample in enumerate(samples)
+                ]
+                known = np.array([row for row in found if row is not None])
+                if known.shape[0]:
+                    error, fitted = known[:, 0], known[:, 1]
+                    yield Fitted(
+                        name,
+                        n,
+                        label,
+                        known.shape[0],
+                        float(known[:, 4].mean()),
+                        float(np.mean(fitted >= error)),
+                        float(np.quantile(error, confidence)),
+                        float(fitted.mean()),
+                        *(float(np.nanmean(known[:UNIFORM_REPETITIONS, j])) for j in (2, 3)),
+                    )
+
+
+def certified(
+    truth: Truth,
+    calibrator: BaseCalibrator,
+    scores: np.ndarray,
+    y: np.ndarray,
+    confidence: float,
+    n_resamples: int,
+    uniform: bool,
+) -> tuple[float, ...] | None:
+    """Return the true error of a fitted calibrator, three certificates, and whether the first is uniform."""
+    calibrator.fit(scores, y)
+    monotone = not isinstance(calibrator, HistogramBinningCalibrator)
+    if not monotone and (y.shape[0] < 100 or min(y.sum(), (1 - y).sum()) < 10):
+        # no certificate: the uniform one is of monotone maps
+        return None
+    fitted = calibrator.cutoff_certificate(
+        confidence, "fitted", n_resamples=n_resamples, random_state=int(y.sum())
+    )
+    others = [
+        float(calibrator.cutoff_certificate(confidence, method)) if monotone and uniform else float("nan")
+        for method in ("asymptotic", "paper")
+    ]
+    return truth.cutoff_error(calibrator), float(fitted), *others, float(fitted.method != "fitted")
+
+
+def main_fitted(arguments: argparse.Namespace) -> None:
+    """Print, and write as they come, the results of method="fitted"."""
+    names = [field.name for field in fields(Fitted)] + ["ratio"]
+    file = arguments.csv.open("a", newline="") if arguments.csv else None
+    if file and not file.tell():
+        csv.writer(file).writerow(names)
+    sizes, repetitions = ([300], 2) if arguments.smoke else (arguments.sizes, arguments.repetitions)
+    print("".join(f"{name:>20}" for name in names))
+    results = fitted_study(
+        sizes, repetitions, arguments.confidence, arguments.resamples, arguments.calibrators
+    )
+    for result in results:
+        values = [getattr(result, name) for name in names]
+        shown = [f"{value:.4g}" if isinstance(value, float) else str(value) for value in values]
+        print("".join(f"{value:>20}" for value in shown), flush=True)
+        if file:
+            csv.writer(file).writerow(shown)
+            file.flush()
+    if file:
+        file.close()
+
+
+def print_tables(path: Path) -> None:
+    """Print the tables of docs/certificates.md from a file of --fitted."""
+    with path.open(newline="") as file:
+        rows = [
+            {key: value if key in ("truth", "calibrator") else float(value) for key, value in row.items()}
+            for row in csv.DictReader(file)
+        ]
+    # in few samples of a rare event there are enough events to count
+    rows = [row for row in rows if row["repetitions"] >= 40]
+    print("Coverage over the populations, lowest to highest; truths with enough samples only\n")
+    sizes = sorted({row["n"] for row in rows})
+    print("| | " + " | ".join(f"n = {n:g}" for n in sizes) + " |\n|---|" + "---|" * len(sizes))
+    for label in FITTED:
+        cells = []
+        for n in sizes:
+            chosen = [r for r in rows if (r["n"], r["calibrator"]) == (n, label) and r["uniform_used"] == 0]
+            holds = [r["holds"] for r in chosen]
+            cells.append(
+                f"{min(holds):.3f} to {max(holds):.3f} ({chosen[0]['repetitions']:g})" if holds else ""
+            )
+        print(f"| {label} | " + " | ".join(cells) + " |")
+    print("\nMean certificates of isotonic regression, n = 1000\n")
+    print("| | 95% quantile of the true error | fitted | uniform | published | fitted / true |")
+    print("|---|---|---|---|---|---|")
+    for row in rows:
+        if (row["n"], row["calibrator"]) == (1000, "isotonic"):
+            numbers = [f"{row[key]:.4f}" for key in ("error_95", "fitted", "uniform", "published")]
+            mark = " (too few in some samples)" if row["uniform_used"] else ""
+            print(f"| {row['truth']}{mark} | " + " | ".join(numbers) + f" | {row['ratio']:.2f} |")
+
+
 def study(
     sizes: list[int], repetitions: int, confidence: float, n_resamples: int = 199, seed: int = 0
 ) -> Iterator[Result]:
@@ -235,7 +411,17 @@ def main() -> None:
     parser.add_argument("--resamples", type=int, default=199)
     parser.add_argument("--csv", type=Path)
     parser.add_argument("--smoke", action="store_true")
+    parser.add_argument("--fitted", action="store_true")
+    parser.add_argument("--tables", type=Path)
+    parser.add_argument("--calibrators", nargs="+", choices=list(FITTED))
     arguments = parser.parse_args()
+    if arguments.tables:
+        print_tables(arguments.tables)
+        return
+    if arguments.smoke or arguments.fitted:
+        main_fitted(arguments)
+        if arguments.fitted:
+            return
     sizes, repetitions = ([200, 1000], 20) if arguments.smoke else (arguments.sizes, arguments.repetitions)
     print(f"confidence {arguments.confidence:g}, {repetitions} repetitions")
     header = "".join(f"{method:>12}" for method in METHODS)

@@ -128,7 +128,7 @@ def main():
         answer = "no" if verdict.pvalue < 0.05 else "yes"
         print(f"  {when:<7} p = {verdict.pvalue:.3f}: {answer}")
 
-    certificate = repaired.calibrators_[0].cutoff_certificate(confidence=0.95)
+    certificate = repaired.calibrators_[0].cutoff_certificate(confidence=0.95, random_state=0)
     print("\nGuarantee for all new scans of this kind, from the scans of the repair alone")
     print(f"  with 95 % confidence the cutoff calibration error is at most {certificate:.3f}:")
     print("  no threshold rule loses more than that against the best one")

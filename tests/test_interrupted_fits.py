@@ -63,6 +63,14 @@ def case(kind, name):
     return estimator, (p, y), (np.column_stack([1 - q, q]), y[:60])
 
 
+def certificate_of(estimator):
+    """Return the certificate, or why there is none."""
+    try:
+        return estimator.cutoff_certificate(n_resamples=19, random_state=0)
+    except ValueError as refused:
+        return str(refused)
+
+
 def seen(estimator, X):
     """Return all that can be asked of a fitted estimator."""
     found = {name: getattr(estimator, name) for name in vars(estimator) if name.endswith("_")}
@@ -73,7 +81,7 @@ def seen(estimator, X):
             X
         )
     if hasattr(estimator, "cutoff_certificate") and estimator.classes_.shape[0] == 2:
-        found["certificate"] = estimator.cutoff_certificate()
+        found["certificate"] = certificate_of(estimator)
     return found
 
 
@@ -137,12 +145,12 @@ def test_a_class_of_a_user():
     calibrator = Doubling().set_output(transform="pandas")
     assert calibrator.fit(p, y, note="first") is calibrator
     assert (calibrator.doubled_, calibrator.note_) == (2 * PlattCalibrator().fit(p, y).slope_, "first")
-    before = calibrator.cutoff_certificate()
+    before = certificate_of(calibrator)
     calibrator.set_params(fail=True)
     with pytest.raises(MemoryError):
         calibrator.fit(p[:60] ** 3, y[:60], note="second")
     assert (calibrator.doubled_, calibrator.note_) == (2 * PlattCalibrator().fit(p, y).slope_, "first")
-    assert calibrator.cutoff_certificate() == before
+    assert certificate_of(calibrator) == before
     # a parameter that was set stays, and so does the container of the output
     assert calibrator.fail
     assert list(calibrator.transform(p).columns) == ["x0"]

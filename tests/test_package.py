@@ -28,6 +28,7 @@ POSITIONAL = {
     "CalibratedClassifier": ["estimator", "calibrator"],
     "CrossFitScorer": ["estimator"],
     "CertifiedCalibrator": ["calibrator"],
+    "CutoffCertificate": ["value"],
     "GroupCalibrator": ["calibrator"],
     "OneVsRestCalibrator": ["calibrator"],
     "ScalingBinningCalibrator": ["calibrator"],

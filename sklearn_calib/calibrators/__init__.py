@@ -4,6 +4,7 @@ from sklearn_calib.calibrators._auto import AutoCalibrator, CalibratorSelection,
 from sklearn_calib.calibrators._base import BaseCalibrator
 from sklearn_calib.calibrators._beta import BetaCalibrator
 from sklearn_calib.calibrators._centered import CenteredIsotonicCalibrator
+from sklearn_calib.calibrators._certificate import CutoffCertificate
 from sklearn_calib.calibrators._certified import CertifiedCalibrator
 from sklearn_calib.calibrators._dirichlet import DirichletCalibrator
 from sklearn_calib.calibrators._group import GroupCalibrator
@@ -31,6 +32,7 @@ __all__ = [
     "Candidate",
     "CenteredIsotonicCalibrator",
     "CertifiedCalibrator",
+    "CutoffCertificate",
     "DirichletCalibrator",
     "GroupCalibrator",
     "HistogramBinningCalibrator",

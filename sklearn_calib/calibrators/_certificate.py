@@ -1,14 +1,17 @@
-"""Certificates: bounds of the cutoff calibration error of monotone calibrators on new data."""
+"""Certificates: bounds of the cutoff calibration error of calibrators on new data."""
 
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_calib._core._binning import bin_starts
 from sklearn_calib._core._bounds import MARGIN_METHODS, cutoff_bound, effective_size, whole_numbers
-from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes
+from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes, group_starts
+from sklearn_calib._core._null import draw_outcomes
 from sklearn_calib._validation import (
     as_double,
     check_fraction,
@@ -18,26 +21,104 @@ from sklearn_calib._validation import (
     check_resamples,
     check_size,
 )
-from sklearn_calib.metrics._cutoff import bootstrap_margin
+from sklearn_calib.metrics._cutoff import bootstrap_margin, walk_ranges
+from sklearn_calib.metrics._metric_kernel import residuals
 
 __all__ = [
+    "CERTIFICATE_METHODS",
+    "RESAMPLING_METHODS",
+    "CutoffCertificate",
     "CutoffCertificateMixin",
     "certify",
     "check_tolerance",
     "cutoff_error_of_map",
+    "fitted_bound",
+    "outcomes_by_value",
     "record_sample",
     "resolve_tolerance",
+    "too_few",
 ]
 
 Array = NDArray[np.float64]
 
+#: Methods of a certificate: for the map that was fitted, or for all monotone maps.
+CERTIFICATE_METHODS = ("fitted", *MARGIN_METHODS)
+#: Those of them that draw.
+RESAMPLING_METHODS = ("fitted", "bootstrap")
+
 _TOLERANCES = ("sharp", "paper")
+# With less the bootstrap of the fitted map misses too often.
+_FEWEST_SAMPLES, _FEWEST_OF_CLASS = 100, 10
+# More fitted values are pooled, at once if there are more than the second.
+_MOST_VALUES, _MOST_KEPT = 500, 2000
 # The tolerance of the paper is its margin at this confidence.
 _PAPER_CONFIDENCE = 0.95
 
 
+class CutoffCertificate(float):
+    """Upper confidence bound of the cutoff calibration error of a calibrator on new data.
+
+    It is a float; ``print`` tells how it was found.
+
+    Parameters
+    ----------
+    value : float
+        The bound; above 1 it is cut off at 1, where it says nothing.
+    confidence : float
+        Probability, over the draw of the samples, with which the bound holds.
+    method : str
+        The method in use.
+    n_samples : float
+        Number of samples behind the bound.
+    note : str, default=""
+        Why the method in use is not the one that was asked for.
+
+    Attributes
+    ----------
+    confidence, method, n_samples, note
+        As passed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_calib.calibrators import IsotonicCalibrator
+    >>> p = (np.arange(2000) + 0.5) / 2000
+    >>> y = np.random.default_rng(0).random(2000) < p
+    >>> certificate = IsotonicCalibrator().fit(p, y).cutoff_certificate(random_state=0)
+    >>> certificate < 0.03, certificate.method
+    (True, 'fitted')
+    >>> few = IsotonicCalibrator().fit(p[::40], y[::40]).cutoff_certificate(random_state=0)
+    >>> few.method
+    'asymptotic'
+    >>> few.note
+    "'fitted' needs 100 samples and 10 of each class, but there are 50 and 24 of the rarer class"
+    """
+
+    confidence: float
+    method: str
+    n_samples: float
+    note: str
+
+    def __new__(
+        cls, value: float, *, confidence: float, method: str, n_samples: float, note: str = ""
+    ) -> "CutoffCertificate":
+        self = super().__new__(cls, min(1.0, value))
+        self.confidence, self.method, self.n_samples, self.note = confidence, method, n_samples, note
+        return self
+
+    def __getnewargs_ex__(self) -> tuple[tuple[float], dict[str, Any]]:
+        return (float(self),), dict(self.__dict__)
+
+    def __str__(self) -> str:
+        note = f"; {self.note}" if self.note else ""
+        return (
+            f"cutoff calibration error on new data at most {float(self):.4f} with {100 * self.confidence:g}% "
+            f"confidence (method={self.method!r}, n = {self.n_samples:g}{note})"
+        )
+
+
 class CutoffCertificateMixin:
-    """Mixin of calibrators with a monotone map: they have a certificate.
+    """Mixin of calibrators whose map has a certificate.
 
     It takes no part in the fit, which calls :func:`certify` at its end.
     """
@@ -46,62 +127,80 @@ class CutoffCertificateMixin:
     training_cutoff_error_: float
     training_event_rate_: float
     training_size_: float
+    #: Outcomes in the order of the scores; None if the map need not be monotone.
     _training_counts: tuple[NDArray[Any], NDArray[Any]] | None
+    #: Fitted values, their weights and positives; None if weights are no counts.
+    _fitted_outcomes: tuple[Array, Array, Array] | None
 
     def cutoff_certificate(
         self,
         confidence: float = 0.95,
-        method: str = "asymptotic",
+        method: str = "fitted",
         *,
         n_resamples: int = 999,
         random_state: int | np.random.Generator | np.random.RandomState | None = None,
-    ) -> float:
+    ) -> CutoffCertificate:
         r"""Return an upper confidence bound of the cutoff calibration error of the fitted map on new data.
 
-        It is ``training_cutoff_error_`` plus a margin that holds for all monotone maps of the score at once
-        and therefore also for this one, although it was fitted on the same rows. With :math:`d` = 1 -
-        confidence, :math:`n` rows, and :math:`\pi` their event rate, the margin is
+        "fitted" bounds the error of this map. It is a quantile of the range of the walk
+
+        .. math:: \frac1n \Bigl[\sum_{f_j \le t} (e_j - k_j f_j) + \sqrt{\tfrac{n}{n - K}} \sum_{f_j \le t}
+            \bigl(e^*_j - k^*_j f_j - k_j (\tilde p_j - f_j)\bigr)\Bigr]
+
+        plus :math:`1/n`. The map has the value :math:`f_j` at :math:`k_j` of the :math:`n` training samples,
+        of which :math:`e_j` are events. These values lie in the :math:`K` blocks of the isotonic regression
+        of the outcomes on :math:`f`, and with :math:`N` samples in the block, :math:`\tilde p_j = (N e_j /
+        k_j + 1/2) / (N + 1)`. The counts :math:`k^*` are drawn from the multinomial distribution with
+        probabilities :math:`k_j / n`, and :math:`e^*_j` from the binomial distribution of :math:`k^*_j`
+        trials with probability :math:`\tilde p_j`. It is valid in the limit of many samples. With fewer
+        than 100 samples, or 10 of either class, the result is that of "asymptotic" and says so.
+
+        The other methods bound the error of every monotone map at once: they are ``training_cutoff_error_``
+        plus a margin that holds however the map was chosen. With :math:`d` = 1 - confidence and the event
+        rate :math:`\pi`, the margin is
 
         - "asymptotic": :math:`q_{1-d}(\pi)/\sqrt n`, where :math:`q` is the quantile of the range of a
-          Brownian bridge on :math:`[0, \pi]` plus its range on :math:`[\pi, 1]`; 2.86 at most for 95 %;
-        - "dkw": :math:`4\sqrt{\log(4/d)/(2n)}`, valid for every :math:`n`; 5.92 over :math:`\sqrt n` for 95
-          %;
+          Brownian bridge on :math:`[0, \pi]` plus its range on :math:`[\pi, 1]`; 2.86 at most for 95%;
+        - "dkw": :math:`4\sqrt{\log(4/d)/(2n)}`, valid for every :math:`n`; 5.92 over :math:`\sqrt n` for 95%;
         - "bootstrap": the quantile of the largest disagreement, over all monotone maps and intervals, of the
-          rows with bootstrap samples of them; tighter, above all where scores are tied;
-        - "paper": :math:`(30 + 2\sqrt{2\log(2/d)})/\sqrt n`, Proposition 5.1 of [1]_; 35.4 for 95 %.
-
-        The result is at most 1, where it says nothing.
+          samples with bootstrap samples of them; tighter, above all where scores are tied;
+        - "paper": :math:`(30 + 2\sqrt{2\log(2/d)})/\sqrt n`, Proposition 5.1 of [1]_; 35.4 for 95%.
 
         Parameters
         ----------
         confidence : float, default=0.95
-            Probability, over the draw of the training rows, with which the bound holds.
-        method : {"asymptotic", "dkw", "paper", "bootstrap"}, default="asymptotic"
-            The margin.
+            Probability, over the draw of the training samples, with which the bound holds.
+        method : {"fitted", "asymptotic", "dkw", "paper", "bootstrap"}, default="fitted"
+            What is bounded, and how.
         n_resamples : int, default=999
-            Bootstrap samples; at least 1 / (1 - ``confidence``) - 1.
+            Bootstrap samples of "fitted" and "bootstrap"; at least 1 / (1 - ``confidence``) - 1.
         random_state : int, Generator, RandomState or None, default=None
             Source of the bootstrap samples; an integer makes the certificate reproducible.
 
         Returns
         -------
-        float
-            The bound, in [0, 1].
+        CutoffCertificate
+            The bound, a float in [0, 1], with the method in use.
 
         Raises
         ------
         ValueError
             If a parameter is out of range; if the fit used weights that are not integers, as a certificate
-            counts independent samples; or for more than two classes, as the cutoff calibration error is one
-            of binary forecasts.
+            counts independent samples; for more than two classes, as the cutoff calibration error is one
+            of binary forecasts; or if a map that need not be monotone has too few samples for "fitted", or
+            is asked for another method.
         TypeError
             If ``confidence`` is not a number.
 
         Notes
         -----
-        Assumes that the rows are independent draws of the same law as the new data, and that the scores come
-        from a model that was fitted on other rows. Integer weights stand for as many independent rows; do not
-        use them for copies made to rebalance classes.
+        Assumes that the samples are independent draws of the same distribution as the new data, and that the
+        scores come from a model that was fitted on other samples. Integer weights stand for as many
+        independent samples; do not use them for copies made to rebalance classes.
+
+        More than 500 fitted values are pooled with their neighbours into 500 bins of about equal weight.
+        This changes the true error that is bounded by no more than the largest probability of a bin times
+        the largest difference of event rate and forecast within one; see docs/certificates.md.
 
         References
         ----------
@@ -109,7 +208,7 @@ class CutoffCertificateMixin:
            actionable? COLT. arXiv:2502.19851.
         """
         confidence = check_fraction(confidence, "confidence")
-        method = check_option(method, "method", MARGIN_METHODS)
+        method = check_option(method, "method", CERTIFICATE_METHODS)
         check_size(n_resamples, "n_resamples")
         check_randomness(random_state)
         check_is_fitted(self)
@@ -118,23 +217,42 @@ class CutoffCertificateMixin:
                 f"A certificate exists for two classes, but y of fit had {self.classes_.shape[0]}. Calibrate "
                 "one class against the rest to certify its probability."
             )
-        if self._training_counts is None:
+        if self._fitted_outcomes is None:
             raise ValueError(
                 "sample_weight of fit had weights that are not integers, and a certificate needs to know the "
                 "number of independent rows. Fit with integer weights (row counts) or without weights."
             )
-        if method == "bootstrap":
-            generator = check_generator(random_state)
-            n_resamples = check_resamples(n_resamples, confidence)
-            weight, positives = (count.astype(np.float64) for count in self._training_counts)
+        outcomes = GroupedOutcomes(*self._fitted_outcomes)
+        n_resamples = check_resamples(n_resamples, confidence) if method in RESAMPLING_METHODS else 0
+        note = too_few(outcomes) if method == "fitted" else ""
+        monotone = self._training_counts is not None
+        if not monotone and (note or method != "fitted"):
+            raise ValueError(
+                f"The map of {type(self).__name__} need not be monotone, and then "
+                + (f"there is no certificate: {note}." if note else f"method={method!r} has no certificate.")
+                + " Use CertifiedCalibrator, which certifies on samples that the fit did not use"
+                + (", or pass more samples." if note else ", or method='fitted'.")
+            )
+        generator = check_generator(random_state)
+        if note:
+            method = "asymptotic"
+        if method == "fitted":
+            if monotone:
+                outcomes = outcomes_by_value(outcomes, outcomes.prob)
+            bound = fitted_bound(outcomes, confidence, n_resamples, generator, monotone=monotone)
+        elif method == "bootstrap":
+            weight, positives = (count.astype(np.float64) for count in self._training_counts or ())
             # ranks in the place of scores
             rows = GroupedOutcomes(np.arange(weight.shape[0], dtype=np.float64), weight, positives)
             margin = bootstrap_margin(rows, confidence, n_resamples, generator, refitted=True)
+            bound = self.training_cutoff_error_ + margin
         else:
-            margin = cutoff_bound(
+            bound = self.training_cutoff_error_ + cutoff_bound(
                 self.training_size_, confidence, method, base_rate=self.training_event_rate_, refitted=True
             )
-        return min(1.0, self.training_cutoff_error_ + margin)
+        return CutoffCertificate(
+            bound, confidence=confidence, method=method, n_samples=self.training_size_, note=note
+        )
 
 
 def certify(calibrator: Any, grouped: GroupedOutcomes, weight: Array | None) -> None:
@@ -142,9 +260,93 @@ def certify(calibrator: Any, grouped: GroupedOutcomes, weight: Array | None) -> 
     record_sample(calibrator, grouped, weight)
     mapped = calibrator._probabilities(grouped.prob)
     calibrator.training_cutoff_error_ = cutoff_error_of_map(grouped, mapped)
-    calibrator._training_counts = None
+    calibrator._training_counts = calibrator._fitted_outcomes = None
     if whole_numbers(weight):
         calibrator._training_counts = _in_few_bytes(grouped.weight), _in_few_bytes(grouped.positives)
+        fitted = outcomes_by_value(grouped, mapped, _MOST_KEPT)
+        calibrator._fitted_outcomes = fitted.prob, fitted.weight, fitted.positives
+
+
+def outcomes_by_value(grouped: GroupedOutcomes, mapped: Array, most: int = _MOST_VALUES) -> GroupedOutcomes:
+    """Return outcomes by the value of a monotone map, in increasing order; more than ``most`` are pooled."""
+    rows = slice(None, None, -1 if mapped[0] > mapped[-1] else 1)
+    fitted = GroupedOutcomes(mapped[rows], grouped.weight[rows], grouped.positives[rows])
+    starts = group_starts(fitted.prob)
+    if starts.shape[0] < mapped.shape[0]:
+        fitted = fitted.pooled(starts)
+    size = starts.shape[0]
+    if size <= most:
+        return fitted
+    if fitted.total == size:
+        # what the general case gives for single samples, without sums of weights
+        bins = np.arange(_MOST_VALUES)
+        return fitted.pooled(np.ceil(bins * (size / _MOST_VALUES) - 0.5).astype(np.intp))
+    return fitted.pooled(bin_starts(fitted, _MOST_VALUES, "quantile"))
+
+
+def too_few(outcomes: GroupedOutcomes) -> str:
+    """Return why there are too few samples for the method "fitted", or nothing if there are enough."""
+    total, positives = outcomes.total, float(outcomes.positives.sum())
+    rarer = min(positives, total - positives)
+    if total >= _FEWEST_SAMPLES and rarer >= _FEWEST_OF_CLASS:
+        return ""
+    return (
+        f"'fitted' needs {_FEWEST_SAMPLES} samples and {_FEWEST_OF_CLASS} of each class, but there are "
+        f"{total:g} and {rarer:g} of the rarer class"
+    )
+
+
+def fitted_bound(
+    outcomes: GroupedOutcomes,
+    confidence: float,
+    n_resamples: int,
+    generator: np.random.Generator,
+    *,
+    monotone: bool = True,
+) -> float:
+    """Return an upper confidence bound of the cutoff calibration error of a map fitted to the outcomes.
+
+    Parameters
+    ----------
+    outcomes : GroupedOutcomes
+        Outcomes with integer weights, by the value of the map.
+    confidence : float
+        Level of the bound.
+    n_resamples : int
+        Number of bootstrap samples, at least 1 / (1 - ``confidence``) - 1.
+    generator : Generator
+        Source of the draws.
+    monotone : bool
+        Whether the map is monotone in the score. Otherwise its values are those of bins of the score that do
+        not depend on the outcomes, and the bound holds for every order of the bins: the range of the walk is
+        replaced by its largest value over all orders, the sum of the positive or of the negative steps.
+
+    Returns
+    -------
+    float
+        The quantile and 1 / n, as a sample sees no interval that ends between its members.
+    """
+    weight, total = outcomes.weight, outcomes.total
+    edges = np.arange(weight.shape[0] + 1)
+    if monotone:
+        edges = isotonic_regression(outcomes.positives / weight, weights=weight).blocks
+    block = np.repeat(np.add.reduceat(weight, edges[:-1]), np.diff(edges))
+    rate = (block * outcomes.positives / weight + 0.5) / (block + 1.0)
+    spread = np.sqrt(total / max(total - edges.shape[0] + 1.0, 1.0))
+    centre = weight * (rate - outcomes.prob)
+    ranges = []
+    for drawn, positives in draw_outcomes(outcomes, n_resamples, generator, truth=rate):
+        steps = residuals(outcomes.prob, drawn, positives)
+        steps -= centre[:, np.newaxis]
+        steps *= spread
+        steps += outcomes.residual[:, np.newaxis]
+        ranges.append(walk_ranges(steps) if monotone else largest_sums(steps))
+    return (float(np.quantile(np.concatenate(ranges), confidence, method="weibull")) + 1.0) / total
+
+
+def largest_sums(steps: Array) -> Array:
+    """Return the largest absolute sum over a subset of the steps, in each column."""
+    return np.maximum(np.maximum(steps, 0.0).sum(axis=0), -np.minimum(steps, 0.0).sum(axis=0))
 
 
 def record_sample(calibrator: Any, grouped: GroupedOutcomes, weight: Array | None) -> None:

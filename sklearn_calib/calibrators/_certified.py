@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_calib._core._bounds import MARGIN_METHODS, cutoff_bound
+from sklearn_calib._core._bounds import cutoff_bound
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._validation import (
     check_flag,
@@ -21,7 +21,16 @@ from sklearn_calib._validation import (
     check_size,
 )
 from sklearn_calib.calibrators._base import BaseCalibrator, may_be_certain
-from sklearn_calib.calibrators._certificate import check_tolerance, resolve_tolerance
+from sklearn_calib.calibrators._certificate import (
+    CERTIFICATE_METHODS,
+    RESAMPLING_METHODS,
+    CutoffCertificate,
+    check_tolerance,
+    fitted_bound,
+    outcomes_by_value,
+    resolve_tolerance,
+    too_few,
+)
 from sklearn_calib.calibrators._multiclass import (
     check_calibrator,
     event_probability,
@@ -72,10 +81,11 @@ class CertifiedCalibrator(BaseCalibrator):
         confidence: for this rule pass the number :math:`c` less ``margin_``.
     confidence : float, default=0.95
         Confidence of the certificate, and of the tolerance "sharp".
-    method : {"asymptotic", "dkw", "paper", "bootstrap"}, default="asymptotic"
-        The margin of the certificate; see :meth:`cutoff_certificate`.
+    method : {"fitted", "asymptotic", "dkw", "paper", "bootstrap"}, default="fitted"
+        The method of the certificate; see :meth:`cutoff_certificate`.
     random_state : int, Generator, RandomState or None, default=None
-        Source of the division, and of the 999 samples of "bootstrap"; an integer makes it reproducible.
+        Source of the division, and of the 999 samples of "fitted" and "bootstrap"; an integer makes it
+        reproducible.
 
     Attributes
     ----------
@@ -91,7 +101,7 @@ class CertifiedCalibrator(BaseCalibrator):
     mean_ : float
         Frequency of ``classes_[1]`` among all rows: the constant used if the calibrator is not accepted.
     margin_ : float
-        Margin of the certificate for a fitted map.
+        Margin of the certificate for a fitted map; with "fitted" that of the map in use.
     certificate_ : float
         Upper confidence bound of the cutoff calibration error, on new data, of the map in use.
     certified_size_ : int
@@ -184,7 +194,7 @@ class CertifiedCalibrator(BaseCalibrator):
         stratify: bool = True,
         tolerance: str | float = "sharp",
         confidence: float = 0.95,
-        method: str = "asymptotic",
+        method: str = "fitted",
         random_state: Any = None,
     ) -> None:
         self.calibrator = calibrator
@@ -198,11 +208,11 @@ class CertifiedCalibrator(BaseCalibrator):
     def cutoff_certificate(
         self,
         confidence: float = 0.95,
-        method: str = "asymptotic",
+        method: str = "fitted",
         *,
         n_resamples: int = 999,
         random_state: int | np.random.Generator | np.random.RandomState | None = None,
-    ) -> float:
+    ) -> CutoffCertificate:
         """Return an upper confidence bound of the cutoff calibration error of the map in use on new data.
 
         ``certificate_`` is the one at the confidence and with the method given on construction.
@@ -211,10 +221,12 @@ class CertifiedCalibrator(BaseCalibrator):
         ----------
         confidence : float, default=0.95
             Probability, over the draw and the division of the rows, with which the bound holds.
-        method : {"asymptotic", "dkw", "paper", "bootstrap"}, default="asymptotic"
-            The margin for a map that was fixed beforehand: "asymptotic" and "dkw" as for
+        method : {"fitted", "asymptotic", "dkw", "paper", "bootstrap"}, default="fitted"
+            "fitted": as for :meth:`IsotonicCalibrator.cutoff_certificate`, with the map in use and the
+            samples that certify; where these are few the result is that of "asymptotic" and says so. The
+            others are margins for a map that was fixed beforehand: "asymptotic" and "dkw" as for
             :meth:`IsotonicCalibrator.cutoff_certificate`, "paper" from Proposition 4.1 of [1]_,
-            ``(20 + sqrt(2 log(1 / (1 - confidence)))) / sqrt(n)``; ``n`` counts the rows that certify.
+            ``(20 + sqrt(2 log(1 / (1 - confidence)))) / sqrt(n)``; ``n`` counts the samples that certify.
             "bootstrap": see the Notes of the class.
         n_resamples : int, default=999
             Bootstrap samples; at least 1 / (1 - ``confidence``) - 1.
@@ -223,8 +235,8 @@ class CertifiedCalibrator(BaseCalibrator):
 
         Returns
         -------
-        float
-            The bound, in [0, 1].
+        CutoffCertificate
+            The bound, a float in [0, 1], with the method in use.
 
         Raises
         ------
@@ -239,26 +251,39 @@ class CertifiedCalibrator(BaseCalibrator):
            actionable? COLT. arXiv:2502.19851.
         """
         confidence = check_fraction(confidence, "confidence")
-        method = check_option(method, "method", MARGIN_METHODS)
+        method = check_option(method, "method", CERTIFICATE_METHODS)
         check_size(n_resamples, "n_resamples")
         check_is_fitted(self)
-        n_resamples = check_resamples(n_resamples, confidence) if method == "bootstrap" else 0
-        margin = self._margin(confidence, method, n_resamples, check_generator(random_state))
-        return self._bound(margin, method)
+        if method in RESAMPLING_METHODS:
+            n_resamples = check_resamples(n_resamples, confidence)
+        return self._certify(confidence, method, n_resamples, check_generator(random_state))[0]
 
-    def _margin(
+    def _certify(
         self, confidence: float, method: str, n_resamples: int, generator: np.random.Generator
-    ) -> float:
-        if method == "bootstrap":
-            return bootstrap_margin(self._certified_rows, confidence, n_resamples, generator, event_rate=True)
-        return cutoff_bound(self.certified_size_, confidence, method, base_rate=self.mean_)
-
-    def _bound(self, margin: float, method: str) -> float:
-        """Return the certificate of the map in use with this margin."""
-        if self.accepted_:
-            return min(1.0, self.cutoff_error_ + margin)
-        share = margin if method == "bootstrap" else margin / 2.0
-        return min(1.0, abs(self.mean_ - self.certified_event_rate_) + share)
+    ) -> tuple[CutoffCertificate, float]:
+        """Return the certificate of the map in use, and the margin for a fitted map."""
+        rows = self._certified_rows
+        note = too_few(rows) if method == "fitted" else ""
+        method = "asymptotic" if note else method
+        error, fraction = self.cutoff_error_, 1.0
+        if not self.accepted_:
+            error, fraction = abs(self.mean_ - self.certified_event_rate_), 0.5
+        if method == "fitted":
+            outcomes = outcomes_by_value(
+                rows, rows.prob if self.accepted_ else np.full_like(rows.prob, self.mean_)
+            )
+            bound = fitted_bound(outcomes, confidence, n_resamples, generator)
+            margin = bound - error
+        elif method == "bootstrap":
+            margin = bootstrap_margin(rows, confidence, n_resamples, generator, event_rate=True)
+            bound = error + margin
+        else:
+            margin = cutoff_bound(self.certified_size_, confidence, method, base_rate=self.mean_)
+            bound = error + fraction * margin
+        certificate = CutoffCertificate(
+            bound, confidence=confidence, method=method, n_samples=self.certified_size_, note=note
+        )
+        return certificate, margin
 
     def _check_parameters(self) -> None:
         if isinstance(self.calibrator, str):
@@ -269,7 +294,7 @@ class CertifiedCalibrator(BaseCalibrator):
         check_flag(self.stratify, "stratify")
         check_tolerance(self.tolerance)
         check_fraction(self.confidence, "confidence")
-        if check_option(self.method, "method", MARGIN_METHODS) == "bootstrap":
+        if check_option(self.method, "method", CERTIFICATE_METHODS) in RESAMPLING_METHODS:
             check_resamples(_RESAMPLES, self.confidence)
         check_randomness(self.random_state)
 
@@ -313,8 +338,9 @@ class CertifiedCalibrator(BaseCalibrator):
         self.cutoff_error_ = cutoff_of_groups(self._certified_rows) if found else float("nan")
         self.tolerance_ = resolve_tolerance(self.tolerance, self.certified_size_, self.confidence, self.mean_)
         self.accepted_ = self.cutoff_error_ <= self.tolerance_
-        self.margin_ = self._margin(self.confidence, self.method, _RESAMPLES, generator)
-        self.certificate_ = self._bound(self.margin_, self.method)
+        certificate, self.margin_ = self._certify(self.confidence, self.method, _RESAMPLES, generator)
+        # a plain number, as not every format of files keeps what it says
+        self.certificate_ = float(certificate)
 
     def _divide(
         self, codes: Codes, generator: np.random.Generator

@@ -6,10 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._binning import quantile_bins
-from sklearn_calib._core._bounds import effective_size
+from sklearn_calib._core._bounds import whole_numbers
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
 from sklearn_calib._validation import check_option, check_positive, check_size
 from sklearn_calib.calibrators._base import BaseCalibrator
+from sklearn_calib.calibrators._certificate import (
+    CutoffCertificateMixin,
+    cutoff_error_of_map,
+    record_sample,
+)
 
 __all__ = ["HistogramBinningCalibrator", "bin_sums", "check_bins", "equal_mass_edges", "resolve_bins"]
 
@@ -22,7 +27,7 @@ _MOST_AUTO_BINS = 1e6
 _SMOOTHING = {"laplace": 1.0, "jeffreys": 0.5}
 
 
-class HistogramBinningCalibrator(BaseCalibrator):
+class HistogramBinningCalibrator(CutoffCertificateMixin, BaseCalibrator):
     r"""Histogram binning: every score in a bin gets the event frequency of the bin's training rows.
 
     Parameters
@@ -52,7 +57,9 @@ class HistogramBinningCalibrator(BaseCalibrator):
         Frequency of ``classes_[1]`` among them; NaN for an empty bin.
     bin_values_ : ndarray of shape (n_bins_,)
         Value of the map in each bin: the frequency after smoothing.
-    %(binary_fit)s
+    training_cutoff_error_ : float
+        Cutoff calibration error of the fitted map on the training samples.
+    %(trained_fit)s
 
     See Also
     --------
@@ -66,8 +73,8 @@ class HistogramBinningCalibrator(BaseCalibrator):
     Only bins of equal width can be empty. Their value is interpolated linearly, by the number of the bin,
     between the nearest bins with rows on either side; beyond the first and last of these it is constant.
 
-    The map need not be monotone, and the scores within a bin become ties. So there is no certificate of its
-    own; :class:`CertifiedCalibrator` gives one.
+    The map need not be monotone, so that the certificate is of the method "fitted" only. It holds for every
+    order of the bins: the range of the walk is replaced by the sum of its positive or of its negative steps.
 
     References
     ----------
@@ -116,8 +123,8 @@ class HistogramBinningCalibrator(BaseCalibrator):
 
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
         grouped = group_scores(codes, scores, weight)
-        size = grouped.total if weight is None else effective_size(weight)
-        self.n_bins_ = resolve_bins(self.n_bins, size)
+        record_sample(self, grouped, weight)
+        self.n_bins_ = resolve_bins(self.n_bins, self.training_size_)
         if self.strategy == "quantile":
             self.bin_edges_ = equal_mass_edges(grouped, self.n_bins_)
             self.n_bins_ = self.bin_edges_.shape[0] + 1
@@ -133,6 +140,11 @@ class HistogramBinningCalibrator(BaseCalibrator):
         value = np.divide(events + added, count + 2.0 * added, out=np.zeros_like(count), where=~empty)
         number = np.arange(self.n_bins_)
         self.bin_values_ = np.interp(number, number[~empty], value[~empty])
+        order = np.argsort(value[~empty], kind="stable")
+        value, count, events = (part[~empty][order] for part in (value, count, events))
+        self.training_cutoff_error_ = cutoff_error_of_map(GroupedOutcomes(value, count, events), value)
+        self._training_counts = None
+        self._fitted_outcomes = (value, count, events) if whole_numbers(weight) else None
 
     def _bin_of(self, scores: Array) -> NDArray[np.intp]:
         return np.searchsorted(self.bin_edges_, scores, side="right")

@@ -6,8 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
+from sklearn_calib._validation import check_fraction, check_generator
 from sklearn_calib.calibrators._base import BaseCalibrator, as_columns, both_classes, may_be_certain
+from sklearn_calib.calibrators._certificate import CutoffCertificate
 
 __all__ = [
     "OneVsRestCalibrator",
@@ -24,6 +28,15 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+
+
+def _has_certificate(calibrator: Any) -> bool:
+    if not hasattr(calibrator.calibrator, "cutoff_certificate"):
+        raise AttributeError(
+            f"{calibrator.calibrator!r} has no certificate. Use a calibrator that has, such as "
+            "IsotonicCalibrator(), or CertifiedCalibrator around it."
+        )
+    return True
 
 
 class OneVsRestCalibrator(BaseCalibrator):
@@ -52,9 +65,8 @@ class OneVsRestCalibrator(BaseCalibrator):
 
     Notes
     -----
-    The cost is that of ``n_classes`` binary fits. The ranking of the classes within a row may change, and
-    each single map is monotone only before the division: so there is no certificate, but ``calibrators_``
-    have theirs for "class k or not".
+    The cost is that of ``n_classes`` binary fits. The ranking of the classes within a row may change. The
+    certificate is of the probabilities before they are divided by their sum.
 
     With ``VennAbersCalibrator()`` it is the usual Venn-Abers calibration of several classes: the merged
     probabilities of each class against the rest, normalised.
@@ -78,6 +90,57 @@ class OneVsRestCalibrator(BaseCalibrator):
 
     def __init__(self, calibrator: Any) -> None:
         self.calibrator = calibrator
+
+    @available_if(_has_certificate)
+    def cutoff_certificate(
+        self,
+        confidence: float = 0.95,
+        method: str = "fitted",
+        *,
+        n_resamples: int = 999,
+        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    ) -> CutoffCertificate:
+        """Return a bound of the cutoff calibration errors, on new data, of all calibrators at once.
+
+        It is the largest of the certificates of ``calibrators_``, each at the confidence 1 - (1 -
+        ``confidence``) / K (Bonferroni), K the number of calibrators. They are of the probabilities of "class
+        k or not" before these are divided by their sum; with two classes nothing is divided.
+
+        Parameters
+        ----------
+        confidence : float, default=0.95
+            Probability, over the draw of the training samples, with which all bounds hold.
+        method : {"fitted", "asymptotic", "dkw", "paper", "bootstrap"}, default="fitted"
+            See :meth:`IsotonicCalibrator.cutoff_certificate`.
+        n_resamples : int, default=999
+            Bootstrap samples of "fitted" and "bootstrap"; at least K / (1 - ``confidence``) - 1.
+        random_state : int, Generator, RandomState or None, default=None
+            Source of the bootstrap samples; an integer makes the certificate reproducible.
+
+        Returns
+        -------
+        CutoffCertificate
+            The bound, a float in [0, 1], with the method in use.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range, or as for the calibrators.
+        TypeError
+            If ``confidence`` is not a number.
+        """
+        confidence = check_fraction(confidence, "confidence")
+        check_is_fitted(self)
+        generator = check_generator(random_state)
+        each = 1.0 - (1.0 - confidence) / len(self.calibrators_)
+        found = [
+            calibrator.cutoff_certificate(each, method, n_resamples=n_resamples, random_state=generator)
+            for calibrator in self.calibrators_
+        ]
+        worst = max(found)
+        return CutoffCertificate(
+            worst, confidence=confidence, method=worst.method, n_samples=worst.n_samples, note=worst.note
+        )
 
     def _check_parameters(self) -> None:
         check_calibrator(self.calibrator)

@@ -1,0 +1,281 @@
+"""The certificate of the fitted map: against plain loops, by hand, and how often it holds."""
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from benchmarks.certificate_coverage import FITTED, SHAPES, TRUTHS, certified, fitted_study
+from sklearn_calib._core._grouping import GroupedOutcomes
+from sklearn_calib._core._null import draw_outcomes
+from sklearn_calib.calibrators import (
+    CertifiedCalibrator,
+    CutoffCertificate,
+    HistogramBinningCalibrator,
+    IsotonicCalibrator,
+    OneVsRestCalibrator,
+    PlattCalibrator,
+    SmoothedCalibrator,
+)
+from sklearn_calib.calibrators._certificate import cutoff_error_of_map, outcomes_by_value
+from tests.calibrators._registry import CALIBRATORS
+
+monotone_calibrators = pytest.mark.parametrize(
+    "case", [case for case in CALIBRATORS if case.monotone], ids=lambda case: case.name
+)
+
+
+def sample(n=240, seed=0, reverse=False):
+    rng = np.random.default_rng(seed)
+    p = np.round(rng.random(n), 2)
+    y = (rng.random(n) < 0.1 + 0.6 * (1 - p if reverse else p)).astype(int)
+    return p, y
+
+
+def smoothed_rates(count, events):
+    """Return (N e / k + 1/2) / (N + 1), N the size of the isotonic block, and the number of blocks."""
+    blocks = []
+    for j in range(len(count)):
+        blocks.append([events[j], count[j], 1])
+        # neighbours that decrease, or are equal, are pooled one by one
+        while len(blocks) > 1 and blocks[-2][0] * blocks[-1][1] >= blocks[-1][0] * blocks[-2][1]:
+            last = blocks.pop()
+            blocks[-1] = [a + b for a, b in zip(blocks[-1], last, strict=True)]
+    size = [n for _, n, groups in blocks for _ in range(groups)]
+    rates = [(n * e / k + 0.5) / (n + 1) for n, e, k in zip(size, events, count, strict=True)]
+    return rates, len(blocks)
+
+
+def largest_interval(steps):
+    """Return the largest absolute sum of neighbouring steps."""
+    return max(abs(sum(steps[i : j + 1])) for i in range(len(steps)) for j in range(i, len(steps)))
+
+
+def bound_by_loops(value, y, weight, draws, seed, *, any_order=False):
+    """Return the bound at 95% from its definition; only the random numbers are the package's."""
+    levels = sorted(set(value.tolist()))
+    count = [sum(w for v, w in zip(value, weight, strict=True) if v == u) for u in levels]
+    events = [sum(w for v, o, w in zip(value, y, weight, strict=True) if v == u and o) for u in levels]
+    n = sum(count)
+    if any_order:
+        rates, blocks = [(e + 0.5) / (k + 1) for e, k in zip(events, count, strict=True)], len(levels)
+    else:
+        rates, blocks = smoothed_rates(count, events)
+    grouped = GroupedOutcomes(np.array(levels), np.array(count, float), np.array(events, float))
+    ranges = []
+    for drawn, positives in draw_outcomes(grouped, draws, np.random.default_rng(seed), truth=np.array(rates)):
+        for k_star, e_star in zip(drawn.T.tolist(), positives.T.tolist(), strict=True):
+            steps = []
+            for u, k, e, p, k_new, e_new in zip(levels, count, events, rates, k_star, e_star, strict=True):
+                noise = e_new - k_new * u - k * (p - u)
+                steps.append(e - k * u + math.sqrt(n / (n - blocks)) * noise)
+            if any_order:
+                ranges.append(max(sum(max(s, 0) for s in steps), sum(max(-s, 0) for s in steps)))
+            else:
+                ranges.append(largest_interval(steps))
+    # of N draws the j-th is passed with probability j / (N + 1)
+    place = 0.95 * (draws + 1)
+    low, high = sorted(ranges)[int(place) - 1], sorted([*ranges, 0.0])[min(int(place) + 1, draws)]
+    quantile = low + (place - int(place)) * (high - low)
+    return min(1.0, (quantile + 1.0) / n)
+
+
+@monotone_calibrators
+def test_against_loops(case):
+    p, y = sample()
+    p = np.round(p, 1)
+    calibrator = case.make().fit(p, y)
+    certificate = calibrator.cutoff_certificate(n_resamples=19, random_state=5)
+    value = calibrator.transform(np.sort(p))
+    outcome = y[np.argsort(p, kind="stable")]
+    assert certificate.method == "fitted"
+    assert certificate == pytest.approx(bound_by_loops(value, outcome, np.ones(240), 19, 5), abs=1e-12)
+
+
+def test_bins_in_any_order_against_loops():
+    p, y = sample()
+    # a value twice is no tie that an interval of scores must respect, but makes one level here
+    calibrator = HistogramBinningCalibrator(n_bins=6).fit(p, y)
+    assert np.unique(calibrator.bin_values_).shape[0] == 6
+    expected = bound_by_loops(calibrator.transform(p), y, np.ones(240), 39, 1, any_order=True)
+    found = calibrator.cutoff_certificate(n_resamples=39, random_state=1)
+    assert found == pytest.approx(expected, abs=1e-12)
+    mean = [np.mean(calibrator.transform(p) <= v) for v in np.sort(calibrator.bin_values_)]
+    assert mean[-1] == 1.0
+    walk = [
+        np.sum((y - calibrator.transform(p))[calibrator.transform(p) <= v]) / 240
+        for v in calibrator.bin_values_
+    ]
+    assert calibrator.training_cutoff_error_ == pytest.approx(np.ptp([0.0, *walk]), abs=1e-12)
+
+
+def test_one_block_by_hand():
+    """200 tied scores, half of them events: the walk has one step, a binomial number less its mean."""
+    y = np.arange(200) % 2
+    certificate = (
+        IsotonicCalibrator().fit(np.full(200, 0.3), y).cutoff_certificate(n_resamples=99_999, random_state=0)
+    )
+    # the least c with P(|X - 100| <= c) >= .95
+    tail = next(c for c in range(200) if binom.cdf(100 + c, 200, 0.5) - binom.cdf(99 - c, 200, 0.5) >= 0.95)
+    assert tail == 14
+    assert certificate == pytest.approx((14 * math.sqrt(200 / 199) + 1) / 200, abs=1e-12)
+
+
+@monotone_calibrators
+def test_weights_are_copies(case):
+    p, y = sample(150)
+    w = np.random.default_rng(1).integers(0, 4, 150)
+    one = case.make().fit(p, y, w).cutoff_certificate(n_resamples=39, random_state=0)
+    two = case.make().fit(np.repeat(p, w), np.repeat(y, w)).cutoff_certificate(n_resamples=39, random_state=0)
+    assert one.n_samples == two.n_samples == w.sum()
+    assert one == pytest.approx(two, abs=1e-6)
+
+
+def test_a_decreasing_map_is_certified_as_its_mirror():
+    p, y = sample(400, reverse=True)
+    one, two = (PlattCalibrator(link="identity").fit(s, y) for s in (p, -p))
+    assert one.slope_ < 0 < two.slope_
+    certificates = [c.cutoff_certificate(random_state=0) for c in (one, two)]
+    assert certificates[0] == pytest.approx(certificates[1], abs=1e-12)
+
+
+def test_interpolation_does_not_matter():
+    p, y = sample(400)
+    linear, step = (IsotonicCalibrator(interpolation=kind).fit(p, y) for kind in ("linear", "step"))
+    assert linear.cutoff_certificate(random_state=0) == step.cutoff_certificate(random_state=0)
+
+
+@pytest.mark.parametrize(("n", "events"), [(99, 40), (1000, 9), (1000, 991)])
+def test_few_samples_get_the_uniform_certificate(n, events):
+    y = np.zeros(n, dtype=int)
+    y[np.random.default_rng(0).choice(n, events, replace=False)] = 1
+    calibrator = IsotonicCalibrator().fit(np.linspace(0, 1, n), y)
+    certificate = calibrator.cutoff_certificate(random_state=0)
+    uniform = calibrator.cutoff_certificate(method="asymptotic")
+    assert (certificate, certificate.method) == (uniform, "asymptotic")
+    assert f"there are {n} and {min(events, n - events)} of the rarer class" in certificate.note
+    assert certificate.note in str(certificate)
+    assert not uniform.note
+    certified_one = CertifiedCalibrator("passthrough").fit(np.linspace(0, 1, n), y)
+    assert certified_one.cutoff_certificate().note == certificate.note
+    assert certified_one.certificate_ == certified_one.cutoff_certificate(method="asymptotic")
+    with pytest.raises(ValueError, match=rf"there are {n} and .* Use CertifiedCalibrator, .* more samples"):
+        HistogramBinningCalibrator().fit(np.linspace(0, 1, n), y).cutoff_certificate()
+
+
+def test_enough_samples_do_not():
+    y = np.zeros(100, dtype=int)
+    y[::10] = 1
+    assert (
+        IsotonicCalibrator().fit(np.linspace(0, 1, 100), y).cutoff_certificate(random_state=0).method
+        == "fitted"
+    )
+
+
+def test_the_result_is_a_number_that_says_what_it_is():
+    p, y = sample(500)
+    certificate = IsotonicCalibrator().fit(p, y).cutoff_certificate(0.9, random_state=0)
+    assert isinstance(certificate, float)
+    assert f"{certificate:.3f}" == f"{float(certificate):.3f}"
+    assert str(certificate) == (
+        f"cutoff calibration error on new data at most {float(certificate):.4f} with 90% confidence "
+        "(method='fitted', n = 500)"
+    )
+    again = pickle.loads(pickle.dumps(certificate))
+    assert (again, again.__dict__) == (certificate, certificate.__dict__)
+    assert CutoffCertificate(1.7, confidence=0.9, method="paper", n_samples=3) == 1.0
+
+
+def test_bad_input():
+    p, y = sample()
+    isotonic, binned = IsotonicCalibrator().fit(p, y), HistogramBinningCalibrator().fit(p, y)
+    for call, message in (
+        (lambda: isotonic.cutoff_certificate(method="sharp"), "method must be one of 'fitted', 'asymptotic'"),
+        (lambda: isotonic.cutoff_certificate(n_resamples=18), "n_resamples >= 19"),
+        (lambda: isotonic.cutoff_certificate(1.5), "confidence must lie strictly between 0 and 1"),
+        (lambda: binned.cutoff_certificate(method="dkw"), "need not be monotone, .* or method='fitted'"),
+        (
+            lambda: HistogramBinningCalibrator().fit(p, y, np.full(240, 0.5)).cutoff_certificate(),
+            "weights that are not integers",
+        ),
+        (lambda: CertifiedCalibrator(confidence=0.9999).fit(p, y), "n_resamples=999 is too few"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+    with pytest.raises(AttributeError, match="cutoff_certificate") as refused:
+        OneVsRestCalibrator(SmoothedCalibrator()).fit(p, y).cutoff_certificate()
+    assert "has no certificate. Use a calibrator that has" in str(refused.value.__cause__)
+
+
+def test_one_against_the_rest_holds_for_all_classes_at_once():
+    rng = np.random.default_rng(3)
+    scores = rng.dirichlet(np.ones(3), 600)
+    y = (rng.random((600, 1)) < np.cumsum(scores, axis=1)[:, :2]).sum(axis=1)
+    calibrator = OneVsRestCalibrator(IsotonicCalibrator()).fit(scores, y)
+    certificate = calibrator.cutoff_certificate(0.9, n_resamples=99, random_state=0)
+    generator = np.random.default_rng(0)
+    each = [
+        single.cutoff_certificate(1 - 0.1 / 3, n_resamples=99, random_state=generator)
+        for single in calibrator.calibrators_
+    ]
+    assert certificate == max(each) > min(each)
+    assert (certificate.confidence, certificate.method) == (0.9, "fitted")
+    two = OneVsRestCalibrator(IsotonicCalibrator()).fit(scores[:, 0], y == 0)
+    single = IsotonicCalibrator().fit(scores[:, 0], y == 0)
+    assert two.cutoff_certificate(random_state=1) == single.cutoff_certificate(random_state=1)
+
+
+def test_certified_calibrator_bounds_the_map_in_use():
+    p, y = sample(300)
+    p = np.round(p, 1)
+    kept = CertifiedCalibrator("passthrough", tolerance=1.0, random_state=0).fit(p, y)
+    found = kept.cutoff_certificate(n_resamples=39, random_state=2)
+    assert found == pytest.approx(
+        bound_by_loops(np.sort(p), y[np.argsort(p, kind="stable")], np.ones(300), 39, 2)
+    )
+    assert kept.margin_ == pytest.approx(kept.certificate_ - kept.cutoff_error_)
+    constant = CertifiedCalibrator("passthrough", tolerance=0.0, random_state=0).fit(p, y)
+    assert not constant.accepted_
+    expected = bound_by_loops(np.full(300, y.mean()), y, np.ones(300), 39, 2)
+    assert constant.cutoff_certificate(n_resamples=39, random_state=2) == pytest.approx(expected)
+
+
+def test_pooling_changes_the_error_by_less_than_a_bin_can():
+    rng = np.random.default_rng(0)
+    for n, most in ((501, 2), (3000, 2), (3000, 20)):
+        truth = rng.random(n)
+        mapped = np.sort(rng.random(n))
+        weight = rng.integers(1, most, n).astype(float)
+        every = GroupedOutcomes(mapped, weight, weight * truth)
+        pooled = outcomes_by_value(every, mapped)
+        assert pooled.prob.shape[0] <= 500
+        place = np.floor((np.cumsum(weight) - weight / 2) * 500 / weight.sum()).astype(int)
+        expected = np.bincount(place, weight)
+        np.testing.assert_array_equal(pooled.weight, expected[expected > 0])
+        assert (pooled.total, pooled.positives.sum()) == pytest.approx((every.total, every.positives.sum()))
+        change = cutoff_error_of_map(every, mapped) - cutoff_error_of_map(pooled, pooled.prob)
+        largest = np.abs(truth - mapped).max()
+        assert 0 <= change <= pooled.weight.max() / every.total * largest
+
+
+def test_holds_as_often_as_it_says():
+    """At 80%: neither too seldom nor, for isotonic regression, much too often."""
+    rng = np.random.default_rng(11)
+    rows = [
+        certified(SHAPES["linear"], IsotonicCalibrator(), *SHAPES["linear"].draw(200, rng), 0.8, 99, False)
+        for _ in range(150)
+    ]
+    errors, bounds = np.array(rows)[:, 0], np.array(rows)[:, 1]
+    assert binom.ppf(1e-4, 150, 0.8) <= np.sum(bounds >= errors) <= binom.ppf(1 - 1e-4, 150, 0.8)
+
+
+@pytest.mark.thorough
+def test_holds_as_often_as_it_says_for_all():
+    """A proportion below what chance explains would refute the claim; at 90%, over all truths."""
+    repetitions = 60
+    results = list(fitted_study([300], repetitions, 0.9, 39, seed=4))
+    assert len({(r.truth, r.calibrator) for r in results}) >= (len(TRUTHS) + len(SHAPES)) * (len(FITTED) - 1)
+    for result in results:
+        assert result.holds * result.repetitions >= binom.ppf(1e-5, result.repetitions, 0.9), result
