@@ -124,7 +124,7 @@ def test_a_pickled_scorer_needs_no_import():
     assert done.stdout.startswith("MultiScorer(")
 
 
-@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize("n_jobs", [None, pytest.param(2, marks=pytest.mark.thorough)])
 def test_searches_by_object(data, n_jobs):
     X, y = data
     cv = KFold(3)

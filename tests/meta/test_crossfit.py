@@ -247,6 +247,7 @@ def test_text_and_kernels(binary):
     np.testing.assert_allclose(kernel, plain, atol=1e-10)
 
 
+@pytest.mark.thorough
 def test_two_jobs_pickle_clone(binary):
     X, y = binary
     forest = RandomForestClassifier(5, random_state=0)

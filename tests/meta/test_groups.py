@@ -36,7 +36,7 @@ def grouped(calibrator=None):
 
 
 @pytest.mark.parametrize("ensemble", [True, False])
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.thorough)])
 def test_against_fits_by_hand(routing, ensemble, n_jobs):
     model = CalibratedClassifier(GaussianNB(), grouped(), cv=FOLDS, ensemble=ensemble, n_jobs=n_jobs)
     model.fit(X, Y, groups=GROUPS)
