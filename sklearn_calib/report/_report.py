@@ -289,7 +289,9 @@ def calibration_report(
     sklearn_calib.inference.compare_models : Several models on the same samples.
     sklearn_calib.inference.CombinedTest : The primary test.
 
-    Notes ----- Metrics, scores and tests are those of :mod:`sklearn_calib.metrics` and
+    Notes
+    -----
+    Metrics, scores and tests are those of :mod:`sklearn_calib.metrics` and
     :mod:`sklearn_calib.inference`, intervals and null distributions those of
     :func:`~sklearn_calib.inference.confidence_interval` and
     :func:`~sklearn_calib.inference.expected_under_calibration`. The ranges under perfect calibration of
