@@ -85,9 +85,6 @@ def _newton_step(hessian: Array, gradient: Array) -> Array:
     if gradient.shape[0] == 1:
         # faster; and where all outcomes are certain in floating point, downhill as far as is admitted
         return -gradient / np.maximum(hessian[0], 1e-200 * np.abs(gradient) + _TINY)
-    # divided by a power of two first, so that weights in another such unit give the same step to the last bit
-    unit = np.ldexp(1.0, np.frexp(hessian.diagonal().max())[1])
-    hessian, gradient = hessian / unit, gradient / unit
     scale = 1.0 / np.sqrt(np.maximum(hessian.diagonal(), _TINY))
     values, vectors = np.linalg.eigh(hessian * scale * scale[:, np.newaxis])
     part = (scale * gradient) @ vectors

@@ -186,6 +186,10 @@ def _fit(columns: Array, weight: Array, mass: Array, precision: float, basis: Ar
 def _minimise(columns: Array, weight: Array, mass: Array, precision: float, basis: Array) -> Array:
     """Return the coefficients of the basis with the least loss."""
     mean = float(mass.sum()) / float(weight.sum())
+    if not precision:
+        # without a prior the likelihood may be flat: its rounding must not depend on the unit of the weights
+        unit = np.ldexp(1.0, np.frexp(weight.sum())[1])
+        weight, mass = weight / unit, mass / unit
     # intercepts stand alone in their column
     alone = (basis[:2] == 0.0).all(axis=0)
     fit = fit_logistic(
