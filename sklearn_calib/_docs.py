@@ -12,20 +12,20 @@ Documented = TypeVar("Documented", bound=Callable[..., Any])
 _PARAGRAPHS = {
     "outcomes": """\
 y_true : array-like of shape (n,) or (n, n_labels), or CalibrationSketch
-    Labels of two or more classes; or one column of zeros and ones for each of several labels, over which
-    the error is averaged.
+    Labels of two or more classes; or an indicator matrix of zeros and ones for multilabel targets, over
+    whose columns the error is averaged.
 y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels), default=None
     Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), of three
-    or more classes in sorted order, or of each label. Left out with a sketch.""",
+    or more classes in sorted order, or of each label. Omitted with a sketch.""",
     "sample": """\
 %(outcomes)s
 %(weight)s""",
     "binary_sample": """\
 y_true : array-like of shape (n,) or CalibrationSketch
-    Labels of two classes.
+    Binary labels.
 y_proba : array-like of shape (n,), (n, 1) or (n, 2), default=None
     Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
-    Left out with a sketch.""",
+    Omitted with a sketch.""",
     "pos_label": """\
 pos_label : label, default=None
     The positive class. By default 1 for labels in {0, 1} or {-1, 1}, else the greater of the two
@@ -43,13 +43,13 @@ reduction : {"classwise", "confidence", "top-label"}, default="classwise"
 %(labels)s""",
     "labels": """\
 labels : array-like of shape (n_classes,), default=None
-    Labels of three or more columns, which stand in sorted order. Needed where a label is missing in
-    ``y_true``, unless labels are 0, ..., n_classes - 1.""",
+    Class labels of three or more columns, in sorted order. Needed if a label is missing in ``y_true``,
+    unless labels are 0, ..., n_classes - 1.""",
     "trained_fit": """\
 training_event_rate_ : float
-    Weighted frequency of ``classes_[1]`` among the training rows.
+    Weighted frequency of ``classes_[1]`` in the training samples.
 training_size_ : float
-    Number of training rows; with weights that are not integers, their effective number.
+    Number of training samples; with non-integer weights, the effective sample size.
 %(binary_fit)s""",
     "affine_fit": """\
 penalty_ : float
@@ -59,7 +59,7 @@ n_iter_ : int
 %(clipped_fit)s""",
     "clipped_fit": """\
 min_proba_ : float
-    For the probabilities of three or more classes: the least that is told apart.
+    For multiclass probabilities: the smallest probability that is distinguished from 0.
 %(multiclass_fit)s""",
     "binary_fit": """\
 classes_ : ndarray of shape (2,)
@@ -84,16 +84,16 @@ n_features_in_ : int
     Number of columns of ``X``.""",
     "passed_on": """\
 ax : matplotlib Axes, default=None
-    Where to draw; a new figure by default.
+    Where to draw; by default a new figure.
 **plot_params : dict
     Passed to :meth:`plot`.""",
     "held_out": """\
 X : array-like of shape (n, n_features)
-    Data on which it predicts; not those it was trained on.
+    Held-out data, not the training data.
 y : array-like of shape (n,)
-    Their labels.
+    Labels of the held-out data.
 pos_label : label, default=None
-    The positive class of two; ``classes_[1]`` by default.""",
+    The positive class of a binary target; ``classes_[1]`` by default.""",
     "no_matplotlib": """\
 ImportError
     If matplotlib is not installed.""",
@@ -104,7 +104,7 @@ float
     Error in [0, 1]; 0 is best.""",
     "not_proper": """\
 Like every calibration error it is not a proper score: a constant prediction of the event frequency has
-none.""",
+error 0.""",
     "simulated": """\
 n_resamples : int, default=999
     Number of simulated samples.
@@ -114,21 +114,21 @@ random_state : int, Generator, RandomState or None, default=0
 X : array-like
     Scores, with as many columns as those of the fit.
 groups : array-like of shape (n,) or None, default=None
-    Group of each row, if ``fit`` was given groups.""",
+    Group of each sample, if ``fit`` was given groups.""",
     "malformed": """\
 ValueError
     If an argument is malformed; the message names it.""",
     "axes": """\
 ax_ : matplotlib Axes
-    Axes with the picture, after :meth:`plot`.
+    Axes with the plot, after :meth:`plot`.
 figure_ : matplotlib Figure
     Figure containing it.""",
     "drawn_into": """\
 ax : matplotlib Axes, default=None
-    Where to draw; a new figure by default. Its size and the style in force are left alone.""",
+    Where to draw; by default a new figure. Size and style of given axes are not changed.""",
     "seeded_picture": """\
 random_state : int, Generator, RandomState or None, default=0
-    Source of randomness; by default the same data give the same picture.""",
+    Source of randomness; by default the same data give the same plot.""",
     "columns": """\
 n_features_in_ : int
     Number of columns of ``X``.

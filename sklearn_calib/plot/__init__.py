@@ -1,4 +1,4 @@
-"""Displays: pictures of calibration, with matplotlib imported only when one is drawn."""
+"""Displays of calibration. Matplotlib is imported only when one is drawn."""
 
 from sklearn_calib.plot._bands import ReliabilityBand
 from sklearn_calib.plot._belt import CalibrationBelt

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtri
 
 from sklearn_calib._validation import check_numbers
-from sklearn_calib.plot._redraws import Redraws
+from sklearn_calib.plot._simulated import SimulatedOutcomes
 
 __all__ = [
     "Departure",
@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 
 
 class Departure(NamedTuple):
-    """A range of predictions in which a band lies ``side`` the diagonal: "above" or "below" it."""
+    """A range of predictions whose band lies entirely on one side of the diagonal, "above" or "below"."""
 
     start: float
     stop: float
@@ -32,21 +32,21 @@ class Departure(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ReliabilityBand:
-    """Limits of a reliability curve, and what they are limits of.
+    """Confidence or consistency band of a reliability curve.
 
     Attributes
     ----------
     kind : {"confidence", "consistency", "simultaneous", "belt", "folds"}
         "confidence": pointwise, for the event frequency. "consistency": pointwise, where the curve would lie
-        if the predictions were perfectly calibrated. "simultaneous": for the whole curve of event
-        probabilities, if that does not decrease. "belt": for the whole polynomial curve on the logit axis.
-        "folds": one standard deviation between the curves of folds to either side of their mean.
+        under perfect calibration. "simultaneous": for the whole curve of event probabilities, assuming that
+        it is non-decreasing. "belt": for the whole polynomial curve on the logit axis. "folds": the mean of
+        the curves of folds plus or minus one standard deviation.
     confidence : float
-        Its level; NaN for "folds".
+        Confidence level; NaN for "folds".
     predicted : ndarray of shape (m,)
-        Predictions, non-decreasing. A value stands twice where the limits jump.
+        Predictions, non-decreasing. A value occurs twice where the limits jump.
     lower, upper : ndarray of shape (m,)
-        Limits there, which are joined by straight lines, unless ``bars``.
+        Limits at these predictions, joined by straight lines unless ``bars``.
     bars : bool
         Whether the limits hold only at the points themselves.
     """
@@ -60,7 +60,7 @@ class ReliabilityBand:
 
     @property
     def label(self) -> str:
-        """What the band is, for a legend."""
+        """Description of the band, for a legend."""
         if self.kind == "folds":
             return "± 1 standard deviation across folds"
         level = f"{100 * self.confidence:.6g}%"
@@ -75,7 +75,7 @@ class ReliabilityBand:
     def crosses(self) -> bool:
         """Whether the lower limit lies above the upper one somewhere.
 
-        For "simultaneous" this contradicts, at its level, that event probabilities do not decrease with the
+        For "simultaneous" this rejects, at its level, that event probabilities are non-decreasing in the
         prediction.
         """
         return bool((self.lower > self.upper).any())
@@ -104,9 +104,9 @@ class ReliabilityBand:
         return tuple(sorted(found))
 
     def at(self, predicted: Array) -> tuple[Array, Array]:
-        """Return the limits at other predictions; NaN beyond the ends.
+        """Return the limits at other predictions; NaN outside the range of the band.
 
-        Where the limits jump, the lower one is that to the right, the upper one that to the left.
+        Where the limits jump, this is the lower limit to the right and the upper limit to the left.
 
         Parameters
         ----------
@@ -120,7 +120,7 @@ class ReliabilityBand:
         Raises
         ------
         ValueError
-            If ``predicted`` holds anything but numbers.
+            If ``predicted`` is not numeric.
         """
         t = check_numbers(predicted, "predicted")
         x = self.predicted
@@ -155,10 +155,10 @@ def _zero(x: Array, gap: Array, i: int) -> float:
 
 
 def clopper_pearson(events: Array, trials: Array, risk: float | Array) -> tuple[Array, Array]:
-    """Return the exact bounds of a probability, each of which errs with probability ``risk`` at most.
+    """Return the exact one-sided bounds of a probability, each with error probability at most ``risk``.
 
     The lower one is the root q of P(Bin(trials, q) >= events) = risk, a quantile of the beta distribution,
-    which is defined for fractional numbers too.
+    which is also defined for fractional numbers.
     """
     others = trials - events
     lower = betaincinv(np.where(events > 0, events, 1.0), others + 1.0, risk)
@@ -169,8 +169,8 @@ def clopper_pearson(events: Array, trials: Array, risk: float | Array) -> tuple[
 def wilson_interval(frequency: Array, size: Array, confidence: float) -> tuple[Array, Array]:
     """Return Wilson's score interval of a proportion observed in (effectively) ``size`` trials.
 
-    It solves ``(f - q)^2 = z^2 q (1 - q) / size`` for q, so unlike a bootstrap it keeps its width where no
-    event, or nothing but events, was seen.
+    It solves ``(f - q)^2 = z^2 q (1 - q) / size`` for q, so unlike a bootstrap interval it has positive width
+    where no event, or only events, were observed.
     """
     z2 = float(ndtri(0.5 + confidence / 2)) ** 2
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -181,11 +181,11 @@ def wilson_interval(frequency: Array, size: Array, confidence: float) -> tuple[A
 
 
 def consistency_band(
-    redraws: Redraws,
+    simulated: SimulatedOutcomes,
     predicted: Array,
     curve_of: Callable[[Array], Array],
     confidence: float,
-    n_draws: int,
+    n_resamples: int,
     generator: np.random.Generator,
     *,
     bars: bool = False,
@@ -194,7 +194,9 @@ def consistency_band(
 
     ``curve_of`` maps weights of positives, shape (bins, r), to r curves at ``predicted``.
     """
-    curves = np.concatenate([curve_of(positives) for positives in redraws.draws(n_draws, generator)], axis=1)
+    curves = np.concatenate(
+        [curve_of(positives) for positives in simulated.simulate(n_resamples, generator)], axis=1
+    )
     risk = 0.5 * (1.0 - confidence)
     lower, upper = np.quantile(curves, [risk, 1.0 - risk], axis=1)
     return ReliabilityBand("consistency", confidence, predicted, lower, upper, bars)

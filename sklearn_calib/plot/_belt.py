@@ -46,12 +46,12 @@ Array = NDArray[np.float64]
 MAX_DEGREE = 4
 # Level of confidence with which a further coefficient is selected.
 _SELECTION = 0.95
-# Beyond so many distinct predictions, they are gathered in this many bins.
-_CELLS = 2048
+# More distinct predictions than this are gathered in this many bins.
+_BINS = 2048
 _POINTS = 101
 _MOST_STEPS = 200
 _MOST_HALVINGS = 50
-# Smallest information, in observations, of a fit that exists: it vanishes where a polynomial separates.
+# Smallest information, in observations, of a fit that exists: it vanishes under perfect separation.
 _INFORMATION = 1e-6
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
 
@@ -180,7 +180,7 @@ class CalibrationBelt:
         ValueError
             If an argument is malformed; the message names it.
         TypeError
-            If ``confidence`` is no number.
+            If ``confidence`` is not a number.
         """
         predicted, confidence = _inside(predicted), check_fraction(confidence, "confidence")
         reach = belt_quantile(confidence, self.degree, self.selection)
@@ -203,12 +203,12 @@ class _Axis:
     def __init__(self, grouped: GroupedOutcomes) -> None:
         x = logit(grouped.prob)
         starts = group_starts(x)
-        if starts.shape[0] > _CELLS:
+        if starts.shape[0] > _BINS:
             # half of the bins of equal mass, half of equal width: neither the bulk nor the ends get coarse
             fraction = weight_middles(grouped.weight) / grouped.total
             width = (x - x[0]) / (x[-1] - x[0])
-            mark = np.floor(fraction * (_CELLS // 2)) + np.minimum(
-                np.floor(width * (_CELLS // 2)), _CELLS // 2 - 1
+            mark = np.floor(fraction * (_BINS // 2)) + np.minimum(
+                np.floor(width * (_BINS // 2)), _BINS // 2 - 1
             )
             starts = group_starts(mark)
         self.weight = np.add.reduceat(grouped.weight, starts)

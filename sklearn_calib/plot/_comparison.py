@@ -1,4 +1,4 @@
-"""Calibration errors of several models side by side: a dot plot with intervals, null_means and tests."""
+"""Calibration errors of several models: a dot plot with intervals, null means and tests."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -52,20 +52,20 @@ __all__ = ["ComparisonDisplay"]
 
 Metric = Callable[..., float]
 
-# Random splits, where no more are needed.
+# Default number of random splits.
 _RESAMPLES = 999
-# Words of the names of functions that are not written as they are.
+# Spelling of words in the names of functions.
 _SPELLED = {"ece": "ECE", "brier": "Brier"}
-# The axis starts at 0 if the smallest number is less than this part of the largest.
+# The axis starts at 0 if the smallest number is less than this fraction of the largest.
 _NEAR_ZERO = 0.4
-# Part of the width that is kept free for what the tests say.
+# Fraction of the width reserved for the results of the tests.
 _MARGIN = 0.24
 
 
 def _letters(names: list[str], comparison: ModelComparison) -> dict[str, str]:
-    """Return the letters of each model: a pair shares none if and only if a test parts it.
+    """Return the letters of each model: a pair has none in common if and only if it differs significantly.
 
-    Sets of models are divided for each pair that differs, and sets within others dropped; each that is left
+    Sets of models are divided for each pair that differs, and subsets of others dropped; each remaining set
     has a letter.
     """
     groups = [frozenset(names)]
@@ -87,18 +87,18 @@ def _letters(names: list[str], comparison: ModelComparison) -> dict[str, str]:
 
 
 def _as_comparison(result: Any, names: tuple[str, str]) -> ModelComparison:
-    """Return a comparison of models; that of a pair lacks the intervals of each."""
+    """Return a comparison of models; that of a pair has no intervals."""
     if isinstance(result, ModelComparison):
         return result
     if not isinstance(result, PairedComparison):
         raise TypeError(
-            f"result must be a ModelComparison or a PairedComparison, got {type(result).__name__}. Pass what "
-            "compare_models() or paired_test() returns."
+            f"result must be a ModelComparison or a PairedComparison, got {type(result).__name__}. Pass the "
+            "result of compare_models() or paired_test()."
         )
     shift = result.corrected_difference
     shift = result.difference if np.isnan(shift) else shift
     found = result.pvalue <= 1.0 - result.confidence + 1e-12
-    rows = tuple(
+    models = tuple(
         ModelSummary(name, value, null_mean, np.nan, np.nan, np.nan, not (found and sign * shift > 0))
         for name, value, null_mean, sign in (
             (names[0], result.value_a, result.null_mean_a, 1),
@@ -106,9 +106,9 @@ def _as_comparison(result: Any, names: tuple[str, str]) -> ModelComparison:
         )
     )
     return ModelComparison(
-        models=rows,
+        models=models,
         pairs=(ModelPair(names[0], names[1], result, result.pvalue),),
-        best_set=tuple(row.name for row in rows if row.in_best_set),
+        best_set=tuple(model.name for model in models if model.in_best_set),
         reference=None,
         correction="none",
         confidence=result.confidence,
@@ -130,30 +130,30 @@ def _one_model(
 ) -> ModelComparison:
     """Return the summary of a single model, as a comparison without tests."""
     (name,) = predictions
-    rows = check_rows(y_true, {f"predictions[{name!r}]": predictions[name]}, sample_weight, pos_label)
-    n = rows.y.shape[0]
+    samples = check_rows(y_true, {f"predictions[{name!r}]": predictions[name]}, sample_weight, pos_label)
+    n = samples.y.shape[0]
     method = choose_method("half-sampling", n, n_resamples, confidence, 2)
-    halves = HalfSamples.draw(metric, rows, n_resamples, random_state)
+    halves = HalfSamples.draw(metric, samples, n_resamples, random_state)
     summary = ModelSummary(
         name,
-        rows.value(metric, 0),
-        rows.null_mean(metric, 0, random_state),
+        samples.value(metric, 0),
+        samples.null_mean(metric, 0, random_state),
         float(halves.root(halves.corrected)[0]),
-        *interval_of_one(metric, rows, halves, 0, confidence, random_state),
+        *interval_of_one(metric, samples, halves, 0, confidence, random_state),
         in_best_set=True,
     )
     return ModelComparison((summary,), (), (name,), None, "none", confidence, method, n)
 
 
 def _enough_resamples(n_resamples: Any, n_tests: int, confidence: float) -> int:
-    """Return the number of resamples if the smallest p-value, 2 / (1 + number), can be found significant."""
+    """Return the number of resamples if the smallest p-value, 2 / (1 + number), can be significant."""
     needed = least_resamples((1.0 - confidence) / (2.0 * max(n_tests, 1)))
     if n_resamples is None:
         return max(_RESAMPLES, needed)
     if check_size(n_resamples, "n_resamples") < needed:
         raise ValueError(
             f"n_resamples={n_resamples} is too few for {n_tests} tests at confidence={confidence:g}: no "
-            f"difference could be found. Use n_resamples >= {needed}, a reference, or fewer models."
+            f"difference could be significant. Use n_resamples >= {needed}, a reference, or fewer models."
         )
     return int(n_resamples)
 
@@ -172,14 +172,16 @@ def _named_metrics(metrics: Any) -> dict[str, Metric]:
         functions = [as_metric(metric, "metrics") for metric in listed]
         named = {_metric_name(metric): metric for metric in functions}
         if len(named) < len(listed):
-            raise ValueError("metrics holds two of the same name. Pass a mapping from names to metrics.")
+            raise ValueError(
+                "metrics contains two metrics of the same name. Pass a mapping from names to metrics."
+            )
     if not named:
         raise ValueError("metrics is empty. Pass at least one metric.")
     return named
 
 
 def _metric_name(metric: Any) -> str:
-    """Return the name of a function in words, with the parameters that a partial has fixed."""
+    """Return the name of a function in words, with the parameters fixed by a partial."""
     if isinstance(metric, partial):
         fixed = ", ".join(f"{key}={value!r}" for key, value in metric.keywords.items())
         return f"{_metric_name(metric.func)} ({fixed})" if fixed else _metric_name(metric.func)
@@ -188,7 +190,7 @@ def _metric_name(metric: Any) -> str:
 
 
 class _Drawn(NamedTuple):
-    """What was drawn."""
+    """The artists of a panel."""
 
     points: "Line2D"
     worse: "Line2D"
@@ -206,8 +208,8 @@ def _draw_panel(
     show_tests: bool,
     marker_params: dict[str, Any],
 ) -> _Drawn:
-    """Draw the models in rows, by one metric, and what the tests say of them."""
-    known = {row.name: row for row in comparison.models}
+    """Draw the models in rows, by one metric, and the results of the tests."""
+    known = {summary.name: summary for summary in comparison.models}
     rows = [known[name] for name in models]
     heights = np.arange(len(rows), dtype=np.float64)
     best = np.array([row.in_best_set for row in rows])
@@ -251,7 +253,7 @@ def _draw_panel(
             linestyle="none",
             zorder=2,
         )
-        # a sign that fits in the legend
+        # a marker that fits in the legend
         short: dict[str, Any] = {"markersize": 10, "markeredgewidth": 2.0, "linestyle": "none"}
         ax.plot([], [], color=GREY, marker="|", **short, label="expected under calibration (null mean)")
     marks = _draw_tests(ax, comparison, models) if show_tests and tested else []
@@ -264,9 +266,9 @@ def _draw_panel(
 
 
 def _draw_tests(ax: "Axes", comparison: ModelComparison, models: list[str]) -> "list[Text]":
-    """Write what the tests say at the right of the rows."""
+    """Write the results of the tests at the right of the rows."""
     place = ax.get_yaxis_transform()
-    # the ground hides the rule of the row
+    # the background hides the grid line of the row
     ground = {"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 1.5}
     style: dict[str, Any] = {"transform": place, "va": "center", "fontsize": "small", "bbox": ground}
     height = {name: k for k, name in enumerate(models)}
@@ -286,7 +288,7 @@ def _draw_tests(ax: "Axes", comparison: ModelComparison, models: list[str]) -> "
 
 
 def _limits(shown: Any, margin: float) -> tuple[float, float]:
-    """Return limits around the numbers, from 0 if they come near it, with room at the right."""
+    """Return limits around the numbers, from 0 if they come near it, with a margin at the right."""
     low, high = float(shown.min()), float(shown.max())
     from_zero = 0.0 <= low <= _NEAR_ZERO * high
     spread = high - (0.0 if from_zero else low) or abs(high) or 1.0
@@ -300,11 +302,11 @@ class ComparisonDisplay:
     """Errors of several models on the same samples, with intervals, null means and tests: a forest plot.
 
     Make one with :meth:`from_predictions`, :meth:`from_estimators` or :meth:`from_result`. Each row is a
-    model, say before and after calibration, and each panel a metric. The dot is the metric as measured, the
-    line the confidence interval of its value in the population, and the grey tick the null mean: what a
-    perfectly calibrated model with these predictions would show on average. A dot is hollow if a test found
-    the model significantly worse than another one. At the right stand the p-value of a pair, or of each model
-    against the reference, or else letters: models that share one do not differ significantly.
+    model, e.g. before and after calibration, and each panel a metric. The dot is the estimate, the line the
+    confidence interval of the population value, and the grey tick the null mean: the expected value under
+    perfect calibration with these predictions. A dot is hollow if the model is significantly worse than
+    another one. The right margin shows the p-value of a pair, or of each model against the reference, or else
+    letters: models with a common letter are not significantly different.
 
     Parameters
     ----------
@@ -330,25 +332,25 @@ class ComparisonDisplay:
     null_means_ : list of matplotlib Line2D
         For each metric the ticks at the null means; empty if they were not asked for.
     marks_ : list of list of matplotlib Text
-        For each metric what the tests say, from top to bottom.
+        For each metric the results of the tests, from top to bottom.
 
     See Also
     --------
-    sklearn_calib.inference.compare_models : The numbers behind the picture, and what the tests assume.
+    sklearn_calib.inference.compare_models : The numbers behind the plot, and the assumptions of the tests.
     sklearn_calib.inference.expected_under_calibration : The null mean.
 
     Notes
     -----
-    Sampling noise adds to a calibration error, the more the fewer samples there are; the interval is of the
-    error without it, and can therefore lie below the dot. For a dot on the tick there is no evidence of
-    miscalibration. For scores such as the Brier score the tick is the score that the model's own predictions
-    imply.
+    The estimate of a calibration error is biased upward by sampling noise, more so in smaller samples. The
+    interval is for the error without this bias and can therefore lie below the dot. A dot on the tick gives
+    no evidence of miscalibration. For scores such as the Brier score the tick is the score that the model's
+    own predictions imply.
 
-    The intervals are of one model each. Whether two of them overlap does not tell whether the models differ:
-    they are evaluated on the same samples, and only the tests make use of that.
+    Each interval is for a single model. Overlapping intervals do not show that two models are equally good:
+    they are evaluated on the same samples, and only the paired tests account for that.
 
-    Letters are a compact letter display [1]_: every pair whose adjusted p-value is at most 1 - ``confidence``
-    shares none, and every other pair at least one.
+    Letters are a compact letter display [1]_: a pair whose adjusted p-value is at most 1 - ``confidence`` has
+    no letter in common, and every other pair at least one.
 
     References
     ----------
@@ -403,7 +405,7 @@ class ComparisonDisplay:
         Parameters
         ----------
         result : ModelComparison, PairedComparison, or mapping of str to these
-            One result, or the name of each metric and its result. A PairedComparison holds no intervals of
+            One result, or the name of each metric and its result. A PairedComparison has no intervals for
             single models.
         metric_name : str, default="error"
             Name of the metric of a single result.
@@ -421,13 +423,13 @@ class ComparisonDisplay:
         Raises
         ------
         TypeError
-            If ``result`` is neither.
+            If ``result`` is of another type.
         ValueError
-            If the results are not of the same models, or ``ax`` does not fit them.
+            If the results are for different models, or the number of axes does not match.
         %(no_matplotlib)s
         """
         if not isinstance(metric_name, str):
-            raise TypeError(f"metric_name must be a text, got {metric_name!r}.")
+            raise TypeError(f"metric_name must be a string, got {metric_name!r}.")
         given = result if isinstance(result, Mapping) else {metric_name: result}
         if not isinstance(model_names, Sequence) or len(model_names) != 2:
             raise ValueError(f"model_names must be the names of two models, got {model_names!r}.")
@@ -459,16 +461,16 @@ class ComparisonDisplay:
             Labels.
         predictions : mapping of str to array-like
             Name of each model and its predicted probabilities, of shape (n,), (n, 1), (n, 2) or (n, K). One
-            model is enough; then there are no tests.
+            model is enough, without tests.
         metrics : str, callable, or list or mapping of these, default="smooth_ece"
             Names of functions of :mod:`sklearn_calib.metrics` that return a number, or ``metric(y_true,
-            y_proba) -> float``, smaller is better, as in :func:`~sklearn_calib.inference.compare_models`; a
-            mapping gives their names.
+            y_proba) -> float``, smaller is better, as in :func:`~sklearn_calib.inference.compare_models`. The
+            keys of a mapping are used as labels.
         reference, correction, confidence, sample_weight, pos_label
             As in :func:`~sklearn_calib.inference.compare_models`.
         n_resamples : int, default=None
-            Number of random splits. By default 999, or more where the adjusted p-values of so many pairs
-            could not be small otherwise.
+            Number of random splits. By default 999, or more if adjusted p-values could otherwise not be
+            significant.
         %(seeded_picture)s
         ax : matplotlib Axes or list of these, default=None
             Where to draw, one for each metric; a new figure by default.
@@ -483,12 +485,13 @@ class ComparisonDisplay:
         ------
         %(malformed)s
         TypeError
-            If ``predictions`` is no mapping, a metric cannot be called, or a parameter is of the wrong type.
+            If ``predictions`` is not a mapping, a metric is not callable, or a parameter is of the wrong
+            type.
         %(no_matplotlib)s
 
         Notes
         -----
-        Costs 2 ``n_resamples`` evaluations of each metric on n / 2 samples for each model, and some more for
+        Costs 2 ``n_resamples`` evaluations of each metric on n / 2 samples for each model, plus those for
         intervals and null means.
         """
         if not isinstance(predictions, Mapping):
@@ -536,11 +539,11 @@ class ComparisonDisplay:
         estimators : mapping of str to object
             Name of each model and the fitted classifier, with ``predict_proba`` and the same ``classes_``.
         X : array-like of shape (n, n_features)
-            Data on which they predict; not those they were trained on.
+            Held-out data, not the training data.
         y : array-like of shape (n,)
-            Their labels.
+            Labels of the held-out data.
         pos_label : label, default=None
-            The positive class of two; ``classes_[1]`` by default.
+            The positive class of a binary target; ``classes_[1]`` by default.
         **params : dict
             Passed to :meth:`from_predictions`.
 
@@ -551,26 +554,26 @@ class ComparisonDisplay:
         Raises
         ------
         TypeError
-            If ``estimators`` is no mapping, or one of them does not predict probabilities.
+            If ``estimators`` is not a mapping, or one of them does not predict probabilities.
         ValueError
-            If they do not know the same classes, or as :meth:`from_predictions`.
+            If their classes differ, or as in :meth:`from_predictions`.
         """
         if not isinstance(estimators, Mapping):
             raise TypeError(
                 f"estimators must map names to fitted classifiers, got {type(estimators).__name__}."
             )
-        predictions, known = {}, None
+        predictions, common = {}, None
         for name, estimator in estimators.items():
             proba, classes = predicted_probabilities(estimator, X)
-            if known is not None and classes != known:
+            if common is not None and classes != common:
                 raise ValueError(
-                    f"estimators[{name!r}] knows the classes {classes}, others {known}. Compare classifiers "
-                    "of the same classes."
+                    f"estimators[{name!r}] has the classes {classes}, others {common}. Compare classifiers "
+                    "with the same classes."
                 )
-            known, predictions[name] = classes, proba
-        if known is not None and len(known) == 2:
+            common, predictions[name] = classes, proba
+        if common is not None and len(common) == 2:
             for name, proba in predictions.items():
-                predictions[name], label = positive_column(proba, known, pos_label)
+                predictions[name], label = positive_column(proba, common, pos_label)
             pos_label = label
         return cls.from_predictions(y, predictions, pos_label=pos_label, **params)
 
@@ -589,18 +592,18 @@ class ComparisonDisplay:
         Parameters
         ----------
         ax : matplotlib Axes or list of these, default=None
-            Where to draw, one for each metric; a new figure by default, which grows with the models. Size and
-            style of what is given are left alone.
+            Where to draw, one for each metric; by default a new figure, whose height depends on the number of
+            models. Size and style of given axes are not changed.
         order : {"given", "value"}, default="given"
-            Order of the models from top to bottom; "value": by the first metric, the smallest on top.
+            Order of the models from top to bottom. "value" sorts by the first metric, the smallest on top.
         show_null_mean : bool, default=True
             Whether to mark the null means.
         show_tests : bool, default=True
-            Whether to say at the right what the tests found. Dots are hollow or filled in any case.
+            Whether to write the results of the tests at the right. Dots are hollow or filled in any case.
         show_legend : bool, default=True
             Whether to draw the legend, in the first panel.
         **marker_params : dict
-            Properties of the dots, such as ``color`` or ``markersize``; the intervals share their colour.
+            Properties of the dots, such as ``color`` or ``markersize``; the intervals have the same colour.
 
         Returns
         -------
@@ -610,7 +613,7 @@ class ComparisonDisplay:
         Raises
         ------
         ValueError
-            If ``order`` is none of its options, or the number of axes is not that of the metrics.
+            If ``order`` is not one of the options, or the number of axes differs from that of the metrics.
         %(no_matplotlib)s
         """
         check_option(order, "order", ("given", "value"))
@@ -620,8 +623,8 @@ class ComparisonDisplay:
         if panels is None:
             columns = len(self.comparisons)
             panels = new_panels(2.4 + 3.6 * columns, 2.4 + 0.4 * len(given), columns)
-        rows = {row.name: row for row in next(iter(self.comparisons.values())).models}
-        self.models_ = given if order == "given" else sorted(given, key=lambda name: rows[name].value)
+        summaries = {summary.name: summary for summary in next(iter(self.comparisons.values())).models}
+        self.models_ = given if order == "given" else sorted(given, key=lambda name: summaries[name].value)
         drawn = [
             _draw_panel(panel, label, comparison, self.models_, show_null_mean, show_tests, marker_params)
             for panel, (label, comparison) in zip(panels, self.comparisons.items(), strict=True)
@@ -645,12 +648,12 @@ class ComparisonDisplay:
         """Return the names of the models, the same in all comparisons."""
         if not self.comparisons:
             raise ValueError("comparisons is empty. Pass the comparison of at least one metric.")
-        names = [[row.name for row in comparison.models] for comparison in self.comparisons.values()]
+        names = [[model.name for model in comparison.models] for comparison in self.comparisons.values()]
         for label, found in zip(self.comparisons, names, strict=True):
             if found != names[0]:
                 raise ValueError(
-                    f"comparisons[{label!r}] is of the models {found}, others of {names[0]}. Compare the "
-                    "same models by every metric."
+                    f"comparisons[{label!r}] compares the models {found}, others compare {names[0]}. Compare "
+                    "the same models by every metric."
                 )
         return names[0]
 
@@ -664,6 +667,6 @@ def _check_axes(ax: Any, n_metrics: int) -> "list[Axes] | None":
         check_axes(panel)
     if len(panels) != n_metrics:
         raise ValueError(
-            f"ax holds {len(panels)} axes, but there are {n_metrics} metrics. Pass one of the axes for each."
+            f"ax holds {len(panels)} axes, but there are {n_metrics} metrics. Pass one Axes for each metric."
         )
     return panels

@@ -1,4 +1,4 @@
-"""From a sample to a reliability curve with the bands that are asked for."""
+"""Compute a reliability curve with the requested bands."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -35,17 +35,17 @@ from sklearn_calib.plot._bands import ReliabilityBand, clopper_pearson, consiste
 from sklearn_calib.plot._belt import fit_belt
 from sklearn_calib.plot._curve import ReliabilityCurve, distribution, edge_predictions
 from sklearn_calib.plot._monotone_band import monotone_band
-from sklearn_calib.plot._redraws import Redraws
+from sklearn_calib.plot._simulated import SimulatedOutcomes
 from sklearn_calib.plot._smooth_curve import Smoother, smooth_curve, squared_weights
 
 __all__ = ["BANDS", "METHODS", "CurveOptions"]
 
 METHODS = ("smooth", "binned", "corp", "belt")
 BANDS = ("confidence", "consistency", "simultaneous", "none")
-# Levels of the belt beside that of ``confidence``.
+# Level of the second belt.
 _INNER_BELT = 0.8
-# Redrawn samples have at most so many distinct predictions; the isotonic band is drawn at so many of them.
-_CELLS, _POINTS = 4096, 400
+# Maximum number of distinct predictions of simulated samples, and of points of the isotonic band.
+_BINS, _POINTS = 4096, 400
 
 Array = NDArray[np.float64]
 
@@ -86,12 +86,12 @@ class CurveOptions:
             check_positive(self.bandwidth, "bandwidth")
         if self.method == "belt" and self.band in ("consistency", "simultaneous"):
             raise ValueError(
-                f"band={self.band!r} is not for method='belt', which is a band by itself. Leave band out."
+                f"method='belt' does not support band={self.band!r}: it has its own band. Leave band out."
             )
         check_flag(self.error_interval, "error_interval")
         if self.method == "belt" and self.error_interval:
             raise ValueError(
-                "error_interval needs a calibration error, and method='belt' has a test instead."
+                "error_interval is not available for method='belt', which has a test instead of an error."
             )
 
     def check_sample(self, sample: BinarySample) -> None:
@@ -100,7 +100,7 @@ class CurveOptions:
             number = int(((sample.p == 0.0) | (sample.p == 1.0)).sum())
             raise ValueError(
                 f"y_proba contains {number} predictions of exactly 0 or 1, whose log-odds are infinite: "
-                "method='belt' cannot use them. Clip them first, say by np.clip(y_proba, 1e-6, 1 - 1e-6)."
+                "method='belt' cannot use them. Clip them first, e.g. np.clip(y_proba, 1e-6, 1 - 1e-6)."
             )
         exact = self.band == "simultaneous" or self.method == "belt"
         if sample.w is not None and (exact or (self.method, self.band) == ("corp", "confidence")):
@@ -220,7 +220,7 @@ def binned_curve(
 def corp_curve(
     sample: BinarySample, grouped: GroupedOutcomes, confidence: float, scale: str = "probability"
 ) -> ReliabilityCurve:
-    """Return the isotonic fit, level within blocks and joined by lines, with the parts of the Brier score."""
+    """Return the isotonic fit, constant within blocks and joined by lines, and the score decomposition."""
     fit = fit_isotonic(grouped)
     several = fit.upper > fit.lower
     keep = np.stack((np.ones_like(several), several), axis=1).ravel()
@@ -249,18 +249,18 @@ def _smooth_consistency(
     curve: ReliabilityCurve,
     smoother: Smoother,
     confidence: float,
-    n_draws: int,
+    n_resamples: int,
     generator: np.random.Generator,
 ) -> ReliabilityBand:
-    """Return the consistency band of a smooth curve where it is drawn, at its bandwidth."""
-    rows = smoother.rows
-    redraws = Redraws(rows, group_outcomes(rows.y, rows.p, rows.w), _CELLS)
+    """Return the consistency band of a smooth curve at its bandwidth, where the curve is drawn."""
+    sample = smoother.sample
+    simulated = SimulatedOutcomes(sample, group_outcomes(sample.y, sample.p, sample.w), _BINS)
     shown = np.where(np.isfinite(curve.observed), 1.0, np.nan)[:, np.newaxis]
 
     def smoothed(sums: Array) -> Array:
-        return np.asarray(shown * smoother.smooth(redraws.prob, sums))
+        return np.asarray(shown * smoother.smooth(simulated.prob, sums))
 
-    return consistency_band(redraws, curve.predicted, smoothed, confidence, n_draws, generator)
+    return consistency_band(simulated, curve.predicted, smoothed, confidence, n_resamples, generator)
 
 
 def _binned_consistency(
@@ -269,37 +269,37 @@ def _binned_consistency(
     bin_of: NDArray[np.int64],
     predicted: Array,
     confidence: float,
-    n_draws: int,
+    n_resamples: int,
     generator: np.random.Generator,
 ) -> ReliabilityBand:
-    """Return consistency bars at the bins of the groups, whose numbers do not decrease."""
-    redraws = Redraws(sample, grouped, _CELLS, bin_of)
-    starts = group_starts(redraws.part)
-    mass = np.add.reduceat(redraws.weight, starts)[:, np.newaxis]
+    """Return consistency bars at the bins of the groups, whose indices are non-decreasing."""
+    simulated = SimulatedOutcomes(sample, grouped, _BINS, bin_of)
+    starts = group_starts(simulated.part)
+    mass = np.add.reduceat(simulated.weight, starts)[:, np.newaxis]
 
     def frequencies(sums: Array) -> Array:
         return np.asarray(np.add.reduceat(sums, starts, axis=0) / mass)
 
-    return consistency_band(redraws, predicted, frequencies, confidence, n_draws, generator, bars=True)
+    return consistency_band(simulated, predicted, frequencies, confidence, n_resamples, generator, bars=True)
 
 
 def _corp_consistency(
     sample: BinarySample,
     grouped: GroupedOutcomes,
     confidence: float,
-    n_draws: int,
+    n_resamples: int,
     generator: np.random.Generator,
 ) -> ReliabilityBand:
     """Return the consistency band of the isotonic fit."""
-    redraws = Redraws(sample, grouped, _CELLS)
-    n_cells = redraws.prob.shape[0]
-    chosen = np.unique(np.rint(np.linspace(0, n_cells - 1, min(_POINTS, n_cells))).astype(np.int64))
-    x = redraws.prob[chosen]
+    simulated = SimulatedOutcomes(sample, grouped, _BINS)
+    n_bins = simulated.prob.shape[0]
+    chosen = np.unique(np.rint(np.linspace(0, n_bins - 1, min(_POINTS, n_bins))).astype(np.int64))
+    x = simulated.prob[chosen]
 
     def fitted(sums: Array) -> Array:
         fits = (
-            fit_isotonic(GroupedOutcomes(redraws.prob, redraws.weight, positives)) for positives in sums.T
+            fit_isotonic(GroupedOutcomes(simulated.prob, simulated.weight, positives)) for positives in sums.T
         )
         return np.stack([fit.value[np.searchsorted(fit.upper, x)] for fit in fits], axis=1)
 
-    return consistency_band(redraws, x, fitted, confidence, n_draws, generator)
+    return consistency_band(simulated, x, fitted, confidence, n_resamples, generator)

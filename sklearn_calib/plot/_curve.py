@@ -1,4 +1,4 @@
-"""What a reliability diagram shows, computed before anything is drawn."""
+"""The contents of a reliability diagram, computed before anything is drawn."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -29,16 +29,16 @@ __all__ = [
 Array = NDArray[np.float64]
 
 _HISTOGRAM = 50
-# A rug has at most so many ticks.
+# Maximum number of ticks of a rug.
 _TICKS = 1000
 # Points at which curves of folds are averaged.
 _GRID = 201
 
 
 class EdgePredictions(NamedTuple):
-    """Predictions of exactly 0 or 1, which have no place on a logit axis.
+    """Predictions of exactly 0 or 1, which a logit axis cannot show.
 
-    ``value`` is 0 or 1, ``weight`` their number, ``frequency`` how often the event followed.
+    ``value`` is 0 or 1, ``weight`` their number, ``frequency`` their event frequency.
     """
 
     value: float
@@ -48,7 +48,7 @@ class EdgePredictions(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Distribution:
-    """Where the predictions lie.
+    """Distribution of the predictions.
 
     Attributes
     ----------
@@ -58,9 +58,9 @@ class Distribution:
         Fraction of the weight in each bin, per unit of the axis (probability or log-odds); on the logit axis
         without predictions of exactly 0 or 1.
     events : ndarray of shape (b,)
-        The part of ``density`` that is of predictions followed by the event.
+        The part of ``density`` that belongs to events.
     ticks : ndarray of shape (t,)
-        Predictions, thinned to at most a thousand places of the axis.
+        Predictions, thinned to at most a thousand positions on the axis.
     ticks_events : ndarray of shape (t,)
         Fraction of events among the predictions at each tick.
     """
@@ -123,7 +123,7 @@ def distribution(sample: BinarySample, scale: str) -> Distribution:
         (mass[::2] + mass[1::2]) * unit,
         mass[1::2] * unit,
         axis.probability(ticks),
-        # the mean of equal numbers can part from them by rounding
+        # the mean of equal numbers can differ from them by rounding
         np.clip(events, 0.0, 1.0),
     )
 
@@ -156,25 +156,25 @@ class ReliabilityCurve:
     Attributes
     ----------
     method : {"smooth", "binned", "corp", "belt"}
-        How observations are gathered.
+        Method of the curve.
     predicted : ndarray of shape (m,)
         Predicted probabilities, non-decreasing.
     observed : ndarray of shape (m,)
-        Event frequency there; NaN where there are too few predictions to show one.
+        Event frequency at each prediction; NaN where there are too few samples to estimate it.
     bands : tuple of ReliabilityBand
-        Limits, the narrowest first.
+        Bands, the narrowest first.
     support : ndarray of shape (m,)
-        How many predictions are near each point: their density, or the weight of a bin.
+        Density of the predictions at each point, or the weight of each bin.
     distribution : Distribution
-        Where the predictions lie.
+        Distribution of the predictions.
     error_name : str
         Short name of the calibration error of this curve, or of the p-value of a belt.
     error : float
         Its value.
     error_interval : (float, float) or None
-        Confidence interval of the error in the population, if asked for.
+        Confidence interval of the population error, if requested.
     error_spread : float or None
-        Standard deviation of the error between folds, if this is the mean of the curves of folds.
+        Standard deviation of the error across folds, for the mean of the curves of folds.
     confidence : float
         Confidence level of the limits and of the interval.
     n_samples : float
@@ -247,7 +247,7 @@ class ReliabilityCurve:
         )
 
     def label(self, digits: int = 3) -> str:
-        """Return the number of the curve as a text such as ``"smECE = 0.067 [0.042, 0.085]"``.
+        """Return the calibration error as text such as ``"smECE = 0.067 [0.042, 0.085]"``.
 
         Parameters
         ----------
@@ -257,15 +257,15 @@ class ReliabilityCurve:
         Returns
         -------
         str
-            For "corp", the three parts of the Brier score, of which MCB is the error; for "belt", degree and
-            p-value.
+            For "corp", the three components of the Brier score, of which MCB is the error; for "belt", degree
+            and p-value.
 
         Raises
         ------
         ValueError
             If ``digits`` is negative.
         TypeError
-            If it is no integer.
+            If it is not an integer.
         """
         digits = check_size(digits, "digits", 0, 100)
         if self.belt is not None:
@@ -289,7 +289,8 @@ def mean_curve(curves: list[ReliabilityCurve]) -> ReliabilityCurve:
     high = min(float(curve.predicted[np.isfinite(curve.observed)].max()) for curve in curves)
     if low > high:
         raise ValueError(
-            "summary='mean' needs folds whose predictions overlap, and these do not. Use summary='pooled'."
+            "summary='mean' needs overlapping predictions, but those of the folds do not overlap. "
+            "Use summary='pooled'."
         )
     if first.scale == "logit":
         # even on the axis on which the curve is drawn
@@ -322,7 +323,7 @@ def mean_curve(curves: list[ReliabilityCurve]) -> ReliabilityCurve:
 
 
 def _on_grid(curve: ReliabilityCurve, grid: Array) -> Array:
-    """Return the curve on a grid: NaN between points of which one is NaN."""
+    """Return the curve on a grid: NaN next to points that are NaN."""
     if curve.method != "binned" and curve.method != "corp":
         return np.interp(grid, curve.predicted, curve.observed)
     known = np.isfinite(curve.observed)

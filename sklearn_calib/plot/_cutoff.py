@@ -1,4 +1,4 @@
-"""The cumulative residual walk, whose range is the cutoff calibration error."""
+"""Cumulative residuals, whose range is the cutoff calibration error."""
 
 import math
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeGuard
@@ -49,7 +49,7 @@ Array = NDArray[np.float64]
 
 _WALK = "sklearn_calib.walk"
 _STRIP = "sklearn_calib.strip"
-# The bar that measures the error stands between the data and the right end of the axes.
+# The bar that shows the error lies between the data and the right end of the axes.
 _BAR, _RIGHT_END = 1.05, 1.13
 
 
@@ -60,7 +60,7 @@ def _is_strip(patch: Any) -> TypeGuard["Rectangle"]:
 def _walk_test(
     result: CutoffResult, n_resamples: int, generator: np.random.Generator
 ) -> CalibrationTestResult:
-    """Return the cutoff test of the data behind a result."""
+    """Return the cutoff test for the data of a result."""
     weight, positives = result.weight, result.positives
     if whole_numbers(weight) and whole_numbers(positives):
         grouped = GroupedOutcomes(result.probabilities, weight, positives)
@@ -81,7 +81,7 @@ def _walk_test(
 
 
 def _deviation(result: CutoffResult) -> float:
-    """Return the null standard deviation of the end of the walk."""
+    """Return the null standard deviation of the endpoint of the cumulative residuals."""
     p = result.probabilities
     fraction = result.weight / result.weight.sum()
     return math.sqrt(float(fraction @ (p * (1.0 - p))) / result.n_samples)
@@ -90,18 +90,18 @@ def _deviation(result: CutoffResult) -> float:
 def _strip_height(
     result: CutoffResult, test: CalibrationTestResult | None, confidence: float
 ) -> float | None:
-    """Return the range that calibrated walks keep with the given probability, or None if it is not known."""
+    """Return the quantile of the range under perfect calibration, or None if it is unknown."""
     if test is None:
         return None
     if test.null_distribution is not None:
-        draws = np.sort(test.null_distribution)
-        rank = min(tail_rank(draws.shape[0], 1.0 - confidence), draws.shape[0])
+        values = np.sort(test.null_distribution)
+        rank = min(tail_rank(values.shape[0], 1.0 - confidence), values.shape[0])
         if rank < 1:
             raise ValueError(
-                f"confidence={confidence:g} needs more simulations than the {draws.shape[0]} of the test. "
+                f"confidence={confidence:g} needs more simulations than the {values.shape[0]} of the test. "
                 f"Use n_resamples >= {least_resamples(1.0 - confidence)}, or show_strip=False."
             )
-        return float(draws[-rank]) * _deviation(result)
+        return float(values[-rank]) * _deviation(result)
     if test.asymptotic_null != "brownian range":
         return None
     critical = brentq(lambda c: brownian_range_sf(c) - (1.0 - confidence), 0.1, 40.0, xtol=1e-10)
@@ -109,7 +109,7 @@ def _strip_height(
 
 
 def _drawn_path(result: CutoffResult, x: str) -> tuple[Array, Array, tuple[float, float]]:
-    """Return the points of the path that are drawn, and the ends of the interval that attains the error."""
+    """Return the points of the path to draw, and the ends of the interval that attains the error."""
     walk = np.concatenate(([0.0], result.walk))
     if x == "probability":
         at = np.concatenate(([0.0], result.probabilities))
@@ -127,7 +127,7 @@ def _drawn_path(result: CutoffResult, x: str) -> tuple[Array, Array, tuple[float
 
 
 def _interval_in_words(result: CutoffResult) -> str:
-    """Return the interval that attains the error, and how far predictions are off there on average."""
+    """Describe the interval that attains the error, and the mean error of the predictions in it."""
     inside = (result.probabilities >= result.lower) & (result.probabilities <= result.upper)
     points = 100.0 * result.value * float(result.weight.sum() / result.weight[inside].sum())
     width = result.upper - result.lower
@@ -141,21 +141,21 @@ def _interval_in_words(result: CutoffResult) -> str:
 
 
 class CutoffDisplay(DisplayMixin):
-    r"""Cumulative residual walk, with the interval of predictions that attains the cutoff calibration error.
+    r"""Cumulative residuals, with the interval of predictions that attains the cutoff calibration error.
 
     Make one with :meth:`from_predictions`, :meth:`from_estimator` or :meth:`from_result`. Residuals y - p are
-    added up in the order of the predictions: where the walk falls predictions are too high, where it rises
-    they are too low, and where it is level they are right. The error is the distance between its highest and
-    its lowest level, both dotted; the interval between them is shaded and put in words in the legend. The
-    hatched strip is the null band: the walk of a calibrated model stays within a strip of this
-    height with probability ``confidence``.
+    summed in the order of the predictions. The curve falls where the model overpredicts, rises where it
+    underpredicts, and is level where it is calibrated. The error is the distance between its highest and its
+    lowest level, both dotted; the interval between them is shaded and described in the legend. The hatched
+    strip is the null band: under perfect calibration the curve stays within a strip of this height with
+    probability ``confidence``.
 
     Parameters
     ----------
     result : CutoffResult
-        The walk.
+        The cumulative residuals.
     test : CalibrationTestResult, default=None
-        What :class:`~sklearn_calib.inference.CutoffTest` says of the same data; None for neither strip nor
+        Result of :class:`~sklearn_calib.inference.CutoffTest` for the same data; None for neither strip nor
         p-value.
     name : str, default=None
         Name of the model in the legend.
@@ -167,10 +167,10 @@ class CutoffDisplay(DisplayMixin):
     result : CutoffResult
         What is shown.
     test : CalibrationTestResult or None
-        The test behind strip and p-value.
+        The test that gives strip and p-value.
     %(axes)s
     line_ : matplotlib Line2D
-        The walk, from 0.
+        The cumulative residuals, from 0.
     interval_ : matplotlib Rectangle or None
         The interval that attains the error.
     levels_ : matplotlib LineCollection or None
@@ -178,31 +178,31 @@ class CutoffDisplay(DisplayMixin):
     bar_ : matplotlib Annotation or None
         The double arrow between them.
     strip_ : matplotlib Rectangle or None
-        The strip in which a calibrated walk stays.
+        The null band.
 
     See Also
     --------
-    sklearn_calib.metrics.cutoff_result : The numbers behind the picture.
-    DecisionDisplay : What the error costs at each decision threshold.
+    sklearn_calib.metrics.cutoff_result : The numbers behind the plot.
+    DecisionDisplay : The cost of miscalibration at each decision threshold.
 
     Notes
     -----
-    At prediction t the walk is the sum of w_i (y_i - p_i) over all samples with p_i <= t, divided by the
-    total weight: the cumulative differences of [2]_. Its range is the cutoff calibration error of [1]_. Over
-    fractions of the samples, ``x="fraction"``, its slope is the mean residual there.
+    At prediction t the curve is the sum of w_i (y_i - p_i) over all samples with p_i <= t, divided by the
+    total weight: the cumulative differences of [2]_. Its range is the cutoff calibration error of [1]_. With
+    ``x="fraction"``, its slope is the mean residual.
 
-    The strip does not surround 0, because the error is a range: at each sample it is moved to hold as much of
-    the walk as it can, and the start at 0 always. So the walk leaves it if and only if the test rejects at
-    level 1 - ``confidence``. Its height is the critical value of the range: by redrawn outcomes where the
-    test has redrawn them, exact for any sample, else c sqrt(sum p (1 - p)) / n with the quantile c of the
-    range of Brownian motion (2.497 at 95%). An envelope about 0 would not do: it can hold a walk whose range
-    is far too large.
+    The strip is not centred at 0, because the error is a range: it is placed to contain as much of the curve
+    as possible, and always its start at 0. The curve leaves it if and only if the test rejects at level
+    1 - ``confidence``. Its height is the critical value of the range: by Monte Carlo simulation if the test
+    has simulated, exact for any sample size, else c sqrt(sum p (1 - p)) / n with the quantile c of the range
+    of Brownian motion (2.497 at 95%). An envelope around 0 would not be a valid test: it can contain a curve
+    whose range is significant.
 
-    Weights that are whole numbers are repetitions. The test does not take others; for them the limit
-    distribution is used with Kish's effective sample size, (sum w)^2 / sum w^2, in the place of n.
+    Integer weights are repetitions. The test does not support other weights; for them the asymptotic
+    distribution is used with Kish's effective sample size, (sum w)^2 / sum w^2, instead of n.
 
-    A path of more than 4000 points is drawn through the ends and extremes of 1000 columns, so that no extreme
-    is lost; the cost is that of a sort and of the test.
+    A path of more than 4000 points is drawn through the ends and extremes of 1000 columns, which keeps all
+    extremes; the cost is that of a sort and of the test.
 
     References
     ----------
@@ -265,8 +265,8 @@ class CutoffDisplay(DisplayMixin):
         result : CutoffResult
             What is shown.
         n_resamples : int, default=999
-            Redrawn samples of the test, for effective sizes below 2000; above, the limit distribution is
-            used.
+            Number of simulations of the test, for effective sample sizes below 2000; above, the asymptotic
+            distribution is used.
         %(seeded_picture)s
         name : str, default=None
             Name of the model in the legend.
@@ -281,12 +281,12 @@ class CutoffDisplay(DisplayMixin):
         Raises
         ------
         TypeError
-            If ``result`` is no CutoffResult, or a parameter is of the wrong type.
+            If ``result`` is not a CutoffResult, or a parameter is of the wrong type.
         ValueError
             If a parameter is out of range.
         %(no_matplotlib)s
         """
-        check_result(result, CutoffResult, "Pass what cutoff_result() returns.")
+        check_result(result, CutoffResult, "Pass the result of cutoff_result().")
         check_size(n_resamples, "n_resamples")
         generator = check_generator(random_state)
         test = _walk_test(result, n_resamples, generator)
@@ -306,7 +306,7 @@ class CutoffDisplay(DisplayMixin):
         ax: "Axes | None" = None,
         **plot_params: Any,
     ) -> Self:
-        """Draw the walk of predictions.
+        """Draw the cumulative residuals of predictions.
 
         Parameters
         ----------
@@ -351,28 +351,28 @@ class CutoffDisplay(DisplayMixin):
         show_legend: bool = True,
         **line_params: Any,
     ) -> Self:
-        """Draw the walk.
+        """Draw the cumulative residuals.
 
-        Several displays can share axes; then ``show_interval`` and ``show_strip`` are best left to one.
+        Several displays can share axes; enable ``show_interval`` and ``show_strip`` for one of them.
 
         Parameters
         ----------
         %(drawn_into)s
         x : {"probability", "fraction"}, default="probability"
-            What the horizontal axis measures: the prediction, or the fraction of samples with a smaller one,
-            which spreads predictions that are crowded.
+            Horizontal axis: the prediction, or the fraction of samples with a smaller prediction, which
+            spreads concentrated predictions.
         confidence : float, default=0.95
-            Probability that the walk of a calibrated model stays in a strip as high as the one drawn.
+            Probability under perfect calibration that the curve stays in a strip of this height.
         name : str, default=None
             Name in the legend; the display's own by default.
         show_interval : bool, default=True
             Whether to shade the interval that attains the error, and to mark its two levels.
         show_strip : bool, default=True
-            Whether to draw the strip in which a calibrated walk stays.
+            Whether to draw the null band.
         show_legend : bool, default=True
             Whether to draw the legend.
         **line_params : dict
-            Properties of the walk, such as ``color`` or ``linewidth``; the interval shares its colour.
+            Properties of the curve, such as ``color`` or ``linewidth``; the interval has the same colour.
 
         Returns
         -------
@@ -382,14 +382,14 @@ class CutoffDisplay(DisplayMixin):
         Raises
         ------
         ValueError
-            If a parameter is out of range, or the test has drawn too few samples for ``confidence``.
+            If a parameter is out of range, or the test has too few simulations for ``confidence``.
         TypeError
             If a parameter is of the wrong type.
         %(no_matplotlib)s
         """
         check_option(x, "x", ("probability", "fraction", "share"))
         x = "fraction" if x == "share" else x
-        # so that its complement is less than 1 too
+        # so that its complement is less than 1
         confidence = max(check_fraction(confidence, "confidence"), 2.0**-53)
         check_flags(show_interval=show_interval, show_strip=show_strip, show_legend=show_legend)
         height = _strip_height(self.result, self.test, confidence) if show_strip else None

@@ -32,7 +32,7 @@ from sklearn_calib.plot._matplotlib import (
     next_style,
     p_text,
 )
-from sklearn_calib.plot._redraws import Redraws
+from sklearn_calib.plot._simulated import SimulatedOutcomes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,11 +46,11 @@ Array = NDArray[np.float64]
 _GAP = "sklearn_calib.gap"
 _BOUND = "sklearn_calib.gap_bound"
 _NULL_BAND = "sklearn_calib.gap_null_band"
-# A bound that is so many times as high as the rest would squeeze it.
+# A bound higher than this multiple of the rest would compress it.
 _FAR = 2.0
 # Predictions are gathered in bins of equal mass, so many for each n^(1/3) samples. Where predictions are
 # calibrated the best cut lies within some n^(-1/3) of the mass around the threshold: a bin is a small part.
-_CELLS_PER_ROOT = 64.0
+_BINS_PER_ROOT = 64.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,14 +64,14 @@ class RiskGapNullDistribution:
     mean : ndarray of shape (m,)
         Mean gap of calibrated predictions.
     quantile : ndarray of shape (m,)
-        Upper quantile of each: calibrated predictions exceed it with probability 1 - ``confidence``.
+        Upper quantile of each gap: calibrated predictions exceed it with probability 1 - ``confidence``.
     confidence : float
         Level of ``quantile``.
     pvalue : float
-        Probability, if the predictions are calibrated, of a gap as large as the largest one observed at any
-        of the thresholds.
+        Probability under perfect calibration of a gap, at any of the thresholds, as large as the largest
+        observed.
     n_resamples : int
-        Number of redrawn samples.
+        Number of simulated samples.
     """
 
     thresholds: Array = field(repr=False)
@@ -103,7 +103,7 @@ class RiskGapNullDistribution:
 
 
 def _top(ax: "Axes") -> float:
-    """Return the height of what the axes must show."""
+    """Return the height that the axes must show."""
     tops = [float(np.max(line.get_ydata())) for line in ax.lines if line.get_gid() in (_GAP, _BOUND)]
     tops += [
         float(np.asarray(path.vertices)[:, 1].max())
@@ -121,16 +121,16 @@ def risk_gap_null(
     n_resamples: int,
     generator: np.random.Generator,
 ) -> RiskGapNullDistribution:
-    """Return the risk gaps of samples whose outcomes are redrawn from the predictions.
+    """Return the risk gaps of samples whose outcomes are simulated from the predictions.
 
-    One isotonic fit for each simulation, on bins that no threshold divides. Weights that are whole numbers
-    are repetitions, each with an outcome of its own; other weights stay with their samples.
+    One isotonic fit for each simulation, on bins that no threshold divides. Integer weights are repetitions
+    with independent outcomes; other weights stay with their samples.
     """
-    cells = _gathered(sample, group_outcomes(sample.y, sample.p, sample.w), result.thresholds)
+    bins = _gathered(sample, group_outcomes(sample.y, sample.p, sample.w), result.thresholds)
     gaps = np.empty((n_resamples, result.thresholds.shape[0]))
-    drawn = (positives for part in cells.draws(n_resamples, generator) for positives in part.T)
-    for k, positives in enumerate(drawn):
-        risk, best = decision_risks(GroupedOutcomes(cells.prob, cells.weight, positives), result.thresholds)
+    simulated = (positives for part in bins.simulate(n_resamples, generator) for positives in part.T)
+    for k, positives in enumerate(simulated):
+        risk, best = decision_risks(GroupedOutcomes(bins.prob, bins.weight, positives), result.thresholds)
         gaps[k] = np.maximum(risk - best, 0.0)
     return RiskGapNullDistribution(
         thresholds=result.thresholds,
@@ -142,27 +142,27 @@ def risk_gap_null(
     )
 
 
-def _gathered(sample: BinarySample, grouped: GroupedOutcomes, thresholds: Array) -> Redraws:
+def _gathered(sample: BinarySample, grouped: GroupedOutcomes, thresholds: Array) -> SimulatedOutcomes:
     """Gather predictions in bins of nearly equal mass that no threshold divides."""
     side = np.searchsorted(np.sort(thresholds), grouped.prob, side="right")
-    return Redraws(sample, grouped, int(np.ceil(_CELLS_PER_ROOT * np.cbrt(grouped.total))), side)
+    return SimulatedOutcomes(sample, grouped, int(np.ceil(_BINS_PER_ROOT * np.cbrt(grouped.total))), side)
 
 
 class DecisionDisplay(DisplayMixin):
-    r"""Risk gap over decision thresholds: what recalibration could save a decision maker.
+    r"""Risk gap over decision thresholds: how much recalibration could reduce the cost of decisions.
 
-    Make one with :meth:`from_predictions`, :meth:`from_estimator` or :meth:`from_result`. Who acts when the
-    prediction is at least the threshold pays for false positives and false negatives; the gap is the part
-    of this cost, per sample, that the best non-decreasing recalibration would save. It never exceeds the
-    cutoff calibration error, the dashed line. The grey area is the null band at each threshold, which gaps of
-    calibrated predictions reach: the best recalibration is chosen with hindsight, so a gap is never negative.
+    Make one with :meth:`from_predictions`, :meth:`from_estimator` or :meth:`from_result`. A decision maker
+    who acts when the prediction is at least the threshold pays for false positives and false negatives. The
+    gap is the part of this cost, per sample, that the best non-decreasing recalibration would save. It never
+    exceeds the cutoff calibration error, the dashed line. The grey area is the null band at each threshold.
+    Gaps of calibrated predictions are positive, too, because the best recalibration is chosen in hindsight.
 
     Parameters
     ----------
     result : DecisionRiskResult
         The gaps.
     null : RiskGapNullDistribution, default=None
-        The gaps under perfect calibration, at the same thresholds; None for no null band and no p-value.
+        The gaps under perfect calibration, at the same thresholds; None for neither null band nor p-value.
     name : str, default=None
         Name of the model in the legend.
 
@@ -176,7 +176,7 @@ class DecisionDisplay(DisplayMixin):
     line_ : matplotlib Line2D
         The gap at each threshold.
     worst_ : matplotlib Line2D or None
-        The point at the threshold with the largest gap; None if there is no gap at all.
+        The point at the threshold with the largest gap; None if all gaps are 0.
     bound_ : matplotlib Line2D or None
         The cutoff calibration error.
     null_band_ : matplotlib Collection or None
@@ -184,22 +184,22 @@ class DecisionDisplay(DisplayMixin):
 
     See Also
     --------
-    sklearn_calib.metrics.decision_risk_result : The numbers behind the picture.
-    CutoffDisplay : Where the cutoff calibration error comes from.
+    sklearn_calib.metrics.decision_risk_result : The numbers behind the plot.
+    CutoffDisplay : The interval that attains the cutoff calibration error.
 
     Notes
     -----
-    With threshold t, acting without an event costs t and an event without acting 1 - t, as in Section 3 of
-    [1]_; t is therefore also the ratio of the first cost to the sum of both.
+    With threshold t, a false positive costs t and a false negative 1 - t, as in Section 3 of [1]_; t is
+    therefore also the ratio of the first cost to the sum of both.
 
     The bound, the cutoff calibration error, is proved in the notes of
     :func:`~sklearn_calib.metrics.decision_risk_gap`.
 
-    Null band: outcomes are redrawn from the predictions, and the gap is computed with the best recalibration
-    of each redrawn sample. The quantile holds at each threshold alone, for who has one threshold; the p-value
-    compares the largest gap with the largest one of each redrawn sample, as the worst threshold is found by
-    looking at all. Predictions are gathered in 64 n^(1/3) bins for this, none of which holds a threshold
-    inside. Weights that are whole numbers are repetitions; other weights stay with their samples.
+    Null band: outcomes are simulated from the predictions, and the gap is computed with the best
+    recalibration of each simulated sample. The quantile is pointwise, for a threshold fixed in advance. The
+    p-value accounts for the choice of the threshold: it compares the largest gap over all thresholds with the
+    largest one of each simulated sample. For this, predictions are gathered in 64 n^(1/3) bins that no
+    threshold divides. Integer weights are repetitions; other weights stay with their samples.
 
     References
     ----------
@@ -252,7 +252,7 @@ class DecisionDisplay(DisplayMixin):
         Parameters
         ----------
         result : DecisionRiskResult
-            What is shown.
+            The result to show.
         name : str, default=None
             Name of the model in the legend.
         %(passed_on)s
@@ -264,12 +264,12 @@ class DecisionDisplay(DisplayMixin):
         Raises
         ------
         TypeError
-            If ``result`` is no DecisionRiskResult.
+            If ``result`` is not a DecisionRiskResult.
         ValueError
-            If a parameter is wrong.
+            If a parameter is invalid.
         %(no_matplotlib)s
         """
-        check_result(result, DecisionRiskResult, "Pass what decision_risk_result() returns.")
+        check_result(result, DecisionRiskResult, "Pass the result of decision_risk_result().")
         return cls(result, name=name).plot(ax, **plot_params)
 
     @classmethod
@@ -299,9 +299,9 @@ class DecisionDisplay(DisplayMixin):
             Non-negative weights.
         %(pos_label)s
         confidence : float, default=0.95
-            Probability with which calibrated predictions stay in the grey area, at each threshold.
+            Probability at each threshold that the gap of calibrated predictions lies in the grey area.
         n_resamples : int, default=499
-            Number of redrawn samples; at least 1 / (1 - ``confidence``) - 1.
+            Number of simulated samples; at least 1 / (1 - ``confidence``) - 1.
         %(seeded_picture)s
         name : str, default=None
             Name of the model in the legend.
@@ -340,21 +340,21 @@ class DecisionDisplay(DisplayMixin):
     ) -> Self:
         """Draw the risk gaps.
 
-        Several displays can share axes; then ``show_null_band`` and ``show_bound`` are best left to one.
+        Several displays can share axes; enable ``show_null_band`` and ``show_bound`` for one of them.
 
         Parameters
         ----------
         %(drawn_into)s
         x : {"threshold", "cost_ratio"}, default="threshold"
-            What the horizontal axis measures: the threshold t, or (1 - t) / t on a logarithmic axis, how many
-            times as much a false negative costs as a false positive.
+            Horizontal axis: the threshold t, or (1 - t) / t on a logarithmic axis, the ratio of the cost of a
+            false negative to that of a false positive.
         name : str, default=None
             Name in the legend; the display's own by default.
         show_null_band : bool, default=True
-            Whether to draw the null band, if it is known.
+            Whether to draw the null band, if available.
         show_bound : bool or "auto", default="auto"
-            Whether to draw the cutoff calibration error, which no gap exceeds. With "auto" it is only named
-            in the legend where it is more than twice as high as everything else.
+            Whether to draw the cutoff calibration error, which no gap exceeds. With "auto" it is only listed
+            in the legend if it is more than twice as high as everything else.
         show_legend : bool, default=True
             Whether to draw the legend.
         **line_params : dict
@@ -368,7 +368,7 @@ class DecisionDisplay(DisplayMixin):
         Raises
         ------
         ValueError
-            If ``x`` is none of its options.
+            If ``x`` is not one of the options.
         %(no_matplotlib)s
         """
         check_option(x, "x", ("threshold", "cost_ratio"))

@@ -1,4 +1,4 @@
-"""The artists of a reliability diagram; everything that is drawn has been computed before."""
+"""The artists of a reliability diagram. Everything drawn here was computed before."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -38,23 +38,22 @@ _DIAGONAL = "sklearn_calib.diagonal"
 _VALUES = "sklearn_calib.values"
 _STRIP = "sklearn_calib.density"
 _OTHERS = "sklearn_calib.density.others"
-# Lanes for the distributions of the predictions lie below the diagram, which makes room for them, that of the
-# first curve on top: their heights if there is one and if there are several, and their distance, as parts of
-# the height of the axes.
+# Lanes for the distributions of the predictions lie below the diagram, that of the first curve on top: their
+# heights if there is one and if there are several, and their distance, as fractions of the axes.
 _LANE, _LANES, _GAP = 0.115, 0.072, 0.018
 # The line of a curve whose width shows the density, in points.
 _THICKEST, _THINNEST = 14.0, 0.8
 _MARGIN = 0.02
-# So many values of discrete predictions have bars of their own.
+# Up to this many values of discrete predictions have their own bars.
 _MOST_VALUES = 50
 _TICKS = (0.5, 0.1, 0.01, 0.001, 0.9, 0.99, 0.999, 1e-4, 1 - 1e-4, 1e-5, 1 - 1e-5, 1e-6, 1 - 1e-6)
 _FINER = (0.05, 0.2, 0.02, 0.005, 0.002, 0.8, 0.95, 0.98, 0.3, 0.7, 0.03, 0.003, 0.015, 0.07)
-# A legend takes no more than these parts of the diagram, nor of both together, unless its letters would be
-# smaller than so many points.
+# Maximum width and height of a legend, and their sum, as fractions of the diagram, unless its letters would
+# be smaller than this many points.
 _LEGEND_WIDTH, _LEGEND_HEIGHT, _LEGEND_CORNER, _SMALLEST_LETTERS = 0.85, 0.45, 1.0, 6.0
-# With fewer than these, finer ones are added.
+# With fewer ticks than this, finer ones are added.
 _FEW_TICKS = 4
-# A logit axis goes no further than this from 0 and 1.
+# A logit axis ends at this distance from 0 and 1 at the latest.
 _FAR = 1e-6
 _NEVER_SHOWN = 1e-12
 
@@ -86,8 +85,8 @@ def set_scale(ax: "Axes", curve: ReliabilityCurve) -> None:
         left, right = 0.5, 0.5
     ends = logit(np.clip(np.array([low, high]), _FAR, 1.0 - _FAR))
     # equal predictions need a range too
-    room = _MARGIN * max(float(ends[1] - ends[0]), 1.0)
-    left, right = min(left, float(expit(ends[0] - room))), max(right, float(expit(ends[1] + room)))
+    pad = _MARGIN * max(float(ends[1] - ends[0]), 1.0)
+    left, right = min(left, float(expit(ends[0] - pad))), max(right, float(expit(ends[1] + pad)))
     ax.set_xlim(left, right)
     # limits that are set keep matplotlib from looking for its own, which 0 and 1 would make infinite
     ax.set_ylim(left, right)
@@ -123,7 +122,7 @@ def _ticks(ax: "Axes", left: float, right: float) -> list[float]:
 
 
 def draw_diagonal(ax: "Axes") -> "Line2D | None":
-    """Draw the line of perfect calibration, once on the same axes."""
+    """Draw the line of perfect calibration, once per axes."""
     if any(artist.get_gid() == _DIAGONAL for artist in ax.lines):
         return None
     # on a logit axis the line from corner to corner is the diagonal, however far these are
@@ -142,7 +141,7 @@ def draw_diagonal(ax: "Axes") -> "Line2D | None":
 
 
 def draw_band(ax: "Axes", band: ReliabilityBand, color: Any) -> "Collection":
-    """Draw the limits: a surface, or bars at the points where alone they hold."""
+    """Draw the limits: an area, or bars if they hold only at the points."""
     label = band.label + ": limits cross" * (band.kind == "simultaneous" and band.crosses)
     named: dict[str, Any] = {"label": label if _is_new(ax, label) else "_" + label}
     x, low, high = band.predicted, band.lower, band.upper
@@ -153,7 +152,7 @@ def draw_band(ax: "Axes", band: ReliabilityBand, color: Any) -> "Collection":
         return ax.vlines(x, low, high, color=color, alpha=0.3, linewidth=7.0, zorder=1.8, **named)
     if band.bars:
         return ax.vlines(x, low, high, color=color, linewidth=1.4, zorder=3, **named)
-    # surfaces do not sum up to more than one can look through
+    # overlapping areas stay transparent
     alpha = {"belt": 0.18, "consistency": 0.16}.get(band.kind, 0.2)
     surface = ax.fill_between(
         x, low, high, where=~(low > high), color=color, alpha=alpha, linewidth=0, zorder=1.7, **named
@@ -170,7 +169,7 @@ def draw_band(ax: "Axes", band: ReliabilityBand, color: Any) -> "Collection":
             linewidth=0,
             alpha=0.5,
         )
-    # a value that many samples share has limits of its own, narrower than those between values
+    # limits at a value of many samples are narrower than those between values
     shared = np.unique(x[2:][x[2:] == x[:-2]])
     if 0 < shared.shape[0] <= _MOST_VALUES:
         low_there, high_there = ReliabilityBand(band.kind, band.confidence, x, low, high).at(shared)
@@ -179,7 +178,7 @@ def draw_band(ax: "Axes", band: ReliabilityBand, color: Any) -> "Collection":
             shared[some], low_there[some], high_there[some], color=color, linewidth=1.6, gid=_VALUES, zorder=3
         )
     if band.kind in ("consistency", "simultaneous"):
-        # the edge tells them from a band about a curve
+        # the edge distinguishes them from a band around a curve
         style = (0, (2, 2)) if band.kind == "consistency" else "-"
         for limit in (low, high):
             ax.plot(x, limit, color=color, linewidth=0.9, linestyle=style, alpha=0.8, zorder=1.9)
@@ -187,7 +186,7 @@ def draw_band(ax: "Axes", band: ReliabilityBand, color: Any) -> "Collection":
 
 
 def draw_departures(ax: "Axes", band: ReliabilityBand, color: Any) -> "Collection | None":
-    """Mark on the diagonal where it lies outside a band that is meant for the whole curve."""
+    """Mark the diagonal where it lies outside a simultaneous band."""
     from matplotlib.collections import LineCollection
 
     parts = band.departures if band.kind in ("simultaneous", "belt") else ()
@@ -203,7 +202,7 @@ def draw_departures(ax: "Axes", band: ReliabilityBand, color: Any) -> "Collectio
 
 
 def draw_width(ax: "Axes", curve: ReliabilityCurve, line: "Line2D") -> "Collection":
-    """Show how many predictions are near by the width of the curve, or the area of the markers of bins."""
+    """Show the density of the predictions by the width of the curve, or the area of the markers of bins."""
     from matplotlib.collections import LineCollection
 
     relative = curve.support / float(np.nanmax(curve.support))
@@ -231,7 +230,7 @@ def draw_width(ax: "Axes", curve: ReliabilityCurve, line: "Line2D") -> "Collecti
 
 
 def draw_distribution(ax: "Axes", curve: ReliabilityCurve, color: Any, style: str) -> "Collection":
-    """Draw where the predictions lie, from 0 to 1 in the lane that :func:`finish` will choose."""
+    """Draw the distribution of the predictions, from 0 to 1 in the lane that :func:`finish` will choose."""
     data = curve.distribution
     common: dict[str, Any] = {"color": color, "zorder": 2, "gid": _STRIP}
     common["transform"] = ax.get_xaxis_transform()
@@ -244,7 +243,7 @@ def draw_distribution(ax: "Axes", curve: ReliabilityCurve, color: Any, style: st
     if style == "strip":
         top = np.repeat(data.density / data.density.max(), 2)
         return ax.fill_between(x, 0.0, top, alpha=0.45, linewidth=0, **common)
-    # events upward, the others downward, each on a scale of its own, or rare events could not be seen
+    # events upward, non-events downward, each on its own scale so that rare events are visible
     up, down = (
         0.5 * np.repeat(part / max(float(part.max()), 1e-300), 2)
         for part in (data.events, np.maximum(data.density - data.events, 0.0))
@@ -256,7 +255,7 @@ def draw_distribution(ax: "Axes", curve: ReliabilityCurve, color: Any, style: st
     return above
 
 
-def _lane_room(ax: "Axes") -> tuple[int, float, float]:
+def _lane_layout(ax: "Axes") -> tuple[int, float, float]:
     """Return the number of lanes, the height of each, and of all with their distances."""
     lanes = sum(artist.get_gid() == _STRIP for artist in ax.collections)
     height = _LANE if lanes == 1 else _LANES
@@ -267,13 +266,13 @@ def _place_lanes(ax: "Axes") -> None:
     """Move the distributions into their lanes."""
     from matplotlib.transforms import Affine2D, blended_transform_factory
 
-    lanes, height, _ = _lane_room(ax)
+    lanes, height, _ = _lane_layout(ax)
     passed = 0
     for artist in ax.collections:
         if artist.get_gid() in (_STRIP, _OTHERS):
-            floor = _GAP / 2 + (lanes - 1 - passed) * (height + _GAP)
+            base = _GAP / 2 + (lanes - 1 - passed) * (height + _GAP)
             # data along the axis; across it, from the lane to the axes
-            across = Affine2D().scale(1.0, height).translate(0.0, floor) + ax.transAxes
+            across = Affine2D().scale(1.0, height).translate(0.0, base) + ax.transAxes
             artist.set_transform(blended_transform_factory(ax.transData, across))
             passed += artist.get_gid() == _STRIP
 
@@ -282,7 +281,7 @@ def finish(ax: "Axes", curve: ReliabilityCurve) -> tuple[float, float]:
     """Set the vertical limits so that the lanes lie below the diagram; return the limits of the data."""
     from matplotlib.ticker import FixedLocator
 
-    lanes, _, part = _lane_room(ax)
+    lanes, _, part = _lane_layout(ax)
     _place_lanes(ax)
     if curve.scale == "logit":
         low, high = ax.get_xlim()
@@ -292,28 +291,28 @@ def finish(ax: "Axes", curve: ReliabilityCurve) -> tuple[float, float]:
     low, high = -_MARGIN, 1.0 + _MARGIN
     ax.set_ylim(high - (high - low) / (1.0 - part), high)
     if lanes:
-        # no ticks beside the lanes
+        # no ticks next to the lanes
         ax.yaxis.set_major_locator(FixedLocator(np.linspace(0.0, 1.0, 6).tolist()))
     return 0.0, 1.0
 
 
 def draw_legend(ax: "Axes", curves: Iterable[ReliabilityCurve], only: "Line2D | None" = None) -> "Legend":
-    """Draw the legend in the corner on the far side of the diagonal, in letters that fit the axes.
+    """Draw the legend in the corner away from the curves, in letters that fit the axes.
 
-    With ``only``, its single entry is that line.
+    With ``only``, that line is its single entry.
     """
     gaps = [np.nanmean(np.sign(curve.observed - curve.predicted)) for curve in curves]
     place: dict[str, Any] = {"loc": "upper left"}
     if gaps and min(gaps) > 0.0:
-        place = {"loc": "lower right", "bbox_to_anchor": (1.0, _lane_room(ax)[2])}
+        place = {"loc": "lower right", "bbox_to_anchor": (1.0, _lane_layout(ax)[2])}
     handles, labels = ([only], [str(only.get_label())]) if only else ax.get_legend_handles_labels()
-    # curves first, then what surrounds them
+    # curves first, then bands and the diagonal
     order = sorted(range(len(labels)), key=lambda i: not hasattr(handles[i], "get_drawstyle"))
     place |= {"handles": [handles[i] for i in order], "labels": [labels[i] for i in order]}
     legend = ax.legend(**place)
     frame, extent = ax.get_window_extent(), legend.get_window_extent()
     wide = extent.width / frame.width
-    high = extent.height / (frame.height * (1.0 - _lane_room(ax)[2]))
+    high = extent.height / (frame.height * (1.0 - _lane_layout(ax)[2]))
     # a corner of the diagram, on this side of the diagonal
     excess = max(wide / _LEGEND_WIDTH, high / _LEGEND_HEIGHT, (wide + high) / _LEGEND_CORNER)
     if excess > 1.0:
@@ -326,7 +325,7 @@ def draw_legend(ax: "Axes", curves: Iterable[ReliabilityCurve], only: "Line2D | 
 def draw_edges(
     ax: "Axes", curve: ReliabilityCurve, color: Any, limits: tuple[float, float]
 ) -> "list[Artist]":
-    """Draw, at the edges of logit axes, predictions of 0 and 1, and bins without events or others."""
+    """Draw, at the edges of logit axes, predictions of 0 and 1, and bins with no events or only events."""
     drawn: list[Artist] = []
     total = sum(edge.weight for edge in curve.at_edges)
     for number, edge in enumerate(curve.at_edges):

@@ -1,4 +1,4 @@
-"""What the displays of a model have in common: estimators, axes and names."""
+"""Shared parts of the displays of a model: estimators, axes and names."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +59,7 @@ def axis_title(title: str, pos_label: Any) -> str:
 
 
 def estimator_predictions(estimator: Any, X: Any, pos_label: Any, multiclass: bool) -> dict[str, Any]:
-    """Return what ``from_predictions`` is given of a classifier: the probabilities, and their classes."""
+    """Return the arguments of ``from_predictions`` for a classifier: the probabilities, and their classes."""
     proba, classes = predicted_probabilities(estimator, X)
     if len(classes) > 2 and multiclass:
         return {"y_proba": proba, "pos_label": pos_label, "labels": classes}
@@ -73,7 +73,7 @@ def estimator_predictions(estimator: Any, X: Any, pos_label: Any, multiclass: bo
 
 
 class AxesMixin:
-    """A display with a ``name`` that is drawn into one of matplotlib's axes."""
+    """A display with a ``name`` that is drawn into one matplotlib Axes."""
 
     name: str | None
     ax_: "Axes"
@@ -84,14 +84,14 @@ class AxesMixin:
         shared_docs(cls)
 
     def _new_or(self, ax: "Axes | None", width: float, height: float) -> "Axes":
-        """Return the axes to draw into, those of a new figure if none are given, and remember them."""
+        """Return the axes to draw into, by default those of a new figure, and store them."""
         check_axes(ax)
         self.ax_ = new_axes(width, height) if ax is None else ax
         self.figure_ = self.ax_.figure
         return self.ax_
 
     def _named(self, text: str, name: str | None) -> str:
-        """Return an entry of the legend: the name of the model, if there is one, and what is said of it."""
+        """Return a legend entry: the name of the model, if there is one, and a text."""
         shown = self.name if name is None else name
         return plain(text if shown is None else f"{shown}: {text}")
 
@@ -99,8 +99,8 @@ class AxesMixin:
 class DisplayMixin(AxesMixin):
     """A display of the predictions of one model.
 
-    A class has ``from_predictions(y_true, y_proba, *, pos_label, name, ...)``; with ``_multiclass`` it takes
-    the probabilities of three or more classes too, and their ``labels``.
+    A class has ``from_predictions(y_true, y_proba, *, pos_label, name, ...)``; with ``_multiclass`` it also
+    supports the probabilities of three or more classes, and their ``labels``.
     """
 
     _multiclass = False
@@ -121,8 +121,8 @@ class DisplayMixin(AxesMixin):
         Parameters
         ----------
         estimator : object
-            Fitted classifier with ``predict_proba`` and ``classes_``; of two classes, unless
-            :meth:`from_predictions` takes more.
+            Fitted classifier with ``predict_proba`` and ``classes_``; binary, unless
+            :meth:`from_predictions` supports multiclass predictions.
         %(held_out)s
         name : str, default=None
             Name in the legend; that of the estimator's class by default.
@@ -139,7 +139,7 @@ class DisplayMixin(AxesMixin):
         TypeError
             If the estimator does not predict probabilities.
         ValueError
-            If it has more classes than the display can show, or as :meth:`from_predictions`.
+            If it has more classes than the display supports, or as in :meth:`from_predictions`.
         """
         make: Any = cls
         shown = type(estimator).__name__ if name is None else name

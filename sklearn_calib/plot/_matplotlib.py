@@ -39,21 +39,21 @@ __all__ = [
     "thinned",
 ]
 
-#: Log-odds beyond which predictions are gathered at the ends of a logit axis: 1e-6.
+#: Log-odds beyond which predictions are moved to the ends of a logit axis: 1e-6.
 FAR = 13.8
 
-#: Colour of what is context: diagonals, axes of strips.
+#: Colour of context: diagonals, axes of strips.
 GREY = "0.45"
 #: Colour of areas that are context: null bands.
 PALE = "0.8"
 
-# A legend takes at most these shares of the height and of the width of the axes, unless its letters would be
-# smaller than so many points; and keeps this distance from the data.
+# Maximum height and width of a legend as fractions of the axes, unless its letters would be smaller than this
+# many points; and its distance from the data.
 _MOST_LEGEND, _LEGEND_WIDTH, _LEGEND_GAP = 0.6, 0.88, 0.04
 _SMALLEST_LETTERS = 4.5
 _MOST_DECADES = 300.0
 
-# A path is cut into so many columns, of each of which its ends and extremes are kept.
+# Number of columns of a thinned path; the ends and extremes of each are kept.
 _PATH_COLUMNS = 1000
 
 _MISSING = (
@@ -61,7 +61,7 @@ _MISSING = (
     'python -m pip install "sklearn-calib[plot]"'
 )
 
-# Colours of Okabe and Ito, which people who are colour-blind tell apart; the dashes tell them apart in grey.
+# Colours of Okabe and Ito, which are safe for colour-blind readers; dashes distinguish them in grey.
 BLUE, VERMILION = "#0072B2", "#D55E00"
 DASHES = (0, (6, 2))
 _STYLES: tuple[tuple[str, Any], ...] = (
@@ -84,12 +84,12 @@ def _pyplot() -> Any:
 
 
 def draw_critical(ax: "Axes", height: float, label: str) -> "Line2D":
-    """Draw the line from which on the evidence counts."""
+    """Draw the line of the critical value."""
     return ax.axhline(height, color=VERMILION, linestyle=DASHES, linewidth=1.5, zorder=2, label=label)
 
 
 def draw_marks(ax: "Axes", x: Any, y: Any, color: Any, **params: Any) -> "Line2D":
-    """Draw single points that stand out."""
+    """Draw highlighted points."""
     given: dict[str, Any] = {"marker": "o", "markersize": 8, "zorder": 5} | params
     edge = ax.get_facecolor()
     (marks,) = ax.plot(x, y, color=color, markeredgecolor=edge, linestyle="none", **given)
@@ -110,7 +110,7 @@ def new_panels(width: float, height: float, columns: int) -> list["Axes"]:
 
 
 def new_grid(rows: int, columns: int, side: float) -> list["Axes"]:
-    """Return the axes of a new figure of rows and columns, row by row, all with the same limits."""
+    """Return the axes of a new figure of rows and columns, row by row, with shared limits."""
     _, axes = _pyplot().subplots(
         rows,
         columns,
@@ -124,7 +124,7 @@ def new_grid(rows: int, columns: int, side: float) -> list["Axes"]:
 
 
 def new_stack(width: float, height: float, ratios: Sequence[float]) -> list["Axes"]:
-    """Return axes of such heights, one above the other, with one horizontal axis, of a new figure."""
+    """Return axes of a new figure, one above the other, with these height ratios and one horizontal axis."""
     _, panels = _pyplot().subplots(
         len(ratios),
         1,
@@ -144,7 +144,7 @@ def next_style(ax: "Axes", gid: str) -> tuple[str, Any]:
 
 
 def full_names(line_params: dict[str, Any]) -> dict[str, Any]:
-    """Return properties of a line under their full names, "linewidth" for "lw"."""
+    """Return properties of a line by their full names, "linewidth" for "lw"."""
     from matplotlib.cbook import normalize_kwargs
     from matplotlib.lines import Line2D
 
@@ -165,7 +165,7 @@ def shade(ax: "Axes", ends: tuple[float, float], axis: Literal["x", "y"], **patc
 
 
 def check_axes(ax: Any) -> None:
-    """Raise if ``ax`` is given and is no axes."""
+    """Raise if ``ax`` is given and is not an Axes."""
     if ax is not None and not hasattr(ax, "get_xaxis_transform"):
         raise TypeError(f"ax must be matplotlib Axes, got {ax!r}.")
 
@@ -177,19 +177,19 @@ def check_flags(**flags: Any) -> None:
 
 
 def plain(text: str) -> str:
-    """Return a text in which matplotlib sees no mathematics."""
+    """Return a text that matplotlib does not parse as mathematics."""
     if not isinstance(text, str):
-        raise TypeError(f"A name to be shown must be a text, got {text!r}.")
+        raise TypeError(f"A name to be shown must be a string, got {text!r}.")
     return text.replace("$", r"\$")
 
 
 def p_text(pvalue: float) -> str:
-    """Return a p-value as a text with two digits."""
+    """Return a p-value as text with two digits."""
     return f"p = {pvalue:.2g}" if pvalue >= 1e-4 else "p < 0.0001"
 
 
 def finding(pvalue: float, level: float) -> str:
-    """Return what a test of calibration found at a level, with its p-value."""
+    """Return the finding of a test of calibration at a level, with its p-value."""
     # a level of 1 - confidence is rounded
     found = "miscalibrated" if pvalue <= level + 1e-12 else "no evidence of miscalibration"
     return f"{found} ({p_text(pvalue)})"
@@ -207,32 +207,32 @@ def thinned(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.intp]:
     starts = np.flatnonzero(np.diff(column, prepend=-1))
     order = np.lexsort((y, column))
     stops = np.append(starts[1:], n) - 1
-    # a stable sort within each column: its first is the lowest and its last the highest
+    # a stable sort within each column: the first is the lowest and the last the highest
     return np.unique(np.concatenate((starts, stops, order[starts], order[stops])))
 
 
 def legend_above(ax: "Axes", **legend_params: Any) -> "Legend":
-    """Draw a legend into the axes, and extend the upper end of their y-limits so that it covers no data.
+    """Draw a legend into the axes, and extend their upper y-limit so that it covers no data.
 
-    If it is wider than the axes, it has one column, and smaller letters where that is not enough. It takes no
-    part in the layout of the figure.
+    If it is wider than the axes, it gets one column, and then smaller letters. It is not part of the layout
+    of the figure.
     """
     frame = ax.get_window_extent()
     legend = ax.legend(loc="upper left", **legend_params)
-    room = _LEGEND_WIDTH * frame.width
-    if legend.get_window_extent().width > room and legend_params.pop("ncols", 1) > 1:
+    widest = _LEGEND_WIDTH * frame.width
+    if legend.get_window_extent().width > widest and legend_params.pop("ncols", 1) > 1:
         legend = ax.legend(loc="upper left", **legend_params)
-    if legend.get_window_extent().width > room:
+    if legend.get_window_extent().width > widest:
         tight = {"handlelength": 1.4, "handletextpad": 0.5, "borderpad": 0.3, "borderaxespad": 0.3}
         legend = ax.legend(loc="upper left", **tight, **legend_params)
         size = float(legend.get_texts()[0].get_fontsize())
-        size = max(min(1.0, room / legend.get_window_extent().width) * size, _SMALLEST_LETTERS)
+        size = max(min(1.0, widest / legend.get_window_extent().width) * size, _SMALLEST_LETTERS)
         legend = ax.legend(loc="upper left", fontsize=size, title_fontsize=size, **tight, **legend_params)
     legend.set_in_layout(False)
-    share = legend.get_window_extent().height / frame.height + _LEGEND_GAP
+    fraction = legend.get_window_extent().height / frame.height + _LEGEND_GAP
     scale = ax.yaxis.get_transform()
     lower, upper = scale.transform(ax.get_ylim())
-    upper = lower + (upper - lower) / (1.0 - min(share, _MOST_LEGEND))
+    upper = lower + (upper - lower) / (1.0 - min(fraction, _MOST_LEGEND))
     if ax.get_yscale() == "log":
         # floating-point numbers end there
         upper = min(max(upper, -_MOST_DECADES), _MOST_DECADES)

@@ -1,4 +1,4 @@
-"""What a monitor of calibration has seen: evidence and error over time."""
+"""Display of a calibration monitor: evidence and error over time."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
@@ -34,7 +34,7 @@ Array = NDArray[np.float64]
 _COLUMNS = ("time", "log_evidence", "alert")
 _NOT_METRICS = ("time", "n_samples", "log_evidence", "alert", "event_rate", "mean_prediction")
 _PARTS = ("history", "threshold_", "reference_errors_")
-# The picture ends at so many times the height of the alert, and at minus as much.
+# The y-limits are at most this multiple of the threshold, and its negative.
 _HIGHEST = 2.0
 _BEYOND = 1e6
 
@@ -44,17 +44,17 @@ class MonitorDisplay:
     """Evidence and error of a :class:`CalibrationMonitor` over time.
 
     Make one with :meth:`from_monitor`. The upper panel shows the evidence after each batch, as a logarithm to
-    base 10, the height at which there is an alert, and the alerts; evidence far beyond is not drawn. The
-    lower one shows a metric on the window, wherever it was measured, and its value on the reference.
+    base 10, the alert threshold, and the alerts; evidence far beyond the threshold is cut off. The lower
+    panel shows a metric on the window, and its value on the reference.
 
     Parameters
     ----------
     history : mapping of str to array-like
-        What :meth:`CalibrationMonitor.history` returns: columns "time", "log_evidence", "alert" and metrics.
+        Result of :meth:`CalibrationMonitor.history`: columns "time", "log_evidence", "alert" and metrics.
     threshold : float
-        The evidence that raises an alert; greater than 1.
+        Evidence that raises an alert; greater than 1.
     reference : mapping of str to float, default=None
-        The metrics on the reference.
+        Metrics on the reference.
     name : str, default=None
         Title of the legend.
 
@@ -63,7 +63,7 @@ class MonitorDisplay:
     history, threshold, reference : dict, float and dict
         What is shown.
     axes_ : list of matplotlib Axes
-        Both panels, after :meth:`plot`; only the upper one if there is only one.
+        The panels, after :meth:`plot`.
     ax_ : matplotlib Axes
         The upper panel.
     figure_ : matplotlib Figure
@@ -71,13 +71,13 @@ class MonitorDisplay:
     evidence_ : matplotlib Line2D
         Logarithm of the evidence to base 10.
     threshold_ : matplotlib Line2D
-        The height of an alert.
+        The alert threshold.
     alerts_ : matplotlib Line2D
         A point for each alert.
     error_ : matplotlib Line2D or None
         The metric; None without a lower panel.
     reference_ : matplotlib Line2D or None
-        Its value on the reference, if there is one.
+        The value of the metric on the reference, if there is one.
 
     See Also
     --------
@@ -130,7 +130,7 @@ class MonitorDisplay:
         ax: "Axes | Sequence[Axes] | None" = None,
         **plot_params: Any,
     ) -> Self:
-        """Draw what a monitor has seen.
+        """Draw the history of a monitor.
 
         Parameters
         ----------
@@ -150,9 +150,9 @@ class MonitorDisplay:
         Raises
         ------
         TypeError
-            If ``monitor`` is no monitor.
+            If ``monitor`` is not a CalibrationMonitor.
         ValueError
-            If it has seen no batch, or a parameter is wrong.
+            If it has not been updated, or a parameter is invalid.
         %(no_matplotlib)s
         """
         if not all(hasattr(monitor, part) for part in _PARTS):
@@ -177,7 +177,7 @@ class MonitorDisplay:
         ax : matplotlib Axes or list of two, default=None
             Where to draw: the evidence alone, or evidence and error; a new figure by default.
         metric : str, default=None
-            Which metric to show; None means the first one of the monitor.
+            Metric to show; by default the first one of the monitor.
         show_legend : bool, default=True
             Whether to draw the legend.
         **line_params : dict
@@ -191,7 +191,7 @@ class MonitorDisplay:
         Raises
         ------
         ValueError
-            If the history is empty or lacks a column, or a parameter is wrong.
+            If the history is empty or lacks a column, or a parameter is invalid.
         %(no_matplotlib)s
         """
         check_flags(show_legend=show_legend)
@@ -201,7 +201,7 @@ class MonitorDisplay:
         upper, time = axes[0], table["time"]
         line: dict[str, Any] = {"color": BLUE, "linewidth": 1.8, "zorder": 3} | full_names(line_params)
         shown = np.asarray(table["log_evidence"], dtype=np.float64) / np.log(10.0)
-        # infinite evidence leaves the picture, and a detector that has not begun is not in it
+        # infinite evidence is cut off, and zero evidence of a detector that has not started is not drawn
         shown = np.where(np.isneginf(shown), np.nan, np.minimum(shown, _BEYOND))
         most = _HIGHEST * critical
         (self.evidence_,) = upper.plot(time, shown, **{"label": "evidence", **line})
@@ -252,9 +252,7 @@ class MonitorDisplay:
         chosen = names[0] if metric is None else check_option(metric, "metric", names)
         table = {name: as_array(self.history[name], name) for name in (*_COLUMNS, chosen)}
         if not table["time"].shape[0]:
-            raise ValueError(
-                "The monitor has seen no batch, so that there is nothing to draw. Update it first."
-            )
+            raise ValueError("The monitor has no history: it has not been updated. Call update() first.")
         return table, chosen
 
 

@@ -1,22 +1,22 @@
-r"""Exact bands for event probabilities that do not decrease with the prediction.
+r"""Exact bands for event probabilities that are non-decreasing in the prediction.
 
-Let the predictions be sorted and cut into bins 1, ..., C without a look at the outcomes, equal predictions
-in the same bin. If the event probability q does not decrease, the number of events among the samples of bins
+Let the predictions be sorted and divided into bins 1, ..., C regardless of the outcomes, equal predictions
+in the same bin. If the event probability q is non-decreasing, the number of events among the samples of bins
 j..k is a sum of independent trials none of which has a probability above q(b_k), b_k the largest prediction
 of bin k. A sum of trials is stochastically largest if all have that probability, so the Clopper-Pearson
 lower bound of the pooled frequency is a lower bound of q(b_k), hence of q(x) for all x >= b_k; likewise the
 upper bound holds for all x <= a_j, the smallest prediction of bin j. Bounds are attributed outward, to the
-end of their cells: that is why cells of many rows cost sharpness, never validity.
+end of their bins. Wide bins therefore widen the band but never invalidate it.
 
-With M intervals of cells in use, each bound at level alpha / (2 M) makes the band
+With M intervals of bins in use, each bound at level alpha / (2 M) makes the band
 
     lower(x) = max over intervals with b_k <= x,    upper(x) = min over intervals with a_j >= x
 
 simultaneous at level 1 - alpha in samples of any size (Dimitriadis et al. 2023, who take all intervals of
-all values). In use are all starts and about log(C) lengths in geometric progression, and of the order of
-n^(1/3) cells: fewer intervals have larger levels, and for a thousand rows the band is narrower by about a
-tenth. Pointwise, at one x, only intervals that end in the last cell below x (or begin in the first cell above
-it) are needed, one of each length, and the level of each bound is alpha over twice the number of lengths.
+all values). In use are all starts, about log(C) lengths in geometric progression, and of the order of
+n^(1/3) bins: fewer intervals have larger levels, and for a thousand samples the band is about 10% narrower.
+Pointwise, at one x, only intervals that end in the last bin below x (or begin in the first bin above it)
+are needed, one of each length, and the level of each bound is alpha over twice the number of lengths.
 """
 
 import math
@@ -28,67 +28,67 @@ from sklearn_calib._core._binning import quantile_bins
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
 from sklearn_calib.plot._bands import ReliabilityBand, clopper_pearson
 
-__all__ = ["cell_count", "interval_lengths", "monotone_band", "monotone_limits"]
+__all__ = ["bin_count", "interval_lengths", "monotone_band", "monotone_limits"]
 
 Array = NDArray[np.float64]
 
-# Cells for each n^(1/3): the mean width of bands is flat about 4.5, from a hundred rows to a million.
-_CELLS = 4.5
-_MOST_CELLS = 500
+# Bins per n^(1/3): the mean width of bands is flat around 4.5, from a hundred samples to a million.
+_BINS = 4.5
+_MOST_BINS = 500
 # Ratio of neighbouring lengths of intervals.
 _RATIO = 1.25
 
 
-def cell_count(n: float) -> int:
-    """Return the number of cells of equal mass for n rows."""
-    return min(math.ceil(_CELLS * n ** (1.0 / 3.0)), _MOST_CELLS)
+def bin_count(n: float) -> int:
+    """Return the number of bins of equal mass for n samples."""
+    return min(math.ceil(_BINS * n ** (1.0 / 3.0)), _MOST_BINS)
 
 
-def interval_lengths(n_cells: int) -> list[int]:
-    """Return the lengths in use, from 1 to all cells, in geometric progression."""
+def interval_lengths(n_bins: int) -> list[int]:
+    """Return the lengths in use, from 1 to all bins, in geometric progression."""
     lengths = [1]
-    while lengths[-1] < n_cells:
-        lengths.append(min(max(lengths[-1] + 1, math.ceil(lengths[-1] * _RATIO)), n_cells))
+    while lengths[-1] < n_bins:
+        lengths.append(min(max(lengths[-1] + 1, math.ceil(lengths[-1] * _RATIO)), n_bins))
     return lengths
 
 
 def monotone_limits(
     weight: Array, positives: Array, alpha: float, lengths: list[int], *, pointwise: bool
 ) -> tuple[Array, Array]:
-    """Return bounds of the event probability at the end, and at the beginning, of each cell.
+    """Return bounds of the event probability at the end, and at the beginning, of each bin.
 
     Parameters
     ----------
     weight, positives : ndarray of shape (C,)
-        Number of rows, and of events, in each cell.
+        Number of samples, and of events, in each bin.
     alpha : float
         One minus the level.
     lengths : list of int
         Lengths of intervals in use, at most C.
     pointwise : bool
-        Whether the level is meant at each x by itself.
+        Whether the level holds at each x separately.
 
     Returns
     -------
     lower : ndarray of shape (C,)
-        Bound for q from the largest prediction of the cell on.
+        Bound for q from the largest prediction of the bin on.
     upper : ndarray of shape (C,)
-        Bound for q up to the smallest prediction of the cell.
+        Bound for q up to the smallest prediction of the bin.
     """
-    n_cells = weight.shape[0]
-    rows, events = (np.concatenate(([0.0], np.cumsum(part))) for part in (weight, positives))
-    number = len(lengths) if pointwise else sum(n_cells - length + 1 for length in lengths)
+    n_bins = weight.shape[0]
+    samples, events = (np.concatenate(([0.0], np.cumsum(part))) for part in (weight, positives))
+    number = len(lengths) if pointwise else sum(n_bins - length + 1 for length in lengths)
     low, high = clopper_pearson(
         np.concatenate([events[length:] - events[:-length] for length in lengths]),
-        np.concatenate([rows[length:] - rows[:-length] for length in lengths]),
+        np.concatenate([samples[length:] - samples[:-length] for length in lengths]),
         alpha / (2.0 * number),
     )
-    lower, upper = np.zeros(n_cells), np.ones(n_cells)
+    lower, upper = np.zeros(n_bins), np.ones(n_bins)
     start = 0
     for length in lengths:
-        part = slice(start, start + n_cells - length + 1)
+        part = slice(start, start + n_bins - length + 1)
         np.maximum(lower[length - 1 :], low[part], out=lower[length - 1 :])
-        np.minimum(upper[: n_cells - length + 1], high[part], out=upper[: n_cells - length + 1])
+        np.minimum(upper[: n_bins - length + 1], high[part], out=upper[: n_bins - length + 1])
         start = part.stop
     if pointwise:
         return lower, upper
@@ -96,8 +96,8 @@ def monotone_limits(
 
 
 def monotone_band(grouped: GroupedOutcomes, confidence: float, kind: str) -> ReliabilityBand:
-    """Return the band of whole-numbered outcomes from 0 to 1, "simultaneous" or pointwise ("confidence")."""
-    index = quantile_bins(grouped.weight, cell_count(grouped.total))
+    """Return the band of unweighted outcomes from 0 to 1, "simultaneous" or pointwise ("confidence")."""
+    index = quantile_bins(grouped.weight, bin_count(grouped.total))
     starts = group_starts(index)
     ends = np.append(starts[1:], index.shape[0]) - 1
     weight, positives = (np.add.reduceat(part, starts) for part in (grouped.weight, grouped.positives))
@@ -106,7 +106,7 @@ def monotone_band(grouped: GroupedOutcomes, confidence: float, kind: str) -> Rel
         weight, positives, 1.0 - confidence, lengths, pointwise=kind == "confidence"
     )
     first, last = grouped.prob[starts], grouped.prob[ends]
-    # limits before, within and after each cell; at its ends they jump, from one to the next
+    # limits before, within and after each bin; at its ends they jump
     before, after = np.append(0.0, lower[:-1]), np.append(upper[1:], 1.0)
     single = first == last
     x = np.stack((first, first, last, last), axis=1)

@@ -1,4 +1,4 @@
-"""Samples that stand behind several curves: of classes, of groups, of the folds of a cross-validation."""
+"""Samples for several curves: of classes, of groups, of the folds of a cross-validation."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -32,7 +32,7 @@ class Part(NamedTuple):
 
 
 def reduced_parts(problem: BinarySample | ClassSample, reduction: str) -> list[Part]:
-    """Return the binary problems of several classes, or of two judged by their largest probability."""
+    """Return the binary problems of multiclass predictions, or of binary ones reduced to their confidence."""
     if isinstance(problem, ClassSample):
         proba, known = problem.p, [str(label) for label in problem.classes.tolist()]
     elif reduction == "classwise":
@@ -99,8 +99,8 @@ def fold_samples(
         proba, classes = predicted_probabilities(estimator, _take(X, rows))
         if len(classes) != 2:
             raise ValueError(
-                f"cv_results holds estimators of {len(classes)} classes, and two are needed. Draw the folds "
-                "of several classes one by one with from_estimator."
+                f"cv_results holds estimators of {len(classes)} classes, but this display is for binary "
+                "classifiers. Draw the folds of multiclass estimators one by one with from_estimator."
             )
         p, positive = positive_column(proba, classes, pos_label)
         folds.append(binary_sample(labels[rows], p, None if weight is None else weight[rows], positive))

@@ -56,9 +56,9 @@ class ReliabilityDisplay(DisplayMixin):
     """Reliability diagram: observed event frequency against predicted probability.
 
     Make one with :meth:`from_predictions`, :meth:`from_estimator` or :meth:`from_cv_results`. A curve on the
-    diagonal is perfect; above it events are more frequent than predicted, below it less. The band says how
-    far chance alone may have moved the curve, the strip below where the predictions lie, and the legend the
-    calibration error.
+    diagonal shows perfect calibration. Above the diagonal the model underpredicts, below it overpredicts. The
+    band shows the sampling uncertainty of the curve, the strip below the diagram the distribution of the
+    predictions, and the legend the calibration error.
 
     Parameters
     ----------
@@ -84,75 +84,76 @@ class ReliabilityDisplay(DisplayMixin):
     bands_ : list of matplotlib Collection
         All bands; a belt has two.
     density_ : matplotlib Collection or None
-        What shows where the predictions lie.
+        The distribution of the predictions.
     diagonal_ : matplotlib Line2D or None
         Line of perfect calibration; None if it was not asked for or the axes had one.
     departures_ : matplotlib Collection or None
         Marks on the diagonal where it lies outside a simultaneous band or a belt.
     edges_ : list of matplotlib Artist
-        What a logit axis shows at its edges: predictions of 0 and 1, and bins with no events or no others.
+        Marks at the edges of logit axes: predictions of 0 and 1, and bins with no events or only events.
     displays_ : list of ReliabilityDisplay
-        The display itself; in a :class:`ReliabilityPanel`, the displays of which it consists.
+        The display itself; for a :class:`ReliabilityPanel`, its single displays.
 
     See Also
     --------
     ReliabilityPanel : Several classes, groups or folds.
     sklearn_calib.metrics.smooth_ece_result : The numbers behind the smooth curve.
-    sklearn_calib.metrics.score_decomposition : The numbers of ``method="corp"``.
+    sklearn_calib.metrics.score_decomposition : The numbers behind ``method="corp"``.
 
     Notes
     -----
     **Curves.** The smooth curve is the kernel regression of the outcome on the prediction with a Gaussian
-    reflected at 0 and 1 ([1]_, eq. 1). The authors take smooth ECE itself as its bandwidth,
-    ``bandwidth="smooth_ece"``, and let the width of the curve show the density of the predictions,
+    reflected at 0 and 1 ([1]_, eq. 1). The authors use smooth ECE itself as the bandwidth,
+    ``bandwidth="smooth_ece"``, and show the density of the predictions as the width of the curve,
     ``density="width"``. The area between curve and diagonal, weighted by that density, then differs from the
-    error by up to 0.8 times the bandwidth (Lemma 10), so that the error can be read off the picture. But this
-    bandwidth is too wide for a badly calibrated model and too narrow for a well calibrated one. Therefore
-    "auto" goes no further than Silverman's rule for the predictions, 1.06 sd(p) n^(-1/5) [2]_; if smooth ECE
-    is smaller, it is the widest of eight bandwidths between the two whose leave-one-out Brier score is within
-    one standard error of the best. With "auto" residuals are smoothed, r(t) = t + sum K (y - p) / sum K, to
-    remove the bias of wide kernels near 0 and 1. On logit axes "auto" is Silverman's rule for the log-odds,
+    error by up to 0.8 times the bandwidth (Lemma 10), so the error can be read off the diagram. But this
+    bandwidth is too wide for a badly calibrated model and too narrow for a well calibrated one. "auto" is
+    therefore at most Silverman's rule for the predictions, 1.06 sd(p) n^(-1/5) [2]_. If smooth ECE is
+    smaller, it is the widest of eight bandwidths between the two whose leave-one-out Brier score is within
+    one standard error of the best. "auto" smooths residuals, r(t) = t + sum K (y - p) / sum K, which
+    removes the bias of wide kernels near 0 and 1. On logit axes "auto" is Silverman's rule for the log-odds,
     and the kernel is not reflected. The number in the legend is always smooth ECE. The curve is drawn within
-    the range of the predictions, where at least five of them, counted by nearness exp(-d^2 / 2s^2), support
-    it.
+    the range of the predictions where at least five of them, each with weight exp(-d^2 / 2s^2) at distance
+    d, support it.
 
-    "corp" is the isotonic regression of the outcome on the prediction [3]_: level on blocks of predictions,
-    with straight lines from block to block. It has no parameter, and gives the Brier score as
-    MCB - DSC + UNC: miscalibration, discrimination, uncertainty. "binned" shows frequency against mean
-    prediction in bins.
+    "corp" is the isotonic regression of the outcome on the prediction [3]_: constant on blocks of
+    predictions, with straight lines between blocks. It has no tuning parameter and decomposes the Brier score
+    into MCB - DSC + UNC: miscalibration, discrimination, uncertainty. "binned" shows the event frequency
+    against the mean prediction in bins.
 
-    "belt" is the calibration belt of medicine, for predictions that were not fitted on these data [4]_: the
-    log-odds of the event as a polynomial of the log-odds of the prediction, whose degree rises from 1 to at
-    most 4 while the likelihood-ratio test of the next coefficient rejects at level 0.05. The belts, at
+    "belt" is the calibration belt used in medicine, for external validation [4]_: the log-odds of the event
+    are modelled as a polynomial of the log-odds of the prediction, whose degree increases from 1 to at most 4
+    while the likelihood-ratio test of the next coefficient rejects at level 0.05. The belts, at
     ``confidence`` and at 0.8, invert the likelihood-ratio test of all coefficients; the p-value in the legend
-    is that of perfect calibration. Both use the law of the statistic for large samples given the selected
-    degree, which knows that larger degrees were selected for large statistics. More than 2048 distinct
-    predictions are gathered in cells first.
+    is for the null hypothesis of perfect calibration. Both use the asymptotic distribution of the statistic
+    given the selected degree, which accounts for the selection. More than 2048 distinct predictions are
+    binned first.
 
     **Bands.** "confidence" is pointwise. For a smooth curve: Wilson's score interval [5]_ of the observed
     frequency, with the effective size (sum w K)^2 / sum w^2 K^2 of the kernel's window as the number of
-    trials. It is meant for the smoothed frequency; where the true one bends within a bandwidth, the two
-    differ. For bins: the exact interval of Clopper and Pearson for the mean event probability of the bin. For
-    "corp": the largest lower and least upper bound at each point of exact intervals from neighbouring
-    predictions, at levels that hold together; valid for samples of any size if event probabilities do not
-    decrease with the prediction. (The bootstrap fails for isotonic regression.)
+    trials. It covers the smoothed event frequency, which differs from the true one where that is curved
+    within a bandwidth. For bins: the exact Clopper-Pearson interval for the mean event probability of the
+    bin. For "corp": at each point, the largest lower and smallest upper bound of exact intervals from
+    neighbouring predictions, at levels adjusted for their number; valid for samples of any size if event
+    probabilities are non-decreasing in the prediction. (The bootstrap is inconsistent for isotonic
+    regression.)
 
-    "consistency" redraws all labels from the predictions, ``n_resamples`` times, computes the curve anew with
-    the same bandwidth or bins, and takes quantiles at each point. Some of a calibrated curve may well leave
-    such a band, as each point does so in 5 % of samples.
+    "consistency" simulates all labels from the predictions, ``n_resamples`` times, computes the curve anew
+    with the same bandwidth or bins, and shows pointwise quantiles. Parts of a calibrated curve can leave this
+    band, since each point does so with probability 1 - ``confidence``.
 
-    "simultaneous" bounds the whole curve of event probabilities at once, provided that they do not decrease
+    "simultaneous" bounds the whole curve of event probabilities at once, assuming that it is non-decreasing
     [6]_: exact intervals of pooled frequencies for runs of neighbouring predictions, at levels that add up to
     1 - ``confidence``, bound the curve to their left from above and to their right from below. It is valid
-    for samples of any size and for predictions of any law. Predictions are first cut, without a look at the
-    outcomes, into at most some 4.5 n^(1/3) cells of equal mass (500 at most), and runs have lengths in
-    geometric progression, which is fast, and for a thousand rows about a tenth narrower than all runs of
+    for samples of any size and any distribution of the predictions. Predictions are first binned, regardless
+    of the outcomes, into at most 4.5 n^(1/3) bins of equal mass (and at most 500), and runs have lengths in
+    geometric progression. This is fast, and for a thousand samples about 10% narrower than with all runs of
     all predictions. Where the diagonal leaves the band, it is marked: perfect calibration is rejected. Where
-    the limits cross, the event probabilities do decrease somewhere, and the legend says so. Predictions of
-    few values have bars at each value, where the limits are narrower than between the values.
+    the limits cross, there is evidence that the curve decreases, and the legend says so. Predictions with few
+    distinct values have bars at each value, where the limits are narrower than between the values.
 
-    Whole numbers as weights are repetitions; other weights are taken as sampling weights (Kish's effective
-    size), which exact bands for "corp", "simultaneous" and belts refuse.
+    Integer weights count repetitions. Other weights are sampling weights (Kish's effective size), which exact
+    bands for "corp", "simultaneous" and belts do not support.
 
     References
     ----------
@@ -231,52 +232,52 @@ class ReliabilityDisplay(DisplayMixin):
         y_true : array-like of shape (n,) or CalibrationSketch
             Labels of two or more classes.
         y_proba : array-like of shape (n,), (n, 1), (n, 2) or (n, K), default=None
-            Predicted probabilities in [0, 1] of the positive class; of two columns the last is used. Of three
-            or more columns, those of the classes. Left out with a sketch.
+            Predicted probabilities in [0, 1] of the positive class; of two columns the last is used. Three or
+            more columns are the probabilities of the classes. Omitted with a sketch.
         sample_weight : array-like of shape (n,), default=None
-            Non-negative weights. Exact bands need whole numbers, which count repetitions.
+            Non-negative weights. Exact bands need integer weights, which count repetitions.
         %(pos_label)s
         labels : array-like of shape (K,), default=None
-            Labels of three or more columns, which stand in sorted order.
+            Class labels of three or more columns, in sorted order.
         reduction : {"classwise", "confidence", "top-label"}, default=None
-            How several classes are shown. "classwise", the default for three or more: one curve for each
-            class against the rest. "confidence": the largest probability of each row against whether its
-            class is the right one. "top-label": the same for the rows of each predicted class. The latter two
-            can be asked for two classes too.
+            Reduction of multiclass predictions. "classwise", the default for three or more classes: one curve
+            for each class against the rest. "confidence": the largest probability of each sample against
+            whether the predicted class is correct. "top-label": the same within the samples of each predicted
+            class. The latter two also apply to binary predictions.
         groups : array-like of shape (n,), default=None
-            Group of each row: one curve for each, with its own number.
+            Group of each sample: one curve for each group, with its own number.
         method : {"smooth", "binned", "corp", "isotonic", "belt"}, default="smooth"
-            Kernel regression; frequencies in bins; isotonic regression with the parts of the Brier
+            Kernel regression; frequencies in bins; isotonic regression with the decomposition of the Brier
             score ("corp", also named "isotonic"); or polynomial recalibration with its calibration belt. See
             the notes of the class.
         band : {"confidence", "consistency", "simultaneous", "none"} or None, default="confidence"
-            "confidence": around the curve, for the event frequency, pointwise. "consistency": around the
-            diagonal, where the curve would lie if the predictions were perfectly calibrated, pointwise.
-            "simultaneous": for the whole curve of event probabilities at once, provided that these do not
-            decrease. A belt is a band by itself.
+            "confidence": pointwise, around the curve. "consistency": pointwise, around the diagonal, where
+            the curve would lie under perfect calibration. "simultaneous": for the whole curve of event
+            probabilities at once, assuming that it is non-decreasing. A belt has its own band.
         bandwidth : float or {"auto", "smooth_ece"}, default="auto"
-            Bandwidth of ``method="smooth"``, in units of probability or, for ``scale="logit"``, of log-odds:
-            that of smooth ECE, or with "auto" Silverman's rule, or less by cross-validation.
+            Bandwidth of ``method="smooth"``, in units of probability or, for ``scale="logit"``, of log-odds.
+            "smooth_ece" uses that of smooth ECE; "auto" uses Silverman's rule or a smaller one chosen by
+            cross-validation.
         n_bins : int, default=15
             Number of bins of ``method="binned"``.
         strategy : {"uniform", "quantile"}, default="uniform"
-            Bins of equal width or of equal mass; the latter suit rare events.
+            Bins of equal width or of equal mass. The latter suit rare events.
         scale : {"probability", "logit"}, default="probability"
-            Both axes of the diagram. On "logit" axes, which suit rare events, smoothing takes place in
-            log-odds, the number of a smooth curve is smooth ECE on the logit scale, and predictions of
-            exactly 0 or 1 are drawn at the edge and named in the legend.
+            Scale of both axes. "logit" suits rare events: smoothing takes place in log-odds, the error of a
+            smooth curve is smooth ECE on the logit scale, and predictions of exactly 0 or 1 are drawn at the
+            edge and listed in the legend.
         confidence : float, default=0.95
-            Confidence of the band, and of the interval of the error. A belt is drawn at 0.8 too.
+            Confidence level of the band and of the interval of the error. A belt is also drawn at 0.8.
         error_interval : bool, default=False
-            Whether to add to the number in the legend its interval by
-            :func:`~sklearn_calib.inference.confidence_interval` (``random_state=0``). Costs some two thousand
-            evaluations of the error; weights must then be whole numbers.
+            Whether to show the confidence interval of the error in the legend, by
+            :func:`~sklearn_calib.inference.confidence_interval` (``random_state=0``). Costs about two
+            thousand evaluations of the error; weights must then be integers.
         n_resamples : int, default=999
-            Number of redrawn samples behind ``band="consistency"``.
+            Number of simulated samples for ``band="consistency"``.
         random_state : int, Generator, RandomState or None, default=0
-            Source of their labels.
+            Seed or source of the simulations.
         layout : {"overlay", "grid"}, default=None
-            Several curves in one diagram, or each in its own. By default the former if there are at most five
+            Several curves in one diagram, or each in its own. By default "overlay" if there are at most five
             or ``ax`` is given.
         name : str, default=None
             Name of the model in the legend.
@@ -285,7 +286,7 @@ class ReliabilityDisplay(DisplayMixin):
         Returns
         -------
         ReliabilityDisplay or ReliabilityPanel
-            The latter, whose ``displays_`` are the single ones, for ``groups`` or several classes, unless
+            A panel, whose ``displays_`` are the single ones, for ``groups`` or multiclass predictions, unless
             ``reduction="confidence"``.
 
         Raises
@@ -324,7 +325,7 @@ class ReliabilityDisplay(DisplayMixin):
         if groups is not None:
             if len(parts) > 1:
                 raise ValueError(
-                    f"groups cannot be shown beside {len(parts)} classes. Pass reduction='confidence', or "
+                    f"groups cannot be combined with {len(parts)} classes. Pass reduction='confidence', or "
                     "the column of one class."
                 )
             keys = checked_groups(groups, sample_weight, shape_of(y_proba, "y_proba")[0])
@@ -355,15 +356,15 @@ class ReliabilityDisplay(DisplayMixin):
         ax: "Axes | None" = None,
         **params: Any,
     ) -> "ReliabilityPanel":
-        """Draw the reliability diagrams of the folds of a cross-validation, thin, and one for all, bold.
+        """Draw the reliability curves of cross-validation folds as thin lines, and a summary as a thick one.
 
         Parameters
         ----------
         cv_results : dict
             What :func:`sklearn.model_selection.cross_validate` returned with ``return_estimator=True`` and
-            ``return_indices=True``, of a classifier of two classes.
+            ``return_indices=True``, for a binary classifier.
         X : array-like of shape (n, n_features)
-            The data that were cross-validated.
+            The data passed to ``cross_validate``.
         y : array-like of shape (n,)
             Their labels.
         sample_weight : array-like of shape (n,), default=None
@@ -371,22 +372,22 @@ class ReliabilityDisplay(DisplayMixin):
         pos_label : label, default=None
             The positive class; ``classes_[1]`` by default.
         summary : {"pooled", "mean"}, default="pooled"
-            What is bold. "pooled": the curve of the predictions of all folds, with its band and number;
-            outcomes of different folds are treated as independent given the predictions. "mean": the mean of
-            the curves where all of them exist, with one standard deviation of the folds to either side; the
-            number is the mean over folds with its standard deviation.
+            The summary curve. "pooled": the curve of the out-of-fold predictions of all folds, with its band
+            and error; outcomes of different folds are treated as independent given the predictions. "mean":
+            the mean of the curves where all of them exist, plus or minus one standard deviation across folds;
+            the error is the mean over folds with its standard deviation.
         name : str, default=None
             Name in the legend; the class of the estimators by default.
         ax : matplotlib Axes, default=None
             Where to draw; a new figure by default.
         **params : dict
-            What to compute, as in :meth:`from_predictions`, such as ``method`` and ``scale``; and, for the
-            bold curve, what :meth:`plot` takes.
+            Parameters of :meth:`from_predictions`, such as ``method`` and ``scale``, and of :meth:`plot` for
+            the summary curve.
 
         Returns
         -------
         ReliabilityPanel
-            Its ``displays_`` are those of the folds, and ``summary_`` is the bold one.
+            Its ``displays_`` are those of the folds, and ``summary_`` is the summary.
 
         Raises
         ------
@@ -401,12 +402,12 @@ class ReliabilityDisplay(DisplayMixin):
         known = {key: params.pop(key) for key in CurveOptions.__dataclass_fields__ if key in params}
         options = CurveOptions(**known)
         if summary == "mean" and options.method == "belt":
-            raise ValueError("summary='mean' is not for method='belt'. Use summary='pooled'.")
+            raise ValueError("summary='mean' does not support method='belt'. Use summary='pooled'.")
         folds, pooled, default_name = fold_samples(cv_results, X, y, sample_weight, pos_label)
         plain_options = CurveOptions(**known | {"band": "none", "error_interval": False})
         curves = [plain_options.curve(fold) for fold in folds]
-        bold = mean_curve(curves) if summary == "mean" else options.curve(pooled)
-        whole = cls(bold, name=f"{summary}, {len(folds)} folds", pos_label=pos_label)
+        summarized = mean_curve(curves) if summary == "mean" else options.curve(pooled)
+        whole = cls(summarized, name=f"{summary}, {len(folds)} folds", pos_label=pos_label)
         displays = [
             cls(curve, name=f"fold {number}", pos_label=pos_label) for number, curve in enumerate(curves)
         ]
@@ -431,7 +432,7 @@ class ReliabilityDisplay(DisplayMixin):
     ) -> Self:
         """Draw the diagram.
 
-        Several displays can share axes: each further one takes the next colour and dashes.
+        Several displays can share axes; each is drawn in its own colour and line style.
 
         Parameters
         ----------
@@ -441,15 +442,16 @@ class ReliabilityDisplay(DisplayMixin):
         show_band : bool, default=True
             Whether to draw the band.
         density : {"strip", "classes", "rug", "width", "none"}, default="strip"
-            How to show where the predictions lie: a histogram in a strip below the diagram; histograms of
-            events (upward) and others (downward) there; ticks for single predictions there, those of events
-            in the upper half; the width of the curve (of bins: the area of markers); or not at all.
+            How to show the distribution of the predictions: a histogram in a strip below the diagram;
+            histograms of events (upward) and non-events (downward) in the strip; ticks for single
+            predictions, those of events in the upper half of the strip; the width of the curve (for bins, the
+            area of the markers); or not at all.
         show_diagonal : bool, default=True
-            Whether to draw the line of perfect calibration (once on the same axes).
+            Whether to draw the line of perfect calibration, once per axes.
         show_legend : bool, default=True
             Whether to draw the legend.
         **line_params : dict
-            Properties of the curve, such as ``color`` or ``linewidth``; colour is shared by band and strip.
+            Properties of the curve, such as ``color`` or ``linewidth``; band and strip use the same colour.
 
         Returns
         -------
@@ -459,7 +461,7 @@ class ReliabilityDisplay(DisplayMixin):
         Raises
         ------
         ValueError
-            If ``density`` is not known, or ``ax`` holds a diagram of another scale.
+            If ``density`` is not one of the options, or ``ax`` holds a diagram with another scale.
         %(no_matplotlib)s
         """
         check_option(density, "density", _DENSITIES)
@@ -503,7 +505,7 @@ class ReliabilityDisplay(DisplayMixin):
 
     def _label(self, name: str | None) -> str:
         number = self.curve.label(4 if self.curve.scale == "logit" or self.curve.method == "corp" else 3)
-        # three parts of a score are too long for one line; and uncertainty hardly differs between curves
+        # three components of a score are too long for one line, and uncertainty hardly differs between curves
         number = number.partition(", UNC")[0] if self._brief else number.replace(", DSC", "\nDSC")
         return self._named(number, name)
 
@@ -512,7 +514,7 @@ class ReliabilityDisplay(DisplayMixin):
 class ReliabilityPanel:
     """Reliability diagrams of several classes, groups or folds.
 
-    It is what :meth:`ReliabilityDisplay.from_predictions` returns for several classes or ``groups``, and
+    :meth:`ReliabilityDisplay.from_predictions` returns it for multiclass predictions or ``groups``, and
     :meth:`ReliabilityDisplay.from_cv_results` for folds. The artists are attributes of the single displays.
 
     Parameters
@@ -522,17 +524,17 @@ class ReliabilityPanel:
     name : str, default=None
         Title of the legend, or of the figure.
     layout : {"overlay", "grid"}, default=None
-        All curves in one diagram, or each in its own. By default the former if there are at most five or axes
+        All curves in one diagram, or each in its own. By default "overlay" if there are at most five or axes
         are given.
     summary : ReliabilityDisplay, default=None
-        What is drawn bold over the others, which are then thin.
+        Display drawn as a thick line over the others, which are then thin.
 
     Attributes
     ----------
     displays_ : list of ReliabilityDisplay
         The single displays, after :meth:`plot`.
     summary_ : ReliabilityDisplay or None
-        What is bold.
+        The summary display.
     axes_ : list of matplotlib Axes
         Their axes, one for all or one each.
     ax_ : matplotlib Axes
@@ -594,10 +596,10 @@ class ReliabilityPanel:
         name : str, default=None
             Title of the legend or of the figure; the display's own by default.
         show_band, density, show_diagonal, show_legend
-            As in :meth:`ReliabilityDisplay.plot`. In one diagram, more than three curves have no bands and
-            more than four no strips.
+            As in :meth:`ReliabilityDisplay.plot`. In one diagram, bands are drawn for up to three curves and
+            strips for up to four.
         **line_params : dict
-            Properties of all curves; of the bold one if there is one.
+            Properties of all curves, or of the summary curve if there is one.
 
         Returns
         -------
@@ -607,7 +609,7 @@ class ReliabilityPanel:
         Raises
         ------
         ValueError
-            If ``layout="grid"`` and axes are given, or an argument is wrong.
+            If ``layout="grid"`` and axes are given, or an argument is invalid.
         %(no_matplotlib)s
         """
         check_flags(
@@ -641,8 +643,8 @@ class ReliabilityPanel:
             self.axes_ = self._plot_grid(title, show_legend, shown | line_params)
         else:
             self.axes_ = [new_axes() if ax is None else ax]
-            bold: dict[str, Any] = {"show_band": show_band, "density": density}
-            self._plot_overlay(self.axes_[0], title, show_legend, shown, bold, line_params)
+            thick: dict[str, Any] = {"show_band": show_band, "density": density}
+            self._plot_overlay(self.axes_[0], title, show_legend, shown, thick, line_params)
         self.displays_, self.summary_ = self.displays, self.summary
         self.ax_, self.figure_ = self.axes_[0], self.axes_[0].figure
         return self
@@ -659,7 +661,7 @@ class ReliabilityPanel:
             place.set_title(plain(str(display.name)))
             if show_legend:
                 display.line_.set_label(display._label("").removeprefix(": "))
-                # what surrounds the curves is explained once
+                # bands and the diagonal are in the legend once
                 draw_legend(place, [display.curve], display.line_ if index else None)
             if index % columns:
                 place.set_ylabel("")
@@ -677,7 +679,7 @@ class ReliabilityPanel:
         title: str | None,
         show_legend: bool,
         params: dict[str, Any],
-        bold: dict[str, Any],
+        thick: dict[str, Any],
         line_params: dict[str, Any],
     ) -> None:
         if self.summary is None:
@@ -691,7 +693,7 @@ class ReliabilityPanel:
                 named = {"label": "_fold" if index else "single folds", "color": color}
                 display.plot(ax, show_legend=False, **params | named)
             style = {"color": color, "linestyle": "-", "linewidth": 2.8, "show_diagonal": False}
-            self.summary.plot(ax, show_legend=False, **style | bold | line_params)
+            self.summary.plot(ax, show_legend=False, **style | thick | line_params)
         if show_legend:
             last = self.displays if self.summary is None else [self.summary]
             legend = draw_legend(ax, [display.curve for display in last])
@@ -700,5 +702,5 @@ class ReliabilityPanel:
 
 
 def _check_density(plot_params: dict[str, Any]) -> None:
-    """Check before anything is computed what :meth:`ReliabilityDisplay.plot` will be given."""
+    """Check the arguments for :meth:`ReliabilityDisplay.plot` before anything is computed."""
     check_option(plot_params.get("density", "strip"), "density", _DENSITIES)

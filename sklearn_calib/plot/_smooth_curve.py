@@ -1,4 +1,4 @@
-"""The smooth reliability curve, and how many predictions stand behind it."""
+"""The smooth reliability curve, and its effective sample size."""
 
 import math
 from typing import Literal, NamedTuple
@@ -19,22 +19,22 @@ __all__ = ["KernelWindow", "Smoother", "smooth_curve", "squared_weights"]
 
 Array = NDArray[np.float64]
 
-# A picture cannot show more nodes than this; the cells are half as wide as their distance.
+# A picture cannot show more nodes than this; the bins are half as wide as their distance.
 _NODES = 512
-CELLS = 1024
-# So many bandwidths between that of smooth ECE and Silverman's rule are compared by cross-validation.
+BINS = 1024
+# Number of bandwidths, from that of smooth ECE to Silverman's rule, compared by cross-validation.
 _CANDIDATES = 8
 # A wide kernel may carry the curve this far beyond the predictions, in units of the axis' length.
 _BEYOND = 1.0 / 50
-# The curve is drawn where the predictions nearby are worth at least this many at the very spot.
+# The curve is drawn where the kernel weights of the predictions sum to at least this number.
 _NEARBY = 5.0
 
 
 def squared_weights(w: Array | None) -> Array | None:
-    """Return the weights whose sum plays the part of sum w^2 in the variance of a weighted mean.
+    """Return the weights whose sum replaces sum w^2 in the variance of a weighted mean.
 
-    Whole numbers count repetitions, each an observation of its own; other weights are sampling weights, for
-    which Kish's effective sample size (sum w)^2 / sum w^2 applies.
+    Integers count repetitions, each an independent observation; other weights are sampling weights, with
+    Kish's effective sample size (sum w)^2 / sum w^2.
     """
     return w if w is None or whole_numbers(w) else w**2
 
@@ -52,22 +52,22 @@ def _cross_validated(place: Array, sample: BinarySample, narrow: float, wide: fl
 
     The kernel is reflected at 0 and 1, which is a product in the basis of the discrete cosine transform.
     """
-    cell = KernelWindow.find(place)
-    mass = np.bincount(cell, weights=sample.w, minlength=CELLS).astype(np.float64)
+    bin_of = KernelWindow.find(place)
+    mass = np.bincount(bin_of, weights=sample.w, minlength=BINS).astype(np.float64)
     events = sample.y if sample.w is None else sample.w * sample.y
-    events = np.bincount(cell, weights=events, minlength=CELLS).astype(np.float64)
+    events = np.bincount(bin_of, weights=events, minlength=BINS).astype(np.float64)
     used = mass > 0
     total = float(mass.sum())
-    middle = (np.arange(CELLS) + 0.5) / CELLS
+    middle = (np.arange(BINS) + 0.5) / BINS
     widths, losses = np.geomspace(wide, narrow, _CANDIDATES), []
     for s in widths:
-        damping = np.exp(-0.5 * (math.pi * s * np.arange(CELLS)) ** 2)
+        damping = np.exp(-0.5 * (math.pi * s * np.arange(BINS)) ** 2)
         near, sums = (idct(damping * dct(part))[used] for part in (mass, events))
-        # what one prediction adds to the place where it is
+        # the weight of a prediction in its own estimate
         itself = 1.0 + np.exp(-2.0 * (middle / s) ** 2) + np.exp(-2.0 * ((1.0 - middle) / s) ** 2)
-        itself = (itself / (math.sqrt(2.0 * math.pi) * s * CELLS))[used]
+        itself = (itself / (math.sqrt(2.0 * math.pi) * s * BINS))[used]
         rest = np.maximum(near - itself, 1e-12 * total)
-        # squared errors of events and of non-events in each cell, predicted without themselves
+        # leave-one-out squared errors of events and of non-events in each bin
         losses.append(np.stack((((near - sums) / rest) ** 2, (sums / rest) ** 2)))
     count = np.stack((events, mass - events))[:, used]
     best = losses[int(np.argmin([float((count * loss).sum()) for loss in losses]))]
@@ -81,9 +81,9 @@ def _cross_validated(place: Array, sample: BinarySample, narrow: float, wide: fl
 
 
 class KernelWindow:
-    """A Gaussian kernel of scale s about each node of an axis, acting on predictions gathered in cells.
+    """A Gaussian kernel of scale s at each node of an axis, acting on binned predictions.
 
-    A kernel narrower than the cells is widened to them; ``shrink`` is s over the scale in use.
+    A kernel narrower than the bins is widened to them; ``shrink`` is s over the scale in use.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class KernelWindow:
     """
 
     def __init__(self, nodes: Array, place: Array, w: Array | None, s: float, *, reflect: bool) -> None:
-        self.cell = self.find(place)
+        self.bin_of = self.find(place)
         mass = self.gather(w)
         self.used = np.flatnonzero(mass)
         self.mass = mass[self.used]
@@ -106,7 +106,7 @@ class KernelWindow:
         self.x = self.gather(place if w is None else w * place)[self.used] / self.mass
         if reflect:
             s = min(s, WIDEST_SCALE)
-        scale = max(s, 2.0 / CELLS)
+        scale = max(s, 2.0 / BINS)
         self.shrink = s / scale
         self.kernel = np.zeros((nodes.shape[0], self.x.shape[0]))
         reach = math.ceil((TAIL * scale + 1.0) / 2.0) if reflect else 0
@@ -118,15 +118,15 @@ class KernelWindow:
 
     @staticmethod
     def find(place: Array) -> NDArray[np.int64]:
-        """Return the cell of each place."""
-        return np.minimum((place * CELLS).astype(np.int64), CELLS - 1)
+        """Return the bin of each place."""
+        return np.minimum((place * BINS).astype(np.int64), BINS - 1)
 
     def gather(self, values: Array | None) -> Array:
-        """Return the sum of values, one for each prediction, in each of the cells."""
-        return np.bincount(self.cell, weights=values, minlength=CELLS).astype(np.float64)
+        """Return the sum of values, one for each prediction, in each of the bins."""
+        return np.bincount(self.bin_of, weights=values, minlength=BINS).astype(np.float64)
 
     def mean(self, sums: Array) -> Array:
-        """Return the kernel's mean at each node of values whose sums in the used cells are given."""
+        """Return the kernel mean at each node of values whose sums in the used bins are given."""
         total = self.total if sums.ndim == 1 else self.total[:, np.newaxis]
         out = np.full((self.total.shape[0], *sums.shape[1:]), np.nan)
         np.divide(self.kernel @ sums, total, out=out, where=total > 0)
@@ -140,25 +140,25 @@ class KernelWindow:
         return size * self.shrink
 
     def nearby(self) -> Array:
-        """Return sum of exp(-(t - x)^2 / 2 s^2): predictions count by nearness, one at t counts 1."""
+        """Return the sum of exp(-(t - x)^2 / 2 s^2), in which a prediction at t counts 1."""
         unit = float(self.squares.sum() / self.mass.sum())
         return self.total * (self.shrink / unit)
 
 
 class Smoother(NamedTuple):
-    """The samples that a curve smooths, their axis, the kernel, and what is added at each node."""
+    """The samples that a curve smooths, their axis, the kernel, and the offset at each node."""
 
-    rows: BinarySample
+    sample: BinarySample
     axis: UnitAxis
     window: KernelWindow
     shift: Array
 
     def smooth(self, prob: Array, sums: Array) -> Array:
         """Return the smoothed frequencies for sums of labels, (groups, r), at the predictions ``prob``."""
-        cell = self.window.find(self.axis.locate(prob))
-        starts = group_starts(cell)
-        gathered = np.zeros((CELLS, sums.shape[1]))
-        gathered[cell[starts]] = np.add.reduceat(sums, starts, axis=0)
+        bin_of = self.window.find(self.axis.locate(prob))
+        starts = group_starts(bin_of)
+        gathered = np.zeros((BINS, sums.shape[1]))
+        gathered[bin_of[starts]] = np.add.reduceat(sums, starts, axis=0)
         found = self.window.mean(gathered[self.window.used]) + self.shift[:, np.newaxis]
         return np.asarray(np.clip(found, 0.0, 1.0))
 
@@ -169,35 +169,35 @@ def smooth_curve(
     confidence: float,
     scale: str = "probability",
 ) -> tuple[ReliabilityCurve, Smoother]:
-    """Return the kernel regression with a band for the smoothed frequency, and the means to do it again.
+    """Return the kernel regression with a band for the smoothed frequency, and the smoother.
 
-    The error is smooth ECE at its own bandwidth whatever that of the curve, so that numbers can be compared.
+    The error is smooth ECE at its own bandwidth, whatever the bandwidth of the curve.
     """
-    rows = interior(sample) if scale == "logit" else sample
-    axis = UnitAxis(scale, rows.p, 1.0)
+    inner = interior(sample) if scale == "logit" else sample
+    axis = UnitAxis(scale, inner.p, 1.0)
     result = smooth_result(sample, "auto", scale)
     error, width = result.value, result.bandwidth
-    place = axis.locate(rows.p)
+    place = axis.locate(inner.p)
     if bandwidth == "auto":
-        rule = axis.length * _silverman(place, rows.w, 1.0 / _NODES)
-        # smooth ECE is a probability: it is no length on an axis of log-odds
-        width = rule if axis.logit or width >= rule else _cross_validated(place, rows, width, rule)
+        rule = axis.length * _silverman(place, inner.w, 1.0 / _NODES)
+        # smooth ECE is a probability, not a length on an axis of log-odds
+        width = rule if axis.logit or width >= rule else _cross_validated(place, inner, width, rule)
     elif bandwidth != "smooth_ece":
         width = float(bandwidth)
     if axis.logit:
-        # a little beyond the predictions, so that a single one makes a curve too
+        # a little beyond the predictions, so that a single one also gives a curve
         t = np.linspace(-_BEYOND, 1.0 + _BEYOND, _NODES + 1)
-        window = KernelWindow(t, place, rows.w, width / axis.length, reflect=False)
-        events = rows.y.astype(np.float64) if rows.w is None else rows.w * rows.y
+        window = KernelWindow(t, place, inner.w, width / axis.length, reflect=False)
+        events = inner.y.astype(np.float64) if inner.w is None else inner.w * inner.y
         observed = np.clip(window.mean(window.gather(events)[window.used]), 0.0, 1.0)
         predicted = axis.probability(t)
         support = window.total / float(window.total.max())
     else:
         if width != result.bandwidth:
-            result = smooth_result(rows, width, scale)
+            result = smooth_result(inner, width, scale)
         stride = max(1, (result.grid.shape[0] - 1) // _NODES)
         t, observed = result.grid[::stride], result.curve[::stride].copy()
-        window = KernelWindow(t, place, rows.w, width, reflect=True)
+        window = KernelWindow(t, place, inner.w, width, reflect=True)
         predicted, support = t, result.density[::stride]
     shift = np.zeros_like(t)
     if bandwidth == "auto" and not axis.logit:
@@ -206,7 +206,7 @@ def smooth_curve(
         observed = np.clip(observed + shift, 0.0, 1.0)
     nearby = window.nearby()
     shown = nearby >= min(_NEARBY, 0.5 * float(nearby.max()))
-    # a wide kernel would carry the curve to where no prediction is
+    # a wide kernel would extend the curve beyond the predictions
     shown &= (t >= place.min() - _BEYOND) & (t <= place.max() + _BEYOND)
     observed[~shown] = np.nan
     lower, upper = wilson_interval(observed, window.effective_size(), confidence)
@@ -225,4 +225,4 @@ def smooth_curve(
         scale=scale,
         at_edges=edge_predictions(sample) if scale == "logit" else (),
     )
-    return curve, Smoother(rows, axis, window, shift)
+    return curve, Smoother(inner, axis, window, shift)

@@ -1,6 +1,6 @@
-"""What a test of calibration saw: null distribution, evidence of its parts, or path of a sequential test.
+"""Display of a test of calibration: null distribution, evidence of its parts, or path of a sequential test.
 
-What is shown is computed first, as a :class:`NullHistogram`, :class:`NullCurve`, :class:`ScaleEvidence` or
+The contents are computed first, as a :class:`NullHistogram`, :class:`NullCurve`, :class:`ScaleEvidence` or
 :class:`EvidencePath`, and drawn afterwards.
 """
 
@@ -54,25 +54,26 @@ Mask = NDArray[np.bool_]
 
 _KINDS = ("auto", "null", "scales", "path")
 _TAILS = ("upper", "lower", "two-sided")
-_ADVICE = "Run a test that keeps its draws, such as TCal() or CutoffTest(method='monte_carlo')"
-# What counts as a tie with the observed statistic, as the tests count.
+_ADVICE = "Run a test that keeps its simulations, such as TCal() or CutoffTest(method='monte_carlo')"
+# Tolerance for ties with the observed statistic, as in the tests.
 _TIE = 1e-8
 _FEWEST_BINS, _MOST_BINS = 8, 60
-# Small values are spread on a logarithmic axis if they span such a factor.
+# Small values that span this factor are shown on a logarithmic axis.
 _WIDE = 20.0
 _NODES = 801
 # Smaller p-values are drawn here.
 _LEAST = 1e-250
-# Where a p-value of 0 is drawn, as a part of the smallest one that is not.
+# Position of a p-value of 0, as a fraction of the smallest positive one.
 _BEYOND = 1e-3
 _EXTREME = {"upper": "large is extreme", "lower": "small is extreme", "two-sided": "far from 0 is extreme"}
 
 
 @dataclass(frozen=True, eq=False)
 class NullHistogram:
-    """Counts of the drawn statistics; no bin holds both draws as extreme as observed and others.
+    """Counts of the simulated statistics.
 
-    ``extreme`` marks the bins of the former. ``log`` asks for a logarithmic axis.
+    ``extreme`` marks the bins of those at least as extreme as observed; no bin contains both kinds. ``log``
+    requests a logarithmic axis.
     """
 
     edges: Array
@@ -83,9 +84,9 @@ class NullHistogram:
 
 @dataclass(frozen=True, eq=False)
 class NullCurve:
-    """Density of the null law at ``x``; ``extreme`` marks where ``x`` is as extreme as observed.
+    """Density of the null distribution at ``x``; ``extreme`` marks where ``x`` is as extreme as observed.
 
-    ``top`` is the largest density worth showing, where the law has a pole.
+    ``top`` is the largest density to show, in case the density has a pole.
     """
 
     x: Array
@@ -96,10 +97,10 @@ class NullCurve:
 
 @dataclass(frozen=True, eq=False)
 class ScaleEvidence:
-    """Evidence of each part of a test; a critical value, and of what it is one.
+    """Evidence of each part of a test, with a critical value and its description.
 
     ``at`` places the parts on an axis with the title ``axis``, logarithmic to ``base`` if that is not 0, or
-    numbers them if they have ``names``. ``shown`` are standardised statistics, or, ``by_pvalue``, the
+    numbers them if they have ``names``. ``shown`` are standardised statistics, or with ``by_pvalue`` the
     p-values.
     """
 
@@ -129,26 +130,27 @@ class EvidencePath:
     early: bool
 
 
-def null_histogram(draws: Array, observed: float, tail: str) -> NullHistogram:
-    """Return a histogram of draws with an edge just before the observed statistic, seen from the others.
+def null_histogram(simulated: Array, observed: float, tail: str) -> NullHistogram:
+    """Return a histogram of simulated statistics, with an edge on the less extreme side of the observed one.
 
     The width follows Freedman and Diaconis, 2 IQR n^(-1/3), within bounds.
     """
-    slack = _TIE * (abs(observed) + float(draws.std()))
-    log = tail == "lower" and min(observed, draws.min()) > 0.0 and draws.max() > _WIDE * draws.min()
+    slack = _TIE * (abs(observed) + float(simulated.std()))
+    log = tail == "lower" and min(observed, simulated.min()) > 0.0
+    log = log and simulated.max() > _WIDE * simulated.min()
     if tail == "upper":
         cuts = np.array([observed - slack])
     elif tail == "lower":
         cuts = np.array([observed + slack])
     else:
         cuts = np.array([-1.0, 1.0]) * max(abs(observed) - slack, 0.0)
-    values = draws
+    values = simulated
     if log:
-        values, cuts = np.log(draws), np.log(cuts)
+        values, cuts = np.log(simulated), np.log(cuts)
     edges = _edges(values, cuts)
     counts, _ = np.histogram(values, edges)
-    drawn = np.flatnonzero(counts)
-    first, last = int(drawn[0]), int(drawn[-1]) + 1
+    occupied = np.flatnonzero(counts)
+    first, last = int(occupied[0]), int(occupied[-1]) + 1
     edges, counts = edges[first : last + 1], counts[first:last]
     extreme = edges[:-1] >= cuts[-1]
     if tail == "lower":
@@ -171,47 +173,49 @@ def _edges(values: Array, cuts: Array) -> Array:
     above = np.arange(1.0, max(np.ceil((high - cuts[-1]) / width), 0.0) + 2.0)
     between = cuts
     if cuts[-1] > cuts[0]:
-        # nothing is drawn outside the values, so that few edges are needed there
+        # nothing is drawn outside the values, where few edges suffice
         parts = int(np.clip(np.rint((cuts[-1] - cuts[0]) / width), 1, 8 * _MOST_BINS))
         between = np.linspace(cuts[0], cuts[-1], parts + 1)
     return np.unique(np.concatenate((cuts[0] - width * below, between, cuts[-1] + width * above)))
 
 
-def null_curve(law: str, observed: float, tail: str) -> NullCurve:
-    """Return the density of a law where it has mass, and as far as the observed statistic."""
+def null_curve(distribution: str, observed: float, tail: str) -> NullCurve:
+    """Return the density of a distribution over its bulk, extended to the observed statistic."""
     reach = abs(observed)
-    if law == "normal":
+    if distribution == "normal":
         high = max(4.0, 1.1 * reach)
         low = -high
-    elif law == "brownian range":
+    elif distribution == "brownian range":
         low, high = 0.0, max(4.5, 1.1 * reach)
     else:
-        high = max(float(chdtri(_degrees(law), 1e-3)), 1.1 * reach)
+        high = max(float(chdtri(_degrees(distribution), 1e-3)), 1.1 * reach)
         low = 1e-6 * high
-    x = np.union1d(np.linspace(low, high, _NODES), [-reach, reach] if law == "normal" else max(observed, low))
+    x = np.union1d(
+        np.linspace(low, high, _NODES), [-reach, reach] if distribution == "normal" else max(observed, low)
+    )
     if tail == "upper":
         extreme = x >= observed
     elif tail == "lower":
         extreme = x <= observed
     else:
         extreme = np.abs(x) >= reach
-    density = null_density(law, x)
+    density = null_density(distribution, x)
     top = float(density.max())
-    if law == "chi2(1)":
-        top = 2.0 * float(null_density(law, chdtri(1.0, np.array([0.5])))[0])
+    if distribution == "chi2(1)":
+        top = 2.0 * float(null_density(distribution, chdtri(1.0, np.array([0.5])))[0])
     return NullCurve(x, density, extreme, top)
 
 
-def _degrees(law: str) -> int:
-    null_density(law, np.ones(1))  # names the law if it is unknown
-    return int(law.removeprefix("chi2(").removesuffix(")"))
+def _degrees(distribution: str) -> int:
+    null_density(distribution, np.ones(1))  # raises for an unknown distribution
+    return int(distribution.removeprefix("chi2(").removesuffix(")"))
 
 
 def scale_evidence(result: CalibrationTestResult, level: float) -> ScaleEvidence | None:
-    """Return the evidence of each part of a test, or None if the result does not know of parts.
+    """Return the evidence of each part of a test, or None if the result has no parts.
 
-    Where the test compares standardised statistics of scales, these; else, as their mean under the null
-    hypothesis need not be 0, the p-values.
+    These are standardised statistics of scales if the test compares them, otherwise p-values, since the null
+    mean of the statistics need not be 0.
     """
     first = result.scales[0] if result.scales else None
     if isinstance(first, BinomialValue):
@@ -254,7 +258,7 @@ def _by_pvalue(
     critical: float,
     critical_name: str,
 ) -> ScaleEvidence:
-    # what is impossible stands above all that is not
+    # p-values of 0 are drawn above all others
     possible = np.append(pvalues[pvalues > 0.0], critical)
     shown = np.maximum(pvalues, max(_BEYOND * float(possible.min()), _LEAST))
     return ScaleEvidence(at, axis, base, names, part, shown, pvalues, critical, critical_name, True)
@@ -270,18 +274,18 @@ def _of_scales(
     at, statistic, deviation, pvalues = columns
     axis, base, part = words
     z = statistic / deviation
-    drawn = None if result.null_distribution is None else _critical_draw(result, level)
+    simulated = None if result.null_distribution is None else _critical_value(result, level)
     critical, name = -float(ndtri(level)), f"of one {part} alone, normal distribution"
     standardised = _close(result.statistic, z.max())
-    if standardised and drawn is not None:
-        critical, name = drawn, "of the largest, simulated"
-    elif drawn is not None and z.shape[0] == 1 and _close(result.statistic, statistic[0]):
-        standardised, critical, name = True, drawn / float(deviation[0]), "simulated"
+    if standardised and simulated is not None:
+        critical, name = simulated, "of the largest, simulated"
+    elif simulated is not None and z.shape[0] == 1 and _close(result.statistic, statistic[0]):
+        standardised, critical, name = True, simulated / float(deviation[0]), "simulated"
     if standardised:
         return ScaleEvidence(at, axis, base, (), part, z, pvalues, critical, name, False)
     critical, name = level, f"of one {part} alone"
-    if drawn is not None and result.tail == "lower" and _close(result.statistic, pvalues.min()):
-        critical, name = drawn, "of the smallest, simulated"
+    if simulated is not None and result.tail == "lower" and _close(result.statistic, pvalues.min()):
+        critical, name = simulated, "of the smallest, simulated"
     return _by_pvalue(at, axis, base, (), part, pvalues, critical, name)
 
 
@@ -299,13 +303,13 @@ def _close(a: float, b: float) -> bool:
     return bool(np.isclose(a, b, rtol=1e-6, atol=1e-9))
 
 
-def _critical_draw(result: CalibrationTestResult, level: float) -> float | None:
-    """Return the draw beyond which (1 + #{draws at least as extreme}) / (1 + N) is at most ``level``."""
-    draws: Any = result.null_distribution
-    rank = tail_rank(draws.shape[0], level)
+def _critical_value(result: CalibrationTestResult, level: float) -> float | None:
+    """Return the simulated value beyond which the Monte Carlo p-value is at most ``level``."""
+    values: Any = result.null_distribution
+    rank = tail_rank(values.shape[0], level)
     if rank < 1 or result.tail == "two-sided":
         return None
-    return float(np.sort(draws)[rank - 1 if result.tail == "lower" else -rank])
+    return float(np.sort(values)[rank - 1 if result.tail == "lower" else -rank])
 
 
 def draw_null(
@@ -354,8 +358,10 @@ def _histogram(ax: "Axes", shown: NullHistogram) -> tuple[Any, Any]:
     return parts[0], parts[1]
 
 
-def _curve(ax: "Axes", shown: NullCurve, law: str) -> tuple[Any, Any]:
-    (null,) = ax.plot(shown.x, shown.density, color=GREY, linewidth=1.5, zorder=3, label=_law_in_words(law))
+def _curve(ax: "Axes", shown: NullCurve, distribution: str) -> tuple[Any, Any]:
+    (null,) = ax.plot(
+        shown.x, shown.density, color=GREY, linewidth=1.5, zorder=3, label=_distribution_name(distribution)
+    )
     tail = ax.fill_between(
         shown.x,
         shown.density,
@@ -369,11 +375,11 @@ def _curve(ax: "Axes", shown: NullCurve, law: str) -> tuple[Any, Any]:
     return null, tail
 
 
-def _law_in_words(law: str) -> str:
-    if law == "brownian range":
+def _distribution_name(distribution: str) -> str:
+    if distribution == "brownian range":
         return "distribution of the range of Brownian motion"
-    chi2 = law.removeprefix("chi2(").removesuffix(")")
-    return "normal distribution" if chi2 == law else f"chi-squared distribution, {chi2} df"
+    chi2 = distribution.removeprefix("chi2(").removesuffix(")")
+    return "normal distribution" if chi2 == distribution else f"chi-squared distribution, {chi2} df"
 
 
 def draw_scales(
@@ -441,20 +447,20 @@ def draw_path(
 
 
 class TestDisplay(AxesMixin):
-    """What a test of calibration saw, beside what it would see if the predictions were calibrated.
+    """Result of a test of calibration: observed statistic and null distribution.
 
     Make one with :meth:`from_predictions` or :meth:`from_estimator`, which run a test, or with
-    :meth:`from_result`. There are three pictures. "null": the distribution of the statistic under the null
-    hypothesis, redrawn or in theory, with the observed statistic as a line; what lies as far out or farther
-    is dark, and its share is the p-value. "scales": for a test of several parts (T-Cal's numbers of bins, the
-    bandwidths of a kernel, the values of a binomial test, the components of a combined test), the evidence of
-    each: its statistic in units of the null standard deviation, or its p-value. "path": for a sequential
-    test, the e-value after each observation.
+    :meth:`from_result`. There are three kinds of plot. "null": the null distribution of the statistic,
+    simulated or asymptotic, with the observed statistic as a line; the dark area is at least as extreme as
+    the observed value, and its fraction is the p-value. "scales": for a test with several parts (the numbers
+    of bins of T-Cal, the bandwidths of a kernel test, the values of a binomial test, the components of a
+    combined test), the evidence of each part: its statistic in units of the null standard deviation, or its
+    p-value. "path": for a sequential test, the e-value after each observation.
 
     Parameters
     ----------
     result : CalibrationTestResult
-        What to show.
+        Result to show.
     name : str, default=None
         Title of the legend; the name of the test by default.
 
@@ -464,39 +470,39 @@ class TestDisplay(AxesMixin):
         What is shown.
     %(axes)s
     kind_ : {"null", "scales", "path"}
-        Which picture it is.
+        Kind of the plot.
     observed_ : matplotlib Line2D
         "null": the line at the observed statistic. "scales": the points, one for each part. "path": the
         e-value, as a logarithm to base 10.
     null_ : matplotlib BarContainer, Line2D or LineCollection
-        "null": the bars of all redrawn samples that are less extreme, or the density. "scales": the stems,
-        from 0, or from a p-value of 1. "path": the line of no evidence, an e-value of 1.
+        "null": the bars of the simulations that are less extreme, or the density. "scales": the stems, from
+        0, or from a p-value of 1. "path": the line of an e-value of 1, no evidence.
     tail_ : matplotlib BarContainer, Collection or Line2D
-        What speaks against the null hypothesis. "null": the bars or the area at least as extreme as
-        observed. "scales": the filled points, whose own p-value is at most 1 - ``confidence``. "path": the
-        point where the e-value first reached 1 / (1 - ``confidence``), if it did.
+        Evidence against the null hypothesis. "null": the bars or the area at least as extreme as observed.
+        "scales": the filled points, whose own p-value is at most 1 - ``confidence``. "path": the point where
+        the e-value first reached 1 / (1 - ``confidence``), if it did.
     critical_ : matplotlib Line2D or None
         "scales": the critical value. "path": the e-value of 1 / (1 - ``confidence``).
 
     See Also
     --------
-    ReliabilityDisplay : Where and how far the predictions are off.
+    ReliabilityDisplay : Where and by how much the predictions are miscalibrated.
 
     Notes
     -----
-    The histogram has an edge at the observed statistic, so that no bar holds draws of both kinds; draws that
-    only rounding parts from it count as ties. With N draws the p-value counts the observed sample too, and is
-    1 / (N + 1) where nothing is dark. For T-Cal the statistic is the smallest p-value of a scale, by default
-    divided by the share of the level that the scale has: small ones are extreme. With ``combine="min-p"``
-    ties are broken by the standardised statistic, so that the dark part can be more than the p-value. The
-    axis is logarithmic where such statistics span more than a factor of 20.
+    The histogram has an edge at the observed statistic, so that no bar contains simulations of both kinds;
+    simulations that differ from it only by rounding count as ties. The Monte Carlo p-value also counts the
+    observed sample: with N simulations it is 1 / (N + 1) if no bar is dark. For T-Cal the statistic is the
+    smallest p-value of a scale, by default divided by the weight of the scale: small values are extreme. With
+    ``combine="min-p"`` ties are broken by the standardised statistic, so that the dark fraction can exceed
+    the p-value. The axis is logarithmic if such statistics span more than a factor of 20.
 
-    "scales" shows p-values of the values of a binomial test adjusted for their number, those of components as
-    if each were the only test. Of scales it shows standardised statistics where these are what the test
-    compares, as T-Cal does with ``combine="max"``; otherwise p-values, on a logarithmic axis that points
-    down. A p-value of 0, of what is impossible, stands above all others and is marked so. The critical value
-    is that of the largest statistic, or of the smallest p-value, by the draws. Without draws it is that of a
-    single scale; for statistics it is then the normal one, approximate, and too small for few bins.
+    "scales" shows adjusted p-values for the values of a binomial test, and unadjusted p-values for the
+    components of a combined test. For scales it shows standardised statistics if the test compares these, as
+    T-Cal does with ``combine="max"``; otherwise p-values, on a logarithmic axis that points down. A p-value
+    of 0 is drawn above all others and labelled "0". The critical value is that of the largest statistic, or
+    of the smallest p-value, by simulation. Without simulations it is that of a single scale; for statistics
+    it is then the normal one, an approximation that is too small for few bins.
 
     Examples
     --------
@@ -541,7 +547,7 @@ class TestDisplay(AxesMixin):
         Parameters
         ----------
         result : CalibrationTestResult
-            What ``test`` returned, or ``result_`` of a fitted test.
+            Result of ``test``, or ``result_`` of a fitted test.
         name : str, default=None
             Title of the legend; the name of the test by default.
         %(passed_on)s
@@ -555,10 +561,10 @@ class TestDisplay(AxesMixin):
         TypeError
             If ``result`` is not the result of a test.
         ValueError
-            If it does not hold what is to be drawn; the message says what to do.
+            If it does not contain the requested plot; the message says what to do.
         %(no_matplotlib)s
         """
-        check_result(result, CalibrationTestResult, "Pass what test() returns, or result_ of a fitted test.")
+        check_result(result, CalibrationTestResult, "Pass the result of test(), or result_ of a fitted test.")
         return cls(result, name=name).plot(ax, **plot_params)
 
     @classmethod
@@ -582,15 +588,15 @@ class TestDisplay(AxesMixin):
         y_true : array-like of shape (n,) or CalibrationSketch
             Outcomes.
         y_proba : array-like of shape (n,), (n, 1), (n, 2) or (n, K), default=None
-            Predicted probabilities. Left out with a sketch.
+            Predicted probabilities. Omitted with a sketch.
         test : CalibrationTest or str
             The test, which is not fitted, or its name, such as "tcal".
         sample_weight : array-like of shape (n,), default=None
             Frequencies.
         pos_label : label, default=None
-            The positive class of two.
+            The positive class of a binary target.
         labels : array-like of shape (K,), default=None
-            The labels of three or more columns.
+            Class labels of three or more columns.
         name : str, default=None
             Title of the legend; the name of the test by default.
         %(passed_on)s
@@ -604,8 +610,8 @@ class TestDisplay(AxesMixin):
         TypeError
             If ``test`` is not a test of calibration.
         ValueError
-            If an argument is malformed, as ``test.test`` says; or the result does not hold what is to be
-            drawn.
+            If an argument is malformed, as in ``test.test``, or the result does not contain the requested
+            plot.
         %(no_matplotlib)s
         """
         result = as_test(test).test(
@@ -645,8 +651,7 @@ class TestDisplay(AxesMixin):
         TypeError
             If ``test`` is not a test of calibration, or the estimator does not predict probabilities.
         ValueError
-            As :meth:`from_predictions`; or if the estimator has three classes or more, and the test is for
-            two.
+            As in :meth:`from_predictions`, or if the estimator is multiclass and the test is binary.
         """
         test = as_test(test)
         forecast = estimator_predictions(estimator, X, pos_label, True)
@@ -662,22 +667,22 @@ class TestDisplay(AxesMixin):
         show_legend: bool = True,
         **line_params: Any,
     ) -> Self:
-        """Draw the picture.
+        """Draw the test.
 
         Parameters
         ----------
         %(drawn_into)s
         kind : {"auto", "null", "scales", "path"}, default="auto"
             The null distribution, the evidence of each part of the test, or the e-value of a sequential test.
-            "auto" is the last for such a test, else the first where the result knows it.
+            "auto" is the last for a sequential test, else the first if the result has a null distribution.
         confidence : float, default=0.95
-            1 less the level of the critical value of "scales" and "path", and of the filled points.
+            1 minus the level of the critical value of "scales" and "path", and of the filled points.
         name : str, default=None
             Title of the legend; the display's own by default.
         show_legend : bool, default=True
             Whether to draw the legend.
         **line_params : dict
-            Properties of the line or points of what was observed, such as ``color`` or ``linewidth``.
+            Properties of the line or points of the observed values, such as ``color`` or ``linewidth``.
 
         Returns
         -------
@@ -687,12 +692,12 @@ class TestDisplay(AxesMixin):
         Raises
         ------
         ValueError
-            If the result does not hold what is to be drawn, the statistic is not finite, or a parameter is
-            wrong.
+            If the result does not contain the requested plot, the statistic is not finite, or a parameter is
+            invalid.
         %(no_matplotlib)s
         """
         check_option(kind, "kind", _KINDS)
-        # so that 0.9 is the level 0.1, and not one that rounding makes less
+        # so that 0.9 is the level 0.1 in spite of rounding
         level = max(round(1.0 - check_fraction(confidence, "confidence"), 15), 1e-15)
         check_flags(show_legend=show_legend)
         shown = self._content(kind, level)
@@ -713,16 +718,16 @@ class TestDisplay(AxesMixin):
         return self
 
     def _content(self, kind: str, level: float) -> NullHistogram | NullCurve | ScaleEvidence | EvidencePath:
-        """Return what is drawn, or raise if the result does not hold it."""
+        """Return the contents of the plot, or raise if the result does not have them."""
         result = self.result
         if isinstance(result, SequentialTestResult) and kind in ("auto", "path"):
             if not result.log_e_path.shape[0]:
-                raise ValueError("The result holds no observations, so that there is no path to draw.")
+                raise ValueError("result contains no observations, so there is no path to draw.")
             return evidence_path(result, level)
         if kind == "path":
             raise ValueError(
-                f"kind='path' is for a SequentialTest, but the result is of {result.test!r}. "
-                "Draw kind='auto'."
+                f"kind='path' is for a SequentialTest, but the result is from {result.test!r}. "
+                "Use kind='auto'."
             )
         check_option(result.tail, "result.tail", _TAILS)
         known = result.null_distribution is not None or bool(result.asymptotic_null)
@@ -730,13 +735,13 @@ class TestDisplay(AxesMixin):
             if not known:
                 raise ValueError(
                     f"kind='null' needs a null distribution, which this result of {result.test!r} "
-                    f"({result.method}) does not hold. {_ADVICE}"
-                    + (", or draw kind='scales'." if scale_evidence(result, level) else ".")
+                    f"({result.method}) does not have. {_ADVICE}"
+                    + (", or use kind='scales'." if scale_evidence(result, level) else ".")
                 )
             if not np.isfinite(result.statistic):
                 raise ValueError(
-                    f"The statistic of {result.test!r} is {result.statistic}, which has no place on an axis. "
-                    f"The p-value is {result.pvalue:.3g}: {result.reason}."
+                    f"The statistic of {result.test!r} is {result.statistic}, which cannot be shown on an "
+                    f"axis. The p-value is {result.pvalue:.3g}: {result.reason}."
                 )
             if result.null_distribution is None:
                 return null_curve(result.asymptotic_null, result.statistic, result.tail)
@@ -744,9 +749,9 @@ class TestDisplay(AxesMixin):
         evidence = scale_evidence(result, level)
         if evidence is None:
             raise ValueError(
-                f"The result of {result.test!r} ({result.method}) holds "
+                f"The result of {result.test!r} ({result.method}) has "
                 + ("" if kind == "scales" else "no null distribution and ")
                 + "no scales to draw. "
-                + ("Draw kind='null'." if known else f"{_ADVICE}.")
+                + ("Use kind='null'." if known else f"{_ADVICE}.")
             )
         return evidence

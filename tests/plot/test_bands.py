@@ -11,7 +11,7 @@ from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._validation import check_binary
 from sklearn_calib.plot import ReliabilityBand
 from sklearn_calib.plot._compute import CurveOptions
-from sklearn_calib.plot._monotone_band import cell_count, interval_lengths, monotone_band, monotone_limits
+from sklearn_calib.plot._monotone_band import bin_count, interval_lengths, monotone_band, monotone_limits
 from sklearn_calib.plot._smooth_curve import smooth_curve
 
 
@@ -61,7 +61,7 @@ def test_lengths_grow_geometrically_and_reach_all_cells():
         assert (np.diff(lengths) > 0).all()
         assert all(after <= np.ceil(1.25 * before) for before, after in pairwise(lengths))
     assert len(interval_lengths(500)) < 30
-    assert cell_count(10**9) == 500
+    assert bin_count(10**9) == 500
 
 
 def test_a_single_value_has_the_clopper_pearson_interval():
@@ -81,7 +81,7 @@ def test_limits_hold_between_and_within_cells(digits):
     grouped = group_outcomes(sample.y, sample.p)
     band = monotone_band(grouped, 0.9, "simultaneous")
     middle = (np.cumsum(grouped.weight) - 0.5 * grouped.weight) / 300
-    cell = np.unique(np.floor(middle * cell_count(300)), return_inverse=True)[1]
+    cell = np.unique(np.floor(middle * bin_count(300)), return_inverse=True)[1]
     n_cells = int(cell.max()) + 1
     weight, positives = (np.bincount(cell, part) for part in (grouped.weight, grouped.positives))
     low, high = monotone_limits(weight, positives, 0.1, interval_lengths(n_cells), pointwise=False)

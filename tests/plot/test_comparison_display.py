@@ -284,7 +284,7 @@ def test_from_estimators(many):
         known = ComparisonDisplay.from_predictions(words, columns, pos_label="class 0", **params)
         assert other.comparisons == known.comparisons
     c = GaussianNB().fit(X, np.arange(len(X)) % 2)
-    with pytest.raises(ValueError, match=r"estimators\['c'\] knows the classes"):
+    with pytest.raises(ValueError, match=r"estimators\['c'\] has the classes"):
         ComparisonDisplay.from_estimators({"LR": a, "c": c}, X, words)
     with pytest.raises(TypeError, match="estimators must map names to fitted classifiers, got list"):
         ComparisonDisplay.from_estimators([a, b], X, words)
@@ -309,7 +309,7 @@ def test_errors_name_the_argument(models, compared):
         draw(predictions, metrics={"a": 3})
     with pytest.raises(ValueError, match="metrics is empty"):
         draw(predictions, metrics=[])
-    with pytest.raises(ValueError, match="metrics holds two of the same name"):
+    with pytest.raises(ValueError, match="metrics contains two metrics of the same name"):
         draw(predictions, metrics=[smooth_ece, smooth_ece])
     for bad, error in [
         ({"confidence": 1.0}, ValueError),
@@ -332,7 +332,7 @@ def test_errors_name_the_argument(models, compared):
     with pytest.raises(ValueError, match="comparisons is empty"):
         ComparisonDisplay({}).plot()
     other = replace(compared, models=compared.models[:2])
-    with pytest.raises(ValueError, match=r"comparisons\['b'\] is of the models"):
+    with pytest.raises(ValueError, match=r"comparisons\['b'\] compares the models"):
         ComparisonDisplay.from_result({"a": compared, "b": other})
     assert plt.get_fignums() == []
     with pytest.raises(ValueError, match="ax holds 2 axes, but there are 1 metrics"):

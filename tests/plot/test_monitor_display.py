@@ -91,7 +91,7 @@ def test_evidence_without_bounds_leaves_the_picture():
 def test_what_cannot_be_drawn(monitor):
     with pytest.raises(TypeError, match="monitor must be a CalibrationMonitor, got list"):
         MonitorDisplay.from_monitor([])
-    with pytest.raises(ValueError, match="seen no batch"):
+    with pytest.raises(ValueError, match="has not been updated"):
         MonitorDisplay.from_monitor(CalibrationMonitor())
     with pytest.raises(ValueError, match="metric must be one of 'smooth_ece', 'cutoff_calibration_error'"):
         MonitorDisplay.from_monitor(monitor, metric="ece")

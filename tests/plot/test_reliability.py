@@ -263,9 +263,13 @@ def test_from_estimator_refuses_what_it_cannot_draw():
         (
             {"method": "belt", "band": "consistency"},
             ValueError,
-            "band='consistency' is not for method='belt'",
+            "method='belt' does not support band='consistency'",
         ),
-        ({"method": "belt", "error_interval": True}, ValueError, "error_interval needs a calibration error"),
+        (
+            {"method": "belt", "error_interval": True},
+            ValueError,
+            "error_interval is not available for method='belt'",
+        ),
         (
             {"method": "belt", "y_proba": [0.1, 0.5, 1.0]},
             ValueError,

@@ -163,7 +163,7 @@ def test_many_curves_in_one_diagram_have_no_bands(forecast, ax):
 
 def test_groups_beside_classes_are_refused(classes):
     y, proba = classes
-    with pytest.raises(ValueError, match="groups cannot be shown beside 3 classes"):
+    with pytest.raises(ValueError, match="groups cannot be combined with 3 classes"):
         ReliabilityDisplay.from_predictions(y, proba, groups=np.arange(400) % 2)
     panel = ReliabilityDisplay.from_predictions(
         y, proba, groups=np.arange(400) % 2, reduction="confidence", show_legend=False
@@ -261,7 +261,7 @@ def test_bad_results_of_cross_validation_are_named(folds):
         draw(results, X[:100], y[:100])
     with pytest.raises(ValueError, match="summary must be one of"):
         draw(results, X, y, summary="median")
-    with pytest.raises(ValueError, match="summary='mean' is not for method='belt'"):
+    with pytest.raises(ValueError, match="summary='mean' does not support method='belt'"):
         draw(results, X, y, summary="mean", method="belt")
     with pytest.raises(ValueError, match="pos_label='ugly'"):
         draw(results, X, y, pos_label="ugly")
@@ -323,7 +323,7 @@ def test_folds_whose_predictions_do_not_meet_have_no_mean():
         "estimator": [Given(), Given()],
         "indices": {"train": [rows[20:], rows[:20]], "test": [rows[:20], rows[20:]]},
     }
-    with pytest.raises(ValueError, match="needs folds whose predictions overlap"):
+    with pytest.raises(ValueError, match="needs overlapping predictions"):
         ReliabilityDisplay.from_cv_results(results, X, y, summary="mean")
     panel = ReliabilityDisplay.from_cv_results(results, X, y, summary="pooled")
     assert panel.summary_.curve.n_samples == 40

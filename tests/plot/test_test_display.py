@@ -324,9 +324,11 @@ def test_auto_takes_what_the_result_holds(forecast):
 
 def test_what_cannot_be_drawn_says_what_to_do(forecast):
     theory = TCal(method="theory").test(*forecast)
-    with pytest.raises(ValueError, match=r"kind='null' needs .* 'T-Cal'.*keeps its draws.*kind='scales'"):
+    with pytest.raises(
+        ValueError, match=r"kind='null' needs .* 'T-Cal'.*keeps its simulations.*kind='scales'"
+    ):
         TestDisplay.from_result(theory, kind="null")
-    with pytest.raises(ValueError, match=r"'Cox test'.* holds no scales to draw. Draw kind='null'"):
+    with pytest.raises(ValueError, match=r"'Cox test'.* has no scales to draw. Use kind='null'"):
         TestDisplay.from_predictions(*forecast, test=CoxTest(), kind="scales")
     with pytest.raises(
         ValueError, match=r"no null distribution and no scales to draw. Run a test that keeps"
@@ -336,7 +338,7 @@ def test_what_cannot_be_drawn_says_what_to_do(forecast):
         TestDisplay.from_result(made(1.0, None), kind="null")
     infinite = HosmerLemeshowTest(n_bins=2).test([0, 1, 0, 1], [0.0, 0.0, 0.5, 0.6])
     assert np.isinf(infinite.statistic)
-    with pytest.raises(ValueError, match=r"is inf, which has no place .*call impossible"):
+    with pytest.raises(ValueError, match=r"is inf, which cannot be shown .*call impossible"):
         TestDisplay.from_result(infinite)
     for bad in ({"kind": "bars"}, {"confidence": 0}, {"confidence": 2}):
         with pytest.raises(ValueError, match=next(iter(bad))):
@@ -449,12 +451,12 @@ def test_without_matplotlib(monkeypatch, forecast):
 
 def test_a_name_must_be_a_text(forecast):
     result = SequentialTest().test(*forecast[:2])
-    with pytest.raises(TypeError, match="A name to be shown must be a text, got 3"):
+    with pytest.raises(TypeError, match="A name to be shown must be a string, got 3"):
         TestDisplay.from_result(result, name=3)
 
 
 def test_a_path_of_no_observations_cannot_be_drawn(forecast):
     result = SequentialTest().test(*forecast[:2])
     assert TestDisplay.from_result(result).kind_ == "path"
-    with pytest.raises(ValueError, match="holds no observations"):
+    with pytest.raises(ValueError, match="contains no observations"):
         TestDisplay.from_result(replace(result, log_e_path=np.empty(0)))
