@@ -36,8 +36,8 @@ Array = NDArray[np.float64]
 def _check_repetitions(w: Array | None) -> None:
     if not whole_numbers(w):
         raise ValueError(
-            "sample_weight must hold whole numbers (repetitions) when debias=True: the correction needs the "
-            "number of observations in each bin."
+            "sample_weight must hold whole numbers (frequencies) when debias=True: the correction needs the "
+            "number of samples in each bin."
         )
 
 
@@ -48,7 +48,7 @@ _POOLED_WIDTH = 2.0**-13
 def _errors(weight: Array, positives: Array, residual: Array, norm: str, debias: bool) -> Array:
     """Return the error of each column of bin sums, of shape (bins, r) or (bins, 1); for "l2" its square.
 
-    The square is negative where more is debiased than there is. Bins may be empty.
+    The debiased square can be negative. Bins may be empty.
     """
     gap = np.divide(residual, weight, out=np.zeros_like(residual), where=weight > 0)
     if norm == "max":
@@ -58,7 +58,7 @@ def _errors(weight: Array, positives: Array, residual: Array, norm: str, debias:
         return np.asarray((fraction * np.abs(gap)).sum(axis=0))
     squared = gap**2
     if debias:
-        # the variance of the event frequency, estimated without bias
+        # unbiased estimate of the variance of the event frequency
         many = weight > 1
         frequency = np.divide(positives, weight, out=np.zeros_like(positives), where=many)
         variance = np.divide(
@@ -82,7 +82,7 @@ def _make(
         positives = positives.astype(np.float64, copy=False)
         residual, index = residuals(prob, count, positives), uniform
         if strategy == "quantile":
-            # samples of other counts have other bins
+            # bins of equal weight differ between samples whose counts differ
             index = quantile_bins(count, n_bins)
         terms = (count, positives, residual)
         if index.shape[1] == 1:
@@ -110,7 +110,7 @@ def _pooling_bins(
 ) -> NDArray[np.int64] | None:
     if strategy != "uniform" or norm == "max":
         return None
-    # both grow with the prediction, and so does their sum
+    # both terms are non-decreasing in the prediction, so their sum numbers the intersections
     return np.floor(grouped.prob / _POOLED_WIDTH).astype(np.int64) + uniform_bins(grouped.prob, n_bins)
 
 
@@ -129,36 +129,36 @@ def binned_error(
         # the weight of a bin cancels: one sum for each bin
         return float(np.abs(uniform_residuals(sample.y, sample.p, sample.w, n_bins)).sum() / sample.total)
     else:
-        # in one pass, without groups
+        # one pass, without grouping
         weight, positives, residual = uniform_sums(sample.y, sample.p, sample.w, n_bins)
     sums = weight[:, np.newaxis], positives[:, np.newaxis], residual[:, np.newaxis]
     return float(_errors(*sums, norm, debias)[0])
 
 
 def _canonical_error(sample: ClassSample, n_bins: int, norm: str, debias: bool) -> float:
-    """Return the error over cells of the simplex; gaps are vectors, of half the l1 or squared l2 length."""
+    """Return the error over bins of the simplex; a gap is a vector with half its l1 or squared l2 norm."""
     if debias:
         _check_repetitions(sample.w)
     sample = sample.ordered()
     p, y, w = sample.p, sample.y, sample.weights
-    cells, index = np.unique(alcoves(p, float(n_bins)), return_inverse=True)
-    shape = (cells.shape[0], p.shape[1])
+    bins, index = np.unique(alcoves(p, float(n_bins)), return_inverse=True)
+    shape = (bins.shape[0], p.shape[1])
     events = np.bincount(index * shape[1] + y, weights=w, minlength=shape[0] * shape[1]).reshape(shape)
     predicted = np.column_stack([np.bincount(index, weights=w * column) for column in p.T])
     weight = np.bincount(index, weights=w)[:, np.newaxis]
     gap = (events - predicted) / weight
-    share = weight[:, 0] / weight.sum()
+    fraction = weight[:, 0] / weight.sum()
     if norm != "l2":
         length = 0.5 * np.abs(gap).sum(axis=1)
-        # rounding can pass the bound by an ulp
-        return min(float(length.max() if norm == "max" else share @ length), 1.0)
+        # rounding can exceed 1 by an ulp
+        return min(float(length.max() if norm == "max" else fraction @ length), 1.0)
     squared = 0.5 * np.square(gap).sum(axis=1)
     if debias:
         many = weight[:, 0] > 1
         frequency = events[many] / weight[many]
         squared[many] -= 0.5 * np.sum(frequency * (1 - frequency) / (weight[many] - 1), axis=1)
         squared[~many] = 0.0
-    return min(math.sqrt(max(float(share @ squared), 0.0)), 1.0)
+    return min(math.sqrt(max(float(fraction @ squared), 0.0)), 1.0)
 
 
 @shared_docs
@@ -178,29 +178,29 @@ def expected_calibration_error(
 ) -> float:
     r"""Compute the binned expected calibration error (ECE) of predicted probabilities.
 
-    The average gap between event frequency and mean prediction over bins of the prediction. Known to
-    everyone and comparable with published numbers, but it depends on the bins and jumps when a prediction
-    crosses an edge: prefer :func:`smooth_ece` or :func:`cutoff_calibration_error` for decisions.
+    The average absolute difference (gap) between event frequency and mean prediction over bins of the
+    prediction. It depends on the bins and jumps when a prediction crosses a bin edge. Prefer
+    :func:`smooth_ece` or :func:`cutoff_calibration_error`, unless you compare with published values.
 
     Parameters
     ----------
     %(sample)s
     n_bins : int, default=15
-        Number of bins; empty ones do not count.
+        Number of bins. Empty bins are ignored.
     strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width, [j/n_bins, (j+1)/n_bins) with the last one closed, or of equal weight. Equal
-        predictions always share a bin, so bins of equal weight are only as equal as ties allow.
+        Bins of equal width, [j/n_bins, (j+1)/n_bins) with the last one closed, or of equal weight. Tied
+        predictions are always in the same bin, so that with ties quantile bins differ in weight.
     norm : {"l1", "l2", "max"}, default="l1"
         Mean gap, root mean squared gap, or largest gap.
     debias : bool, default=False
         Subtract from each squared gap the sampling variance of the event frequency. Only for ``norm="l2"``.
     reduction : {"classwise", "confidence", "top-label", "canonical"}, default="classwise"
-        How three or more classes are judged. "classwise": each against the rest, the mean over classes, for
-        "l2" the root of the mean of the squares; "confidence": the largest probability as a forecast that its
-        class is the right one; "top-label": the same within the samples of each predicted class, the mean
-        (for "l2" of the squares) weighted by their frequency. The latter two also apply to two classes.
-        "canonical": the whole vector of probabilities, with bins of the simplex,
-        see the notes; only for bins of equal width. Two classes and several labels are judged as in
+        How multiclass predictions are evaluated. "classwise": each class against the rest, the mean over
+        classes (for "l2" the root mean square); "confidence": the largest probability as a forecast that its
+        class is the true one; "top-label": the same within the samples of each predicted class, the mean
+        (for "l2" of the squares) weighted by their frequency. The latter two also apply to binary
+        predictions. "canonical": the whole vector of probabilities, with bins of the simplex (see Notes);
+        only for bins of equal width. Binary and multilabel predictions are then evaluated as for
         "classwise".
     %(labels)s
 
@@ -209,9 +209,8 @@ def expected_calibration_error(
     Raises
     ------
     ValueError
-        If an argument is malformed (the message names it); if ``debias`` is combined with another norm than
-        l2, or with weights that are not whole numbers, for which the number of observations in a bin is
-        unknown.
+        If an argument is malformed (the message names it); if ``debias`` is combined with a norm other than
+        l2, or with weights that are not whole numbers, for which the number of samples in a bin is unknown.
 
     See Also
     --------
@@ -227,23 +226,23 @@ def expected_calibration_error(
               \mathrm{ECE}_{\max} = \max_b |\bar y_b - \bar p_b| .
 
     The debiased version [2]_ replaces each squared gap by :math:`(\bar y_b - \bar p_b)^2 - \bar y_b (1 -
-    \bar y_b)/(n_b - 1)`, leaves out bins with a single observation, and returns the root of the sum or 0 if
-    that is negative. Complexity O(n) for uniform bins, O(n log n) for quantile bins.
+    \bar y_b)/(n_b - 1)`, leaves out bins with a single sample, and returns the root of the sum, or 0 if the
+    sum is negative. Complexity O(n) for uniform bins, O(n log n) for quantile bins.
 
-    Of K classes, with :math:`\mathrm{ECE}_{2, k}` the error of class k against the rest, "classwise" is the
+    For K classes, with :math:`\mathrm{ECE}_{2, k}` the error of class k against the rest, "classwise" is the
     marginal calibration error of [2]_ (Section 2) with equal weights,
 
-    .. math:: \mathrm{ECE}_2^2 = \frac1K \sum_k \mathrm{ECE}_{2, k}^2 ,
+    .. math:: \mathrm{ECE}_2^2 = \frac1K \sum_k \mathrm{ECE}_{2, k}^2 .
 
-    for "top-label" the sum over the predicted classes weighted by their frequency, for multilabel data over
-    the labels. Debiased squares are summed with their sign, so that the sum is unbiased before it is
-    truncated at 0. The l1 and the maximum norm are averaged over classes as they are.
+    For "top-label" the sum is over the predicted classes weighted by their frequency, for multilabel data
+    over the labels. Debiased squares are summed with their sign, so that the sum is unbiased before it is
+    truncated at 0. The l1 and the maximum norm are averaged over classes.
 
-    "canonical" cuts the simplex of K probabilities into ``n_bins ** (K - 1)`` simplices of equal volume, the
-    scheme of [3]_; most of them are empty, and cost nothing. Gaps are then vectors, and their absolute value
-    is half of the l1 norm, or for "l2" the Euclidean norm divided by the root of 2; of two classes both are
-    the gap of one of them. With many classes almost every row has a bin of its own, unless ``n_bins`` is
-    small: see :func:`kernel_calibration_error`.
+    "canonical" partitions the simplex of K probabilities into ``n_bins ** (K - 1)`` simplices of equal
+    volume, the scheme of [3]_; only those that contain samples are stored. Gaps are then vectors, measured
+    by half their l1 norm, or for "l2" by the Euclidean norm divided by the root of 2; for two classes both
+    equal the binary gap. With many classes almost every sample has a bin of its own unless ``n_bins`` is
+    small: consider :func:`kernel_calibration_error`.
 
     %(not_proper)s
 
@@ -273,8 +272,8 @@ def expected_calibration_error(
     check_option(reduction, "reduction", (*REDUCTIONS, "canonical"))
     if reduction == "canonical" and strategy != "uniform":
         raise ValueError(
-            f"strategy={strategy!r} is not defined for reduction='canonical': bins of several "
-            "probabilities have equal volume. Use strategy='uniform'."
+            f"strategy={strategy!r} is not defined for reduction='canonical', whose bins of the simplex "
+            "have equal volume. Use strategy='uniform'."
         )
     problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels)
     if reduction == "canonical" and isinstance(problem, ClassSample):

@@ -43,7 +43,7 @@ Array = NDArray[np.float64]
 
 
 def walk_ranges(steps: Array) -> Array:
-    """Return the range of each walk, its start at 0 included; ``steps`` (groups, r) become the walks."""
+    """Return the range of each walk, including its start at 0; ``steps`` (groups, r) is overwritten."""
     walks = np.cumsum(steps, axis=0, out=steps)
     out: Array = np.maximum(walks.max(axis=0), 0.0) - np.minimum(walks.min(axis=0), 0.0)
     return out
@@ -66,7 +66,7 @@ def walk_range(y: NDArray[np.int64], p: Array) -> float:
     """Return max - min of the unweighted walk, start included; O(n log n), one sort.
 
     Sums are taken in 64-bit fixed point with as many fraction bits as n leaves free (42 for a million
-    rows): integer addition is exact and, unlike a chain of floating-point additions, not bound by latency.
+    samples): integer addition is exact and, unlike a chain of floating-point additions, not latency-bound.
     Truncating the predictions moves the result by at most n * 2**-bits, so the mean by 2**-bits.
     """
     key = packed_sort(y, p)
@@ -92,7 +92,7 @@ def walk_range(y: NDArray[np.int64], p: Array) -> float:
         step[0] += carry
         np.cumsum(step, out=step)
         carry = int(step[-1])
-        # inside a tie the walk has no value: only the last row of each counts
+        # the walk is only defined after the last sample of each tie
         seen = step if ends.all() else step[ends]
         if seen.shape[0]:
             high, low = max(high, int(seen.max())), min(low, int(seen.min()))
@@ -132,7 +132,7 @@ def walk_extremes(walk: Array) -> WalkExtremes:
 
 @dataclass(frozen=True, eq=False)
 class CutoffResult:
-    """Cutoff calibration error, the interval that attains it, and the walk behind it.
+    """Cutoff calibration error, the interval that attains it, and the cumulative residuals.
 
     Attributes
     ----------
@@ -141,8 +141,8 @@ class CutoffResult:
     lower, upper : float
         Ends, both included, of the interval of predictions that attains it.
     signed : float
-        Mean residual over that interval times its share of the sample: ``value`` with a sign, positive
-        where events are more frequent than predicted.
+        Mean residual over that interval times its fraction of the sample: ``value`` with a sign, positive
+        if events are more frequent than predicted.
     n_samples : float
         Total weight (for weights that are not whole numbers, the effective sample size).
     base_rate : float
@@ -150,10 +150,10 @@ class CutoffResult:
     probabilities : ndarray of shape (m,)
         Distinct predictions in increasing order.
     walk : ndarray of shape (m,)
-        Residual sum over all predictions up to and including each of ``probabilities``, divided by the
-        total weight.
+        Cumulative residuals: the residual sum over all predictions up to and including each of
+        ``probabilities``, divided by the total weight.
     weight, positives : ndarrays of shape (m,)
-        Weight, and weight of positive rows, of each of ``probabilities``.
+        Weight, and weight of positive samples, at each of ``probabilities``.
     """
 
     value: float
@@ -180,11 +180,13 @@ class CutoffResult:
         Parameters
         ----------
         confidence : float, default=0.95
-            Probability with which the bound holds, for independent rows and a predictor fitted on other data.
+            Probability with which the bound holds, for independent samples and a predictor fitted on other
+            data.
         method : {"asymptotic", "dkw", "paper", "bootstrap"}, default="asymptotic"
-            Limit law of a deviation that holds for all monotone maps of the predictions at once, its
-            finite-sample version, the bound of Proposition 4.1 of the paper, or the tightest: the law of the
-            deviation for these predictions alone, the range of the centred residual walk, by bootstrap.
+            "asymptotic": limiting distribution of the largest deviation over all monotone maps of the
+            predictions; "dkw": its finite-sample version; "paper": the bound of Proposition 4.1 of the paper;
+            "bootstrap", the tightest: bootstrap distribution of the deviation for these predictions alone,
+            the range of the centred cumulative residuals.
         n_resamples : int, default=999
             Bootstrap samples; at least 1 / (1 - ``confidence``) - 1.
         random_state : int, Generator, RandomState or None, default=None
@@ -198,15 +200,15 @@ class CutoffResult:
         Raises
         ------
         ValueError
-            If a parameter is out of range, or the bootstrap is asked for and the weights are not whole
-            numbers, so that rows cannot be drawn.
+            If a parameter is out of range, or if ``method="bootstrap"`` and the weights are not whole
+            numbers, so that samples cannot be resampled.
         TypeError
             If a parameter is of the wrong type.
 
         Notes
         -----
-        "dkw" and "paper" hold for every sample size; "asymptotic" and "bootstrap" in the limit, and the last
-        needs some events among the rows. The bootstrap costs O(n) for each sample.
+        "dkw" and "paper" hold for every sample size; "asymptotic" and "bootstrap" hold asymptotically, and
+        the bootstrap needs a sample with some events. Each bootstrap sample costs O(n).
         """
         check_fraction(confidence, "confidence")
         check_option(method, "method", MARGIN_METHODS)
@@ -217,8 +219,8 @@ class CutoffResult:
             n_resamples = check_resamples(n_resamples, confidence)
             if not np.array_equal(self.weight, np.rint(self.weight)):
                 raise ValueError(
-                    "sample_weight had weights that are not whole numbers, but the bootstrap draws rows. "
-                    "Pass row counts as weights, or choose another method."
+                    "sample_weight had weights that are not whole numbers, but the bootstrap needs frequency "
+                    "weights. Pass counts as weights, or choose another method."
                 )
             grouped = GroupedOutcomes(self.probabilities, self.weight, self.positives)
             return bootstrap_margin(grouped, confidence, n_resamples, generator)
@@ -227,7 +229,7 @@ class CutoffResult:
     def _where(self) -> str:
         """Return the interval that attains the error, in words."""
         if self.value == 0:
-            return "no interval of predictions is off"
+            return "no residual sum differs from 0"
         verb = "too low" if self.signed > 0 else "too high"
         return f"predictions in [{self.lower:.3g}, {self.upper:.3g}] are {verb}"
 
@@ -268,18 +270,18 @@ def bootstrap_margin(
     n_resamples : int
         Number of bootstrap samples, at least 1 / (1 - ``confidence``) - 1.
     generator : Generator
-        Source of the draws.
+        Source of the resampling.
     refitted : bool
-        Whether the margin is for all monotone maps of the score, for which its values do not matter, or for
-        the predictions as they are.
+        Whether the margin is for all monotone maps of the score, which depends only on its order, or for the
+        predictions themselves.
     event_rate : bool
-        Whether the margin must cover the deviation of the event rate as well; it does so if ``refitted``.
+        Whether the margin must also cover the deviation of the event rate, as it does if ``refitted``.
 
     Returns
     -------
     float
-        The margin: the quantile, and 1 / n for the row at the end of an interval (2 / n if ``refitted``, one
-        for each class), as a sample sees no interval that ends between its rows. O(n_resamples * n).
+        The margin: the quantile, plus 1 / n (2 / n if ``refitted``, one for each class) for intervals of the
+        population that end between two predictions of the sample. O(n_resamples * n).
     """
     prob, weight, positives = grouped.prob, grouped.weight, grouped.positives
     total = grouped.total
@@ -295,22 +297,22 @@ def bootstrap_margin(
             drawn *= prob[:, np.newaxis]
             events -= drawn
             deviations.append(np.maximum(walk_ranges(events), rate))
-    draws = np.concatenate(deviations) / total
-    # of N draws the j-th is passed with probability j / (N + 1)
-    return float(np.quantile(draws, confidence, method="weibull")) + (2.0 if refitted else 1.0) / total
+    values = np.concatenate(deviations) / total
+    # the j-th of N ordered values is not exceeded with probability j / (N + 1)
+    return float(np.quantile(values, confidence, method="weibull")) + (2.0 if refitted else 1.0) / total
 
 
 def largest_disagreement(events: Array, others: Array) -> Array:
     """Return the largest ``|sum over J of (1 - h) events - h others|`` over monotone h and intervals J.
 
-    It is linear in h, so that steps between 0 and 1 suffice. With walks W_1 and W_0 of the excesses, a rising
-    step at c within J = (a, b] gives W_1(c) - W_1(a) - (W_0(b) - W_0(c)), and a falling step the same with
-    both classes exchanged and the other sign.
+    The sum is linear in h, so step functions from 0 to 1 suffice. With W_1 and W_0 the cumulative excesses,
+    an increasing step at c within J = (a, b] gives W_1(c) - W_1(a) - (W_0(b) - W_0(c)), and a decreasing step
+    the same with the classes exchanged and the opposite sign.
 
     Parameters
     ----------
     events, others : ndarrays of shape (groups, r)
-        Excess of rows with and without event, by increasing score, in r samples.
+        Excess of samples with and without event, by increasing score, in r resamples.
 
     Returns
     -------
@@ -344,9 +346,8 @@ def cutoff_calibration_error(
     r"""Compute the cutoff calibration error of predicted probabilities.
 
     The largest absolute sum of residuals over an interval of predictions, divided by the sample size. It
-    has no parameter, can be estimated at rate n**(-1/2) from any sample, and bounds what can be gained by
-    re-thresholding: at every decision threshold, no non-decreasing recalibration lowers the risk by more
-    than this error.
+    has no parameter, can be estimated at rate n**(-1/2), and bounds the benefit of recalibration: at every
+    decision threshold, no non-decreasing recalibration lowers the risk by more than this error.
 
     Parameters
     ----------
@@ -361,7 +362,7 @@ def cutoff_calibration_error(
 
     See Also
     --------
-    cutoff_result : The same with the interval that attains it and confidence margins.
+    cutoff_result : The same error with the interval that attains it and confidence margins.
     decision_risk_gap : The risk gap that this error bounds.
 
     Notes
@@ -401,17 +402,17 @@ def cutoff_result(
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
 ) -> CutoffResult:
-    """Compute the cutoff calibration error with the interval that attains it, the walk, and margins.
+    """Compute the cutoff calibration error with the attaining interval, cumulative residuals and margins.
 
     Parameters
     ----------
     y_true, y_proba, sample_weight, pos_label
-        As in :func:`cutoff_calibration_error`, of two classes.
+        As in :func:`cutoff_calibration_error`, for binary targets.
 
     Returns
     -------
     CutoffResult
-        Value, attaining interval, walk; its method ``margin`` gives confidence margins.
+        Value, attaining interval and cumulative residuals. Its method ``margin`` gives confidence margins.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What miscalibration costs a decision maker: the risk gap at a threshold."""
+"""Decision risk gap: the excess risk due to miscalibration at a decision threshold."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,16 +29,16 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class DecisionRiskResult:
-    """Decision risk over thresholds, with the least risk that a monotone recalibration attains.
+    """Decision risk over thresholds, and the lowest risk that a monotone recalibration attains.
 
     Attributes
     ----------
     thresholds : ndarray of shape (m,)
         Decision thresholds in (0, 1).
     risk : ndarray of shape (m,)
-        Risk of deciding by the predictions as they are.
+        Risk of decisions based on the predictions.
     best_risk : ndarray of shape (m,)
-        Least risk over all non-decreasing recalibrations.
+        Lowest risk over all non-decreasing recalibrations.
     gap : ndarray of shape (m,)
         ``risk - best_risk``, never negative.
     bound : float
@@ -72,10 +72,10 @@ class DecisionRiskResult:
 
 
 def decision_risks(grouped: GroupedOutcomes, thresholds: Array) -> tuple[Array, Array]:
-    """Return risk and least risk for each threshold.
+    """Return risk and lowest risk for each threshold.
 
     Acting on the groups from index j on costs tau * (negatives among them) + (1 - tau) * (positives before
-    them). Over all j this is least where the isotonic fit first reaches tau.
+    them). The minimum over j is where the isotonic fit first reaches tau.
     """
     events_before = np.concatenate(([0.0], np.cumsum(grouped.positives)))
     weight_before = np.concatenate(([0.0], np.cumsum(grouped.weight)))
@@ -91,7 +91,8 @@ def decision_risks(grouped: GroupedOutcomes, thresholds: Array) -> tuple[Array, 
 
 
 def _make(prob: Array, n_samples: float, threshold: float = 0.5) -> Evaluate:
-    # the cost of acting from group j on is, but for a constant, the walk of positives - threshold * count
+    # the cost of acting from group j on is, up to a constant, the cumulative sum of
+    # positives - threshold * count
     start = int(np.searchsorted(prob, threshold, side="left"))
 
     def gaps(count: Array, positives: Array) -> Array:
@@ -115,21 +116,21 @@ def decision_risk_gap(
     reduction: Reduction = "classwise",
     labels: ArrayLike | None = None,
 ) -> float:
-    r"""Compute how much risk a monotone recalibration could save at one decision threshold.
+    r"""Compute the decision risk that monotone recalibration would remove at one threshold.
 
     Parameters
     ----------
     %(outcomes)s
     threshold : float, default=0.5
-        Act when the prediction is at least this; also the cost ratio of acting in vain. Strictly between 0
-        and 1.
+        Act if the prediction is at least this. It is also the cost of a false positive, if false positive and
+        false negative together cost 1. Strictly between 0 and 1.
     %(weight)s
     %(reduction)s
 
     Returns
     -------
     float
-        Risk that could be saved, in [0, 1]; 0 is best. At most the cutoff calibration error.
+        Reduction of risk, in [0, 1]; 0 is best. At most the cutoff calibration error.
 
     Raises
     ------
@@ -137,13 +138,13 @@ def decision_risk_gap(
 
     See Also
     --------
-    decision_risk_result : The same for many thresholds.
+    decision_risk_result : Risk and risk gap for many thresholds.
     cutoff_calibration_error : Bounds the gap at every threshold.
 
     Notes
     -----
-    The risk at threshold :math:`\tau` (Section 3 of [1]_) charges :math:`\tau` for acting without an event
-    and :math:`1 - \tau` for an event without acting:
+    The risk at threshold :math:`\tau` (Section 3 of [1]_) has cost :math:`\tau` for a false positive and
+    :math:`1 - \tau` for a false negative:
 
     .. math:: R(f; \tau) = \frac1n \sum_i w_i \bigl[\tau\,(1 - y_i)\,1\{p_i \ge \tau\}
               + (1 - \tau)\,y_i\,1\{p_i < \tau\}\bigr].
@@ -152,9 +153,9 @@ def decision_risk_gap(
     isotonic fit. O(n log n).
 
     It is at most the cutoff calibration error, half of the bound in Proposition 3.2: acting from c on instead
-    of from :math:`\tau < c` saves :math:`\sum_{\tau \le p_i < c} w_i (\tau - y_i)/n`, where :math:`\tau \le
-    p_i`, so no more than :math:`\sum w_i (p_i - y_i)/n` over the same interval; and likewise for :math:`c <
-    \tau`.
+    of from :math:`\tau < c` reduces the risk by :math:`\sum_{\tau \le p_i < c} w_i (\tau - y_i)/n`. As
+    :math:`\tau \le p_i`, this is at most :math:`\sum w_i (p_i - y_i)/n` over the same interval; the case
+    :math:`c < \tau` is analogous.
 
     References
     ----------
@@ -190,14 +191,14 @@ def decision_risk_result(
     Parameters
     ----------
     y_true, y_proba, sample_weight, pos_label
-        As in :func:`decision_risk_gap`, of two classes.
+        As in :func:`decision_risk_gap`, for binary targets.
     thresholds : array-like of shape (m,), default=None
         Thresholds strictly between 0 and 1. By default 0.01, 0.02, ..., 0.99.
 
     Returns
     -------
     DecisionRiskResult
-        Risk, least risk, gap, and the bound, the cutoff calibration error.
+        Risk, lowest risk, risk gap, and their bound, the cutoff calibration error.
 
     Raises
     ------

@@ -33,9 +33,9 @@ class ScoreDecomposition:
     score : float
         The mean score of the predictions; smaller is better.
     miscalibration : float
-        What recalibration of the predictions would save, also called calibration or reliability loss.
+        The part of the score that recalibration removes, also called calibration or reliability loss.
     discrimination : float
-        What the recalibrated predictions save against the event frequency alone, also called resolution.
+        How much better the recalibrated predictions score than the event frequency, also called resolution.
     uncertainty : float
         The mean score of the event frequency as a prediction.
     score_name : {"brier", "log_loss"}
@@ -56,12 +56,12 @@ class ScoreDecomposition:
 
     @property
     def calibration_loss(self) -> float:
-        """The part of the score that recalibration removes: ``miscalibration``."""
+        """The part of the score that recalibration removes, ``miscalibration``."""
         return self.miscalibration
 
     @property
     def refinement_loss(self) -> float:
-        """The part that it leaves: ``uncertainty - discrimination``, the score after recalibration."""
+        """The score after recalibration, ``uncertainty - discrimination``."""
         return self.uncertainty - self.discrimination
 
     def _rows(self) -> list[tuple[str, str]]:
@@ -87,7 +87,7 @@ class ScoreDecomposition:
 
 
 def _mean_score(grouped: GroupedOutcomes, prediction: Array, score: str) -> float:
-    """Return the mean score of one prediction for each group; infinite where an impossible event happened."""
+    """Return the mean score of one prediction per group; infinite if an event had probability 0."""
     negatives = grouped.weight - grouped.positives
     if score == "brier":
         losses = grouped.positives * (1.0 - prediction) ** 2 + negatives * prediction**2
@@ -120,7 +120,7 @@ def decompose(
     uncertainty = _mean_score(grouped, np.full_like(grouped.prob, base_rate), score)
     miscalibration, discrimination = original - refined, uncertainty - refined
     if method == "isotonic":
-        # no smaller than 0 but for rounding, as the fit is best among all monotone predictions
+        # non-negative up to rounding, as the fit is optimal among all monotone functions
         miscalibration = max(miscalibration, 0.0)
     return ScoreDecomposition(
         score=original,
@@ -161,8 +161,8 @@ def score_decomposition(
     score : {"brier", "log_loss"}, default="brier"
         The mean squared difference, or the mean negative log-likelihood.
     method : {"isotonic", "binned"}, default="isotonic"
-        What recalibrates the predictions: the isotonic regression of the outcomes, which has no parameter, or
-        the event frequencies of bins.
+        How the predictions are recalibrated: by isotonic regression of the outcomes, which has no parameter,
+        or by the event frequencies of bins.
     n_bins : int, default=10
         Number of bins, for ``method="binned"``.
     strategy : {"uniform", "quantile"}, default="quantile"
@@ -171,7 +171,7 @@ def score_decomposition(
     Returns
     -------
     ScoreDecomposition
-        The score and its three parts.
+        The score and its three components.
 
     Raises
     ------
@@ -179,8 +179,8 @@ def score_decomposition(
 
     See Also
     --------
-    calibration_loss : The first part alone, also of several classes.
-    refinement_loss : The other two.
+    calibration_loss : Miscalibration only, also for multiclass targets.
+    refinement_loss : Uncertainty minus discrimination, also for multiclass targets.
 
     Notes
     -----
@@ -191,14 +191,14 @@ def score_decomposition(
               + \underbrace{S(\bar y)}_{\text{uncertainty}} .
 
     With the isotonic fit (CORP, Theorem 1 of [1]_) miscalibration and discrimination are never
-    negative: the fit is the best of all non-decreasing functions of the predictions for every proper score.
-    Miscalibration is 0 exactly if the predictions are their own isotonic fit, discrimination if the fit is
-    constant. The event frequencies of bins, as in Murphy's partition [2]_, can be worse than the predictions:
-    miscalibration can then be negative, by the variation of predictions within bins.
+    negative: the fit is optimal among all non-decreasing functions of the predictions for every proper score.
+    Miscalibration is 0 if and only if the predictions equal their isotonic fit, discrimination if and only if
+    the fit is constant. The event frequencies of bins, as in Murphy's partition [2]_, can score worse than
+    the predictions, because predictions vary within bins: miscalibration can then be negative.
 
-    The fit adapts to the sample at hand, so that in small samples even calibrated predictions show some
-    miscalibration. The log loss of an event with prediction 0 (or a non-event with prediction 1) is infinite,
-    and so is the miscalibration. O(n log n).
+    The fit overfits small samples: there even calibrated predictions have positive miscalibration. The log
+    loss of an event with prediction 0 (or a non-event with prediction 1) is infinite, and so is the
+    miscalibration. O(n log n).
 
     References
     ----------
@@ -238,7 +238,7 @@ def calibration_loss(
     reduction: Reduction = "classwise",
     labels: ArrayLike | None = None,
 ) -> float:
-    """Compute how much of the Brier score or the log loss isotonic recalibration would save.
+    """Compute the part of the Brier score or the log loss that isotonic recalibration removes.
 
     Parameters
     ----------
@@ -250,8 +250,8 @@ def calibration_loss(
     Returns
     -------
     float
-        The miscalibration part of :func:`score_decomposition`, never negative; 0 is best. At most 1 for the
-        Brier score.
+        The miscalibration of :func:`score_decomposition`, never negative; 0 is best. At most 1 for the Brier
+        score.
 
     Raises
     ------
@@ -259,12 +259,12 @@ def calibration_loss(
 
     See Also
     --------
-    score_decomposition : All parts.
+    score_decomposition : All components of the score.
 
     Notes
     -----
-    Like every calibration error it is not a proper score: a constant prediction of the event frequency has
-    none. O(n log n).
+    Like every calibration error it is not a proper score: it is 0 for a constant prediction of the event
+    frequency. O(n log n).
 
     Examples
     --------
@@ -292,10 +292,11 @@ def refinement_loss(
     reduction: Reduction = "classwise",
     labels: ArrayLike | None = None,
 ) -> float:
-    """Compute the Brier score or the log loss that isotonic recalibration would leave.
+    """Compute the Brier score or the log loss after isotonic recalibration.
 
-    It depends on the order of the predictions alone, and is what a model should be chosen by if it will be
-    recalibrated afterwards. The fit is made on the sample itself: where rows are few, the loss is optimistic.
+    It depends only on the order of the predictions. Use it to select a model that will be recalibrated
+    afterwards. The isotonic regression is fitted to the same samples, so that the loss is optimistic in small
+    samples.
 
     Parameters
     ----------
@@ -314,7 +315,7 @@ def refinement_loss(
 
     See Also
     --------
-    score_decomposition : All parts.
+    score_decomposition : All components of the score.
 
     Examples
     --------

@@ -21,11 +21,11 @@ Array = NDArray[np.float64]
 def _lipschitz_supremum(grouped: GroupedOutcomes) -> float:
     """Return max of sum_j c_j u(p_j) over 1-Lipschitz u with values in [-1, 1], c the residual of each group.
 
-    Let C be the cumulative residual walk and m = C at the end, m >= 0 without loss of generality. Because
-    the predictions span at most one, a best u touches 1 and the lower limit never binds. Writing the dual
-    of what is left as a flow along the line gives m + min over non-decreasing D with values in [0, m] of
-    the integral of |C(t) - D(t)| dt, an isotonic median regression of the walk with the gaps between
-    predictions as weights. Bounds on D act by clipping the walk to them, which costs what is cut off.
+    Let C be the cumulative residuals and m their last value, m >= 0 without loss of generality. Because
+    the predictions span at most 1, an optimal u attains 1 and its lower bound is never active. Writing the
+    dual of the remaining problem as a flow along the line gives m + min over non-decreasing D with values in
+    [0, m] of the integral of |C(t) - D(t)| dt, an isotonic median regression of C with the gaps between
+    predictions as weights. The bounds on D are equivalent to clipping C, at the cost of the part clipped.
     """
     residual = grouped.residual
     mass = float(residual.sum())
@@ -54,18 +54,18 @@ def smooth_calibration_error(
 ) -> float:
     r"""Compute the smooth calibration error (wCE) of predicted probabilities.
 
-    The largest correlation of the residuals with a Lipschitz function of the prediction, also called weak
-    calibration error. Within a factor of two of the lower distance from calibration, the
-    earth mover's distance to the nearest perfectly calibrated predictor; not to be confused with
-    :func:`smooth_ece`, which smooths with a kernel.
+    The largest mean product of the residuals with a Lipschitz function of the prediction, also called weak
+    calibration error. It is within a factor of two of the lower distance to calibration, the earth mover's
+    distance to the nearest perfectly calibrated predictor. Not to be confused with :func:`smooth_ece`, which
+    smooths with a kernel.
 
     Parameters
     ----------
     %(sample)s
     n_bins : int or None, default=None
-        None computes the exact value. For large samples, predictions can first be gathered on this many
-        bins (the next power of two, 64 or more): the result is then off by less than ``1 / n_bins``, and by
-        no more than the mean of ``abs(y - p)`` times that. Only without weights.
+        None computes the exact value. For large unweighted samples, predictions can first be binned into
+        this many bins (the next power of two, 64 or more). The error of the result is then at most the mean
+        of ``abs(y - p)`` divided by ``n_bins``.
     %(reduction)s
 
     %(error)s
@@ -82,9 +82,9 @@ def smooth_calibration_error(
     .. math:: \mathrm{wCE} = \max_u \frac1n \sum_i w_i\, u(p_i)\,(y_i - p_i),
 
     a linear program with one variable for each distinct prediction. Its dual is an isotonic median
-    regression of the cumulative residual walk, solved exactly by halving it at one value after another, about
-    O(n log n). The lower distance from calibration satisfies dCE/2 <= wCE <= 2 dCE [1]_. With ``n_bins`` it
-    is one pass over the rows, and the rest costs as much as for so many of them.
+    regression of the cumulative residuals, solved exactly by divide and conquer in about O(n log n). The
+    lower distance to calibration (dCE) satisfies dCE/2 <= wCE <= 2 dCE [1]_. With ``n_bins`` the cost is one
+    pass over the samples and the exact solution for ``n_bins`` points.
 
     %(not_proper)s
 
@@ -110,8 +110,8 @@ def smooth_calibration_error(
         if n_bins is None:
             grouped = group_outcomes(sample.y, sample.p, sample.w)
         else:
-            rows = condense(sample.y, sample.p, 1 << max(6, (n_bins - 1).bit_length()))
-            grouped = group_outcomes(*rows)
+            condensed = condense(sample.y, sample.p, 1 << max(6, (n_bins - 1).bit_length()))
+            grouped = group_outcomes(*condensed)
         return _lipschitz_supremum(grouped) / grouped.total
 
     return checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)

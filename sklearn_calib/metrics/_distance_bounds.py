@@ -1,4 +1,4 @@
-"""Bounds of the distance from calibration: lower distance, interval calibration error, and both around it."""
+"""Bounds on the distance from calibration: lower distance to calibration and interval calibration error."""
 
 import math
 from dataclasses import dataclass
@@ -23,25 +23,25 @@ __all__ = [
     "lower_distance_to_calibration",
 ]
 
-# Distinct predictions between which every partition into intervals is tried.
-_INTERVAL_CELLS = 1 << 12
-# The time of the linear program grows with the square of the cells.
+# Up to this many distinct predictions, all partitions into intervals are considered.
+_INTERVAL_BINS = 1 << 12
+# The time of the linear program grows with the square of the number of bins.
 _MOST_BINS = 10_000
 
 
 @dataclass(frozen=True)
 class CalibrationDistance:
-    """Bounds of the distance from calibration (dCE) of a sample, and what they are made of.
+    """Bounds on the distance from calibration (dCE) of a sample, and their components.
 
     The distance is the mean absolute difference between the predictions and the nearest perfectly calibrated
-    ones. It depends on the features, of which a sample of labels and predictions tells nothing.
+    predictions. It depends on the features, so that labels and predictions only determine bounds.
 
     Attributes
     ----------
     lower : float
-        No distance is smaller: the larger of ``transport - resolution`` and ``smooth / 2``.
+        Lower bound: the larger of ``transport - resolution`` and ``smooth / 2``.
     upper : float
-        No distance is larger: the smaller of ``interval`` and ``4 sqrt(transport)``.
+        Upper bound: the smaller of ``interval`` and ``4 sqrt(transport)``.
     transport : float
         The lower distance to calibration, computed on a grid.
     smooth : float
@@ -49,7 +49,7 @@ class CalibrationDistance:
     interval : float
         The interval calibration error.
     resolution : float
-        What the grid can have added to ``transport``, or, if predictions were gathered, changed.
+        Bound on the discretization error of ``transport``.
     n_samples : float
         Total weight.
     """
@@ -83,7 +83,7 @@ class CalibrationDistance:
 
 
 def _transport(grouped: GroupedOutcomes, n_bins: int) -> tuple[float, float]:
-    """Return the lower distance on a grid of so many cells, and the largest error of it."""
+    """Return the lower distance on a grid of ``n_bins`` bins, and a bound on its error."""
     moved = 0.0
     if grouped.prob.shape[0] > n_bins:
         grouped, moved = gather(grouped, n_bins)
@@ -104,17 +104,17 @@ def lower_distance_to_calibration(
 ) -> float:
     r"""Compute the lower distance to calibration of predicted probabilities.
 
-    The least mean distance by which predictions must move so that they become perfectly calibrated, if each
-    may move with the knowledge of its outcome. It bounds the distance from calibration from below, and up to
-    a square root from above.
+    The smallest mean distance by which predictions must move to become perfectly calibrated, where moves may
+    depend on the outcome. It is a lower bound on the distance from calibration, and 4 times its square root
+    is an upper bound.
 
     Parameters
     ----------
     %(sample)s
     n_bins : int, default=200
-        Bins of the grid on which the moved predictions lie; it adds at most ``1 / (2 n_bins)``. More
-        distinct predictions than that are first gathered at their means over the cells, which changes the
-        result by at most the mean distance to those, less than ``1 / n_bins``.
+        Bins of the grid on which the moved predictions lie; it adds at most ``1 / (2 n_bins)``. If there are
+        more distinct predictions, they are first replaced by their means over bins, which changes the result
+        by at most their mean distance to these, less than ``1 / n_bins``.
     %(reduction)s
 
     %(error)s
@@ -125,19 +125,19 @@ def lower_distance_to_calibration(
 
     See Also
     --------
-    distance_from_calibration : Bounds on both sides.
-    smooth_calibration_error : Between half and twice of this, and much faster.
+    distance_from_calibration : Lower and upper bound on the distance.
+    smooth_calibration_error : Between half and twice this distance, and much faster.
 
     Notes
     -----
-    Over joint laws of the predictions p, the outcomes y and moved predictions u,
+    Over joint distributions of the predictions p, the outcomes y and moved predictions u,
 
     .. math:: \underline{\mathrm{dCE}} = \min\{ \mathrm{E}|u - p| : \mathrm{P}(y = 1 \mid u) = u \}
 
-    is the lower distance of [1]_. As rows move along a line, it is a minimum cost flow: a linear program with
-    a number of variables proportional to the grid, solved by HiGHS, and not to the square of it. A law on the
-    continuum becomes one on the grid by dividing every u between its two neighbours, which moves it by at
-    most half a cell on average.
+    is the lower distance of [1]_. As predictions move along a line, it is a minimum cost flow: a linear
+    program, solved by HiGHS, whose number of variables is proportional to the grid and not to its square. A
+    continuous distribution is discretized by splitting every u between its two neighbours in the grid, which
+    moves it by at most half a bin on average.
 
     %(not_proper)s
 
@@ -174,8 +174,8 @@ def interval_calibration_error(
 ) -> float:
     r"""Compute the interval calibration error of predicted probabilities.
 
-    The binned calibration error plus the mean width of the bins, for the bins that make this sum least. No
-    distance from calibration is larger.
+    The binned calibration error plus the mean width of the bins, minimized over all choices of bins. It is an
+    upper bound on the distance from calibration.
 
     Parameters
     ----------
@@ -190,8 +190,8 @@ def interval_calibration_error(
 
     See Also
     --------
-    distance_from_calibration : Bounds on both sides.
-    expected_calibration_error : Bins of your own choice, and no charge for their width.
+    distance_from_calibration : Lower and upper bound on the distance.
+    expected_calibration_error : Error for given bins, without the term for their width.
 
     Notes
     -----
@@ -200,11 +200,11 @@ def interval_calibration_error(
     .. math:: \min \sum_I \Bigl( \Bigl|\frac1n \sum_{p_i \in I} w_i (y_i - p_i)\Bigr|
               + |I|\, \frac1n \sum_{p_i \in I} w_i \Bigr)
 
-    [1]_, where intervals end at predictions: gaps cost nothing. Exact by dynamic
-    programming, O(n log n + m^2) for m distinct predictions. If m is above 4096, predictions that share one
-    of 4096 cells share an interval; the sum can only become larger by that, and remains an upper bound of the
-    distance. It is at most the calibration error over the distinct predictions, and at most 4 times the root
-    of the lower distance.
+    [1]_, where intervals start and end at predictions, so that gaps between predictions add no width. Exact
+    by dynamic programming, O(n log n + m^2) for m distinct predictions. If m is above 4096, predictions in
+    the same of 4096 bins are kept in one interval; this can only increase the sum, which remains an upper
+    bound on the distance. It is at most the calibration error over the distinct predictions, and at most 4
+    times the root of the lower distance.
 
     %(not_proper)s
 
@@ -221,8 +221,8 @@ def interval_calibration_error(
     """
 
     def error(sample: BinarySample) -> float:
-        # of predictions that share a cell the error is a bound, which its width can carry above 1
-        return min(interval_error(group_outcomes(sample.y, sample.p, sample.w), _INTERVAL_CELLS), 1.0)
+        # with binned predictions the error is an upper bound, which can exceed 1 by the width of a bin
+        return min(interval_error(group_outcomes(sample.y, sample.p, sample.w), _INTERVAL_BINS), 1.0)
 
     return checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
 
@@ -236,7 +236,7 @@ def distance_from_calibration(
     pos_label: Any = None,
     n_bins: int = 200,
 ) -> CalibrationDistance:
-    r"""Compute bounds of the distance from calibration of binary predictions.
+    r"""Compute bounds on the distance from calibration of binary predictions.
 
     Parameters
     ----------
@@ -247,7 +247,7 @@ def distance_from_calibration(
     Returns
     -------
     CalibrationDistance
-        The bounds, with the errors that they come from.
+        The bounds, and the errors from which they are computed.
 
     Raises
     ------
@@ -260,7 +260,7 @@ def distance_from_calibration(
     .. math:: \tfrac12 \mathrm{wCE} \le \underline{\mathrm{dCE}} \le \mathrm{dCE} \le \mathrm{intCE}
               \qquad\text{and}\qquad \mathrm{dCE} \le 4 \sqrt{\underline{\mathrm{dCE}}} .
 
-    The bounds are of the distance in the sample; that of the population differs by sampling error.
+    The bounds are for the distance in the sample; the distance in the population differs by sampling error.
 
     References
     ----------
@@ -278,7 +278,7 @@ def distance_from_calibration(
     sample = check_binary(y_true, y_proba, sample_weight, pos_label)
     grouped = group_outcomes(sample.y, sample.p, sample.w)
     transport, resolution = _transport(grouped, n_bins)
-    interval = min(interval_error(grouped, _INTERVAL_CELLS), 1.0)
+    interval = min(interval_error(grouped, _INTERVAL_BINS), 1.0)
     smooth = smooth_calibration_error(sample.y, sample.p, sample_weight=sample.w, pos_label=1)
     upper = min(interval, 4.0 * math.sqrt(transport))
     return CalibrationDistance(

@@ -1,4 +1,4 @@
-"""Kernel calibration error, of binary predictions and of whole vectors of class probabilities."""
+"""Kernel calibration error of binary predictions and of vectors of class probabilities."""
 
 import math
 from typing import Any, Literal
@@ -25,7 +25,7 @@ __all__ = ["kernel_calibration_error"]
 
 Array = NDArray[np.float64]
 
-# Rows whose distances to all others are held at a time.
+# Rows of the kernel matrix that are held in memory at a time.
 _ROWS = 512
 
 
@@ -36,25 +36,25 @@ class _Kernel:
         self.kernel, self.bandwidth, self.debias = kernel, bandwidth, debias
 
     def width(self, points: Array, weight: Array) -> float:
-        """Return the bandwidth for distinct or repeated points in increasing order."""
+        """Return the bandwidth for points in increasing order, with or without ties."""
         if isinstance(self.bandwidth, str):
             return median_distance(points, weight, self.kernel)
         return float(self.bandwidth)
 
     def check(self, weight: Array | None) -> None:
-        """Raise ValueError if the error needs the number of rows and weights do not tell it."""
+        """Raise ValueError if the error needs the number of samples and the weights are no frequencies."""
         if weight is not None and (self.debias or isinstance(self.bandwidth, str)):
             check_frequency_weights(weight)
 
     def unit(self, total: float) -> float:
-        """Return what weights are divided by: the biased error is one of shares, of weights of any size."""
+        """Return the divisor of the weights: the biased error depends on normalized weights only."""
         return 1.0 if self.debias else total
 
-    def finish(self, all_pairs: float, same_rows: float, total: float) -> float:
-        """Return the squared error from the sums over all pairs of samples and over those with themselves."""
+    def finish(self, all_pairs: float, diagonal: float, total: float) -> float:
+        """Return the squared error from the sums over all pairs of samples and over the diagonal."""
         if not self.debias:
             return all_pairs
-        return 0.0 if total < 2.0 else (all_pairs - same_rows) / (total * (total - 1.0))
+        return 0.0 if total < 2.0 else (all_pairs - diagonal) / (total * (total - 1.0))
 
     def binary(self, sample: BinarySample) -> float:
         self.check(sample.w)
@@ -64,7 +64,7 @@ class _Kernel:
         all_pairs = float(form((grouped.residual / self.unit(total))[np.newaxis])[0])
         squares = grouped.positives * (1.0 - grouped.prob) ** 2
         squares += (grouped.weight - grouped.positives) * grouped.prob**2
-        # rounding can pass the bound by an ulp
+        # rounding can exceed 1 by an ulp
         return min(self.finish(all_pairs, float(squares.sum()), total), 1.0)
 
     def classes(self, sample: ClassSample) -> float:
@@ -81,8 +81,8 @@ class _Kernel:
             rows = slice(first, first + _ROWS)
             near = kernel_matrix(p[rows], p, self.kernel, width)
             all_pairs += float(np.sum(weighted[rows] * (near @ weighted)))
-        same_rows = float(np.sum(weighted * residual))
-        return self.finish(all_pairs, same_rows, total)
+        diagonal = float(np.sum(weighted * residual))
+        return self.finish(all_pairs, diagonal, total)
 
 
 @shared_docs
@@ -102,8 +102,9 @@ def kernel_calibration_error(
 ) -> float:
     r"""Compute the kernel calibration error (KCE) of predicted probabilities.
 
-    How much the residuals of rows with similar predictions agree. It needs no bins, and of several classes
-    it sees the whole vector of probabilities.
+    The kernel-weighted mean product of the residuals of pairs of samples: it is large if samples with similar
+    predictions have residuals of the same sign. It needs no bins, and for multiclass targets it measures
+    canonical calibration, that of the whole vector of probabilities.
 
     Parameters
     ----------
@@ -112,36 +113,36 @@ def kernel_calibration_error(
         The kernel, exp(-d/s) or exp(-d^2/(2 s^2)).
     bandwidth : float or "median", default=1.0
         The scale s of the kernel, in units of probability. "median" is the median distance of the
-        predictions, as in :class:`~sklearn_calib.inference.KernelTest`; it differs between models, and so
-        their errors cannot be compared.
+        predictions, as in :class:`~sklearn_calib.inference.KernelTest`; it differs between models, so that
+        their errors are not comparable.
     debias : bool, default=True
-        Leave out the pairs of a row with itself. The square is then an unbiased estimate, and 0 on average if
-        predictions are calibrated. Needs weights that are whole numbers.
+        Leave out the pairs of a sample with itself. The squared error is then an unbiased estimate, with mean
+        0 if predictions are calibrated. Needs weights that are whole numbers.
     squared : bool, default=False
-        Return the squared error (SKCE). Debiased, it can be negative; its root is then 0.
+        Return the squared error (SKCE). The debiased squared error can be negative; its root is then 0.
     reduction : {"canonical", "classwise", "confidence", "top-label"}, default="canonical"
-        How three or more classes are judged. "canonical": by the whole vector of probabilities, in the
+        How multiclass predictions are evaluated. "canonical": the whole vector of probabilities, by the
         formula below. "classwise": each class against the rest, the mean of the squares over classes;
-        "confidence": the largest probability as a forecast that its class is the right one; "top-label": the
+        "confidence": the largest probability as a forecast that its class is the true one; "top-label": the
         same within the samples of each predicted class, the mean of the squares weighted by their frequency.
     %(labels)s
 
     Returns
     -------
     float
-        Error, 0 is best; at most 1, of several classes at most the root of 2. With ``debias``, 0 for a single
-        row.
+        Error, 0 is best; at most 1, for multiclass targets at most the root of 2. With ``debias``, 0 for a
+        single sample.
 
     Raises
     ------
     ValueError
-        If an argument is malformed (the message names it), or weights are not whole numbers although
-        ``debias`` or "median" count rows.
+        If an argument is malformed (the message names it), or if weights are not whole numbers with
+        ``debias=True`` or ``bandwidth="median"``, which need the number of samples.
 
     See Also
     --------
-    sklearn_calib.inference.KernelTest : Tests whether the error is more than noise.
-    smooth_calibration_error : The largest agreement of the residuals with a Lipschitz function.
+    sklearn_calib.inference.KernelTest : Test of calibration based on this error.
+    smooth_calibration_error : The largest mean product of the residuals with a Lipschitz function.
 
     Notes
     -----
@@ -150,16 +151,16 @@ def kernel_calibration_error(
     .. math:: \mathrm{SKCE} = \frac{1}{n(n-1)} \sum_{i \ne j} \kappa(p_i, p_j)\, r_i r_j
               \qquad\text{or}\qquad \frac{1}{n^2} \sum_{i, j} \kappa(p_i, p_j)\, r_i r_j ,
 
-    with or without ``debias``. Of several classes r_i is the one-hot label minus the vector of probabilities,
-    the product an inner product, and d half of the l1 distance ("laplacian") or the Euclidean distance
-    divided by the root of 2 ("gaussian"): eq. 2 and Table 1 of [1]_, for a kernel times the identity. Of two
-    classes written as vectors the square would be twice that of the positive class.
+    with or without ``debias``. For multiclass targets r_i is the one-hot label minus the vector of
+    probabilities, the product is an inner product, and d is half of the l1 distance ("laplacian") or the
+    Euclidean distance divided by the root of 2 ("gaussian"): eq. 2 and Table 1 of [1]_, for a kernel times
+    the identity. For two classes written as vectors, the squared error would be twice the binary one.
 
     The Laplacian kernel with bandwidth 1, not debiased, is the kernel calibration error that [2]_ shows to
     be a consistent measure of the distance from calibration.
 
-    Cost: a sort and O(n) for the binary Laplacian kernel, O(n min(n, 1/s)) for the binary Gaussian,
-    O(n^2 n_classes) for several classes, in bounded memory.
+    Complexity: O(n log n) for the binary Laplacian kernel, O(n min(n, 1/s)) for the binary Gaussian kernel,
+    O(n^2 n_classes) for multiclass targets; memory is bounded.
 
     %(not_proper)s
 

@@ -1,4 +1,4 @@
-"""Logit-smoothed ECE: the calibration error of predictions to which noise is added on the logit axis."""
+"""Logit-smoothed ECE: the calibration error of predictions with noise added on the logit axis."""
 
 from typing import Any, Literal
 
@@ -29,14 +29,14 @@ __all__ = ["logit_smoothed_ece"]
 Array = NDArray[np.float64]
 
 _MOST_NODES = 1 << 20
-# Rounding moves log-odds by some 1e-14, so that less noise than this would leave little but rounding; more
-# than the other would take long, and make all predictions alike.
+# Rounding errors of log-odds are about 1e-14 and would dominate below the first limit; above the second the
+# computation is slow and all predictions are smoothed into one.
 _SMALLEST, _LARGEST = 1e-7, 1e4
-# On an axis that needs more nodes, or with more entries of the matrix, samples are evaluated one by one.
+# With more nodes, or more entries of the matrix, samples are evaluated one by one.
 _MOST_KERNEL_NODES, _MOST_ENTRIES = 1 << 14, 1 << 23
-# Farther away, in standard deviations, the density of the noise is left out: 2e-9 of it.
+# The density of the noise is truncated at this many standard deviations, which leaves out 2e-9 of it.
 _REACH = 6.0
-# Samples times nodes held at a time.
+# Samples times nodes that are held in memory at a time.
 _WORK = 1 << 18
 
 
@@ -58,7 +58,7 @@ def _make(
     near = int(2.0 * _REACH * bandwidth / step)
     if near * h.shape[0] > _MOST_ENTRIES:
         return None
-    # the density of noise around each prediction, at the nodes near it
+    # the noise density around each prediction, at the nodes in its neighbourhood
     first = np.ceil((h - _REACH * bandwidth - origin) / step).astype(np.int64)
     index = first[:, np.newaxis] + np.arange(near)
     z = (origin + step * index - h[:, np.newaxis]) / bandwidth
@@ -105,9 +105,8 @@ def logit_smoothed_ece(
 ) -> float:
     r"""Compute the logit-smoothed expected calibration error (LS-ECE) of predicted probabilities.
 
-    The ECE of the randomised predictor whose log-odds are those of the prediction plus noise. Unlike the
-    ECE itself it changes continuously with the predictor, and unlike binned estimates it has no jumps in
-    its parameter.
+    The ECE of the randomized predictor that adds noise to the log-odds of the predictions. Unlike the ECE it
+    is continuous in the predictions, and unlike the binned ECE it is continuous in its parameter.
 
     Parameters
     ----------
@@ -118,10 +117,10 @@ def logit_smoothed_ece(
         converge to the ECE (Theorem 5.4 of [1]_); n is the total weight, or the effective sample size
         (sum w)^2 / sum w^2 if the weights are not whole numbers.
     noise : {"gaussian", "uniform"}, default="gaussian"
-        Law of the noise; uniform noise on [-s/2, s/2] is that of Appendix A.
+        Distribution of the noise; uniform noise on [-s/2, s/2] is that of Appendix A.
     eps : float, default=2**-53
-        Predictions are clipped to [eps, 1 - eps] before the logit, so that 0 and 1 count as log-odds of
-        about -+36.7. A larger eps moves confident predictions towards one half, and with them the error.
+        Predictions are clipped to [eps, 1 - eps] before the logit, so that 0 and 1 have log-odds of about
+        -+36.7. A larger eps changes confident predictions and therefore the error.
     %(reduction)s
 
     %(error)s
@@ -132,7 +131,7 @@ def logit_smoothed_ece(
 
     See Also
     --------
-    smooth_ece : Smooths residuals, and chooses its own bandwidth.
+    smooth_ece : Smooths residuals, with an automatic bandwidth.
 
     Notes
     -----
@@ -142,14 +141,14 @@ def logit_smoothed_ece(
     .. math:: \mathrm{LS\text{-}ECE}_s = \int_{-\infty}^{\infty} \Bigl|\frac1n \sum_i w_i\,\phi_s(t - h_i)
               \,\bigl(y_i - \sigma(t)\bigr)\Bigr|\,dt .
 
-    Nothing is sampled. For Gaussian noise both sums are cosine series evaluated at ten or more nodes for
-    each s, O(n + R/s log(R/s)) for log-odds of range R; where the data leave gaps of many s, the gaps are
-    cut out. Large unweighted samples are gathered in narrow cells first, which moves the result by less than
-    1e-6 and needs memory for the cells alone. For uniform noise the integrand is piecewise of the form
-    ``|a - b sigma(t)|`` and is integrated exactly, O(n log n).
+    The computation is deterministic. For Gaussian noise both sums are cosine series evaluated at ten or more
+    nodes per interval of length s, O(n + R/s log(R/s)) for log-odds of range R; gaps much longer than s
+    without data are left out. Large unweighted samples are first gathered in narrow bins, which changes the
+    result by less than 1e-6 and needs memory only for the bins. For uniform noise the integrand is piecewise
+    of the form ``|a - b sigma(t)|`` and is integrated exactly, O(n log n).
 
-    Like every calibration error it is not a proper score: a constant prediction of the event frequency has
-    almost none.
+    Like every calibration error it is not a proper score: it is close to 0 for a constant prediction of the
+    event frequency.
 
     References
     ----------
@@ -173,8 +172,8 @@ def logit_smoothed_ece(
         check_positive(bandwidth, "bandwidth")
         if not _SMALLEST <= bandwidth <= _LARGEST:
             raise ValueError(
-                f"bandwidth={bandwidth!r} cannot be resolved: choose one from {_SMALLEST:g} to {_LARGEST:g}; "
-                "log-odds lie between -37 and 37."
+                f"bandwidth={bandwidth!r} is out of range: choose a value from {_SMALLEST:g} to "
+                f"{_LARGEST:g}; log-odds lie between -37 and 37."
             )
 
     def error(sample: BinarySample) -> float:
@@ -184,7 +183,7 @@ def logit_smoothed_ece(
         else:
             width = float(bandwidth)
         value = (_uniform_noise if noise == "uniform" else _gaussian_noise)(sample, width, eps)
-        return min(value, 1.0)  # rounding can pass the bound by an ulp
+        return min(value, 1.0)  # rounding can exceed 1 by an ulp
 
     return checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
 
@@ -193,20 +192,20 @@ def _gaussian_noise(sample: BinarySample, s: float, eps: float) -> float:
     low, high = logit(np.array([sample.p.min(), sample.p.max()]), eps).tolist()
     if (high - low + 2 * TAIL * s) / s * NODES_PER_SCALE <= _MOST_NODES:
         return _on_one_axis(sample, s, eps, low, high) / sample.total
-    # the axis is long compared with s: keep only what lies near data, a stretch at a time
+    # the axis is long compared with s: keep only the parts near data, one batch of segments at a time
     h = logit(sample.p, eps)
     order = np.argsort(h, kind="stable")
     h, y, w = h[order], sample.y[order], None if sample.w is None else sample.w[order]
     cut = 2 * TAIL * s
     gap = np.diff(h, prepend=h[0])
     compact = np.cumsum(np.minimum(gap, cut))
-    # a gap may only be cut out whole, so stretches end where one was
+    # a gap is cut out as a whole, so batches end at gaps
     batch = np.floor(compact / (s * _MOST_NODES / NODES_PER_SCALE)).astype(np.int64)
     ends = np.flatnonzero((np.diff(batch, append=batch[-1] + 1) > 0) & (np.append(gap[1:], cut) >= cut)) + 1
     total, start = 0.0, 0
     for end in ends.tolist():
-        rows = slice(start, end)
-        total += _on_cut_axis(y[rows], h[rows], None if w is None else w[rows], s, cut)
+        part = slice(start, end)
+        total += _on_cut_axis(y[part], h[part], None if w is None else w[part], s, cut)
         start = end
     return total / sample.total
 
@@ -230,10 +229,10 @@ def _on_cut_axis(y: NDArray[np.int64], h: Array, w: Array | None, s: float, cut:
     origin, length = -0.5 * cut, float(compact[-1]) + cut
     nodes = node_count(min(s, 2.0) / length)
     node = origin + length / nodes * np.arange(nodes + 1)
-    # a node belongs to the stretch whose data are nearest, which begins half a gap before its first point
+    # a node belongs to the segment whose data are nearest, which begins half a gap before its first point
     first = np.flatnonzero(excess)
-    stretch = np.searchsorted(compact[first] - 0.5 * cut, node, side="right")
-    t = node + h[0] + np.concatenate(([0.0], shift[first]))[stretch]
+    segment = np.searchsorted(compact[first] - 0.5 * cut, node, side="right")
+    t = node + h[0] + np.concatenate(([0.0], shift[first]))[segment]
     return _integrate(y, (compact - origin) / length, w, s / length, nodes, expit(t))
 
 

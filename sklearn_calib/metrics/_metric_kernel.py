@@ -1,4 +1,4 @@
-"""How a metric tells inference to evaluate many samples of the same predictions at once."""
+"""Vectorized evaluation of a metric on many samples with the same predictions."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ Evaluate = Callable[[Array, Array], Array]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _ATTRIBUTE = "metric_kernel"
-# Keywords of a metric, and the values for which a kernel, of binary samples with labels 0 and 1, holds.
+# Keywords of a metric, and the values for which a kernel (binary samples with labels 0 and 1) is valid.
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "sample_weight": (),
     "pos_label": (1,),
@@ -40,11 +40,11 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
 
 @dataclass(frozen=True)
 class MetricKernel:
-    """Declare how a metric is evaluated on many samples of the same predictions at once.
+    """Declare how a metric is evaluated on many samples with the same predictions at once.
 
     Null distributions, confidence intervals and consistency tests evaluate a metric on hundreds of samples
     that share their predictions. A metric that declares a kernel is evaluated on all of them by a few array
-    operations; any other metric is called once for each sample. Decorate the function with an instance.
+    operations; any other metric is called once per sample. Decorate the function with an instance.
 
     Parameters
     ----------
@@ -53,21 +53,21 @@ class MetricKernel:
         distinct predictions in increasing order, ``n_samples`` is the number of samples, and ``params`` are
         the keywords that :func:`functools.partial` has fixed. ``evaluate(count, positives)`` returns the
         metric of r samples, of shape (r,), from the counts of each prediction: ``count``, of shape
-        (groups, 1) if all samples have the same or (groups, r), and those with a positive outcome,
-        ``positives``, of shape (groups, r). If there is no faster way for some parameters, return None: the
-        function is called.
+        (groups, r), or (groups, 1) if the counts are the same in all samples, and the counts of positive
+        outcomes, ``positives``, of shape (groups, r). Return None for parameters without a faster way: the
+        function is then called.
     accuracy : float, default=1e-12
         Largest difference between the kernel and the function.
     bins : callable or None, default=None
         ``bins(grouped, **params)`` returns a non-decreasing bin number for each distinct prediction
         (``grouped.prob``, with counts ``grouped.weight``), or None. If there are many thousand distinct
-        predictions, those that share a bin are replaced by their mean. Choose bins so narrow that the null
-        mean of the metric changes by less than a thousandth. By default nothing is pooled.
+        predictions, those in the same bin are replaced by their mean. Choose bins so narrow that the null
+        mean of the metric changes by less than 0.1%. By default predictions are not pooled.
     at_size : callable or None, default=None
         ``at_size(n_samples, **params) -> dict`` returns the keywords whose automatic value depends on the
         number of samples, with that value.
     population : dict or None, default=None
-        Keywords that turn off an approximation which is not defined for weighted samples.
+        Keywords that turn off an approximation that is not defined for weighted samples.
 
     Examples
     --------
@@ -120,7 +120,7 @@ class MetricKernel:
 
 @dataclass(frozen=True)
 class BoundKernel:
-    """The declaration of a metric together with the parameters that are fixed."""
+    """The declaration of a metric together with its fixed parameters."""
 
     kernel: MetricKernel
     params: dict[str, Any]
@@ -155,7 +155,7 @@ def is_metric(function: Any) -> bool:
 
 
 def bind_kernel(metric: Any, n_samples: float) -> BoundKernel | None:
-    """Return the kernel of a metric for samples of a size; None if it declares none that holds here."""
+    """Return the kernel of a metric for this sample size; None if no valid kernel is declared."""
     kernel, params = _declared(metric)
     if kernel is None:
         return None
@@ -171,7 +171,7 @@ def bind_kernel(metric: Any, n_samples: float) -> BoundKernel | None:
 
 
 def at_size(metric: Any, n_samples: float) -> Any:
-    """Return the metric with the parameters that it would choose for so many samples."""
+    """Return the metric with the parameters that it would choose for this number of samples."""
     kernel, params = _declared(metric)
     chosen = {} if kernel is None or kernel.at_size is None else kernel.at_size(n_samples, **params)
     return partial(metric, **chosen) if chosen else metric

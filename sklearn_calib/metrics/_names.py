@@ -1,4 +1,4 @@
-"""Metrics by name, wherever a function is accepted."""
+"""Metrics given by name."""
 
 from collections.abc import Callable
 from typing import Any

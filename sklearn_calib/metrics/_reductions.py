@@ -1,4 +1,4 @@
-"""Several classes or labels as binary problems: the one way in which every metric judges them."""
+"""Reduction of multiclass and multilabel problems to binary problems, shared by all metrics."""
 
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
@@ -36,26 +36,26 @@ REDUCTIONS = ("classwise", "confidence", "top-label")
 
 
 class Problem(NamedTuple):
-    """A binary problem that several classes lead to.
+    """A binary problem to which a multiclass problem is reduced.
 
-    It has a share of the mean, outcomes 0 or 1, and the probability of 1. ``rows`` are the rows of the sample
-    that take part; None means all of them.
+    It has a weight in the mean, outcomes 0 or 1, and the probability of 1. ``members`` holds the indices of
+    its samples; None stands for all samples.
     """
 
-    share: float
+    weight: float
     outcome: NDArray[np.int64]
     probability: NDArray[Any]
-    rows: NDArray[np.intp] | None
+    members: NDArray[np.intp] | None
 
 
 def split_classes(
     codes: NDArray[np.int64], proba: NDArray[Any], reduction: str, weight: Array | None = None
 ) -> list[Problem]:
-    """Return the binary problems of n rows and K classes; their shares add up to 1.
+    """Return the binary problems of n samples and K classes; their weights add up to 1.
 
-    "classwise": each class against the rest, with equal shares. "confidence": the largest probability of a
-    row (of several, the first) against whether its class is the right one. "top-label": the same for the rows
-    of each predicted class apart, in proportion to their weight.
+    "classwise": each class against the rest, with equal weights. "confidence": the largest probability of a
+    sample (the first of tied ones) against whether its class is the true one. "top-label": the same
+    separately for each predicted class, weighted by the total weight of its samples.
     """
     if reduction == "classwise":
         n_classes = proba.shape[1]
@@ -72,15 +72,15 @@ def split_classes(
     total = mass.sum()
     problems = []
     for k in np.flatnonzero(mass).tolist():
-        rows = np.flatnonzero(top == k)
-        problems.append(Problem(float(mass[k] / total), right[rows], confidence[rows], rows))
+        index = np.flatnonzero(top == k)
+        problems.append(Problem(float(mass[k] / total), right[index], confidence[index], index))
     return problems
 
 
 def has_classes(y_true: ArrayLike, y_proba: ArrayLike, pos_label: Any) -> bool:
-    """Tell whether the probabilities are of three or more mutually exclusive classes.
+    """Tell whether the probabilities are those of a multiclass problem.
 
-    Raises ValueError if they have several columns, and yet there is a ``pos_label``.
+    Raises ValueError if they have several columns and ``pos_label`` is given.
     """
     shape, labels_shape = shape_of(y_proba, "y_proba"), shape_of(y_true, "y_true")
     multilabel = len(shape) == 2 and shape[1] >= 2 and labels_shape == shape
@@ -88,8 +88,8 @@ def has_classes(y_true: ArrayLike, y_proba: ArrayLike, pos_label: Any) -> bool:
         return False
     if pos_label is not None:
         raise ValueError(
-            f"pos_label={pos_label!r} belongs to a binary problem, but y_proba has {shape[1]} columns. "
-            "Leave it out, or pass y_true == label with the column of that label."
+            f"pos_label={pos_label!r} needs a binary problem, but y_proba has {shape[1]} columns. "
+            "Omit it, or pass y_true == label with the column of that label."
         )
     return not multilabel
 
@@ -101,7 +101,7 @@ def check_problem(
     pos_label: Any,
     labels: ArrayLike | None,
 ) -> BinarySample | ClassSample | list[BinarySample]:
-    """Check what a metric was given: a binary sample, a multiclass one, or one for each of several labels."""
+    """Check the input of a metric: a binary sample, a multiclass sample, or a binary sample per label."""
     y_true, y_proba, sample_weight = sample_rows(y_true, y_proba, sample_weight, pos_label)
     y, p = as_array(y_true, "y_true"), as_array(y_proba, "y_proba")
     if p.ndim == 2 and p.shape[1] >= 2:
@@ -109,13 +109,13 @@ def check_problem(
             return check_class_sample(y, p, sample_weight, labels)
         if y.shape == p.shape:
             if labels is not None:
-                raise ValueError("labels must be left out if y_true has one column per label.")
+                raise ValueError("labels must be omitted if y_true has one column per label (multilabel).")
             if not np.isin(y, (0, 1)).all():
-                raise ValueError("y_true with one column per label must hold 0 and 1 only.")
+                raise ValueError("y_true with one column per label (multilabel) must hold 0 and 1 only.")
             return [binary_sample(y[:, k], p[:, k], sample_weight, 1) for k in range(y.shape[1])]
     if labels is not None:
         raise ValueError(
-            "labels are those of the columns of three or more classes, but y_proba belongs to a binary "
+            "labels name the columns of y_proba in a multiclass problem, but y_proba belongs to a binary "
             "problem. Pass pos_label instead."
         )
     return binary_sample(y, p, sample_weight, pos_label)
@@ -133,8 +133,8 @@ def reduced_error(
     if isinstance(problem, list):
         if reduction != "classwise":
             raise ValueError(
-                f"reduction={reduction!r} asks for the most probable of classes that exclude each other, but "
-                "y_true has one column per label. Use reduction='classwise', or pass one label per sample."
+                f"reduction={reduction!r} needs mutually exclusive classes, but y_true has one column per "
+                "label (multilabel). Use reduction='classwise', or pass one label per sample."
             )
         return float(np.mean([error(sample) for sample in problem]))
     proba = problem.p
@@ -143,8 +143,8 @@ def reduced_error(
             return error(problem)
         proba = np.column_stack((1.0 - problem.p, problem.p))
     total = 0.0
-    for fraction, outcome, probability, rows in split_classes(problem.y, proba, reduction, problem.w):
-        part = problem.w if problem.w is None or rows is None else problem.w[rows]
+    for fraction, outcome, probability, index in split_classes(problem.y, proba, reduction, problem.w):
+        part = problem.w if problem.w is None or index is None else problem.w[index]
         total += fraction * error(BinarySample(outcome, probability, part))
     return total
 
@@ -158,6 +158,6 @@ def checked_error(
     reduction: str,
     labels: ArrayLike | None,
 ) -> float:
-    """Check what a metric was given, and return its error."""
+    """Check the input of a metric, and return its error."""
     check_option(reduction, "reduction", REDUCTIONS)
     return reduced_error(error, check_problem(y_true, y_proba, sample_weight, pos_label, labels), reduction)

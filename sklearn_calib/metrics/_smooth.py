@@ -1,4 +1,4 @@
-"""Smooth ECE: calibration error after Gaussian smoothing at the bandwidth that it sets itself."""
+"""Smooth ECE: calibration error after Gaussian smoothing, with an automatic bandwidth."""
 
 import math
 from collections.abc import Callable
@@ -34,34 +34,34 @@ __all__ = ["SmoothECEResult", "smooth_ece", "smooth_ece_result", "smooth_result"
 
 Array = NDArray[np.float64]
 
-# Of more samples, about so many make the first guess.
-_FEW_ROWS = 1 << 14
+# The initial guess uses about this many samples.
+_FEW_SAMPLES = 1 << 14
 _START = 0.03
-# From so many rows on, blocks of them tell first where the bandwidth will be.
-_MANY_ROWS = 1 << 20
+# From this many samples on, the initial guess is the solution for a few blocks of them.
+_MANY_SAMPLES = 1 << 20
 _PILOT_BLOCKS, _PILOT_BLOCK = 16, 1 << 12
-# Below this part of the smoothing axis the cosine series would need more than 2**21 terms.
+# Below this fraction of the smoothing axis the cosine series would need more than 2**21 terms.
 _SMALLEST_BANDWIDTH = 1e-5
 _CURVE_NODES = 4096
-# Samples of a batch that are solved first.
+# Number of samples of a batch that are solved first.
 _PILOT = 16
-# Residuals that add up to no more than this have no error worth a search.
-_NOTHING = 1e-9
-# Pooled positions widen a kernel of scale s from s^2 to s^2 + H^2 / 12. An error that falls as s^-1/2, as
-# that of calibrated predictions does, changes by the fraction H^2 / (48 s^2), less than a thousandth with
-# this H / s.
+# If cancellation can change the error by no more than this, no bandwidth is searched.
+_NEGLIGIBLE = 1e-9
+# Pooling positions in bins of width H increases the variance of a kernel of scale s from s^2 to
+# s^2 + H^2 / 12. An error proportional to s^-1/2, as that of calibrated predictions, changes by the fraction
+# H^2 / (48 s^2), less than 0.1% with this H / s.
 _POOLED_PER_SCALE = 0.2
-# Where predictions are resampled, their spread within a bin is lost: in variance, less than this fraction of
-# the residuals'.
+# If predictions are resampled, pooling loses their variance within a bin, less than this fraction of that of
+# the residuals.
 _WIDEST_POOLED = 0.01
-# Values of calibrated samples lie near their mean, above this fraction of it.
+# Values of calibrated samples lie above this fraction of their mean.
 _SAFETY = 0.75
 _SUPPORT = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
 class SmoothECEResult:
-    """Smooth ECE with what a picture of it needs.
+    """Smooth ECE with bandwidth, smoothed calibration curve and density of the predictions.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class SmoothECEResult:
         Increasing probabilities at which the curve is given.
     curve : ndarray of shape (m,)
         Smoothed event frequency at ``grid``: the kernel regression of the outcome on the prediction. NaN
-        where there are no predictions nearby.
+        if there are no predictions nearby.
     density : ndarray of shape (m,)
         Kernel density of the predictions at ``grid``, per unit of the smoothing axis.
     n_samples : float
@@ -109,14 +109,14 @@ class SmoothECEResult:
 
 
 class _SmoothingAxis:
-    """A sample on the unit interval on which smoothing takes place."""
+    """A sample mapped to the unit interval on which it is smoothed."""
 
     def __init__(self, sample: BinarySample, scale: str, widest: float) -> None:
         self.sample, self.logit = sample, scale == "logit"
         self.origin, self.length = 0.0, 1.0
         if self.logit:
             low, high = logit(np.array([sample.p.min(), sample.p.max()])).tolist()
-            # far enough beyond the data for the reflections to be zero at every scale in use
+            # far enough beyond the data for reflections to be negligible at every scale in use
             margin = TAIL * widest
             self.origin, self.length = low - margin, high - low + 2.0 * margin
 
@@ -155,9 +155,9 @@ def _solve(
     s = float(bandwidth) / axis.length
     if s < _SMALLEST_BANDWIDTH:
         raise ValueError(
-            f"bandwidth={bandwidth!r} is too small to be resolved: at least "
-            f"{_SMALLEST_BANDWIDTH * axis.length:.2g} is needed here. Without smoothing, use "
-            "cutoff_calibration_error or expected_calibration_error."
+            f"bandwidth={bandwidth!r} is below the smallest possible value, "
+            f"{_SMALLEST_BANDWIDTH * axis.length:.2g} for these predictions. For an error without smoothing, "
+            "use cutoff_calibration_error or expected_calibration_error."
         )
     error = smoothed_errors(axis.residual_coefficients(s)[np.newaxis], np.array([s]))
     return float(error[0]), float(bandwidth), axis
@@ -166,40 +166,40 @@ def _solve(
 def _scale_of(bias: Any, squares: Any) -> Any:
     """Guess the smooth ECE from the mean residual and the sum of squared residuals over n^2.
 
-    The smoothed error of n independent residuals is in proportion to (n s)**-1/2.
+    The smoothed error of n independent residuals is proportional to (n s)**-1/2.
     """
     return np.minimum(np.maximum(0.55 * squares ** (1.0 / 3.0), np.abs(bias)), 0.5)
 
 
 def _guess(sample: BinarySample, scale: str) -> tuple[float, float]:
-    """Guess the smooth ECE of a sample, and how much of the axis has to be resolved first.
+    """Return an initial guess of the smooth ECE of a sample, and the initial resolution of the axis.
 
-    Only the speed depends on it. Of a large sample some parts are solved: the error of calibrated predictions
-    falls with n**(-1/3), a bias stays, and the trend between a quarter of the parts and all of them is
-    extrapolated.
+    They affect only the speed. For a large sample, the error of some blocks is computed. As the error of
+    calibrated predictions is proportional to n**(-1/3) and a bias does not depend on n, the trend between a
+    quarter of the blocks and all of them is extrapolated.
     """
     n = sample.y.shape[0]
-    if n < _MANY_ROWS:
-        step = 1 + n // _FEW_ROWS
+    if n < _MANY_SAMPLES:
+        step = 1 + n // _FEW_SAMPLES
         residual = (sample.y[::step] - sample.p[::step]) / sample.total
         if sample.w is not None:
             residual *= sample.w[::step]
         bias = step * residual.sum()
-        # for few samples one that no scaling or repetition of weights changes, not even in the last digits
+        # in small samples the guess is exactly invariant to scaling and repetition of weights
         guess = float(max(_START, abs(bias)) if step == 1 else _scale_of(bias, step * (residual**2).sum()))
         return guess, FIRST * guess
     starts = np.linspace(0, n - _PILOT_BLOCK, _PILOT_BLOCKS).astype(np.int64)
-    rows = (starts[:, np.newaxis] + np.arange(_PILOT_BLOCK)).reshape(_PILOT_BLOCKS // 4, -1)
-    few, many = (_solve(sample.take(some), "auto", scale)[0] for some in (rows[0], rows.ravel()))
+    index = (starts[:, np.newaxis] + np.arange(_PILOT_BLOCK)).reshape(_PILOT_BLOCKS // 4, -1)
+    few, many = (_solve(sample.take(some), "auto", scale)[0] for some in (index[0], index.ravel()))
     power = 0.0
     if few and many:
         power = min(max(math.log(few / many) / math.log(_PILOT_BLOCKS // 4), 0.0), 1.0 / 3.0)
-    guess = many * (rows.size / n) ** power
+    guess = many * (index.size / n) ** power
     return guess, 0.8 * guess
 
 
 def smoothing_bins(position: Array, grouped: GroupedOutcomes, bandwidth: float | str) -> NDArray[np.int64]:
-    """Return bins of predictions that smoothing at the scale of calibrated samples cannot tell apart."""
+    """Return bins that are narrow compared with the smoothing scale of calibrated samples."""
     scale = _SAFETY * _null_scale(position, grouped) if isinstance(bandwidth, str) else bandwidth
     width = min(_POOLED_PER_SCALE * scale, _WIDEST_POOLED)
     return np.floor((position - position[0]) / width).astype(np.int64)
@@ -229,10 +229,10 @@ def _fixed_points(projection: CosineProjection, residual: Array, length: float) 
     total, mass = np.abs(residual.sum(axis=0)), np.abs(residual).sum(axis=0)
     values = total.copy()
     # residuals of one sign cannot cancel: their error is their sum, at every scale
-    pending = np.flatnonzero(mass - total > _NOTHING)
+    pending = np.flatnonzero(mass - total > _NEGLIGIBLE)
     if pending.shape[0]:
         guess = _scale_of(total, np.einsum("ij,ij->j", residual, residual))[pending]
-        # the first samples show how far the guess is off
+        # the solutions of the first samples correct the guess for the others
         for part in (slice(0, _PILOT), slice(_PILOT, None)):
             some, begin = pending[part], guess[part]
             if some.shape[0]:
@@ -295,8 +295,8 @@ def smooth_ece(
     r"""Compute the smooth expected calibration error (smECE) of predicted probabilities.
 
     A calibration error without bins: residuals are smoothed with a Gaussian kernel, reflected at 0 and 1,
-    at the one bandwidth that equals the resulting error. It is continuous in the predictions, has no
-    parameter to choose, and is within a square root of the distance from calibration.
+    whose bandwidth equals the resulting error. It is continuous in the predictions, has no parameter to
+    choose, and approximates the distance from calibration up to a square root.
 
     Parameters
     ----------
@@ -305,7 +305,7 @@ def smooth_ece(
         Scale s of the kernel. "auto" solves s = smECE_s.
     scale : {"probability", "logit"}, default="probability"
         Axis on which the kernel acts. On the logit axis the kernel is not reflected and the bandwidth is in
-        log-odds: predictions near 0 and 1 are then told apart.
+        log-odds, which resolves predictions near 0 and 1.
     %(reduction)s
 
     %(error)s
@@ -313,12 +313,12 @@ def smooth_ece(
     Raises
     ------
     ValueError
-        If an argument is malformed (the message names it), or the bandwidth is too small to be resolved
-        (below 1e-5 of the length of the axis).
+        If an argument is malformed (the message names it), or the bandwidth is below 1e-5 of the length of
+        the axis.
 
     See Also
     --------
-    smooth_ece_result : The same with bandwidth, smoothed curve and density.
+    smooth_ece_result : The same error with bandwidth, smoothed curve and density.
     logit_smoothed_ece : Smooths the predictions themselves, on the logit axis.
 
     Notes
@@ -331,12 +331,13 @@ def smooth_ece(
 
     and smECE is the unique s with smECE_s = s (Definition 2; smECE_s does not increase in s, Lemma 1). The
     integrand is a cosine series with coefficients :math:`e^{-(\pi k s)^2/2} \sum_i w_i r_i \cos(\pi k
-    p_i)/n`, so after one pass over the data each s costs O(K log K), K of order 1/s, whatever n is. The
+    p_i)/n`, so after one pass over the data each s costs O(K log K), K of order 1/s, independent of n. The
     result agrees with quadrature of the definition to 1e-6. If the solution is below 2**-14 (of the length
     of the axis), the error at that bandwidth is returned.
 
-    Like every calibration error it is not a proper score: a constant prediction of the event frequency has
-    none. A perfectly calibrated model shows a positive value in a finite sample.
+    Like every calibration error it is not a proper score: it is 0 for a constant prediction of the event
+    frequency. In a finite sample it is positive even for a perfectly calibrated model; see
+    :func:`~sklearn_calib.inference.expected_under_calibration`.
 
     References
     ----------
@@ -369,12 +370,12 @@ def smooth_ece_result(
     bandwidth: float | Literal["auto"] = "auto",
     scale: Literal["probability", "logit"] = "probability",
 ) -> SmoothECEResult:
-    r"""Compute smooth ECE with its bandwidth, smoothed calibration curve, and density of predictions.
+    r"""Compute the smooth ECE with its bandwidth, smoothed calibration curve, and density of predictions.
 
     Parameters
     ----------
     y_true, y_proba, sample_weight, pos_label, bandwidth, scale
-        As in :func:`smooth_ece`, of two classes.
+        As in :func:`smooth_ece`, for binary targets.
 
     Returns
     -------
@@ -384,15 +385,15 @@ def smooth_ece_result(
     Raises
     ------
     ValueError
-        As in :func:`smooth_ece`, of two classes.
+        As in :func:`smooth_ece`.
 
     Notes
     -----
     The curve is the kernel regression (eq. 1 of [1]_) with the same kernel and bandwidth s,
     :math:`\hat\mu(t) = \sum_i w_i K_s(t, p_i) y_i / \sum_i w_i K_s(t, p_i)`, and the density is
     :math:`\hat\delta(t) = \sum_i w_i K_s(t, p_i)/n`. On the probability scale the area :math:`\int
-    |\hat\mu(t) - t|\,\hat\delta(t)\,dt` differs from smECE_s by at most 0.8 s (Lemma 10), so the error can
-    be read off the picture.
+    |\hat\mu(t) - t|\,\hat\delta(t)\,dt` differs from smECE_s by at most 0.8 s (Lemma 10), so a plot of
+    curve and density shows the error.
 
     References
     ----------
@@ -418,7 +419,7 @@ def smooth_result(sample: BinarySample, bandwidth: float | Literal["auto"], scal
     s = width / axis.length
     nodes = node_count(s)
     stride = max(1, nodes // _CURVE_NODES)
-    # sums of a kernel that is negligible everywhere are rounding noise of either sign
+    # where the kernel is negligible, its sums are rounding errors of either sign
     outcome, weight = smooth_at_nodes(axis.outcome_coefficients(s), s, nodes)[:, ::stride]
     supported = weight > _SUPPORT
     curve = np.full(weight.shape, np.nan)

@@ -1,4 +1,4 @@
-"""The measures of calibration that clinical prediction models are reported with."""
+"""Calibration summary as reported for clinical prediction models."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class IntervalEstimate:
-    """An estimate with its confidence interval; all NaN where the sample does not determine it.
+    """An estimate with its confidence interval; all NaN if the sample does not determine it.
 
     Attributes
     ----------
@@ -61,12 +61,12 @@ class IntervalEstimate:
 
 @dataclass(frozen=True, eq=False)
 class CalibrationSummary:
-    """Calibration of a risk model in the large, by a line, and by a smooth curve.
+    """Calibration in the large, calibration intercept and slope, and a smooth calibration curve.
 
     Attributes
     ----------
     n_samples : float
-        Number of rows.
+        Number of samples.
     n_events : float
         Number of events.
     observed_minus_expected : float
@@ -79,15 +79,15 @@ class CalibrationSummary:
         Calibration slope: b in logit P(Y = 1) = a + b logit(p); 1 is best, below 1 predictions are too
         extreme.
     slope_intercept : IntervalEstimate
-        The a beside that b.
+        The intercept a of the model with slope b.
     ici, e50, e90, emax : float
-        Mean, median, 90 % quantile and maximum of the absolute difference between predictions and the smooth
-        curve; 0 is best.
+        Mean, median, 90th percentile and maximum of the absolute difference between predictions and the
+        smooth curve; 0 is best.
     brier : float
         The Brier score.
     scaled_brier : float
-        1 - Brier score / Brier score of the event frequency; 1 is best, 0 no better than the event frequency.
-        NaN if all outcomes are equal.
+        1 - Brier score / Brier score of the event frequency; 1 is best, 0 is the value for the event
+        frequency. NaN if all outcomes are equal.
     confidence : float
         Level of the intervals.
     probabilities : ndarray of shape (m,)
@@ -116,16 +116,16 @@ class CalibrationSummary:
     def _rows(self) -> list[tuple[str, str]]:
         scaled = "not determined" if np.isnan(self.scaled_brier) else f"{self.scaled_brier:.4f}"
         return [
-            ("rows, events", f"{self.n_samples:g}, {self.n_events:g}"),
+            ("samples, events", f"{self.n_samples:g}, {self.n_events:g}"),
             ("observed - expected", f"{self.observed_minus_expected:.4f}"),
             ("observed / expected", str(self.observed_over_expected)),
             ("intercept", str(self.intercept)),
             ("slope", str(self.slope)),
-            ("intercept beside it", str(self.slope_intercept)),
+            ("intercept with slope", str(self.slope_intercept)),
             ("ICI", f"{self.ici:.4f}"),
             ("E50, E90, Emax", f"{self.e50:.4f}, {self.e90:.4f}, {self.emax:.4f}"),
             ("Brier, scaled Brier", f"{self.brier:.4f}, {scaled}"),
-            ("intervals", f"{100 * self.confidence:g} %"),
+            ("intervals", f"{100 * self.confidence:g}%"),
         ]
 
     def __str__(self) -> str:
@@ -137,10 +137,10 @@ class CalibrationSummary:
 
 
 def _weighted_quantile(values: Array, weight: Array, level: float) -> float:
-    """Return the least value that at least a share ``level`` of the weight does not exceed."""
+    """Return the smallest value that at least a fraction ``level`` of the weight does not exceed."""
     order = np.argsort(values, kind="stable")
     below = np.cumsum(weight[order])
-    # sums of weights can miss the level by rounding
+    # sums of weights can be below the level by rounding
     index = int(np.searchsorted(below, level * below[-1] * (1.0 - 1e-12)))
     return float(values[order][min(index, values.shape[0] - 1)])
 
@@ -158,7 +158,7 @@ def _profile_end(value: float, step: float, deviance: Callable[[float], float], 
 def _lines(
     grouped: GroupedOutcomes, z: float, interval: str
 ) -> tuple[IntervalEstimate, IntervalEstimate, IntervalEstimate]:
-    """Return intercept for slope 1, slope, and intercept beside it, with their intervals."""
+    """Return intercept for slope 1, slope, and intercept with that slope, with their intervals."""
     data = LogitOutcomes(grouped)
 
     def estimate(
@@ -166,7 +166,7 @@ def _lines(
     ) -> IntervalEstimate:
         if not (np.isfinite(value) and np.isfinite(error)):
             return _UNKNOWN
-        # so near the estimate both are the same, and rounding is larger than a loss of z^2
+        # for so small a z both intervals agree, and z^2 is below the rounding error of the likelihood
         if interval == "wald" or z < 1e-3:
             return IntervalEstimate(float(value), float(value - z * error), float(value + z * error))
 
@@ -195,7 +195,7 @@ def _lines(
 
 
 def _ratio(events: float, total: float, expected: float, z: float) -> IntervalEstimate:
-    """Return observed over expected, with an interval from the normal law of its logarithm."""
+    """Return observed over expected, with an interval from the normal approximation of its logarithm."""
     if expected == 0.0 or events == 0.0:
         value = 0.0 if expected > 0.0 else np.nan
         return IntervalEstimate(value, value, np.nan if np.isnan(value) else np.inf)
@@ -222,7 +222,7 @@ def calibration_summary(
     confidence: float = 0.95,
     interval: Literal["wald", "profile"] = "wald",
 ) -> CalibrationSummary:
-    r"""Compute the measures of calibration that clinical prediction models are reported with.
+    r"""Compute the calibration measures that are reported for clinical prediction models.
 
     Calibration in the large, calibration intercept and slope, the distances between predictions and a smooth
     calibration curve, and the scaled Brier score.
@@ -231,15 +231,15 @@ def calibration_summary(
     ----------
     %(binary_sample)s
     sample_weight : array-like of shape (n,), default=None
-        Frequencies: whole numbers, how often each row was observed.
+        Frequency weights: how often each sample was observed, as whole numbers.
     %(pos_label)s
     n_knots : int, default=5
-        Knots of the smooth curve, from 3 to 7; fewer where predictions are tied.
+        Number of knots of the smooth curve, from 3 to 7; fewer if predictions are tied.
     confidence : float, default=0.95
         Level of the confidence intervals, in (0, 1).
     interval : {"wald", "profile"}, default="wald"
-        Intervals of intercepts and slope: the estimate and its standard error, or all values that a
-        likelihood ratio test does not reject, which are better where events are few.
+        Intervals of intercepts and slope: Wald intervals, or profile likelihood intervals, which are more
+        accurate with few events.
 
     Returns
     -------
@@ -253,22 +253,22 @@ def calibration_summary(
 
     See Also
     --------
-    integrated_calibration_index : One of them as a metric, also of several classes.
-    sklearn_calib.inference.CoxTest : Tests intercept and slope.
+    integrated_calibration_index : The ICI as a metric, also for multiclass targets.
+    sklearn_calib.inference.CoxTest : Test of calibration intercept and slope.
 
     Notes
     -----
     Intercept and slope [1]_ are maximum likelihood estimates; predictions are clipped to [2**-53, 1 - 2**-53]
-    before the logit. They are not determined (NaN) if all outcomes are equal, the slope
-    also if all predictions are equal or a threshold separates the outcomes. The interval of O/E is
+    before the logit. They are not determined (NaN) if all outcomes are equal, the slope also if all
+    predictions are equal or under perfect separation. The interval of O/E is
     :math:`O/E \cdot \exp(\pm z \sqrt{(1 - \bar y)/O})` for O events with frequency :math:`\bar y`; without
     events it is [0, infinity).
 
     The smooth curve is a logistic regression on a natural cubic spline of logit(p), whose knots lie at fixed
     quantiles of the predictions [3]_. A penalty of 0.01 times half the variance of the fitted log-odds, in
-    units of the log-likelihood of one row, makes it finite where outcomes are separated. ICI, E50, E90 and
-    Emax are the mean, median, 90 % quantile and maximum over the rows of its absolute difference from the
-    prediction [2]_, where they were proposed beside a local regression as well. O(n log n).
+    units of the log-likelihood of one sample, keeps it finite under perfect separation. ICI, E50, E90 and
+    Emax are the mean, median, 90th percentile and maximum over the samples of its absolute difference from
+    the prediction; [2]_ also defines them for a curve by local regression. O(n log n).
 
     References
     ----------
@@ -361,7 +361,7 @@ def integrated_calibration_index(
     ----------
     %(sample)s
     n_knots : int, default=5
-        Knots of the smooth curve, from 3 to 7; fewer where predictions are tied.
+        Number of knots of the smooth curve, from 3 to 7; fewer if predictions are tied.
     %(reduction)s
 
     %(error)s
@@ -372,12 +372,12 @@ def integrated_calibration_index(
 
     See Also
     --------
-    calibration_summary : The curve, and the measures that are reported beside it.
+    calibration_summary : The curve, and the other calibration measures reported with it.
 
     Notes
     -----
-    The curve is that of :func:`calibration_summary`. Like every calibration error it is not a proper score: a
-    constant prediction of the event frequency has none. O(n log n).
+    The curve is that of :func:`calibration_summary`. Like every calibration error it is not a proper score:
+    it is 0 for a constant prediction of the event frequency. O(n log n).
 
     References
     ----------

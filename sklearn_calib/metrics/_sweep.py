@@ -1,4 +1,4 @@
-"""Binned calibration error with as many bins as keep event frequencies monotone."""
+"""Binned calibration error with the largest number of bins for which event frequencies are monotone."""
 
 import math
 from typing import Any, Literal
@@ -19,13 +19,13 @@ Array = NDArray[np.float64]
 
 
 def _near_one(grouped: GroupedOutcomes) -> GroupedOutcomes:
-    """Return the groups with weights times a power of two, so that products of two are numbers."""
+    """Return the groups with weights scaled by a power of two, so that products do not overflow."""
     shift = -int(np.frexp(grouped.weight.max())[1])
     return GroupedOutcomes(grouped.prob, np.ldexp(grouped.weight, shift), np.ldexp(grouped.positives, shift))
 
 
 def _is_monotone(positives: Array, weight: Array) -> bool:
-    """Tell whether frequencies do not decrease; as products, which are exact for whole numbers."""
+    """Tell whether frequencies are non-decreasing, by products, which are exact for integers."""
     return bool((positives[1:] * weight[:-1] >= positives[:-1] * weight[1:]).all())
 
 
@@ -34,17 +34,17 @@ def _sweep_error(sample: BinarySample, strategy: str, norm: str) -> float:
     grouped = _near_one(group_outcomes(sample.y, sample.p, sample.w))
     most = grouped.prob.shape[0]
     if _is_monotone(grouped.positives, grouped.weight):
-        # so is every union of neighbours
+        # every union of neighbouring groups is monotone, too
         starts = bin_starts(grouped, most, strategy)
     else:
         starts = _monotone_starts(grouped, strategy)
     weight, residual = (np.add.reduceat(mass, starts) for mass in (grouped.weight, grouped.residual))
-    share, gap = weight / weight.sum(), np.abs(residual / weight)
-    return float(share @ gap) if norm == "l1" else float(share @ gap**2)
+    fraction, gap = weight / weight.sum(), np.abs(residual / weight)
+    return float(fraction @ gap) if norm == "l1" else float(fraction @ gap**2)
 
 
 def _monotone_starts(grouped: GroupedOutcomes, strategy: str) -> NDArray[np.intp]:
-    """Return where bins begin, one less of them than the fewest with frequencies that decrease."""
+    """Return the starts of the bins, one bin fewer than the smallest number that is not monotone."""
     middle, total = weight_middles(grouped.weight), grouped.total
     chosen = np.zeros(1, dtype=np.intp)
     for n_bins in range(2, grouped.prob.shape[0] + 1):
@@ -74,9 +74,9 @@ def sweep_calibration_error(
 ) -> float:
     r"""Compute the calibration error with the monotone sweep choice of bins.
 
-    A binned calibration error whose number of bins the data choose: it grows from 1 until the event frequency
-    would no longer rise from bin to bin. Where bins are too many, noise makes frequencies fall; so the error
-    has less bias than that of a fixed number of bins.
+    A binned calibration error with a data-driven number of bins: the number increases from 1 as long as the
+    event frequencies of the bins are non-decreasing. Too many bins give frequencies that decrease because of
+    noise; stopping before has less bias than a fixed number of bins.
 
     Parameters
     ----------
@@ -87,10 +87,11 @@ def sweep_calibration_error(
     norm : {"l1", "l2"}, default="l1"
         Mean gap, or root mean squared gap.
     reduction : {"classwise", "confidence", "top-label"}, default="classwise"
-        How three or more classes are judged. "classwise": each against the rest, the mean over classes, for
-        "l2" the root of the mean of the squares; "confidence": the largest probability as a forecast that its
-        class is the right one; "top-label": the same within the samples of each predicted class, the mean
-        (for "l2" of the squares) weighted by their frequency. The latter two also apply to two classes.
+        How multiclass predictions are evaluated. "classwise": each class against the rest, the mean over
+        classes (for "l2" the root mean square); "confidence": the largest probability as a forecast that its
+        class is the true one; "top-label": the same within the samples of each predicted class, the mean
+        (for "l2" of the squares) weighted by their frequency. The latter two also apply to binary
+        predictions.
     %(labels)s
 
     %(error)s
@@ -101,7 +102,7 @@ def sweep_calibration_error(
 
     See Also
     --------
-    expected_calibration_error : A number of bins of your own choice.
+    expected_calibration_error : Calibration error with a fixed number of bins.
     smooth_ece : Calibration error without bins.
 
     Notes
@@ -111,9 +112,9 @@ def sweep_calibration_error(
     (Algorithm 1 of [1]_), and at most the number of distinct predictions. The error is that of
     :func:`expected_calibration_error` with b bins. Complexity O(n log n + b m) for m distinct predictions.
 
-    If the frequencies rise because the model ranks well, the sweep tells nothing of its own; if the model
-    ranks badly, there is a single bin, and miscalibration inside it is not seen. Like every calibration error
-    it is not a proper score: a constant prediction of the event frequency has none.
+    The number of bins also depends on discrimination: for a model that ranks poorly there may be a single
+    bin, and miscalibration within it is not detected. Like every calibration error it is not a proper score:
+    it is 0 for a constant prediction of the event frequency.
 
     References
     ----------

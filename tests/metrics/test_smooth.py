@@ -219,7 +219,7 @@ def test_a_guess_from_some_rows_changes_nothing(scale, power, monkeypatch):
     p = rng.beta(0.7, 0.9, 200_000)
     y = (rng.random(200_000) < p**power).astype(int)
     expected = smooth_ece(y, p, scale=scale)
-    monkeypatch.setattr(_smooth, "_MANY_ROWS", 100_000)
+    monkeypatch.setattr(_smooth, "_MANY_SAMPLES", 100_000)
     assert smooth_ece(y, p, scale=scale) == pytest.approx(expected, abs=1e-6)
     # even where these rows mislead: sorted, with an error that is not the same everywhere
     order = np.argsort(p)
@@ -232,7 +232,7 @@ def test_a_guess_from_some_weighted_rows_changes_nothing(monkeypatch):
     p = rng.random(20_000)
     y, w = (rng.random(20_000) < p**1.3).astype(int), rng.random(20_000)
     expected = smooth_ece(y, p, sample_weight=w)
-    monkeypatch.setattr(_smooth, "_MANY_ROWS", 10_000)
+    monkeypatch.setattr(_smooth, "_MANY_SAMPLES", 10_000)
     monkeypatch.setattr(_smooth, "_PILOT_BLOCK", 256)
     assert smooth_ece(y, p, sample_weight=w) == pytest.approx(expected, abs=1e-6)
     assert smooth_ece(y, p) == pytest.approx(smooth_ece(y, p, sample_weight=np.ones(20_000)), abs=1e-6)
@@ -249,7 +249,7 @@ def test_other_bad_parameters():
         smooth_ece([0, 1], [0.1, 0.2], bandwidth=None)
     with pytest.raises(ValueError, match="scale"):
         smooth_ece([0, 1], [0.1, 0.2], scale="log")
-    with pytest.raises(ValueError, match=r"bandwidth=1e-07 is too small"):
+    with pytest.raises(ValueError, match=r"bandwidth=1e-07 is below the smallest"):
         smooth_ece([0, 1], [0.1, 0.2], bandwidth=1e-7)
 
 
