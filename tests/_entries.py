@@ -138,7 +138,7 @@ def public_methods(cls):
     for name, value in inspect.getmembers(cls):
         if name.startswith("_") and name != "__call__":
             continue
-        foreign = getattr(value, "__module__", "").startswith("sklearn.")
+        foreign = (getattr(value, "__module__", None) or "builtins").startswith(("sklearn.", "builtins"))
         if not inspect.isroutine(value) or foreign or name.endswith(("_request", "names_out", "_params")):
             continue
         if parameters(value):
@@ -185,7 +185,8 @@ def of_estimators(room, folder):
             yield of_parameters(cls, lambda test: test.test(Y, P), **good)
         else:
             yield of_parameters(cls, lambda estimator: estimator.fit(P, Y), **good)
-        fitted = make().fit(P, Y)
+        # a certificate of the fitted map needs 100 samples
+        fitted = make().fit(np.tile(P, 5), np.tile(Y, 5))
         for method in public_methods(cls):
             if hasattr(fitted, method):
                 anew = method in ("fit", "fit_transform", "partial_fit", "test")
@@ -372,6 +373,8 @@ def of_datasets(folder):
     yield entry(datasets.make_multiclass_forecasts, n_samples=20, random_state=0)
     simulated = {"n_samples": 20, "forecasts": [0.2, 0.8], "frequencies": [0.3, 0.7], "random_state": 0}
     yield entry(datasets.make_discrete_forecasts, **simulated)
+    credit = datasets.load_german_credit()
+    yield of_method(lambda: credit, "column", name=credit.feature_names[0])
 
 
 #: What yields the entries, given a folder for files.
@@ -407,7 +410,7 @@ def wanted():
                 continue
             if inspect.isabstract(value):
                 continue
-            result = is_dataclass(value) or room is plot
+            result = is_dataclass(value) or issubclass(value, float) or room is plot
             names |= set() if result else {f"{name}()"}
             names |= {f"{name}.{method}" for method in public_methods(value)}
     return names - ELSEWHERE

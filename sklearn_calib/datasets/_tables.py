@@ -78,7 +78,7 @@ class LabelledTable:
         ValueError
             If there is no such feature.
         """
-        if name not in self.feature_names:
+        if not isinstance(name, str) or name not in self.feature_names:
             raise ValueError(f"name must be one of {', '.join(self.feature_names)}, got {name!r}.")
         values = self.X[:, self.feature_names.index(name)]
         if name in self.categories:
