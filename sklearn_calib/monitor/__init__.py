@@ -1,4 +1,4 @@
-"""Calibration in operation: watch a stream of outcomes, and follow it."""
+"""Monitoring and recalibration of data streams."""
 
 from sklearn_calib.monitor._alert import CalibrationAlert
 from sklearn_calib.monitor._calibrator import StreamingCalibrator

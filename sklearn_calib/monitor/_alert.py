@@ -1,4 +1,4 @@
-"""What a monitor says when the forecasts are no longer right."""
+"""Alerts of a calibration monitor."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,7 @@ __all__ = ["CalibrationAlert", "Tendency", "find_tendency", "shown_errors", "sho
 
 Array = NDArray[np.float64]
 
-# Half the quantile of level 0.95 of chi-squared: log-likelihood that one parameter gains by chance.
+# Half the 0.95 quantile of chi-squared(1): critical value of the log-likelihood ratio of one parameter.
 _LEAST_GAIN = 1.92
 
 _WORDS = {
@@ -29,7 +29,7 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Tendency:
-    """Where predictions err: in one word, and as calibration intercept and slope."""
+    """Type of miscalibration, with calibration intercept and slope."""
 
     direction: str
     intercept: float
@@ -38,51 +38,51 @@ class Tendency:
 
 @dataclass(frozen=True)
 class CalibrationAlert:
-    """A :class:`CalibrationMonitor` has found that forecasts are not calibrated, or no longer.
+    """Alert of a :class:`CalibrationMonitor`: the predictions are not, or no longer, calibrated.
 
     Attributes
     ----------
     time : int, float or datetime64
-        When: the newest time of a row so far, or the number of rows so far if they are counted.
+        Time of the alert: the latest time of a sample so far, or the number of samples if they are counted.
     n_samples : int
-        Rows that the test has seen since its start or restart.
+        Number of samples tested since the start or restart.
     mode : {"anytime", "run-length"}
-        Which guarantee the monitor gives.
+        Guarantee of the monitor.
     log_evidence : float
-        Logarithm of the e-value, or of the detector; infinite if an outcome was called impossible.
+        Logarithm of the e-value, or of the e-detector; infinite if the predictions ruled out an outcome.
     threshold : float
         The evidence at which the monitor alerts.
     pvalue : float or None
         Anytime-valid p-value, 1 / evidence; None with ``mode="run-length"``.
     since : int, float, datetime64 or None
-        Estimate of when it began: the time of the last batch before the evidence of the strategy that has won
-        most. None for the first batch since the start or restart.
+        Estimated time of the change: the time of the last batch before the wealth of the most successful
+        betting strategy began to grow. None for the first batch since the start or restart.
     direction : {"more events", "fewer events", "overconfident", "underconfident", "unclear"}
-        What describes the rows since then best, see Notes.
+        Type of miscalibration since then, see Notes.
     intercept, slope : float
-        Their calibration intercept (of the log-odds, with slope 1) and calibration slope; NaN where a
-        threshold separates the outcomes or all predictions are equal.
+        Calibration intercept (of the log-odds, with slope 1) and calibration slope since then; NaN under
+        perfect separation or if all predictions are equal.
     event_rate, mean_prediction : float
         Of the window.
     n_samples_window : int
-        Rows in the window.
+        Number of samples in the window.
     errors : dict of str to float
         The monitor's metrics on the window.
     reference_errors : dict of str to float
         The same on its reference; empty if there is none.
     impossible : tuple of (int, float) or None
-        The first outcome that its forecast called impossible, and the forecast.
+        The first outcome whose predicted probability was 0, and its prediction.
 
     Notes
     -----
     The direction is that of the recalibration with one parameter, logit(q) = a + logit(p) or logit(q) = b
     logit(p), whose likelihood is greater: more or fewer events by the sign of a, underconfident for b > 1,
-    overconfident for b < 1. If neither gains 1.92 in log-likelihood, the 0.95 quantile of what chance gains,
-    it is unclear: the error is of another form. The rows are those of the slots of the window after the one
-    in which it began; of that one, too, if it holds more rows than the later ones; of the whole window if it
-    began earlier, or with the first batch.
+    overconfident for b < 1. If neither gains 1.92 in log-likelihood, the 0.95 quantile under calibration, it
+    is unclear: the miscalibration has another form. The samples are those of the window slots after the one
+    in which the change began, including that slot if it has more samples than the later ones; or those of the
+    whole window if the change began earlier, or with the first batch.
 
-    The evidence is of all rows since the start or restart, and the errors are of the whole window.
+    The evidence refers to all samples since the start or restart, the errors to the whole window.
 
     Examples
     --------
@@ -140,7 +140,7 @@ class CalibrationAlert:
             ("evidence", evidence),
             ("impossible", impossible),
             ("since", since),
-            ("rows", f"{self.n_samples} tested, {self.n_samples_window} in the window"),
+            ("samples", f"{self.n_samples} tested, {self.n_samples_window} in the window"),
             ("direction", _WORDS[self.direction]),
             ("events", f"rate {self.event_rate:.4g}, mean prediction {self.mean_prediction:.4g}"),
             ("log-odds", f"intercept {self.intercept:.3g}, slope {self.slope:.3g}"),
@@ -149,7 +149,7 @@ class CalibrationAlert:
 
 
 def shown_errors(errors: dict[str, float], reference: dict[str, float]) -> list[tuple[str, str]]:
-    """Return each error with its name, beside that of the reference."""
+    """Return each error with its name, and that of the reference."""
     return [
         (name, f"{value:.4g}" + (f" (reference {reference[name]:.4g})" if name in reference else ""))
         for name, value in errors.items()
@@ -174,7 +174,7 @@ def shown_evidence(log_evidence: float) -> str:
 
 
 def find_tendency(sketch: CalibrationSketch) -> Tendency:
-    """Return how the predictions of a sketch err as a whole."""
+    """Return the type of miscalibration of the predictions of a sketch."""
     rows = sketch.as_weighted_sample()
     outcomes = LogitOutcomes(group_outcomes(rows.y, rows.p, rows.w))
     none = outcomes.at(0.0, 1.0)

@@ -1,4 +1,4 @@
-"""A calibrator that learns from a stream of samples."""
+"""A calibrator for streams of samples."""
 
 from dataclasses import dataclass
 from threading import RLock
@@ -36,52 +36,53 @@ __all__ = ["StreamingCalibrator"]
 
 Array = NDArray[np.float64]
 
-# For each calibrator a lock that its first call of partial_fit holds for a moment; no attribute, as an
-# estimator that is not fitted has nothing but its parameters.
+# A lock for the first call of partial_fit of each calibrator; not an attribute, because an unfitted estimator
+# has only its parameters.
 _LOCKS: "WeakKeyDictionary[StreamingCalibrator, Any]" = WeakKeyDictionary()
 
 
 @dataclass(eq=False)
 class _Stream:
-    """What is remembered, and the calibrator that was fitted to it last, after so many samples."""
+    """The memory, and the calibrator fitted last, with the number of samples at that time."""
 
     memory: Memory
     fitted: tuple[Any, int] = (None, 0)
 
 
 class StreamingCalibrator(BaseCalibrator):
-    r"""Any calibrator of two classes, fitted to a stream of batches in constant memory.
+    r"""Any binary calibrator, fitted to a stream of batches in constant memory.
 
-    ``partial_fit`` adds a batch to a sketch. The calibrator is fitted again to what the sketch stands for
-    when probabilities are asked for, and only if new rows have come. With ``window`` or ``half_life`` old
-    rows are forgotten, so that the map follows a drift.
+    ``partial_fit`` adds a batch to a sketch. The calibrator is refitted to the sketch when probabilities are
+    requested, and only if there are new samples. With ``window`` or ``half_life`` old samples are forgotten,
+    so that the map follows a drift.
 
     Parameters
     ----------
     calibrator : calibrator, default=None
-        What is fitted: a calibrator of two classes that takes probabilities and weights. None means
+        Calibrator to fit: a binary calibrator of probabilities that supports weights. None means
         :class:`SplineCalibrator`.
     half_life : float, default=None
-        Number of rows after which a row counts half. None means that all rows count alike.
+        Number of samples after which the weight of a sample is halved. None weights all samples equally.
     window : int, default=None
-        Number of rows after which a row is forgotten. None means that none is. Not beside ``half_life``.
+        Number of samples after which a sample is forgotten. None means never. Cannot be combined with
+        ``half_life``.
     n_slots : int, default=10
-        Parts of the window, which must divide it: it moves on by so many parts of itself, and holds between
-        ``window - window / n_slots + 1`` and ``window`` rows.
+        Number of slots of the window, a divisor of it. The window moves by one slot at a time, and contains
+        between ``window - window / n_slots + 1`` and ``window`` samples.
     refit_every : int, default=1
-        Number of rows that must have come before the calibrator is fitted again.
+        Number of new samples before the calibrator is refitted.
     precision : int, default=17
-        Of the sketch.
+        Precision of the sketch.
 
     Attributes
     ----------
     sketch_ : CalibrationSketch
-        What is remembered, with outcomes 1 for ``classes_[1]``. With ``half_life`` the newest row has its own
-        weight.
+        The remembered samples, with outcomes 1 for ``classes_[1]``. With ``half_life`` the newest sample has
+        its original weight.
     calibrator_ : calibrator
-        The fitted calibrator, with classes 0 and 1; it is fitted when it is asked for.
+        The fitted calibrator, with classes 0 and 1; it is fitted on access.
     n_samples_seen_ : int
-        Number of rows so far that had a positive weight.
+        Number of samples so far that had a positive weight.
     %(binary_fit)s
 
     Raises
@@ -93,19 +94,18 @@ class StreamingCalibrator(BaseCalibrator):
 
     See Also
     --------
-    CalibrationMonitor : Tells when a stream needs repair.
+    CalibrationMonitor : Alerts when a stream is miscalibrated.
 
     Notes
     -----
-    The scores are probabilities. A sketch tells them apart to ``2 ** -precision``, and finer near 0 and 1, so
-    that the map is that of the wrapped calibrator on all rows but for this rounding. Without forgetting, and
-    with weights that are whole numbers, it does not depend on how the stream is cut into batches, bit for
-    bit.
+    The scores are probabilities. A sketch rounds them to ``2 ** -precision``, and finer near 0 and 1; apart
+    from this rounding, the map is that of the wrapped calibrator on all samples. Without forgetting, and with
+    integer weights, it does not depend on how the stream is divided into batches, bit for bit.
 
-    With ``half_life`` :math:`h` the row that came :math:`k` rows before the newest has its weight times
-    :math:`2^{-k/h}`; all weights together stand for about :math:`h / \log 2` rows. Rows of one batch are
-    taken in their order, the last one is the newest. A row counts once in these ages, whatever its weight;
-    rows of weight 0 do not count.
+    With ``half_life`` :math:`h`, the weight of the sample :math:`k` samples before the newest is multiplied
+    by :math:`2^{-k/h}`; all weights sum to about :math:`h / \log 2` samples. The samples of one batch are in
+    order of age, the last one is the newest. A sample counts once in these ages, whatever its weight; samples
+    of weight 0 do not count.
 
     ``partial_fit`` and predictions may be called by several threads: each batch is one step, in the order in
     which the calls get their turn, and predictions are those of a calibrator fitted after some of the steps.
@@ -114,7 +114,7 @@ class StreamingCalibrator(BaseCalibrator):
     memory, leaves the calibrator as it was before or as it is after the call.
 
     A batch costs time in proportion to its samples; a fit costs what the wrapped calibrator takes for as many
-    weighted rows as the sketch has occupied cells, twice at most.
+    weighted samples as the sketch has occupied bins, or twice as many.
 
     Examples
     --------
@@ -158,7 +158,7 @@ class StreamingCalibrator(BaseCalibrator):
         *,
         classes: ArrayLike | None = None,
     ) -> Self:
-        """Forget what was learnt, and learn from a first part of a stream.
+        """Reset, and fit to the first part of a stream.
 
         Parameters
         ----------
@@ -166,7 +166,7 @@ class StreamingCalibrator(BaseCalibrator):
             Predicted probabilities, the oldest first. A sketch has no order, so that it needs a calibrator
             without ``half_life`` and ``window``.
         y : array-like of shape (n,), default=None
-            Class labels. Left out with a sketch.
+            Class labels. Omitted with a sketch.
         sample_weight : array-like of shape (n,) or None, default=None
             Non-negative weights.
         classes : array-like of shape (2,) or None, default=None
@@ -180,7 +180,7 @@ class StreamingCalibrator(BaseCalibrator):
         Raises
         ------
         ValueError
-            As for any calibrator; and if a sketch meets a calibrator that forgets.
+            As for any calibrator, or if a sketch is passed with ``half_life`` or ``window``.
         TypeError
             If ``X`` is sparse, or a parameter is of the wrong type.
         """
@@ -195,14 +195,14 @@ class StreamingCalibrator(BaseCalibrator):
         sample_weight: ArrayLike | None = None,
         classes: ArrayLike | None = None,
     ) -> Self:
-        """Learn from the next batch of a stream.
+        """Add the next batch of a stream.
 
         Parameters
         ----------
         X : array-like of shape (n,), (n, 1) or (n, 2), or CalibrationSketch
             Predicted probabilities, the oldest first, and later than those of earlier calls.
         y : array-like of shape (n,), default=None
-            Class labels; one of them only is allowed. Left out with a sketch.
+            Class labels; one of them only is allowed. Omitted with a sketch.
         sample_weight : array-like of shape (n,) or None, default=None
             Non-negative weights.
         classes : array-like of shape (2,) or None, default=None
@@ -279,13 +279,13 @@ class StreamingCalibrator(BaseCalibrator):
             check_calibrator(self.calibrator)
             if scores_wanted(self.calibrator) == "logit":
                 raise ValueError(
-                    "calibrator wants logits, but a sketch holds probabilities. Use a calibrator of "
+                    "calibrator needs logits, but a sketch contains probabilities. Use a calibrator of "
                     "probabilities, link='logit'."
                 )
         check_integer(self.refit_every, "refit_every")
         check_size(self.n_slots, "n_slots")
         if self.half_life is not None and self.window is not None:
-            raise ValueError("half_life and window are two ways to forget. Pass one of them.")
+            raise ValueError("half_life and window cannot be combined. Pass one of them.")
         self._new_memory()
 
     def _new_memory(self) -> Memory:
@@ -293,15 +293,15 @@ class StreamingCalibrator(BaseCalibrator):
             window, n_slots = check_integer(self.window, "window"), int(self.n_slots)
             if window % n_slots:
                 raise ValueError(
-                    f"window={window} is no multiple of n_slots={n_slots}. Choose window so that it is."
+                    f"window={window} is not a multiple of n_slots={n_slots}. Pass a multiple of n_slots."
                 )
             return SlidingMemory(self.precision, window, n_slots)
         if self.half_life is not None:
             half_life = check_positive(self.half_life, "half_life")
             if half_life < SHORTEST:
                 raise ValueError(
-                    f"half_life must be at least {SHORTEST:g} rows, got {self.half_life!r}. Already then "
-                    "nothing is left of any row but the last."
+                    f"half_life must be at least {SHORTEST:g} samples, got {self.half_life!r}: with a "
+                    "shorter one only the last sample has a nonzero weight."
                 )
             return FadingMemory(self.precision, half_life)
         return FullMemory(self.precision)
@@ -309,7 +309,7 @@ class StreamingCalibrator(BaseCalibrator):
     def _check_order(self, X: Any) -> None:
         if is_summary(X) and (self.half_life is not None or self.window is not None):
             raise ValueError(
-                f"X is a {type(X).__name__}, which keeps no order, so that old rows cannot be forgotten. "
+                f"X is a {type(X).__name__}, which has no order, so that old samples cannot be forgotten. "
                 "Pass arrays, or leave half_life and window out."
             )
 
@@ -327,8 +327,8 @@ class StreamingCalibrator(BaseCalibrator):
         sketch, n_seen = memory.look()
         if sketch.n_samples == 0 or sketch.event_rate in (0.0, 1.0):
             raise ValueError(
-                f"The samples that are remembered, of {n_seen} seen, hold only one class. Pass more to "
-                "partial_fit before asking for probabilities, or forget more slowly."
+                f"The remembered samples, of {n_seen} seen, contain only one class. Pass more samples to "
+                "partial_fit before predicting, or use a longer window or half_life."
             )
         rows = sketch.as_weighted_sample()
         calibrator = SplineCalibrator() if self.calibrator is None else self.calibrator
@@ -344,13 +344,15 @@ class StreamingCalibrator(BaseCalibrator):
 def _check_known(
     y: ArrayLike, known: NDArray[Any], classes: ArrayLike | None, n_samples: int
 ) -> NDArray[Any]:
-    """Return the labels if they are among those of the stream, one for each row."""
+    """Return the labels if they are among those of the stream, one for each sample."""
     if classes is not None and not np.array_equal(np.unique(as_array(classes, "classes")), known):
         raise ValueError(f"classes={classes!r} differs from those of the first call, {known.tolist()}.")
     labels = as_array(y, "y")
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
     if labels.shape != (n_samples,):
-        raise ValueError(f"y has shape {labels.shape} but X has {n_samples} rows. Pass one label per row.")
+        raise ValueError(
+            f"y has shape {labels.shape} but X has {n_samples} samples. Pass one label per sample."
+        )
     unknown = labels[~np.isin(labels, known)]
     if unknown.size:
         raise ValueError(f"y contains {unknown[:1].tolist()[0]!r}, which is not one of {known.tolist()}.")

@@ -1,4 +1,4 @@
-"""The evidence of a monitor: bets against a stream of batches, when they began to win, and when to alert."""
+"""The evidence of a monitor: an e-process or e-detector, and the estimated time of the change."""
 
 import math
 from typing import Any
@@ -12,7 +12,7 @@ __all__ = ["Evidence"]
 
 
 class Evidence:
-    """An e-process, or a detector, and the time at which the bettors who have won most began to win.
+    """An e-process or e-detector, and the time at which the wealth of the best strategy began to grow.
 
     Parameters
     ----------

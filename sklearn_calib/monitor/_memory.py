@@ -1,4 +1,4 @@
-"""What a streaming calibrator remembers: all samples, the last ones, or the old ones less."""
+"""Memory of a streaming calibrator: all samples, a moving window, or exponential forgetting."""
 
 from typing import Protocol
 
@@ -13,9 +13,9 @@ __all__ = ["SHORTEST", "FadingMemory", "FullMemory", "Memory", "SlidingMemory"]
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
-# Weights are reduced after so many half-lives, and those of rows that are twice as old are rounding errors.
+# Weights are rescaled after this many half-lives; those of samples twice as old are rounding errors.
 _STEP = 32.0
-#: A half-life in rows after which the row before the last is a rounding error.
+#: A half-life in samples after which the sample before the last is a rounding error.
 SHORTEST = 1.0 / _STEP
 
 
@@ -106,7 +106,7 @@ class FadingMemory(Locked):
                 self._grow(sketch, start + sketch.n_samples, y, p, w)
                 return
             size = max(1, int(span))
-            # what is older is nothing beside the last sample
+            # older samples are negligible compared with the last one
             first = max(0, n - 2 * size)
             sketch, age = self._reduced(sketch.copy(), start + sketch.n_samples + first)
             for begin in range(first, n, size):

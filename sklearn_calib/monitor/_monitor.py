@@ -1,4 +1,4 @@
-"""A monitor of calibration: alerts with a guarantee, errors of the recent past, and a history."""
+"""A monitor of calibration: alerts with a guarantee, errors on a moving window, and a history."""
 
 import math
 import warnings
@@ -47,7 +47,7 @@ _MODES = ("anytime", "run-length")
 
 @dataclass(frozen=True, eq=False)
 class _State:
-    """What a monitor has seen; nothing of it changes but the window, by a step of its own."""
+    """The state of a monitor, immutable except for the window, which changes in a separate step."""
 
     window: WindowedSketch
     evidence: Evidence
@@ -60,47 +60,48 @@ class _State:
 
 
 class CalibrationMonitor(Locked):
-    r"""Watch a stream of outcomes and predictions, and alert when the predictions are not calibrated.
+    r"""Monitor a stream of outcomes and predictions, and alert when the predictions are not calibrated.
 
-    Each batch of outcomes is given to :meth:`update`, which returns the alerts that it raises. The evidence
-    is that of a sequential test, so that looking after every batch does not add up to false alarms. Beside
-    it, metrics are measured on the rows of the recent past.
+    Pass each batch to :meth:`update`, which returns the alerts that it raises. The evidence is an e-process
+    or e-detector, so repeated monitoring does not inflate the rate of false alarms. In addition, metrics are
+    computed on a moving window.
 
     Parameters
     ----------
     mode : {"anytime", "run-length"}, default="anytime"
         The guarantee. "anytime": as long as the predictions are calibrated, the probability that there is
-        *ever* an alert is at most ``alpha``. "run-length": false alarms are rare in the long run, at most one
-        in ``run_length`` rows in expectation, and a change is found equally soon whenever it comes.
+        *ever* an alert is at most ``alpha``. "run-length": the average run length, the expected number of
+        samples between false alarms, is at least ``run_length``; the detection delay does not grow with the
+        time of the change.
     alpha : float, default=0.05
         Probability of a false alarm with ``mode="anytime"``; in (0, 1).
     run_length : int, default=1_000_000
-        Rows for one false alarm with ``mode="run-length"``; at least 2.
+        Minimum average run length with ``mode="run-length"``; at least 2.
     restart : bool, default=False
-        Whether the test starts anew by itself after an alert. Otherwise there is no further alert before
+        Whether the test restarts automatically after an alert. Otherwise there is no further alert until
         :meth:`restart` is called.
     window : int, float or timedelta, default=10_000
-        Length of the recent past on which errors are measured, as for :class:`WindowedSketch`: a number of
-        rows, or of the unit of numbers passed as ``time``, or a duration if dates are passed.
+        Length of the window on which errors are measured, as for :class:`WindowedSketch`: a number of
+        samples, or of the unit of numbers passed as ``time``, or a duration if dates are passed.
     n_slots : int, default=10
-        Parts of the window, which moves on by one at a time.
+        Number of slots of the window, which moves by one slot at a time.
     late : {"raise", "drop"}, default="raise"
-        What to do with rows that are older than the window: refuse the batch, or leave them out of the
-        window; the test then takes them all the same.
+        How to handle samples that are older than the window: raise an error for the batch, or drop them from
+        the window; the test uses them in either case.
     metrics : str, callable, or sequence of them, default="smooth_ece"
-        What is measured: names of functions of ``sklearn_calib.metrics`` that return a number, or functions
-        ``metric(y_true, y_proba, sample_weight=...)``, such as ``sklearn.metrics.log_loss``. The first is the
-        error in plots.
+        Metrics: names of functions of ``sklearn_calib.metrics`` that return a number, or functions
+        ``metric(y_true, y_proba, sample_weight=...)``, such as ``sklearn.metrics.log_loss``. The first is
+        shown in plots.
     reference : CalibrationSketch, default=None
-        Outcomes and predictions of a time when all was well; their errors are shown beside those of the
-        window. The test does not need them.
+        Outcomes and predictions of a reference period, whose errors are reported for comparison. The test
+        does not use them.
     pos_label : label, default=None
         The positive class. Needed for other labels than 0 and 1, -1 and 1, or booleans, because a batch may
         hold one of the two labels only.
     precision : int, default=17
-        Of the sketches.
+        Precision of the sketches.
     max_history : int, default=100_000
-        Number of batches of which :meth:`history` knows.
+        Number of batches kept for :meth:`history`.
 
     Attributes
     ----------
@@ -117,36 +118,36 @@ class CalibrationMonitor(Locked):
     alerts_ : tuple of CalibrationAlert
         All alerts so far.
     n_samples_seen_ : int
-        Rows seen.
+        Number of samples seen.
     errors_ : dict of str to float
-        The metrics on the window now; empty if it has no rows.
+        The metrics on the window now; empty if it has no samples.
     reference_errors_ : dict of str to float
         The metrics on the reference; empty without one.
     window_ : WindowedSketch
-        The recent past, with outcomes 1 for the positive class.
+        The window, with outcomes 1 for the positive class.
 
     See Also
     --------
-    StreamingCalibrator : The repair.
-    SequentialTest : The test alone, for streams in which the order of all rows is known.
-    WindowedSketch : The recent past alone.
+    StreamingCalibrator : Recalibration of a stream.
+    SequentialTest : The test alone, for streams in which the order of all samples is known.
+    WindowedSketch : The window alone.
 
     Notes
     -----
-    *Null hypothesis.* Given all that happened before a batch, and the predictions of the batch, its outcomes
-    are independent, each with the probability that was predicted for it. Batches may be of any size, a single
-    row included, and the order of the rows within a batch does not matter, as all bets are made before the
-    first of its outcomes is known. Batches must be passed in an order that does not depend on outcomes that
-    are yet to come: if events are reported sooner than their absence, wait until both are known.
+    *Null hypothesis.* Given the past and the predictions of a batch, its outcomes are independent Bernoulli
+    variables with the predicted probabilities. Batches may have any size, including one sample, and the order
+    of the samples within a batch does not matter, because all bets are placed before the first of its
+    outcomes is used. The order of the batches must not depend on future outcomes: if events are reported
+    sooner than their absence, score a prediction once its outcome window has closed.
 
     *Evidence.* The bets are those of :class:`SequentialTest`, recalibrations of the log-odds and a tree
     over the values of the predictions, except that the learned bets do not change within a batch, and that
-    there are five trees with an equal share of the capital: one that remembers all batches, and four that are
-    replaced by new ones after 16, 64, 256 and 1024 starts, so that errors in some range of the predictions
-    are found after a long calm, too. Bettors start before the first batch, and before each batch that at
-    least 32 rows precede since the last start. Let :math:`W_k(t)` be what strategy :math:`k`, with the share
-    :math:`c_k` of the capital, has made of one unit up to batch :math:`t`, and :math:`s_0 < s_1 < \dots` the
-    batches before the starts.
+    there are five trees with equal weights: one that remembers all batches, and four that are replaced by new
+    ones after 16, 64, 256 and 1024 starts, so that errors in an interval of predictions are also detected
+    after a long calibrated period. Strategies start before the first batch, and before each batch preceded by
+    at least 32 samples since the last start. Let :math:`W_k(t)` be the wealth of strategy :math:`k`, with
+    weight :math:`c_k` and initial wealth 1, after batch :math:`t`, and :math:`s_0 < s_1 < \dots` the batches
+    before the starts.
 
     *Mode "anytime".* The evidence is
 
@@ -154,30 +155,28 @@ class CalibrationMonitor(Locked):
         \qquad v_j = \frac 1 {(j + 1) (j + 2)},
 
     a martingale with :math:`E_0 = 1`, so that :math:`P(\sup_t E_t \ge 1/\alpha) \le \alpha` by Ville's
-    inequality [2]_. From each restart on, whatever happened before, the probability of another false alarm is
-    again at most :math:`\alpha`; so from a stream that is always calibrated at most :math:`\alpha / (1 -
-    \alpha)` alerts are to be expected in all, however long it is.
+    inequality [2]_: :math:`E_t` is a test martingale. After each restart, whatever happened before, the
+    probability of another false alarm is again at most :math:`\alpha`; on a stream that is always calibrated
+    the expected total number of alerts is therefore at most :math:`\alpha / (1 - \alpha)`.
 
-    *Mode "run-length".* Every start brings capital of its own, as many units :math:`v_j` as rows have come
-    since the last start, 1 at first, and nothing waits:
+    *Mode "run-length".* Every start adds new wealth :math:`v_j`, the number of samples since the last start
+    (1 at first):
 
     .. math:: M_t = \sum_{j: s_j < t} v_j \sum_k c_k \frac{W_k(t)}{W_k(s_j)},
 
     which is a Shiryaev-Roberts e-detector [1]_ of a mixture: it is updated in constant time. As :math:`M_t -
-    \sum_{j: s_j < t} v_j` is a martingale that starts at 0, and the capital does not exceed the rows seen,
-    the expected number of rows before a false alarm is at least ``run_length``. After an alarm and a restart
-    the same holds again. Counted from the beginning, the expected number of false alarms among the first
-    :math:`n` rows is at most :math:`n` / ``run_length``, for every :math:`n`. But nothing
-    keeps a stream that is always calibrated from an alert some day. In return, the evidence needed for a
-    change does not grow with the time at which it happens.
+    \sum_{j: s_j < t} v_j` is a martingale that starts at 0, and the added wealth does not exceed the number
+    of samples seen, the expected number of samples before a false alarm is at least ``run_length``. The same
+    holds after an alarm and a restart. The expected number of false alarms among the first :math:`n` samples
+    is at most :math:`n` / ``run_length``, for every :math:`n`. A calibrated stream can eventually raise a
+    false alarm; in return, the evidence needed to detect a change does not grow with the time of the change.
 
-    *Impossible outcomes.* A forecast of exactly 0 or 1 that fails makes the evidence infinite. One that comes
-    true changes nothing.
+    *Impossible outcomes.* A prediction of exactly 0 or 1 with the opposite outcome makes the evidence
+    infinite. One with the predicted outcome does not change it.
 
-    *Windows.* Metrics are measured when a batch has opened a new slot of the window, and at alerts; not with
-    every batch if batches are smaller than a slot. Their estimates are of the window, biased upwards by noise
-    as such estimates are, and not part of any guarantee. A metric that fails on a window is NaN, with a
-    warning.
+    *Windows.* Metrics are computed when a batch opens a new slot of the window, and at alerts, so not with
+    every batch if batches are smaller than a slot. They are estimates with the usual upward bias and not part
+    of any guarantee. A metric that fails on a window is NaN, with a warning.
 
     *Threads and interruptions.* A monitor may be used by several threads: each update and restart is one
     step, and the order of updates is that in which the calls get their turn. A call that raises an exception
@@ -255,19 +254,19 @@ class CalibrationMonitor(Locked):
         sample_weight: ArrayLike | None = None,
         time: Any = None,
     ) -> list[CalibrationAlert]:
-        """Take the next batch, of any size and in any order within.
+        """Add the next batch, of any size. The order within a batch does not matter.
 
         Parameters
         ----------
         y_true : array-like of shape (n,)
-            Outcomes; one label only, or no row at all, is allowed.
+            Outcomes; one label only, or no sample at all, is allowed.
         y_proba : array-like of shape (n,), (n, 1) or (n, 2)
-            What was predicted for them, before they were known: probabilities of the positive class.
+            Probabilities of the positive class, predicted before the outcomes were known.
         sample_weight : array-like of shape (n,), default=None
-            Frequencies: whole numbers; k stands for the row repeated k times.
+            Integer frequencies; k stands for k repetitions of the sample.
         time : number, date, or array-like of shape (n,), default=None
-            When, for the window: one time for the batch, or one for each row. None counts rows. All calls
-            must agree in this.
+            Times for the window: one for the batch, or one for each sample. None counts samples. Use the same
+            kind in all calls.
 
         Returns
         -------
@@ -277,8 +276,8 @@ class CalibrationMonitor(Locked):
         Raises
         ------
         ValueError
-            If an argument is malformed (the message names it), or, with ``late="raise"``, if a row is older
-            than the window. The monitor is then left as it was.
+            If an argument is malformed (the message names it), or, with ``late="raise"``, if a sample is
+            older than the window. The monitor is then unchanged.
         TypeError
             If ``time`` holds neither numbers nor dates.
         """
@@ -320,12 +319,12 @@ class CalibrationMonitor(Locked):
         return found
 
     def restart(self, *, empty_window: bool = True) -> None:
-        """Start the test anew, for instance when the model has been recalibrated.
+        """Restart the test, for instance after the model has been recalibrated.
 
         Parameters
         ----------
         empty_window : bool, default=True
-            Whether to empty the window too, as its rows are those of the model before. History and alerts are
+            Whether to empty the window, which contains samples of the previous model. History and alerts are
             kept.
 
         Raises
@@ -341,14 +340,14 @@ class CalibrationMonitor(Locked):
             self._state = state
 
     def history(self) -> dict[str, NDArray[Any]]:
-        """Return what has been seen, as a table.
+        """Return the history as a table.
 
         Returns
         -------
         dict of str to ndarray
             One row for each batch, at most the last ``max_history``: "time", "n_samples" (seen so far),
-            "log_evidence", "alert" (whether it raised one), "event_rate", "mean_prediction" and one column
-            for each metric, measured on the window, and NaN where they were not measured.
+            "log_evidence", "alert" (whether it raised one), and "event_rate", "mean_prediction" and one
+            column for each metric, measured on the window, or NaN if not measured.
         """
         return self._now().history.columns()
 
@@ -395,14 +394,15 @@ class CalibrationMonitor(Locked):
 
     @property
     def errors_(self) -> dict[str, float]:
-        """The metrics on the window now; empty if it has no rows."""
+        """The metrics on the window now; empty if it has no samples."""
         sketch = self.window_.current()
         return self._measure(sketch) if sketch.n_samples else {}
 
     def __repr__(self) -> str:
         state = self._now()
         return (
-            f"<CalibrationMonitor(mode={self._mode!r}) of {state.n_samples} rows, {len(state.alerts)} alerts>"
+            f"<CalibrationMonitor(mode={self._mode!r}) of {state.n_samples} samples, "
+            f"{len(state.alerts)} alerts>"
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -431,16 +431,16 @@ class CalibrationMonitor(Locked):
 
     def _facts(self, state: _State) -> list[tuple[str, str]]:
         if self._mode == "anytime":
-            guarantee = f"any false alarm ever: probability at most {1.0 / self.threshold_:g}"
+            guarantee = f"probability of any false alarm at most {1.0 / self.threshold_:g}"
         else:
-            guarantee = f"false alarms: at most one in {self.threshold_:g} rows in expectation"
+            guarantee = f"average run length at least {self.threshold_:g} samples"
         sketch = state.window.current()
         evidence = f"{shown_evidence(state.evidence.log_value)}, alert at {self.threshold_:g}"
         last = f", the last at {shown_time(state.alerts[-1].time)}" if state.alerts else ""
         facts = [
             ("guarantee", guarantee),
-            ("rows", f"{state.n_samples} seen, {sketch.n_samples} in the window"),
-            ("evidence", f"{evidence}, over {state.evidence.n_samples} rows"),
+            ("samples", f"{state.n_samples} seen, {sketch.n_samples} in the window"),
+            ("evidence", f"{evidence}, over {state.evidence.n_samples} samples"),
             ("alerts", f"{len(state.alerts)}{last}"),
             ("too late", f"{state.window.n_late}" if state.window.n_late else ""),
         ]
@@ -472,14 +472,14 @@ class CalibrationMonitor(Locked):
         return Evidence(detector=self._mode == "run-length")
 
     def _measure(self, sketch: CalibrationSketch) -> dict[str, float]:
-        """Return all metrics of a sketch; one that fails is NaN, as the monitor must go on."""
+        """Return all metrics of a sketch; one that fails is NaN, so that the monitor continues."""
         rows, errors = sketch.as_weighted_sample(), {}
         for name, metric in self._metrics.items():
             try:
                 errors[name] = float(metric(rows.y, rows.p, sample_weight=rows.w))
             except (ValueError, ArithmeticError) as error:
                 warnings.warn(
-                    f"{name} failed on {sketch.n_samples} rows: {error}", RuntimeWarning, stacklevel=3
+                    f"{name} failed on {sketch.n_samples} samples: {error}", RuntimeWarning, stacklevel=3
                 )
                 errors[name] = math.nan
         return errors
@@ -542,7 +542,7 @@ def _check_call(name: str, metric: Metric) -> None:
     except TypeError as error:
         raise TypeError(
             f"metrics cannot be called as {name}(y_true, y_proba, sample_weight=...): {error}. Pass "
-            "functions that can; the rows of a window have weights."
+            "functions that can; the samples of a window have weights."
         ) from None
 
 

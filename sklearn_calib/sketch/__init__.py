@@ -1,4 +1,4 @@
-"""Summaries of constant size that stand for any number of rows."""
+"""Streaming sketches: mergeable summaries of constant size of any number of samples."""
 
 from sklearn_calib.sketch._batches import sketch_arrow, sketch_batches
 from sklearn_calib.sketch._dask import sketch_dask

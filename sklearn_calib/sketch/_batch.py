@@ -1,4 +1,4 @@
-"""A batch of rows, checked without a copy of it, and read in pieces that stay in cache."""
+"""A batch of samples, checked without a copy of it, and read in pieces that stay in cache."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Batch:
         return Batch(self.y[rows], self.p[rows], None if self.w is None else self.w[rows])
 
     def pieces(self) -> Iterator[tuple[NDArray[Any], Array, Array | None]]:
-        """Yield outcomes, predictions and weights of the rows with weight, up to PIECE at a time."""
+        """Yield outcomes, predictions and weights of the samples with weight, up to PIECE at a time."""
         for start in range(0, self.p.shape[0], PIECE):
             rows = slice(start, start + PIECE)
             y, p = self.y[rows], np.ascontiguousarray(self.p[rows], dtype=np.float64)
@@ -81,8 +81,8 @@ def _check_outcomes(y: NDArray[Any], pos_label: Any) -> NDArray[Any]:
         labels = set(np.unique(y).tolist())
         if not labels <= {-1, 0, 1} or labels == {-1, 0}:
             raise ValueError(
-                f"y_true has the labels {sorted(labels)}, of which a later batch may hold only one. Tell the "
-                "positive class once: CalibrationSketch(pos_label=...)."
+                f"y_true has the labels {sorted(labels)}, of which a later batch may contain only one. Name "
+                "the positive class: CalibrationSketch(pos_label=...)."
             )
     return codes
 

@@ -12,13 +12,13 @@ __all__ = ["add_batch", "sketch_arrow", "sketch_batches"]
 def sketch_batches(
     batches: Iterable[Any], *, pos_label: Any = None, precision: int = 17
 ) -> CalibrationSketch:
-    """Return the sketch of batches that come one after the other, of which only one is held at a time.
+    """Return the sketch of an iterable of batches, with one batch in memory at a time.
 
     Parameters
     ----------
     batches : iterable
-        Of tuples ``(y_true, y_proba)`` or ``(y_true, y_proba, sample_weight)`` as of
-        :meth:`CalibrationSketch.update`, or of sketches. A batch may be empty, or have one label only.
+        Tuples ``(y_true, y_proba)`` or ``(y_true, y_proba, sample_weight)`` as in
+        :meth:`CalibrationSketch.update`, or sketches. A batch may be empty, or contain only one label.
     pos_label : label, default=None
         The positive class. Needed for other labels than 0 and 1, -1 and 1, or booleans, because a batch may
         hold one of the two labels only.
@@ -28,24 +28,24 @@ def sketch_batches(
     Returns
     -------
     CalibrationSketch
-        The sketch of all rows; an empty one if there are none.
+        The sketch of all samples; an empty one if there are none.
 
     Raises
     ------
     ValueError
         If a batch is malformed; the message says which, counted from 0.
     TypeError
-        If ``batches`` are no iterable, or a batch is neither a tuple nor a sketch.
+        If ``batches`` is not iterable, or a batch is neither a tuple nor a sketch.
 
     See Also
     --------
-    sketch_file : The same of files.
-    sketch_arrow : The same of Arrow record batches.
-    sketch_dask : The same of data that lie on a cluster.
+    sketch_file : The sketch of files.
+    sketch_arrow : The sketch of Arrow record batches.
+    sketch_dask : The sketch of distributed data.
 
     Notes
     -----
-    Time is proportional to the rows; memory is that of a sketch and of a batch. For a progress bar pass
+    Time is proportional to the samples; memory is that of a sketch and of a batch. For a progress bar pass
     ``tqdm(batches)``.
 
     Examples
@@ -70,7 +70,7 @@ def sketch_batches(
 
 
 def _each(batches: Any) -> Iterable[Any]:
-    """Return ``batches`` if they can be gone through."""
+    """Return ``batches`` if they are iterable."""
     if not isinstance(batches, Iterable):
         raise TypeError(f"batches must be an iterable of batches, got {type(batches).__name__}.")
     return batches
@@ -90,7 +90,9 @@ def add_batch(sketch: CalibrationSketch, batch: Any, where: str) -> None:
             "sample_weight), or sketches."
         )
     if len(batch) not in (2, 3):
-        raise ValueError(f"{where} has {len(batch)} parts, not (y_true, y_proba) or these and sample_weight.")
+        raise ValueError(
+            f"{where} has {len(batch)} elements. Pass (y_true, y_proba) or (y_true, y_proba, sample_weight)."
+        )
     try:
         sketch.update(batch[0], batch[1], sample_weight=batch[2] if len(batch) == 3 else None)
     except ValueError as error:
@@ -106,12 +108,12 @@ def sketch_arrow(
     pos_label: Any = None,
     precision: int = 17,
 ) -> CalibrationSketch:
-    """Return the sketch of Arrow record batches, as of Spark, DuckDB, or a dataset of pyarrow.
+    """Return the sketch of Arrow record batches, e.g. from Spark, DuckDB or a pyarrow dataset.
 
     Parameters
     ----------
     batches : iterable of pyarrow.RecordBatch
-        The rows; batches of no rows are allowed.
+        The samples; empty batches are allowed.
     y : str
         Column of outcomes: booleans, numbers or texts.
     p : str
@@ -127,7 +129,7 @@ def sketch_arrow(
     Returns
     -------
     CalibrationSketch
-        The sketch of all rows; an empty one if there are none.
+        The sketch of all samples; an empty one if there are none.
 
     Raises
     ------
@@ -135,15 +137,15 @@ def sketch_arrow(
         If a column is missing or malformed; the message names it, and the row, counted from 1 over all
         batches.
     TypeError
-        If ``batches`` are no iterable of record batches.
+        If ``batches`` is not an iterable of record batches.
 
     See Also
     --------
-    sketch_batches : The same of tuples of arrays.
+    sketch_batches : The sketch of tuples of arrays.
 
     Notes
     -----
-    Time is proportional to the rows; memory is that of a sketch and of a batch. Columns of numbers are not
+    Time is proportional to the samples; memory is that of a sketch and of a batch. Columns of numbers are not
     copied.
 
     Examples
@@ -160,7 +162,7 @@ def sketch_arrow(
     row = 1
     for batch in _each(batches):
         if not hasattr(batch, "schema"):
-            raise TypeError(f"batches must hold record batches of pyarrow, got {type(batch).__name__}.")
+            raise TypeError(f"batches must contain pyarrow record batches, got {type(batch).__name__}.")
         columns = arrow_columns(batch, names, "record batches", row)
         row += batch.num_rows
         w = None if sample_weight is None else columns[sample_weight].weights()

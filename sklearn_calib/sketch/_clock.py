@@ -1,4 +1,4 @@
-"""Slots of equal length on an axis of counted rows, of numbers, or of dates."""
+"""Slots of equal length on an axis of counted samples, of numbers, or of dates."""
 
 from copy import copy
 from datetime import UTC, date, datetime, timedelta
@@ -25,17 +25,17 @@ class Clock:
     Parameters
     ----------
     window : int, float or timedelta
-        Length of all slots of a window together. A number is one of rows, or one on the scale of the numbers
-        that are passed as times; a duration of any library is for dates.
+        Total length of the slots of a window: a number of samples, a number in the unit of numeric times, or
+        a duration of any library for dates.
     n_slots : int
         Slots in a window.
 
     Attributes
     ----------
     kind : {"samples", "numbers", "dates"} or None
-        What time is counted in; None before the first rows if ``window`` is a number.
+        What time is counted in; None before the first samples if ``window`` is a number.
     length : int or float
-        Length of a slot: rows, units or nanoseconds.
+        Length of a slot: samples, units or nanoseconds.
     """
 
     def __init__(self, window: Any, n_slots: int) -> None:
@@ -47,8 +47,8 @@ class Clock:
             self.window, self.kind = _nanoseconds(window), DATES
             if self.window % self.n_slots:
                 raise ValueError(
-                    f"window={window!r} cannot be cut into n_slots={n_slots} slots of whole nanoseconds. "
-                    "Choose n_slots so that it can."
+                    f"window={window!r} cannot be divided into n_slots={n_slots} slots of whole nanoseconds. "
+                    "Choose an n_slots that divides it."
                 )
             self.length = int(self.window) // self.n_slots
         else:
@@ -58,7 +58,7 @@ class Clock:
             self.length = self.window / self.n_slots
 
     def read(self, time: Any, n_samples: int) -> tuple[str, NDArray[Any]]:
-        """Return the kind of times, and one time for all rows or one for each; rows count from 0 if None."""
+        """Return the kind of times, and one time for all samples or one for each; None counts from 0."""
         if time is None:
             kind, ticks = SAMPLES, np.zeros(0, dtype=np.int64)
         else:
@@ -74,7 +74,10 @@ class Clock:
         if self.kind is None:
             self.check_new(kind)
         elif kind != self.kind:
-            wanted = {SAMPLES: "counts rows, so that no time can be passed", NUMBERS: "wants numbers as time"}
+            wanted = {
+                SAMPLES: "counts samples, so that no time can be passed",
+                NUMBERS: "wants numbers as time",
+            }
             raise ValueError(
                 f"time holds {kind if time is not None else 'nothing'}, but this clock "
                 f"{wanted.get(self.kind, 'wants dates as time, because window is a duration')}."
@@ -92,7 +95,7 @@ class Clock:
             )
         if kind == SAMPLES and (not isinstance(self.window, int) or self.window % self.n_slots):
             raise ValueError(
-                f"window={self.window!r} rows cannot be cut into n_slots={self.n_slots} slots of whole rows. "
+                f"window={self.window!r} samples is not a multiple of n_slots={self.n_slots}. "
                 "Choose a multiple of n_slots, or pass time."
             )
 
@@ -117,7 +120,7 @@ class Clock:
         return ticks // int(self.length)
 
     def show(self, tick: Any) -> Any:
-        """Return a time as the user passes it: int for rows, float, or datetime64."""
+        """Return a time as the user passes it: int for samples, float, or datetime64."""
         if self.kind == DATES:
             return np.int64(tick).view(_NANOSECONDS)
         return float(tick) if self.kind == NUMBERS else int(tick)

@@ -1,4 +1,4 @@
-"""What the bins hold, at rest and while rows are added."""
+"""What the bins hold, at rest and while samples are added."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Self

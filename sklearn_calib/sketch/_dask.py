@@ -1,4 +1,4 @@
-"""Sketches of data that lie on a cluster: each part is summed where it is, and only sketches travel."""
+"""Sketches of distributed data: each partition is summed on its worker, and only sketches are moved."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -44,38 +44,39 @@ def sketch_dask(
     precision : int, default=17
         Precision of the sketch.
     split_every : int, default=8
-        Sketches that are merged at a time.
+        Number of sketches merged at a time.
     compute : bool, default=True
-        Whether to compute now, on the current client if there is one; if not, a Delayed is returned.
+        Whether to compute immediately, on the current client if there is one; otherwise return a Delayed.
 
     Returns
     -------
     CalibrationSketch or Delayed
-        The sketch of all rows.
+        The sketch of all samples.
 
     Raises
     ------
     ValueError
-        If arguments are malformed or do not have the same partitions, or, when it is computed, if the data
-        are malformed; the message names the partition, counted from 0.
+        If arguments are malformed or have different partitions, or, during the computation, if the data are
+        malformed; the message names the partition, counted from 0.
     TypeError
-        If arguments are of no Dask type.
+        If an argument is not a Dask collection.
     ImportError
         If Dask is not installed.
 
     See Also
     --------
-    sketch_batches : The same of batches that come one after the other.
-    sketch_file : The same of files; of many files on a cluster pass ``dask.delayed(sketch_file)(...)``.
+    sketch_batches : The sketch of an iterable of batches.
+    sketch_file : The sketch of files; for many files on a cluster use ``dask.delayed(sketch_file)(...)``.
 
     Notes
     -----
-    Partition i of all arguments must hold the same rows. Columns of one dataframe always do. Arrays of known
-    chunks are checked, and ``y_proba.rechunk({0: y_true.chunks[0]})`` makes them so. Arrays of unknown
-    chunks, such as those of series, need as many partitions, and each is checked when it is there.
+    Partition i of all arguments must contain the same samples. Columns of one dataframe always do. Arrays
+    with known chunks are checked, and ``y_proba.rechunk({0: y_true.chunks[0]})`` aligns them. Arrays with
+    unknown chunks, such as those of series, need the same number of partitions, and each partition is checked
+    when it is computed.
 
     The merges form a tree of ``log(n_partitions) / log(split_every)`` levels. Without weights, or with
-    weights that are whole numbers, the sketch does not depend on partitions, on their order, or on workers
+    integer weights, the sketch does not depend on partitions, on their order, or on workers
     that are lost and whose parts are computed again, bit for bit.
 
     Examples
@@ -116,7 +117,9 @@ def _of_batches(batches: Any, sample_weight: Any, pos_label: Any, precision: int
     """Return the delayed sketches of delayed batches."""
     module = _dask("delayed")
     if sample_weight is not None:
-        raise ValueError("sample_weight belongs to y_proba; of delayed batches it is the third part of each.")
+        raise ValueError(
+            "sample_weight needs y_proba; pass weights of delayed batches as their third element."
+        )
     if not isinstance(batches, Sequence) or not all(isinstance(batch, module.Delayed) for batch in batches):
         raise TypeError(
             "y_true without y_proba must be a sequence of Delayed batches, got "
@@ -170,7 +173,7 @@ def _is_frame(name: str, value: Any) -> bool:
 
 
 def _check_chunks(arrays: dict[str, Any]) -> None:
-    """Raise if partitions of arrays cannot hold the same rows; sizes may be unknown."""
+    """Raise if partitions of arrays cannot hold the same samples; sizes may be unknown."""
     _check_partitions({name: value.numblocks[0] for name, value in arrays.items()})
     first = arrays["y_true"].chunks[0]
     for name, value in arrays.items():
@@ -180,7 +183,7 @@ def _check_chunks(arrays: dict[str, Any]) -> None:
             if mine < theirs or mine > theirs:
                 raise ValueError(
                     f"y_true and {name} have different chunks: partition {number} has {mine} and {theirs} "
-                    f"rows. Pass {name}.rechunk({{0: y_true.chunks[0]}})."
+                    f"samples. Pass {name}.rechunk({{0: y_true.chunks[0]}})."
                 )
 
 

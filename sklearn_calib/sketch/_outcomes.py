@@ -1,4 +1,4 @@
-"""Sketches of rows whose labels turn up one after the other."""
+"""Sketches of samples whose labels are found during reading."""
 
 from typing import Any
 
@@ -18,15 +18,15 @@ _FEW_GROUPS = 8
 
 
 class OutcomeSketches:
-    """One sketch, or one for each group, of rows with two labels, of which one may come late.
+    """One sketch, or one for each group, of samples with two labels, of which one may come late.
 
-    While a single label is known, which may be the positive one or the other, rows are summed as either; the
-    second label decides.
+    While a single label is known, which may be the positive or the negative one, samples are summed as both;
+    the second label decides.
 
     Parameters
     ----------
     labels : Labels
-        The labels of the rows; it may grow before each call of ``add``.
+        The labels of the samples; it may grow before each call of ``add``.
     where : str
         Where the labels stand, for messages.
     precision : int
@@ -43,7 +43,7 @@ class OutcomeSketches:
         self._sides: list[dict[int, CalibrationSketch]] = [{}] if pos_label is not None else [{}, {}]
 
     def add(self, y: Codes, p: Array, w: Array | None = None, groups: Codes | None = None) -> None:
-        """Add rows by the numbers of their labels and of their groups."""
+        """Add samples by the numbers of their labels and of their groups."""
         self._read_labels()
         for side, sketches in enumerate(self._sides):
             outcome = self._positive[y] if len(self._sides) == 1 else np.full(y.shape[0], side == 1)
@@ -61,7 +61,7 @@ class OutcomeSketches:
             (only,) = self._known
             if isinstance(only, str) or only not in (-1, 0, 1):
                 raise ValueError(
-                    f"{self._where} holds the single label {only!r}, so the positive class cannot be told. "
+                    f"{self._where} contains the single label {only!r}, so the positive class is unknown. "
                     "Name it by pos_label."
                 )
             sketches, label = self._sides[int(only == 1)], None
@@ -112,7 +112,7 @@ def is_label(label: Any, wanted: Any) -> bool:
 
 
 def _parts(groups: Codes) -> list[tuple[int, Any]]:
-    """Return each group with its rows."""
+    """Return each group with its samples."""
     order = np.argsort(groups, kind="stable")
     found, starts = np.unique(groups[order], return_index=True)
     return list(zip(found.tolist(), np.split(order, starts[1:]), strict=True))

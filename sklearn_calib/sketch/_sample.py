@@ -1,4 +1,4 @@
-"""What a sketch is to everything that takes outcomes and predictions: a weighted sample."""
+"""The weighted sample that represents a sketch."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ __all__ = ["WeightedSample"]
 
 @dataclass(frozen=True, eq=False)
 class WeightedSample:
-    """Outcomes, predictions and weights that stand for all rows of a sketch.
+    """Outcomes, predictions and weights that represent all samples of a sketch.
 
     Attributes
     ----------
@@ -20,7 +20,7 @@ class WeightedSample:
         Predictions in increasing order: the mean prediction of each occupied bin, once for each outcome that
         has weight.
     w : ndarray of shape (m,)
-        Positive weights; whole numbers where all rows had whole-number weights.
+        Positive weights; whole numbers where all samples had integer weights.
 
     Examples
     --------
@@ -36,4 +36,4 @@ class WeightedSample:
     w: NDArray[np.float64]
 
     def __str__(self) -> str:
-        return f"weighted sample: {self.y.shape[0]} rows of total weight {self.w.sum():g}"
+        return f"weighted sample: {self.y.shape[0]} points of total weight {self.w.sum():g}"

@@ -1,4 +1,4 @@
-"""What all sketches share: copies, texts, dicts and files."""
+"""Shared parts of all sketches: copies, texts, dicts and files."""
 
 from abc import abstractmethod
 from copy import copy
@@ -35,23 +35,23 @@ class Saved(Locked):
         Returns
         -------
         dict
-            What :meth:`from_dict` reads.
+            Input of :meth:`from_dict`.
 
         Raises
         ------
         ValueError
-            If ``pos_label`` is neither a text nor a number.
+            If ``pos_label`` is neither a string nor a number.
         """
         return self._dict()
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Return the sketch that :meth:`to_dict` has written.
+        """Return the sketch of a dict written by :meth:`to_dict`.
 
         Parameters
         ----------
         data : dict
-            What ``to_dict`` returned.
+            Result of ``to_dict``.
 
         Returns
         -------

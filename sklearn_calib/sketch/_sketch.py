@@ -1,4 +1,4 @@
-"""The sketch: a summary of outcomes and predictions, of constant size, that can be added to and merged."""
+"""The sketch: a mergeable summary of outcomes and predictions, of constant size."""
 
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -17,7 +17,7 @@ __all__ = ["CalibrationSketch"]
 
 @dataclass(frozen=True, eq=False)
 class _State:
-    """What a sketch holds: bins that do not change, what was added since, and the positive class."""
+    """Contents of a sketch: finished bins, pending samples, and the positive class."""
 
     settled: Contents
     pending: Accumulator | None
@@ -27,21 +27,21 @@ class _State:
 class CalibrationSketch(Saved):
     r"""Summary of constant size of outcomes, predictions and weights of a binary problem.
 
-    A sketch is filled by batches and merged with others, in any order. It is accepted wherever outcomes and
-    predictions of two classes are: as the first argument, in place of ``y_true`` and ``y_proba``.
+    A sketch is updated by batches and merged with others, in any order. Functions for binary outcomes and
+    predictions accept it as the first argument, in place of ``y_true`` and ``y_proba``.
 
     Parameters
     ----------
     precision : int, default=17
-        Predictions are told apart to ``2 ** -precision``, and finer near 0 and 1; from 8 to 20. A sketch
-        holds at most about ``1.25 * 2 ** precision`` bins.
+        Resolution of the predictions, ``2 ** -precision``, and finer near 0 and 1; from 8 to 20. A sketch has
+        at most about ``1.25 * 2 ** precision`` bins.
     pos_label : label, default=None
         The positive class. Needed for other labels than 0 and 1, -1 and 1, or booleans, because a batch may
         hold one of the two labels only.
 
     See Also
     --------
-    WeightedSample : What a sketch stands for.
+    WeightedSample : The weighted sample that represents a sketch.
 
     Notes
     -----
@@ -51,19 +51,19 @@ class CalibrationSketch(Saved):
     the prediction, down to :math:`2^{-40}`; 0 and 1 are bins of their own.
 
     Predictions are rounded down to multiples of :math:`2^{-16}` of the width of their bin before they are
-    averaged. All sums are then sums of whole numbers, and exact: for rows without weights, or with weights
-    that are whole numbers, a sketch does not depend on the order of rows, batches or merges, bit for bit, as
-    long as the weight in one bin is at most :math:`2^{37}`. Of other weights the sums agree up to rounding.
+    averaged. All sums are then sums of integers, and exact: for samples without weights, or with integer
+    weights, a sketch does not depend on the order of samples, batches or merges, bit for bit, as long as the
+    weight in one bin is at most :math:`2^{37}`. With other weights the sums agree up to rounding.
 
     ``update`` takes time in proportion to the samples and no memory in proportion to them. Only when the
     sketch is read after an update are all bins visited once.
 
-    A sketch may be used by several threads: each update and merge is one step, and each number, file or copy
-    is that of one moment. A call that is interrupted, by Ctrl-C or a lack of memory, leaves the sketch as it
-    was before or as it is after the call.
+    A sketch is thread-safe: updates and merges are atomic, and each number, file or copy is consistent. A
+    call that is interrupted, by Ctrl-C or a lack of memory, leaves the sketch as it was before or as it is
+    after the call.
 
-    Bins of bounded relative width, found from the bits of a float, are known from sketches of quantiles
-    [1]_; here they serve the tails, and both ends of the scale.
+    Bins of bounded relative width, found from the bits of a float, are used in quantile sketches [1]_; here
+    they are used for the tails, at both ends of the scale.
 
     References
     ----------
@@ -77,7 +77,7 @@ class CalibrationSketch(Saved):
     >>> tuesday = CalibrationSketch().update([0, 0, 1], [0.25, 0.5, 0.5])
     >>> week = monday + tuesday
     >>> print(week)
-    sketch of 5 rows
+    sketch of 5 samples
       total weight     5
       event rate       0.4
       mean prediction  0.45
@@ -98,23 +98,23 @@ class CalibrationSketch(Saved):
     def update(
         self, y_true: ArrayLike, y_proba: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Add a batch of rows.
+        """Add a batch of samples.
 
         Parameters
         ----------
         y_true : array-like of shape (n,)
-            Outcomes; one label only, or no row at all, is allowed. Or another summary, with
+            Outcomes; one label only, or no sample at all, is allowed. Or another summary, with
             ``as_weighted_sample``.
         y_proba : array-like of shape (n,), (n, 1) or (n, 2)
             Predicted probabilities of the positive class in [0, 1]; of two columns the last is used. Arrays
             of shape (n,) are not copied.
         sample_weight : array-like of shape (n,), default=None
-            Non-negative weights; weight k counts as k repetitions of the row, and 0 as no row.
+            Non-negative weights; weight k counts as k repetitions of the sample, and weight 0 as none.
 
         Returns
         -------
         self
-            The sketch, which is left as it was if an argument is wrong.
+            The sketch, unchanged if an argument is invalid.
 
         Raises
         ------
@@ -129,7 +129,7 @@ class CalibrationSketch(Saved):
         return self._add(check_batch(y_true, y_proba, sample_weight, self._state.pos_label))
 
     def merge(self, other: "CalibrationSketch") -> Self:
-        """Add all rows of another sketch, in place.
+        """Add all samples of another sketch, in place.
 
         Parameters
         ----------
@@ -146,7 +146,7 @@ class CalibrationSketch(Saved):
         ValueError
             If precision or positive class differ.
         TypeError
-            If ``other`` is no sketch.
+            If ``other`` is not a sketch.
         """
         self._check_alike(other)
         theirs = other._settled()
@@ -172,19 +172,17 @@ class CalibrationSketch(Saved):
         return self.copy() if isinstance(other, int) and other == 0 else NotImplemented
 
     def __sub__(self, other: Any) -> Self:
-        """Take away rows that were added before; weights must be whole numbers, as other sums are rounded."""
+        """Remove samples that were added before; weights must be integers, as other sums are rounded."""
         if not isinstance(other, CalibrationSketch):
             return NotImplemented
         self._check_alike(other)
         mine, theirs = self._settled(), other._settled()
         pos_label = _common_label(mine.pos_label, theirs.pos_label)
         if not (mine.settled.whole and theirs.settled.whole):
-            raise ValueError(
-                "Only sketches of whole-number weights can be subtracted: other sums are rounded."
-            )
+            raise ValueError("Only sketches of integer weights can be subtracted: other sums are rounded.")
         left = mine.settled.without(theirs.settled)
         if left is None:
-            raise ValueError("The sketch to subtract holds rows that this one does not.")
+            raise ValueError("The sketch to subtract contains samples that this one does not.")
         return self._like(left, pos_label)
 
     def __eq__(self, other: object) -> bool:
@@ -194,7 +192,7 @@ class CalibrationSketch(Saved):
 
     @property
     def precision(self) -> int:
-        """Predictions are told apart to ``2 ** -precision``."""
+        """Resolution of the predictions, ``2 ** -precision``."""
         return self._precision
 
     @property
@@ -211,7 +209,7 @@ class CalibrationSketch(Saved):
 
     @property
     def total_weight(self) -> float:
-        """Total weight; the number of rows if there were no weights."""
+        """Total weight; the number of samples if there were no weights."""
         return self._contents().total
 
     @property
@@ -230,7 +228,7 @@ class CalibrationSketch(Saved):
         return self._filled().mean_prediction(octave_bins(self._precision))
 
     def as_weighted_sample(self) -> WeightedSample:
-        """Return the rows for which the sketch stands: two at most for each occupied bin.
+        """Return the weighted sample that represents the sketch: at most two points for each occupied bin.
 
         Returns
         -------
@@ -258,11 +256,11 @@ class CalibrationSketch(Saved):
 
     def __repr__(self) -> str:
         label = "" if self.pos_label is None else f", pos_label={self.pos_label!r}"
-        return f"<CalibrationSketch(precision={self._precision}{label}) of {self.n_samples} rows>"
+        return f"<CalibrationSketch(precision={self._precision}{label}) of {self.n_samples} samples>"
 
     def _facts(self) -> tuple[str, list[tuple[str, str]]]:
         contents = self._contents()
-        title, n_bins = f"sketch of {contents.n_samples} rows", contents.bins.shape[0]
+        title, n_bins = f"sketch of {contents.n_samples} samples", contents.bins.shape[0]
         bins = ("bins", f"{n_bins} of precision {self._precision}")
         if not n_bins:
             return title, [bins]
@@ -285,7 +283,7 @@ class CalibrationSketch(Saved):
         return self
 
     def _settled(self) -> _State:
-        """Return what the sketch holds, with nothing pending."""
+        """Return the contents of the sketch, with nothing pending."""
         state = self._state
         if state.pending is None:
             return state
@@ -303,7 +301,7 @@ class CalibrationSketch(Saved):
     def _filled(self) -> Contents:
         contents = self._contents()
         if not contents.bins.shape[0]:
-            raise ValueError("The sketch is empty. Add rows to it by update or merge first.")
+            raise ValueError("The sketch is empty. Add samples to it by update or merge first.")
         return contents
 
     def _like(self, contents: Contents, pos_label: Any) -> Self:
@@ -315,7 +313,9 @@ class CalibrationSketch(Saved):
     def _check_alike(self, other: Any) -> None:
         """Raise if sketches cannot be merged."""
         if not isinstance(other, CalibrationSketch):
-            raise TypeError(f"Only sketches can be merged, got {type(other).__name__}. Add rows by update.")
+            raise TypeError(
+                f"Only sketches can be merged, got {type(other).__name__}. Add samples by update."
+            )
         if other._precision != self._precision:
             raise ValueError(
                 f"precision differs: {self._precision} and {other._precision}. Only sketches of the same "

@@ -114,7 +114,7 @@ def sketch_file(
     encoding: str = "utf-8",
     progress: Show = None,
 ) -> CalibrationSketch:
-    """Return the sketch of the predictions in files of any size, which are read some rows at a time.
+    """Return the sketch of the predictions in files of any size, read in batches of rows.
 
     Parameters
     ----------
@@ -133,8 +133,8 @@ def sketch_file(
     precision : int, default=17
         Precision of the sketch.
     batch_size : int, default=262144
-        Rows that are read at a time. The sketch does not depend on it, up to the rounding of weights that are
-        no whole numbers.
+        Number of rows read at a time. The sketch does not depend on it, up to the rounding of non-integer
+        weights.
     delimiter : str, default=","
         Field delimiter of a CSV.
     encoding : str, default="utf-8"
@@ -146,7 +146,7 @@ def sketch_file(
     Returns
     -------
     CalibrationSketch
-        The sketch of all rows.
+        The sketch of all samples.
 
     Raises
     ------
@@ -159,8 +159,8 @@ def sketch_file(
 
     See Also
     --------
-    sketch_batches : The same of batches that come from elsewhere.
-    sketch_dask : The same of data that lie on a cluster.
+    sketch_batches : The sketch of an iterable of batches.
+    sketch_dask : The sketch of distributed data.
 
     Notes
     -----
@@ -179,7 +179,7 @@ def sketch_file(
     ...             print("died,risk", row, sep=chr(10), file=file)
     ...     sketch = sketch_file(folder, y="died", p="risk")
     >>> print(sketch)
-    sketch of 3 rows
+    sketch of 3 samples
       total weight     3
       event rate       0.333333
       mean prediction  0.5
@@ -191,7 +191,9 @@ def sketch_file(
     columns = [p] if isinstance(p, str) else list(p)
     check_columns(y, columns, sample_weight)
     if len(columns) not in (1, 2):
-        raise ValueError(f"p must name one column or two, got {len(columns)}. A sketch is of two classes.")
+        raise ValueError(
+            f"p must name one column or two, got {len(columns)}. A sketch is for binary targets."
+        )
     check_delimiter(delimiter)
     if not isinstance(encoding, str):
         raise TypeError(f"encoding must be the name of one, such as 'utf-8', got {encoding!r}.")
@@ -217,7 +219,7 @@ def joined(p: Sequence[Array]) -> Array:
 
 
 def check_delimiter(delimiter: Any, name: str = "delimiter") -> str:
-    """Return ``delimiter`` if it is one character that can part cells."""
+    """Return ``delimiter`` if it is one valid character."""
     if not isinstance(delimiter, str) or len(delimiter) != 1:
         raise ValueError(f"{name} must be one character, got {delimiter!r}.")
     if delimiter in '"\r\n':

@@ -1,4 +1,4 @@
-"""Sketches of the recent past: a ring of slots of equal length."""
+"""Sketches of a moving window: a ring of slots of equal length."""
 
 from collections.abc import Iterator
 from copy import copy
@@ -23,7 +23,7 @@ _LEAST = -(2**63)
 
 @dataclass(frozen=True, eq=False)
 class WindowState:
-    """What a window holds; the ring is replaced, not changed."""
+    """Contents of a window; the ring is replaced, not changed."""
 
     clock: Clock
     ring: dict[int, CalibrationSketch]
@@ -76,45 +76,45 @@ class WindowStep:
 
 
 class WindowedSketch(Saved):
-    """Sketch of the recent past, of constant size: slots in a ring, of which the oldest gives way.
+    """Sketch of a moving window, of constant size.
 
-    Time is cut into slots of equal length, and each holds the sketch of its rows. The window is the newest
-    slot that has a row and the ``n_slots - 1`` before it: what :meth:`current` returns stands for exactly
-    their rows.
+    Time is divided into slots of equal length, with one sketch per slot. The window consists of the newest
+    slot that has a sample and the ``n_slots - 1`` slots before it; :meth:`current` returns the sketch of
+    exactly their samples.
 
     Parameters
     ----------
     window : int, float or timedelta
-        Length of the window. Without times, a number of rows. With numbers as times, a number of their unit.
-        With dates as times a duration: of numpy, of the standard library, or of pandas.
+        Length of the window: without times, a number of samples; with numeric times, a number in their unit;
+        with dates, a duration of numpy, the standard library, or pandas.
     n_slots : int, default=10
-        Slots of the window, which must divide it into whole rows, or whole nanoseconds.
+        Number of slots, which must divide the window into whole samples, or whole nanoseconds.
     late : {"raise", "drop"}, default="raise"
-        What to do with rows that are older than the window was before the batch: refuse the batch, or leave
-        them out and count them. Late rows within the window are put into their slot. Rows of one batch are
-        taken in order of time, so that none is too late for another.
+        How to handle samples that are older than the window was before the batch: raise an error, or drop and
+        count them. Late samples within the window are added to their slot. The samples of one batch are
+        sorted by time, so that none of them is too late for another.
     precision : int, default=17
-        As of :class:`CalibrationSketch`.
+        Precision of the sketches, see :class:`CalibrationSketch`.
     pos_label : label, default=None
         The positive class.
 
     See Also
     --------
-    CalibrationSketch : What each slot holds.
+    CalibrationSketch : The sketch of each slot.
 
     Notes
     -----
     Slot k covers the times t with k L <= t < (k + 1) L, where L = window / n_slots: they begin at 0, or on 1
     January 1970, whatever comes first, so that the slots of two machines are the same, and can be merged.
     Numbers are floats, and the edges are those of floats. Dates with a time zone are taken in coordinated
-    universal time, and dates without one as they are. Counted rows have no clock in common with other rows.
+    universal time, and dates without one as they are. Windows of counted samples cannot be merged.
 
     An update takes time in proportion to its samples, and :meth:`current` in proportion to the occupied bins
     of all slots.
 
-    A window may be used by several threads: each update and merge is one step, and each number, file or copy
-    is that of one moment. A call that is interrupted, by Ctrl-C or a lack of memory, leaves the window as it
-    was before or as it is after the call.
+    A window is thread-safe: updates and merges are atomic, and each number, file or copy is consistent. A
+    call that is interrupted, by Ctrl-C or a lack of memory, leaves the window as it was before or as it is
+    after the call.
 
     Examples
     --------
@@ -158,33 +158,33 @@ class WindowedSketch(Saved):
         sample_weight: ArrayLike | None = None,
         time: Any = None,
     ) -> Self:
-        """Add a batch of rows.
+        """Add a batch of samples.
 
         Parameters
         ----------
         y_true : array-like of shape (n,)
-            Outcomes; one label only, or no row at all, is allowed.
+            Outcomes; one label only, or no sample at all, is allowed.
         y_proba : array-like of shape (n,), (n, 1) or (n, 2)
             Predicted probabilities of the positive class.
         sample_weight : array-like of shape (n,), default=None
-            Non-negative weights. Rows of weight 0 are left out, and have no time.
+            Non-negative weights. Samples of weight 0 are ignored.
         time : number, date, or array-like of shape (n,), default=None
-            When: one time for the batch, or one for each row, in any order. Dates may be those of numpy, the
-            standard library, or pandas. None counts rows, one for each whatever its weight; all calls must
-            agree in this.
+            One time for the batch, or one for each sample, in any order. Dates may be those of numpy, the
+            standard library, or pandas. None counts samples, each once whatever its weight. Use the same kind
+            in all calls.
 
         Returns
         -------
         self
-            The sketch, which is left as it was if an argument is wrong.
+            The sketch, unchanged if an argument is invalid.
 
         Raises
         ------
         ValueError
-            If an argument is malformed (the message names it), or, with ``late="raise"``, if a row is older
-            than the window.
+            If an argument is malformed (the message names it), or, with ``late="raise"``, if a sample is
+            older than the window.
         TypeError
-            If ``time`` holds neither numbers nor dates.
+            If ``time`` contains neither numbers nor dates.
         """
         batch = check_batch(y_true, y_proba, sample_weight, self._pos_label)
         with self._lock:
@@ -199,12 +199,12 @@ class WindowedSketch(Saved):
         Parameters
         ----------
         n_slots : int, default=None
-            How many of its newest slots; None means all.
+            Number of newest slots; None means all.
 
         Returns
         -------
         CalibrationSketch
-            The sum of the slots: a sketch of its own, empty if no row has come.
+            The sum of the slots, an independent sketch; empty if there are no samples.
 
         Raises
         ------
@@ -217,13 +217,13 @@ class WindowedSketch(Saved):
             return _sum(state, state.clock.n_slots if length is None else length, self._empty())
 
     def slots(self) -> Iterator[tuple[Any, Any, CalibrationSketch]]:
-        """Iterate over the slots of the window that hold rows, in order of time.
+        """Iterate over the slots of the window that hold samples, in order of time.
 
         Yields
         ------
         start, end : int, float or datetime64
-            The slot holds the rows at times from ``start`` to before ``end``: numbers of rows, numbers, or
-            dates of nanoseconds, as ``time`` was passed.
+            The slot contains the samples with start <= time < end: numbers of samples, numbers, or dates in
+            nanoseconds, as ``time`` was passed.
         sketch : CalibrationSketch
             A copy of their sketch.
         """
@@ -232,9 +232,9 @@ class WindowedSketch(Saved):
             yield state.clock.edge(number), state.clock.edge(number + 1), state.ring[number]
 
     def merge(self, other: "WindowedSketch") -> Self:
-        """Add the rows of another sketch of the same clock, in place.
+        """Add the samples of another sketch of the same clock, in place.
 
-        What remains is what one sketch would hold that had seen all rows.
+        The result equals that of one sketch updated with all samples.
 
         Parameters
         ----------
@@ -249,9 +249,9 @@ class WindowedSketch(Saved):
         Raises
         ------
         ValueError
-            If the sketches are not alike, or count rows.
+            If the sketches are not alike, or count samples.
         TypeError
-            If ``other`` is no such sketch.
+            If ``other`` is not a WindowedSketch.
         """
         if not isinstance(other, WindowedSketch):
             raise TypeError(f"Only windowed sketches can be merged, got {type(other).__name__}.")
@@ -386,16 +386,19 @@ class WindowedSketch(Saved):
     def __repr__(self) -> str:
         state = copy(self)._state
         n_slots = f"{len(state.ring)} of {state.clock.n_slots} slots"
-        return f"<WindowedSketch of {_n_samples(state)} rows in {n_slots}>"
+        return f"<WindowedSketch of {_n_samples(state)} samples in {n_slots}>"
 
     def _facts(self) -> tuple[str, list[tuple[str, str]]]:
         state = copy(self)._state
-        facts = [("slots", f"{len(state.ring)} of {state.clock.n_slots} hold rows")]
+        facts = [("slots", f"{len(state.ring)} of {state.clock.n_slots} hold samples")]
         if state.newest_slot is not None:
             facts.append(("from", f"{state.clock.edge(state.oldest_slot)}"))
             facts.append(("newest", f"{state.clock.show(state.newest)}"))
-        facts += [("rows seen", f"{state.n_seen}"), ("too late", f"{state.n_late}" if state.n_late else "")]
-        return f"window of {_n_samples(state)} rows", [(name, value) for name, value in facts if value]
+        facts += [
+            ("samples seen", f"{state.n_seen}"),
+            ("too late", f"{state.n_late}" if state.n_late else ""),
+        ]
+        return f"window of {_n_samples(state)} samples", [(name, value) for name, value in facts if value]
 
     def _empty(self) -> CalibrationSketch:
         return CalibrationSketch(precision=self._precision, pos_label=self._pos_label)

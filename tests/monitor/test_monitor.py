@@ -252,7 +252,7 @@ def test_metrics_that_fail_are_missing_and_say_so():
         return np.float32(0.5)
 
     monitor = CalibrationMonitor(metrics=[strict, "smooth_ece"], window=10, n_slots=1)
-    with pytest.warns(RuntimeWarning, match="strict failed on 2 rows: one class"):
+    with pytest.warns(RuntimeWarning, match="strict failed on 2 samples: one class"):
         monitor.update([1, 1], [0.7, 0.8])
     monitor.update(*[np.tile(v, 10) for v in ([0, 1], [0.2, 0.8])])
     assert monitor.history()["strict"].tolist() == pytest.approx([math.nan, 0.5], nan_ok=True)
@@ -272,7 +272,7 @@ def test_a_division_by_zero_is_a_failure_too():
         return 1 / int(y_true.sum())
 
     monitor = CalibrationMonitor(metrics=ratio)
-    with pytest.warns(RuntimeWarning, match="ratio failed on 2 rows: division by zero"):
+    with pytest.warns(RuntimeWarning, match="ratio failed on 2 samples: division by zero"):
         monitor.update([0, 0], [0.7, 0.8])
     assert monitor.n_samples_seen_ == 2
 
@@ -380,15 +380,20 @@ def test_texts():
     rng = np.random.default_rng(14)
     monitor, (alert,) = watched([batch(rng, truth=too_high) for _ in range(6)], alpha=0.01)
     text = str(monitor)
-    for fact in ("probability at most 0.01", "1200 seen, 1200 in the window", "alert at 100", "smooth_ece"):
+    for fact in (
+        "probability of any false alarm at most 0.01",
+        "1200 seen, 1200 in the window",
+        "alert at 100",
+        "smooth_ece",
+    ):
         assert fact in text
         assert fact in monitor._repr_html_()
     assert "alerts (1)" in monitor._repr_html_()
-    assert repr(monitor) == "<CalibrationMonitor(mode='anytime') of 1200 rows, 1 alerts>"
+    assert repr(monitor) == "<CalibrationMonitor(mode='anytime') of 1200 samples, 1 alerts>"
     for fact in ("rarer than predicted", f"{alert.n_samples} tested", "since", "anytime-valid"):
         assert fact in str(alert)
         assert fact in alert._repr_html_()
-    assert "at most one in 1e+06 rows" in str(CalibrationMonitor(mode="run-length"))
+    assert "average run length at least 1e+06 samples" in str(CalibrationMonitor(mode="run-length"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         str(CalibrationMonitor())

@@ -70,7 +70,7 @@ def test_labels_by_name(rows):
         (([0, 1], [0.5]), ValueError, "batch 1: y_true has 2 rows but y_proba has 1"),
         (([0, 1], [0.5, 0.5], [1, -1]), ValueError, "batch 1: sample_weight contains -1"),
         ((["a", "b"], [0.5, 0.5]), ValueError, r"batch 1: y_true has the labels \['a', 'b'\]"),
-        (([0, 1],), ValueError, "batch 1 has 1 parts, not"),
+        (([0, 1],), ValueError, "batch 1 has 1 elements"),
         (np.zeros((2, 2)), TypeError, "batch 1 is a ndarray. Pass tuples"),
         (CalibrationSketch(precision=9), ValueError, "batch 1: precision differs: 17 and 9"),
     ],

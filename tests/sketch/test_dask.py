@@ -109,8 +109,8 @@ def array(n=4, chunks=2, value=0.5):
     [
         ((array(4, 2), array(4, 4)), {}, ValueError, "different numbers of partitions: y_true 2, y_proba 1"),
         ((array(4, 2), array(4, (1, 3))), {}, ValueError, "y_true and y_proba have different chunks: "
-         r"partition 0 has 2 and 1 rows. Pass y_proba.rechunk\({0: y_true.chunks\[0\]}\)"),
-        ((array(4, 2), array(6, (2, 4))), {}, ValueError, "partition 1 has 2 and 4 rows"),
+         r"partition 0 has 2 and 1 samples. Pass y_proba.rechunk\({0: y_true.chunks\[0\]}\)"),
+        ((array(4, 2), array(6, (2, 4))), {}, ValueError, "partition 1 has 2 and 4 samples"),
         ((array(), array()), {"sample_weight": array(4, 4)}, ValueError, "sample_weight 1"),
         ((array((4, 1), 4), array()), {}, ValueError, r"y_true must have shape \(n,\), got shape \(4, 1\)"),
         ((array(), array((4, 1, 1), 4)), {}, ValueError, r"y_proba must have shape \(n,\), got shape"),
@@ -119,13 +119,13 @@ def array(n=4, chunks=2, value=0.5):
         ((array(),), {}, TypeError, "y_true without y_proba must be a sequence of Delayed batches, got"),
         (([array()],), {}, TypeError, "must be a sequence of Delayed batches"),
         (([],), {}, ValueError, "empty sequence of batches"),
-        (([],), {"sample_weight": array()}, ValueError, "sample_weight belongs to y_proba"),
+        (([],), {"sample_weight": array()}, ValueError, "sample_weight needs y_proba"),
         ((array(), array()), {"precision": 50}, ValueError, "precision must be at most"),
         ((array(), array()), {"split_every": 1}, ValueError, "split_every must be at least 2"),
         # found on the workers
         ((array(value=1), array(value=1.5)), {}, ValueError, "partition [01]: y_proba contains 1.5"),
         ((array(value=7), array()), {}, ValueError, "partition [01]: .*pos_label"),
-        (([dask.delayed((1, 2, 3, 4))],), {}, ValueError, "partition 0 has 4 parts"),
+        (([dask.delayed((1, 2, 3, 4))],), {}, ValueError, "partition 0 has 4 elements"),
         (([dask.delayed(3)],), {}, TypeError, "partition 0 is a int"),
     ],
 )  # fmt: skip

@@ -273,17 +273,17 @@ def test_subtraction_undoes_addition(weighted):
 
 def test_texts():
     sketch = sketch_of([0, 1, 1, 1], [0.25, 0.25, 0.75, 0.75])
-    assert repr(sketch) == "<CalibrationSketch(precision=17) of 4 rows>"
+    assert repr(sketch) == "<CalibrationSketch(precision=17) of 4 samples>"
     assert repr(CalibrationSketch(pos_label="a", precision=9)).startswith(
         "<CalibrationSketch(precision=9, pos_label='a')"
     )
     text, page = str(sketch), sketch._repr_html_()
-    for fact in ("4 rows", "total weight", "0.75", "mean prediction", "0.5", "2 of precision 17"):
+    for fact in ("4 samples", "total weight", "0.75", "mean prediction", "0.5", "2 of precision 17"):
         assert fact in text
         assert fact in page
     assert "bins" in str(CalibrationSketch())
     assert "CalibrationSketch" not in CalibrationSketch()._repr_html_()
-    assert str(sketch.as_weighted_sample()) == "weighted sample: 3 rows of total weight 4"
+    assert str(sketch.as_weighted_sample()) == "weighted sample: 3 points of total weight 4"
 
 
 def test_pickle_and_copy():

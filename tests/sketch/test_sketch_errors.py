@@ -97,11 +97,11 @@ def test_what_cannot_be_merged():
 )
 def test_only_a_part_can_be_subtracted(other):
     sketch = sketch_of([0, 0], [0.5, 0.5])
-    with pytest.raises(ValueError, match="rows that this one does not"):
+    with pytest.raises(ValueError, match="samples that this one does not"):
         sketch - sketch_of(*other)
-    with pytest.raises(ValueError, match="rows that this one does not"):
+    with pytest.raises(ValueError, match="samples that this one does not"):
         CalibrationSketch() - sketch_of(*other)
-    with pytest.raises(ValueError, match="whole-number weights"):
+    with pytest.raises(ValueError, match="integer weights"):
         sketch - sketch_of([0], [0.5], [0.5])
 
 

@@ -145,7 +145,7 @@ def test_single_labels(label, pos_label, expected, tmp_path):
     path = write(tmp_path / "a.csv", "y,p", [label] * 3, [0.25, 0.5, 0.75])
     if expected is None:
         with pytest.raises(
-            ValueError, match=r"a\.csv: column 'y' holds the single label .* Name it by pos_label"
+            ValueError, match=r"a\.csv: column 'y' contains the single label .* Name it by pos_label"
         ):
             sketch_file(path, y="y", p="p", pos_label=pos_label)
         return
@@ -289,7 +289,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path, kind):
 def test_what_holds_no_tables_is_refused():
     with pytest.raises(TypeError, match="batches must be an iterable of batches, got int"):
         sketch_batches(5)
-    with pytest.raises(TypeError, match="batches must hold record batches of pyarrow, got int"):
+    with pytest.raises(TypeError, match="batches must contain pyarrow record batches, got int"):
         sketch_arrow([5], y="y", p="p")
     with pytest.raises(ValueError, match="path is an empty text"):
         sketch_file("", y="y", p="p")

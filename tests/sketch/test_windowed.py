@@ -334,8 +334,8 @@ def test_bad_parameters(make, kind, message):
             "1000-01-01 at row 1; only the years",
         ),
         (timedelta(10), [datetime(2024, 1, 1), datetime(9999, 1, 1)], ValueError, "at row 1; only the years"),
-        (15, None, ValueError, "whole rows"),
-        (10.5, None, ValueError, "whole rows"),
+        (15, None, ValueError, "multiple of n_slots"),
+        (10.5, None, ValueError, "multiple of n_slots"),
     ],
 )
 def test_bad_times_change_nothing(window, time, kind, message):
@@ -357,8 +357,8 @@ def test_kinds_of_time_do_not_mix():
 
 def test_texts():
     window = WindowedSketch(timedelta(days=2), n_slots=2).update([0, 1], [0.2, 0.4], time=DAYS[:2])
-    assert repr(window) == "<WindowedSketch of 2 rows in 2 of 2 slots>"
-    for fact in ("window of 2 rows", "2 of 2 hold rows", "2024-03-02", "2024-03-01"):
+    assert repr(window) == "<WindowedSketch of 2 samples in 2 of 2 slots>"
+    for fact in ("window of 2 samples", "2 of 2 hold samples", "2024-03-02", "2024-03-01"):
         assert fact in str(window)
         assert fact in window._repr_html_()
     with pytest.raises(TypeError, match="unhashable"):
