@@ -296,6 +296,21 @@ def test_every_sample_has_an_interval(metric, name):
         assert np.isnan(interval.null_mean) == (method == "percentile")
 
 
+def test_search_ends_where_its_bracket_crosses_by_rounding():
+    n = np.array([17, 16, 14, 15, 17, 24, 21, 36, 16, 24])
+    events = np.array([0, 1, 3, 2, 7, 15, 11, 24, 14, 21])
+    p = np.repeat(np.arange(10) / 10 + 0.05, 2)
+    weight = np.column_stack((n - events, events)).ravel()
+    interval = confidence_interval(
+        np.repeat(np.tile([0, 1], 10), weight),
+        np.repeat(p, weight),
+        metric=smooth_ece,
+        n_resamples=50,
+        random_state=316,
+    )
+    assert interval.lower <= interval.estimate <= interval.upper < 0.2
+
+
 def test_bandwidth_that_depends_on_the_size_is_fixed():
     y, p = sample(n=120)
     options = {"n_resamples": 20, "random_state": 0}
