@@ -22,11 +22,11 @@ predictive
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csc_array, csr_array
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
 
@@ -39,11 +39,14 @@ MAX_LEVEL = 52
 #: 2**-12). Samples in a narrower bin are taken to be alike, an error of the order of the width of the bin.
 EXACT_LEVELS = 12
 
+# With so many groups the third cumulants come from sums over the bins of this level.
+_ALIKE_FROM, _ALIKE_LEVEL = 1 << 19, EXACT_LEVELS + 5
+
 # A standard deviation below this part of the expected sum of squares is all rounding error.
 _ROUNDING = 1e-6
 
 # Groups in a block, so that its sums stay in cache: for one sample, and for many of them.
-_BLOCK, _BLOCK_OF_MANY = 1 << 16, 1 << 12
+_BLOCK, _BLOCK_OF_MANY = 1 << 15, 1 << 12
 
 Array = NDArray[np.float64]
 Levels = NDArray[np.int8]
@@ -86,11 +89,11 @@ def effective_pairs(w2: Array, w4: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class _Bins:
-    """Some bins, each of which is a bin of one level, or of several neighbouring ones.
+    """Some bins of two samples and more, each a bin of one level, or of several neighbouring ones.
 
-    ``inverse`` is 1/|I|, 0 for a bin of at most one sample; ``above`` is that of the next greater bin. A
+    ``inverse`` is 1/|I|; ``above`` is that of the next greater bin. A
     bin exists at the levels start + 1, ..., stop, and all of a kind at the same; ``kinds`` adds up terms /
-    |I| of each kind (None if there is only one).
+    |I| of each kind (None if all are bins of one level).
     """
 
     count: Array
@@ -101,22 +104,13 @@ class _Bins:
     kinds: Any = None
 
     @classmethod
-    def of_level(cls, level: int, count: Array, coarser: Array | None = None) -> "_Bins":
-        """Return all bins of one level; ``coarser`` are the counts of the next one, if there is one."""
-        above = np.zeros_like(count) if coarser is None else np.repeat(_inverse(coarser), 2)
-        return cls(count, _inverse(count), above, level - 1, level)
-
-    @classmethod
     def of_ranges(cls, count: Array, coarser: Array, start: Levels, stop: Levels) -> "_Bins":
         """Return bins that exist at different levels; ``coarser`` are the counts of the next greater bins."""
         kind = start.astype(np.int16) * (MAX_LEVEL + 1) + stop
-        size = np.bincount(kind)
-        found = np.flatnonzero(size)
-        order = np.argsort(kind, kind="stable")
-        inverse = 1.0 / count
-        kinds = csr_array(
-            (inverse[order], order.astype(np.int32), _pointers(size[found])), (found.size, kind.size)
-        )
+        occurs = np.bincount(kind) > 0
+        found, inverse = np.flatnonzero(occurs), 1.0 / count
+        index = (np.cumsum(occurs, dtype=np.int32) - 1).take(kind)
+        kinds = csc_array((inverse, index, np.arange(kind.size + 1, dtype=np.int32)), (found.size, kind.size))
         return cls(count, inverse, 1.0 / coarser, *np.divmod(found, MAX_LEVEL + 1), kinds)
 
     def exist(self, n_levels: int) -> Array:
@@ -126,11 +120,9 @@ class _Bins:
 
     def add(self, total: Array, terms: Array) -> None:
         """Add terms / |I| to the total of each level at which a bin exists."""
-        if self.kinds is None and terms.ndim == 1:
+        if self.kinds is None:
             # not BLAS, which starts threads for long vectors
             total[self.stop - 1] += np.einsum("b,b->", self.inverse, terms)
-        elif self.kinds is None:
-            total[self.stop - 1] += self.inverse @ terms
         else:
             total += self.exist(total.shape[0]) @ (self.kinds @ terms)
 
@@ -145,25 +137,19 @@ class _Bins:
         total += (self.start == level) @ (self.kinds @ (w * self.above))
 
 
-@dataclass(frozen=True, eq=False)
-class _Block:
-    """Consecutive groups that fill some bins of the middle level, and how to sum over the bins inside.
+class _Tree(NamedTuple):
+    """Bins of a block below the middle level, sums over each, its first group, and the one after it."""
 
-    ``adder`` sums over the bins ``finer`` than the middle level, and then over those of the middle level
-    that are not empty, whose indices are ``cells``.
-    """
-
-    rows: slice
-    adder: csr_array
-    n_finer: int
-    finer: _Bins | None
-    cells: NDArray[np.int64]
+    bins: _Bins
+    sums: Array
+    begins: NDArray[Any]
+    ends: NDArray[Any]
 
 
 class NestedBins:
     """Bins of several levels, each inside a bin of the next coarser one, and sums over all of them.
 
-    At a middle level, with about as many bins as groups, samples are summed once; coarser levels add
+    At a middle level, with somewhat fewer bins than groups, samples are summed once; coarser levels add
     neighbouring bins. At finer levels only those groups matter that share a bin. They form a binary tree,
     in which a union of neighbours is a bin of one or several levels, and is summed once. Groups are handled
     in blocks, so that sums stay in cache.
@@ -176,10 +162,17 @@ class NestedBins:
         The levels are 1, ..., ``finest``.
     cell : ndarray of shape (groups,) or None, default=None
         The bin of each group, non-decreasing, if there is a single level of other bins.
+    fine : bool, default=False
+        Whether the middle level has 1 to 2 groups in a bin, with which the moments take less time, instead
+        of 4 to 8, with which the statistics of many samples do.
     """
 
     def __init__(
-        self, grouped: GroupedOutcomes, finest: int = 1, cell: NDArray[np.int64] | None = None
+        self,
+        grouped: GroupedOutcomes,
+        finest: int = 1,
+        cell: NDArray[np.int64] | None = None,
+        fine: bool = False,
     ) -> None:
         self.grouped, self.n_levels = grouped, finest
         weight, n_groups = grouped.weight, grouped.prob.shape[0]
@@ -189,8 +182,7 @@ class NestedBins:
             self._shared = shared_levels(code, finest)
             # a leaf holds the groups of one bin of the finest level
             self._leaf = np.flatnonzero(self._shared[:-1] < finest)
-            # with 4 to 8 leaves in a bin neither part of the work prevails
-            self._middle = min(finest, max(self._leaf.shape[0].bit_length() - 3, 1))
+            self._middle = min(finest, max(self._leaf.shape[0].bit_length() - (1 if fine else 3), 1))
             self._cell = np.right_shift(code, finest - self._middle, out=code)
             self._n_cells = 1 << self._middle
         else:
@@ -206,13 +198,13 @@ class NestedBins:
         statistic, w2, w4, third, covariance, n_paired, noise = np.zeros((7, self.n_levels))
 
         def add(bins: _Bins, sums: Any) -> None:
-            s, q, a, v2 = sums
+            s, q, a, v2, _ = sums
             # eq. (6)
             bins.add(statistic, s * s - q)
             w = np.maximum(a * a - v2, 0.0)
             bins.add_covariance(covariance, w)
             bins.add(noise, a)
-            bins.add(n_paired, bins.count**2)
+            bins.add(n_paired, bins.count * bins.count)
             w *= bins.inverse
             bins.add(w2, w)
             w *= bins.inverse
@@ -221,31 +213,35 @@ class NestedBins:
             bins.add(third, w * (4.0 + a * (8.0 - 32.0 * bins.inverse)))
             bins.add(w4, w * bins.inverse)
 
-        cells = np.zeros((4, self._n_cells))
-        for block in self._blocks(_BLOCK, finer_only=True):
-            p, w = grouped.prob[block.rows], grouped.weight[block.rows]
-            columns = np.empty((4, p.shape[0]))
+        cells = np.zeros((5, self._n_cells))
+        cells[4] = self._count
+        for rows in self._blocks(_BLOCK):
+            p, w = grouped.prob[rows], grouped.weight[rows]
+            columns = np.empty((5, p.shape[0]))
             # sum r^2 = w p (1 - p) + (1 - 2p) sum r in a group of w samples
-            columns[0] = grouped.positives[block.rows] - w * p
+            columns[0] = grouped.positives[rows] - w * p
             columns[1] = w * p * (1.0 - p) + (1.0 - 2.0 * p) * columns[0]
-            v = null[block.rows] * (1.0 - null[block.rows])
+            v = null[rows] * (1.0 - null[rows])
             columns[2] = w * v
             columns[3] = columns[2] * v
-            if block.finer is not None:
-                add(block.finer, np.array([block.adder @ row for row in columns]))
-            # for one sample bincount is faster than making a part of the matrix for the middle level
-            cell = self._cell[block.rows]
-            for total, row in zip(cells, columns, strict=True):
-                total[cell[0] : cell[-1] + 1] = np.bincount(cell - cell[0], row)
-        wide = 1 << min(self.n_levels, EXACT_LEVELS)
-        powers = (
-            _alike_powers(cells[2], cells[3], self._count)
-            if self._dyadic and self._n_cells > 16 * wide
-            else None
-        )
-        for k, bins in enumerate(self._levels()):
-            cells = cells[:, ::2] + cells[:, 1::2] if k else cells
-            add(bins, cells)
+            columns[4] = w
+            finer = self._finer(rows, columns)
+            if finer is not None:
+                add(finer.bins, finer.sums)
+            first, last = self._cell[rows.start], self._cell[rows.stop - 1] + 1
+            cell = self._cell[rows] - first
+            for total, row in zip(cells[:4], columns[:4], strict=True):
+                total[first:last] = np.bincount(cell, row)
+        powers = None
+        for level in range(self._middle, 0, -1):
+            some = np.flatnonzero(cells[4] > 1.5)
+            coarser = cells[:, ::2] + cells[:, 1::2] if level > 1 else cells
+            count = cells[4].take(some)
+            above = coarser[4].take(some >> 1) if level > 1 else count
+            add(_Bins(count, 1.0 / count, 1.0 / above, level - 1, level), cells.take(some, axis=1))
+            if level == _ALIKE_LEVEL and self._leaf.shape[0] >= _ALIKE_FROM:
+                powers = _alike_powers(cells[2], cells[3], cells[4])
+            cells = coarser
         exact = self._third_cumulants(null, powers)
         third[: exact.shape[0]] = exact
         return NullMoments(
@@ -272,17 +268,28 @@ class NestedBins:
         cell_constant = np.bincount(self._cell, constant, n_cells)[:, np.newaxis]
         total_constant = np.zeros(n_levels)
         parts: list[Any] = []
-        for block in self._blocks(_BLOCK_OF_MANY):
-            cells, finer, exist = block.adder[block.n_finer :], None, np.empty((n_levels, 0))
-            if block.finer is not None:
+        for rows in self._blocks(_BLOCK_OF_MANY):
+            first, n_rows = group_starts(self._cell[rows]), rows.stop - rows.start
+            begins, ends = first, np.append(first[1:], n_rows)
+            inside = self._finer(rows, weight[np.newaxis, rows])
+            if inside is not None:
+                begins, ends = np.append(inside.begins, begins), np.append(inside.ends, ends)
+            adder = _range_sums(begins, ends, n_rows)
+            kinds, finer, exist = None, None, np.empty((n_levels, 0))
+            if inside is not None:
                 # for each kind of bins, what is to be added up of Q / |I|
-                finer = csr_array(block.finer.kinds @ block.adder[: block.n_finer])
-                exist = block.finer.exist(n_levels)
-                total_constant += exist @ (finer @ constant[block.rows])
-                finer.data *= slope[block.rows][finer.indices]
-            cells.data = slope[block.rows][cells.indices]
-            parts.append((block, exist, finer, cells))
-        levels = list(self._levels())
+                kinds = inside.bins.kinds
+                finer = csr_array(kinds @ adder[: inside.begins.shape[0]])
+                exist = inside.bins.exist(n_levels)
+                total_constant += exist @ (finer @ constant[rows])
+                finer.data *= slope[rows][finer.indices]
+            cells = adder[begins.shape[0] - first.shape[0] :]
+            cells.data = slope[rows][cells.indices]
+            parts.append((rows, self._cell[rows][first], adder, cells, kinds, exist, finer))
+        inverses, count = [], self._count
+        for level in range(self._middle, 0, -1):
+            inverses.append(np.where(count > 1.5, 1.0 / np.maximum(count, 1.0), 0.0))
+            count = count[::2] + count[1::2] if level > 1 else count
         work = np.empty((3, n_cells, 0))
 
         def statistic(positives: NDArray[Any]) -> Array:
@@ -294,16 +301,16 @@ class NestedBins:
             s[:], q[:] = 0.0, cell_constant
             total = np.zeros((n_levels, r))
             total -= total_constant[:, np.newaxis]
-            for block, exist, finer, cells in parts:
-                residual = positives[block.rows] - expected[block.rows]
-                sums = block.adder @ residual
-                s[block.cells] = sums[block.n_finer :]
-                q[block.cells] += cells @ residual
-                if block.finer is not None:
-                    inner = sums[: block.n_finer]
+            for rows, occupied, adder, cells, kinds, exist, finer in parts:
+                residual = positives[rows] - expected[rows]
+                sums = adder @ residual
+                s[occupied] = sums[-occupied.shape[0] :]
+                q[occupied] += cells @ residual
+                if kinds is not None:
+                    inner = sums[: -occupied.shape[0]]
                     inner *= inner
-                    total += exist @ (block.finer.kinds @ inner - finer @ residual)
-            for k, bins in enumerate(levels):
+                    total += exist @ (kinds @ inner - finer @ residual)
+            for k, inverse in enumerate(inverses):
                 size = n_cells >> k
                 if k:
                     np.add(s[: 2 * size : 2], s[1 : 2 * size : 2], out=s[:size])
@@ -311,42 +318,33 @@ class NestedBins:
                 # eq. (6)
                 np.multiply(s[:size], s[:size], out=x[:size])
                 x[:size] -= q[:size]
-                bins.add(total, x[:size])
+                total[self._middle - 1 - k] += inverse @ x[:size]
             return total.T / n
 
         return statistic
 
-    def _levels(self) -> Iterator[_Bins]:
-        """Yield all bins of the middle level, and of each coarser one."""
-        count: Any = self._count
-        for level in range(self._middle, 0, -1):
-            coarser = count[::2] + count[1::2] if level > 1 else None
-            yield _Bins.of_level(level, count, coarser)
-            count = coarser
+    def _blocks(self, size: int) -> Iterator[slice]:
+        """Yield blocks of about ``size`` groups that fill some bins of the middle level."""
+        n_groups = self._cell.shape[0]
+        # the first group of the bin that holds each of some groups
+        cuts = np.unique(np.searchsorted(self._cell, self._cell[0:n_groups:size]))
+        for first, last in pairwise([*cuts.tolist(), n_groups]):
+            yield slice(first, last)
 
-    def _blocks(self, size: int, finer_only: bool = False) -> Iterator[_Block]:
-        """Yield blocks of about ``size`` groups; on request ``adder`` leaves out the middle level."""
-        starts = np.append(self._leaf, self.grouped.prob.shape[0])
-        cell_of_leaf = self._cell[self._leaf]
-        of_cell = group_starts(cell_of_leaf)
-        cuts = np.unique(np.searchsorted(starts[of_cell], np.arange(0, starts[-1], size)))
-        cuts = of_cell[cuts[cuts < of_cell.shape[0]]]
-        for first, last in pairwise([*cuts.tolist(), self._leaf.shape[0]]):
-            rows = slice(int(starts[first]), int(starts[last]))
-            group, cell = starts[first : last + 1] - rows.start, cell_of_leaf[first:last]
-            occupied = group_starts(cell)
-            begins, ends, finer = occupied, np.append(occupied[1:], last - first), None
-            if finer_only:
-                begins = ends = occupied[:0]
-            n_outer = begins.shape[0]
-            if self._middle < self.n_levels:
-                shared = np.maximum(self._shared[starts[first : last + 1]], np.int8(self._middle))
-                shared[[0, -1]] = self._middle
-                before = np.append(0.0, np.cumsum(self.grouped.weight[rows]))[group]
-                finer, inner_begins, inner_ends = _tree(shared, before, self._count[cell], self.n_levels)
-                begins, ends = np.append(inner_begins, begins), np.append(inner_ends, ends)
-            adder = _range_sums(group[begins], group[ends], int(group[-1]))
-            yield _Block(rows, adder, begins.shape[0] - n_outer, finer, cell[occupied])
+    def _finer(self, rows: slice, columns: Array) -> "_Tree | None":
+        """Return the bins of a block below the middle level, and sums over them; the last column counts."""
+        if self._middle == self.n_levels:
+            return None
+        first, last = np.searchsorted(self._leaf, (rows.start, rows.stop))
+        group = np.append(self._leaf[first:last], rows.stop)
+        shared = np.maximum(self._shared[group], np.int8(self._middle))
+        shared[[0, -1]] = self._middle
+        group -= rows.start
+        if group[-1] >= group.shape[0]:
+            n = int(group[-1])
+            leaves = csr_array((np.ones(n), np.arange(n, dtype=np.int32), group.astype(np.int32)))
+            columns = np.array([leaves @ row for row in columns])
+        return _tree(shared, columns, group, self._count, self._cell[rows], self.n_levels)
 
     def _third_cumulants(self, null: Array, powers: Array | None) -> Array:
         """Return those of X / |I|, summed over the bins of each level down to ``EXACT_LEVELS``."""
@@ -418,33 +416,41 @@ def shared_levels(cell: NDArray[np.int64], finest: int) -> Levels:
     return out
 
 
-def _tree(shared: Levels, before: Array, in_cell: Array, finest: int) -> tuple[_Bins | None, Any, Any]:
-    """Return the bins of a block below the middle level, the first leaf of each, and the one after it.
+def _tree(
+    shared: Levels, leaves: Array, group: NDArray[Any], in_cell: Array, cell: NDArray[np.int64], finest: int
+) -> _Tree | None:
+    """Return the bins of a block below the middle level, None if there are none.
 
     Parameters
     ----------
     shared : ndarray of shape (leaves + 1,)
         The finest level at which a leaf shares its bin with the leaf before; the middle level, if that is
         finer.
-    before : ndarray of shape (leaves + 1,)
-        The number of samples before each leaf.
-    in_cell : ndarray of shape (leaves,)
-        The number of samples in its bin of the middle level.
+    leaves : ndarray of shape (k, leaves)
+        Sums over the leaves, the last row of which are the numbers of samples.
+    group : ndarray of shape (leaves + 1,)
+        The first group of each leaf.
+    in_cell : ndarray of shape (bins of the middle level,)
+        The number of samples in each bin of the middle level.
+    cell : ndarray of shape (groups,)
+        The bin of the middle level that holds each group.
     finest : int
         The finest level.
     """
     middle = shared[0]
     wider = np.maximum(shared[:-1], shared[1:])
-    leaf = np.flatnonzero((wider > middle) | (before[1:] - before[:-1] > 1.5))
-    # the nodes of the tree: those leaves, then unions of two neighbours
-    n_nodes, most = leaf.shape[0], 2 * leaf.shape[0]
+    leaf = np.flatnonzero((wider > middle) | (leaves[-1] > 1.5))
+    # the nodes of the tree: all leaves, then unions of two neighbours
+    n_leaves = n_nodes = leaves.shape[1]
+    most = n_leaves + leaf.shape[0]
     begins, ends = np.empty((2, most), dtype=np.int32)
-    count, above = np.empty((2, most))
+    sums, above = np.empty((leaves.shape[0], most)), np.empty(most)
     start, stop = np.empty((2, most), dtype=np.int8)
-    begins[:n_nodes], ends[:n_nodes], start[:n_nodes], stop[:n_nodes] = leaf, leaf + 1, wider[leaf], finest
-    count[:n_nodes] = before[leaf + 1] - before[leaf]
+    begins[:n_nodes] = np.arange(n_nodes)
+    ends[:n_nodes] = np.arange(1, n_nodes + 1)
+    sums[:, :n_nodes], start[:n_nodes], stop[:n_nodes] = leaves, wider, finest
     # those that are not united yet, in their order, and the level that each shares with the one before
-    node, between = np.arange(n_nodes, dtype=np.int32), np.append(shared[leaf], middle)
+    node, between = leaf, np.append(shared[leaf], middle)
     while True:
         rises = between[1:] > between[:-1]
         peak = np.flatnonzero(rises[:-1] & ~rises[1:])
@@ -454,22 +460,26 @@ def _tree(shared: Levels, before: Array, in_cell: Array, finest: int) -> tuple[_
         new = slice(n_nodes, n_nodes + peak.shape[0])
         begins[new], ends[new] = begins.take(left), ends.take(right)
         start[new], stop[new] = np.maximum(between.take(peak), between.take(peak + 2)), between.take(peak + 1)
-        count[new] = count.take(left) + count.take(right)
-        above[left] = above[right] = count[new]
+        for row in sums:
+            np.add(row.take(left), row.take(right), out=row[new])
+        above[left] = above[right] = sums[-1, new]
         node[peak] = np.arange(new.start, new.stop)
         n_nodes = new.stop
-        stays = np.ones(between.shape[0], dtype=bool)
+        # those that fill a bin of the middle level are done
+        stays = (between > middle) | np.append(between[1:] > middle, True)
         stays[peak + 1] = False
         kept = np.flatnonzero(stays)
         between, node = between.take(kept), node.take(kept[:-1])
-    above[node] = in_cell[begins[node]]
-    bins: Any = slice(leaf.shape[0], n_nodes)
-    if count[: leaf.shape[0]].max(initial=1.0) > 1.5:
-        bins = np.flatnonzero(count[:n_nodes] > 1.5)
-    found = begins[bins], ends[bins]
-    if found[0].shape[0] == 0:
-        return None, *found
-    return _Bins.of_ranges(count[bins], above[bins], start[bins], stop[bins]), *found
+    bins: Any = slice(n_leaves, n_nodes)
+    if leaves[-1].max() > 1.5:
+        bins = np.flatnonzero(sums[-1, :n_nodes] > 1.5)
+    begins, ends, start, above = begins[bins], ends[bins], start[bins], above[bins]
+    if begins.shape[0] == 0:
+        return None
+    begins, sums = group[begins], sums[:, bins]
+    root = np.flatnonzero(start == middle)
+    above[root] = in_cell[cell[begins[root]]]
+    return _Tree(_Bins.of_ranges(sums[-1], above, start, stop[bins]), sums, begins, group[ends])
 
 
 def _range_sums(begins: NDArray[Any], ends: NDArray[Any], n_rows: int) -> csr_array:
@@ -484,7 +494,3 @@ def _pointers(sizes: NDArray[Any]) -> NDArray[np.int32]:
     out = np.zeros(sizes.shape[0] + 1, dtype=np.int32)
     np.cumsum(sizes, out=out[1:])
     return out
-
-
-def _inverse(count: Array) -> Array:
-    return np.where(count > 1.5, 1.0 / np.maximum(count, 1.0), 0.0)

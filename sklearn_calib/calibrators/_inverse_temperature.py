@@ -59,7 +59,7 @@ def fit_grouped_temperature(z: Array, grouped: GroupedOutcomes) -> float:
     ).coef[0]
     # a derivative at 0 that is only rounding gives a beta on either side of it
     log_beta = float(np.log(beta)) if beta > 0.0 else limits[0]
-    return _finite_exp(float(np.clip(log_beta, *limits) - np.log(scale)))
+    return _finite_exp(min(max(log_beta, limits[0]), limits[1]) - float(np.log(scale)))
 
 
 def _separates(z: Array, grouped: GroupedOutcomes) -> bool:

@@ -1,5 +1,6 @@
 """Platt scaling: a logistic curve of two parameters."""
 
+import math
 import warnings
 from collections.abc import Iterator
 
@@ -141,8 +142,8 @@ def fit_linked(grouped: GroupedOutcomes, link: str) -> tuple[float, float]:
 
 def power_of_two(sorted_scores: Array) -> float:
     """Return a power of two near the largest absolute score, whose inverse is a float as well."""
-    largest = float(np.abs(sorted_scores[[0, -1]]).max())
-    return float(2.0 ** np.clip(np.frexp(largest)[1] - 1, -1000, 1023))
+    largest = max(abs(float(sorted_scores[0])), abs(float(sorted_scores[-1])))
+    return math.ldexp(1.0, min(max(math.frexp(largest)[1] - 1, -1000), 1023))
 
 
 def fit_platt(scores: Array, grouped: GroupedOutcomes) -> tuple[float, float]:

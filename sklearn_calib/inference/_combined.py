@@ -170,7 +170,7 @@ class CombinedTest(CalibrationTest):
         weights = self._weights()
         if self.method == "monte_carlo":
             # groups of ties, in sorted order
-            scales = BinaryScales(sample, None, ties=True)
+            scales = BinaryScales(sample, None, simulated=True)
             grouped = scales.grouped
             values = self._simulate(grouped, [_COMPONENTS[name](scales) for name in names])
             observed, method = values[0], f"{self.n_resamples} label draws"

@@ -305,7 +305,7 @@ class TCal(CalibrationTest):
         self._check_simulations(sample.total, 2)
         smoothness = None if isinstance(self.smoothness, str) else float(self.smoothness)
         return self._decide(
-            BinaryScales(sample, smoothness, ties=self.method == "monte_carlo"), "P(Y = 1 | p) = p"
+            BinaryScales(sample, smoothness, simulated=self.method == "monte_carlo"), "P(Y = 1 | p) = p"
         )
 
     def _test_classes(self, sample: ClassSample) -> CalibrationTestResult:
@@ -541,17 +541,17 @@ def _numbers_of_bins(n: float, smoothness: float | None, n_classes: int) -> Arra
 class BinaryScales:
     """Equal-width bins of [0, 1]: ``n_bins`` of each scale, coarse to fine, and the moments of T.
 
-    A few ties may stay apart unless ``ties`` must be groups.
+    A few ties may stay apart unless samples are to be ``simulated``.
     """
 
     n_classes = 2
 
-    def __init__(self, sample: BinarySample, smoothness: float | None, ties: bool) -> None:
-        self.grouped = _group(sample, ties)
+    def __init__(self, sample: BinarySample, smoothness: float | None, simulated: bool) -> None:
+        self.grouped = _group(sample, ties=simulated)
         self.n = self.grouped.total
         self.n_bins = self.n_cells = _numbers_of_bins(self.n, smoothness, 2)
         if smoothness is None:
-            self.bins = NestedBins(self.grouped, self.n_bins.shape[0])
+            self.bins = NestedBins(self.grouped, self.n_bins.shape[0], fine=not simulated)
         else:
             self.bins = NestedBins(self.grouped, cell=uniform_bins(self.grouped.prob, int(self.n_bins[0])))
         self.moments = self.bins.moments()

@@ -250,7 +250,7 @@ class _Fit:
 def _fit_polynomial(axis: _Axis, degree: int, start: Array) -> _Fit | None:
     """Return the maximum likelihood fit, None if there is none."""
     design = axis.design[:, : degree + 1]
-    fit = fit_logistic(design.T, axis.weight, axis.events, start=start)
+    fit = fit_logistic(np.ascontiguousarray(design.T), axis.weight, axis.events, start=start)
     if not fit.converged or np.linalg.eigvalsh(fit.information)[0] < _INFORMATION:
         return None
     return _Fit(fit.coef, float(axis.log_likelihood(design @ fit.coef)))

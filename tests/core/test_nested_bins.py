@@ -11,7 +11,7 @@ from sklearn_calib._core._nested_bins import EXACT_LEVELS, MAX_LEVEL, NestedBins
 
 def dyadic_moments(grouped, levels):
     """Moments of the levels 1, ..., ``levels``."""
-    return NestedBins(grouped, levels).moments()
+    return NestedBins(grouped, levels, fine=True).moments()
 
 
 def bin_of(p, n_bins):
@@ -289,18 +289,11 @@ def test_statistics_of_many_samples(kind, n):
 def test_one_sample_is_summed_as_many_are(kind, n):
     for seed in range(4):
         rng = np.random.default_rng(seed)
-        bins = NestedBins(grouped_sample(kind, max(n, 4 + (kind == "rare events")), rng), 27)
-        terms = rng.random(bins.grouped.prob.shape[0])
-        middle = np.bincount(bins._cell, terms)
-        pairs = zip(bins._blocks(512), bins._blocks(512, finer_only=True), strict=True)
-        for plain, short in pairs:
-            sums = plain.adder @ terms[plain.rows]
-            assert short.adder.shape[0] == short.n_finer == plain.n_finer
-            np.testing.assert_array_equal(short.adder @ terms[short.rows], sums[: plain.n_finer])
-            np.testing.assert_allclose(sums[plain.n_finer :], middle[plain.cells], rtol=1e-12)
-        found, grouped = bins.moments(), bins.grouped
-        many = bins.statistic_around(grouped.prob)(grouped.positives[:, np.newaxis])[0]
-        np.testing.assert_allclose(found.statistic, many, rtol=1e-12, atol=1e-12 * found.noise.max())
+        grouped = grouped_sample(kind, max(n, 4 + (kind == "rare events")), rng)
+        many = NestedBins(grouped, 27).statistic_around(grouped.prob)(grouped.positives[:, np.newaxis])[0]
+        for fine in (False, True):
+            found = NestedBins(grouped, 27, fine=fine).moments()
+            np.testing.assert_allclose(found.statistic, many, rtol=1e-12, atol=1e-12 * found.noise.max())
 
 
 def test_deviations_stay_above_rounding():
