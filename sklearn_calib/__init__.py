@@ -1,4 +1,4 @@
-"""Measure, test, repair and certify the calibration of predicted probabilities."""
+"""Measure, test, improve and certify the calibration of predicted probabilities."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING

@@ -7,14 +7,14 @@ __all__ = ["run"]
 
 
 def run() -> int:
-    """Run the command line as a process, which a signal ends without a trace.
+    """Run the command line interface; a signal ends it without a traceback.
 
     Returns
     -------
     int
-        What the process returns to the shell; 128 and the number of the signal if one ended it.
+        The exit code; 128 plus the signal number if a signal ended the process.
     """
-    # files that are being written are removed on the way out
+    # partially written files are removed on exit
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         from sklearn_calib.report._command import main

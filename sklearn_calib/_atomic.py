@@ -1,4 +1,4 @@
-"""A fit that does not end leaves an estimator as it was."""
+"""Atomic fit: an interrupted fit leaves the estimator unchanged."""
 
 import functools
 import inspect
@@ -15,11 +15,11 @@ _IN_ONE_STEP: set[Callable[..., Any]] = set()
 class AtomicFit:
     """Mixin, before ``BaseEstimator``: ``fit`` changes the estimator in one step, at its end, or not at all.
 
-    This holds for every subclass, those of users included: ``fit``, and ``fit_transform`` and ``partial_fit``
-    where a class defines them, run on a draft, a new object with the attributes of the estimator. When they
-    return, the estimator takes over all attributes of the draft by one assignment. An error, Ctrl-C or a lack
-    of memory before that, or a call from another thread, finds the estimator as it was. An attribute that
-    a method changes in place, instead of replacing it, is shared by both.
+    This holds for every subclass, including those of users: ``fit``, and if defined ``fit_transform`` and
+    ``partial_fit``, run on a draft, a new object with the attributes of the estimator. When they return, all
+    attributes of the draft are assigned to the estimator at once. After an error, Ctrl-C or a lack of memory
+    before that, and in calls from other threads, the estimator is unchanged. An attribute that a method
+    changes in place, instead of replacing it, is shared by both.
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -31,7 +31,7 @@ class AtomicFit:
 
 
 def in_one_step(method: _Method) -> _Method:
-    """Decorate a method that needs no draft, as it changes the estimator in one step by itself."""
+    """Decorate a method that needs no draft because it changes the estimator in one step."""
     _IN_ONE_STEP.add(method)
     return method
 

@@ -1,7 +1,7 @@
-"""Results as HTML, for notebooks: a title, labelled values, and tables that fold out.
+"""Results as HTML, for notebooks: a title, labelled values, and collapsible tables.
 
-The block stands alone: styles are inline, nothing is loaded, everything is escaped. Text takes the colour of
-the page, and rules are translucent grey, so that it reads on light and on dark ground.
+The block is self-contained: styles are inline, nothing is loaded, all texts are escaped. Text has the colour
+of the page, and rules are translucent grey, so that it is readable on light and dark backgrounds.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from typing import Any
 __all__ = ["result_html"]
 
 _RULE = "1px solid rgba(128,128,128,.45)"
-# Notebooks stripe the rows of tables and align them to the right, unless told otherwise.
+# Overrides the striped rows and right alignment of tables in notebooks.
 _PLAIN = "background:none;color:inherit;border:0;"
 _TABLE = f"border-collapse:collapse;margin:.2em 0 0 0;{_PLAIN}"
 _LABEL = f"text-align:left;vertical-align:top;font-weight:400;opacity:.7;padding:.05em 1em .05em 0;{_PLAIN}"
@@ -25,7 +25,7 @@ _BLOCK = (
     "padding:.45em .9em .55em .9em;color:inherit;background:none;"
 )
 
-#: A table shows at most so many rows.
+#: Largest number of rows that a table shows.
 MOST_ROWS = 100
 
 
@@ -41,19 +41,19 @@ def result_html(
     Parameters
     ----------
     title : str
-        What the result is of.
+        Title of the result.
     pairs : iterable of (label, value)
-        Texts, one line each. A value that is empty is left out.
+        Texts, one line each. Empty values are omitted.
     tables : iterable of (caption, rows)
-        Tables, folded up at first. Rows that are dicts have their keys as columns, instances of one dataclass
-        its fields; other rows are shown by their text. An empty table is left out.
+        Tables, collapsed at first. The columns are the keys of dicts or the fields of dataclass instances;
+        other rows are shown as text. Empty tables are omitted.
     unfolded : bool
         Whether the tables are open at first.
 
     Returns
     -------
     str
-        The block; all texts are escaped.
+        The HTML block; all texts are escaped.
     """
     lines = "".join(
         f'<tr style="{_PLAIN}"><th scope="row" style="{_LABEL}">{escape(label)}</th>'
@@ -69,7 +69,7 @@ def result_html(
 
 
 def _folded(caption: str, rows: Sequence[Any], unfolded: bool) -> str:
-    """Return a table behind a line that opens it."""
+    """Return a collapsible table."""
     kind = type(rows[0])
     if is_dataclass(kind) and all(type(row) is kind for row in rows):
         names = [item.name for item in fields(kind)]
@@ -98,7 +98,7 @@ def _folded(caption: str, rows: Sequence[Any], unfolded: bool) -> str:
 
 
 def _text(value: Any) -> str:
-    """Return a number with four digits, whole numbers in full, anything else as its text."""
+    """Return a number with four significant digits, integers in full, anything else as text."""
     if isinstance(value, Real) and not isinstance(value, Integral):
         return f"{float(value):.4g}"
     return str(value)

@@ -1,4 +1,4 @@
-"""Saved estimators know the version that saved them, and say so when another one loads them."""
+"""Saved estimators carry the version of the package, and loading them with another version warns."""
 
 import re
 import warnings
@@ -13,19 +13,18 @@ _RELEASE = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 
 
 class SavedVersionWarning(UserWarning):
-    """An estimator was saved by a version of the package whose state this version does not promise to read.
+    """An estimator was saved by a version of the package that is not guaranteed to be compatible.
 
-    Saved estimators are exchanged between the releases of one minor version, such as 1.2.0 and 1.2.7. Any
-    other pair warns, and so does any pair with a pre-release in it, unless both are the same. The estimator
-    is loaded all the same, and may work; but its numbers may differ from those before it was saved, or its
-    methods may fail.
+    Saved estimators are compatible between releases of the same minor version, such as 1.2.0 and 1.2.7. All
+    other combinations warn, and so do pre-releases unless both versions are equal. The estimator is loaded
+    and may work, but its results may differ from those before it was saved, or its methods may fail.
 
     Parameters
     ----------
     estimator_name : str
         Class of the estimator.
     saved_version : str
-        Version that saved it, or "unknown" where the state carries none.
+        Version that saved it, or "unknown" if the state has none.
 
     Attributes
     ----------
@@ -53,13 +52,13 @@ class SavedVersionWarning(UserWarning):
     def __str__(self) -> str:
         return (
             f"{self.estimator_name} was saved by sklearn_calib {self.saved_version} and is loaded by "
-            f"{self.installed_version}, which does not promise to read it: its numbers may be wrong. Fit it "
-            f"again with this version, or install the one that saved it."
+            f"{self.installed_version}, which is not guaranteed to be compatible: its results may be wrong. "
+            "Fit it again with this version, or install the version that saved it."
         )
 
 
 def versions_agree(saved: str, installed: str) -> bool:
-    """Tell whether one version promises to read what the other saved."""
+    """Tell whether estimators can be exchanged between two versions."""
     if saved == installed:
         return True
     first, second = _RELEASE.fullmatch(saved), _RELEASE.fullmatch(installed)

@@ -1,4 +1,4 @@
-"""How far a long computation has come: a bar of tqdm on a terminal, or a function of the caller."""
+"""Progress of a long computation: a tqdm bar on a terminal, or a callback."""
 
 import sys
 from collections.abc import Callable
@@ -8,13 +8,14 @@ __all__ = ["Progress"]
 
 
 class Progress:
-    """Counts the steps of a computation, or the bytes of files.
+    """Count the steps of a computation, or the bytes of files.
 
     Parameters
     ----------
     show : bool, callable or None
-        True shows a bar on stderr, None does so only if stderr is a terminal and tqdm is installed, False
-        never; a function is called with the number of steps done, of all steps, and the name of the next.
+        True shows a bar on stderr, None only if stderr is a terminal and tqdm is installed, False shows
+        nothing. A function is called with the number of completed steps, the total number, and the name of
+        the next step.
     total : int
         Number of steps or bytes.
     unit : {"step", "B"}, default="step"
@@ -36,7 +37,7 @@ class Progress:
             except ImportError as error:
                 if show is True:
                     raise ImportError(
-                        "progress=True draws its bar with tqdm, which is not installed. Install it with "
+                        "progress=True needs tqdm, which is not installed. Install it with "
                         'python -m pip install "sklearn-calib[report]", or pass a function.'
                     ) from error
                 return
@@ -50,12 +51,12 @@ class Progress:
             self._bar.close()
 
     def __call__(self, what: str) -> None:
-        """Say what begins now; what was named before is done."""
+        """Report that a step begins; the previous step is completed."""
         self.reach(self._done, what)
         self._done += 1
 
     def reach(self, done: int, what: str) -> None:
-        """Say how much is done, and what is in hand."""
+        """Report the number of completed steps, and the current step."""
         if self._call is not None:
             self._call(done, self._total, what)
         if self._bar is not None:

@@ -1,4 +1,4 @@
-"""Writing a file as a whole: under its name is the old content or the new, never half of one."""
+"""Atomic writing of files: a file has either its old or its new content, never a part."""
 
 import errno
 import os
@@ -8,15 +8,15 @@ from pathlib import Path
 
 __all__ = ["write_whole"]
 
-# what a folder that takes no new files, or a file that is mounted, answers
+# errors of folders that are not writable, and of mounted files
 _FIXED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY}
 
 
 def write_whole(path: str | Path, content: bytes) -> None:
-    """Write a file, which appears under its name when it is complete.
+    """Write a file atomically.
 
-    A file that exists keeps its mode, and a link keeps pointing to it. Pipes and devices are written to as
-    they are, and so is a file in a folder that takes no new ones. An OSError names ``path``.
+    An existing file keeps its mode, and links keep pointing to it. Pipes and devices are written to directly,
+    and so is a file in a folder that is not writable. An OSError names ``path``.
     """
     try:
         _write(Path(path), content)
@@ -30,9 +30,9 @@ def _write(path: Path, content: bytes) -> None:
         path.write_bytes(content)
         return
     if old is not None:
-        # what must not be written to must not be replaced either
+        # a file that is not writable must not be replaced
         path.open("r+b").close()
-    # what a link points to is replaced, not the link
+    # replace the target of a link, not the link
     target = Path(os.path.realpath(path))
     part = target.with_name(f".{os.getpid()}.{secrets.token_hex(4)}.part")
     try:

@@ -215,7 +215,7 @@ def test_certain_and_wrong_has_a_finite_log_loss():
     assert score == pytest.approx(np.log(np.finfo(float).eps) / 2)
     theirs = sklearn_get_scorer("neg_log_loss")(DummyClassifier().fit([[0], [0]], [0, 1]), [[0], [0]], [1, 0])
     assert theirs == pytest.approx(-np.log(2))
-    with pytest.raises(ValueError, match=r"row 1 is \[1.5, -0.5\]"):
+    with pytest.raises(ValueError, match=r"sample 1 is \[1.5, -0.5\]"):
         get_scorer("neg_brier_score")(Fixed([0, 1]), [[0.5, 0.5], [1.5, -0.5]], [1, 1])
 
 
@@ -296,7 +296,7 @@ def test_pipelines_and_reordered_classes():
         ),
         (CalibrationScorer(bias), Fixed([0, 1]), ROW, [np.nan], ValueError, "label nan, unknown to the"),
         (CalibrationScorer(bias), Fixed([0, 1, 2]), ROW, [0], ValueError, "3 classes .* 2 columns"),
-        (CalibrationScorer(bias), Fixed([0, 1]), ROW, [0, 1], ValueError, "y_true has 2 rows"),
+        (CalibrationScorer(bias), Fixed([0, 1]), ROW, [0, 1], ValueError, "y_true has 2 samples"),
         (CalibrationScorer(bias), Fixed([0, 1]), ROW, [[0, 1]], ValueError, "y_true must have shape"),
         (CalibrationScorer(bias), Fixed([0]), [[1.0]], ["x"], ValueError, "another type"),
         (CalibrationScorer(bias, reduction="mean"), Fixed([0, 1]), ROW, [0], ValueError, "reduction"),
@@ -340,7 +340,7 @@ def test_weights_for_a_metric_without_weights(binary):
     scorer = CalibrationScorer(unweighted)
     assert not scorer._accept_sample_weight()
     assert CalibrationScorer(bias)._accept_sample_weight()
-    with pytest.raises(TypeError, match="the metric unweighted does not take it"):
+    with pytest.raises(TypeError, match="the metric unweighted does not support it"):
         scorer(model, X, y, sample_weight=np.ones_like(y))
 
 

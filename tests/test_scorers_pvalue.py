@@ -258,7 +258,7 @@ def test_what_it_refuses(binary):
         PValueScorer(CoxTest(), response_method="decision_function")(LinearSVC().fit(X, y), X, y)
     with pytest.raises(ValueError, match="unknown to the estimator"):
         SHOWS(model, X, y + 1)
-    with pytest.raises(ValueError, match="asks for one class"):
+    with pytest.raises(ValueError, match="selects one class"):
         PValueScorer(CoxTest(), pos_label=1, reduction=None)(model, X, y)
     with pytest.raises(ValueError, match="reduction must be one of"):
         PValueScorer(CoxTest(), reduction="mean")(model, X, y)
@@ -268,7 +268,7 @@ def test_what_it_refuses(binary):
 
 def test_says_what_a_pvalue_is_not():
     text = " ".join(PValueScorer.__doc__.split())
-    for words in ("no measure of quality", "always predicts the base rate", "BestCalibrated"):
+    for words in ("does not measure the quality", "always predicts the base rate", "BestCalibrated"):
         assert words in text
 
 

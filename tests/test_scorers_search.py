@@ -194,9 +194,9 @@ def test_multi_scorer_sees_a_fitted_estimator(data):
     ("scoring", "error", "message"),
     [
         ([], ValueError, "at least one name"),
-        ([NAME, NAME], ValueError, "none twice"),
+        ([NAME, NAME], ValueError, "no duplicates"),
         (["neg_nothing"], ValueError, "no scorer named"),
-        (NAME, TypeError, "Write \\[name\\]"),
+        (NAME, TypeError, "Pass \\[name\\]"),
         (None, TypeError, "must be a list of names"),
         ([scorers.neg_smooth_ece], TypeError, "must be strings"),
         ({"a": 3}, TypeError, "a name or a callable"),
@@ -218,7 +218,7 @@ def test_multi_scorer_weighs_all_or_none(data):
     deaf = MultiScorer({"a": NAME, "b": lambda estimator, X, y: 0.0})
     assert scoring._accept_sample_weight()
     assert not deaf._accept_sample_weight()
-    with pytest.raises(ValueError, match=r"the scorers \['b'\] do not take it"):
+    with pytest.raises(ValueError, match=r"the scorers \['b'\] do not support it"):
         deaf(model, X, y, sample_weight=w)
 
 

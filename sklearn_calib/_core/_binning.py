@@ -1,4 +1,4 @@
-"""Bins: of equal width, of equal mass, narrow near 0 and 1, and sums over them in one pass."""
+"""Bins of equal width, of equal mass, and narrow near 0 and 1; sums over bins in one pass."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -30,11 +30,11 @@ __all__ = [
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
-# Numbers of one slice take 64 kB, which memory allocators still reuse at once.
+# Samples per slice: 64 kB per array, which memory allocators reuse.
 _SLICE = 1 << 13
-# Samples handled at a time by `packed_sums`: few enough to stay in cache, too many for a call to cost much.
+# Samples that `packed_sums` processes at a time: small enough for the cache, large enough to amortize calls.
 _ROWS = 1 << 15
-# Samples after which it unpacks its sums, before they lose digits; more of them if bins are many.
+# Samples after which it unpacks its sums, before they lose precision; more if there are many bins.
 _PACKED_ROWS = 1 << 20
 
 _POSITION_BITS = 16
@@ -46,7 +46,7 @@ _INNER, _OUTER = -8, -40
 _MANTISSA = 52
 _INNER_VALUE, _OUTER_VALUE = 2.0**_INNER, 2.0**_OUTER
 _LINEAR = 2.0 ** (_MANTISSA - _OUTER)
-# A tail with fewer than one prediction in so many is handled by itself.
+# A tail with less than this fraction (1 in _FEW) of the predictions is processed separately.
 _FEW = 6
 # Tail codes: bits of the float from 2**_OUTER on, fixed point below, continued so that both are one scale.
 _CODE_SHIFT = int(np.float64(_OUTER_VALUE).view(np.int64)) - (1 << _MANTISSA)
@@ -55,8 +55,8 @@ _CODE_SHIFT = int(np.float64(_OUTER_VALUE).view(np.int64)) - (1 << _MANTISSA)
 def uniform_bins(p: Array, n_bins: int) -> Codes:
     """Return the index of the equal-width bin [j/n, (j+1)/n) of each p in [0, 1]; the last bin is closed.
 
-    The product p * n can round across an edge (0.29 * 100 is below 29), so where it is near one, the edges
-    decide, not the product.
+    The product p * n can round across an edge (0.29 * 100 is below 29), so near an edge p is compared with
+    the edge itself.
     """
     index = np.empty(p.shape, dtype=np.int64)
     for rows in slices(p.shape[0]):
@@ -65,17 +65,17 @@ def uniform_bins(p: Array, n_bins: int) -> Codes:
 
 
 def slices(n: int) -> Iterator[slice]:
-    """Yield slices of n rows, few enough that what is computed of each stays in cache."""
+    """Yield slices of n samples, small enough for temporary arrays to stay in cache."""
     return (slice(start, min(start + _SLICE, n)) for start in range(0, n, _SLICE))
 
 
 def _place(p: Array, n_bins: int, index: Codes) -> None:
-    """Write the equal-width bins of a slice of rows."""
+    """Write the equal-width bins of a slice of samples."""
     product = p * n_bins
     index[...] = product
     np.subtract(product, np.rint(product), out=product)
     np.abs(product, out=product)
-    # products and edges are off by half an ulp each
+    # products and edges have a rounding error of half an ulp each
     near = np.flatnonzero(product < n_bins * 2.0**-51)
     if near.size:
         found, value = index[near], p[near]
@@ -104,7 +104,7 @@ def uniform_sums(y: Codes, p: Array, w: Array | None, n_bins: int) -> tuple[Arra
 
 
 def _binned(y: Codes, p: Array, w: Array | None, n_bins: int) -> Iterator[tuple[slice, Codes, Array]]:
-    """Yield slices of rows with their bins and weighted residuals."""
+    """Yield slices of the samples with their bins and weighted residuals."""
     spare = np.empty(min(p.shape[0], _SLICE), dtype=np.int64)
     for rows in slices(p.shape[0]):
         prob = p[rows]
@@ -115,16 +115,16 @@ def _binned(y: Codes, p: Array, w: Array | None, n_bins: int) -> Iterator[tuple[
 
 
 def weight_middles(weight: Array) -> Array:
-    """Return where the middle of the weight of each group lies, from 0 to the total; columns are samples."""
+    """Return the midpoint of the cumulative weight of each group; columns are samples."""
     middle = np.cumsum(weight, axis=0, dtype=np.float64)
     middle -= 0.5 * weight
     return middle
 
 
 def quantile_bins(weight: Array, n_bins: int) -> Codes:
-    """Return the equal-mass bin of each group: where the middle of its weight falls in n_bins equal shares.
+    """Return the equal-mass bin of each group, by the midpoint of its cumulative weight.
 
-    A group is never divided, so ties stay together; a bin can stay empty. Columns are samples.
+    A group is never divided, so ties stay together; a bin can be empty. Columns are samples.
     """
     place = weight_middles(weight)
     place *= n_bins / weight.sum(axis=0)
@@ -158,7 +158,7 @@ def bin_starts(grouped: GroupedOutcomes, n_bins: int, strategy: str) -> NDArray[
 def bin_offsets(x: Array, n_bins: int) -> tuple[Codes, Array]:
     """Return the equal-width bin of each x in [0, 1], and the offset from its centre in widths.
 
-    Edges are those of the rounded product, unlike in :func:`uniform_bins`: offsets tell where x lies.
+    Bins are those of the rounded product, unlike in :func:`uniform_bins`; the offset is consistent with them.
     """
     offset = x * n_bins
     index = offset.astype(np.int64)
@@ -180,7 +180,7 @@ def packed_sums(y: Codes, x: Any, n_bins: int, *, squares: bool = False) -> Arra
     y : ndarray of shape (n,)
         Outcomes 0 or 1, int64.
     x : ndarray of shape (n,)
-        Positions in [0, 1]; only slices of it are asked for.
+        Positions in [0, 1]; only slices of it are read.
     n_bins : int
         A power of two from 64 to 2**22.
     squares : bool
@@ -196,7 +196,7 @@ def packed_sums(y: Codes, x: Any, n_bins: int, *, squares: bool = False) -> Arra
     magic_bits = int(np.float64(magic).view(np.int64))
     size = 2 * (n_bins + 1)
     most = max(_PACKED_ROWS, 8 * size)
-    # an offset is at most width / 2, so those of one packed sum add up to less than half a unit
+    # an offset is at most width / 2, so the offsets in one packed sum add up to less than half a unit
     unit = 2.0 ** np.ceil(np.log2(most * width + 1.0))
     sums, packed = np.zeros((3 if squares else 2, size)), np.zeros(size)
     shifted, key = np.empty(min(n, _ROWS)), np.empty(min(n, _ROWS), dtype=np.int64)
@@ -227,17 +227,17 @@ def packed_sums(y: Codes, x: Any, n_bins: int, *, squares: bool = False) -> Arra
 
 
 def condense(y: Codes, x: Array, n_bins: int, *, spread: bool = False) -> tuple[Codes, Array, Array]:
-    """Summarise samples with x in [0, 1] by weighted ones, one or two for each occupied (bin, outcome).
+    """Summarise samples with x in [0, 1] by weighted points, one or two for each occupied (bin, outcome).
 
-    Each sample is replaced by the mean position of those of its outcome that share its bin in
-    :func:`packed_sums`, so all first moments stay exact and positions move by less than 1 / n_bins. With
-    ``spread`` there are two instead, which keep the second moments too.
+    Each sample is replaced by the mean position of the samples with its bin in :func:`packed_sums` and its
+    outcome, so first moments are exact and positions move by less than 1 / n_bins. With ``spread`` there are
+    two points, which preserve second moments as well.
 
     Returns
     -------
     outcome, position, weight : ndarrays of shape (m,), m <= 2 * (n_bins + 1), twice that with ``spread``
-        Outcome, mean position, and number of the samples gathered; with ``spread``, positions on both sides
-        of the mean, with a fraction of the number each.
+        Outcome, mean position and number of samples; with ``spread``, positions on both sides of the mean,
+        each with a fraction of the number.
     """
     sums = packed_sums(y, x, n_bins, squares=spread)
     occupied = np.flatnonzero(sums[0])
@@ -258,28 +258,28 @@ def condense(y: Codes, x: Array, n_bins: int, *, spread: bool = False) -> tuple[
 
 
 def _divide(position: Array, weight: Array, deviation: Array) -> None:
-    """Turn masses, given twice, into two points each that have the same mean and the given deviation.
+    """Split each mass into two points with the same mean and the given standard deviation, in place.
 
-    The points lie a deviation away on either side, with half of the weight each, unless one of them were to
-    leave [0, 1]: then it lies at that end, with less weight.
+    The points lie one deviation below and above the mean with half of the weight each. If one of them would
+    be outside [0, 1], it is put at that end with less weight.
     """
     mean = position[0].copy()
-    # at mean - sd * ratio and mean + sd / ratio, weights are as 1 to ratio^2
+    # the points mean - sd * ratio and mean + sd / ratio have weights in proportion 1 : ratio^2
     ratio = np.ones_like(mean)
     wide = np.flatnonzero((deviation > mean) | (deviation > 1.0 - mean))
     with np.errstate(divide="ignore"):
         m, sd = mean[wide], deviation[wide]
         ratio[wide] = np.where(m < 0.5, m / sd, sd / (1.0 - m))
-    share = 1.0 / (1.0 + ratio * ratio)
+    fraction = 1.0 / (1.0 + ratio * ratio)
     position[0] = mean - deviation * ratio
     position[1] = mean + np.divide(deviation, ratio, out=np.zeros_like(mean), where=ratio > 0.0)
     np.clip(position, 0.0, 1.0, out=position)
-    weight[0] *= share
-    weight[1] *= 1.0 - share
+    weight[0] *= fraction
+    weight[1] *= 1.0 - fraction
 
 
 class Workspace:
-    """Arrays for what is computed between a prediction and its bin, for so many samples at a time."""
+    """Temporary arrays for the computation of bins of up to n predictions at a time."""
 
     def __init__(self, n: int) -> None:
         self.value = np.empty(n)
@@ -290,18 +290,18 @@ class Workspace:
 
 
 class OctaveBins:
-    """Bins of a sketch: of equal width in the middle, and as many in each octave near 0 and 1.
+    """Bins of a sketch: equal width in the middle, and an equal number in each octave near 0 and 1.
 
     Bins cover [0, 1] in increasing order, each half open, [low, high):
 
-    - 0 alone, and 1 alone;
+    - one bin each for the values 0 and 1;
     - for p from 2**-8 to 1 - 2**-8, bins of width 2**-precision;
-    - below 2**-8, and in the same way for 1 - p, 2**(precision - 8) bins of equal width for each octave, down
-      to 2**-40; as many bins of equal width share what remains.
+    - below 2**-8, and symmetrically for 1 - p, 2**(precision - 8) bins of equal width for each octave, down
+      to 2**-40; the same number of bins of equal width covers the remaining interval.
 
-    The position inside a bin is counted in steps of 2**-16 of its width, rounded down, so that the sum of
-    positions is a sum of whole numbers. Only what is positive and below the first step,
-    2**-(precision + 48), is rounded up to it.
+    The position inside a bin is measured in steps of 2**-16 of its width, rounded down, so that the sum of
+    positions is a sum of integers. Only positive values below the first step, 2**-(precision + 48), are
+    rounded up to it.
 
     Parameters
     ----------
@@ -319,10 +319,10 @@ class OctaveBins:
         tail = (_INNER - _OUTER + 1) * per_octave
         middle = (1 << precision) - 2 * per_octave
         self.precision = precision
-        # bits of a tail code that tell the position inside a bin
+        # bits of a tail code that encode the position inside a bin
         self._shift = _MANTISSA - (precision + _INNER)
         self._first_middle, self._n_middle, self._edge = 1 + tail, middle, per_octave
-        # numbers in the upper tail are counted back from 1
+        # bins of the upper tail are numbered downwards from 1
         self._one = 1 + tail + middle + tail
         self.n_bins = self._one + 1
         self._scale = 2.0 ** (precision + _POSITION_BITS)
@@ -332,7 +332,7 @@ class OctaveBins:
         n = p.shape[0]
         if not spare.many_in_tails:
             self._locate_middle(p, index, position, spare)
-            # read as unsigned, negative numbers are large
+            # as unsigned integers, negative numbers are large
             mask = np.greater_equal(index.view(np.uint64), self._n_middle, out=spare.mask[:n])
             number = int(np.count_nonzero(mask))
             spare.many_in_tails = _FEW * number > n
@@ -348,7 +348,7 @@ class OctaveBins:
         self._locate_many(p, index, position, spare)
 
     def _locate_middle(self, p: Array, index: Codes, position: Codes, spare: Workspace) -> None:
-        """Write bin, less the first of the middle, and position, as if all were in the middle."""
+        """Write bin, minus the first bin of the middle, and position, as if all were in the middle."""
         value = spare.value[: p.shape[0]]
         np.multiply(p, self._scale, out=value)
         np.copyto(position, value, casting="unsafe")
@@ -357,7 +357,7 @@ class OctaveBins:
         np.subtract(index, self._edge, out=index)
 
     def _locate_many(self, p: Array, index: Codes, position: Codes, spare: Workspace) -> None:
-        """Locate predictions many of which are in a tail: as the sum of two places, one at the seam."""
+        """Locate predictions of which many are in a tail: add the bin in the tail to that at its boundary."""
         value, given, sides = spare.value[: p.shape[0]], p, []
         if p.min() < _INNER_VALUE:
             given = np.maximum(given, _INNER_VALUE, out=value)
@@ -375,7 +375,7 @@ class OctaveBins:
         spare.many_in_tails = bool(sides)
 
     def _locate_tail(self, p: Array, upper: bool, spare: Workspace) -> tuple[Codes, Codes]:
-        """Return bin and position in one tail; predictions outside of it are taken for its inner end."""
+        """Return bin and position in one tail; predictions outside of it are clipped to its inner end."""
         n = p.shape[0]
         q, code, place = spare.value[:n], spare.code[:n], spare.place[:n]
         if upper:
@@ -390,7 +390,7 @@ class OctaveBins:
             step = 1 << (self._shift - _POSITION_BITS)
             code[small] = np.maximum((q[small] * _LINEAR).astype(np.int64), step)
         if upper:
-            # negative codes keep these bins, too, half open on the upper side
+            # with negative codes these bins are half open on the upper side, too
             np.negative(code, out=code)
         np.bitwise_and(code, (1 << self._shift) - 1, out=place)
         np.right_shift(place, self._shift - _POSITION_BITS, out=place)
@@ -403,7 +403,7 @@ class OctaveBins:
         return code, place
 
     def edges(self, index: Codes) -> tuple[Array, Array]:
-        """Return the lower edge and the width of bins; bins of one value have width 0."""
+        """Return the lower edge and the width of bins; bins of a single value have width 0."""
         low, width = np.zeros(index.shape[0]), np.zeros(index.shape[0])
         low[index == self._one] = 1.0
         middle = (index >= self._first_middle) & (index < self._first_middle + self._n_middle)

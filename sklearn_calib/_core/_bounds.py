@@ -1,9 +1,9 @@
-"""How far a plug-in cutoff calibration error can lie from the population's: margins and their limit law.
+"""Margins of the plug-in cutoff calibration error, and their limiting distribution.
 
-For a fixed score f and every monotone map h at once, the two differ by at most V_1 + V_0, where V_y is the
-largest deviation of the empirical probability of {Y = y, f in J} over intervals J. Placed side by side on
-[0, 1], the events of the two classes turn this into the range of a uniform empirical process on [0, pi] plus
-its range on [pi, 1], pi = P(Y = 1). The proofs stand in docs/certificates.md.
+For a fixed score f and simultaneously for all monotone maps h, the errors of sample and population differ by
+at most V_1 + V_0, where V_y is the largest deviation of the empirical probability of {Y = y, f in J} over
+intervals J. With the two classes mapped to adjacent intervals of [0, 1], this is the range of a uniform
+empirical process on [0, pi] plus its range on [pi, 1], pi = P(Y = 1). Proofs are in docs/certificates.md.
 """
 
 import math
@@ -26,30 +26,30 @@ __all__ = [
 
 #: Names of the margins, tightest first.
 BOUND_METHODS = ("asymptotic", "dkw", "paper")
-#: The same and the one that needs the outcomes themselves, :func:`bootstrap_margin`.
+#: These methods and the one that needs the outcomes, :func:`bootstrap_margin`.
 MARGIN_METHODS = (*BOUND_METHODS, "bootstrap")
 
 Array = NDArray[np.float64]
 
 # Below this multiple of its standard deviation the range of a bridge has probability under 1e-8.
 _SMALLEST_RANGE = 0.45
-# Terms j = -_TERMS.._TERMS of the image series; at the smallest range the first one left out is exp(-32).
+# Terms j = -_TERMS.._TERMS of the image series; at the smallest range the first omitted term is exp(-32).
 _TERMS = 8
 # A range exceeds its end point by more than this multiple with probability exp(-128).
 _REACH = 8.0
-# Confidences beyond these are not told apart by the quadrature.
+# Limits of the confidence for which the quadrature is accurate.
 _LOWEST_CONFIDENCE = 1e-6
 _LOWEST_RISK = 1e-9
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
 
 
 def whole_numbers(w: Array | None) -> bool:
-    """Tell whether weights are counts; None means one each."""
+    """Tell whether weights are integers; None means weight 1."""
     return w is None or bool(np.array_equal(w, np.rint(w)))
 
 
 def effective_size(w: Array) -> float:
-    """Return the number of rows that weights stand for.
+    """Return the effective sample size of weights.
 
     Integer weights are frequencies and count as their sum; others count as (sum w)^2 / sum w^2 (Kish 1965).
     """
@@ -73,23 +73,24 @@ def cutoff_bound(
     Parameters
     ----------
     n : float
-        Number of independent rows.
+        Number of independent samples.
     confidence : float
         Probability 1 - d with which the margin holds, in (0, 1).
     method : {"asymptotic", "dkw", "paper"}
-        "asymptotic": quantile of the limit law over sqrt(n), see :func:`bridge_ranges_quantile`. "dkw":
-        4 sqrt(log(4 / d) / (2 n)), for every n. "paper": (20 + sqrt(2 log(1 / d))) / sqrt(n), Proposition 4.1
-        of Rossellini et al. (2025). The first two hold for all monotone maps of a fixed score at once.
+        "asymptotic": quantile of the limiting distribution over sqrt(n), see :func:`bridge_ranges_quantile`.
+        "dkw": 4 sqrt(log(4 / d) / (2 n)), for every n. "paper": (20 + sqrt(2 log(1 / d))) / sqrt(n),
+        Proposition 4.1 of Rossellini et al. (2025). The first two hold simultaneously for all monotone maps
+        of a fixed score.
     base_rate : float or None
-        Probability of an event, for "asymptotic"; None takes the worst case 1/2.
+        Probability of an event, for "asymptotic"; None uses the worst case 1/2.
     refitted : bool
-        Whether the map was fitted on the same rows; then "paper" is Proposition 5.1,
-        (30 + 2 sqrt(2 log(2 / d))) / sqrt(n). The other methods need no change.
+        Whether the map was fitted on the same samples; then "paper" is Proposition 5.1,
+        (30 + 2 sqrt(2 log(2 / d))) / sqrt(n). The other methods are unchanged.
 
     Returns
     -------
     float
-        The margin; it can exceed 1, and then says nothing.
+        The margin; values above 1 are uninformative.
     """
     risk = 1.0 - confidence
     if method == "asymptotic":
@@ -107,12 +108,12 @@ def cutoff_bound(
 def bridge_ranges_quantile(confidence: float, base_rate: float = 0.5) -> float:
     """Return the quantile of (range of a Brownian bridge on [0, pi]) + (its range on [pi, 1]).
 
-    With pi = 0 or 1 this is Kuiper's law. Computed from the closed form of the tail, no simulation: relative
-    accuracy 1e-7 for confidences from .5 to 1 - 1e-9. Above, the bound of "dkw" is returned, and below 1e-6
-    the quantile at 1e-6: both are on the safe side.
+    With pi = 0 or 1 this is Kuiper's distribution. Computed from the closed form of the tail, without
+    simulation: relative accuracy 1e-7 for confidences from .5 to 1 - 1e-9. Above, the bound of "dkw" is
+    returned, and below 1e-6 the quantile at 1e-6; both are conservative.
     """
     risk = 1.0 - max(confidence, _LOWEST_CONFIDENCE)
-    # the tail lies below the bound by Dvoretzky, Kiefer, Wolfowitz and Massart, hence so does the quantile
+    # the tail is below the bound by Dvoretzky, Kiefer, Wolfowitz and Massart, and so is the quantile
     upper = 4.0 * math.sqrt(math.log(4.0 / risk) / 2.0)
     if risk < _LOWEST_RISK:
         return upper
@@ -122,16 +123,16 @@ def bridge_ranges_quantile(confidence: float, base_rate: float = 0.5) -> float:
 def bridge_ranges_sf(x: float, base_rate: float = 0.5) -> float:
     """Return P(range of a Brownian bridge on [0, pi] + its range on [pi, 1] > x).
 
-    Given the value z of the bridge at pi, a normal with variance pi (1 - pi), the two stretches are
-    independent bridges from 0 to z. So the tail is the average over z >= 0 of
+    Given the value z of the bridge at pi, normal with variance pi (1 - pi), the two parts are independent
+    bridges from 0 to z. Therefore the tail is the average over z >= 0 of
     P(R_1 > x - z) + int_z^(x-z) P(R_0 > x - r) dP(R_1 <= r), with the closed form of :func:`_range_sf`; both
-    integrals are done by Gauss-Legendre quadrature.
+    integrals are computed by Gauss-Legendre quadrature.
     """
     short = min(base_rate, 1.0 - base_rate)
     if short <= 0.0:
         return float(_range_sf(np.array([x]), np.array([0.0]), 1.0)[0])
     spread = math.sqrt(short * (1.0 - short))
-    # both ranges are at least |z|, so that beyond x / 2 their sum exceeds x for certain
+    # both ranges are at least |z|, so that beyond x / 2 their sum always exceeds x
     top = min(x / 2.0, _REACH * spread)
     z, z_weight = _on_interval(np.array([0.0]), np.array([top]))
     z, z_weight = z[0], z_weight[0]
@@ -155,9 +156,9 @@ def _on_interval(low: Array, high: Array) -> tuple[Array, Array]:
 def _range_sf(r: Array, z: Array, t: float) -> Array:
     """Return P(range > r) of a Brownian bridge from 0 to z >= 0 over time t.
 
-    The method of images gives the law of minimum and maximum; integrated over the place of the maximum,
+    The method of images gives the joint distribution of minimum and maximum; integrated over the maximum,
     P(range <= r) = sum_j [1 + 2 j - 2 j (r - z) (z + 2 j r) / t] exp(-2 j r (z + j r) / t) for r >= z,
-    whose term j = 0 is 1. For z = 0, t = 1 it is Kuiper's law.
+    whose term j = 0 is 1. For z = 0, t = 1 it is Kuiper's distribution.
     """
     j = _images(r)
     factor = 1.0 + 2.0 * j - 2.0 * j / t * (r - z) * (z + 2.0 * j * r)
@@ -177,6 +178,6 @@ def _range_pdf(r: Array, z: Array, t: float) -> Array:
 
 
 def _images(r: Array) -> Array:
-    """Return the numbers of the images other than 0, on an axis before those of r."""
+    """Return the indices of the images other than 0, on an axis before those of r."""
     j = np.arange(1.0, _TERMS + 1.0)
     return np.concatenate([-j, j]).reshape(-1, *([1] * r.ndim))

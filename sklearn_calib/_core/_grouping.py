@@ -1,8 +1,8 @@
-"""Grouped outcomes: the object on which every binary calibration quantity depends.
+"""Grouped outcomes: the representation on which every binary calibration quantity depends.
 
-For each distinct prediction we keep its total weight and its weight of positives. Whatever is
-computed from these three arrays cannot depend on the order of the rows or on ties, and a weight of
-two is a repeated row by construction.
+For each distinct prediction we keep its total weight and its weight of positives. Quantities computed from
+these three arrays do not depend on the order of the samples or on ties, and weight 2 is equivalent to a
+repeated sample.
 """
 
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ __all__ = [
     "packed_sort",
 ]
 
-#: Rows handled at a time, so that the temporaries of a pass over the data stay in cache.
+#: Samples processed at a time, so that the temporaries of a pass over the data stay in cache.
 CHUNK = 1 << 14
 
-# Greater scores than 2 to this power are sorted without a key.
+# Scores above 2 to this power are sorted without a key.
 _LARGEST_EXPONENT = 512
 _SIGN = np.int64(-(1 << 63))
 _ALL_BUT_COPY = np.int64(~(1 << 62))
@@ -57,12 +57,12 @@ class GroupedOutcomes:
         """Return one group for each run of groups, at the mean of its predictions."""
         weight, positives = (np.add.reduceat(part, starts) for part in (self.weight, self.positives))
         mean = np.add.reduceat(self.weight * self.prob, starts) / weight
-        # rounding must not carry a mean out of its run, or the order would be lost
+        # rounding must not move a mean out of its run, which would break the order
         last = np.append(starts[1:], self.prob.shape[0]) - 1
         return GroupedOutcomes(np.clip(mean, self.prob[starts], self.prob[last]), weight, positives)
 
     def rows(self) -> tuple[NDArray[np.int64], Array, Array]:
-        """Return outcomes, predictions and weights: an event and a non-event for each, where there are."""
+        """Return outcomes, predictions and weights: per group one event and one non-event of weight > 0."""
         negatives = self.weight - self.positives
         event, other = np.flatnonzero(self.positives > 0), np.flatnonzero(negatives > 0)
         return (
@@ -76,8 +76,8 @@ def packed_sort(y: NDArray[np.int64], p: Array) -> NDArray[np.int64]:
     """Return the keys ``(bits(p) << 1) | y`` in increasing order: sorted by prediction, then by outcome.
 
     For p in [0, 1] the bits of the float, read as an integer, are increasing in p and below 2**62, so the
-    key loses nothing; sorting it in place is several times faster than argsort. It is sorted as the
-    positive finite float of the same bits, because numpy sorts those faster than integers.
+    key is lossless; sorting it in place is several times faster than argsort. It is sorted as the positive
+    finite float of the same bits, because numpy sorts floats faster than integers.
     """
     n = p.shape[0]
     key = np.empty(n, dtype=np.int64)
@@ -111,7 +111,7 @@ def group_outcomes(y: NDArray[np.int64], p: Array, w: Array | None = None) -> Gr
     p : ndarray of shape (n,)
         Predictions in [0, 1], float64.
     w : ndarray of shape (n,) or None
-        Positive weights; None means one each.
+        Positive weights; None means weight 1.
 
     Returns
     -------
@@ -121,10 +121,10 @@ def group_outcomes(y: NDArray[np.int64], p: Array, w: Array | None = None) -> Gr
         key = packed_sort(y, p)
         return _merge_ties(_take_outcomes(key), key.view(np.float64))
     if _sorted_in_pairs(p):
-        # as the rows of a summary are; two weights have the same sum in either order
+        # as the points of a summary are; two weights have the same sum in either order
         prob, outcome, weights = p + 0.0, y, w
     else:
-        # sorting by weight inside a tie fixes the order of the floating-point sums: row order cannot matter
+        # sorting ties by weight makes the floating-point sums independent of the order of the samples
         order = np.lexsort((w, y, p))
         prob, outcome, weights = p[order] + 0.0, y[order], w[order]
     starts = group_starts(prob)
@@ -134,7 +134,7 @@ def group_outcomes(y: NDArray[np.int64], p: Array, w: Array | None = None) -> Gr
 
 
 def _sorted_in_pairs(p: Array) -> bool:
-    """Tell whether predictions never decrease, and not more than two of them are the same."""
+    """Tell whether predictions are non-decreasing, and at most two of them are equal."""
     return bool((p[1:] >= p[:-1]).all() and (p[2:] > p[:-2]).all())
 
 
@@ -177,9 +177,9 @@ def _sorted_by_signed_key(
 ) -> tuple[Array, Array] | None:
     """Return outcomes and scores ordered by score, or None if a score would lose bits.
 
-    Divided by a power of two, scores do not exceed 1 in absolute value and leave the highest bit of the
-    exponent free. The other bits move up by one, to make room for the outcome, and the sign stays: read as a
-    float, such a key sorts as the score does, and several times faster than argsort.
+    Divided by a power of two, scores do not exceed 1 in absolute value, so that the highest bit of the
+    exponent is free. The other bits are shifted by one to store the outcome, and the sign is kept. As floats,
+    such keys have the order of the scores, and sorting them is several times faster than argsort.
     """
     exponent = max(int(np.frexp(magnitude)[1]), 0)
     if exponent > _LARGEST_EXPONENT:
@@ -195,7 +195,7 @@ def _sorted_by_signed_key(
         np.multiply(given, down, out=as_float[rows])
         if exponent and not np.array_equal(np.multiply(as_float[rows], up, out=back), given):
             return None
-        # as -0.0 and 0.0 are one score
+        # -0.0 and 0.0 are one score
         np.add(as_float[rows], 0.0, out=as_float[rows])
         np.bitwise_and(part, _SIGN, out=sign)
         np.left_shift(part, 1, out=part)
@@ -205,7 +205,7 @@ def _sorted_by_signed_key(
     outcome = _take_outcomes(key)
     for start in range(0, n, CHUNK):
         rows = slice(start, start + CHUNK)
-        # the shift has repeated the sign
+        # the shift has duplicated the sign
         np.bitwise_and(key[rows], _ALL_BUT_COPY, out=key[rows])
         if exponent:
             np.multiply(as_float[rows], up, out=as_float[rows])

@@ -1,4 +1,4 @@
-"""Isotonic regression of grouped outcomes, in squares; and that of any sequence in absolute values."""
+"""Isotonic least squares regression of grouped outcomes, and isotonic median regression of a sequence."""
 
 import math
 from collections.abc import Iterator
@@ -16,11 +16,11 @@ __all__ = ["IsotonicFit", "fit_isotonic", "monotone_distance"]
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-# Rows that are halved together: enough for the calls to cost little, few enough to stay in cache.
+# Elements that are processed together: large enough to amortize calls, small enough for the cache.
 _ROWS = 1 << 16
-# After so many halvings at values in the middle of a block, it goes on by bisection, which ends for certain.
+# After this many divisions at pivots from the data, blocks are divided by bisection, which always terminates.
 _BY_VALUE = 40
-# Weights become whole numbers that add up to less than 2 to this power: their sums are exact, and fast.
+# Weights are scaled to integers whose sum is below 2 to this power: integer sums are exact and fast.
 _UNIT_BITS = 60
 
 
@@ -51,22 +51,22 @@ def fit_isotonic(grouped: GroupedOutcomes) -> IsotonicFit:
 def monotone_distance(values: Array, weights: Array) -> float:
     """Return the minimum of sum_i weights_i |values_i - D_i| over non-decreasing D, about O(m log m).
 
-    Between any two neighbouring values, the best D crosses once from below to above: at the place that costs
-    least in the problem in which only above or below counts. To the left of it D is at most the lower value,
-    to the right at least the upper one, and values that lie beyond can be moved there, for a cost that is
-    certain. All blocks of rows are divided so at the same time. A block ends where no value before is
-    greater than any after; one row alone costs nothing.
+    For two neighbouring values, the optimal D crosses once from the lower to the upper one: at the minimum of
+    the problem with only these two values. To the left of it D is at most the lower value, to the right at
+    least the upper one, and values beyond can be moved there at a known cost. All blocks are divided in this
+    way at the same time. A block ends where no value before is greater than any after; a block of one element
+    costs nothing.
 
     Parameters
     ----------
     values : ndarray of shape (m,)
-        Numbers from 0 on.
+        Non-negative numbers.
     weights : ndarray of shape (m,)
-        Not negative, with a positive sum.
+        Non-negative, with a positive sum.
     """
-    # a power of two loses no digits, and there is one for the smallest weights too
+    # scaling by a power of two is exact
     shift = _UNIT_BITS - math.frexp(float(weights.sum()))[1]
-    # the bits of floats that are not negative are ordered as these are, and integers are faster to compare
+    # the bits of non-negative floats have the order of the floats, and integers are faster to compare
     key = (values + 0.0).view(np.int64)
     pieces = [(key, np.ldexp(weights, shift).astype(np.int64))]
     cost, halvings = 0.0, 0
@@ -87,7 +87,7 @@ def monotone_distance(values: Array, weights: Array) -> float:
 
 
 def _blocks(key: Index, weight: Index) -> tuple[Index, Index, NDArray[np.intp]]:
-    """Return the rows of blocks of several values; and the first and last row of each, shape (2, blocks)."""
+    """Return the elements of blocks with several values, and the first and last index of each block."""
     change = np.ones(key.shape[0], dtype=bool)
     np.not_equal(key[1:], key[:-1], out=change[1:])
     starts = np.flatnonzero(change)
@@ -108,7 +108,7 @@ def _blocks(key: Index, weight: Index) -> tuple[Index, Index, NDArray[np.intp]]:
 
 
 def _parts(ends: NDArray[np.intp]) -> Iterator[slice]:
-    """Cut the blocks into parts of about as many rows as are halved together."""
+    """Yield slices of the blocks with about ``_ROWS`` elements each."""
     if ends.shape[1]:
         wanted = np.searchsorted(ends[0], np.arange(_ROWS, ends[1, -1] + 1, _ROWS))
         cuts = np.unique(np.concatenate(([0], wanted, [ends.shape[1]])))
@@ -116,18 +116,18 @@ def _parts(ends: NDArray[np.intp]) -> Iterator[slice]:
 
 
 def _gathered(parts: list[tuple[Index, Index]]) -> list[tuple[Index, Index]]:
-    """Join neighbouring parts that have become small; those without rows vanish."""
+    """Concatenate neighbouring small parts, and drop empty ones."""
     groups: list[list[tuple[Index, Index]]] = []
-    room = 0
+    capacity = 0
     for part in parts:
         size = part[0].shape[0]
         if size == 0:
             continue
-        if size > room:
+        if size > capacity:
             groups.append([])
-            room = _ROWS
+            capacity = _ROWS
         groups[-1].append(part)
-        room -= size
+        capacity -= size
     return [
         group[0]
         if len(group) == 1
@@ -137,19 +137,19 @@ def _gathered(parts: list[tuple[Index, Index]]) -> list[tuple[Index, Index]]:
 
 
 def _halve(key: Index, weight: Index, ends: NDArray[np.intp], by_value: bool) -> tuple[float, Index, Index]:
-    """Divide each block at a value of its own; return the cost of moving rows there, and what is left."""
+    """Divide each block at a pivot; return the cost of moving elements to it, and the remaining elements."""
     first, last = ends
     size = last - first + 1
     low, high = np.minimum.reduceat(key, first), np.maximum.reduceat(key, first)
     inside = np.flatnonzero((key > np.repeat(low, size)) & (key < np.repeat(high, size)))
     begin = np.searchsorted(inside, first)
     number = np.diff(begin, append=inside.shape[0])
-    # two values are divided above the lower one, and that is the end
+    # a block with two values is divided above the lower one, and then finished
     more = number > 0
     middle = high.copy()
     middle[more] = low[more] + (high[more] - low[more]) // 2
     if by_value:
-        # a median of three stands for the median
+        # the median of three elements approximates the median
         begin, number = begin[more], number[more]
         one, two, three = (key[inside[begin + k * number // 6]] for k in (1, 3, 5))
         middle[more] = np.maximum(np.minimum(one, two), np.minimum(np.maximum(one, two), three))

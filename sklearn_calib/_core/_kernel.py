@@ -1,4 +1,4 @@
-"""Quadratic forms of the kernels behind the kernel calibration error.
+"""Quadratic forms of the kernels of the kernel calibration error.
 
 kappa(p, q) = exp(-d / s), "laplacian", d the total variation distance, half the l1 distance;
 kappa(p, q) = exp(-d^2 / (2 s^2)), "gaussian", d the Euclidean distance divided by sqrt(2).
@@ -33,10 +33,10 @@ Form = Callable[[Array], Array]
 
 KERNELS = ("laplacian", "gaussian")
 
-#: Most distinct points of several columns for which all pairs are computed, again for a few draws at a time.
+#: Largest number of distinct points of several columns for which all pairs are computed.
 MAX_DENSE = 1 << 13
 
-# The median of distances is that of so many rows at most.
+# The median of distances is computed from at most this many samples.
 _MEDIAN_ROWS = 1000
 
 # exp(-_REACH^2 / 2) is the rounding error of 1.
@@ -45,9 +45,9 @@ _REACH = 8.5
 _FARTHEST = 39.0
 # Exponents up to this are far from overflow.
 _LONGEST = 300.0
-# Features kept for all draws; more are computed again for each piece of them.
+# Largest number of features kept in memory; more are recomputed for each call.
 _KEPT_FEATURES = 1 << 23
-# Greatest matrix of all pairs that is kept.
+# Largest matrix of all pairs that is kept in memory.
 _KEPT_PAIRS = 1 << 22
 _ROWS = 1 << 11
 _FEW_ROWS = 1 << 7
@@ -71,9 +71,9 @@ def powered_bandwidth(kernel: str, bandwidth: float, power: int) -> float:
 
 
 def median_distance(points: Array, weight: Array, kernel: str) -> float:
-    """Return the median distance of two different rows, of which each point stands for ``weight``.
+    """Return the median distance of two different samples, where each point has ``weight`` samples.
 
-    Of more than 1000 rows, 1000 equally spaced ones in the order of the points stand for all. If more than
+    Of more than 1000 samples, 1000 equally spaced ones in the order of the points are used. If more than
     half of the distances are 0, it is the median of the others; 1 if there is none.
     """
     last = np.cumsum(weight)
@@ -91,9 +91,9 @@ def median_distance(points: Array, weight: Array, kernel: str) -> float:
 def kernel_form(points: Array, kernel: str, bandwidth: float) -> Form:
     """Return the function that maps rows x of shape (r, G) to sum_{g,h} kappa(p_g, p_h) x_g x_h, shape (r,).
 
-    For one column: O(G) per row for the Laplacian kernel, and for the Gaussian one O(G min(G, 1/s)), up to
-    rounding. For several columns O(G^2) per row. A matrix of all pairs is kept where it is small; where it is
-    not, the pairs are computed for all rows of a call together, some at a time.
+    For one column: O(G) per row of x for the Laplacian kernel, and for the Gaussian kernel O(G min(G, 1/s)),
+    up to rounding. For several columns O(G^2) per row. A small matrix of all pairs is kept in memory; a large
+    one is computed in parts, once per call.
     """
     if points.shape[1] == 1 and kernel == "laplacian":
         return _laplacian_line(points[:, 0], bandwidth)
@@ -110,7 +110,7 @@ def kernel_form(points: Array, kernel: str, bandwidth: float) -> Form:
 def kernel_triangles(points: Array, mass: Array, kernel: str, bandwidth: float) -> float:
     """Return sum_{g,h,l} kappa_gh kappa_hl kappa_lg m_g m_h m_l for points of one column.
 
-    O(G) for the Laplacian kernel: kappa_gh kappa_hl kappa_lg depends on the outermost two alone.
+    O(G) for the Laplacian kernel: kappa_gh kappa_hl kappa_lg depends only on the outermost two points.
     """
     u = points[:, 0]
     if kernel == "laplacian":
@@ -126,11 +126,11 @@ def kernel_triangles(points: Array, mass: Array, kernel: str, bandwidth: float) 
         squared = _bilinear(kernel_form(points, kernel, bandwidth / 2.0), mass * mass, mass)
         cubes = float(np.sum(mass**3))
         return 6.0 * ordered + 3.0 * (squared - cubes) + cubes
-    frequency, share = _frequencies(u, bandwidth)
+    frequency, amplitude = _frequencies(u, bandwidth)
     if 2 * frequency.shape[0] < points.shape[0]:
         inner = np.zeros((2 * frequency.shape[0], 2 * frequency.shape[0]))
         for first in range(0, u.shape[0], _ROWS):
-            part = _features(u[first : first + _ROWS] - u[0], frequency, share)
+            part = _features(u[first : first + _ROWS] - u[0], frequency, amplitude)
             inner += part.T @ (part * mass[first : first + _ROWS, np.newaxis])
         return float(np.sum((inner @ inner) * inner))
     return _narrow_triangles(points, mass, kernel, bandwidth)
@@ -148,9 +148,9 @@ def covariance_products(points: Array) -> Array:
 
 
 def null_variance(points: Array, weight: Array, kernel: str, bandwidth: float) -> float:
-    """Return the variance of sum_{i != j} kappa_ij <e_i - p_i, e_j - p_j> if labels e have the laws p.
+    """Return the variance of sum_{i != j} kappa_ij <e_i - p_i, e_j - p_j> for labels e with distributions p.
 
-    It is 2 sum_{i != j} kappa_ij^2 tr(S_i S_j); ``weight`` counts the rows of each point.
+    It is 2 sum_{i != j} kappa_ij^2 tr(S_i S_j); ``weight`` is the number of samples at each point.
     """
     narrow = powered_bandwidth(kernel, bandwidth, 2)
     if points.shape[1] == 1:
@@ -166,7 +166,7 @@ def null_variance(points: Array, weight: Array, kernel: str, bandwidth: float) -
             total += float(weight[rows] @ product @ weight)
             own += float(weight[rows] @ product[:, rows].diagonal())
     between = total - own
-    # what rounding leaves where no two uncertain rows are near each other
+    # below this, only rounding errors: no two uncertain samples are near each other
     return 2.0 * between if between > 1e-12 * own else 0.0
 
 
@@ -226,7 +226,7 @@ def _bilinear(form: Form, x: Array, y: Array) -> float:
 
 
 def _gaps(u: Array, bandwidth: float) -> Array:
-    """Return the distances of neighbours in units of the bandwidth, at most so large that exp still works."""
+    """Return the distances of neighbours in units of the bandwidth, limited to the domain of exp."""
     with np.errstate(over="ignore"):
         return np.minimum(np.diff(u) / bandwidth, 700.0)
 
@@ -267,8 +267,8 @@ def _laplacian_line(u: Array, bandwidth: float) -> Form:
     return form
 
 
-def _stretches(points: Array, bandwidth: float) -> Iterator[tuple[slice, list[slice]]]:
-    """Yield a few points at a time, and in pieces those that a Gaussian kernel connects them with."""
+def _neighbourhoods(points: Array, bandwidth: float) -> Iterator[tuple[slice, list[slice]]]:
+    """Yield blocks of points, and in parts the points for which a Gaussian kernel with them is not 0."""
     n, n_columns = points.shape
     for first in range(0, n, _FEW_ROWS):
         last, left, right = min(first + _FEW_ROWS, n), 0, n
@@ -280,11 +280,11 @@ def _stretches(points: Array, bandwidth: float) -> Iterator[tuple[slice, list[sl
 
 
 def _pairwise_form(points: Array, kernel: str, bandwidth: float) -> Form:
-    """Return the form by all pairs within reach, some at a time."""
+    """Return the form as a sum over all pairs within reach, computed in blocks."""
 
     def form(x: Array) -> Array:
         total = np.zeros(x.shape[0])
-        for here, pieces in _stretches(points, bandwidth):
+        for here, pieces in _neighbourhoods(points, bandwidth):
             for there in pieces:
                 near = kernel_matrix(points[there], points[here], kernel, bandwidth)
                 total += np.einsum("rg,rg->r", x[:, there] @ near, x[:, here])
@@ -294,9 +294,9 @@ def _pairwise_form(points: Array, kernel: str, bandwidth: float) -> Form:
 
 
 def _narrow_triangles(points: Array, mass: Array, kernel: str, bandwidth: float) -> float:
-    """Return the sum over triangles by those whose corners are within reach, some at a time."""
+    """Return the sum over all triangles whose corners are within reach, computed in blocks."""
     total = 0.0
-    for here, pieces in _stretches(points, bandwidth):
+    for here, pieces in _neighbourhoods(points, bandwidth):
         for one in pieces:
             first = kernel_matrix(points[here], points[one], kernel, bandwidth) * mass[one]
             for other in pieces:
@@ -309,33 +309,33 @@ def _narrow_triangles(points: Array, mass: Array, kernel: str, bandwidth: float)
 def _frequencies(u: Array, bandwidth: float) -> tuple[Array, Array]:
     """Return frequencies and weights with sum_k a_k cos(w_k x) = exp(-x^2 / (2 s^2)), up to rounding.
 
-    It is the trapezoidal rule for the Fourier integral of the kernel. The error is that of a periodic kernel,
-    whose period keeps its images away from all differences x of points.
+    It is the trapezoidal rule for the Fourier integral of the kernel. Its error comes from the periodic
+    images of the kernel; the period keeps them away from all differences x of points.
     """
     period = (u[-1] - u[0]) / bandwidth + _REACH
     step = 2.0 * np.pi / period
     k = np.arange(np.ceil(min(_REACH / step, 1e7)) + 1.0)
-    share = np.exp(-0.5 * (k * step) ** 2) * step * np.sqrt(2.0 / np.pi)
-    share[0] /= 2.0
-    return k * (step / bandwidth), share
+    amplitude = np.exp(-0.5 * (k * step) ** 2) * step * np.sqrt(2.0 / np.pi)
+    amplitude[0] /= 2.0
+    return k * (step / bandwidth), amplitude
 
 
-def _features(u: Array, frequency: Array, share: Array) -> Array:
+def _features(u: Array, frequency: Array, amplitude: Array) -> Array:
     angle = np.multiply.outer(u, frequency)
-    root = np.sqrt(share)
+    root = np.sqrt(amplitude)
     return np.hstack((np.cos(angle) * root, np.sin(angle) * root))
 
 
 def _gaussian_line(u: Array, bandwidth: float) -> Form:
-    """Return the form of the Gaussian kernel on increasing points, through cosines and sines."""
-    frequency, share = _frequencies(u, bandwidth)
+    """Return the form of the Gaussian kernel on increasing points, by a Fourier expansion."""
+    frequency, amplitude = _frequencies(u, bandwidth)
     place = u - u[0]
     n, n_features = u.shape[0], 2 * frequency.shape[0]
     kept = None
     if n * n_features <= _KEPT_FEATURES:
         kept = np.empty((n, n_features))
         for first in range(0, n, _ROWS):
-            kept[first : first + _ROWS] = _features(place[first : first + _ROWS], frequency, share)
+            kept[first : first + _ROWS] = _features(place[first : first + _ROWS], frequency, amplitude)
 
     def form(x: Array) -> Array:
         if kept is not None:
@@ -344,7 +344,7 @@ def _gaussian_line(u: Array, bandwidth: float) -> Form:
             projection = np.zeros((x.shape[0], n_features))
             for first in range(0, n, _ROWS):
                 rows = slice(first, first + _ROWS)
-                projection += x[:, rows] @ _features(place[rows], frequency, share)
+                projection += x[:, rows] @ _features(place[rows], frequency, amplitude)
         return np.asarray(np.einsum("rf,rf->r", projection, projection))
 
     return form

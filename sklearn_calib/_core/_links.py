@@ -7,7 +7,7 @@ from scipy.special import expit
 __all__ = ["EPS", "clip_probability", "expit", "logit"]
 
 #: Distance from 0 and 1 at which probabilities are clipped before a logarithm: 2**-53, the smallest
-#: for which 1 - EPS is representable. A coarser clip throws away what confident models say.
+#: for which 1 - EPS is representable. Coarser clipping would change confident predictions.
 EPS = 2.0**-53
 
 Array = NDArray[np.float64]

@@ -1,11 +1,11 @@
-"""Several p-values at once: what is left of each when their number is taken into account."""
+"""Adjustment of p-values for multiple testing."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 __all__ = ["CORRECTIONS", "adjust_pvalues"]
 
-#: Ways to adjust p-values for their number.
+#: Multiple testing corrections.
 CORRECTIONS = ("holm", "bonferroni", "none")
 
 

@@ -32,17 +32,17 @@ from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
 
 __all__ = ["EXACT_LEVELS", "MAX_LEVEL", "NestedBins", "NullMoments", "effective_pairs", "shared_levels"]
 
-#: Finest level: predictions in [1/2, 1] are multiples of 2**-53, and finer bins separate nothing there.
+#: Finest level: predictions in [1/2, 1] are multiples of 2**-53, and finer bins do not separate them.
 MAX_LEVEL = 52
 
 #: Down to this level the third cumulant is exact (for 2**19 groups and more, up to a relative error of about
-#: 2**-12). Samples in a narrower bin are taken to be alike, an error of the order of the width of the bin.
+#: 2**-12). Samples in a narrower bin are treated as equal, an error of the order of the width of the bin.
 EXACT_LEVELS = 12
 
 # With so many groups the third cumulants come from sums over the bins of this level.
 _ALIKE_FROM, _ALIKE_LEVEL = 1 << 19, EXACT_LEVELS + 5
 
-# A standard deviation below this part of the expected sum of squares is all rounding error.
+# A standard deviation below this fraction of the expected sum of squares is rounding error.
 _ROUNDING = 1e-6
 
 # Groups in a block, so that its sums stay in cache: for one sample, and for many of them.
@@ -54,7 +54,7 @@ Levels = NDArray[np.int8]
 
 @dataclass(frozen=True, eq=False)
 class NullMoments:
-    """The statistic of one or several partitions, and its moments if predictions are true probabilities.
+    """The statistic of one or several partitions, and its moments under perfect calibration.
 
     One entry for each partition: ``statistic`` is T, whose mean is 0; ``variance`` and ``third_cumulant``
     belong to it; ``covariance`` is that with the next entry (0 for the last). ``n_paired`` counts the
@@ -79,9 +79,9 @@ class NullMoments:
 def effective_pairs(w2: Array, w4: Array) -> Array:
     """Return (sum W/|I|^2)^2 / (2 sum W/|I|^4), from the two sums over bins.
 
-    If all bins have the same size this is sum W/2, the sum of v_i v_j over the pairs of samples that share a
-    bin: for rare events, the expected number of pairs of events. A bin counts by its part of the variance of
-    T, so that one with few samples, on which the variance rests, is not outweighed by pairs elsewhere.
+    If all bins have the same size this is sum W/2, the sum of v_i v_j over the pairs of samples in the same
+    bin: for rare events, the expected number of pairs of events. Bins are weighted by their fraction of the
+    variance of T, so that bins with few samples that dominate the variance are not outweighed by others.
     """
     w2 = np.maximum(w2, 0.0)
     return np.divide(w2 * w2, 2.0 * w4, out=np.zeros_like(w2), where=w4 > 0.0)
@@ -391,7 +391,7 @@ def _third_cumulant(powers: Array) -> float:
     """Return the sum over bins of the third cumulant of X / |I|, from sums of ``_powers``."""
     v, v2, v3, m, m2, count = powers
     kappa = 4.0 * (m * m - m2) + 8.0 * (v * (v * v - 3.0 * v2) + 2.0 * v3)
-    # of a single sample it is 0, whatever rounding makes of it
+    # for a single sample it is exactly 0
     return float(np.sum(np.where(count > 1.5, kappa, 0.0) / np.maximum(count, 1.0) ** 3))
 
 

@@ -35,8 +35,8 @@ _LAST_MOVE, _LAST_MOVE_OF_MANY, _LAST_GAIN = 1e-7, 3e-5, 1e-20
 # Directions of less curvature are flat but for rounding: no step goes there.
 _FLAT = 1e-13
 _TINY = np.finfo(np.float64).tiny
-# Observations at a time: temporaries stay in cache, and dot products below the length from which BLAS
-# libraries start threads, which cost more than they gain and make the last digits depend on the machine.
+# Observations at a time: temporaries stay in cache, and dot products stay below the length at which BLAS
+# libraries start threads, which are slower here and make the last digits depend on the machine.
 _CHUNK = 1 << 13
 
 

@@ -1,4 +1,4 @@
-"""Draws under perfect calibration, and the Monte Carlo p-value."""
+"""Simulation of outcomes under perfect calibration, bootstrap samples, and the Monte Carlo p-value."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -19,10 +19,10 @@ __all__ = [
     "tail_rank",
 ]
 
-#: Numbers drawn at a time (or one draw, if that takes more): bounds the memory, does not change the draws.
+#: Random numbers generated at a time (at least one sample): bounds the memory without changing the samples.
 MAX_CELLS = 1 << 18
 
-# Groups with at most so many rows are drawn row by row: that is faster than a binomial draw.
+# Groups of at most this size are simulated sample by sample, which is faster than a binomial variate.
 _LIGHT = 8
 
 Array = NDArray[np.float64]
@@ -31,28 +31,29 @@ Array = NDArray[np.float64]
 def draw_positives(
     grouped: GroupedOutcomes, n_draws: int, generator: np.random.Generator, max_cells: int = MAX_CELLS
 ) -> Iterator[NDArray[Any]]:
-    """Redraw the outcomes of every row from its prediction, Y* ~ Bernoulli(p), independently.
+    """Simulate the outcomes of every sample from its prediction, Y* ~ Bernoulli(p), independently.
 
     Parameters
     ----------
     grouped : GroupedOutcomes
-        Predictions with integer weights, the numbers of their rows. The outcomes are not used.
+        Predictions with integer weights, the numbers of their samples. The outcomes are not used.
     n_draws : int
-        Number of draws.
+        Number of simulations.
     generator : Generator
-        Source of randomness; it is advanced by the same amount whatever the sample.
+        Random number generator; its advance does not depend on the sample.
     max_cells : int
-        Bound on the numbers drawn at a time.
+        Bound on the random numbers generated at a time.
 
     Yields
     ------
     ndarray of shape (groups, r)
-        The number of positives of each group in the next r draws; bool where every group is a single row.
+        The number of positives of each group in the next r simulations; bool if every group is a single
+        sample.
     """
     prob, weight = grouped.prob, grouped.weight
     n_groups = prob.shape[0]
     light = min(int(weight.max()), _LIGHT)
-    # every layer has a stream of its own, read draw after draw: the size of the chunks cannot matter
+    # every layer has its own stream, read simulation by simulation: results do not depend on the chunk size
     *layers, binomial = spawn(generator, light + 1)
     single = light == 1
     heavy = np.flatnonzero(weight > _LIGHT)
@@ -86,19 +87,19 @@ def draw_outcomes(
     max_cells: int = MAX_CELLS,
     truth: Array | None = None,
 ) -> Iterator[tuple[Array, Array]]:
-    """Redraw whole samples: the predictions with replacement, then their outcomes from them.
+    """Simulate whole samples: predictions with replacement, and outcomes from these predictions.
 
     Parameters
     ----------
     grouped, n_draws, generator, max_cells
         As in :func:`draw_positives`.
     truth : ndarray of shape (groups,) or None
-        Event probabilities of the groups; None takes the predictions.
+        Event probabilities of the groups; None means the predictions.
 
     Yields
     ------
     count, positives : ndarrays of shape (groups, r)
-        The number of rows, and of positive rows, of each group in the next r draws.
+        The number of samples, and of positive samples, of each group in the next r simulations.
     """
     prob, weight = grouped.prob if truth is None else truth, grouped.weight
     n_groups, n = prob.shape[0], int(grouped.total)
@@ -115,9 +116,9 @@ def draw_outcomes(
             positives = np.bincount(place, positive.ravel(), size).astype(np.float64, copy=False)
             yield count.reshape(n_groups, r), positives.reshape(n_groups, r)
         return
-    share = weight / weight.sum()
+    fraction = weight / weight.sum()
     for first, last in _chunks(n_draws, n_groups, max_cells):
-        counts = choice.multinomial(n, share, size=last - first)
+        counts = choice.multinomial(n, fraction, size=last - first)
         drawn_positives = outcome.binomial(counts, prob)
         yield (
             np.ascontiguousarray(counts.T, dtype=np.float64),
@@ -128,22 +129,22 @@ def draw_outcomes(
 def draw_rows(
     grouped: GroupedOutcomes, n_draws: int, generator: np.random.Generator, max_cells: int = MAX_CELLS
 ) -> Iterator[tuple[Array, Array]]:
-    """Draw the rows of the sample with replacement: the bootstrap.
+    """Resample with replacement: the bootstrap.
 
     Parameters
     ----------
     grouped : GroupedOutcomes
-        Outcomes with integer weights, the numbers of their rows.
+        Outcomes with integer weights, the numbers of their samples.
     n_draws, generator, max_cells
         As in :func:`draw_positives`.
 
     Yields
     ------
     count, positives : ndarrays of shape (groups, r)
-        The number of rows, and of positive rows, of each group in the next r draws.
+        The number of samples, and of positive samples, of each group in the next r bootstrap samples.
     """
     n_groups, n = grouped.prob.shape[0], int(grouped.total)
-    # each group in two cells, without and with event
+    # each group has two cells, without and with event
     cells = np.concatenate((grouped.weight - grouped.positives, grouped.positives))
     (choice,) = spawn(generator, 1)
     if n <= _LIGHT * n_groups:
@@ -161,9 +162,9 @@ def draw_rows(
 
 
 def sample_labels(p: Array, n_draws: int, generator: np.random.Generator) -> Iterator[NDArray[np.int64]]:
-    """Yield labels drawn from the rows of ``p``, shape (r, n), ``n_draws`` in all.
+    """Yield labels simulated from the rows of ``p``, shape (r, n), ``n_draws`` simulations in all.
 
-    Numbers are taken from the generator draw after draw: how draws are cut into pieces does not matter.
+    Random numbers are generated simulation by simulation: results do not depend on the chunk size.
     """
     n, n_classes = p.shape
     below = np.cumsum(p, axis=1)
@@ -187,17 +188,17 @@ def sample_labels(p: Array, n_draws: int, generator: np.random.Generator) -> Ite
 
 
 def monte_carlo_pvalue(observed: float, draws: Array, atol: float = 0.0) -> float:
-    """Return (1 + #{draws >= observed}) / (1 + number of draws), the p-value of large values.
+    """Return the Monte Carlo p-value (1 + #{draws >= observed}) / (1 + number of draws).
 
-    It is valid for any number of draws, and never 0. Draws that fall short of ``observed`` by no more than
-    1e-10 of it, or by ``atol``, count as ties that rounding has parted.
+    It is valid for any number of draws, and never 0. Draws below ``observed`` by at most 1e-10 of it, or by
+    at most ``atol``, count as ties broken by rounding.
     """
     threshold = observed - max(atol, 1e-10 * abs(observed))
     return float((1 + np.count_nonzero(draws >= threshold)) / (1 + draws.shape[0]))
 
 
 def tail_rank(n_draws: int, tail: float) -> int:
-    """Return the rank k for which the k-th of N draws is passed with probability at most ``tail``."""
+    """Return the largest k such that a value is below the k-th of N draws with probability <= ``tail``."""
     return int(np.floor((n_draws + 1) * tail + 1e-9))
 
 

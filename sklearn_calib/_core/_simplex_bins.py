@@ -1,10 +1,10 @@
 """T-Cal for K classes: partitions of the probability simplex, the statistic T, and its null moments.
 
 In the coordinates c_i = m (z_1 + ... + z_i), i = 1, ..., K - 1, the simplex is 0 <= c_1 <= ... <= m. The
-hyperplanes on which a coordinate, or the difference of two of them, is a whole number cut it into
-m^(K-1) simplices of equal volume and a diameter of order 1/m (hypercubes, cut into hypersimplices, cut by
-Stanley's triangulation; App. 8.2.3 of [1]_). The cell of a point is given by the integer parts of its
-coordinates, and by the order of their fractional parts; cells are never enumerated. The partition for 2 m
+hyperplanes on which a coordinate, or the difference of two coordinates, is an integer divide it into
+m^(K-1) simplices of equal volume and a diameter of order 1/m (hypercubes, divided into hypersimplices and
+then by Stanley's triangulation; App. 8.2.3 of [1]_). The cell of a point is determined by the integer parts
+of its coordinates and the order of their fractional parts; cells are never enumerated. The partition for 2 m
 refines that for m.
 
 A cell with samples I contributes X / (n |I|) to T, X = sum over i != j in I of R_i . R_j, where R =
@@ -47,7 +47,7 @@ Labels = NDArray[np.int64]
 
 _SEED = 7
 
-# Numbers in the arrays of one step.
+# Largest size of temporary arrays.
 _WORK = 1 << 20
 
 
@@ -55,8 +55,8 @@ _WORK = 1 << 20
 class SharedCells:
     """The cells that hold two samples or more.
 
-    ``rows`` lists their samples, cell after cell; ``starts`` says where each cell begins, ``count`` how many
-    samples it has.
+    ``rows`` holds the indices of their samples, cell by cell; ``starts`` the first position of each cell, and
+    ``count`` its number of samples.
     """
 
     rows: NDArray[np.intp]
@@ -65,11 +65,10 @@ class SharedCells:
 
 
 def alcoves(p: Array, m: float) -> NDArray[np.uint64]:
-    """Return a number for each row of ``p``, shape (n, K), that is the same for rows of the same cell.
+    """Return an identifier of the cell of each row of ``p``, shape (n, K).
 
-    It is a hash of 64 bits: two cells get the same one with a probability that is negligible for any n that
-    fits into memory, and would then merely count as one cell. Cells are closed above at the faces of the
-    simplex.
+    It is a hash of 64 bits. The probability of a collision is negligible for any n that fits into memory, and
+    a collision only merges two cells. Cells are closed above at the faces of the simplex.
     """
     c = np.cumsum(p[:, :-1], axis=1)
     c *= m
@@ -79,7 +78,7 @@ def alcoves(p: Array, m: float) -> NDArray[np.uint64]:
     order = np.argsort(c, axis=1, kind="stable").astype(np.uint64)
     odd = np.random.default_rng(_SEED).integers(1 << 63, size=(2, c.shape[1]), dtype=np.uint64) * 2 + 1
     with np.errstate(over="ignore"):
-        # uint64 arithmetic wraps around, which is what a hash wants
+        # uint64 arithmetic wraps around, as intended for a hash
         return (whole.astype(np.uint64) * odd[0]).sum(axis=1) + (order * odd[1]).sum(axis=1)
 
 
@@ -103,7 +102,7 @@ def shared_alcoves(p: Array, m: float, among: NDArray[np.intp] | None = None) ->
 
 
 def nested_alcoves(p: Array, n_bins: Array) -> list[SharedCells]:
-    """Return the shared cells for each number of bins per axis; each one divides the next."""
+    """Return the shared cells for each number of bins per axis, each of which divides the next."""
     partitions: list[SharedCells] = []
     among = None
     for m in n_bins:
@@ -125,8 +124,8 @@ def cell_statistics(cells: SharedCells, y: Labels, p: Array) -> Array:
 def cell_cumulants(cells: SharedCells, z: Array) -> tuple[Array, Array]:
     """Return W and kappa of each cell, if labels have the distributions ``z``, shape (n, K).
 
-    W is exact. So is kappa for equal rows of ``z``, and for large cells its second sum up to a part of order
-    1/|I|; else the mean of the cell stands for each row. O(n K min(K, |I|)).
+    W is exact. kappa is exact for equal rows of ``z``, and for large cells its second sum is exact up to a
+    relative error of order 1/|I|; otherwise rows are replaced by the mean of the cell. O(n K min(K, |I|)).
     """
     w, kappa = np.empty(cells.count.shape[0]), np.empty(cells.count.shape[0])
     for chosen, rows in _same_size(cells, z.shape[1]):
@@ -195,14 +194,14 @@ def class_moments(
         paired[k] = count.sum()
         w2[k], w4[k] = (w / count**2).sum(), (w / count**4).sum()
         parent[cells.rows] = np.repeat(count, cells.count)
-    # tr(C_i C_j) is 4 v_i v_j for two classes: pairs count alike in both conventions
+    # tr(C_i C_j) is 4 v_i v_j for two classes: the division makes both conventions agree
     pairs = effective_pairs(w2, w4) / 4.0
     return NullMoments(statistic, variance, third, covariance, paired, pairs, np.zeros_like(pairs))
 
 
 @dataclass(frozen=True, eq=False)
 class _Level:
-    """What T of one partition needs of the predictions: cells, 1/|I|, expected counts of labels."""
+    """Quantities of one partition that determine T: cells, 1/|I|, and expected counts of labels."""
 
     rows: NDArray[np.intp]
     cell: NDArray[np.intp]
@@ -235,14 +234,14 @@ class _Level:
         return out
 
     def _squares_of_runs(self, place: NDArray[np.int64], n_classes: int) -> float:
-        """Return sum N.N/|I| from sorted places, for tables too sparse to be written out."""
+        """Return sum N.N/|I| from sorted indices, for sparse tables."""
         begins = np.flatnonzero(np.append(True, place[1:] != place[:-1]))
         runs = np.diff(begins, append=place.shape[0]).astype(np.float64)
         return float(runs**2 @ self.inverse[place[begins] // n_classes])
 
 
 def _sums(terms: Array, weights: Array | float = 1.0) -> Array:
-    """Return the weighted sum of each row; a matrix product would round the same row in different ways."""
+    """Return the weighted sum of each row; the rounding of a matrix product would depend on other rows."""
     out: Array = np.multiply(terms, weights, order="C").sum(axis=1)
     return out
 

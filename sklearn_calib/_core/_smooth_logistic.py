@@ -23,8 +23,8 @@ KNOT_QUANTILES = {
     7: (0.025, 0.1833, 0.3417, 0.5, 0.6583, 0.8167, 0.975),
 }
 
-# Weight of the variance of the log-odds in the penalty, in units of observations: there is a finite fit where
-# the outcomes are separated, and elsewhere it is without effect.
+# Weight of the variance of the log-odds in the penalty, in units of samples: the fit is finite under perfect
+# separation, and otherwise the effect is negligible.
 _RIDGE = 0.01
 
 
@@ -41,8 +41,8 @@ def natural_spline(x: Array, knots: Array) -> Array:
 
 
 def smooth_frequency(grouped: GroupedOutcomes, n_knots: int) -> Array:
-    """Return the fitted event frequency of each group; the base rate where nothing else can be fitted."""
-    share = grouped.weight / grouped.total
+    """Return the fitted event frequency of each group; the base rate for constant predictions or outcomes."""
+    fraction = grouped.weight / grouped.total
     base_rate = float(grouped.positives.sum() / grouped.total)
     x = logit(grouped.prob)
     if x[0] == x[-1] or base_rate in (0.0, 1.0):
@@ -51,23 +51,23 @@ def smooth_frequency(grouped: GroupedOutcomes, n_knots: int) -> Array:
     middle /= grouped.total
     knots = np.unique(np.interp(KNOT_QUANTILES[n_knots], middle, x))
     del middle
-    design = _design(x, share, knots)
-    del x, share
+    design = _design(x, fraction, knots)
+    del x, fraction
     return _fit(design, grouped, base_rate)
 
 
-def _design(x: Array, share: Array, knots: Array) -> Array:
-    """Return ones, and a basis of the splines of mean 0 and variance 1, uncorrelated: at most (n, k)."""
-    # the fit is that of any knots if these coincide
+def _design(x: Array, fraction: Array, knots: Array) -> Array:
+    """Return ones, and an uncorrelated basis of the splines with mean 0 and variance 1: at most (n, k)."""
+    # linear if there are fewer than three distinct knots
     n_columns = knots.shape[0] - 1 if knots.shape[0] > 2 else 1
     basis = np.empty((x.shape[0], n_columns))
     for rows in _pieces(x.shape[0]):
         basis[rows] = natural_spline(x[rows], knots) if n_columns > 1 else x[rows, np.newaxis]
-    basis -= share @ basis
-    basis /= np.sqrt(sum(share[rows] @ basis[rows] ** 2 for rows in _pieces(x.shape[0])))
+    basis -= fraction @ basis
+    basis /= np.sqrt(sum(fraction[rows] @ basis[rows] ** 2 for rows in _pieces(x.shape[0])))
     triangle = np.empty((0, n_columns))
     for rows in _pieces(x.shape[0]):
-        part = np.sqrt(share[rows])[:, np.newaxis] * basis[rows]
+        part = np.sqrt(fraction[rows])[:, np.newaxis] * basis[rows]
         triangle = np.asarray(np.linalg.qr(np.vstack((triangle, part)), mode="r"))
     _, spread, directions = np.linalg.svd(triangle, full_matrices=False)
     kept = spread > 1e-9 * spread[0]

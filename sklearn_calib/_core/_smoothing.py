@@ -76,9 +76,9 @@ _BINS_FOR_MEANS = 350.0
 # below 1e-6 with 28 bins. This costs two passes.
 _BINS_FOR_SQUARES = 28.0
 _MOST_BINS = 1 << 15
-# Up to so many cosines are tabulated for all positions; a table larger than that costs more than bins do.
+# Cosines are tabulated for all positions up to this size of the table; above it, binning is faster.
 _TABLE = 1 << 22
-# Numbers held at a time by each step of an evaluation, few enough to stay in cache.
+# Largest size of temporary arrays, so that they stay in cache.
 _WORK = 1 << 16
 #: The search for a fixed point begins with coefficients down to this multiple of the scale that it expects.
 FIRST = 0.6
@@ -95,14 +95,14 @@ def moment_bins(s: float) -> int:
 
 
 class LogitPositions:
-    """Log-odds on an interval that is scaled to [0, 1], computed for the slice that is asked for.
+    """Log-odds on an interval scaled to [0, 1], computed slice by slice on access.
 
     Parameters
     ----------
     p : ndarray of shape (n,)
         Probabilities, clipped to [eps, 1 - eps].
     origin, length : float
-        The interval of log-odds; what lies outside is put at its ends.
+        The interval of log-odds; values outside are clipped.
     eps : float
         Clipping of the probabilities.
     """
@@ -230,7 +230,7 @@ def smooth_at_nodes(coefficients: Array, s: float | Array, nodes: int) -> Array:
 
     ``s`` is one scale, or one for each of the leading axes.
     """
-    # of what is wider only the mean is left, in every digit
+    # wider kernels give exactly the mean
     scale = np.minimum(np.asarray(s, dtype=np.float64), WIDEST_SCALE)[..., np.newaxis]
     used = min(coefficients.shape[-1], harmonics(float(scale.min())), nodes)
     k = np.arange(used)
@@ -268,7 +268,7 @@ def integrate_absolute_rows(values: Array, step: float) -> Array:
         c1 = (after - before - 3.0 * (f1 - f0)) / 6.0
         c0 = (before - 2.0 * f0 + f1) / 2.0 + c1
         gap = f0 - f1
-        # of zeros of either sign there is nothing to split
+        # zeros of either sign need no split
         u = np.divide(f0, gap, out=np.zeros_like(gap), where=gap != 0)
         head = u * (f0 + u * ((f1 - f0 - c0) / 2.0 + u * ((c0 - c1) / 3.0 + u * c1 / 4.0)))
         whole = piece.ravel()[crossing] / 24.0
@@ -318,7 +318,7 @@ class CosineProjection:
         return np.asarray(mass.T @ self._table[:, :count])
 
     def _moments(self, mass: Array, n_bins: int) -> Array:
-        """Return the moments of each sample in each bin, as :func:`coefficients_of_moments` wants them."""
+        """Return the moments of each sample in each bin, in the format of :func:`coefficients_of_moments`."""
         index, offset = bin_offsets(self.x, n_bins)
         starts = group_starts(index)
         moments = np.zeros((MOMENTS, mass.shape[1], n_bins))
@@ -366,17 +366,17 @@ def fixed_points(
         ``coefficients(index, s)``: the cosine coefficients of some of the samples that matter at scale s or
         larger, of shape (len(index), K).
     guess : ndarray of shape (r,)
-        Where to begin, in the units of s.
+        Initial values, in the units of s.
     finest : float
-        The scale down to which coefficients are first asked for, in these units. Where the solution lies
-        below, they are asked for again.
+        The scale down to which coefficients are first computed, in these units. If a solution lies below,
+        they are computed again.
     length : float
         Length of the axis in the units of s.
 
     Returns
     -------
     ndarray of shape (r,)
-        The solutions to 1e-6; where they lie below 2**-14 of the axis, the errors at that scale.
+        The solutions to 1e-6; for solutions below 2**-14 of the axis, the errors at that scale.
     """
     smallest = SMALLEST_SCALE * length
     values = np.zeros(guess.shape[0])
@@ -403,9 +403,9 @@ def _solve(
 ) -> tuple[Array, Array, NDArray[np.bool_]]:
     """Return values, where the solutions are expected, and which lie below ``smallest``.
 
-    The value is the solution, or the error at ``smallest``. As E does not increase, the solution lies between
-    s and E(s) for every s tried. In this bracket E is taken for a power of s, as both that of calibrated
-    predictions (s**-1/2) and of a bias (s**0) are.
+    The value is the solution, or the error at ``smallest``. As E is non-increasing, the solution lies between
+    s and E(s) for every s. In this bracket E is approximated by a power of s; the powers are s**-1/2 for
+    calibrated predictions and s**0 for a bias.
     """
     value, expected, below = np.zeros_like(s), np.zeros_like(s), np.zeros(s.shape[0], dtype=bool)
     active: NDArray[np.intp] = np.arange(s.shape[0])

@@ -1,4 +1,4 @@
-"""Lower distance from calibration as a flow along the line, and interval calibration error."""
+"""Lower distance to calibration as a flow along the line, and interval calibration error."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,25 +13,25 @@ __all__ = ["gather", "interval_error", "transport_distance"]
 Array = NDArray[np.float64]
 
 
-def gather(grouped: GroupedOutcomes, cells: int) -> tuple[GroupedOutcomes, float]:
-    """Return groups at the mean prediction of each of so many cells, and how far rows moved on average."""
-    number, starts = grouped.prob.shape[0], bin_starts(grouped, cells, "uniform")
+def gather(grouped: GroupedOutcomes, n_bins: int) -> tuple[GroupedOutcomes, float]:
+    """Return one group per bin at the mean prediction, and the mean distance that predictions moved."""
+    number, starts = grouped.prob.shape[0], bin_starts(grouped, n_bins, "uniform")
     pooled = grouped.pooled(starts)
     moved = np.abs(grouped.prob - np.repeat(pooled.prob, np.diff(starts, append=number)))
     return pooled, float(grouped.weight @ moved) / grouped.total
 
 
 def transport_distance(grouped: GroupedOutcomes, targets: Array) -> float:
-    """Return the least mean distance by which rows move to become calibrated at the targets.
+    """Return the smallest mean distance by which samples must move to become calibrated at the targets.
 
-    Rows move along the line, and may be divided. Where mass t_j ends at target u_j, its positive part is
-    u_j t_j and its negative part (1 - u_j) t_j. With F(j) the net flow of positive (negative) mass from node
-    j to node j + 1, in both directions apart so that it is never negative, this is the linear program
+    Samples move along the line and may be divided. If mass t_j ends at target u_j, its positive part is
+    u_j t_j and its negative part (1 - u_j) t_j. With F(j) (G(j)) the flow of positive (negative) mass from
+    node j to node j + 1, split by direction so that it is non-negative, this is the linear program
 
         min  sum_j gap_j (F+_j + F-_j + G+_j + G-_j)
         s.t. supply1_j + F_{j-1} - F_j = u_j t_j,  supply0_j + G_{j-1} - G_j = (1 - u_j) t_j,  t >= 0,
 
-    with t_j = 0 at nodes that are no targets: O(nodes) variables and entries. The targets contain 0 and 1.
+    with t_j = 0 at nodes that are not targets: O(nodes) variables and entries. The targets contain 0 and 1.
     """
     nodes = np.unique(np.concatenate((grouped.prob, targets)))
     n, m = nodes.shape[0], targets.shape[0]
@@ -49,8 +49,8 @@ def transport_distance(grouped: GroupedOutcomes, targets: Array) -> float:
         values.append(value)
 
     column = np.arange(m)
-    for kind, share in enumerate((targets, 1.0 - targets)):
-        add(kind * n + goal, column, share)
+    for kind, fraction in enumerate((targets, 1.0 - targets)):
+        add(kind * n + goal, column, fraction)
         for way, sign in enumerate((1.0, -1.0)):
             flow = m + (2 * kind + way) * (n - 1) + edge
             add(kind * n + edge, flow, np.full(n - 1, sign))
@@ -66,14 +66,14 @@ def transport_distance(grouped: GroupedOutcomes, targets: Array) -> float:
     return max(float(solution.fun), 0.0)
 
 
-def interval_error(grouped: GroupedOutcomes, cells: int) -> float:
+def interval_error(grouped: GroupedOutcomes, n_bins: int) -> float:
     """Return min over partitions into intervals of sum (absolute residual + weight times width) / n.
 
-    Dynamic programming over the last interval, O(m^2); intervals shrink to the predictions that they hold. Of
-    more than ``cells`` distinct predictions, those that share one of so many cells stay together.
+    Dynamic programming over the last interval, O(m^2); intervals start and end at predictions. If there are
+    more than ``n_bins`` distinct predictions, those in the same of ``n_bins`` bins are not separated.
     """
     m = grouped.prob.shape[0]
-    starts = bin_starts(grouped, cells, "uniform") if m > cells else np.arange(m)
+    starts = bin_starts(grouped, n_bins, "uniform") if m > n_bins else np.arange(m)
     low, high = grouped.prob[starts], grouped.prob[np.append(starts[1:], m) - 1]
     residual = np.concatenate(([0.0], np.cumsum(np.add.reduceat(grouped.residual, starts))))
     weight = np.concatenate(([0.0], np.cumsum(np.add.reduceat(grouped.weight, starts))))

@@ -1,12 +1,12 @@
-"""Every metric and test as a scorer, by name, and a refit rule that never selects on calibration alone.
+"""Metrics and tests as scorers, by name, and a refit rule based on a proper score and calibration.
 
 Each name of :func:`get_scorer_names` is also an attribute of this module, a new scorer at each access::
 
     from sklearn_calib.scorers import neg_smooth_ece
     cross_val_score(model, X, y, scoring=neg_smooth_ece)
 
-A calibration error is not a proper score: a constant prediction of the base rate has none. Choose models by
-``scoring=MultiScorer(["neg_smooth_ece", "neg_log_loss"]), refit=BestCalibrated()``.
+A calibration error is not a proper score: it is 0 for a constant prediction of the base rate. Select models
+by ``scoring=MultiScorer(["neg_smooth_ece", "neg_log_loss"]), refit=BestCalibrated()``.
 """
 
 from copy import deepcopy

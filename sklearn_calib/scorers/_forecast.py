@@ -1,4 +1,4 @@
-"""What an estimator said of the rows of X, put beside what happened, for scorers to judge."""
+"""Predictions of an estimator together with the true labels, for scorers."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
@@ -23,9 +23,9 @@ Reduction = Literal["classwise", "confidence", "top-label"] | None
 
 
 class Forecast(NamedTuple):
-    """What an estimator said of the rows of X, and what happened.
+    """Predicted probabilities for X, and the true labels.
 
-    ``codes`` (n,) holds for each row the column of ``probabilities`` (n, K) that belongs to its label.
+    ``codes`` (n,) holds for each sample the column of ``probabilities`` (n, K) that belongs to its label.
     """
 
     codes: NDArray[np.int64]
@@ -34,22 +34,22 @@ class Forecast(NamedTuple):
 
 
 def check_reduction(reduction: Any, pos_label: Any) -> None:
-    """Raise ValueError if the reduction is unknown, or at odds with ``pos_label``."""
+    """Raise ValueError if the reduction is unknown, or incompatible with ``pos_label``."""
     if reduction is not None:
         check_option(reduction, "reduction", REDUCTIONS)
     if pos_label is not None and reduction != "classwise":
         raise ValueError(
-            f"pos_label={pos_label!r} asks for one class and reduction={reduction!r} for all "
-            "of them. Leave one of the two at its default."
+            f"pos_label={pos_label!r} selects one class, but reduction={reduction!r} uses all "
+            "classes. Leave one of the two at its default."
         )
 
 
 def binary_problems(
     forecast: Forecast, reduction: str, pos_label: Any, sample_weight: ArrayLike | None
 ) -> list[Problem]:
-    """Return outcomes 0 or 1 and the probability of 1, once for each class that is judged.
+    """Return outcomes 0 or 1 and the probability of 1, for each class that is evaluated.
 
-    As :func:`split_classes`, but "classwise" is of two classes the second, or ``pos_label`` alone.
+    As :func:`split_classes`, but "classwise" evaluates only ``pos_label``, or the second of two classes.
     """
     codes, proba, classes = forecast
     if reduction == "classwise" and (pos_label is not None or classes.shape[0] == 2):
@@ -62,13 +62,13 @@ def binary_problems(
 def read_forecast(
     estimator: Any, X: Any, y_true: ArrayLike, response_method: str | Sequence[str], pos_label: Any
 ) -> Forecast:
-    """Let a fitted estimator predict, and find the column of each label by the estimator's classes."""
+    """Predict with a fitted estimator, and find the column of each label by the estimator's classes."""
     method = _find_method(estimator, response_method)
     y = as_array(y_true, "y_true")
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if y.ndim != 1:
-        raise ValueError(f"y_true must have shape (n,), got shape {y.shape}. Pass one label per row.")
+        raise ValueError(f"y_true must have shape (n,), got shape {y.shape}. Pass one label per sample.")
     if y.dtype.names is not None:
         raise ValueError(f"y_true must hold labels, got records {y.dtype}. Pass one of their fields.")
     classes = getattr(estimator, "classes_", None)
@@ -77,17 +77,17 @@ def read_forecast(
     response = as_array(method(X), "the prediction of X")
     if response.shape[:1] != y.shape:
         raise ValueError(
-            f"y_true has {y.shape[0]} rows but the prediction of X has shape {response.shape}. "
+            f"y_true has {y.shape[0]} samples but the prediction of X has shape {response.shape}. "
             "Pass X and y_true of the same length."
         )
     if response.ndim == 1:
         response = response[:, None]
     if classes is None:
-        # a regressor of two outcomes
+        # a regressor for binary outcomes
         if response.shape[1] > 2:
             raise ValueError(
-                f"The estimator has no classes_ and predicts {response.shape[1]} columns, so they cannot be "
-                "told apart. Score a classifier, or a regressor that predicts one probability per row."
+                f"The estimator has no classes_ and predicts {response.shape[1]} columns, whose classes are "
+                "unknown. Score a classifier, or a regressor that predicts one probability per sample."
             )
         codes = check_labels(y, pos_label)
         labels = np.array([0, 1] if pos_label is None else [None, pos_label], dtype=object)
@@ -138,7 +138,7 @@ def _add_unseen(y: Array, response: Array, classes: Array, pos_label: Any) -> tu
     if pos_label is not None:
         labels.add(pos_label)
     if len(labels) == 1:
-        # certain of the only label there is, and right: whatever else could have happened, had probability 0
+        # only one label exists, and it is predicted with certainty
         return np.array([None, *labels], dtype=object), _two_columns(response)
     try:
         columns = sorted(labels)

@@ -1,4 +1,4 @@
-"""Several scorers at the price of one prediction."""
+"""Several scorers with a single prediction."""
 
 from collections.abc import Callable, Collection, Mapping
 from functools import wraps
@@ -23,31 +23,30 @@ _RESPONSES = ("decision_function", "predict", "predict_log_proba", "predict_prob
 class MultiScorer(WeightedScorer, BaseEstimator):
     """Several scorers as one callable that predicts once.
 
-    Use it as ``scoring`` of ``cross_validate`` or of a search, where it gives one column for each name.
-    Unlike a list of names it needs nothing to be registered, and the estimator predicts a fold once, whatever
-    the number of scorers.
+    Use it as ``scoring`` of ``cross_validate`` or of a search, where it gives one column for each name. The
+    scorers need not be registered, and the estimator predicts each fold once.
 
     Parameters
     ----------
     scoring : list of str, or mapping of str to str or callable
-        Names that :func:`get_scorer` knows; or, of a mapping, the names of the columns and for each a name or
-        a scorer ``scorer(estimator, X, y)``.
+        Names accepted by :func:`get_scorer`; or a mapping from names of columns to such names or to scorers
+        ``scorer(estimator, X, y)``.
 
     Raises
     ------
     ValueError
         If there is no scorer, a name appears twice or is unknown, or sample weights are given and a scorer
-        does not take them: either all scores are weighted or none.
+        does not support them: either all scores are weighted or none.
     TypeError
-        If ``scoring`` is of another kind.
+        If ``scoring`` has another type.
 
     Notes
     -----
-    Calibration errors are not proper scores; put "neg_log_loss" or "neg_brier_score" beside them and choose
+    Calibration errors are not proper scores; combine them with "neg_log_loss" or "neg_brier_score" and select
     by ``refit=BestCalibrated()``.
 
-    With metadata routing enabled, ``set_score_request(sample_weight=True)`` of this object decides for all
-    its scorers.
+    With metadata routing enabled, ``set_score_request(sample_weight=True)`` of this object applies to all its
+    scorers.
 
     Examples
     --------
@@ -79,9 +78,9 @@ class MultiScorer(WeightedScorer, BaseEstimator):
         Parameters
         ----------
         estimator : object
-            Fitted.
+            Fitted estimator.
         X : array-like or sparse matrix with n rows
-            What the estimator predicts from.
+            Test data.
         y_true : array-like of shape (n,)
             Labels.
         sample_weight : array-like of shape (n,), default=None
@@ -96,10 +95,10 @@ class MultiScorer(WeightedScorer, BaseEstimator):
         y_true = as_array(y_true, "y_true")
         weights = {} if sample_weight is None else {"sample_weight": as_array(sample_weight, "sample_weight")}
         if weights:
-            deaf = [name for name, scorer in scorers.items() if not accepts_sample_weight(scorer)]
-            if deaf:
+            unweighted = [name for name, scorer in scorers.items() if not accepts_sample_weight(scorer)]
+            if unweighted:
                 raise ValueError(
-                    f"sample_weight was given but the scorers {deaf} do not take it. Leave them out, or "
+                    f"sample_weight was given but the scorers {unweighted} do not support it. Omit them, or "
                     "score without weights."
                 )
         once = _PredictsOnce(estimator, X)
@@ -107,9 +106,9 @@ class MultiScorer(WeightedScorer, BaseEstimator):
 
 
 class _Scores(dict[str, float]):
-    """Scores that can also be asked for by the refit rule that chose among them.
+    """Scores that can also be looked up by the refit rule of a search.
 
-    ``score`` of a fitted search looks its own ``refit`` up among the scores, also where it is no name.
+    ``score`` of a fitted search looks up its ``refit`` among the scores, even if it is a callable.
     """
 
     def __missing__(self, key: Any) -> float:
@@ -120,14 +119,14 @@ class _Scores(dict[str, float]):
 
 
 class _PredictsOnce:
-    """Stands for a fitted estimator, and keeps what it predicts for one X."""
+    """Proxy of a fitted estimator that caches its predictions for one X."""
 
     def __init__(self, estimator: Any, X: Any) -> None:
         self._estimator = estimator
         self._X = X
         self._kept: dict[str, Any] = {}
 
-    # isinstance, and error messages, see the estimator
+    # isinstance and error messages use the class of the estimator
     __class__ = property(lambda self: type(self._estimator))
 
     def __sklearn_tags__(self) -> Any:
@@ -141,7 +140,7 @@ class _PredictsOnce:
         return True
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("_estimator", "_X", "_kept"):  # not there yet: a copy in the making
+        if name in ("_estimator", "_X", "_kept"):  # not yet set while the object is copied
             raise AttributeError(name)
         value = getattr(self._estimator, name)
         return self._keep(name, value) if name in _RESPONSES else value
@@ -166,7 +165,7 @@ def _resolve(scoring: Any) -> dict[str, Callable[..., float]]:
     else:
         raise TypeError(
             f"scoring must be a list of names or a dictionary of scorers, got {scoring!r}. "
-            "Write [name] for a single one."
+            "Pass [name] for a single scorer."
         )
     names = [name for name, _ in pairs]
     if not all(isinstance(name, str) for name in names):
@@ -174,5 +173,5 @@ def _resolve(scoring: Any) -> dict[str, Callable[..., float]]:
             f"The names of scoring must be strings, got {names}. Use a dictionary to name scorers."
         )
     if not names or len(set(names)) < len(names):
-        raise ValueError(f"scoring must hold at least one name and none twice, got {names}.")
+        raise ValueError(f"scoring must contain at least one name and no duplicates, got {names}.")
     return {name: get_scorer(scorer) for name, scorer in pairs}

@@ -1,4 +1,4 @@
-"""The scorers that have a name."""
+"""Scorers given by name."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -31,10 +31,10 @@ __all__ = ["CALIBRATION_SCORERS", "OWN_SCORERS", "PVALUE_SCORERS", "get_scorer",
 
 
 class PValueByName:
-    """Stands for the scorer of a test until someone asks for one, that is for a copy.
+    """Placeholder of the scorer of a test, which is created when it is copied.
 
-    Both this package and scikit-learn hand out copies of what has a name. So the tests need not load with
-    the package only because they have names.
+    This package and scikit-learn return copies of named scorers. So the module of tests is only imported when
+    a scorer is used.
     """
 
     def __init__(self, test: str) -> None:
@@ -46,7 +46,7 @@ class PValueByName:
         return PValueScorer(getattr(inference, self._test)())
 
 
-#: Errors of calibration, and the refinement loss, negated.
+#: Calibration errors and the refinement loss, negated.
 CALIBRATION_SCORERS = {
     "neg_calibration_loss": CalibrationScorer(calibration_loss),
     "neg_cutoff_calibration_error": CalibrationScorer(cutoff_calibration_error),
@@ -96,14 +96,14 @@ def get_scorer(scoring: str | Callable[..., Any]) -> Callable[..., Any]:
     Parameters
     ----------
     scoring : str or callable
-        A name of :func:`get_scorer_names`, any name that :func:`sklearn.metrics.get_scorer` knows, or a
-        scorer, which is returned as it is.
+        A name of :func:`get_scorer_names`, any name accepted by :func:`sklearn.metrics.get_scorer`, or a
+        scorer, which is returned unchanged.
 
     Returns
     -------
     callable
-        ``scorer(estimator, X, y, sample_weight=None) -> float``, greater is better. Of a name, a new object
-        each time: changing it, for example by ``set_score_request``, changes nothing else.
+        ``scorer(estimator, X, y, sample_weight=None) -> float``, greater is better. For a name it is a new
+        object, which can be changed, for example by ``set_score_request``, without side effects.
 
     Raises
     ------
@@ -114,9 +114,9 @@ def get_scorer(scoring: str | Callable[..., Any]) -> Callable[..., Any]:
 
     Notes
     -----
-    Calibration errors are not proper scores: a constant prediction of the base rate has none. Do not select a
-    model by one of them alone, see :class:`BestCalibrated`. Nor by a p-value, which measures no quality at
-    all: see :class:`PValueScorer`.
+    Calibration errors are not proper scores: they are 0 for a constant prediction of the base rate. Do not
+    select a model by one of them alone, see :class:`BestCalibrated`, or by a p-value, see
+    :class:`PValueScorer`.
 
     "neg_log_loss" and "neg_brier_score" are those of this package. They equal scikit-learn's, and are also
     defined on a fold that lacks a class and, for the Brier score, for any number of classes under every
@@ -163,12 +163,12 @@ def get_scorer_names() -> list[str]:
 
     All but "neg_brier_score", "neg_log_loss" and "neg_refinement_loss" are calibration errors or, from
     "pvalue_cox" to "pvalue_tcal", p-values of tests, hence not proper scores: select models by
-    :class:`BestCalibrated`, never by one of them alone.
+    :class:`BestCalibrated`, not by one of them alone.
 
     Returns
     -------
     list of str
-        Sorted.
+        Sorted names.
 
     Examples
     --------

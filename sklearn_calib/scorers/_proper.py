@@ -1,8 +1,8 @@
-"""Log loss and Brier score of a probability matrix, for folds on which scikit-learn's own are not defined.
+"""Log loss and Brier score of a probability matrix, for folds on which scikit-learn's are not defined.
 
-scikit-learn's scorers of these names read the classes from the labels of the fold and fail where one is
-missing. These two are given column numbers by ``CalibrationScorer(..., reduction=None)``, which reads them
-from the estimator; wherever scikit-learn's are defined the values agree.
+scikit-learn's scorers of these names read the classes from the labels of the fold and fail if one is missing.
+These two get column indices from ``CalibrationScorer(..., reduction=None)``, which reads the classes from the
+estimator. If scikit-learn's scorers are defined, the values agree.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ Array = NDArray[Any]
 
 
 def log_loss(codes: NDArray[np.int64], proba: Array, *, sample_weight: ArrayLike | None = None) -> float:
-    """Return the mean of -log(probability of what happened).
+    """Return the mean of -log(probability of the true class).
 
     As in scikit-learn, probabilities are clipped at the machine epsilon of their type.
     """
@@ -31,7 +31,7 @@ def log_loss(codes: NDArray[np.int64], proba: Array, *, sample_weight: ArrayLike
 def brier_loss(codes: NDArray[np.int64], proba: Array, *, sample_weight: ArrayLike | None = None) -> float:
     """Return the mean squared distance of forecast and outcome vectors; for two classes, half of it.
 
-    Halved, two classes give the usual (probability of the positive class - outcome)^2.
+    With this factor the binary case is the usual (probability of the positive class - outcome)^2.
     """
     _check_rows(proba)
     gap = np.array(proba, dtype=np.float64)
@@ -45,8 +45,8 @@ def _check_rows(proba: Array) -> None:
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
         raise ValueError(
-            f"The prediction of row {row} is {proba[row].tolist()}, not probabilities in [0, 1]. Use a "
-            "response_method that gives probabilities."
+            f"The prediction of sample {row} is {proba[row].tolist()}, but probabilities must lie in [0, 1]. "
+            "Use a response_method that returns probabilities."
         )
 
 

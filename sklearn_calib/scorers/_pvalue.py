@@ -29,42 +29,41 @@ _SEED = 0
 class PValueScorer(WeightedScorer, BaseEstimator):
     """Score a fitted classifier by the p-value of a test of calibration; greater is better.
 
-    As :class:`CalibrationScorer` it takes the classes and their order from the fitted estimator and not from
-    the labels of the fold at hand, so that labels may be strings and a fold may lack a class.
+    As in :class:`CalibrationScorer`, the classes and their order are those of the fitted estimator and not
+    those of the labels of the fold, so that labels may be strings and a fold may lack a class.
 
     .. warning::
-        A p-value is no measure of quality, and not a proper score. It says whether these data refute perfect
-        calibration: it is large for a model that always predicts the base rate, large wherever data are few,
-        and among models that all are calibrated it is a uniform random number. So never select a model by
-        it alone. Score it next to the log loss or the Brier score (:class:`MultiScorer`) and let
-        :class:`BestCalibrated` choose, or read it off the folds as the warning light that it is.
+        A p-value does not measure the quality of a model, and is not a proper score. It tests perfect
+        calibration: it is large for a model that always predicts the base rate, large in small samples, and
+        uniformly distributed for calibrated models. Do not select a model by it alone. Combine it with the
+        log loss or the Brier score (:class:`MultiScorer`) and select by :class:`BestCalibrated`, or use it as
+        a diagnostic.
 
     Parameters
     ----------
     test : CalibrationTest or str
         Any test of :mod:`sklearn_calib.inference`, or its name, such as "tcal". It is copied before each use.
-        If it draws random numbers and its ``random_state`` is None, the copy gets the seed 0: the same model
-        has the same score on the same data each time, and candidates of a search are compared on the same
-        draws.
+        If the test is randomized and its ``random_state`` is None, the copy has seed 0: scores are
+        reproducible, and candidates of a search are compared with the same random numbers.
     pos_label : label, default=None
         The class whose probability is tested, against all others. None means ``estimator.classes_[1]`` for
-        two classes, and the reduction for more.
+        binary and ``reduction`` for multiclass classifiers.
     response_method : str or sequence of str, default="predict_proba"
-        Method of the estimator that returns probabilities; of a sequence, the first that it has. Use
+        Method of the estimator that returns probabilities; in a sequence, the first that exists is used. Use
         ``"predict"`` for a regressor of 0/1 outcomes whose prediction is a probability.
     reduction : {"classwise", "confidence", "top-label"} or None, default="classwise"
-        What is tested of K > 2 classes. "classwise": that every single class, against the rest, is
-        calibrated; the score is K times the smallest p-value, at most 1 (Bonferroni), itself a p-value.
-        "confidence": that the largest probability of a row is the probability of its class being right.
-        "top-label": that this holds within the rows of every predicted class, by Bonferroni again. Both also
-        apply to two classes. None: the whole vector of probabilities, for tests that take several
-        columns.
+        Null hypothesis for K > 2 classes. "classwise": every class, against the rest, is calibrated; the
+        score is K times the smallest p-value, at most 1 (Bonferroni), which is a valid p-value. "confidence":
+        the largest probability of a sample is calibrated as the probability that its class is true.
+        "top-label": this holds within the samples of every predicted class, again by Bonferroni. Both also
+        apply to binary classifiers. None: canonical calibration, of the whole vector of probabilities, for
+        tests that support it.
 
     Raises
     ------
     TypeError
         On construction, if ``test`` is not a test of calibration; when called, if the estimator has no such
-        method, or a parameter of the test is of the wrong type.
+        method, or a parameter of the test has the wrong type.
     ValueError
         When called, if the options contradict each other, a label is unknown to the estimator, or the test
         rejects its input: decision scores outside [0, 1], sample weights that are not whole numbers.
@@ -72,7 +71,7 @@ class PValueScorer(WeightedScorer, BaseEstimator):
     Notes
     -----
     The mean of the p-values of several folds, which a search reports, is not a p-value; twice the mean is a
-    valid one if each fold's is (Rüschendorf 1982).
+    valid p-value if those of the folds are valid (Rüschendorf 1982).
 
     Sample weights are frequencies. With metadata routing enabled they reach the scorer after
     ``scorer.set_score_request(sample_weight=True)``.
@@ -94,7 +93,7 @@ class PValueScorer(WeightedScorer, BaseEstimator):
     >>> cross_val_score(GaussianNB(), X, y, scoring=scorer, cv=3).round(3)
     array([0.001, 0.001, 0.001])
 
-    A model that knows nothing passes:
+    A constant prediction is calibrated, but useless:
 
     >>> cross_val_score(DummyClassifier(), X, y, scoring=scorer, cv=3).round(3)
     array([1.   , 1.   , 0.935])
@@ -123,11 +122,11 @@ class PValueScorer(WeightedScorer, BaseEstimator):
         estimator : object
             Fitted, with the method ``response_method`` and, unless it is a regressor, ``classes_``.
         X : array-like or sparse matrix with n rows
-            What the estimator predicts from.
+            Test data.
         y_true : array-like of shape (n,)
             Labels.
         sample_weight : array-like of shape (n,), default=None
-            Frequencies: whole numbers.
+            Frequency weights: whole numbers.
 
         Returns
         -------
@@ -142,9 +141,9 @@ class PValueScorer(WeightedScorer, BaseEstimator):
             return self._pvalue_of_all(forecast, sample_weight)
         problems = binary_problems(forecast, self.reduction, self.pos_label, sample_weight)
         pvalues = []
-        for _, y, proba, rows in problems:
-            weight = sample_weight if sample_weight is None or rows is None else sample_weight[rows]
-            # the positive class is 1, also where it is missing
+        for _, y, proba, index in problems:
+            weight = sample_weight if sample_weight is None or index is None else sample_weight[index]
+            # the positive class is 1, even if it is missing
             result = self._copy().test(y, np.ascontiguousarray(proba), sample_weight=weight, pos_label=1)
             pvalues.append(result.pvalue)
         return min(1.0, len(pvalues) * min(pvalues))
@@ -156,7 +155,7 @@ class PValueScorer(WeightedScorer, BaseEstimator):
         return self._copy().test(codes, proba, sample_weight=sample_weight, **named).pvalue
 
     def _copy(self) -> "CalibrationTest":
-        """Return the test as it was given, with a seed."""
+        """Return a copy of the test, with a seed."""
         test: CalibrationTest = clone(_checked(self.test))
         if test.get_params(deep=False).get("random_state", _SEED) is None:
             test.set_params(random_state=_SEED)
@@ -164,7 +163,7 @@ class PValueScorer(WeightedScorer, BaseEstimator):
 
 
 def _checked(test: "str | CalibrationTest") -> "CalibrationTest":
-    # the tests load when one is used
+    # tests are imported on first use
     from sklearn_calib.inference._names import as_test
 
     return as_test(test)

@@ -1,4 +1,4 @@
-"""A refit rule for searches: among the good models the best calibrated one."""
+"""A refit rule for searches: among the best models by a proper score, the best calibrated one."""
 
 import re
 from collections.abc import Mapping
@@ -14,13 +14,13 @@ Array = NDArray[np.float64]
 
 
 class BestCalibrated(BaseEstimator):
-    r"""Choose the best calibrated of the candidates whose proper score is as good as the best.
+    r"""Select the best calibrated of the candidates whose proper score is close to the best.
 
-    Give it as ``refit`` to a search. A calibration error alone cannot select a model, because a constant
-    prediction of the base rate has none. A proper score alone judges calibration and discrimination together,
-    and cannot tell apart candidates that differ by less than its noise. So: all candidates
-    whose mean proper score is within one standard error of the best are held equally good, and of these the
-    best calibrated is taken. Ties go to the better proper score, then to the first.
+    Pass it as ``refit`` to a search. A calibration error alone cannot select a model, because it is 0 for a
+    constant prediction of the base rate. A proper score alone measures calibration and discrimination
+    together, and does not separate candidates that differ by less than its standard error. Therefore the best
+    calibrated of all candidates whose mean proper score is within one standard error of the best is selected.
+    Ties are broken by the proper score, then by the order of the candidates.
 
     Parameters
     ----------
@@ -29,7 +29,8 @@ class BestCalibrated(BaseEstimator):
     proper : str, default="neg_log_loss"
         Name of the proper score in the search's ``scoring``; greater is better.
     n_standard_errors : float, default=1.0
-        How far below the best a proper score may lie. 0 leaves the best candidates only.
+        Largest difference of the proper score from the best, in standard errors. With 0 only the candidates
+        with the best score are considered.
 
     Raises
     ------
@@ -37,7 +38,7 @@ class BestCalibrated(BaseEstimator):
         On construction, if a name is not a string or ``n_standard_errors`` is not a number.
     ValueError
         On construction, if both names are equal or ``n_standard_errors`` is negative; when called, if the
-        search did not compute one of the scores or no candidate has both.
+        search did not compute one of the scores or no candidate has finite values of both.
 
     Notes
     -----
@@ -47,9 +48,9 @@ class BestCalibrated(BaseEstimator):
     .. math:: \bar S_j \ge \bar S_b - c \, s_b / \sqrt{K},
               \quad s_b^2 = \frac{1}{K - 1} \sum_k (S_{bk} - \bar S_b)^2,
 
-    where :math:`c` is ``n_standard_errors`` (Breiman et al. 1984, Section 3.4.3, who take the simplest tree
-    of those; here it is the best calibrated). With one split the standard error is unknown and taken as 0.
-    Candidates with a mean score that is not finite, for example after a failed fit, are never chosen.
+    where :math:`c` is ``n_standard_errors`` (the one-standard-error rule of Breiman et al. 1984, Section
+    3.4.3, who select the simplest of these trees). With one split the standard error is unknown and set to 0.
+    Candidates whose mean score is not finite, for example after a failed fit, are never selected.
 
     A search with a callable ``refit`` has no ``best_score_``, and its ``score`` method fails after
     ``scoring=[...]``; with ``scoring=MultiScorer([...])`` it returns the proper score.
@@ -76,7 +77,7 @@ class BestCalibrated(BaseEstimator):
     >>> search.best_params_
     {'logisticregression__C': 1.0}
 
-    The calibration error alone would take the strongest penalty, which predicts the base rate:
+    The calibration error alone would select the strongest penalty, which predicts the base rate:
 
     >>> search.cv_results_["mean_test_neg_smooth_ece"].round(3)
     array([-0.013, -0.047, -0.034])
@@ -95,7 +96,7 @@ class BestCalibrated(BaseEstimator):
         self.n_standard_errors = n_standard_errors
 
     def __call__(self, cv_results: Mapping[str, Any]) -> int:
-        """Choose a candidate.
+        """Select a candidate.
 
         Parameters
         ----------
@@ -105,14 +106,14 @@ class BestCalibrated(BaseEstimator):
         Returns
         -------
         int
-            Index of the chosen candidate, the search's ``best_index_``.
+            Index of the selected candidate, the search's ``best_index_``.
 
         Raises
         ------
         ValueError
             If the search did not compute both scores, or no candidate has finite ones.
         TypeError
-            If ``cv_results`` is no mapping.
+            If ``cv_results`` is not a mapping.
         """
         _check(self.calibration, self.proper, self.n_standard_errors)
         if not isinstance(cv_results, Mapping):
@@ -128,7 +129,7 @@ class BestCalibrated(BaseEstimator):
         best = int(np.where(usable, score, -np.inf).argmax())
         slack = self.n_standard_errors * _standard_error(cv_results, self.proper, best)
         kept = np.flatnonzero(usable & (score >= score[best] - slack))
-        # lexsort is stable: of full ties the first index remains first
+        # lexsort is stable: among exact ties the first candidate is selected
         return int(kept[np.lexsort((-score[kept], error[kept]))[0]])
 
 

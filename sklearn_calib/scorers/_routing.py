@@ -1,4 +1,4 @@
-"""The request for sample weights that a scorer makes when scikit-learn's metadata routing is enabled."""
+"""Request of sample weights by scorers, for scikit-learn's metadata routing."""
 
 from typing import Any, Self
 
@@ -10,23 +10,24 @@ __all__ = ["WeightedScorer"]
 
 
 class WeightedScorer:
-    """Base of objects that are called to score, perhaps with weights.
+    """Base class of callable scorers that may support weights.
 
-    scikit-learn derives requests from methods with names of its own; a call is none of them.
+    scikit-learn derives requests only from methods such as ``fit`` and ``score``, not from ``__call__``.
     """
 
     def set_score_request(self, *, sample_weight: bool | str | None) -> Self:
-        """Say whether sample weights are wanted; for metadata routing.
+        """Request sample weights for metadata routing.
 
         Parameters
         ----------
         sample_weight : bool, str or None
-            True: yes. False: no. None: no, and raise if some are given. A string: yes, under that name.
+            True: requested. False: not requested. None: not requested, and an error if weights are given. A
+            string: requested under that name.
 
         Returns
         -------
         WeightedScorer
-            This object, changed.
+            This object.
 
         Raises
         ------
@@ -42,7 +43,7 @@ class WeightedScorer:
         return self
 
     def get_metadata_routing(self) -> Any:
-        """Return what metadata this scorer asks for.
+        """Return the metadata request of this scorer.
 
         Returns
         -------
@@ -53,7 +54,7 @@ class WeightedScorer:
         return self._new_request(None) if self._accept_sample_weight() else self._empty_request()
 
     def _accept_sample_weight(self) -> bool:
-        """Tell whether weights can be used; asked by scikit-learn's searches when routing is not enabled."""
+        """Tell whether weights are supported; used by scikit-learn's searches when routing is not enabled."""
         return True
 
     def _empty_request(self) -> Any:

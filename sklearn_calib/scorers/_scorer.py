@@ -26,55 +26,55 @@ Array = NDArray[Any]
 class CalibrationScorer(WeightedScorer):
     """Score a fitted classifier by a metric of labels and predicted probabilities.
 
-    Unlike a scorer of :func:`sklearn.metrics.make_scorer`, it takes the classes and their order from the
-    fitted estimator and not from the labels of the fold at hand. It is therefore right on a fold that lacks a
+    Unlike in a scorer of :func:`sklearn.metrics.make_scorer`, the classes and their order are those of the
+    fitted estimator and not those of the labels of the fold. It is therefore correct on a fold that lacks a
     class, as happens with rare events, and for labels such as ``{1, 2}`` or strings.
 
     .. warning::
-        A calibration error is not a proper score: a model that always predicts the base rate has none, so a
-        search that looks at nothing else selects a useless model. Score it next to the log loss or the Brier
-        score (:class:`MultiScorer`) and let :class:`BestCalibrated` choose.
+        A calibration error is not a proper score: it is 0 for a model that always predicts the base rate, so
+        a search by a calibration error alone selects a useless model. Combine it with the log loss or the
+        Brier score (:class:`MultiScorer`) and select by :class:`BestCalibrated`.
 
     Parameters
     ----------
     metric : str or callable
         Name of a function of :mod:`sklearn_calib.metrics` that returns a number, or ``metric(y, proba,
-        **metric_params) -> float``; with sample weights it is also given ``sample_weight``. For a binary
-        problem, and for the reductions of a multiclass one, ``y`` (n,) holds 0 and 1 and ``proba`` (n,) the
-        probability of 1. With ``reduction=None`` it is given all classes at once: ``y`` holds column numbers,
-        and ``proba`` has shape (n, n_classes). So it is where a multiclass problem is reduced and the metric
-        has a parameter ``reduction``, as those of this package have, which it is given.
+        **metric_params) -> float``; with sample weights ``sample_weight`` is passed, too. For a binary
+        problem, and for the reductions of a multiclass problem, ``y`` (n,) holds 0 and 1 and ``proba`` (n,)
+        the probability of 1. With ``reduction=None`` all classes are passed at once: ``y`` holds column
+        indices, and ``proba`` has shape (n, n_classes). The same holds for multiclass problems if the metric
+        has a parameter ``reduction``, as the metrics of this package have; it is then passed, too.
     greater_is_better : bool, default=False
         If False, the score is the negated metric, so that greater scores are better.
     pos_label : label, default=None
-        The class whose probability is judged, against all others. None means ``estimator.classes_[1]`` for
-        two classes, and the reduction for more.
+        The class whose probability is evaluated, against all others. None means ``estimator.classes_[1]`` for
+        binary and ``reduction`` for multiclass classifiers.
     response_method : str or sequence of str, default="predict_proba"
-        Method of the estimator that returns probabilities; of a sequence, the first that it has. Use
+        Method of the estimator that returns probabilities; in a sequence, the first that exists is used. Use
         ``"predict"`` for a regressor of 0/1 outcomes whose prediction is a probability.
     reduction : {"classwise", "confidence", "top-label"} or None, default="classwise"
-        How more than two classes are judged. "classwise": the mean over classes, equally weighted, of the
-        metric of that class against the rest. "confidence": the largest probability of each row against
-        whether its class (of several largest, the first) is the right one. "top-label": the same within the
-        rows of each predicted class, the mean weighted by their frequency. Both also apply to two classes.
-        None: the metric is called once, with the whole matrix, even for two classes.
+        How multiclass predictions are evaluated. "classwise": the unweighted mean over classes of the metric
+        of that class against the rest. "confidence": the largest probability of each sample against whether
+        its class (the first of tied ones) is the true one. "top-label": the same within the samples of each
+        predicted class, the mean weighted by their frequency. Both also apply to binary classifiers. None:
+        the metric is called once, with the whole matrix, even for two classes.
     **metric_params
-        Further keyword arguments of the metric. A metric that draws random numbers takes an int seed here.
+        Further keyword arguments of the metric. Pass an int seed here for a randomized metric.
 
     Raises
     ------
     TypeError
-        On construction, if ``metric`` is not callable or does not know one of ``metric_params``; when called,
-        if the estimator has no such method, or the metric does not return a number.
+        On construction, if ``metric`` is not callable or does not accept one of ``metric_params``; when
+        called, if the estimator has no such method, or the metric does not return a number.
     ValueError
         If the options contradict each other, a label is unknown to the estimator, or the metric rejects
-        its input, as it does decision scores outside [0, 1].
+        its input, for example decision scores outside [0, 1].
 
     Notes
     -----
-    Sample weights given to ``fit`` of a search reach the scorer; with metadata routing enabled, after
-    ``scorer.set_score_request(sample_weight=True)``. An estimator that saw a single class in training is
-    taken to give probability 0 to every other one.
+    Sample weights given to ``fit`` of a search are passed to the scorer; with metadata routing enabled, after
+    ``scorer.set_score_request(sample_weight=True)``. For an estimator trained on a single class, all other
+    classes have probability 0.
 
     Examples
     --------
@@ -108,15 +108,15 @@ class CalibrationScorer(WeightedScorer):
         self.reduction = reduction
         self.metric_params = metric_params
 
-    # By hand and not from BaseEstimator, whose printing knows no parameters without a name and would show the
-    # metric by its address in memory; clone, searches and routing need no more than this.
+    # Not inherited from BaseEstimator, whose __repr__ does not support positional and variable parameters and
+    # would print the memory address of the metric; clone, searches and routing need no more than this.
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters, those of the metric among them.
+        """Return the parameters, including those of the metric.
 
         Parameters
         ----------
         deep : bool, default=True
-            Without effect; scikit-learn passes it.
+            Ignored; accepted for compatibility with scikit-learn.
 
         Returns
         -------
@@ -130,12 +130,12 @@ class CalibrationScorer(WeightedScorer):
         Parameters
         ----------
         **params
-            Names and new values; a name that the scorer does not have goes to the metric.
+            Names and new values; names that are not parameters of the scorer are passed to the metric.
 
         Returns
         -------
         CalibrationScorer
-            This object, changed.
+            This object.
 
         Raises
         ------
@@ -171,7 +171,7 @@ class CalibrationScorer(WeightedScorer):
         estimator : object
             Fitted, with the method ``response_method`` and, unless it is a regressor, ``classes_``.
         X : array-like or sparse matrix with n rows
-            What the estimator predicts from.
+            Test data.
         y_true : array-like of shape (n,)
             Labels.
         sample_weight : array-like of shape (n,), default=None
@@ -186,7 +186,7 @@ class CalibrationScorer(WeightedScorer):
         if sample_weight is not None:
             if not self._accept_sample_weight():
                 raise TypeError(
-                    f"sample_weight was given but the metric {_name(self.metric)} does not take it. Score "
+                    f"sample_weight was given but the metric {_name(self.metric)} does not support it. Score "
                     "without weights, or use a metric with a parameter sample_weight."
                 )
             params["sample_weight"] = as_array(sample_weight, "sample_weight")
@@ -200,16 +200,16 @@ class CalibrationScorer(WeightedScorer):
             return self._evaluate(forecast.codes, forecast.probabilities, params)
         whole = self.pos_label is None and (forecast.classes.shape[0] > 2 or self.reduction != "classwise")
         if whole and _names(self.metric, "reduction"):
-            # errors that are roots of squares are not averaged over classes as they are
+            # the metric decides how classes are averaged, for example the squares of l2 errors
             params["reduction"] = self.reduction
             return self._evaluate(forecast.codes, forecast.probabilities, params)
         weight = params.get("sample_weight")
         problems = binary_problems(forecast, self.reduction, self.pos_label, weight)
         total = 0.0
-        for share, y, proba, rows in problems:
-            if rows is not None and weight is not None:
-                params = {**params, "sample_weight": weight[rows]}
-            total += share * self._evaluate(y, proba, params)
+        for fraction, y, proba, index in problems:
+            if index is not None and weight is not None:
+                params = {**params, "sample_weight": weight[index]}
+            total += fraction * self._evaluate(y, proba, params)
         return total
 
     def _evaluate(self, y: NDArray[np.int64], proba: Array, params: dict[str, Any]) -> float:
@@ -228,10 +228,10 @@ _OWN = [name for name, parameter in _PARAMETERS.items() if parameter.kind is not
 
 
 def accepts_sample_weight(scorer: Callable[..., float]) -> bool:
-    """Tell whether a scorer of any kind takes ``sample_weight``."""
+    """Tell whether a scorer of any kind supports ``sample_weight``."""
     if hasattr(scorer, "_accept_sample_weight"):
         return bool(scorer._accept_sample_weight())
-    # scorers of scikit-learn before 1.7 take the weights in any case, and hand them on
+    # scorers of scikit-learn before 1.7 always accept weights, and pass them on
     return _knows(getattr(scorer, "_score_func", scorer), "sample_weight")
 
 

@@ -165,7 +165,7 @@ def test_separable(y, p, supremum):
     null = np.sum(np.where(y == 1, np.log(p), np.log1p(-p)))
     result = cox().test(y, p)
     assert result.statistic == pytest.approx(2 * (supremum - null))
-    assert "separates" in result.reason
+    assert "separation" in result.reason
     # the supremum is approached by steep models
     x = logit(p)
     grid = itertools.product(np.linspace(-60, 60, 121), np.linspace(-60, 60, 25))
@@ -218,7 +218,7 @@ def test_extreme_predictions(scale):
     # values that clipping makes equal cannot be separated
     tied = cox().test([0, 1], [1e-30, 1e-20])
     assert 0 < tied.pvalue < 1e-10
-    assert "separates" not in tied.reason
+    assert "separation" not in tied.reason
 
 
 def test_confident_and_wrong():
