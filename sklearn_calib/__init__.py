@@ -17,8 +17,9 @@ __all__ = [
     "get_scorer_names",
 ]
 
-# Rooms that nothing above needs load when they are first used, so that the package is quick to import.
+# Subpackages that nothing above needs load when they are first used, so that the package is quick to import.
 _LATER = ("datasets", "inference", "monitor", "plot", "report", "sketch")
+_SUBPACKAGES = ("calibrators", "meta", "metrics", "scorers", *_LATER)
 
 if TYPE_CHECKING:
     from sklearn_calib import datasets as datasets
@@ -35,4 +36,4 @@ else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *_LATER})
+        return sorted({*__all__, *_SUBPACKAGES})

@@ -3,9 +3,12 @@
 When a scikit-learn release moves or removes one of them, this is the only file to change.
 """
 
-from collections.abc import Callable, Mapping
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import sklearn
 from sklearn import get_config
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import _safe_indexing as safe_indexing
@@ -32,15 +35,43 @@ def routing_enabled() -> bool:
 
 
 def register_scorers(scorers: Mapping[str, Callable[..., Any]]) -> None:
-    """Add scorers to the names that ``sklearn.metrics.get_scorer`` knows; names already taken stay.
+    """Let the names of scorers be passed as ``scoring`` to scikit-learn; names already taken stay.
 
-    scikit-learn has no public way to do this. If its table has moved, nothing happens: the names then
-    work in this package only, which is documented.
+    scikit-learn has no public way to do this. Its table of scorers is extended, and the sets of allowed names
+    that its functions and classes have made of it when they were imported. What is imported later copies the
+    extended table. If a release has changed either, a warning says that names work in this package only.
     """
     try:
         from sklearn.metrics._scorer import _SCORERS as table
-    except ImportError:
-        return
-    if isinstance(table, dict):
+        from sklearn.utils._param_validation import StrOptions
+
+        known = frozenset(table)
         for name, scorer in scorers.items():
             table.setdefault(name, scorer)
+        found = False
+        for constraint in _parameter_constraints():
+            if isinstance(constraint, StrOptions) and known <= set(constraint.options):
+                constraint.options = set(constraint.options) | set(scorers)
+                found = True
+    except Exception:  # whatever the change is, the package must load
+        found = False
+    if not found:
+        warnings.warn(
+            f"scikit-learn {sklearn.__version__} does not accept the names of sklearn_calib's scorers: its "
+            "table of scorers has changed. Pass scoring=sklearn_calib.get_scorer(name).",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def _parameter_constraints() -> Iterator[Any]:
+    """Yield the constraints of the parameters of what scikit-learn has imported so far."""
+    for module_name, module in list(sys.modules.items()):
+        if not module_name.startswith("sklearn."):
+            continue
+        for value in list(vars(module).values()):
+            for name in ("_parameter_constraints", "_skl_parameter_constraints"):
+                constraints = getattr(value, name, None) if callable(value) else None
+                if isinstance(constraints, dict):
+                    scoring = constraints.get("scoring", ())
+                    yield from scoring if isinstance(scoring, list) else ()

@@ -53,9 +53,11 @@ def test_registration_never_fails_and_never_overrides(monkeypatch):
     register_scorers({"accuracy": unweighted})
     assert sklearn_get_scorer("accuracy") is not unweighted
     monkeypatch.setattr(table, "_SCORERS", ("moved",))
-    register_scorers({"neg_x": unweighted})
+    with pytest.warns(UserWarning, match="its table of scorers has changed"):
+        register_scorers({"neg_x": unweighted})
     monkeypatch.delattr(table, "_SCORERS")
-    register_scorers({"neg_x": unweighted})
+    with pytest.warns(UserWarning, match="its table of scorers has changed"):
+        register_scorers({"neg_x": unweighted})
 
 
 def test_every_docstring_warns():

@@ -85,15 +85,6 @@ def test_cross_validation_by_object_and_by_name(data, n_jobs):
         np.testing.assert_allclose(scores[f"test_{key}"], expected, rtol=1e-12)
 
 
-def test_bare_strings_do_not_pass_where_the_documentation_says_so(data):
-    X, y = data
-    with pytest.raises(ValueError, match="must be a str among"):
-        cross_val_score(GaussianNB(), X, y, scoring=NAME)
-    for scoring in (NAME, [NAME, "neg_log_loss"]):
-        with pytest.raises(ValueError, match="must be a str among"):
-            GridSearchCV(GaussianNB(), {"var_smoothing": [1e-9]}, scoring=scoring, refit=False).fit(X, y)
-
-
 def test_strings_pass_where_the_documentation_says_so(data):
     X, y = data
     model = GaussianNB().fit(X, y)

@@ -19,9 +19,11 @@ __all__ = [
     "check_pos_label",
     "check_two_labels",
     "equals_label",
+    "greater_text",
     "label_rows",
     "place_labels",
     "refuse_missing",
+    "refuse_unordered_texts",
 ]
 
 # Integer labels within such a span are counted, not sorted.
@@ -55,6 +57,31 @@ def check_labels(y_true: ArrayLike, pos_label: Any = None, name: str = "y_true")
     return _binarize(y, pos_label, name)
 
 
+def refuse_unordered_texts(y_true: ArrayLike, pos_label: Any, name: str = "y_true") -> None:
+    """Raise if labels are texts and only the alphabet could tell which is positive."""
+    if pos_label is None and (known := _two_texts(y_true, name)):
+        raise ValueError(
+            f"{name} holds the labels {known}, and pos_label is not specified: it cannot be told of which of "
+            f"them the probabilities are. Pass pos_label={known[0]!r} or pos_label={known[1]!r}, or the "
+            "probabilities of both classes in two columns."
+        )
+
+
+def greater_text(y_true: ArrayLike, name: str = "y_true") -> Any:
+    """Return the greater of two labels that are texts; None for all other labels."""
+    known = _two_texts(y_true, name)
+    return known[1] if known else None
+
+
+def _two_texts(y_true: ArrayLike, name: str) -> list[Any]:
+    """Return the sorted labels if they are two texts, else an empty list."""
+    y = as_array(y_true, name)
+    if y.dtype.kind not in "OSU" or not y.size or not isinstance(y.flat[0], str | bytes):
+        return []
+    known = set(y.ravel().tolist()) if all(isinstance(label, type(y.flat[0])) for label in y.flat) else set()
+    return sorted(known) if len(known) == 2 else []
+
+
 def _binarize(y: NDArray[Any], pos_label: Any, name: str) -> NDArray[np.int64]:
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         row = int(np.flatnonzero(~np.isfinite(y))[0])
@@ -67,6 +94,11 @@ def _binarize(y: NDArray[Any], pos_label: Any, name: str) -> NDArray[np.int64]:
             f"{name} mixes labels of types that cannot be ordered ({error}). Use labels of one type."
         ) from None
     shown = labels[:5].tolist()
+    if labels.shape[0] > 2 and labels.dtype.kind == "f" and labels[0] >= 0 and labels[-1] <= 1:
+        raise ValueError(
+            f"{name} looks like probabilities: it has {labels.shape[0]} distinct values in [0, 1], among "
+            f"them {shown[1:4]}. Did you swap the arguments? Outcomes come first, then probabilities."
+        )
     if labels.shape[0] > 2:
         raise ValueError(
             f"{name} has {labels.shape[0]} distinct values, among them {shown}, but a binary metric "

@@ -25,6 +25,7 @@ Array = NDArray[np.float64]
 _ONE_BITS = np.float64(1.0).view(np.uint64)
 _ROW_SUM_TOLERANCE = 1e-3
 _ROUNDING = 1e-6
+_NEAR = 1e-3
 # Whole numbers up to here are floats.
 _MOST_COUNTED = 2.0**53
 
@@ -113,6 +114,7 @@ def _check_simplex(p: Array, name: str) -> Array:
         # not so fast, but it finds the row
         for column in range(p.shape[1]):
             _check_unit_interval(np.ascontiguousarray(p[:, column]), name)
+        p = np.clip(p, 0.0, 1.0)
     # much faster than sums of few neighbours
     total = p @ np.ones(p.shape[1])
     row = int(np.abs(total - 1.0).argmax())
@@ -197,22 +199,30 @@ def check_length(name: str, found: int, other: str, expected: int) -> None:
 
 
 def _check_unit_interval(p: Array, name: str) -> Array:
-    """Return contiguous ``p`` if every value lies in [0, 1]."""
+    """Return contiguous ``p`` if every value lies in [0, 1]; what is outside by rounding is clipped."""
     if p.shape[0] == 0:
         raise ValueError(f"{name} is empty. Pass at least one row.")
     if p.view(np.uint64).max() <= _ONE_BITS:
         return p
     if np.isfinite(p).all() and p.min() >= 0 and p.max() <= 1:
         return p + 0.0  # -0.0, whose sign bit is set, becomes 0.0
+    if only_rounding(p):
+        return np.clip(p, 0.0, 1.0)
     row = int(np.flatnonzero(~((p >= 0) & (p <= 1)))[0])
     if not np.isfinite(p[row]):
         raise ValueError(
             f"{name} contains {_shown(p[row])} at row {row}. Remove or impute missing predictions first."
         )
-    if only_rounding(p):
+    worst = int(np.maximum(-p, p - 1.0).argmax())
+    if -_NEAR <= p[worst] <= 1.0 + _NEAR:
         raise ValueError(
-            f"{name} contains {float(p[row])!r} at row {row}, outside [0, 1] by rounding. Pass "
-            f"numpy.clip({name}, 0, 1)."
+            f"{name} contains {float(p[worst])!r} at row {worst}, outside [0, 1] by more than "
+            f"the 1e-6 that counts as rounding. If it should be 0 or 1, pass numpy.clip({name}, 0, 1)."
+        )
+    if p.min() >= 0 and 20 < p.max() <= 100:
+        raise ValueError(
+            f"{name} contains {float(p[row])!r} at row {row}, outside [0, 1], and looks like percentages: "
+            "divide by 100?"
         )
     raise ValueError(
         f"{name} contains {float(p[row])!r} at row {row}, outside [0, 1]. Pass probabilities; decision "

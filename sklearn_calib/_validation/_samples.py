@@ -1,18 +1,29 @@
 """Whole samples: labels, predictions and weights that belong together."""
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_calib._validation._labels import check_classes, check_labels, label_rows, place_labels
+from sklearn_calib._validation._arrays import shape_of
+from sklearn_calib._validation._labels import (
+    check_classes,
+    check_labels,
+    label_rows,
+    place_labels,
+    refuse_unordered_texts,
+)
 from sklearn_calib._validation._numbers import check_length, check_probabilities, check_scores, check_weights
 from sklearn_calib._validation._summaries import Outcomes, sample_rows
 
 __all__ = ["BinarySample", "ClassSample", "binary_sample", "check_binary", "check_class_sample"]
 
 Array = NDArray[np.float64]
+
+# So many zeros and ones are no probabilities.
+_MANY = 20
 
 
 class _Weighted:
@@ -84,7 +95,10 @@ def binary_sample(
 ) -> BinarySample:
     """Check the arrays of a binary problem."""
     p = check_probabilities(y_proba)
+    if shape_of(y_proba, "y_proba")[1:] != (2,):
+        refuse_unordered_texts(y_true, pos_label)
     y = check_labels(y_true, pos_label)
+    _warn_of_predicted_labels(p)
     check_length("y_true", y.shape[0], "y_proba", p.shape[0])
     if sample_weight is None:
         return BinarySample(y, p, None)
@@ -93,6 +107,19 @@ def binary_sample(
     if not keep.all():
         y, p, w = y[keep], p[keep], w[keep]
     return BinarySample(y, p, w)
+
+
+def _warn_of_predicted_labels(p: Array) -> None:
+    """Warn if probabilities are 0 and 1 only, as are the labels that ``predict`` returns."""
+    if p.shape[0] < _MANY or not np.isin(p[:_MANY], (0.0, 1.0)).all():
+        return
+    if np.isin(p, (0.0, 1.0)).all() and p.min() < p.max():
+        warnings.warn(
+            "y_proba holds only 0 and 1. If these are the labels that predict returns, pass the "
+            "probabilities of predict_proba instead.",
+            UserWarning,
+            stacklevel=5,
+        )
 
 
 def check_class_sample(

@@ -25,6 +25,7 @@ from sklearn_calib._validation import (
     check_frequency_weights,
     check_scores,
     fit_rows,
+    greater_text,
     is_summary,
     refuse_missing,
     sample_rows,
@@ -316,9 +317,11 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         """
         self._refuse_summary(X)
         X, y, sample_weight = fit_rows(X, y, sample_weight)
-        result = self.test(y, X, sample_weight=sample_weight)
-        self.classes_ = np.unique(as_array(y, "y"))
         shape = shape_of(X, "X")
+        # an estimator knows its classes: one column is that of the last, also of texts
+        pos_label = greater_text(y, "y") if len(shape) == 1 or shape[1] == 1 else None
+        result = self.test(y, X, sample_weight=sample_weight, pos_label=pos_label)
+        self.classes_ = np.unique(as_array(y, "y"))
         self.n_features_in_ = 1 if len(shape) == 1 else shape[1]
         self.result_, self.statistic_, self.pvalue_ = result, result.statistic, result.pvalue
         return self

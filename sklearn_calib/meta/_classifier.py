@@ -1,6 +1,7 @@
 """CalibratedClassifier: any classifier repaired by any calibrator."""
 
 from dataclasses import replace
+from inspect import signature
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,12 +17,14 @@ from sklearn_calib._atomic import AtomicFit
 from sklearn_calib._compat import UNUSED, routing_enabled, slice_metadata
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._validation import check_option
+from sklearn_calib.calibrators import CutoffCertificate
 from sklearn_calib.calibrators._base import inside, may_be_certain
 from sklearn_calib.calibrators._default import default_calibrator
 from sklearn_calib.calibrators._log_average import log_average
 from sklearn_calib.calibrators._multiclass import needs_every_class
 from sklearn_calib.meta._folds import counted_rows, cross_fit, fit_whole, plan_folds
 from sklearn_calib.meta._pairs import (
+    CALIBRATOR_OF_METHOD,
     CalibratedPair,
     check_calibrator,
     fit_fold_pair,
@@ -160,6 +163,16 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
 
     # sample_weight belongs to the parts: the router itself requests nothing
     __metadata_request__fit: ClassVar = {"sample_weight": UNUSED}
+
+    def __new__(cls, *args: Any, method: Any = None, **params: Any) -> Self:
+        """Refuse the parameter of scikit-learn's CalibratedClassifierCV, and say what it is called here."""
+        if method is not None:
+            named = CALIBRATOR_OF_METHOD.get(method) if isinstance(method, str) else None
+            raise TypeError(
+                f"{cls.__name__} has no parameter method, got method={method!r}. Pass "
+                f"calibrator={named or 'IsotonicCalibrator()'}."
+            )
+        return super().__new__(cls)
 
     def __init__(
         self,
@@ -358,6 +371,61 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         """The fitted calibrators of the pairs."""
         return [pair.calibrator for pair in self.calibrated_classifiers_]
 
+    def cutoff_certificate(
+        self,
+        confidence: float = 0.95,
+        method: str = "fitted",
+        *,
+        n_resamples: int = 999,
+        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    ) -> CutoffCertificate:
+        """Return an upper confidence bound of the cutoff calibration error of the calibrated classifier.
+
+        It is the certificate of the calibrator, so that the classifier must have a single one, fitted to
+        samples that its estimator was not trained on: a frozen estimator.
+
+        Parameters
+        ----------
+        confidence, method, n_resamples, random_state
+            As :meth:`sklearn_calib.calibrators.IsotonicCalibrator.cutoff_certificate`.
+
+        Returns
+        -------
+        CutoffCertificate
+            The bound, a float in [0, 1].
+
+        Raises
+        ------
+        ValueError
+            If there are several calibrators or none, the calibrator has no certificate, or as its
+            ``cutoff_certificate``.
+
+        Notes
+        -----
+        With ``ensemble=False`` the calibrator is fitted to out-of-fold scores of models of the folds, and
+        then used with a model trained on all samples. The bound is then one for the map of the out-of-fold
+        scores: it holds for the classifier as far as the scores of that model are distributed as theirs are.
+        """
+        check_is_fitted(self)
+        calibrators = self.calibrators_
+        if len(calibrators) > 1:
+            raise ValueError(
+                f"A certificate is of one calibrator, but {len(calibrators)} are averaged here. Fit with "
+                "ensemble=False, or calibrate FrozenEstimator(fitted_classifier) on samples that it was not "
+                "trained on."
+            )
+        certify = getattr(calibrators[0], "cutoff_certificate", None)
+        if certify is None:
+            name = "'passthrough'" if is_passthrough(calibrators[0]) else type(calibrators[0]).__name__
+            raise ValueError(
+                f"calibrator={name} has no certificate. Use a monotone calibrator of two classes, such as "
+                "IsotonicCalibrator() or PlattCalibrator()."
+            )
+        bound: CutoffCertificate = certify(
+            confidence, method, n_resamples=n_resamples, random_state=random_state
+        )
+        return bound
+
     def get_metadata_routing(self) -> MetadataRouter:
         """Return what the parts request: ``fit`` of all of them, and ``predict_proba`` of the calibrator.
 
@@ -423,3 +491,9 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
                 "knows only some of its columns. Use ensemble=False."
             )
         return bool(self.ensemble)
+
+
+# as if there were no __new__
+CalibratedClassifier.__signature__ = signature(CalibratedClassifier.__init__).replace(
+    parameters=list(signature(CalibratedClassifier.__init__).parameters.values())[1:]
+)

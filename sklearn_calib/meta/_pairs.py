@@ -16,6 +16,7 @@ from sklearn_calib.meta._folds import Fold, score_fold
 from sklearn_calib.meta._responses import DECISION_FIRST, PROBABILITY_FIRST, Target, class_scores
 
 __all__ = [
+    "CALIBRATOR_OF_METHOD",
     "CalibratedPair",
     "check_calibrator",
     "fit_fold_pair",
@@ -26,6 +27,13 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+
+#: What ``method`` of scikit-learn's CalibratedClassifierCV is called here.
+CALIBRATOR_OF_METHOD = {
+    "isotonic": "IsotonicCalibrator()",
+    "sigmoid": 'PlattCalibrator(link="identity")',
+    "temperature": "TemperatureCalibrator()",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,9 +81,10 @@ def check_calibrator(calibrator: Any) -> None:
     if calibrator is None or is_passthrough(calibrator):
         return
     if isinstance(calibrator, str):
+        object_of = CALIBRATOR_OF_METHOD.get(calibrator, "IsotonicCalibrator()")
         raise ValueError(
-            f"calibrator={calibrator!r} is not known: the only string is 'passthrough'. Pass a calibrator "
-            "object, for example IsotonicCalibrator() or PlattCalibrator()."
+            f"calibrator={calibrator!r} is not known: the only string is 'passthrough'. Pass an object, "
+            f"calibrator={object_of}."
         )
     if isinstance(calibrator, type):
         raise TypeError(
@@ -160,9 +169,19 @@ def _check_scale(estimator: Any, calibrator: Any, method: str, scores: Array) ->
     if kind == "probability" and method == "decision_function" and outside.size:
         raise ValueError(
             f"{name} takes probabilities, but decision_function of {type(estimator).__name__} gives "
-            f"{outside[0]:.6g}, outside [0, 1]. Use response_method='predict_proba', or a calibrator of any "
-            "scores (link='identity', isotonic)."
+            f"{outside[0]:.6g}, outside [0, 1]. "
+            f"{_advice(estimator, calibrator)}"
         )
+
+
+def _advice(estimator: Any, calibrator: Any) -> str:
+    """Return what to do with a calibrator of probabilities and a classifier that gives decision scores."""
+    advice = "Use a calibrator of any scores, such as IsotonicCalibrator()"
+    if "link" in getattr(calibrator, "get_params", dict)():
+        advice = f"Use {type(calibrator).__name__}(link='identity'), which takes such scores"
+    if hasattr(estimator, "predict_proba"):
+        return f"{advice}, or response_method='predict_proba'."
+    return f"{advice}; {type(estimator).__name__} has no predict_proba."
 
 
 def _check_no_metadata(calibrator: Any, metadata: dict[str, Any]) -> None:

@@ -43,7 +43,8 @@ def positive_column(proba: Array, classes: list[Any], pos_label: Any) -> tuple[A
         pos_label = classes[-1]
     check_pos_label(pos_label)
     if pos_label not in classes:
-        raise ValueError(f"pos_label={pos_label!r} is not among the classes {classes} of the estimator.")
+        shown = pos_label.item() if isinstance(pos_label, np.generic) else pos_label
+        raise ValueError(f"pos_label={shown!r} is not among the classes {classes} of the estimator.")
     return proba[:, classes.index(pos_label)], pos_label
 
 

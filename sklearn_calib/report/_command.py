@@ -339,6 +339,9 @@ def _rows(options: argparse.Namespace, reader: PredictionFiles, parts: list[Pred
                 f"{', '.join(map(str, known[:20]))}."
             )
         given["pos_label"] = named[0]
+    elif len(known) == 2 and isinstance(known[1], str):
+        # as for a sketch of larger files; the report names the positive class
+        given["pos_label"] = known[1]
     columns = [np.concatenate([part.p[k] for part in parts]) for k in classes.order]
     return _Inputs(
         y=labels[np.concatenate([part.y for part in parts])],

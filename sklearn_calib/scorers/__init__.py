@@ -36,4 +36,4 @@ def __getattr__(name: str) -> CalibrationScorer | PValueScorer:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *OWN_SCORERS])
+    return sorted([*__all__, *OWN_SCORERS])

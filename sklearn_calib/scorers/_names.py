@@ -122,13 +122,11 @@ def get_scorer(scoring: str | Callable[..., Any]) -> Callable[..., Any]:
     defined on a fold that lacks a class and, for the Brier score, for any number of classes under every
     scikit-learn release. All other names of scikit-learn give scikit-learn's scorers.
 
-    Importing this package adds its calibration errors and p-values to the names that
-    :func:`sklearn.metrics.get_scorer` knows. So they work as strings where scikit-learn looks a name up when
-    it is used: in a list or dictionary for ``cross_validate``, in ``permutation_importance``, in
-    ``HistGradientBoostingClassifier``. They do not work as strings where scikit-learn compares with a list of
-    names that it made when it was itself imported: in ``cross_val_score``, ``learning_curve``, and in
-    ``GridSearchCV`` and its relatives, alone or in a list. A scorer object works in every place and in every
-    worker process: an attribute of :mod:`sklearn_calib.scorers` or, for several scores, :class:`MultiScorer`.
+    Importing this package adds its calibration errors and p-values to the names that scikit-learn knows, so
+    that ``scoring="neg_smooth_ece"`` works in ``cross_val_score``, ``GridSearchCV`` and wherever else a name
+    does, alone and in lists. A worker process that has not imported this package, as in a search inside of a
+    parallel search, does not know them: a scorer object works in every place, be it of this function, an
+    attribute of :mod:`sklearn_calib.scorers`, or for several scores :class:`MultiScorer`.
 
     Examples
     --------

@@ -63,11 +63,11 @@ class Column:
         out = self.numbers()
         wrong = (out < 0.0) | (out > 1.0)
         if wrong.any():
+            if only_rounding(out):
+                return np.clip(out, 0.0, 1.0)
             row = int(wrong.argmax())
             shown = f"{out[row]:g}"
-            if only_rounding(out):
-                shown, hint = str(out[row]), "It exceeds the range by rounding: clip the column to [0, 1]."
-            elif out.min() >= 0.0 and out.max() <= 100.0:
+            if out.min() >= 0.0 and out.max() <= 100.0:
                 hint = "These look like percentages: divide them by 100."
             else:
                 hint = "Scores first need a calibrator."

@@ -87,16 +87,18 @@ def test_labels_of_any_kind(case, data):
         y.astype(np.int8),
         2 * y - 1,
         y + 1,
-        np.where(y == 1, "yes", "no"),
-        np.where(y == 1, "yes", "no").astype(object),
         list(y),
         y[:, None],
     ):
         assert case.call(labels, p) == expected
-    # the greater label is positive unless pos_label says otherwise
     animals = np.where(y == 1, "cat", "dog")
-    assert case.call(animals, p, pos_label="cat") == expected
-    assert case.call(animals, p) == pytest.approx(case.call(1 - y, p))
+    for labels in (animals, animals.astype(object), list(animals)):
+        assert case.call(labels, p, pos_label="cat") == expected
+        with pytest.raises(ValueError, match="pos_label is not specified"):
+            case.call(labels, p)
+    # columns are in the order of the labels, and the greater number is positive
+    assert case.call(animals, np.column_stack([p, 1 - p])) == pytest.approx(case.call(1 - y, 1 - p))
+    assert case.call(2 - y, p) == pytest.approx(case.call(1 - y, p))
 
 
 @every_metric
@@ -177,8 +179,8 @@ def test_minus_zero_and_denormals(case):
 BAD_INPUT = [
     ({"y_proba": [0.1, np.nan, 0.5]}, "y_proba"),
     ({"y_proba": [0.1, np.inf, 0.5]}, "y_proba"),
-    ({"y_proba": [0.1, 1.0000001, 0.5]}, "y_proba"),
-    ({"y_proba": [0.1, -1e-9, 0.5]}, "y_proba"),
+    ({"y_proba": [0.1, 1.00001, 0.5]}, "y_proba"),
+    ({"y_proba": [0.1, -1e-5, 0.5]}, "y_proba"),
     ({"y_proba": [0.1, 0.5]}, "y_proba"),
     ({"y_proba": ["a", "b", "c"]}, "y_proba"),
     ({"y_proba": ["0.1", "0.2", "0.3"]}, "y_proba"),

@@ -95,7 +95,7 @@ def test_categories_that_no_row_has_are_no_labels(rows, tmp_path, capsys):
     assert sketch_arrow(batches, y="y", p="p", pos_label="yes") == whole
     for outcomes in (frame["y"], table["y"]):
         assert CalibrationSketch(pos_label="yes").update(outcomes, p) == whole
-        assert smooth_ece(outcomes, p) == smooth_ece(y, p)
+        assert smooth_ece(outcomes, p, pos_label="yes") == smooth_ece(y, p)
     out = tmp_path / "report.json"
     given = ["--y", "y", "--p", "p", "--group", "g", "--n-resamples", "20", "--json", str(out)]
     assert main(["report", str(tmp_path / "a.parquet"), *given]) == 0

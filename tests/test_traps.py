@@ -1,0 +1,252 @@
+"""What newcomers stumble over: names as strings, arguments in the wrong place, labels for probabilities."""
+
+import inspect
+import pkgutil
+import subprocess
+import sys
+from importlib import import_module
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.feature_selection import RFECV
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
+from sklearn.metrics import brier_score_loss
+from sklearn.model_selection import (
+    GridSearchCV,
+    cross_val_score,
+    cross_validate,
+    learning_curve,
+    permutation_test_score,
+    validation_curve,
+)
+from sklearn.svm import LinearSVC
+
+import sklearn_calib
+from sklearn_calib import CalibratedClassifier, _compat, get_scorer, get_scorer_names
+from sklearn_calib.calibrators import IsotonicCalibrator, SplineCalibrator, TemperatureCalibrator
+from sklearn_calib.inference import (
+    ConsistencyTest,
+    CutoffTest,
+    compare_models,
+    confidence_interval,
+    expected_under_calibration,
+    paired_test,
+)
+from sklearn_calib.metrics import smooth_ece
+from sklearn_calib.sketch import CalibrationSketch
+
+NAME = "neg_smooth_ece"
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_classification(200, 5, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def forecast():
+    rng = np.random.default_rng(0)
+    p = rng.random(60)
+    return (rng.random(60) < p).astype(int), p
+
+
+def test_scoring_strings_in_functions_of_scikit_learn(data):
+    X, y = data
+    model = LogisticRegression()
+    expected = cross_val_score(model, X, y, scoring=get_scorer(NAME), cv=3)
+    np.testing.assert_array_equal(cross_val_score(model, X, y, scoring=NAME, cv=3), expected)
+    many = cross_validate(model, X, y, scoring=[NAME, "neg_log_loss"], cv=3)
+    np.testing.assert_array_equal(many[f"test_{NAME}"], expected)
+    assert learning_curve(model, X, y, scoring=NAME, cv=3, train_sizes=[0.5])[1].shape == (1, 3)
+    assert validation_curve(
+        model, X, y, scoring=NAME, cv=3, param_name="C", param_range=[1.0]
+    )[1].tolist() == [expected.tolist()]  # fmt: skip
+    assert permutation_test_score(model, X, y, scoring=NAME, cv=3, n_permutations=2)[0] == expected.mean()
+
+
+def test_scoring_strings_in_searches_of_scikit_learn(data):
+    X, y = data
+    model, grid = LogisticRegression(), {"C": [0.1, 1.0]}
+    alone = GridSearchCV(model, grid, scoring=NAME, cv=3).fit(X, y)
+    named = GridSearchCV(model, grid, scoring=[NAME, "neg_log_loss"], refit="neg_log_loss", cv=3).fit(X, y)
+    held = GridSearchCV(model, grid, scoring=get_scorer(NAME), cv=3).fit(X, y)
+    for found in (alone.cv_results_["mean_test_score"], named.cv_results_[f"mean_test_{NAME}"]):
+        np.testing.assert_array_equal(found, held.cv_results_["mean_test_score"])
+    assert RFECV(model, scoring=NAME, cv=3).fit(X, y).n_features_ >= 1
+    found = LogisticRegressionCV(
+        scoring=NAME, cv=3, Cs=2, l1_ratios=(0.0,), use_legacy_attributes=False
+    ) if "use_legacy_attributes" in inspect.signature(LogisticRegressionCV).parameters else (
+        LogisticRegressionCV(scoring=NAME, cv=3, Cs=2)
+    )  # fmt: skip
+    assert found.fit(X, y).score(X, y) <= 0
+
+
+@pytest.mark.parametrize("name", get_scorer_names())
+def test_every_name_is_accepted(name, data):
+    X, y = data
+    assert np.isfinite(cross_val_score(LogisticRegression(), X, y, scoring=name, cv=2)).all()
+
+
+@pytest.mark.parametrize("first", ["sklearn_calib", "sklearn.feature_selection"])
+def test_the_order_of_imports_does_not_matter(first):
+    code = (
+        f"import {first}\nimport sklearn_calib\n"
+        "from sklearn.feature_selection import SequentialFeatureSelector\n"
+        "from sklearn.linear_model import LogisticRegression\n"
+        "from sklearn.datasets import make_classification\n"
+        f"X, y = make_classification(60, 5, random_state=0)\n"
+        f"SequentialFeatureSelector(LogisticRegression(), scoring={NAME!r}, cv=2).fit(X, y)"
+    )
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, capture_output=True)
+
+
+def test_a_changed_table_of_scorers_is_said_once(monkeypatch):
+    monkeypatch.setattr(_compat, "_parameter_constraints", lambda: iter(()))
+    with pytest.warns(UserWarning, match=r"Pass scoring=sklearn_calib.get_scorer\(name\)") as seen:
+        _compat.register_scorers({})
+    assert len(seen) == 1
+
+
+def test_texts_as_labels_need_pos_label_for_one_column():
+    y, p = np.array(["fraud", "legit"] * 15), np.linspace(0.05, 0.95, 30)
+    with pytest.raises(ValueError, match="pos_label is not specified"):
+        brier_score_loss(y, p)
+    calls = [
+        lambda: smooth_ece(y, p),
+        lambda: CutoffTest().test(y, p[:, None]),
+        lambda: confidence_interval(y, p, metric="smooth_ece"),
+        lambda: paired_test(y, p, p**2, metric="smooth_ece"),
+        lambda: smooth_ece(y.astype(object), p),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=r"pos_label is not specified.*Pass pos_label='fraud' or"):
+            call()
+    assert smooth_ece(y, p, pos_label="fraud") == smooth_ece(y == "fraud", p)
+    # columns are in the order of the sorted labels
+    assert smooth_ece(y, np.column_stack([1 - p, p])) == smooth_ece(y == "legit", p)
+    # a fitted test and a calibrator are estimators, which know their classes
+    assert CutoffTest().fit(np.column_stack([1 - p, p]), y).classes_.tolist() == ["fraud", "legit"]
+    assert IsotonicCalibrator().fit(p, y).classes_.tolist() == ["fraud", "legit"]
+
+
+def test_swapped_arguments(forecast):
+    y, p = forecast
+    with pytest.raises(ValueError, match=r"y_true looks like probabilities.*swap the arguments"):
+        smooth_ece(p, y.astype(float))
+
+
+def test_percentages(forecast):
+    y, p = forecast
+    with pytest.raises(ValueError, match="looks like percentages: divide by 100"):
+        smooth_ece(y, 100 * p)
+    with pytest.raises(ValueError, match="decision scores"):
+        smooth_ece(y, 6 * p - 3)
+
+
+def test_rounding_is_clipped(forecast):
+    y, p = forecast
+    near, exact = p.copy(), p.copy()
+    near[:2], exact[:2] = [1.0000001, -1e-7], [1.0, 0.0]
+    assert smooth_ece(y, near) == smooth_ece(y, exact)
+    assert near[0] == 1.0000001
+    sketches = [CalibrationSketch().update(y, values) for values in (near, exact)]
+    assert sketches[0] == sketches[1]
+    near[0] = 1.00001
+    with pytest.raises(ValueError, match=r"1.00001 at row 0, outside .* by more than the 1e-6"):
+        smooth_ece(y, near)
+
+
+def test_labels_of_predict(forecast):
+    y, p = forecast
+    with pytest.warns(UserWarning, match="y_proba holds only 0 and 1.*predict_proba"):
+        smooth_ece(y, (p > 0.5).astype(int))
+
+
+def test_an_interval_without_metric_says_so(forecast):
+    with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'metric'") as seen:
+        confidence_interval(*forecast)
+    assert len(str(seen.value)) < 100
+    with pytest.raises(TypeError, match="got an object of type ndarray"):
+        confidence_interval(*forecast, metric=forecast[1])
+
+
+def test_metrics_and_tests_by_name(forecast):
+    y, p = forecast
+    some = {"n_resamples": 39, "random_state": 0}
+    for call in (
+        lambda metric: confidence_interval(y, p, metric=metric, **some),
+        lambda metric: expected_under_calibration(p, metric=metric, **some),
+        lambda metric: paired_test(y, p, p**2, metric=metric, **some),
+        lambda metric: compare_models(y, {"a": p, "b": p**2}, metric=metric, **some),
+        lambda metric: ConsistencyTest(metric, **some).test(y, p),
+    ):
+        assert str(call("smooth_ece")) == str(call(smooth_ece))
+
+
+def test_parameters_of_scikit_learn_are_translated():
+    with pytest.raises(TypeError, match=r"no parameter method, .* Pass calibrator=IsotonicCalibrator\(\)"):
+        CalibratedClassifier(LogisticRegression(), method="isotonic")
+    with pytest.raises(ValueError, match=r'Pass an object, calibrator=PlattCalibrator\(link="identity"\)'):
+        CalibratedClassifier(LogisticRegression(), "sigmoid").fit([[0.0]] * 4, [0, 1, 0, 1])
+    assert "method" not in inspect.signature(CalibratedClassifier).parameters
+    assert list(inspect.signature(CalibratedClassifier).parameters)[:2] == ["estimator", "calibrator"]
+
+
+def test_decision_scores_and_a_calibrator_of_probabilities(data):
+    X, y = data
+    with pytest.raises(ValueError, match=r"Use SplineCalibrator\(link='identity'\), which takes such scores"):
+        CalibratedClassifier(LinearSVC(), SplineCalibrator()).fit(X, y)
+    model = CalibratedClassifier(LinearSVC(), SplineCalibrator(link="identity"), cv=2).fit(X, y)
+    assert model.response_method_ == "decision_function"
+
+
+def test_certificate_of_a_classifier(data):
+    X, y = data
+    frozen = FrozenEstimator(LogisticRegression().fit(X[:100], y[:100]))
+    model = CalibratedClassifier(frozen, IsotonicCalibrator()).fit(X[100:], y[100:])
+    some = {"confidence": 0.9, "random_state": 0}
+    assert model.cutoff_certificate(**some) == model.calibrators_[0].cutoff_certificate(**some) < 1
+    pooled = CalibratedClassifier(LogisticRegression(), IsotonicCalibrator(), ensemble=False).fit(X, y)
+    assert pooled.cutoff_certificate(method="dkw") == pooled.calibrators_[0].cutoff_certificate(method="dkw")
+    several = CalibratedClassifier(LogisticRegression(), IsotonicCalibrator()).fit(X, y)
+    with pytest.raises(
+        ValueError, match=r"5 are averaged here.*ensemble=False, or calibrate FrozenEstimator"
+    ):
+        several.cutoff_certificate()
+    for calibrator, shown in (("passthrough", "'passthrough'"), (LogisticRegression(), "LogisticRegression")):
+        other = CalibratedClassifier(frozen, calibrator).fit(X[100:], y[100:])
+        with pytest.raises(ValueError, match=f"calibrator={shown} has no certificate"):
+            other.cutoff_certificate()
+    three = CalibratedClassifier(LogisticRegression(), TemperatureCalibrator(), ensemble=False).fit(X, y % 2)
+    assert 0 < three.cutoff_certificate(random_state=0) <= 1
+
+
+def test_dir_lists_public_names_only():
+    for info in pkgutil.iter_modules(sklearn_calib.__path__):
+        if info.ispkg and not info.name.startswith("_"):
+            module = import_module(f"sklearn_calib.{info.name}")
+            own = {name for name in dir(module) if not name.startswith("_")}
+            extra = set(get_scorer_names()) if info.name == "scorers" else set()
+            assert own == set(module.__all__) | extra
+    subpackages = {info.name for info in pkgutil.iter_modules(sklearn_calib.__path__) if info.ispkg}
+    public = {name for name in dir(sklearn_calib) if not name.startswith("_")}
+    assert public == (set(sklearn_calib.__all__) - {"__version__"}) | {
+        name for name in subpackages if not name.startswith("_")
+    }
+
+
+def test_classes_are_printed_as_a_person_writes_them(data):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    from sklearn_calib.plot import CutoffDisplay, ReliabilityDisplay
+
+    X, y = data
+    model = LogisticRegression().fit(X, y)
+    for display in (ReliabilityDisplay, CutoffDisplay):
+        for label in (None, model.classes_[1]):
+            drawn = display.from_estimator(model, X, y, pos_label=label)
+            assert drawn.ax_.get_xlabel() == "Predicted probability (1)"
+            plt.close(drawn.figure_)
+    with pytest.raises(ValueError, match="pos_label=7 is not among the classes"):
+        ReliabilityDisplay.from_estimator(model, X, y, pos_label=np.int64(7))
