@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_calib._core._null import tail_rank
+from sklearn_calib._core._null import monte_carlo_pvalue, tail_rank
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import (
     check_fraction,
@@ -320,16 +320,18 @@ def halves_test(halves: HalfSamples, a: int, b: int, confidence: float, alternat
     rank = tail_rank(draws.shape[0], (1.0 - confidence) / (2 if two_sided else 1))
     low = corrected - float(ordered[-rank]) if alternative != "less" else -np.inf
     high = corrected - float(ordered[rank - 1]) if alternative != "greater" else np.inf
-    return Contrast(corrected, low, high, tail_pvalue(corrected, draws, alternative), draws)
+    # where a metric takes few values, draws equal the estimate but for rounding
+    tolerance = 1e-10 * max(abs(corrected), float(np.abs(draws).max()))
+    return Contrast(corrected, low, high, tail_pvalue(corrected, draws, alternative, tolerance), draws)
 
 
 def tail_pvalue(observed: float, draws: Array, alternative: str, tolerance: float = 0.0) -> float:
     """Return the Monte Carlo p-value; two-sided, twice the smaller tail."""
-    upper = (1 + np.count_nonzero(draws >= observed - tolerance)) / (1 + draws.shape[0])
-    lower = (1 + np.count_nonzero(draws <= observed + tolerance)) / (1 + draws.shape[0])
+    upper = monte_carlo_pvalue(observed, draws, tolerance)
+    lower = monte_carlo_pvalue(-observed, -draws, tolerance)
     if alternative == "greater":
-        return float(upper)
-    return float(lower) if alternative == "less" else min(1.0, 2.0 * float(min(upper, lower)))
+        return upper
+    return lower if alternative == "less" else min(1.0, 2.0 * min(upper, lower))
 
 
 def swap_test(

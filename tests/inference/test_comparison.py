@@ -16,7 +16,7 @@ from sklearn_calib.inference import (
     paired_test,
 )
 from sklearn_calib.inference._paired_draws import HalfSamples, _errors, check_rows
-from sklearn_calib.metrics import cutoff_calibration_error, expected_calibration_error
+from sklearn_calib.metrics import cutoff_calibration_error, decision_risk_gap, expected_calibration_error
 
 ece = partial(expected_calibration_error, n_bins=5)
 
@@ -537,3 +537,21 @@ def test_the_table_has_tests_only_beside_a_reference():
     tests = {"difference", "pvalue", "adjusted_pvalue"}
     assert not tests & set(every[0])
     assert set(one[0]) == set(every[0]) | tests
+
+
+@pytest.mark.parametrize("seed", [5, 6, 7])
+def test_ties_count_whatever_the_unit_of_the_metric(seed):
+    # the metric takes few values: differences of half-samples equal the estimate but for rounding
+    rng = np.random.default_rng(seed)
+    p = rng.random(60)
+    y = (rng.random(60) < p).astype(int)
+    q = np.clip(p + rng.normal(0, 0.1, 60), 0.01, 0.99)
+
+    def pvalue(unit, *models):
+        def metric(y_true, y_proba):
+            return unit * decision_risk_gap(y_true, y_proba)
+
+        return paired_test(y, *models, metric=metric, n_resamples=39, random_state=0).pvalue
+
+    assert pvalue(1.0, p, q) == pvalue(0.3, p, q) == pvalue(7.0, p, q)
+    assert pvalue(1.0, p, q) == pvalue(1.0, q, p)
