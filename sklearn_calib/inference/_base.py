@@ -1,6 +1,7 @@
 """What all tests of calibration share: test object, result, conventions of scikit-learn estimators."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -23,6 +24,7 @@ from sklearn_calib._validation import (
     check_class_sample,
     check_fraction,
     check_frequency_weights,
+    check_option,
     check_scores,
     fit_rows,
     greater_text,
@@ -32,9 +34,13 @@ from sklearn_calib._validation import (
     shape_of,
 )
 
-__all__ = ["CalibrationTest", "CalibrationTestResult"]
+__all__ = ["CalibrationTest", "CalibrationTestResult", "contradiction_words"]
 
 Array = NDArray[np.float64]
+
+_EXTREME = ("strict", "clip")
+# stands for "as pvalue"
+_UNSET = -1.0
 
 
 @dataclass(frozen=True)
@@ -51,8 +57,8 @@ class CalibrationTestResult:
         Value of the test statistic; large values speak against the null hypothesis, unless the test says
         otherwise.
     pvalue : float
-        Probability, if the null hypothesis is true, of data that speak against it at least as strongly. It
-        is 0 only where an observed outcome is impossible under the null hypothesis.
+        Probability, if the null hypothesis is true, of data that speak against it at least as strongly:
+        ``pvalue_strict`` or ``pvalue_clipped``, as the parameter ``extreme`` of the test says.
     estimate : float
         The calibration error behind the test, in the units of the predictions.
     method : str
@@ -71,6 +77,20 @@ class CalibrationTestResult:
     asymptotic_null : str
         Law of the statistic under the null hypothesis from which the p-value was taken, if it is one of
         "normal", "chi2(k)" with k degrees of freedom, and "brownian range"; else empty.
+    contradicted : ndarray of int
+        Indices of the samples that contradict a prediction of exactly 0 or 1: p = 0 but an event, p = 1 but
+        none; with three or more classes, a class whose probability is exactly 0. Usually empty.
+    n_contradicted, n_extreme : int
+        Number of those samples, and of all whose prediction contains exactly 0 or 1; frequency weights count.
+        ``n_extreme`` is counted only if some are contradicted.
+    pvalue_strict : float
+        p-value if predictions are taken literally. It is 0 if one of them is contradicted: the outcome is
+        impossible under the null hypothesis. Otherwise it is that of the test.
+    pvalue_clipped : float
+        p-value of the samples that are not contradicted, with predictions moved into
+        [1 / (2 n), 1 - 1 / (2 n)], as if 0 and 1 were results of rounding. It says nothing about the
+        contradicted samples: judge it together with their number. Without any, it is that of the test; NaN
+        if the test cannot be computed on the other samples.
     """
 
     test: str
@@ -85,6 +105,23 @@ class CalibrationTestResult:
     reason: str = ""
     tail: str = field(default="upper", repr=False)
     asymptotic_null: str = field(default="", repr=False)
+    contradicted: NDArray[np.intp] = field(
+        default_factory=lambda: np.empty(0, dtype=np.intp), repr=False, compare=False
+    )
+    n_contradicted: int = field(default=0, repr=False)
+    n_extreme: int = field(default=0, repr=False)
+    pvalue_strict: float = field(default=_UNSET, repr=False)
+    pvalue_clipped: float = field(default=_UNSET, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("pvalue_strict", "pvalue_clipped"):
+            if getattr(self, name) == _UNSET:
+                object.__setattr__(self, name, self.pvalue)
+
+    @property
+    def extremes(self) -> str:
+        """How many predictions of exactly 0 or 1 were contradicted, in words; empty if none were."""
+        return contradiction_words(self.n_contradicted, self.n_extreme)
 
     def rejects(self, alpha: float = 0.05) -> bool:
         """Tell whether the null hypothesis is rejected at level ``alpha``.
@@ -102,21 +139,24 @@ class CalibrationTestResult:
         return self.pvalue <= check_fraction(alpha, "alpha")
 
     def __str__(self) -> str:
+        pairs = [
+            *self._pvalues(),
+            ("statistic", f"{self.statistic:.4g}"),
+            ("estimate", f"{self.estimate:.4g}"),
+            ("n", str(self.n_samples)),
+        ]
         lines = [
             f"{self.test}: H0: {self.null_hypothesis}",
-            f"  p-value    {self.pvalue:.4g}  ({self.method})",
-            f"  statistic  {self.statistic:.4g}",
-            f"  estimate   {self.estimate:.4g}",
-            f"  n          {self.n_samples}",
+            *(f"  {name:<9}  {text}" for name, text in pairs),
         ]
-        return "\n".join(lines + ([f"  {self.reason}"] if self.reason else []))
+        return "\n".join(lines + ([f"  {self.reason}"] if self.reason not in ("", self.extremes) else []))
 
     def _repr_html_(self) -> str:
         return result_html(
             self.test,
             [
                 ("H0", self.null_hypothesis),
-                ("p-value", f"{self.pvalue:.4g}  ({self.method})"),
+                *self._pvalues(),
                 ("statistic", f"{self.statistic:.4g}"),
                 ("estimate", f"{self.estimate:.4g}"),
                 ("n", str(self.n_samples)),
@@ -124,6 +164,23 @@ class CalibrationTestResult:
             ],
             [(f"scales ({len(self.scales)})", self.scales)],
         )
+
+    def _pvalues(self) -> list[tuple[str, str]]:
+        """Return what is shown of the p-values: of contradicted predictions, that of the others first."""
+        if not self.n_contradicted:
+            return [("p-value", f"{self.pvalue:.4g}  ({self.method})")]
+        return [
+            ("p-value", f"{self.pvalue_clipped:.4g}  ({self.method}), of the other samples"),
+            ("extremes", f"{self.extremes}: strictly, the p-value is {self.pvalue_strict:.4g}"),
+        ]
+
+
+def contradiction_words(n_contradicted: float, n_extreme: float) -> str:
+    """Return how many predictions of exactly 0 or 1 were contradicted; nothing if none were."""
+    if not n_contradicted:
+        return ""
+    were = "was" if n_contradicted == 1 else "were"
+    return f"{n_contradicted:,.0f} of {n_extreme:,.0f} predictions of exactly 0 or 1 {were} contradicted"
 
 
 class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator, ABC):
@@ -163,6 +220,8 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
     classes_: NDArray[Any]
     n_features_in_: int
 
+    # What a contradicted prediction of exactly 0 or 1 does; a parameter of nearly all tests.
+    extreme = "strict"
     # whether the rows are a stream, whose order a summary does not keep
     _needs_order = False
     # Positive predictions below this count as this, where powers of their variances would be no numbers.
@@ -200,7 +259,9 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         """Test whether the predictions are the probabilities of the outcomes; nothing is stored.
 
         An outcome that its prediction calls impossible (p = 0 but positive, p = 1 but negative) refutes
-        perfect calibration by itself: the p-value is 0 then, and the reason says so.
+        perfect calibration by itself, so that its p-value is 0. This says little about the model: the result
+        also has the p-value of all other samples, ``pvalue_clipped``, and which samples are contradicted. The
+        parameter ``extreme`` of the test decides which of the two is ``pvalue``.
 
         Parameters
         ----------
@@ -232,35 +293,66 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         TypeError
             If a parameter of the test is of the wrong type.
         """
+        check_option(self.extreme, "extreme", _EXTREME)
         self._check_parameters()
         self._refuse_summary(y_true)
         y_true, y_proba, sample_weight = sample_rows(y_true, y_proba, sample_weight, pos_label)
         shape = shape_of(y_proba, "y_proba")
         if len(shape) == 2 and shape[1] > 2:
-            return self._test_columns(y_true, y_proba, sample_weight, pos_label, labels)
+            result = self._test_columns(y_true, y_proba, sample_weight, pos_label, labels)
+            return _with_indices(result, sample_weight)
         if labels is not None:
             raise ValueError(
                 "labels belongs to three or more columns; with two classes pass pos_label, the positive one."
             )
         sample = check_binary(y_true, y_proba, sample_weight, pos_label)
         _check_frequencies(sample_weight)
-        return self._test_binary(sample)
+        return _with_indices(self._test_binary(sample), sample_weight)
 
     def _test_binary(self, sample: BinarySample) -> CalibrationTestResult:
         """Return the result for a checked binary sample, whose weights, if any, are whole numbers."""
-        result = self._test_sample(replace(sample, p=self._resolved(sample.p)))
         if sample.p.min() > 0.0 and sample.p.max() < 1.0:
-            return result
-        impossible = sample.p == 1 - sample.y
-        if not impossible.any():
-            return result
-        row = int(impossible.argmax())
-        return replace(
-            result,
-            pvalue=0.0,
-            reason="outcomes that the predictions call impossible: "
-            f"y = {sample.y[row]} where p = {sample.p[row]:g}",
-        )
+            return self._test_sample(replace(sample, p=self._resolved(sample.p)))
+        contradicted = sample.p == 1 - sample.y
+        extreme = (sample.p == 0.0) | (sample.p == 1.0)
+        return self._test_extremes(self._test_sample, sample, contradicted, extreme)
+
+    def _test_extremes(
+        self,
+        run: Callable[[Any], CalibrationTestResult],
+        sample: Any,
+        contradicted: NDArray[np.bool_],
+        extreme: NDArray[np.bool_],
+    ) -> CalibrationTestResult:
+        """Return the result for a sample with predictions of exactly 0 and 1, some of them contradicted."""
+        if not contradicted.any():
+            return run(replace(sample, p=self._resolved(sample.p)))
+        weight = np.ones(sample.y.shape[0]) if sample.w is None else sample.w
+        others, result = ~contradicted, None
+        least = 0.5 / float(weight.sum())
+        if others.any():
+            p = np.clip(sample.p[others], least, 1.0 - least)
+            if p.ndim == 2:
+                p /= p.sum(axis=1, keepdims=True)
+            rest = replace(sample, y=sample.y[others], p=p, w=None if sample.w is None else sample.w[others])
+            try:
+                result = run(rest)
+            except ValueError:
+                # too few samples are left, for example
+                if self.extreme == "clip":
+                    raise
+        clipped = np.nan if result is None else result.pvalue
+        if self.extreme == "strict" or result is None:
+            result = replace(run(replace(sample, p=self._resolved(sample.p))), pvalue=0.0)
+        found: dict[str, Any] = {
+            "contradicted": np.flatnonzero(contradicted),
+            "n_contradicted": int(weight[contradicted].sum()),
+            "n_extreme": int(weight[extreme].sum()),
+            "pvalue_strict": 0.0,
+            "pvalue_clipped": clipped,
+        }
+        reason = contradiction_words(found["n_contradicted"], found["n_extreme"])
+        return replace(result, **(found if result.pvalue else found | {"reason": reason}))
 
     def _test_columns(
         self,
@@ -281,17 +373,8 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
 
     def _test_multiclass(self, sample: ClassSample) -> CalibrationTestResult:
         """Return the result for a checked multiclass sample, whose weights, if any, are whole numbers."""
-        result = self._test_classes(replace(sample, p=self._resolved(sample.p)))
-        promised = sample.p[np.arange(sample.y.shape[0]), sample.y]
-        row = int(promised.argmin())
-        if promised[row] > 0.0:
-            return result
-        return replace(
-            result,
-            pvalue=0.0,
-            reason="outcomes that the predictions call impossible: "
-            f"class {sample.y[row]} of 0 to {sample.p.shape[1] - 1} where its probability is 0",
-        )
+        contradicted = sample.p[np.arange(sample.y.shape[0]), sample.y] == 0.0
+        return self._test_extremes(self._test_classes, sample, contradicted, sample.p.min(axis=1) == 0.0)
 
     def fit(self, X: Outcomes, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Run the test and store its result.
@@ -407,6 +490,13 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         tags.target_tags.required = True
         tags.input_tags.one_d_array = True
         return tags
+
+
+def _with_indices(result: CalibrationTestResult, sample_weight: ArrayLike | None) -> CalibrationTestResult:
+    """Count samples of weight 0, which were dropped, in the indices of contradicted ones."""
+    if sample_weight is None or not result.n_contradicted:
+        return result
+    return replace(result, contradicted=np.flatnonzero(as_array(sample_weight, "w") > 0)[result.contradicted])
 
 
 def _check_frequencies(sample_weight: ArrayLike | None) -> None:

@@ -104,6 +104,7 @@ class BinomialTest(CalibrationTest):
         Largest number of distinct predictions; more are an error. None allows half as many as there are
         observations, two of each on average: with fewer the predictions are continuous in all but name, and
         testing each of them by itself has next to no power.
+    %(extreme)s
 
     Attributes
     ----------
@@ -169,11 +170,17 @@ class BinomialTest(CalibrationTest):
     """
 
     def __init__(
-        self, *, correction: str = "holm", two_sided: str = "minlike", max_values: int | None = None
+        self,
+        *,
+        correction: str = "holm",
+        two_sided: str = "minlike",
+        max_values: int | None = None,
+        extreme: str = "strict",
     ) -> None:
         self.correction = correction
         self.two_sided = two_sided
         self.max_values = max_values
+        self.extreme = extreme
 
     def _check_parameters(self) -> None:
         check_option(self.correction, "correction", _CORRECTIONS)

@@ -39,6 +39,7 @@ class ConsistencyTest(CalibrationTest):
         approximate.
     random_state : int, Generator, RandomState or None, default=None
         Source of the draws; an integer makes the result reproducible.
+    %(extreme)s
 
     Attributes
     ----------
@@ -87,11 +88,13 @@ class ConsistencyTest(CalibrationTest):
         n_resamples: int = 999,
         resample: str = "labels",
         random_state: Any = None,
+        extreme: str = "strict",
     ) -> None:
         self.metric = metric
         self.n_resamples = n_resamples
         self.resample = resample
         self.random_state = random_state
+        self.extreme = extreme
 
     def _check_parameters(self) -> None:
         as_metric(self.metric)

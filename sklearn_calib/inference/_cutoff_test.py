@@ -43,6 +43,7 @@ class CutoffTest(CalibrationTest):
         Number of redrawn samples.
     random_state : int, Generator, RandomState or None, default=None
         Source of the draws; an integer makes the result reproducible.
+    %(extreme)s
 
     Attributes
     ----------
@@ -96,10 +97,18 @@ class CutoffTest(CalibrationTest):
       ...
     """
 
-    def __init__(self, *, method: str = "auto", n_resamples: int = 999, random_state: Any = None) -> None:
+    def __init__(
+        self,
+        *,
+        method: str = "auto",
+        n_resamples: int = 999,
+        random_state: Any = None,
+        extreme: str = "strict",
+    ) -> None:
         self.method = method
         self.n_resamples = n_resamples
         self.random_state = random_state
+        self.extreme = extreme
 
     def _check_parameters(self) -> None:
         check_simulation(self.method, self.n_resamples, self.random_state)

@@ -119,6 +119,7 @@ class KernelTest(CalibrationTest):
         Number of redrawn samples of "monte_carlo".
     random_state : int, Generator, RandomState or None, default=None
         Source of the draws and of the blocks; an integer makes the result reproducible.
+    %(extreme)s
 
     Attributes
     ----------
@@ -205,6 +206,7 @@ class KernelTest(CalibrationTest):
         block_size: int | None = None,
         n_resamples: int = 999,
         random_state: Any = None,
+        extreme: str = "strict",
     ) -> None:
         self.kernel = kernel
         self.bandwidth = bandwidth
@@ -213,6 +215,7 @@ class KernelTest(CalibrationTest):
         self.block_size = block_size
         self.n_resamples = n_resamples
         self.random_state = random_state
+        self.extreme = extreme
 
     def _check_parameters(self) -> None:
         check_option(self.kernel, "kernel", KERNELS)

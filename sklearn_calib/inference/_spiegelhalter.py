@@ -41,6 +41,7 @@ class SpiegelhalterTest(CalibrationTest):
         the predictions for any n. "asymptotic": from the normal distribution. "auto": simulated outcomes
         for up to 10000 observations, else asymptotic.
     %(simulated)s
+    %(extreme)s
 
     Attributes
     ----------
@@ -79,10 +80,13 @@ class SpiegelhalterTest(CalibrationTest):
     -0.905, p-value 0.530
     """
 
-    def __init__(self, *, method: str = "auto", n_resamples: int = 999, random_state: Any = 0) -> None:
+    def __init__(
+        self, *, method: str = "auto", n_resamples: int = 999, random_state: Any = 0, extreme: str = "strict"
+    ) -> None:
         self.method = method
         self.n_resamples = n_resamples
         self.random_state = random_state
+        self.extreme = extreme
 
     def _check_parameters(self) -> None:
         check_simulation(self.method, self.n_resamples, self.random_state)

@@ -108,6 +108,7 @@ class SampleSplittingTest(CalibrationTest):
     random_state : int, Generator, RandomState or None, default=None
         Source of split, simulated labels and permutations. The result depends on it much more than with other
         tests, since even the split is random.
+    %(extreme)s
 
     Attributes
     ----------
@@ -163,12 +164,14 @@ class SampleSplittingTest(CalibrationTest):
         n_resamples: int = 999,
         cross_fit: bool = False,
         random_state: Any = None,
+        extreme: str = "strict",
     ) -> None:
         self.smoothness = smoothness
         self.method = method
         self.n_resamples = n_resamples
         self.cross_fit = cross_fit
         self.random_state = random_state
+        self.extreme = extreme
 
     def _check_parameters(self) -> None:
         if not isinstance(self.smoothness, str):

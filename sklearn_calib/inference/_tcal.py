@@ -51,6 +51,7 @@ __all__ = [
     "finest_level",
     "largest_of_scales",
     "number_of_bins",
+    "rank_pvalues",
     "samples_at_once",
     "scale_weights",
     "smallest_pvalue",
@@ -178,6 +179,7 @@ class TCal(CalibrationTest):
         least 1 / alpha, and B / alpha with "bonferroni"; too few are an error. Nothing else depends on it.
     random_state : int, Generator, RandomState or None, default=None
         Source of the simulations of "monte_carlo"; an integer makes the result reproducible.
+    %(extreme)s
 
     Attributes
     ----------
@@ -259,6 +261,7 @@ class TCal(CalibrationTest):
         reduction: str = "canonical",
         alpha: float = 0.05,
         random_state: Any = None,
+        extreme: str = "strict",
     ) -> None:
         self.smoothness = smoothness
         self.method = method
@@ -268,6 +271,7 @@ class TCal(CalibrationTest):
         self.reduction = reduction
         self.alpha = alpha
         self.random_state = random_state
+        self.extreme = extreme
 
     def _check_parameters(self) -> None:
         if isinstance(self.smoothness, str):
@@ -679,6 +683,16 @@ def largest_of_scales(z: Array) -> tuple[float, float, Array]:
     return largest, monte_carlo_pvalue(largest, drawn, TIE * (1.0 + abs(largest))), drawn
 
 
+def rank_pvalues(values: Array, slack: Array) -> Array:
+    """Return, for each column, the fraction of rows at least as large as each; up to ``slack`` are ties."""
+    ranks = [
+        values.shape[0] - np.searchsorted(np.sort(column), column - tie)
+        for column, tie in zip(values.T, slack, strict=True)
+    ]
+    out: Array = np.column_stack(ranks) / values.shape[0]
+    return out
+
+
 def smallest_pvalue(
     values: Array, z: Array, slack: Array, weights: Array | float = 1.0
 ) -> tuple[float, float, Array, Array]:
@@ -688,11 +702,7 @@ def smallest_pvalue(
     differences up to ``slack`` are ties. Ties of the smallest p-values go by the largest z at the columns
     that attain it.
     """
-    ranks = [
-        values.shape[0] - np.searchsorted(np.sort(column), column - tie)
-        for column, tie in zip(values.T, slack, strict=True)
-    ]
-    pvalues = np.column_stack(ranks) / values.shape[0]
+    pvalues = rank_pvalues(values, slack)
     ratio = pvalues / weights
     least = ratio.min(axis=1)
     largest_z = np.where(ratio == least[:, np.newaxis], z, -np.inf).max(axis=1)

@@ -28,10 +28,10 @@ from sklearn_calib.plot._matplotlib import (
     GREY,
     PALE,
     check_flags,
-    finding,
     full_names,
     legend_above,
     next_style,
+    result_finding,
     shade,
     thinned,
 )
@@ -411,7 +411,7 @@ class CutoffDisplay(DisplayMixin):
     def _label(self, name: str | None, confidence: float) -> str:
         text = f"cutoff error {self.result.value:.3f}"
         if self.test is not None:
-            text += f", {finding(self.test.pvalue, 1.0 - confidence)}"
+            text += f", {result_finding(self.test, 1.0 - confidence)}"
         return self._named(text, name)
 
     def _draw_interval(self, ax: "Axes", ends: tuple[float, float], walk: Array, confidence: float) -> None:

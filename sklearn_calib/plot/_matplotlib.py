@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Rectangle
 
+    from sklearn_calib.inference import CalibrationTestResult
+
 __all__ = [
     "BLUE",
     "DASHES",
@@ -35,6 +37,7 @@ __all__ = [
     "next_style",
     "p_text",
     "plain",
+    "result_finding",
     "shade",
     "thinned",
 ]
@@ -193,6 +196,16 @@ def finding(pvalue: float, level: float) -> str:
     # a level of 1 - confidence is rounded
     found = "miscalibrated" if pvalue <= level + 1e-12 else "no evidence of miscalibration"
     return f"{found} ({p_text(pvalue)})"
+
+
+def result_finding(result: "CalibrationTestResult", level: float) -> str:
+    """Return what a test found; contradicted predictions of 0 and 1 apart from all others."""
+    if not result.n_contradicted:
+        return finding(result.pvalue, level)
+    found, others = f"{result.n_contradicted:,} of {result.n_extreme:,}", result.pvalue_clipped
+    if np.isnan(others):
+        return f"{found} predictions of\nexactly 0 or 1 contradicted"
+    return f"{finding(others, level)}\nwithout {found} predictions of\nexactly 0 or 1 that are contradicted"
 
 
 def thinned(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.intp]:

@@ -4,6 +4,7 @@ The contents are computed first, as a :class:`NullHistogram`, :class:`NullCurve`
 :class:`EvidencePath`, and drawn afterwards.
 """
 
+import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,10 +37,10 @@ from sklearn_calib.plot._matplotlib import (
     check_flags,
     draw_critical,
     draw_marks,
-    finding,
     full_names,
     legend_above,
     plain,
+    result_finding,
     thinned,
 )
 
@@ -583,6 +584,9 @@ class TestDisplay(AxesMixin):
     ) -> Self:
         """Run a test on predictions, and draw its result.
 
+        If outcomes contradict predictions of exactly 0 or 1, the test has ``extreme="clip"``: the picture is
+        that of the other samples, and the legend says how many are contradicted.
+
         Parameters
         ----------
         y_true : array-like of shape (n,) or CalibrationSketch
@@ -614,9 +618,11 @@ class TestDisplay(AxesMixin):
             plot.
         %(no_matplotlib)s
         """
-        result = as_test(test).test(
-            y_true, y_proba, sample_weight=sample_weight, pos_label=pos_label, labels=labels
-        )
+        test = copy.copy(as_test(test))
+        # a picture leads with the samples that do not contradict predictions of 0 and 1
+        if "extreme" in test.get_params():
+            test.set_params(extreme="clip")
+        result = test.test(y_true, y_proba, sample_weight=sample_weight, pos_label=pos_label, labels=labels)
         return cls.from_result(result, name=name, ax=ax, **plot_params)
 
     @classmethod
@@ -714,7 +720,7 @@ class TestDisplay(AxesMixin):
         if show_legend:
             given = self.name if name is None else name
             title = plain(self.result.test if given is None else given)
-            legend_above(ax, title=f"{title}: {finding(self.result.pvalue, level)}")
+            legend_above(ax, title=f"{title}: {result_finding(self.result, level)}")
         return self
 
     def _content(self, kind: str, level: float) -> NullHistogram | NullCurve | ScaleEvidence | EvidencePath:
@@ -741,7 +747,8 @@ class TestDisplay(AxesMixin):
             if not np.isfinite(result.statistic):
                 raise ValueError(
                     f"The statistic of {result.test!r} is {result.statistic}, which cannot be shown on an "
-                    f"axis. The p-value is {result.pvalue:.3g}: {result.reason}."
+                    f"axis. The p-value is {result.pvalue:.3g}: {result.reason}. A test with extreme='clip' "
+                    "has that of the other samples."
                 )
             if result.null_distribution is None:
                 return null_curve(result.asymptotic_null, result.statistic, result.tail)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import xlog1py, xlogy
+from scipy.special import bdtrc, xlog1py, xlogy
 from scipy.stats import norm
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
@@ -53,6 +53,8 @@ __all__ = [
     "class_metrics",
     "class_test",
     "condensed",
+    "contradiction_pvalue",
+    "contradictions",
     "examine",
     "examine_parts",
     "find_regions",
@@ -63,6 +65,8 @@ __all__ = [
 Array = NDArray[np.float64]
 Step = Callable[[str], Any]
 _NAN = float("nan")
+# Contradicted predictions of 0 and 1 are a matter of the verdict if they are so large a part of the samples.
+_MATERIAL = 0.01
 
 
 @dataclass(frozen=True)
@@ -256,9 +260,21 @@ class ReportNumbers:
 
     @property
     def miscalibrated(self) -> bool:
-        """Whether calibration is rejected: ``pvalue <= 1 - confidence``."""
+        """Whether calibration is rejected: ``pvalue <= 1 - confidence``, or ``contradicts``."""
         # 1 - 0.95 is a little more than 0.05, and a p-value of 0.05 counts
-        return self.pvalue <= 1.0 - self.confidence + 1e-12
+        return self.pvalue <= 1.0 - self.confidence + 1e-12 or self.contradicts
+
+    @property
+    def contradicts(self) -> bool:
+        """Whether contradicted predictions of exactly 0 or 1 alone make the model miscalibrated.
+
+        They are at least 1% of all samples, and more than rounding explains at level 1 - ``confidence``.
+        """
+        return (
+            self.n_impossible >= _MATERIAL * self.n_samples
+            and contradiction_pvalue(self.n_impossible, self.n_certain, self.n_samples)
+            <= 1.0 - self.confidence
+        )
 
 
 # With more distinct predictions than this, simulations use bins of neighbouring predictions.
@@ -641,7 +657,8 @@ def examine(sample: BinarySample, budget: Budget, step: Step) -> Findings:
     step("scores and slopes")
     grouped = group_outcomes(sample.y, sample.p, sample.w)
     small = condensed(grouped)
-    summary = summarize(small, 5, budget.confidence, "profile")
+    inside = _inside(grouped)
+    summary = summarize(condensed(inside), 5, budget.confidence, "profile")
     brier, log_loss = (decompose(grouped, score) for score in ("brier", "log_loss"))
     populations = Populations(small, budget.n_resamples, budget.generator, keep=True)
     metrics = []
@@ -654,10 +671,35 @@ def examine(sample: BinarySample, budget: Budget, step: Step) -> Findings:
     step("tests of calibration")
     tests = _tests(sample, grouped, budget)
     step("what remains after recalibration")
-    residual = _after_recalibration(grouped, summary, budget)
+    residual = _after_recalibration(inside, summary, budget)
     step("regions of predictions")
     regions = find_regions(grouped, budget.confidence, budget.n_draws, budget.generator)
     return Findings(grouped, tuple(metrics), tests, regions, summary, brier, log_loss, residual)
+
+
+def contradictions(grouped: GroupedOutcomes) -> tuple[float, float]:
+    """Return the number of samples with predictions of exactly 0 or 1, and of those that contradict them."""
+    certain = (grouped.prob <= 0.0) | (grouped.prob >= 1.0)
+    impossible = np.where(grouped.prob <= 0.0, grouped.positives, grouped.weight - grouped.positives)
+    return float(grouped.weight[certain].sum()), float(impossible[certain].sum())
+
+
+def contradiction_pvalue(n_impossible: float, n_certain: float, n_samples: float) -> float:
+    """Return the probability of as many contradictions if 0 and 1 were rounded by at most 1 / (2 n).
+
+    It is P(B >= n_impossible) for a binomial variable B with ``n_certain`` trials.
+    """
+    if not n_impossible:
+        return 1.0
+    return float(bdtrc(n_impossible - 1.0, int(n_certain), 0.5 / n_samples))
+
+
+def _inside(grouped: GroupedOutcomes) -> GroupedOutcomes:
+    """Move predictions into [1 / (2 n), 1 - 1 / (2 n)] where an infinite log-odds is contradicted."""
+    if not contradictions(grouped)[1]:
+        return grouped
+    least = 0.5 / grouped.total
+    return replace(grouped, prob=np.clip(grouped.prob, least, 1.0 - least))
 
 
 def _asymptotic(grouped: GroupedOutcomes) -> bool:
@@ -666,7 +708,7 @@ def _asymptotic(grouped: GroupedOutcomes) -> bool:
 
 
 def _tests(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> tuple[ReportTest, ...]:
-    draws: dict[str, Any] = {"n_resamples": budget.n_draws, "random_state": budget.seed}
+    draws: dict[str, Any] = {"n_resamples": budget.n_draws, "random_state": budget.seed, "extreme": "clip"}
     method = "asymptotic" if _asymptotic(grouped) else "monte_carlo"
     if grouped.total >= _LARGE and method == "monte_carlo":
         sample = BinarySample(*condensed(grouped).rows())
@@ -679,7 +721,7 @@ def _tests(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> tu
     ]
     distinct = grouped.prob.shape[0]
     if 1 < distinct <= _FEW_VALUES and grouped.total >= _SAMPLES_PER_VALUE * distinct:
-        chosen.append(("binomial test", "each distinct prediction", BinomialTest()))
+        chosen.append(("binomial test", "each distinct prediction", BinomialTest(extreme="clip")))
     return with_adjusted(
         [ReportTest(name, question, test._test_binary(sample), _NAN) for name, question, test in chosen], 1
     )
@@ -701,10 +743,14 @@ def class_test(sample: ClassSample, budget: Budget) -> ReportTest:
     n, n_classes = sample.p.shape
     if n_classes <= _MOST_TCAL_CLASSES:
         method = "monte_carlo" if n * n_classes <= _LARGE else "asymptotic"
-        test: CalibrationTest = TCal(method=method, n_resamples=budget.n_draws, random_state=budget.seed)
+        test: CalibrationTest = TCal(
+            method=method, n_resamples=budget.n_draws, random_state=budget.seed, extreme="clip"
+        )
     else:
         estimator = "quadratic" if n <= _MOST_PAIRS else "block"
-        test = KernelTest(estimator=estimator, n_resamples=budget.n_draws, random_state=budget.seed)
+        test = KernelTest(
+            estimator=estimator, n_resamples=budget.n_draws, random_state=budget.seed, extreme="clip"
+        )
     result = test._test_multiclass(sample)
     return ReportTest("all classes", "any miscalibration", result, _NAN, "multiclass")
 
@@ -745,7 +791,7 @@ def _part(name: str, sample: BinarySample, budget: Budget) -> ReportPart:
     small = condensed(grouped, _PART_DISTINCT, _PART_BINS)
     bound = bound_metric(smooth_ece, small, weighted=bool((small.weight != 1).any()))
     null = null_distribution_of(bound, budget.n_resamples, budget.generator, budget.confidence)
-    test = CutoffTest(n_resamples=budget.n_draws, random_state=budget.seed)
+    test = CutoffTest(n_resamples=budget.n_draws, random_state=budget.seed, extreme="clip")
     pvalue = test._test_binary(BinarySample(*condensed(grouped).rows())).pvalue
     regions = find_regions(grouped, budget.confidence, _PART_DRAWS, budget.generator)
     total, events = grouped.total, float(grouped.positives.sum())

@@ -40,6 +40,7 @@ from sklearn_calib.report._numbers import (
     ReportPart,
     class_metrics,
     class_test,
+    contradictions,
     examine,
     examine_parts,
     n_steps,
@@ -81,7 +82,8 @@ class CalibrationReport(ReportNumbers):
         Tests. Those without adjusted p-value are primary: the combined test and, for multiclass targets, the
         test of all classes together.
     pvalue : float
-        p-value of the primary tests.
+        p-value of the primary tests. If predictions of exactly 0 or 1 are contradicted, it is that of the
+        other samples (``extreme="clip"``), and the contradictions are the first of the findings.
     regions : tuple of ReportRegion
         Intervals of predictions that are significantly miscalibrated.
     residual_pvalue : float
@@ -394,8 +396,7 @@ def calibration_report(
         group_lines = examine_parts(parts, budget, step)
     deciding = [line.result.pvalue for line in tests if np.isnan(line.adjusted)]
     grouped = found.grouped
-    certain = (grouped.prob <= 0.0) | (grouped.prob >= 1.0)
-    impossible = np.where(grouped.prob <= 0.0, grouped.positives, grouped.weight - grouped.positives)
+    n_certain, n_impossible = contradictions(grouped)
     return CalibrationReport(
         name="" if name is None else str(name),
         kind="confidence" if several else "binary",
@@ -403,8 +404,8 @@ def calibration_report(
         n_samples=grouped.total,
         n_events=float(grouped.positives.sum()),
         n_distinct=int(grouped.prob.shape[0]),
-        n_certain=float(grouped.weight[certain].sum()),
-        n_impossible=float(impossible[certain].sum()),
+        n_certain=n_certain,
+        n_impossible=n_impossible,
         predicted=float(grouped.weight @ grouped.prob) / grouped.total,
         observed=float(grouped.positives.sum()) / grouped.total,
         metrics=metrics,

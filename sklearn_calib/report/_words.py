@@ -6,12 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sklearn_calib.inference._base import contradiction_words
 from sklearn_calib.report._numbers import (
     ReportMetric,
     ReportNumbers,
     ReportPart,
     ReportRegion,
     ReportTest,
+    contradiction_pvalue,
 )
 
 __all__ = [
@@ -227,14 +229,10 @@ def verdict(report: ReportNumbers) -> Verdict:
         f"{number(error.null_mean)} and its {level} quantile {number(error.null_upper)}. "
         f"{_primary_test(report)}: {p}."
     )
-    if report.n_impossible and report.miscalibrated:
-        return Verdict(
-            "off",
-            "Miscalibrated: outcomes were observed that the predictions rule out.",
-            f"{sample_words(report.n_impossible)} with a prediction of 0 or 1 had the opposite outcome. "
-            f"{numbers}",
-        )
     base = min(report.observed, 1.0 - report.observed)
+    if report.contradicts:
+        words = contradiction_words(report.n_impossible, report.n_certain)
+        return Verdict("off", f"Miscalibrated: {words}.", numbers)
     if report.miscalibrated:
         if error.upper < min(_TINY, 0.1 * base):
             return Verdict("slight", f"Miscalibrated ({p}), but the error is small.", numbers)
@@ -254,13 +252,17 @@ def _error_name(report: ReportNumbers) -> str:
 
 
 def _primary_test(report: ReportNumbers) -> str:
-    if report.kind == "binary":
-        return "Combined test"
-    return "Combined test of the confidence and test of all classes (Bonferroni)"
+    test = "Combined test"
+    if report.kind != "binary":
+        test += " of the confidence and test of all classes"
+    if report.n_impossible:
+        test += f", without {sample_words(report.n_impossible)} that contradict a prediction of 0 or 1"
+    return test if report.kind == "binary" else f"{test} (Bonferroni)"
 
 
 def findings(report: ReportNumbers) -> tuple[str, ...]:
     """Return in which regions and in which way predictions are miscalibrated."""
+    first = [_contradicted(report)] if report.n_impossible else []
     lines = [region_words(region, report.kind) for region in report.regions]
     if not lines:
         lines.append(
@@ -269,7 +271,22 @@ def findings(report: ReportNumbers) -> tuple[str, ...]:
         )
     elif not report.miscalibrated:
         lines.append("The primary test does not reject calibration: treat this as a hint to be checked.")
-    return (*lines, *_kinds(report)) if report.miscalibrated else tuple(lines)
+    return (*first, *lines, *_kinds(report)) if report.miscalibrated else (*first, *lines)
+
+
+def _contradicted(report: ReportNumbers) -> str:
+    """Return how many predictions of exactly 0 or 1 were contradicted, if by rounding, and the remedy."""
+    n = report.n_samples
+    p = contradiction_pvalue(report.n_impossible, report.n_certain, n)
+    rounding = "more than rounding explains" if p <= 1.0 - report.confidence else "as rounding may explain"
+    least = 0.5 / n
+    return (
+        f"{contradiction_words(report.n_impossible, report.n_certain)}, {rounding} ({pvalue_words(p)}). "
+        "Strictly, one is enough to refute them (p = 0), and the log loss is infinite. The tests below leave "
+        "these samples aside; slope and intercept count their predictions as clipped. Keep predictions "
+        "strictly between 0 and 1: recalibrate with CalibratedClassifier(model), or clip them to "
+        f"[{least:.2g}, 1 - {least:.2g}]."
+    )
 
 
 def _kinds(report: ReportNumbers) -> list[str]:
@@ -345,13 +362,7 @@ def warnings(report: ReportNumbers) -> tuple[str, ...]:
             f"{few}: confidence intervals are wide and calibration curves are noisy. A calibration curve "
             "needs at least 100, better 200 samples of each outcome."
         )
-    if report.n_impossible:
-        lines.append(
-            f"{sample_words(report.n_impossible)} had a prediction of exactly 0 or 1 and the opposite "
-            "outcome: the log loss is infinite, whatever the other predictions are. Keep predictions "
-            "strictly between 0 and 1, for example with IsotonicCalibrator(clip=...)."
-        )
-    elif report.n_certain:
+    if report.n_certain and not report.n_impossible:
         lines.append(
             f"{sample_words(report.n_certain)} had a prediction of exactly 0 or 1. All outcomes agree, but "
             "the first that does not makes the log loss infinite."

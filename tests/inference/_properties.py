@@ -71,15 +71,51 @@ def check_bad_data(test):
 
 def check_impossible(test):
     """What the predictions call impossible refutes them; what they call certain, and is, does not."""
-    for y, p in [([1, 0, 1], [0.0, 0.5, 0.5]), ([0, 0, 1], [1.0, 0.5, 0.5]), ([1, 0], [0.0, 1.0])]:
+    for y, p, named in [
+        ([1, 0, 1], [0.0, 0.5, 0.5], "1 of 1 predictions of exactly 0 or 1 was contradicted"),
+        ([0, 0, 1], [1.0, 0.5, 0.5], "1 of 1 predictions of exactly 0 or 1 was contradicted"),
+        ([1, 0], [0.0, 1.0], "2 of 2 predictions of exactly 0 or 1 were contradicted"),
+    ]:
         result = test.test(y, p)
-        assert result.pvalue == 0.0
-        assert "impossible" in result.reason
+        assert result.pvalue == result.pvalue_strict == 0.0
+        assert result.reason == named
+        assert named in str(result)
     certain = test.test([0, 0, 1, 1], [0.0, 0.0, 1.0, 1.0])
     assert certain.pvalue == 1.0
     # a p-value as statistic is 1
     assert certain.statistic == (1.0 if certain.tail == "lower" else 0.0)
     assert certain.estimate == 0.0
+
+
+def check_extremes(test):
+    """Contradicted predictions of 0 and 1 are counted, and judged apart from all others."""
+    y, p = sample(200)
+    y, p = np.r_[y, 1, 0, 0, 1, 1], np.r_[p, 0.0, 0.0, 1.0, 1.0, 1.0]
+    weight = np.ones(205, dtype=int)
+    # dropped, and a contradiction that was seen three times
+    weight[[7, 200]] = 0, 3
+    strict = test.test(y, p, sample_weight=weight)
+    assert strict.contradicted.tolist() == [200, 202]
+    assert (strict.n_contradicted, strict.n_extreme) == (4, 7)
+    assert (strict.pvalue, strict.pvalue_strict) == (0.0, 0.0)
+    n = weight.sum()
+    others = np.setdiff1d(np.arange(205), [7, 200, 202])
+    rest = test.test(y[others], np.clip(p[others], 0.5 / n, 1 - 0.5 / n), sample_weight=weight[others])
+    assert 0 < strict.pvalue_clipped == rest.pvalue
+    words = "4 of 7 predictions of exactly 0 or 1 were contradicted"
+    assert words in str(strict)
+    assert words in strict._repr_html_()
+    if "extreme" in test.get_params():
+        clipped = clone(test).set_params(extreme="clip").test(y, p, sample_weight=weight)
+        assert (clipped.pvalue, clipped.statistic) == (rest.pvalue, rest.statistic)
+        assert (clipped.pvalue_strict, clipped.n_contradicted, clipped.n_samples) == (0.0, 4, n - 4)
+        assert clipped.reason == rest.reason
+        assert words in str(clipped)
+        with pytest.raises(ValueError, match="extreme must be"):
+            clone(test).set_params(extreme="keep").test(y, p)
+    agreeing = test.test(y[others], p[others])
+    assert agreeing.pvalue == agreeing.pvalue_strict == agreeing.pvalue_clipped
+    assert (agreeing.n_contradicted, agreeing.contradicted.shape) == (0, (0,))
 
 
 def check_level(pvalues, alpha=0.1, least=0.0):

@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 from scipy.special import logit
+from scipy.stats import cauchy
 
 from sklearn_calib.inference import CombinedTest, CoxTest, CutoffTest, SpiegelhalterTest, TCal
 from tests.inference import _properties
@@ -59,7 +60,48 @@ def test_one_component_is_that_test():
     )
 
 
-def test_level_is_exact_over_all_labels():
+def harmonic_mean_pvalue(values, weights):
+    """Return the p-value of the first row by a plain loop over rows and components."""
+    n, n_components = values.shape
+    means = []
+    for i in range(n):
+        total = 0.0
+        for k in range(n_components):
+            at_least = sum(values[j, k] >= values[i, k] - 1e-7 for j in range(n))
+            total += weights[k] * n / at_least
+        means.append(sum(weights) / total)
+    return means[0], np.mean([mean <= means[0] + 1e-12 for mean in means])
+
+
+def test_harmonic_mean_against_a_plain_loop():
+    # the rows are the sample and outcomes as the test simulates them
+    y, p = np.array([1, 0, 0, 1, 1, 0, 1, 1]), np.linspace(0.1, 0.8, 8)
+    weights = (4, 3, 3)
+    result = CombinedTest(components=("cutoff", "intercept", "slope"), weights=weights, n_resamples=60)
+    result = result.set_params(random_state=0).test(y, p)
+    parts = [
+        CombinedTest(components=[name], n_resamples=60, random_state=0).test(y, p)
+        for name in ("cutoff", "intercept", "slope")
+    ]
+    # of one component, the p-value of each simulated sample among all; its rank stands for its value
+    values = np.column_stack([-np.concatenate(([part.statistic], part.null_distribution)) for part in parts])
+    statistic, pvalue = harmonic_mean_pvalue(values, weights)
+    assert result.statistic == pytest.approx(statistic, rel=1e-12)
+    assert result.pvalue == pytest.approx(pvalue, rel=1e-12)
+
+
+def test_harmonic_mean_by_hand():
+    # a single uncertain sample: its outcome, or the other one, is as extreme as any
+    options = {"components": ["intercept", "cutoff"], "random_state": 0}
+    result = CombinedTest(n_resamples=999, **options).test([1], [0.5])
+    assert (result.statistic, result.pvalue) == (1.0, 1.0)
+    result = CombinedTest(n_resamples=99, **options).test([1, 1, 0], [0.5, 0.4, 0.3])
+    first, second = (component.pvalue for component in result.scales)
+    assert result.statistic == pytest.approx(1 / (0.5 / first + 0.5 / second))
+
+
+@pytest.mark.parametrize("combine", ["harmonic", "minimum"])
+def test_level_is_exact_over_all_labels(combine):
     # all outcomes of six predictions: P(p-value <= alpha) is at most alpha, draws included
     p = np.array([0.2, 0.2, 0.4, 0.45, 0.7, 0.7])
     chance, rejected = [], []
@@ -67,12 +109,11 @@ def test_level_is_exact_over_all_labels():
         y = np.array(row)
         chance.append(np.where(y == 1, p, 1 - p).prod())
         # as many draws as make the smallest p-value 1/20
-        rejected.append(
-            np.mean([CombinedTest(n_resamples=19, random_state=s).test(y, p).pvalue <= 0.1 for s in range(8)])
-        )
+        tests = [CombinedTest(combine=combine, n_resamples=19, random_state=s) for s in range(4)]
+        rejected.append(np.mean([test.test(y, p).pvalue <= 0.1 for test in tests]))
     level = np.dot(chance, rejected)
-    # 512 independent tests, weighted by chances of at most .06
-    assert 0.02 < level < 0.1 + 3 * np.sqrt(0.09 * np.square(chance).sum() / 8)
+    # 256 independent tests, weighted by chances of at most .06
+    assert 0.02 < level < 0.1 + 3 * np.sqrt(0.09 * np.square(chance).sum() / 4)
 
 
 @pytest.mark.thorough
@@ -135,30 +176,45 @@ def test_slope_where_only_one_prediction_is_uncertain(p):
 
 def test_smallest_pvalue_over_its_share_is_a_pvalue():
     y, p = _properties.sample(40)
-    result = CombinedTest(components=ALL, weights=(1, 9, 9, 9, 9), n_resamples=99, random_state=0).test(y, p)
+    test = CombinedTest(
+        components=ALL, weights=(1, 9, 9, 9, 9), combine="minimum", n_resamples=99, random_state=0
+    )
+    result = test.test(y, p)
     assert result.null_distribution.max() == 1
     assert (result.null_distribution < 1).any()
 
 
 def test_shares():
     y, p = _properties.sample(300, power=1.3)
-    test = CombinedTest(components=ALL, n_resamples=299, random_state=0)
-    default = test.test(y, p)
-    # T-Cal as much as all others
-    same = CombinedTest(components=ALL, weights=(4, 1, 1, 1, 1), n_resamples=299, random_state=0).test(y, p)
-    assert same.pvalue == default.pvalue
-    assert default.statistic == pytest.approx(
-        min(c.pvalue / (0.5 if c.name == "tcal" else 0.125) for c in default.scales)
+    options = {"components": ALL, "n_resamples": 299, "random_state": 0}
+    default = CombinedTest(**options).test(y, p)
+    same = CombinedTest(weights=(4, 3, 3, 3, 3), **options).test(y, p)
+    assert (same.pvalue, same.statistic) == (default.pvalue, default.statistic)
+    minimum = CombinedTest(weights=(4, 1, 1, 1, 1), combine="minimum", **options).test(y, p)
+    assert minimum.statistic == pytest.approx(
+        min(c.pvalue / (0.5 if c.name == "tcal" else 0.125) for c in minimum.scales)
     )
-    # nearly all of the level for one component
-    only = CombinedTest(
-        components=ALL, weights=(1e-9, 1, 1e-9, 1e-9, 1e-9), n_resamples=299, random_state=0
-    ).test(y, p)
-    assert only.pvalue == pytest.approx(only.scales[1].pvalue)
-    bonferroni = CombinedTest(components=ALL, weights=(4, 1, 1, 1, 1), method="asymptotic").test(y, p)
-    assert bonferroni.pvalue == pytest.approx(
-        min(1, min(c.pvalue / (0.5 if c.name == "tcal" else 0.125) for c in bonferroni.scales))
-    )
+    # nearly all of the weight on one component
+    for combine in ("harmonic", "minimum"):
+        only = CombinedTest(weights=(1e-9, 1, 1e-9, 1e-9, 1e-9), combine=combine, **options).test(y, p)
+        assert only.pvalue == pytest.approx(only.scales[1].pvalue)
+
+
+def test_asymptotic_combinations():
+    y, p = _properties.sample(300, power=1.3)
+    weights = np.array([0.5, 0.125, 0.125, 0.125, 0.125])
+    options = {"components": ALL, "weights": 8 * weights, "method": "asymptotic"}
+    bonferroni = CombinedTest(combine="minimum", **options).test(y, p)
+    pvalues = np.array([component.pvalue for component in bonferroni.scales])
+    assert bonferroni.pvalue == pytest.approx(min(1, (pvalues / weights).min()))
+    harmonic = CombinedTest(**options).test(y, p)
+    assert harmonic.statistic == pytest.approx(1 / (weights / pvalues).sum())
+    assert harmonic.pvalue == pytest.approx(cauchy.sf((weights * cauchy.isf(pvalues)).sum()))
+    # one component alone, however small its p-value
+    for power in (1.3, 8):
+        y, p = _properties.sample(3000, power=power)
+        only = CombinedTest(components=["slope"], method="asymptotic").test(y, p)
+        assert only.pvalue == pytest.approx(only.scales[0].pvalue, rel=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -170,6 +226,7 @@ def test_shares():
         ({"components": ()}, ValueError, "components"),
         ({"components": ("tcal", "tcal")}, ValueError, "twice"),
         ({"components": ("wald",)}, ValueError, "components"),
+        ({"combine": "mean"}, ValueError, "combine"),
         ({"method": "exact"}, ValueError, "method"),
         ({"n_resamples": 0}, ValueError, "n_resamples"),
         ({"random_state": 1.5}, TypeError, "random_state"),

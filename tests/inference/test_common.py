@@ -28,6 +28,10 @@ def test_impossible_outcomes(case):
     _properties.check_impossible(case.test)
 
 
+def test_extremes(case):
+    _properties.check_extremes(case.test)
+
+
 @pytest.mark.parametrize("n", [20, 51, 77])
 def test_what_was_almost_certain_is_no_evidence(case, n):
     """All draws have the very same labels; the rounding of sums must not tell the sample from them."""

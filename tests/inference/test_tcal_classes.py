@@ -239,7 +239,14 @@ def test_impossible_class():
     p = np.array([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5], [0.2, 0.3, 0.5]])
     result = TCal(random_state=0).test([2, 1, 0], p)
     assert result.pvalue == 0
-    assert "class 2" in result.reason
+    assert result.reason == "1 of 1 predictions of exactly 0 or 1 was contradicted"
+    assert result.contradicted.tolist() == [0]
+    # the others, with predictions inside [1/6, 5/6], rows divided by their sum
+    rest = np.clip(p[1:], 1 / 6, 5 / 6)
+    expected = TCal(random_state=0).test([1, 0], rest / rest.sum(axis=1, keepdims=True), labels=[0, 1, 2])
+    assert result.pvalue_clipped == expected.pvalue
+    clipped = TCal(extreme="clip", random_state=0).test([2, 1, 0], p)
+    assert (clipped.pvalue, clipped.pvalue_strict) == (expected.pvalue, 0.0)
     certain = TCal(random_state=0).test([0, 1, 2], np.eye(3))
     assert certain.pvalue == 1
     assert TCal(random_state=0).test([1], p[1:2]).pvalue == 1

@@ -338,7 +338,7 @@ def test_what_cannot_be_drawn_says_what_to_do(forecast):
         TestDisplay.from_result(made(1.0, None), kind="null")
     infinite = HosmerLemeshowTest(n_bins=2).test([0, 1, 0, 1], [0.0, 0.0, 0.5, 0.6])
     assert np.isinf(infinite.statistic)
-    with pytest.raises(ValueError, match=r"is inf, which cannot be shown .*call impossible"):
+    with pytest.raises(ValueError, match=r"is inf, which cannot be shown .*exactly 0 or 1.*extreme='clip'"):
         TestDisplay.from_result(infinite)
     for bad in ({"kind": "bars"}, {"confidence": 0}, {"confidence": 2}):
         with pytest.raises(ValueError, match=next(iter(bad))):

@@ -182,3 +182,16 @@ def test_the_legend_covers_no_data(forecast, size, test, kind):
             assert points[:, 1].max() < legend.y0
     assert legend.width <= ax.get_window_extent().width
     assert "extreme" in ax.get_xlabel() or kind != "null"
+
+
+def test_contradicted_predictions_of_0_and_1_are_told_apart(forecast):
+    y, p = np.append(forecast[0], [1, 0]), np.append(forecast[1], [0.0, 0.0])
+    test = CoxTest(n_resamples=99)
+    display = TestDisplay.from_predictions(y, p, test=test)
+    assert test.extreme == "strict"
+    assert display.result.pvalue == display.result.pvalue_clipped > 0.0
+    told = "without 1 of 2 predictions of\nexactly 0 or 1 that are contradicted"
+    assert told in title(display)
+    assert f"(p = {display.result.pvalue:.2g})" in title(display)
+    # the result of a strict test, too
+    assert told in title(TestDisplay.from_result(test.test(y, p)))

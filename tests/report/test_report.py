@@ -336,14 +336,31 @@ def test_odd_samples_are_reported(y, p):
     assert report.to_dict()["n_samples"] == len(y)
 
 
-def test_impossible_outcomes_decide():
-    y = np.r_[np.arange(300) % 2, 1]
-    p = np.r_[np.full(300, 0.5), 0.0]
+def test_contradicted_predictions_of_0_and_1_are_a_finding_and_not_the_headline():
+    y = np.r_[np.arange(300) % 2, 1, 0, 0]
+    p = np.r_[np.full(300, 0.5), 0.0, 0.0, 0.0]
     report = calibration_report(y, p, n_resamples=20)
-    assert (report.pvalue, report.n_impossible, report.n_certain) == (0.0, 1.0, 1.0)
-    assert "rule out" in report.verdict
+    assert (report.n_impossible, report.n_certain) == (1.0, 3.0)
+    assert report.pvalue == report.tests[0].result.pvalue_clipped > 0.5
+    assert report.tests[0].result.pvalue_strict == 0.0
+    assert report.verdict.startswith("No evidence of miscalibration")
+    assert report.findings[0].startswith("1 of 3 predictions of exactly 0 or 1 was contradicted")
+    assert "clip them" in report.findings[0]
     assert report.metric("log_loss").value == np.inf
-    assert any("1 sample had a prediction of exactly 0 or 1" in text for text in report.warnings)
+    # the slope is that of finite log-odds
+    y, p = np.r_[y, np.arange(600) % 4 > 0], np.r_[p, np.full(600, 0.75)]
+    expected = calibration_summary(y, np.clip(p, 1 / 1806, 1 - 1 / 1806)).slope.value
+    assert calibration_report(y, p, n_resamples=20).metric("slope").value == pytest.approx(expected)
+
+
+def test_many_contradicted_predictions_make_a_model_miscalibrated():
+    # a classifier that knows only 0 and 1, and is right in 80% of all cases
+    y = (np.arange(500) % 5 > 0).astype(int)
+    report = calibration_report(y, np.ones(500), n_resamples=20)
+    assert report.miscalibrated
+    words = "Miscalibrated: 100 of 500 predictions of exactly 0 or 1 were contradicted."
+    assert report.verdict.startswith(words)
+    assert "more than rounding explains (p < 0.0001)" in report.findings[0]
 
 
 def test_progress_is_announced(forecast, monkeypatch, capsys):

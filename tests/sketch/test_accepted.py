@@ -243,7 +243,7 @@ def test_impossible_outcomes_are_told():
     sketch = CalibrationSketch().update([1, 0, 1, 0], [0.0, 0.5, 0.5, 1e-300])
     found = BinomialTest(max_values=100).test(sketch)
     assert found.pvalue == 0.0
-    assert "impossible" in found.reason
+    assert "1 of 1 predictions of exactly 0 or 1 was contradicted" in found.reason
     assert calibrators.PlattCalibrator().fit(sketch).transform([0.5]).shape == (1,)
 
 
