@@ -35,16 +35,16 @@ BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "0.45"
 
 @cache
 def digits():
-    """Return outcomes, probabilities of a timid forest, and those after its repair, as in docs/start.md."""
+    """Return outcomes, and probabilities of a forest before and after calibration, as in docs/start.md."""
     X, digit = load_digits(return_X_y=True)
     X_train, X_test, y_train, y_test = train_test_split(X, digit >= 5, test_size=0.5, random_state=0)
     forest = RandomForestClassifier(max_depth=3, random_state=0).fit(X_train, y_train)
-    repaired = CalibratedClassifier(forest, SplineCalibrator()).fit(X_train, y_train)
-    return y_test, forest.predict_proba(X_test)[:, 1], repaired.predict_proba(X_test)[:, 1]
+    calibrated = CalibratedClassifier(forest, SplineCalibrator()).fit(X_train, y_train)
+    return y_test, forest.predict_proba(X_test)[:, 1], calibrated.predict_proba(X_test)[:, 1]
 
 
 def reliability():
-    """Draw reliability diagrams before and after calibration, side by side."""
+    """Draw reliability diagrams before and after calibration."""
     y, before, after = digits()
     figure = Figure(figsize=(9.6, 5.2), layout="constrained")
     for ax, when, p in zip(figure.subplots(1, 2), ("Before", "After"), (before, after), strict=True):
@@ -72,7 +72,7 @@ def logo():
 
 
 def card():
-    """Draw the card that a link to the site shows."""
+    """Draw the preview card of links to the site."""
     y, before, _ = digits()
     figure = Figure(figsize=(12, 6.3))
     figure.text(0.05, 0.72, "sklearn_calib", fontsize=52, weight="bold", color=BLUE)
@@ -91,7 +91,7 @@ def start():
     figure = Figure(figsize=(5.5, 6), layout="constrained")
     ax = figure.subplots()
     ReliabilityDisplay.from_predictions(y, before, name="forest", ax=ax)
-    ReliabilityDisplay.from_predictions(y, after, name="repaired", ax=ax)
+    ReliabilityDisplay.from_predictions(y, after, name="calibrated", ax=ax)
     return figure
 
 
@@ -101,21 +101,21 @@ def calibration():
     chance = rng.beta(0.6, 0.6, size=4000)
     y = (rng.uniform(size=4000) < chance).astype(int)
     forecasters = {
-        "knows the chances": chance,
-        "knows half of them": np.where(
+        "calibrated, sharp": chance,
+        "calibrated, less sharp": np.where(
             chance > 0.5, chance[chance > 0.5].mean(), chance[chance <= 0.5].mean()
         ),
-        "exaggerates": expit(2.5 * logit(np.clip(chance, 1e-9, 1 - 1e-9))),
+        "overconfident": expit(2.5 * logit(np.clip(chance, 1e-9, 1 - 1e-9))),
     }
     figure = Figure(figsize=(9, 4.4), layout="constrained")
     axes = figure.subplots(2, 3, sharex=True, sharey="row", height_ratios=(3, 1))
     for column, (name, p) in zip(axes.T, forecasters.items(), strict=True):
         edges = np.linspace(0, 1, 11)
-        cell = np.clip(np.digitize(p, edges) - 1, 0, 9)
-        shown = [k for k in range(10) if (cell == k).sum() >= 20]
+        bin_of = np.clip(np.digitize(p, edges) - 1, 0, 9)
+        shown = [k for k in range(10) if (bin_of == k).sum() >= 20]
         column[0].plot([0, 1], [0, 1], "--", color=GREY, lw=1)
         column[0].plot(
-            [p[cell == k].mean() for k in shown], [y[cell == k].mean() for k in shown], "o-", color=BLUE
+            [p[bin_of == k].mean() for k in shown], [y[bin_of == k].mean() for k in shown], "o-", color=BLUE
         )
         brier = np.mean((y - p) ** 2)
         column[0].set_title(
@@ -125,12 +125,12 @@ def calibration():
         column[1].set_xlabel("predicted probability")
         column[1].set_yticks([])
     axes[0, 0].set_ylabel("observed frequency")
-    axes[1, 0].set_ylabel("how often")
+    axes[1, 0].set_ylabel("frequency")
     return figure
 
 
 def smooth_ece_steps():
-    """Draw smoothed residuals at three bandwidths; the fixed point; smooth ECE beside binned ECE."""
+    """Draw smoothed residuals at three bandwidths, the fixed point, and smooth ECE with binned ECE."""
     flares = load_solar_flares()
     y, p = flares.y_true, flares.y_proba
     figure = Figure(figsize=(9.6, 3.6), layout="constrained")
@@ -150,7 +150,7 @@ def smooth_ece_steps():
     middle.plot(widths, [smooth_ece(y, p, bandwidth=float(s)) for s in widths], color=BLUE, label="smECE$_s$")
     middle.plot(widths, widths, "--", color=GREY, label="s")
     middle.plot(star.bandwidth, star.value, "o", color=ORANGE, label=f"smooth ECE = {star.value:.4f}")
-    middle.set(xlabel="bandwidth s", title="2. Take the $s$ equal to its error", ylim=(0, 0.2), xlim=(0, 0.2))
+    middle.set(xlabel="bandwidth s", title="2. Use the $s$ equal to its error", ylim=(0, 0.2), xlim=(0, 0.2))
     middle.legend(fontsize=8)
     bins = np.arange(2, 61)
     right.plot(
@@ -162,7 +162,7 @@ def smooth_ece_steps():
         label="ECE by number of bins",
     )
     right.axhline(star.value, color=ORANGE, label="smooth ECE")
-    right.set(xlabel="number of bins", title="3. Nothing is left to choose", ylim=(0, None))
+    right.set(xlabel="number of bins", title="3. No parameter to choose", ylim=(0, None))
     right.legend(fontsize=8, loc="lower right")
     figure.suptitle("Forecasts of solar flares (DAFFS, 2016 and 2017)", fontsize=11)
     return figure
@@ -206,7 +206,7 @@ def logit_smoothing():
         label=f"default, s = $n^{{-1/3}}$ = {default:.3f}",
     )
     right.axhline(data.true_ece, ls="--", color=GREY, label=f"true ECE, {data.true_ece:.3f}")
-    right.set(xlabel="bandwidth s, in log-odds", title="An over-confident model, 5000 rows", ylim=(0, None))
+    right.set(xlabel="bandwidth s, in log-odds", title="An overconfident model, 5000 samples", ylim=(0, None))
     right.legend(fontsize=8)
     return figure
 
@@ -217,20 +217,20 @@ def cutoff_walk():
     result = cutoff_result(flares.y_true, flares.y_proba)
     figure = Figure(figsize=(9, 3.8), layout="constrained")
     left, right = figure.subplots(1, 2)
-    share = np.cumsum(result.weight) / result.weight.sum()
-    left.step(np.append(0, share), np.append(0, result.walk), where="post", color=BLUE)
+    fraction = np.cumsum(result.weight) / result.weight.sum()
+    left.step(np.append(0, fraction), np.append(0, result.walk), where="post", color=BLUE)
     inside = (result.probabilities >= result.lower) & (result.probabilities <= result.upper)
-    ends = share[inside][0], share[inside][-1]
+    ends = fraction[inside][0], fraction[inside][-1]
     left.axvspan(*ends, color=ORANGE, alpha=0.15)
     left.axhline(result.walk.max(), color=ORANGE, lw=0.8, ls=":")
     left.axhline(result.walk.min(), color=ORANGE, lw=0.8, ls=":")
     left.set(
-        xlabel="share of rows, by increasing prediction",
-        ylabel="sum of residuals so far, over n",
-        title=f"Range of the walk: {result.value:.3f}, over p from {result.lower:.2f} to {result.upper:.2f}",
+        xlabel="fraction of samples, ordered by prediction",
+        ylabel="cumulative residuals / n",
+        title=f"Range: {result.value:.3f}, attained for p from {result.lower:.2f} to {result.upper:.2f}",
     )
     sizes = np.array([100, 300, 1000, 3000, 10000, 30000])
-    for strength, colour, name in ((1.0, GREY, "calibrated"), (0.7, BLUE, "over-confident")):
+    for strength, colour, name in ((1.0, GREY, "calibrated"), (0.7, BLUE, "overconfident")):
         means = [
             np.mean(
                 [
@@ -245,19 +245,19 @@ def cutoff_walk():
         ]
         right.loglog(sizes, means, "o-", color=colour, label=f"{name}, mean of 20 samples")
     right.loglog(sizes, 0.7 / np.sqrt(sizes), "--", color=ORANGE, lw=1, label=r"a line of slope $-1/2$")
-    right.set(xlabel="number of rows n", title="Noise falls like $n^{-1/2}$, the rest stays")
+    right.set(xlabel="number of samples n", title="Only the noise decreases, as $n^{-1/2}$")
     right.legend(fontsize=8)
     return figure
 
 
 def tcal_scales():
-    """Draw a wave and a slope, and the evidence of T-Cal at each scale against them."""
+    """Draw a sine and a slope distortion, and the evidence of T-Cal at each scale."""
     wave = make_forecasts(2000, distortion="sine", periods=8, strength=0.12, random_state=0)
     slope = make_forecasts(2000, distortion="slope", strength=0.7, random_state=0)
     figure = Figure(figsize=(9, 3.8), layout="constrained")
     left, right = figure.subplots(1, 2)
     left.plot([0, 1], [0, 1], "--", color=GREY, lw=1)
-    for data, colour, name in ((wave, ORANGE, "wave"), (slope, BLUE, "slope")):
+    for data, colour, name in ((wave, ORANGE, "sine"), (slope, BLUE, "slope")):
         order = np.argsort(data.y_proba)
         cox, tcal = CoxTest(method="asymptotic").test(data.y_true, data.y_proba), TCal(random_state=0)
         result = tcal.test(data.y_true, data.y_proba)
@@ -272,20 +272,20 @@ def tcal_scales():
             base=2,
             label=f"{name}: T-Cal p = {result.pvalue:.3f}, Cox p = {cox.pvalue:.2g}",
         )
-    left.set(xlabel="prediction", ylabel="probability of the event", title="Two ways to be wrong")
+    left.set(xlabel="prediction", ylabel="probability of the event", title="Two kinds of miscalibration")
     left.legend(fontsize=8)
     right.axhline(0, color=GREY, lw=0.8)
     right.set(
         xlabel="number of bins",
-        ylabel="T over its standard deviation if calibrated",
-        title="The evidence at each scale, 2000 rows",
+        ylabel="T / null standard deviation",
+        title="Evidence at each scale, 2000 samples",
     )
     right.legend(fontsize=8)
     return figure
 
 
 def pitfalls():
-    """Draw binning choices, the floor, and repeated looks."""
+    """Draw binning choices, the null mean, and repeated testing."""
     figure = Figure(figsize=(9.6, 3.6), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
     data = make_forecasts(1000, distortion="slope", strength=0.8, random_state=0)
@@ -303,7 +303,7 @@ def pitfalls():
             color=colour,
             label=f"bins of equal {'width' if colour == BLUE else 'mass'}",
         )
-    left.axhline(data.true_ece, color=GREY, ls="--", label="truth")
+    left.axhline(data.true_ece, color=GREY, ls="--", label="true ECE")
     left.set(xlabel="number of bins", title="ECE of one sample", ylim=(0, None))
     left.legend(fontsize=8)
     sizes = np.array([100, 300, 1000, 3000, 10000])
@@ -311,14 +311,14 @@ def pitfalls():
         (expected_calibration_error, BLUE, "ECE, 15 bins"),
         (smooth_ece, ORANGE, "smooth ECE"),
     ):
-        floors = [
+        nulls = [
             expected_under_calibration(
                 make_forecasts(int(n), random_state=0).y_proba, metric=metric, n_resamples=100, random_state=0
             )
             for n in sizes
         ]
-        middle.loglog(sizes, [floor.mean for floor in floors], "o-", color=colour, label=name)
-    middle.set(xlabel="number of rows", title="What perfect predictions get")
+        middle.loglog(sizes, [null.mean for null in nulls], "o-", color=colour, label=name)
+    middle.set(xlabel="number of samples", title="Null mean of perfect predictions")
     middle.legend(fontsize=8)
     rng = np.random.default_rng(0)
     looks, runs = 20, 200
@@ -330,9 +330,9 @@ def pitfalls():
             seen = slice(0, 100 * (look + 1))
             rejected[run, look] = CoxTest(method="asymptotic").test(y[seen], p[seen]).pvalue < 0.05
     rate = np.maximum.accumulate(rejected, axis=1).mean(axis=0)
-    right.plot(np.arange(1, looks + 1), rate, "o-", ms=4, color=BLUE, label="rejected at some look")
-    right.axhline(0.05, color=GREY, ls="--", label="the level")
-    right.set(xlabel="looks, one each 100 rows", title="Perfect, tested over and over", ylim=(0, None))
+    right.plot(np.arange(1, looks + 1), rate, "o-", ms=4, color=BLUE, label="rejected at least once")
+    right.axhline(0.05, color=GREY, ls="--", label="nominal level")
+    right.set(xlabel="tests, one per 100 samples", title="Type I error, repeated tests", ylim=(0, None))
     right.legend(fontsize=8)
     return figure
 

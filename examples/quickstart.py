@@ -1,9 +1,9 @@
-"""From a classifier whose probabilities mean little to one that comes with a guarantee.
+"""Calibrate an underconfident classifier and evaluate it, with a guarantee.
 
-A random forest of shallow trees tells whether a handwritten digit is five or more. It is usually right, but
-hardly dares to say so. We choose a repair by grid search, measure how wrong the probabilities are before and
-after it on scans that neither the classifier nor the repair has seen, test whether the rest could be chance,
-read a guarantee, and save a picture of it all beside this file.
+A random forest of shallow trees predicts whether a handwritten digit is five or more. It is accurate but
+underconfident. We choose a calibrator by grid search, measure the calibration error before and after on
+held-out samples, test for the remaining miscalibration, compute a certificate, and save reliability diagrams
+next to this file.
 """
 
 from functools import partial
@@ -30,7 +30,7 @@ from sklearn_calib.scorers import BestCalibrated, MultiScorer
 
 PICTURE = Path(__file__).with_name("quickstart.png")
 
-REPAIRS = {
+CALIBRATORS = {
     "none": "passthrough",
     "isotonic": IsotonicCalibrator(),
     "Platt": PlattCalibrator(link="logit"),
@@ -44,23 +44,23 @@ MEASURES = {
     "cutoff calibration error": metrics.cutoff_calibration_error,
     "smooth calibration error": metrics.smooth_calibration_error,
     "ECE, 15 bins": metrics.expected_calibration_error,
-    "decision risk gap at 20 %": partial(metrics.decision_risk_gap, threshold=0.2),
+    "decision risk gap at 20%": partial(metrics.decision_risk_gap, threshold=0.2),
 }
 PROPER_SCORES = {"Brier score": brier_score_loss, "log loss": log_loss}
 
 
-def choose_repair(classifier, X, y):
-    """Choose a calibrator by cross-validation on rows that the classifier was not trained on."""
+def choose_calibrator(classifier, X, y):
+    """Choose a calibrator by cross-validation on held-out samples."""
     search = GridSearchCV(
         CalibratedClassifier(FrozenEstimator(classifier)),
-        {"calibrator": list(REPAIRS.values())},
+        {"calibrator": list(CALIBRATORS.values())},
         scoring=MultiScorer(["neg_log_loss", "neg_smooth_ece"]),
-        # a constant would win on calibration alone: only those as good as the best in log loss compete for it
+        # the best calibration among the calibrators whose log loss is close to the best
         refit=BestCalibrated(calibration="neg_smooth_ece", proper="neg_log_loss"),
         cv=5,
     ).fit(X, y)
-    print(f"\nRepairs in 5-fold cross-validation, {len(y)} scans     log loss   smooth ECE")
-    for j, name in enumerate(REPAIRS):
+    print(f"\nCalibrators, 5-fold cross-validation, {len(y)} samples log loss   smooth ECE")
+    for j, name in enumerate(CALIBRATORS):
         losses = (
             -search.cv_results_[f"mean_test_{score}"][j] for score in ("neg_log_loss", "neg_smooth_ece")
         )
@@ -70,12 +70,12 @@ def choose_repair(classifier, X, y):
 
 
 def report(y, forecasts):
-    """Print every measure of every forecast with its 95 % confidence interval.
+    """Print every metric of every forecast with its 95% confidence interval.
 
-    Noise makes every estimate of a calibration error too large; the intervals allow for that, so they lie
-    lower.
+    Estimates of calibration errors are biased upward. The intervals are bias-corrected and can lie below the
+    estimate.
     """
-    print(f"\nOn {len(y)} new scans, with 95 % intervals" + "".join(f"{when:>26}" for when in forecasts))
+    print(f"\n{len(y)} held-out samples, 95% intervals  " + "".join(f"{when:>26}" for when in forecasts))
     for name, measure in (MEASURES | PROPER_SCORES).items():
         method = "percentile" if name in PROPER_SCORES else "inversion"
         cells = ""
@@ -86,25 +86,23 @@ def report(y, forecasts):
 
 
 def draw(y, forecasts, verdicts):
-    """Save the reliability diagrams side by side, each explained at one of its points."""
+    """Save both reliability diagrams, each annotated at one point."""
     figure = Figure(figsize=(11, 5.9), layout="constrained")
     axes = figure.subplots(1, 2, sharey=True)
     for ax, (when, p) in zip(axes, forecasts.items(), strict=True):
         curve = ReliabilityDisplay.from_predictions(y, p, ax=ax, error_interval=True).curve
         actual = np.interp(0.3, curve.predicted, curve.observed)
         ax.annotate(
-            f"where it says 30 %,\n{100 * actual:.0f} % are",
+            f"predicted 30%,\nobserved {100 * actual:.0f}%",
             xy=(0.3, actual),
             xytext=(0.62, 0.1),
             arrowprops={"arrowstyle": "->", "color": "0.2"},
         )
         pvalue = verdicts[when].pvalue
-        verdict = "not calibrated" if pvalue < 0.05 else "nothing against calibration"
+        verdict = "miscalibrated" if pvalue < 0.05 else "no evidence of miscalibration"
         ax.set_title(f"{when.capitalize()}: {verdict} (T-Cal p = {pvalue:.3f})")
-    axes[0].text(0.0, -0.1, "how often each\nis predicted", color="0.3", va="center")
-    figure.suptitle(
-        "Is a handwritten digit five or more? A random forest before and after its repair, on new scans"
-    )
+    axes[0].text(0.0, -0.1, "distribution of\npredictions", color="0.3", va="center")
+    figure.suptitle("Random forest on held-out digits, before and after calibration")
     figure.savefig(PICTURE, dpi=150)
 
 
@@ -112,26 +110,26 @@ def main():
     X, digit = load_digits(return_X_y=True)
     y = (digit >= 5).astype(int)
     X_train, X_rest, y_train, y_rest = train_test_split(X, y, train_size=0.3, stratify=digit, random_state=0)
-    X_repair, X_test, y_repair, y_test = train_test_split(X_rest, y_rest, train_size=0.5, random_state=0)
+    X_cal, X_test, y_cal, y_test = train_test_split(X_rest, y_rest, train_size=0.5, random_state=0)
 
     classifier = RandomForestClassifier(n_estimators=50, max_depth=3, random_state=0).fit(X_train, y_train)
-    print(f"Is a handwritten digit five or more? A random forest, trained on {len(y_train)} scans.")
-    repaired = choose_repair(classifier, X_repair, y_repair)
+    print(f"Target: is a handwritten digit five or more? Random forest, {len(y_train)} training samples.")
+    calibrated = choose_calibrator(classifier, X_cal, y_cal)
 
-    models = {"before": classifier, "after": repaired}
+    models = {"before": classifier, "after": calibrated}
     forecasts = {when: model.predict_proba(X_test)[:, 1] for when, model in models.items()}
     report(y_test, forecasts)
 
-    print("\nCould the miscalibration be chance? T-Cal")
+    print("\nT-Cal test of calibration")
     verdicts = {when: TCal(random_state=0).test(y_test, p) for when, p in forecasts.items()}
     for when, verdict in verdicts.items():
-        answer = "no" if verdict.pvalue < 0.05 else "yes"
+        answer = "miscalibrated" if verdict.pvalue < 0.05 else "no evidence of miscalibration"
         print(f"  {when:<7} p = {verdict.pvalue:.3f}: {answer}")
 
-    certificate = repaired.calibrators_[0].cutoff_certificate(confidence=0.95, random_state=0)
-    print("\nGuarantee for all new scans of this kind, from the scans of the repair alone")
-    print(f"  with 95 % confidence the cutoff calibration error is at most {certificate:.3f}:")
-    print("  no threshold rule loses more than that against the best one")
+    certificate = calibrated.calibrators_[0].cutoff_certificate(confidence=0.95, random_state=0)
+    print("\nCertificate for new samples of the same distribution, from the calibration samples alone")
+    print(f"  with 95% confidence the population cutoff calibration error is at most {certificate:.3f}:")
+    print("  no decision threshold loses more than this compared with the best recalibration")
     draw(y_test, forecasts, verdicts)
     print(f"\nPicture: {PICTURE}")
 

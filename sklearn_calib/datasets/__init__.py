@@ -1,4 +1,4 @@
-"""Data to try things on: simulators whose truth is known, real forecasts, and tables."""
+"""Data sets: simulators with known true probabilities, real forecasts, and tables."""
 
 from sklearn_calib.datasets._simulators import (
     Forecasts,

@@ -1,4 +1,4 @@
-"""Simulated forecasts of which the truth is known: E[Y | forecast] comes with every row."""
+"""Simulated forecasts with known true probabilities: E[Y | forecast] of every sample."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -33,13 +33,13 @@ _BETA = {"uniform": (1.0, 1.0), "u_shaped": (0.5, 0.5), "peaked": (5.0, 5.0), "r
 _DISTRIBUTIONS = (*_BETA, "grid", "saturated")
 _STRENGTH = {"none": 0.0, "slope": 0.5, "shift": 0.5, "sine": 0.15}
 _SATURATED = 0.3
-# Eight gigabytes: so many probabilities are drawn at once, and no more.
+# Maximum number of probabilities simulated at once: eight gigabytes.
 _MOST_NUMBERS = 10**9
 
 
 @dataclass(frozen=True, eq=False)
 class Forecasts:
-    """Forecasts of a binary outcome, and the truth about them.
+    """Simulated forecasts of a binary outcome, with the true probabilities.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class Forecasts:
 
 @dataclass(frozen=True, eq=False)
 class MulticlassForecasts:
-    """Forecasts of one of several classes, and the truth about them.
+    """Simulated multiclass forecasts, with the true probabilities.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class MulticlassForecasts:
     y_proba : ndarray of shape (n, n_classes)
         Forecast probabilities; rows sum to 1.
     true_proba : ndarray of shape (n, n_classes)
-        The probabilities of the classes given the whole row of forecasts.
+        The probabilities of the classes given all forecasts of the sample.
     description : str
         How they were made.
     """
@@ -119,15 +119,15 @@ def make_forecasts(
     n_samples : int, default=1000
         Number of forecasts.
     distribution : str, default="uniform"
-        Where the forecasts lie. "uniform": on [0, 1]. "u_shaped": Beta(1/2, 1/2), a model that is often sure.
-        "peaked": Beta(5, 5), a model that rarely is. "rare": Beta(1/2, 49/2), an event of about 2 %. "grid":
-        one of 0, 0.1, ..., 1, so that ties abound. "saturated": exactly 0 and exactly 1 with 30 % each, the
-        rest Beta(1/2, 1/2).
+        Distribution of the forecasts. "uniform": on [0, 1]. "u_shaped": Beta(1/2, 1/2), high sharpness.
+        "peaked": Beta(5, 5), low sharpness. "rare": Beta(1/2, 49/2), an event rate of about 2%. "grid":
+        one of 0, 0.1, ..., 1, with many ties. "saturated": exactly 0 and exactly 1 with probability 30% each,
+        the rest Beta(1/2, 1/2).
     distortion : {"none", "slope", "shift", "sine"}, default="none"
         How the probability of the event depends on the forecast. "none": it is the forecast. "slope":
-        g(p) = sigmoid(strength logit p), an over-confident model for a strength below 1. "shift":
-        g(p) = sigmoid(logit p + strength), a model that forecasts too low for a positive strength. "sine":
-        g(p) = p + strength sin(2 pi periods p), clipped to [0, 1]. The first two leave 0 and 1 as they are.
+        g(p) = sigmoid(strength logit p), an overconfident model for a strength below 1. "shift":
+        g(p) = sigmoid(logit p + strength), a model that underpredicts for a positive strength. "sine":
+        g(p) = p + strength sin(2 pi periods p), clipped to [0, 1]. "slope" and "shift" do not change 0 and 1.
     strength : float, default=None
         None means 0.5 for "slope" and "shift" and 0.15 for "sine".
     periods : int, default=1
@@ -145,7 +145,7 @@ def make_forecasts(
     ValueError
         If an option is unknown or a number out of range.
     TypeError
-        If a number is none.
+        If a numeric argument is not a number.
 
     Examples
     --------
@@ -189,7 +189,7 @@ def make_discrete_forecasts(
     frequencies : array-like of shape (m,)
         For each of them the probability of the event, in [0, 1].
     weights : array-like of shape (m,), default=None
-        How often each is issued, up to a constant; None means equally often.
+        Frequency of each forecast, up to a constant; None means equal frequencies.
     random_state : int, Generator, RandomState or None, default=None
         Seed.
 
@@ -206,12 +206,12 @@ def make_discrete_forecasts(
     Notes
     -----
     Two examples from the literature. The binned ECE of the first is nearly 0 for an odd number of bins and
-    nearly 1/2 for an even one, though nothing changed but the bins (Chidambaram et al. 2024, Section 6.1)::
+    nearly 1/2 for an even one, for the same forecasts (Chidambaram et al. 2024, Section 6.1)::
 
         make_discrete_forecasts(n, expit([-5e-4, 5e-4]), [0, 1])
 
-    Of the second Platt scaling on the probability scale remains miscalibrated however large the sample, since
-    no sigmoid passes through the four points; the values are those of Figure 4 of Rossellini et al. (2025)::
+    For the second, Platt scaling on the probability scale remains miscalibrated at any sample size, since no
+    sigmoid passes through the four points; the values are those of Figure 4 of Rossellini et al. (2025)::
 
         make_discrete_forecasts(n, [0, 0.25, 0.5, 1], [1, 0, 0, 1])
 
@@ -241,11 +241,11 @@ def make_discrete_forecasts(
         raise ValueError(
             f"frequencies has {rates.shape[0]} values but forecasts has {values.shape[0]}. Give one for each."
         )
-    share = np.ones(values.shape[0])
+    mass = np.ones(values.shape[0])
     if weights is not None:
-        share = check_weights(weights, values.shape[0], "weights")
+        mass = check_weights(weights, values.shape[0], "weights")
     rng = check_generator(random_state)
-    which = rng.choice(values.shape[0], size=n_samples, p=share / share.sum())
+    which = rng.choice(values.shape[0], size=n_samples, p=mass / mass.sum())
     return _observe(rng, values[which], rates[which], f"{values.shape[0]} distinct values")
 
 
@@ -269,7 +269,7 @@ def make_multiclass_forecasts(
         q is Dirichlet with this parameter for every class: 1 is uniform on the simplex, less is more certain.
     temperature : float, default=1.0
         The forecasts are softmax(temperature log q). Temperature scaling with this temperature gives q back;
-        above 1 the forecasts are over-confident, at 1 they are calibrated.
+        above 1 the forecasts are overconfident, at 1 they are calibrated.
     random_state : int, Generator, RandomState or None, default=None
         Seed.
 
@@ -283,7 +283,7 @@ def make_multiclass_forecasts(
     ValueError
         If a number is out of range.
     TypeError
-        If a number is none.
+        If a numeric argument is not a number.
 
     Examples
     --------
@@ -298,13 +298,13 @@ def make_multiclass_forecasts(
     concentration = check_positive(concentration, "concentration")
     temperature = check_positive(temperature, "temperature")
     rng = check_generator(random_state)
-    # on the log scale no probability is lost to rounding: Gamma(a) has the law of Gamma(a + 1) U^(1/a)
+    # on the log scale no probability is lost to rounding: Gamma(a) is distributed as Gamma(a + 1) U^(1/a)
     log_gamma = np.log(rng.gamma(concentration + 1.0, size=(n_samples, n_classes)))
     log_gamma -= rng.exponential(size=log_gamma.shape) / concentration
     log_q = log_softmax(log_gamma, axis=1)
     q = softmax(log_gamma, axis=1)
-    draws = rng.uniform(size=(n_samples, 1))
-    labels = np.minimum((q.cumsum(axis=1) <= draws).sum(axis=1), n_classes - 1)
+    uniforms = rng.uniform(size=(n_samples, 1))
+    labels = np.minimum((q.cumsum(axis=1) <= uniforms).sum(axis=1), n_classes - 1)
     proba = softmax(temperature * log_q, axis=1)
     return MulticlassForecasts(labels.astype(np.int64), proba, q, f"temperature {temperature:g}")
 
@@ -342,6 +342,6 @@ def _check_strength(strength: float, distortion: str) -> float:
 
 
 def _observe(rng: np.random.Generator, p: Array, truth: Array, description: str) -> Forecasts:
-    # strict: a uniform draw can be 0 and never 1, so certain outcomes are certain
+    # strict: a uniform variate can be 0 but not 1, so outcomes with probability 0 or 1 are certain
     outcomes = (rng.uniform(size=p.shape[0]) < truth).astype(np.int64)
     return Forecasts(outcomes, p, truth, description)

@@ -12,7 +12,7 @@ __all__ = ["SolarFlares", "load_solar_flares"]
 
 @dataclass(frozen=True, eq=False)
 class SolarFlares:
-    """Forecasts of solar flares and what happened.
+    """Forecasts and outcomes of solar flares.
 
     Attributes
     ----------
@@ -40,8 +40,8 @@ def load_solar_flares() -> SolarFlares:
     """Load two years of daily probability forecasts of solar flares.
 
     The operational system DAFFS (Discriminant Analysis Flare Forecasting System) gave, for every day of
-    2016 and 2017, the probability of at least one flare of class C1.0 or stronger. The sample is small, real,
-    and visibly miscalibrated: forecasts between 0.2 and 0.7 are too high, by up to 0.25.
+    2016 and 2017, the probability of at least one flare of class C1.0 or stronger. The sample is small and
+    clearly miscalibrated: forecasts between 0.2 and 0.7 overpredict by up to 0.25.
 
     Returns
     -------

@@ -45,7 +45,7 @@ class LabelledTable:
     date : ndarray of shape (n_samples,) or None
         The day of each sample, if it is known; datetime64.
     description : str
-        What the samples and the positive outcomes are.
+        Description of the samples and of the positive outcome.
     """
 
     X: NDArray[np.float64]

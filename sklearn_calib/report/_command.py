@@ -32,7 +32,7 @@ _REPORT_EXAMPLES = """examples:
   python -m sklearn_calib report predictions.parquet --y died --p risk --group hospital --pos-label yes
   python -m sklearn_calib report sketch.npz --out report.html
 
-More than a million rows of a binary target are read into a sketch, in constant memory.
+With more than a million rows of a binary target, the data are summarized in a sketch, in constant memory.
 """
 _SKETCH_EXAMPLES = """examples:
   python -m sklearn_calib sketch monday.csv --y outcome --p probability --out monday.npz
@@ -40,13 +40,13 @@ _SKETCH_EXAMPLES = """examples:
   python -m sklearn_calib sketch monday.npz tuesday.npz --out days.npz
 """
 _SIGPIPE = 13  # by number, as not every system has it
-# A message of more characters is cut in its middle: what is at fault comes first, and what to do last.
+# Longer messages are shortened in the middle: the cause comes first, the advice last.
 _LONGEST = 1200
 _FILES = "CSV (also gzipped) with a line of column names, Parquet (.parquet), a folder of either"
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that accepts each option once, and whose messages are short and printable."""
+    """A parser that accepts each option once, with short and printable messages."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -58,7 +58,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Once(argparse.Action):
-    """Keep a value, the only one."""
+    """Store a value that may be given only once."""
 
     def __call__(
         self,
@@ -75,9 +75,7 @@ class _Once(argparse.Action):
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="python -m sklearn_calib", description="Calibration of predicted probabilities, from the shell."
-    )
+    parser = _Parser(prog="python -m sklearn_calib", description="Calibration of predicted probabilities.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     _add_report(commands)
     _add_sketch(commands)
@@ -97,13 +95,13 @@ def _add_report(commands: Any) -> None:
     report.add_argument("files", nargs="+", metavar="FILE", help=f"{_FILES}, or a saved sketch (.npz, .json)")
     _add_columns(report)
     report.add_argument(
-        "--group", metavar="COLUMN", help="column with a group for each row; the report has a line for each"
+        "--group", metavar="COLUMN", help="column of groups; the report evaluates each group separately"
     )
     report.add_argument(
         "--sketch",
         choices=("auto", "always", "never"),
         default="auto",
-        help="whether to summarize rows in a sketch, in constant memory (auto, the default: with more than a "
+        help="whether to summarize the data in a sketch, in constant memory (default: auto, with more than a "
         "million rows of a binary target)",
     )
     report.add_argument("--out", metavar="FILE", help="write the report as a self-contained HTML page")
@@ -122,15 +120,18 @@ def _add_report(commands: Any) -> None:
         type=int,
         default=200,
         metavar="N",
-        help="resamples for intervals and null distributions; the time is nearly proportional (default: 200)",
+        help="number of simulations for intervals and null distributions; the time is nearly proportional "
+        "(default: 200)",
     )
-    report.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the resamples (default: 0)")
+    report.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="seed of the simulations (default: 0)"
+    )
 
 
 def _add_sketch(commands: Any) -> None:
     sketch = commands.add_parser(
         "sketch",
-        help="summarize predictions in files in a small file, which can be merged with others",
+        help="summarize predictions in files in a small, mergeable file",
         description="Summarize any number of rows of a binary target in a sketch, in constant memory. "
         "Saved sketches among the files are merged into it.",
         epilog=_SKETCH_EXAMPLES,
@@ -167,14 +168,14 @@ def _add_columns(parser: argparse.ArgumentParser) -> None:
         metavar="LABEL",
         help="the positive class of a binary target (default: the greater label)",
     )
-    parser.add_argument("--weight", metavar="COLUMN", help="column that says how often each row was observed")
+    parser.add_argument("--weight", metavar="COLUMN", help="column of integer frequency weights")
     parser.add_argument("--delimiter", default=",", metavar="C", help="field delimiter of a CSV (default: ,)")
     parser.add_argument(
         "--encoding", default="utf-8", metavar="NAME", help="encoding of a CSV (default: utf-8)"
     )
 
 
-# With more rows than this the report is made from a sketch, if --sketch allows it.
+# With more rows than this the report is computed from a sketch, if --sketch allows it.
 _MOST_ROWS = 1_000_000
 
 _SAVED = (".npz", ".json")
@@ -202,7 +203,7 @@ def _read_inputs(options: argparse.Namespace) -> _Inputs:
             "tables, without --sketch always."
         )
     if saved and (options.group is not None or options.sketch == "never"):
-        raise ValueError("a saved sketch has no rows: leave out --group and --sketch never.")
+        raise ValueError("a saved sketch contains no single rows: leave out --group and --sketch never.")
     if not tables:
         return _Inputs(_merged(saved))
     reader = _reader(options, tables)
@@ -288,7 +289,7 @@ def _reader(options: argparse.Namespace, tables: list[Path]) -> PredictionFiles:
 def _read(
     options: argparse.Namespace, reader: PredictionFiles, most: float, like: CalibrationSketch
 ) -> list[PredictionRows] | dict[int, CalibrationSketch]:
-    """Return all rows, or if they are more than ``most`` a sketch for each group."""
+    """Return all rows, or for more than ``most`` rows a sketch for each group."""
     kept: list[PredictionRows] = []
     n_rows = n_labels = 0
     sketches: OutcomeSketches | None = None
@@ -307,7 +308,7 @@ def _read(
                 sketches = OutcomeSketches(reader.labels, reader.where, like.precision, pos_label)
             if classes.order != order:
                 raise ValueError(
-                    f"{reader.where}: its first rows do not tell which column of --p belongs to which "
+                    f"{reader.where}: the first rows do not determine which column of --p belongs to which "
                     f"outcome. Name the label of each column, in the order of --p ({', '.join(options.p)}), "
                     "by --labels."
                 )
@@ -369,7 +370,7 @@ def _by_name(sketches: dict[int, CalibrationSketch], names: list[Any]) -> dict[A
 
 @dataclass(frozen=True, eq=False)
 class _Classes:
-    """The order of the columns of --p by their labels, and these; or the positive label of two, or None."""
+    """The order of the columns of --p by their labels, and the labels; or the positive label, or None."""
 
     order: list[int]
     labels: NDArray[Any] | None = None
@@ -425,7 +426,7 @@ def _whole(texts: Sequence[str]) -> bool:
 
 
 def _without_common_beginning(names: Sequence[str]) -> list[str]:
-    """Return what parts the names: "p_cat", "p_dog" become "cat", "dog"."""
+    """Return the names without their common prefix: "p_cat", "p_dog" become "cat", "dog"."""
     low, high = min(names), max(names)
     start = next((i for i, letter in enumerate(low) if i >= len(high) or letter != high[i]), len(low))
     return [name[start:] for name in names]
@@ -442,8 +443,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0, or 2 if the input or a file is at fault; a line on stderr then says how. 141 if the reader of the
-        output, such as head, has seen enough.
+        0, or 2 for invalid input, with a message on stderr. 141 if the reader of the output, such as head,
+        has closed the pipe.
     """
     try:
         try:
@@ -470,20 +471,20 @@ def _run(arguments: Sequence[str] | None) -> int:
         return _fail(str(error))
     except MemoryError:
         return _fail(
-            f"there is not enough memory for {', '.join(options.files)}. If no line is longer than it should "
-            "be, summarize the rows first: python -m sklearn_calib sketch, or --sketch always."
+            f"there is not enough memory for {', '.join(options.files)}. Check the file for overlong lines, "
+            "or summarize it first: python -m sklearn_calib sketch, or --sketch always."
         )
     return 0
 
 
 def _fail(message: str) -> int:
-    """Print why nothing was done."""
+    """Print an error message."""
     print(f"sklearn_calib: error: {_shortened(message)}", file=sys.stderr)
     return 2
 
 
 def _shortened(message: str) -> str:
-    """Return a message on one line, of a length that can be read."""
+    """Return a message on one line, shortened if necessary."""
     shown = one_line(message)
     if len(shown) <= _LONGEST:
         return shown
@@ -538,7 +539,7 @@ def _check_folder(name: str, target: str | None) -> None:
 
 def _check_not_read(name: str, target: str | None, files: Sequence[str]) -> None:
     if target is not None and any(_same(target, file) for file in files):
-        raise ValueError(f"{name} names {target}, which is to be read. Name another file.")
+        raise ValueError(f"{name} names {target}, which is an input file. Name another file.")
 
 
 def _same(first: str, second: str) -> bool:
@@ -549,7 +550,7 @@ def _same(first: str, second: str) -> bool:
 
 def _name(files: Sequence[str]) -> str:
     more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-    # a file may have a name that is no text; what is not, is shown by a mark
+    # file names can contain bytes that are not text; they are replaced by a mark
     name = os.fsencode(Path(files[0]).name).decode("utf-8", errors="replace")
     return f"{name}{more}"
 

@@ -1,4 +1,4 @@
-"""The figures of a report, as SVG that uses the colours of the page."""
+"""The figures of a report, as SVG in the colours of the page."""
 
 from collections.abc import Callable
 from io import BytesIO
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Figure", "figures"]
 
-# What is drawn in these colours gets the colour of the page.
+# These colours are replaced by colours of the page.
 _INK, _CLEAR = "#010203", "none"
 _COLORS = {
     "#010203": "currentColor",
@@ -50,14 +50,14 @@ _STYLE: dict[Any, Any] = {
     "axes.unicode_minus": False,
 }
 _BINS = 40
-# Predictions that are all below this, or all above 1 minus it, lie at one end.
+# Predictions that are all below this, or all above 1 minus it, are drawn on other scales.
 _END = 0.2
-# From this ratio of the highest bars on, they are drawn on a logarithmic scale.
+# Ratio of the highest bars from which the scale is logarithmic.
 _UNEQUAL = 30.0
 
 
 class Figure(NamedTuple):
-    """A figure: its title, what it shows, and its SVG."""
+    """A figure: title, caption and SVG."""
 
     title: str
     caption: str
@@ -71,29 +71,29 @@ def figures(report: ReportNumbers, salt: str) -> list[Figure]:
     except ImportError:
         return []
     sample = report._sample
-    rows = BinarySample(*condensed(group_outcomes(sample.y, sample.p, sample.w)).rows())
-    options: dict[str, Any] = {"sample_weight": rows.w, "pos_label": 1, "confidence": report.confidence}
+    points = BinarySample(*condensed(group_outcomes(sample.y, sample.p, sample.w)).rows())
+    options: dict[str, Any] = {"sample_weight": points.w, "pos_label": 1, "confidence": report.confidence}
     sure = report.kind == "confidence"
     # where all predictions lie at one end, the usual scale would show nothing
-    at_end = float(rows.p.max()) < _END or float(rows.p.min()) > 1.0 - _END
+    at_end = float(points.p.max()) < _END or float(points.p.min()) > 1.0 - _END
     axis = "Confidence" if sure else "Predicted probability"
     if report.positive not in ("", "1"):
         axis += f" ({plain(one_line(report.positive, 40))})"
 
     def reliability(ax: "Axes") -> None:
         scale: Any = "logit" if at_end else "probability"
-        ReliabilityDisplay.from_predictions(rows.y, rows.p, scale=scale, ax=ax, **options)
+        ReliabilityDisplay.from_predictions(points.y, points.p, scale=scale, ax=ax, **options)
         ax.set_xlabel(axis)
         ax.set_ylabel("Accuracy" if sure else "Observed frequency")
 
     def residuals(ax: "Axes") -> None:
-        draws = 5 * report.n_resamples - 1
+        n_simulations = 5 * report.n_resamples - 1
         CutoffDisplay.from_predictions(
-            rows.y,
-            rows.p,
-            n_resamples=draws,
+            points.y,
+            points.p,
+            n_resamples=n_simulations,
             random_state=report.seed,
-            x="share" if at_end else "probability",
+            x="fraction" if at_end else "probability",
             ax=ax,
             **options,
         )
@@ -118,7 +118,7 @@ def figures(report: ReportNumbers, salt: str) -> list[Figure]:
         (
             "Distribution of predictions",
             f"{'Correctly classified samples' if sure else 'Events'} above the axis, others below.",
-            lambda ax: _histogram(ax, rows, sure, axis),
+            lambda ax: _histogram(ax, points, sure, axis),
         ),
     ]
     results = (test.result for test in report.tests)
@@ -140,18 +140,18 @@ def figures(report: ReportNumbers, salt: str) -> list[Figure]:
     return out
 
 
-def _histogram(ax: "Axes", rows: BinarySample, sure: bool, axis: str) -> None:
+def _histogram(ax: "Axes", points: BinarySample, sure: bool, axis: str) -> None:
     """Draw the predictions of events and of non-events."""
     from matplotlib.ticker import MaxNLocator
 
-    low, high = float(rows.p.min()), float(rows.p.max())
+    low, high = float(points.p.min()), float(points.p.max())
     at_end = high < _END or low > 1.0 - _END
     edges = np.linspace(low, high, _BINS + 1) if at_end and high > low else np.linspace(0.0, 1.0, _BINS + 1)
     names = ("correct", "wrong") if sure else ("event", "no event")
-    weight, highest = rows.weights, []
+    weight, highest = points.weights, []
     for outcome, sign, color, name in ((1, 1.0, "#D55E00", names[0]), (0, -1.0, "#0072B2", names[1])):
-        chosen = rows.y == outcome
-        height = np.histogram(rows.p[chosen], edges, weights=weight[chosen])[0]
+        chosen = points.y == outcome
+        height = np.histogram(points.p[chosen], edges, weights=weight[chosen])[0]
         highest.append(float(height.max()))
         ax.bar(edges[:-1], sign * height, np.diff(edges), align="edge", color=color, alpha=0.75, label=name)
     if min(highest) > 0.0 and max(highest) > _UNEQUAL * min(highest):

@@ -1,4 +1,4 @@
-"""A report as HTML: a page of its own, and a block for notebooks. The templates escape every text."""
+"""A report as HTML: a self-contained page, and a block for notebooks. The templates escape every text."""
 
 import re
 from functools import cache
@@ -56,12 +56,12 @@ def report_page(report: ReportNumbers, title: str | None = None) -> str:
 
 
 def report_fragment(report: ReportNumbers) -> str:
-    """Return a block for a notebook; its style applies to nothing else on the page."""
+    """Return a block for a notebook; its style does not affect the rest of the page."""
     return _templates().get_template("block.html").render(_content(report, words.heading(report)))
 
 
 def _content(report: ReportNumbers, title: str) -> dict[str, Any]:
-    """Return what the templates show."""
+    """Return the variables of the templates."""
     p, of = report._sample.p, " (confidence)" if report.kind == "confidence" else ""
     return {
         "report": report,
@@ -73,7 +73,7 @@ def _content(report: ReportNumbers, title: str) -> dict[str, Any]:
         "figures": figures(report, sha256(str(report).encode()).hexdigest()),
         "tables": [
             _table("Classes", "Each class against the rest.", report, report.classes),
-            _table(f"Groups{of}", "Each group of samples by itself.", report, report.groups),
+            _table(f"Groups{of}", "Each group of samples separately.", report, report.groups),
         ],
     }
 
@@ -86,7 +86,7 @@ def _with_code(text: str) -> "Markup":
 
 
 def _tiles(report: ReportNumbers) -> list[tuple[str, str]]:
-    """Return the main numbers, each with what it is."""
+    """Return the main numbers with their descriptions."""
     error = report.metric("smooth_ece")
     of = " of the confidence" if report.kind == "confidence" else ""
     expected = words.number(error.null_mean)

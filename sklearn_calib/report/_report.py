@@ -1,4 +1,4 @@
-"""Everything about the calibration of one set of predictions, in one call."""
+"""A calibration report for one set of predictions."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -101,7 +101,7 @@ class CalibrationReport(ReportNumbers):
     version : str
         Version of the package.
     sketched : bool
-        Whether the report was computed from a sketch, whose bins stand for the predictions in them.
+        Whether the report was computed from a sketch, whose bins represent the predictions in them.
     """
 
     @classmethod
@@ -247,14 +247,14 @@ def calibration_report(
         sketch for each group, which then also defines ``groups``.
     y_proba : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes), default=None
         Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), or of
-        three or more classes in sorted order. Left out with a sketch.
+        three or more classes in sorted order. Omitted with a sketch.
     sample_weight : array-like of shape (n,), default=None
-        Frequencies: whole numbers, how often each sample was observed.
+        Integer frequency weights.
     pos_label : label, default=None
         The positive class of a binary target. By default 1 for labels in {0, 1} or {-1, 1}, else the greater
         one.
     labels : array-like of shape (n_classes,), default=None
-        Labels of three or more columns, which stand in sorted order. Needed if a label is missing in
+        Class labels of three or more columns, in sorted order. Needed if a label is missing in
         ``y_true``, unless labels are 0, ..., n_classes - 1.
     groups : array-like of shape (n,), default=None
         Group of each sample, such as a region or a year; the report then has a line for each group.
@@ -267,7 +267,7 @@ def calibration_report(
         use 5 times as many, less one. At least 1 / (1 - ``confidence``) - 1 and at least 20. The time is
         nearly proportional to it.
     random_state : int, Generator, RandomState or None, default=0
-        Seed: equal seeds give equal reports. None draws a fresh one.
+        Seed: equal seeds give equal reports. None uses a random seed.
     progress : bool, callable or None, default=None
         None shows a bar if stderr is a terminal and tqdm is installed, True always, False never. A function
         is called as ``progress(done, total, what)``.
@@ -430,7 +430,7 @@ def calibration_report(
 def _of_groups(
     sketches: Mapping[Any, Any], y_proba: Any, sample_weight: Any, pos_label: Any, groups: Any
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return outcomes, predictions, weights and groups of the samples that sketches stand for."""
+    """Return outcomes, predictions, weights and groups of the samples that represent sketches."""
     if not sketches:
         raise ValueError("y_true is an empty dict. Pass a CalibrationSketch for each group.")
     if len({repr(getattr(sketch, "pos_label", None)) for sketch in sketches.values()}) > 1:

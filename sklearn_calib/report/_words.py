@@ -49,8 +49,8 @@ __all__ = [
 _SMALL, _TINY = 0.05, 0.01
 # Below this, frequencies are compared by their ratio.
 _RARE = 0.02
-# With fewer events (or non-events, if these are fewer) than these, almost nothing, or few parameters, can be
-# estimated.
+# With fewer events (or non-events, if these are fewer) than these, almost nothing, or few parameters, can
+# be estimated.
 _VERY_FEW, _FEW, _MANY = 10, 100, 1000
 _WIDTH = 100
 # The text lists at most so many classes or groups: those with the smallest p-values.

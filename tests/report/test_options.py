@@ -125,8 +125,8 @@ def test_bad_values(command, action, run):
     ("given", "message"),
     [
         (["--out", "a.html", "--json", "a.html"], "--out and --json name the same file"),
-        (["--out", "t.csv"], "--out names t.csv, which is to be read"),
-        (["--json", "./t.csv"], "--json names ./t.csv, which is to be read"),
+        (["--out", "t.csv"], "--out names t.csv, which is an input file"),
+        (["--json", "./t.csv"], "--json names ./t.csv, which is an input file"),
         (["--labels", "a"], "--labels is for several columns"),
         (["--group", "g", "--weight", "g"], "of column 'g' is 'a', not a number"),
         (["--weight", "p", "--sketch", "maybe"], "argument --sketch: invalid choice"),
