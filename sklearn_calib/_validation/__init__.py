@@ -1,7 +1,7 @@
-"""The border: everything a user passes is checked here, once, before any work is done.
+"""Input validation: all arguments of public functions are checked here, once, before any computation.
 
-Every failure is a ``ValueError`` (or ``TypeError`` for a wrong kind of object) that names the argument,
-says what was found, and what to do. Nothing is silently repaired.
+Every failure is a ``ValueError`` (or ``TypeError`` for an object of the wrong type) that names the argument,
+what was found, and what to do. Inputs are never modified silently.
 """
 
 from sklearn_calib._validation._arrays import as_array, missing_values, shape_of

@@ -1,6 +1,6 @@
-"""What numpy makes of the containers of other libraries, which are known by their methods and never imported.
+"""Conversion of containers of other libraries to numpy arrays, without importing these libraries.
 
-Nothing is copied that numpy can look at in place.
+Data are not copied if numpy can read them in place.
 """
 
 from typing import Any
@@ -10,26 +10,26 @@ from numpy.typing import NDArray
 
 __all__ = ["as_array", "missing_values", "shape_of"]
 
-# the number that the DLPack protocol gives to the memory of the processor
+# device type of the CPU in the DLPack protocol
 _DLPACK_CPU = 1
 
 
 def as_array(values: Any, name: str) -> NDArray[Any]:
-    """Return ``values`` as a plain numpy array, without a copy where its memory can be read as it is.
+    """Return ``values`` as a plain numpy array, without a copy if possible.
 
     Parameters
     ----------
     values : array-like
-        Numpy arrays, memory-mapped ones too, lists, columns and tables of pandas, polars and pyarrow, tensors
-        in the memory of the processor (gradients are not followed), and whatever has ``__array__``,
-        ``__dlpack__`` or ``to_numpy``.
+        Numpy arrays, including memory-mapped arrays, lists, columns and tables of pandas, polars and pyarrow,
+        tensors in CPU memory (gradients are dropped), and objects with ``__array__``, ``__dlpack__`` or
+        ``to_numpy``.
     name : str
         Name of the argument in messages.
 
     Raises
     ------
     TypeError
-        If the values lie in the memory of another device, or are no array at all, or a summary without rows.
+        If the values are in the memory of another device, are not an array, or are a summary of a sample.
     ValueError
         If values are masked, or the rows of a nested list differ in length.
     """
@@ -70,7 +70,7 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
         )
     kind = getattr(getattr(values, "dtype", None), "kind", "O")
     if array.dtype.kind == "O" and kind in "biuf" and array.ndim == 1:
-        # nullable columns of older pandas, which know their type but hand on objects
+        # nullable columns of older pandas, which have a numeric type but return objects
         missing = missing_values(array)
         if not missing.any():
             array = array.astype({"b": np.bool_, "i": np.int64, "u": np.uint64, "f": np.float64}[kind])
@@ -85,7 +85,7 @@ def _with_nul(values: Any, array: NDArray[Any]) -> NDArray[Any]:
         if "\0" not in "".join(values):
             return array
     except TypeError:
-        pass  # no flat list of texts
+        pass  # not a flat list of texts
     objects = np.array(values, dtype=object)
     lost = any(isinstance(cell, str) and cell.endswith("\0") for cell in objects.flat)
     return objects if lost else array
@@ -99,13 +99,13 @@ def _detached(tensor: Any, name: str) -> Any:
             f"{name} is a tensor on the device {str(device)!r}. Move it to the CPU first: {name}.cpu()."
         )
     tensor = tensor.detach()
-    # numbers of 16 or 8 bits that numpy does not know; single precision holds all of them exactly
+    # types of 16 or 8 bits that numpy does not have; single precision represents all of their values exactly
     known = not any(word in str(tensor.dtype) for word in ("bfloat16", "float8"))
     return tensor if known else tensor.float()
 
 
 def _exchanged(values: Any, name: str) -> NDArray[Any]:
-    """Return an array of the array API standard that knows nothing of numpy."""
+    """Return an array of another library by the DLPack protocol."""
     device, number = values.__dlpack_device__()
     if int(device) != _DLPACK_CPU:
         raise TypeError(
@@ -116,7 +116,7 @@ def _exchanged(values: Any, name: str) -> NDArray[Any]:
 
 
 def shape_of(values: Any, name: str) -> tuple[int, ...]:
-    """Return the shape that :func:`as_array` would find, without a conversion where it is known."""
+    """Return the shape of :func:`as_array`, without a conversion if it is known."""
     shape = getattr(values, "shape", None)
     return tuple(shape) if isinstance(shape, tuple) else as_array(values, name).shape
 

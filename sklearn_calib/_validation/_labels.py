@@ -1,4 +1,4 @@
-"""Outcomes, class labels, and the groups of rows."""
+"""Outcomes, class labels, and groups of samples."""
 
 from collections.abc import Collection
 from numbers import Integral
@@ -26,7 +26,7 @@ __all__ = [
     "refuse_unordered_texts",
 ]
 
-# Integer labels within such a span are counted, not sorted.
+# Integer labels within this range are counted, not sorted.
 _MAX_LABEL_SPAN = 1 << 16
 
 
@@ -128,7 +128,7 @@ def _binarize(y: NDArray[Any], pos_label: Any, name: str) -> NDArray[np.int64]:
 def equals_label(labels: NDArray[Any], label: Any) -> NDArray[np.bool_]:
     """Return where ``labels`` equal ``label``.
 
-    To compare objects with a text, numpy would convert the text and strip NUL characters from its end.
+    In a comparison of objects with a text, numpy would strip NUL characters from the end of the text.
     """
     if labels.dtype.kind == "O":
         boxed = np.empty((), dtype=object)
@@ -138,7 +138,7 @@ def equals_label(labels: NDArray[Any], label: Any) -> NDArray[np.bool_]:
 
 
 def refuse_missing(labels: NDArray[Any], name: str) -> None:
-    """Raise if labels that are objects hold None, NaN, what pandas writes for them, or collections."""
+    """Raise if object labels contain None, NaN, missing values of pandas, or collections."""
     if labels.dtype.kind != "O" or not labels.size:
         return
     _refuse_collections(labels, name)
@@ -147,7 +147,7 @@ def refuse_missing(labels: NDArray[Any], name: str) -> None:
 
 
 def _refuse_collections(labels: NDArray[Any], name: str) -> None:
-    """Raise if labels that are objects are tuples or other collections; those of one type can be ordered."""
+    """Raise if object labels are tuples or other collections."""
     first = labels.flat[0]
     if isinstance(first, Collection) and not isinstance(first, str | bytes):
         raise ValueError(
@@ -168,7 +168,7 @@ def check_pos_label(value: Any) -> None:
 
 
 def label_rows(values: ArrayLike, name: str, *, warn: bool = False) -> NDArray[Any]:
-    """Return labels as an array of shape (n,), also those of a column; errors are in scikit-learn's words."""
+    """Return labels of shape (n,) or (n, 1) as shape (n,); errors are worded as in scikit-learn."""
     labels = as_array(values, name)
     _refuse_complex(labels, name)
     if labels.ndim != 1 and not (labels.ndim == 2 and labels.shape[1] == 1):
@@ -182,7 +182,7 @@ def label_rows(values: ArrayLike, name: str, *, warn: bool = False) -> NDArray[A
 
 
 def check_classes(y: ArrayLike, name: str = "y") -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the sorted distinct class labels and, for each row, the index of its label among them.
+    """Return the sorted distinct class labels and, for each sample, the index of its label among them.
 
     There must be at least two classes; a column of labels is flattened with scikit-learn's usual warning.
     """
@@ -202,7 +202,7 @@ def place_labels(
     y: ArrayLike, classes: ArrayLike, name: str = "y", classes_name: str = "classes"
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return sorted ``classes`` and, for each label of ``y``, its index among them; ``y`` may lack some."""
-    # twice, as labels that are all different look like the targets of a regression
+    # repeated, because distinct labels look like regression targets
     known, _ = check_classes(np.tile(label_rows(classes, classes_name), 2), classes_name)
     labels = label_rows(y, name)
     strange = ~np.isin(labels, known)
@@ -215,7 +215,7 @@ def place_labels(
 
 
 def _integer_classes(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return what np.unique does with its inverse, by counting where the labels lie close together."""
+    """Return np.unique(labels, return_inverse=True), by counting if the labels have a small range."""
     low, high = int(labels.min()), int(labels.max())
     # the second condition is about unsigned labels that the signed type cannot hold
     if high - low >= _MAX_LABEL_SPAN or high >= 1 << 62:
@@ -223,14 +223,14 @@ def _integer_classes(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         return classes, codes
     codes = labels.astype(np.int64, copy=False)
     codes = codes - low if low else codes
-    # of two neighbours both are there
+    # two neighbouring labels are both present
     present = np.bincount(codes) > 0 if high - low > 1 else np.ones(high - low + 1, dtype=bool)
     classes = (np.flatnonzero(present) + low).astype(labels.dtype)
     return classes, codes if present.all() else (np.cumsum(present) - 1)[codes]
 
 
 def _sorted_classes(labels: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return what np.unique does with its inverse, for labels that are not integers."""
+    """Return np.unique(labels, return_inverse=True), for labels that are not integers."""
     refuse_missing(labels, name)
     assert_all_finite(labels, input_name=name)
     try:
@@ -246,9 +246,9 @@ def _sorted_classes(labels: NDArray[Any], name: str) -> tuple[NDArray[Any], NDAr
 
 
 def check_two_labels(y: ArrayLike, classes: ArrayLike | None = None) -> NDArray[Any]:
-    """Return both labels of a stream, sorted: those given, or those of its first outcomes."""
+    """Return both labels of a stream, sorted: ``classes``, or the labels of its first outcomes."""
     if classes is not None:
-        # twice, as labels that are all different look like the targets of a regression
+        # repeated, because distinct labels look like regression targets
         known, _ = check_classes(np.tile(label_rows(classes, "classes"), 2), "classes")
         if known.shape[0] != 2:
             raise ValueError(f"classes must hold two distinct labels, got {known.tolist()}.")

@@ -26,7 +26,7 @@ _ONE_BITS = np.float64(1.0).view(np.uint64)
 _ROW_SUM_TOLERANCE = 1e-3
 _ROUNDING = 1e-6
 _NEAR = 1e-3
-# Whole numbers up to here are floats.
+# Integers up to this number are exact as floats.
 _MOST_COUNTED = 2.0**53
 
 
@@ -37,7 +37,7 @@ def check_probabilities(y_proba: ArrayLike, name: str = "y_proba") -> Array:
     """
     p = check_numbers(y_proba, name)
     if p.ndim == 2 and p.shape[1] == 2:
-        # each column is checked first, so that the sum below cannot be blamed for a NaN
+        # columns are checked first, so that a NaN is not reported as a wrong sum
         negative = _check_unit_interval(np.ascontiguousarray(p[:, 0]), name)
         p = _check_unit_interval(np.ascontiguousarray(p[:, 1]), name)
         gap = np.abs(negative + p - 1.0)
@@ -111,11 +111,11 @@ def _check_simplex(p: Array, name: str) -> Array:
     """Return ``p`` of shape (n, K) if its rows are probability vectors."""
     p = np.ascontiguousarray(p)
     if p.view(np.uint64).max() > _ONE_BITS:
-        # not so fast, but it finds the row
+        # slower, but locates the sample
         for column in range(p.shape[1]):
             _check_unit_interval(np.ascontiguousarray(p[:, column]), name)
         p = np.clip(p, 0.0, 1.0)
-    # much faster than sums of few neighbours
+    # much faster than sums over short rows
     total = p @ np.ones(p.shape[1])
     row = int(np.abs(total - 1.0).argmax())
     if abs(total[row] - 1.0) > _ROW_SUM_TOLERANCE:
@@ -148,7 +148,7 @@ def check_weights(sample_weight: ArrayLike, n_samples: int, name: str = "sample_
 
 
 def check_frequency_weights(w: Array) -> NDArray[np.int64]:
-    """Return checked weights as int64 if they are whole numbers, which tests and intervals need."""
+    """Return checked weights as int64 if they are whole numbers, as tests and intervals require."""
     times = np.rint(w)
     if not np.array_equal(times, w):
         row = int(np.flatnonzero(times != w)[0])
@@ -191,7 +191,7 @@ def check_numbers(values: ArrayLike, name: str) -> Array:
 
 
 def check_length(name: str, found: int, other: str, expected: int) -> None:
-    """Raise if two arguments differ in their number of rows."""
+    """Raise if two arguments differ in length."""
     if found != expected:
         raise ValueError(
             f"{name} has {found} rows but {other} has {expected}. Pass arrays of the same length."

@@ -1,4 +1,4 @@
-"""Parameters that are numbers, words or sources of randomness."""
+"""Parameters that are numbers, options or random states."""
 
 from collections.abc import Collection
 from numbers import Integral, Real
@@ -22,9 +22,9 @@ __all__ = [
     "least_resamples",
 ]
 
-#: More bins, draws or slots than this are a mistake.
+#: Limit of numbers of bins, simulations and slots.
 _MOST = 10**7
-#: Of smaller positive numbers the inverse, or its multiples, are not finite.
+#: The inverse of smaller positive numbers, or its multiples, can overflow.
 _LEAST = 1e-300
 
 
@@ -53,7 +53,7 @@ def check_integer(value: Any, name: str, minimum: int = 1) -> int:
 
 
 def check_size(value: Any, name: str, minimum: int = 1, maximum: int = _MOST) -> int:
-    """Return ``value`` as an int from ``minimum`` to ``maximum``: the number of what takes memory or time."""
+    """Return ``value`` as an int from ``minimum`` to ``maximum``, for sizes that determine memory or time."""
     number = check_integer(value, name, minimum)
     if number > maximum:
         raise ValueError(
@@ -64,7 +64,7 @@ def check_size(value: Any, name: str, minimum: int = 1, maximum: int = _MOST) ->
 
 
 def check_positive(value: Any, name: str) -> float:
-    """Return ``value`` as a finite float greater than zero, of which an inverse is finite too."""
+    """Return ``value`` as a finite float greater than zero, whose inverse is finite, too."""
     number = _number(value, name)
     if not _LEAST <= number < float("inf"):
         raise ValueError(f"{name} must be positive and finite, at least {_LEAST:g}, got {_shown(value)}.")
@@ -96,12 +96,12 @@ def check_share(value: Any, name: str) -> float:
 
 
 def least_resamples(level: float) -> int:
-    """Return the least B with 1 / (1 + B) <= level, the number of draws that can reject at this level."""
+    """Return the least B with 1 / (1 + B) <= level, the least number of simulations that can reject."""
     return int(np.ceil(1.0 / level - 1e-9)) - 1
 
 
 def check_resamples(n_resamples: Any, confidence: float) -> int:
-    """Return ``n_resamples`` as int if so many draws have an upper quantile at level ``confidence``."""
+    """Return ``n_resamples`` as int if it is large enough for a quantile at level ``confidence``."""
     number = check_size(n_resamples, "n_resamples")
     needed = least_resamples(1.0 - confidence)
     if number < needed:
@@ -129,14 +129,14 @@ def check_generator(random_state: Any) -> np.random.Generator:
 
 
 def check_randomness(random_state: Any) -> None:
-    """Raise if ``random_state`` is no source of randomness; one that is, is left as it was."""
-    # a RandomState would be advanced by the making of a generator
+    """Raise if ``random_state`` is not a valid random state, without changing it."""
+    # creating a generator would advance a RandomState
     if not isinstance(random_state, np.random.RandomState):
         check_generator(random_state)
 
 
 def _shown(value: Any) -> str:
-    """Return a value as text; an integer of more digits than anyone reads by its length."""
+    """Return a value as text; for a very large integer its number of bits."""
     if isinstance(value, Integral) and abs(int(value)) >= 10**40:
         return f"an integer of {int(value).bit_length()} bits"
     return repr(value)
@@ -149,7 +149,7 @@ def _number(value: Any, name: str) -> float:
 
 
 def as_double(value: Any) -> float:
-    """Return a number as float, infinite where an integer or a fraction is too large for one."""
+    """Return a number as float, infinite if an integer or a fraction is too large."""
     try:
         return float(value)
     except OverflowError:

@@ -1,4 +1,4 @@
-"""Whole samples: labels, predictions and weights that belong together."""
+"""Samples: labels, predictions and weights that belong together."""
 
 import warnings
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class _Weighted:
 
     @property
     def weights(self) -> Array:
-        """The weights, written out."""
+        """The weights as an array, ones if there are none."""
         return np.ones(self.y.shape[0]) if self.w is None else self.w
 
 
@@ -45,24 +45,24 @@ class _Weighted:
 class BinarySample(_Weighted):
     """Checked binary data: outcomes 0/1 (int64), predictions (float64), weights (float64) or None.
 
-    Rows of zero weight have been dropped; weights are therefore positive.
+    Samples of zero weight have been dropped; weights are therefore positive.
     """
 
     y: NDArray[np.int64]
     p: Array
     w: Array | None
 
-    def take(self, rows: NDArray[Any]) -> "BinarySample":
-        """Return some of the rows."""
-        return BinarySample(self.y[rows], self.p[rows], None if self.w is None else self.w[rows])
+    def take(self, index: NDArray[Any]) -> "BinarySample":
+        """Return a subset of the samples."""
+        return BinarySample(self.y[index], self.p[index], None if self.w is None else self.w[index])
 
 
 @dataclass(frozen=True, eq=False)
 class ClassSample(_Weighted):
     """Checked data of K >= 3 classes: class indices (int64), probabilities (n, K), weights or None.
 
-    Rows of zero weight have been dropped, and rows of ``p`` divided by their sum. ``classes`` are the labels
-    of the columns.
+    Samples of zero weight have been dropped, and rows of ``p`` divided by their sum. ``classes`` are the
+    labels of the columns.
     """
 
     y: NDArray[np.int64]
@@ -71,7 +71,7 @@ class ClassSample(_Weighted):
     classes: NDArray[Any]
 
     def ordered(self) -> "ClassSample":
-        """Return the samples in the order of their values, so that the order they came in does not matter."""
+        """Return the samples sorted by value, so that results do not depend on their original order."""
         order = np.lexsort((self.y, *self.p.T[::-1]))
         w = None if self.w is None else self.w[order]
         return ClassSample(self.y[order], self.p[order], w, self.classes)
@@ -85,7 +85,7 @@ def check_binary(
 ) -> BinarySample:
     """Check outcomes, predicted probabilities of the positive class, and weights of a binary problem.
 
-    A summary in place of outcomes and predictions is taken for the rows that it stands for.
+    A summary in place of outcomes and predictions is replaced by its weighted sample.
     """
     return binary_sample(*sample_rows(y_true, y_proba, sample_weight, pos_label), pos_label)
 

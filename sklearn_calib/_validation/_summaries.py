@@ -1,4 +1,4 @@
-"""Summaries, such as a sketch, that stand for outcomes, predictions and weights."""
+"""Summaries of a sample, such as a sketch, in place of outcomes, predictions and weights."""
 
 from numbers import Integral
 from typing import Any, Protocol, TypeGuard, cast
@@ -9,7 +9,7 @@ __all__ = ["Outcomes", "SampleSummary", "fit_rows", "is_summary", "sample_rows",
 
 
 class SampleSummary(Protocol):
-    """What can stand for outcomes, predictions and weights of a binary problem, such as a sketch."""
+    """Summary of outcomes, predictions and weights of a binary problem, such as a sketch."""
 
     def as_weighted_sample(self) -> Any:
         """Return an object with outcomes 0 or 1 as ``y``, predictions as ``p``, and weights as ``w``."""
@@ -20,7 +20,7 @@ Outcomes = ArrayLike | SampleSummary
 
 
 def is_summary(values: Any) -> TypeGuard[SampleSummary]:
-    """Tell whether an argument stands for a whole sample."""
+    """Tell whether an argument is a summary of a sample."""
     return hasattr(values, "as_weighted_sample")
 
 
@@ -33,7 +33,7 @@ def sample_rows(
 ) -> tuple[ArrayLike, ArrayLike, ArrayLike | None]:
     """Return outcomes, predictions and weights: those that were passed, or those of a summary.
 
-    Every function that takes a summary in place of outcomes and predictions begins with this.
+    Every function that accepts a summary in place of outcomes and predictions calls this first.
     """
     if not is_summary(y_true):
         if y_proba is None:
@@ -54,12 +54,12 @@ def sample_rows(
         raise ValueError(
             f"groups need rows, which a {kind} does not keep. Pass arrays, or one {kind} per group."
         )
-    rows = y_true.as_weighted_sample()
-    return rows.y, rows.p, rows.w
+    sample = y_true.as_weighted_sample()
+    return sample.y, sample.p, sample.w
 
 
 def shown_label(y_true: Outcomes, pos_label: Any) -> Any:
-    """Return the positive class to be shown: what was passed, or what a summary knows."""
+    """Return the positive class to be shown: the argument, or that of a summary."""
     return getattr(y_true, "pos_label", None) if pos_label is None and is_summary(y_true) else pos_label
 
 
@@ -73,7 +73,7 @@ def fit_rows(
         labels, scores, weight = sample_rows(X, None, sample_weight)
         return scores, labels, weight
     if y is None:
-        # in the words that scikit-learn looks for
+        # the wording that scikit-learn's checks require
         raise ValueError(
             "This estimator requires y to be passed, but the target y is None. Pass labels, or a "
             "CalibrationSketch alone."
