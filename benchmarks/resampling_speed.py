@@ -10,8 +10,9 @@ import time
 from functools import partial
 
 import numpy as np
+from scipy.special import expit, logit
 
-from sklearn_calib.inference import confidence_interval, expected_under_calibration
+from sklearn_calib.inference import compare_models, confidence_interval, expected_under_calibration
 from sklearn_calib.metrics import (
     MetricKernel,
     cutoff_calibration_error,
@@ -94,6 +95,26 @@ def main():
             f"{name:28}{null:11.4f}{null / sort:11.1f}{loop / null:11.1f}{whole:11.4f}{whole / sort:11.1f}",
             flush=True,
         )
+    compare(*((200, 40) if args.smoke else (10_000, 999)))
+
+
+def compare(n, resamples):
+    """Print how long a comparison of four models takes, with the kernel of the metric and without it."""
+    rng = np.random.default_rng(0)
+    p = rng.beta(0.6, 0.9, n)
+    y = (rng.random(n) < p).astype(np.int64)
+    models = {f"slope {b}": expit(b * logit(p)) for b in (1.0, 0.8, 1.2, 1.4)}
+
+    def without_kernel(y_true, y_proba):
+        return smooth_ece(y_true, y_proba)
+
+    both = [
+        seconds(partial(compare_models, y, models, metric=metric, n_resamples=resamples, random_state=0), 1)
+        for metric in (smooth_ece, without_kernel)
+    ]
+    print(
+        f"compare_models, smooth ECE, four models, n = {n}: {both[0]:.2f} s, by a plain loop {both[1]:.2f} s"
+    )
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_calib._core._grouping import group_starts
+from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
 from sklearn_calib._core._null import sample_labels, tail_rank
 from sklearn_calib._validation import (
     as_array,
@@ -20,7 +20,7 @@ from sklearn_calib._validation import (
     shape_of,
 )
 from sklearn_calib.inference._null_distribution import expected_under_calibration
-from sklearn_calib.inference._redraw import Metric
+from sklearn_calib.inference._redraw import Metric, pooled
 from sklearn_calib.metrics._metric_kernel import Evaluate, bind_kernel
 
 __all__ = ["HalfSamples", "PairedRows", "check_rows", "swapped_differences"]
@@ -141,15 +141,26 @@ class _Subsets:
 
     def __init__(self, metric: Metric, y: NDArray[np.int64], p: Array, size: int) -> None:
         self.metric, self.y, self.p = metric, y, p
-        batched = p.ndim == 1 and p.shape[0] <= _MOST_BATCHED
-        bound = bind_kernel(metric, size) if batched else None
+        bound = bind_kernel(metric, size) if p.ndim == 1 else None
         self.evaluate: Evaluate | None = None
         self.accuracy = 0.0
-        if bound is not None:
-            self.order = np.argsort(p, kind="stable")
-            self.starts = group_starts(p[self.order])
-            self.evaluate = bound.evaluator(p[self.order][self.starts] + 0.0, size)
-            self.accuracy = bound.accuracy
+        if bound is None:
+            return
+        self.order = np.argsort(p, kind="stable")
+        ordered = p[self.order]
+        self.starts = group_starts(ordered)
+        prob = ordered[self.starts] + 0.0
+        if p.shape[0] > _MOST_BATCHED:
+            # of more samples, only those of pooled predictions are faster together
+            count = np.diff(self.starts, append=p.shape[0]).astype(np.float64)
+            positives = np.add.reduceat(y[self.order], self.starts).astype(np.float64)
+            small = pooled(bound, GroupedOutcomes(prob, count, positives))
+            if small.prob.shape[0] > _MOST_BATCHED:
+                return
+            ends = np.cumsum(small.weight).astype(np.int64)
+            self.starts, prob = np.append(0, ends[:-1]), small.prob
+        self.evaluate = bound.evaluator(prob, size)
+        self.accuracy = bound.accuracy
 
     def __call__(self, member: NDArray[np.bool_]) -> Array:
         """Return the metric of r subsets; ``member``, of shape (r, n), says which samples are in each."""
@@ -195,7 +206,9 @@ class HalfSamples:
     ) -> "HalfSamples":
         """Split the rows ``n_resamples`` times."""
         n, models = rows.y.shape[0], range(len(rows.predictions))
-        whole = np.array([rows.value(metric, model) for model in models])
+        # as the halves are evaluated
+        everything = np.ones((1, n), dtype=bool)
+        whole = np.array([_Subsets(metric, rows.y, p, n)(everything)[0] for p in rows.predictions])
         half = n // 2
         halves = [[_Subsets(metric, rows.y, p, size) for p in rows.predictions] for size in (half, n - half)]
         parts = np.empty((2, n_resamples, len(models)))

@@ -555,3 +555,21 @@ def test_ties_count_whatever_the_unit_of_the_metric(seed):
 
     assert pvalue(1.0, p, q) == pvalue(0.3, p, q) == pvalue(7.0, p, q)
     assert pvalue(1.0, p, q) == pvalue(1.0, q, p)
+
+
+def test_pooled_half_samples_of_many_predictions_agree_with_a_plain_loop():
+    rng = np.random.default_rng(0)
+    p = rng.random(9000)
+    y = (rng.random(9000) < p).astype(int)
+
+    def loop(y_true, y_proba):
+        return cutoff_calibration_error(y_true, y_proba)
+
+    options = {"n_resamples": 99, "random_state": 0}
+    fast = paired_test(y, p, p**1.1, metric=cutoff_calibration_error, **options)
+    slow = paired_test(y, p, p**1.1, metric=loop, **options)
+    # predictions are pooled: far less than the width of the interval
+    width = slow.upper - slow.lower
+    assert (fast.value_a, fast.value_b) == (slow.value_a, slow.value_b)
+    for name in ("corrected_difference", "lower", "upper"):
+        assert getattr(fast, name) == pytest.approx(getattr(slow, name), abs=0.03 * width)
