@@ -4,6 +4,7 @@ import inspect
 import pkgutil
 import subprocess
 import sys
+from email.message import Message
 from importlib import import_module
 
 import numpy as np
@@ -24,7 +25,7 @@ from sklearn.model_selection import (
 from sklearn.svm import LinearSVC
 
 import sklearn_calib
-from sklearn_calib import CalibratedClassifier, _compat, get_scorer, get_scorer_names
+from sklearn_calib import CalibratedClassifier, _compat, _persistence, get_scorer, get_scorer_names
 from sklearn_calib.calibrators import IsotonicCalibrator, SplineCalibrator, TemperatureCalibrator
 from sklearn_calib.inference import (
     ConsistencyTest,
@@ -250,3 +251,79 @@ def test_classes_are_printed_as_a_person_writes_them(data):
             plt.close(drawn.figure_)
     with pytest.raises(ValueError, match="pos_label=7 is not among the classes"):
         ReliabilityDisplay.from_estimator(model, X, y, pos_label=np.int64(7))
+
+
+def test_signatures_are_readable():
+    for room in (
+        "metrics",
+        "calibrators",
+        "meta",
+        "inference",
+        "sketch",
+        "monitor",
+        "plot",
+        "report",
+        "scorers",
+    ):
+        module = import_module(f"sklearn_calib.{room}")
+        for name in module.__all__:
+            value = getattr(module, name)
+            found = [value] if inspect.isfunction(value) else [
+                member for member in vars(value).values() if inspect.isfunction(member)
+            ] if inspect.isclass(value) else []  # fmt: skip
+            for function in found:
+                shown = str(inspect.signature(function))
+                assert "_SupportsArray" not in shown, f"{name}: {shown}"
+
+
+def test_documentation_link(monkeypatch):
+    def known(name):
+        message = Message()
+        message["Project-URL"] = "Repository, https://example.org/code"
+        message["Project-URL"] = "Documentation, https://example.org/docs/"
+        return message
+
+    estimators = [IsotonicCalibrator(), CalibratedClassifier(), CutoffTest()]
+    try:
+        _persistence.documentation_template.cache_clear()
+        assert all(estimator._get_doc_link() == "" for estimator in estimators)
+        _persistence.documentation_template.cache_clear()
+        monkeypatch.setattr(_persistence, "metadata", known)
+        for estimator, module in zip(estimators, ("calibrators", "meta", "inference"), strict=True):
+            page = f"generated/sklearn_calib.{module}.{type(estimator).__name__}.html"
+            assert estimator._get_doc_link().startswith("https://example.org/docs/")
+            assert estimator._get_doc_link().endswith(page)
+            assert page in estimator._repr_html_()
+    finally:
+        _persistence.documentation_template.cache_clear()
+
+
+def test_the_estimate_lies_in_its_interval():
+    rng = np.random.default_rng(4)
+    p = rng.random(300)
+    interval = confidence_interval((rng.random(300) < p).astype(int), p, metric="smooth_ece", random_state=0)
+    assert interval.lower <= interval.corrected <= interval.upper
+    assert interval.corrected < interval.estimate
+    assert str(interval) == (
+        f"{interval.corrected:.4f} [{interval.lower:.4f}, {interval.upper:.4f}] (bias-corrected, 95% "
+        f"confidence); raw value {interval.estimate:.4f}, expected under calibration {interval.null_mean:.4f}"
+    )
+    far = confidence_interval((rng.random(300) < p**3).astype(int), p, metric="smooth_ece", random_state=0)
+    # E p - p^3 = 1/4
+    assert far.corrected == pytest.approx(0.25, abs=0.07)
+    assert far.lower < far.corrected < far.upper
+
+
+def test_the_corrected_estimate_is_less_biased():
+    raw, corrected = [], []
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        p = rng.random(200)
+        y = (rng.random(200) < p + 0.1 * (1 - p)).astype(int)
+        found = confidence_interval(
+            y, p, metric="expected_calibration_error", n_resamples=40, random_state=seed
+        )
+        raw.append(found.estimate)
+        corrected.append(found.corrected)
+    truth = 0.05
+    assert abs(np.mean(corrected) - truth) < 0.5 * abs(np.mean(raw) - truth)

@@ -1,5 +1,7 @@
 """Bins of equal width, of equal mass, and narrow near 0 and 1; sums over bins in one pass."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any

@@ -5,6 +5,8 @@ these three arrays do not depend on the order of the samples or on ties, and wei
 repeated sample.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,7 +55,7 @@ class GroupedOutcomes:
         """Null variance of the events of each group, weight * prob * (1 - prob)."""
         return self.weight * self.prob * (1.0 - self.prob)
 
-    def pooled(self, starts: NDArray[np.intp]) -> "GroupedOutcomes":
+    def pooled(self, starts: NDArray[np.intp]) -> GroupedOutcomes:
         """Return one group for each run of groups, at the mean of its predictions."""
         weight, positives = (np.add.reduceat(part, starts) for part in (self.weight, self.positives))
         mean = np.add.reduceat(self.weight * self.prob, starts) / weight

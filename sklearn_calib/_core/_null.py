@@ -1,5 +1,7 @@
 """Simulation of outcomes under perfect calibration, bootstrap samples, and the Monte Carlo p-value."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from typing import Any
 

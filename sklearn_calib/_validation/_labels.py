@@ -1,5 +1,7 @@
 """Outcomes, class labels, and groups of samples."""
 
+from __future__ import annotations
+
 from collections.abc import Collection
 from numbers import Integral
 from typing import Any

@@ -1,5 +1,7 @@
 """Columns of numbers: predicted probabilities, scores, and weights."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Samples: labels, predictions and weights that belong together."""
 
+from __future__ import annotations
+
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -52,7 +54,7 @@ class BinarySample(_Weighted):
     p: Array
     w: Array | None
 
-    def take(self, index: NDArray[Any]) -> "BinarySample":
+    def take(self, index: NDArray[Any]) -> BinarySample:
         """Return a subset of the samples."""
         return BinarySample(self.y[index], self.p[index], None if self.w is None else self.w[index])
 
@@ -70,7 +72,7 @@ class ClassSample(_Weighted):
     w: Array | None
     classes: NDArray[Any]
 
-    def ordered(self) -> "ClassSample":
+    def ordered(self) -> ClassSample:
         """Return the samples sorted by value, so that results do not depend on their original order."""
         order = np.lexsort((self.y, *self.p.T[::-1]))
         w = None if self.w is None else self.w[order]

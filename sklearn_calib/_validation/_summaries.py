@@ -1,5 +1,7 @@
 """Summaries of a sample, such as a sketch, in place of outcomes, predictions and weights."""
 
+from __future__ import annotations
+
 from numbers import Integral
 from typing import Any, Protocol, TypeGuard, cast
 

@@ -1,5 +1,7 @@
 """What all calibrators share: the border to the user, shapes, labels, weights, scikit-learn's conventions."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from typing import Any, Self
 

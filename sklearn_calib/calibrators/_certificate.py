@@ -1,5 +1,7 @@
 """Certificates: bounds of the cutoff calibration error of calibrators on new data."""
 
+from __future__ import annotations
+
 from numbers import Real
 from typing import Any
 
@@ -101,7 +103,7 @@ class CutoffCertificate(float):
 
     def __new__(
         cls, value: float, *, confidence: float, method: str, n_samples: float, note: str = ""
-    ) -> "CutoffCertificate":
+    ) -> CutoffCertificate:
         self = super().__new__(cls, min(1.0, value))
         self.confidence, self.method, self.n_samples, self.note = confidence, method, n_samples, note
         return self

@@ -1,5 +1,7 @@
 """One calibrator per group of rows, and a pooled one for the rest."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from typing import Any, Self
 

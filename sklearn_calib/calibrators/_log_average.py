@@ -1,5 +1,7 @@
 """An ensemble of calibrators: the average of their log-probabilities."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Venn-Abers calibration: two isotonic fits per score, one for each outcome that a new row may have."""
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted

@@ -1,5 +1,7 @@
 """Simulated forecasts with known true probabilities: E[Y | forecast] of every sample."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,5 +1,7 @@
 """Daily forecasts of solar flares."""
 
+from __future__ import annotations
+
 import csv
 from dataclasses import dataclass
 from importlib.resources import files

@@ -1,5 +1,7 @@
 """Tables to train classifiers on, and answers of a language model."""
 
+from __future__ import annotations
+
 import csv
 import gzip
 from dataclasses import dataclass

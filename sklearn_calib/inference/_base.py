@@ -1,5 +1,7 @@
 """What all tests of calibration share: test object, result, conventions of scikit-learn estimators."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace

@@ -1,5 +1,7 @@
 """Paired comparison of two models on the same rows."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from typing import Any, Literal
 

@@ -1,5 +1,7 @@
 """Comparison of any number of models on the same rows."""
 
+from __future__ import annotations
+
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from inspect import signature

@@ -1,5 +1,7 @@
 """Confidence intervals for calibration errors."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -49,10 +51,13 @@ _FIRST_STEPS = (0, 8, 13, 15, 17, 19, 21, 23)
 class ConfidenceInterval:
     """Confidence interval of a metric.
 
+    Sampling noise makes a calibration error too large on average, so that its value on the sample can lie
+    outside the interval. Report ``corrected`` with the interval, and ``estimate`` beside ``null_mean``.
+
     Attributes
     ----------
     estimate : float
-        The metric on the sample.
+        The metric on the sample: its raw value.
     lower, upper : float
         Ends of the interval for the value in the population.
     confidence : float
@@ -62,6 +67,10 @@ class ConfidenceInterval:
         puts under the estimate. NaN for the percentile method, which does not simulate it.
     method : str
         "inversion" or "percentile".
+    corrected : float
+        Bias-corrected estimate: the value of the population, among those simulated for the interval, whose
+        samples have the raw value on average; that of perfect calibration if the raw value is below
+        ``null_mean``. NaN for the percentile method.
     """
 
     estimate: float
@@ -70,17 +79,23 @@ class ConfidenceInterval:
     confidence: float
     null_mean: float
     method: str
+    corrected: float = float("nan")
 
     def __str__(self) -> str:
-        text = f"{self.estimate:.4f} [{self.lower:.4f}, {self.upper:.4f}] ({self.confidence:.0%} confidence"
-        null = "" if np.isnan(self.null_mean) else f", expected under calibration {self.null_mean:.4f}"
-        return f"{text}{null})"
+        interval = f"[{self.lower:.4f}, {self.upper:.4f}]"
+        if np.isnan(self.corrected):
+            return f"{self.estimate:.4f} {interval} ({self.confidence:.0%} confidence)"
+        return (
+            f"{self.corrected:.4f} {interval} (bias-corrected, {self.confidence:.0%} confidence); raw value "
+            f"{self.estimate:.4f}, expected under calibration {self.null_mean:.4f}"
+        )
 
     def _repr_html_(self) -> str:
         return result_html(
             "confidence interval",
             [
-                ("estimate", f"{self.estimate:.4f}"),
+                ("bias-corrected", "" if np.isnan(self.corrected) else f"{self.corrected:.4f}"),
+                ("raw value", f"{self.estimate:.4f}"),
                 ("interval", f"[{self.lower:.4f}, {self.upper:.4f}]"),
                 ("confidence", f"{self.confidence:.0%}"),
                 ("expected under calibration", "" if np.isnan(self.null_mean) else f"{self.null_mean:.4f}"),
@@ -231,19 +246,21 @@ def interval_of(
     return ConfidenceInterval(redrawn.estimate, float(low), float(high), confidence, float("nan"), method)
 
 
-def inverted(redrawn: Redrawn, populations: "Populations", confidence: float) -> ConfidenceInterval:
+def inverted(redrawn: Redrawn, populations: Populations, confidence: float) -> ConfidenceInterval:
     """Return the interval by inversion, from samples of populations with the predictions of ``redrawn``."""
     path = _Path(redrawn, populations, 1.0 - confidence)
     low, high = path.invert()
-    return ConfidenceInterval(redrawn.estimate, low, high, confidence, path.null_mean, "inversion")
+    corrected = min(max(path.corrected(), low), high)
+    return ConfidenceInterval(redrawn.estimate, low, high, confidence, path.null_mean, "inversion", corrected)
 
 
 @dataclass(frozen=True)
 class _Point:
-    """One population: the metric in it, and the quantiles between which its samples are unsurprising."""
+    """One population: the metric in it, its mean in samples, and the quantiles of unsurprising samples."""
 
     multiple: float
     value: float
+    mean: float
     lower: float
     upper: float
 
@@ -314,8 +331,9 @@ class _Path:
             lower = float(np.quantile(draws, alpha_low, method="weibull"))
             upper = float(np.quantile(draws, 1.0 - (self.alpha - alpha_low), method="weibull"))
             # other populations with the same value can have samples without bias
-            lower -= max(float(draws.mean()) - value, 0.0)
-            self.points[step] = _Point(multiple, value, lower, upper)
+            mean = float(draws.mean())
+            lower -= max(mean - value, 0.0)
+            self.points[step] = _Point(multiple, value, mean, lower, upper)
         return self.points[step]
 
     def invert(self) -> tuple[float, float]:
@@ -331,6 +349,15 @@ class _Path:
         high = left.value + fraction * (right.value - left.value)
         shifted = [self.redrawn.population(truth) for truth in _shifted(self.redrawn.grouped, self.alpha)]
         return min(low, high), max(low, high, *shifted)
+
+    def corrected(self) -> float:
+        """Return the value of the population whose samples have the estimate on average.
+
+        By interpolation between the populations that the interval has simulated.
+        """
+        known = [self.points[step] for step in sorted(self.points)]
+        means = np.maximum.accumulate([point.mean for point in known])
+        return float(np.interp(self.redrawn.estimate, means, [point.value for point in known]))
 
     def _crossing(self, quantile: Callable[[_Point], float], level: float) -> tuple[_Point, _Point, float]:
         """Return two populations and the fraction of the way where a quantile reaches the level.

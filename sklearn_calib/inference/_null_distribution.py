@@ -1,5 +1,7 @@
 """The null distribution of a metric: its values under perfect calibration, for given predictions."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from typing import cast
 

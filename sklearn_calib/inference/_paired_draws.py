@@ -1,5 +1,7 @@
 """What comparisons of models share: checked rows, the metric on half-samples, and on swapped predictions."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -203,7 +205,7 @@ class HalfSamples:
     @classmethod
     def draw(
         cls, metric: Metric, rows: PairedRows, n_resamples: int, generator: np.random.Generator
-    ) -> "HalfSamples":
+    ) -> HalfSamples:
         """Split the rows ``n_resamples`` times."""
         n, models = rows.y.shape[0], range(len(rows.predictions))
         # as the halves are evaluated

@@ -1,5 +1,7 @@
 """An anytime-valid test of calibration for streams of forecasts."""
 
+from __future__ import annotations
+
 import copy
 import math
 import sys

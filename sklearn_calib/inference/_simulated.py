@@ -1,5 +1,7 @@
 """p-values of tests from simulated outcomes, Y* ~ Bernoulli(p): when, and how."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

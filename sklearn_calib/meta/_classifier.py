@@ -1,5 +1,7 @@
 """CalibratedClassifier: any classifier repaired by any calibrator."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from inspect import signature
 from typing import Any, ClassVar, Self

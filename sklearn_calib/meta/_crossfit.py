@@ -1,5 +1,7 @@
 """CrossFitScorer: a classifier as a pipeline stage that hands on held-out scores."""
 
+from __future__ import annotations
+
 from typing import Any, ClassVar, Self
 
 import numpy as np

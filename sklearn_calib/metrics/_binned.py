@@ -1,5 +1,7 @@
 """Binned expected calibration error."""
 
+from __future__ import annotations
+
 import math
 from typing import Any, Literal
 

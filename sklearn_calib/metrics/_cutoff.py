@@ -1,5 +1,7 @@
 """Cutoff calibration error: the largest residual sum over an interval of predictions."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from typing import Any, Literal
 

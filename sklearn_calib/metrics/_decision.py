@@ -1,5 +1,7 @@
 """Decision risk gap: the excess risk due to miscalibration at a decision threshold."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Decompositions of proper scores into miscalibration, discrimination and uncertainty."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any, Literal
 

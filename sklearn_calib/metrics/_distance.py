@@ -1,5 +1,7 @@
 """Smooth calibration error in the sense of Lipschitz test functions (weak calibration error)."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Bounds on the distance from calibration: lower distance to calibration and interval calibration error."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -1,5 +1,7 @@
 """Kernel calibration error of binary predictions and of vectors of class probabilities."""
 
+from __future__ import annotations
+
 import math
 from typing import Any, Literal
 

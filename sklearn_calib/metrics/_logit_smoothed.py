@@ -1,5 +1,7 @@
 """Logit-smoothed ECE: the calibration error of predictions with noise added on the logit axis."""
 
+from __future__ import annotations
+
 import math
 from typing import Any, Literal
 

@@ -1,5 +1,7 @@
 """Reduction of multiclass and multilabel problems to binary problems, shared by all metrics."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 

@@ -1,5 +1,7 @@
 """Smooth ECE: calibration error after Gaussian smoothing, with an automatic bandwidth."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field

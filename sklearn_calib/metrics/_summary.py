@@ -1,5 +1,7 @@
 """Calibration summary as reported for clinical prediction models."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal

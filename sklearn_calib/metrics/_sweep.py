@@ -1,5 +1,7 @@
 """Binned calibration error with the largest number of bins for which event frequencies are monotone."""
 
+from __future__ import annotations
+
 import math
 from typing import Any, Literal
 

@@ -1,5 +1,7 @@
 """A calibrator for streams of samples."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from threading import RLock
 from typing import Any, Self
@@ -38,7 +40,7 @@ Array = NDArray[np.float64]
 
 # A lock for the first call of partial_fit of each calibrator; not an attribute, because an unfitted estimator
 # has only its parameters.
-_LOCKS: "WeakKeyDictionary[StreamingCalibrator, Any]" = WeakKeyDictionary()
+_LOCKS: WeakKeyDictionary[StreamingCalibrator, Any] = WeakKeyDictionary()
 
 
 @dataclass(eq=False)

@@ -1,5 +1,7 @@
 """A monitor of calibration: alerts with a guarantee, errors on a moving window, and a history."""
 
+from __future__ import annotations
+
 import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence

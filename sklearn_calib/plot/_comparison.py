@@ -1,5 +1,7 @@
 """Calibration errors of several models: a dot plot with intervals, null means and tests."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -192,15 +194,15 @@ def _metric_name(metric: Any) -> str:
 class _Drawn(NamedTuple):
     """The artists of a panel."""
 
-    points: "Line2D"
-    worse: "Line2D"
-    intervals: "LineCollection"
-    null_means: "Line2D | None"
-    marks: "list[Text]"
+    points: Line2D
+    worse: Line2D
+    intervals: LineCollection
+    null_means: Line2D | None
+    marks: list[Text]
 
 
 def _draw_panel(
-    ax: "Axes",
+    ax: Axes,
     label: str,
     comparison: ModelComparison,
     models: list[str],
@@ -265,7 +267,7 @@ def _draw_panel(
     return _Drawn(filled, worse, intervals, ticks, marks)
 
 
-def _draw_tests(ax: "Axes", comparison: ModelComparison, models: list[str]) -> "list[Text]":
+def _draw_tests(ax: Axes, comparison: ModelComparison, models: list[str]) -> list[Text]:
     """Write the results of the tests at the right of the rows."""
     place = ax.get_yaxis_transform()
     # the background hides the grid line of the row
@@ -377,15 +379,15 @@ class ComparisonDisplay:
     >>> plt.close(display.figure_)
     """
 
-    axes_: "list[Axes]"
-    ax_: "Axes"
-    figure_: "Figure | SubFigure"
+    axes_: list[Axes]
+    ax_: Axes
+    figure_: Figure | SubFigure
     models_: list[str]
-    points_: "list[Line2D]"
-    worse_: "list[Line2D]"
-    intervals_: "list[LineCollection]"
-    null_means_: "list[Line2D]"
-    marks_: "list[list[Text]]"
+    points_: list[Line2D]
+    worse_: list[Line2D]
+    intervals_: list[LineCollection]
+    null_means_: list[Line2D]
+    marks_: list[list[Text]]
 
     def __init__(self, comparisons: Mapping[str, ModelComparison]) -> None:
         self.comparisons = dict(comparisons)
@@ -397,7 +399,7 @@ class ComparisonDisplay:
         *,
         metric_name: str = "error",
         model_names: tuple[str, str] = ("model a", "model b"),
-        ax: "Axes | Sequence[Axes] | None" = None,
+        ax: Axes | Sequence[Axes] | None = None,
         **plot_params: Any,
     ) -> Self:
         """Draw what :func:`~sklearn_calib.inference.compare_models` or ``paired_test`` returned.
@@ -450,7 +452,7 @@ class ComparisonDisplay:
         sample_weight: ArrayLike | None = None,
         pos_label: Any = None,
         random_state: int | np.random.Generator | np.random.RandomState | None = 0,
-        ax: "Axes | Sequence[Axes] | None" = None,
+        ax: Axes | Sequence[Axes] | None = None,
         **plot_params: Any,
     ) -> Self:
         """Compare predictions for the same samples, and draw the result.
@@ -579,7 +581,7 @@ class ComparisonDisplay:
 
     def plot(
         self,
-        ax: "Axes | Sequence[Axes] | None" = None,
+        ax: Axes | Sequence[Axes] | None = None,
         *,
         order: Literal["given", "value"] = "given",
         show_null_mean: bool = True,
@@ -658,7 +660,7 @@ class ComparisonDisplay:
         return names[0]
 
 
-def _check_axes(ax: Any, n_metrics: int) -> "list[Axes] | None":
+def _check_axes(ax: Any, n_metrics: int) -> list[Axes] | None:
     """Return one of the axes for each metric, or None if none were given."""
     if ax is None:
         return None

@@ -1,5 +1,7 @@
 """Cumulative residuals, whose range is the cutoff calibration error."""
 
+from __future__ import annotations
+
 import math
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeGuard
 
@@ -53,7 +55,7 @@ _STRIP = "sklearn_calib.strip"
 _BAR, _RIGHT_END = 1.05, 1.13
 
 
-def _is_strip(patch: Any) -> TypeGuard["Rectangle"]:
+def _is_strip(patch: Any) -> TypeGuard[Rectangle]:
     return bool(patch.get_gid() == _STRIP)
 
 
@@ -227,11 +229,11 @@ class CutoffDisplay(DisplayMixin):
     >>> plt.close(display.figure_)
     """
 
-    line_: "Line2D"
-    interval_: "Rectangle | None"
-    levels_: "LineCollection | None"
-    bar_: "Annotation | None"
-    strip_: "Rectangle | None"
+    line_: Line2D
+    interval_: Rectangle | None
+    levels_: LineCollection | None
+    bar_: Annotation | None
+    strip_: Rectangle | None
 
     def __init__(
         self,
@@ -255,7 +257,7 @@ class CutoffDisplay(DisplayMixin):
         random_state: int | np.random.Generator | np.random.RandomState | None = 0,
         name: str | None = None,
         pos_label: Any = None,
-        ax: "Axes | None" = None,
+        ax: Axes | None = None,
         **plot_params: Any,
     ) -> Self:
         """Draw a result of :func:`~sklearn_calib.metrics.cutoff_result`.
@@ -303,7 +305,7 @@ class CutoffDisplay(DisplayMixin):
         n_resamples: int = 999,
         random_state: int | np.random.Generator | np.random.RandomState | None = 0,
         name: str | None = None,
-        ax: "Axes | None" = None,
+        ax: Axes | None = None,
         **plot_params: Any,
     ) -> Self:
         """Draw the cumulative residuals of predictions.
@@ -341,7 +343,7 @@ class CutoffDisplay(DisplayMixin):
 
     def plot(
         self,
-        ax: "Axes | None" = None,
+        ax: Axes | None = None,
         *,
         x: Literal["probability", "fraction", "share"] = "probability",
         confidence: float = 0.95,
@@ -414,7 +416,7 @@ class CutoffDisplay(DisplayMixin):
             text += f", {result_finding(self.test, 1.0 - confidence)}"
         return self._named(text, name)
 
-    def _draw_interval(self, ax: "Axes", ends: tuple[float, float], walk: Array, confidence: float) -> None:
+    def _draw_interval(self, ax: Axes, ends: tuple[float, float], walk: Array, confidence: float) -> None:
         color = self.line_.get_color()
         self.interval_ = shade(
             ax,
@@ -448,7 +450,7 @@ class CutoffDisplay(DisplayMixin):
             color=color,
         )
 
-    def _draw_strip(self, ax: "Axes", walk: Array, height: float, confidence: float) -> None:
+    def _draw_strip(self, ax: Axes, walk: Array, height: float, confidence: float) -> None:
         middle = (float(walk.min()) + float(walk.max())) / 2.0
         bottom = float(np.clip(middle - height / 2.0, -height, 0.0))
         self.strip_ = shade(
@@ -464,7 +466,7 @@ class CutoffDisplay(DisplayMixin):
             label=f"{100 * confidence:g}% null band (stays inside if calibrated)",
         )
 
-    def _finish(self, ax: "Axes", x: str, show_legend: bool) -> None:
+    def _finish(self, ax: Axes, x: str, show_legend: bool) -> None:
         label = axis_title("Predicted probability", self.pos_label)
         if x == "fraction":
             label = "Fraction of samples, ordered by predicted probability"

@@ -1,5 +1,7 @@
 """The risk gap over decision thresholds."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -102,7 +104,7 @@ class RiskGapNullDistribution:
         )
 
 
-def _top(ax: "Axes") -> float:
+def _top(ax: Axes) -> float:
     """Return the height that the axes must show."""
     tops = [float(np.max(line.get_ydata())) for line in ax.lines if line.get_gid() in (_GAP, _BOUND)]
     tops += [
@@ -222,10 +224,10 @@ class DecisionDisplay(DisplayMixin):
     >>> plt.close(display.figure_)
     """
 
-    line_: "Line2D"
-    worst_: "Line2D | None"
-    bound_: "Line2D | None"
-    null_band_: "Collection | None"
+    line_: Line2D
+    worst_: Line2D | None
+    bound_: Line2D | None
+    null_band_: Collection | None
 
     def __init__(
         self,
@@ -244,7 +246,7 @@ class DecisionDisplay(DisplayMixin):
         result: DecisionRiskResult,
         *,
         name: str | None = None,
-        ax: "Axes | None" = None,
+        ax: Axes | None = None,
         **plot_params: Any,
     ) -> Self:
         """Draw a result of :func:`~sklearn_calib.metrics.decision_risk_result`, without the null band.
@@ -285,7 +287,7 @@ class DecisionDisplay(DisplayMixin):
         n_resamples: int = 499,
         random_state: int | np.random.Generator | np.random.RandomState | None = 0,
         name: str | None = None,
-        ax: "Axes | None" = None,
+        ax: Axes | None = None,
         **plot_params: Any,
     ) -> Self:
         """Draw the risk gaps of predictions.
@@ -329,7 +331,7 @@ class DecisionDisplay(DisplayMixin):
 
     def plot(
         self,
-        ax: "Axes | None" = None,
+        ax: Axes | None = None,
         *,
         x: Literal["threshold", "cost_ratio"] = "threshold",
         name: str | None = None,
@@ -415,7 +417,7 @@ class DecisionDisplay(DisplayMixin):
         self._finish(ax, x, show_legend)
         return self
 
-    def _draw_worst(self, ax: "Axes", at: Array, tau: Array, gap: Array) -> None:
+    def _draw_worst(self, ax: Axes, at: Array, tau: Array, gap: Array) -> None:
         worst = int(gap.argmax())
         label = f"largest at {tau[worst]:.2f}: {gap[worst]:.3f}"
         if self.null is not None:
@@ -423,7 +425,7 @@ class DecisionDisplay(DisplayMixin):
         color = self.line_.get_color()
         self.worst_ = draw_marks(ax, at[worst], gap[worst], color, marker="D", markersize=7, label=label)
 
-    def _finish(self, ax: "Axes", x: str, show_legend: bool) -> None:
+    def _finish(self, ax: Axes, x: str, show_legend: bool) -> None:
         if x == "cost_ratio":
             ax.set_xscale("log")
             ax.set_xlabel("Cost of a false negative / cost of a false positive")

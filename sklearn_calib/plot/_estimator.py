@@ -1,5 +1,7 @@
 """Shared parts of the displays of a model: estimators, axes and names."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,14 +79,14 @@ class AxesMixin:
     """A display with a ``name`` that is drawn into one matplotlib Axes."""
 
     name: str | None
-    ax_: "Axes"
-    figure_: "Figure | SubFigure"
+    ax_: Axes
+    figure_: Figure | SubFigure
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         shared_docs(cls)
 
-    def _new_or(self, ax: "Axes | None", width: float, height: float) -> "Axes":
+    def _new_or(self, ax: Axes | None, width: float, height: float) -> Axes:
         """Return the axes to draw into, by default those of a new figure, and store them."""
         check_axes(ax)
         self.ax_ = new_axes(width, height) if ax is None else ax

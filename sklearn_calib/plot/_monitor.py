@@ -1,5 +1,7 @@
 """Display of a calibration monitor: evidence and error over time."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
@@ -99,14 +101,14 @@ class MonitorDisplay:
     >>> plt.close(display.figure_)
     """
 
-    axes_: "list[Axes]"
-    ax_: "Axes"
-    figure_: "Figure | SubFigure"
-    evidence_: "Line2D"
-    threshold_: "Line2D"
-    alerts_: "Line2D"
-    error_: "Line2D | None"
-    reference_: "Line2D | None"
+    axes_: list[Axes]
+    ax_: Axes
+    figure_: Figure | SubFigure
+    evidence_: Line2D
+    threshold_: Line2D
+    alerts_: Line2D
+    error_: Line2D | None
+    reference_: Line2D | None
 
     def __init__(
         self,
@@ -127,7 +129,7 @@ class MonitorDisplay:
         monitor: Any,
         *,
         name: str | None = None,
-        ax: "Axes | Sequence[Axes] | None" = None,
+        ax: Axes | Sequence[Axes] | None = None,
         **plot_params: Any,
     ) -> Self:
         """Draw the history of a monitor.
@@ -164,7 +166,7 @@ class MonitorDisplay:
 
     def plot(
         self,
-        ax: "Axes | Sequence[Axes] | None" = None,
+        ax: Axes | Sequence[Axes] | None = None,
         *,
         metric: str | None = None,
         show_legend: bool = True,
@@ -226,7 +228,7 @@ class MonitorDisplay:
         return self
 
     def _draw_error(
-        self, ax: "Axes", time: NDArray[Any], error: Array, metric: str, line: dict[str, Any]
+        self, ax: Axes, time: NDArray[Any], error: Array, metric: str, line: dict[str, Any]
     ) -> None:
         known = np.isfinite(error)
         params: dict[str, Any] = {"marker": ".", "markersize": 5} | line
@@ -260,7 +262,7 @@ def _counted(number: int) -> str:
     return "no alert" if number == 0 else "alert" if number == 1 else f"{number} alerts"
 
 
-def _check_axes(ax: "Axes | Sequence[Axes]") -> "list[Axes]":
+def _check_axes(ax: Axes | Sequence[Axes]) -> list[Axes]:
     axes: list[Any] = [ax] if hasattr(ax, "plot") else list(np.ravel(np.asarray(ax, dtype=object)))
     if len(axes) not in (1, 2) or not all(hasattr(one, "plot") for one in axes):
         raise ValueError(f"ax must be one matplotlib Axes, or two, got {ax!r}.")

@@ -1,5 +1,7 @@
 """Samples for several curves: of classes, of groups, of the folds of a cross-validation."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 

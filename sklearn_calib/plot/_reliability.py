@@ -1,5 +1,7 @@
 """The reliability diagram, of one curve or of several."""
 
+from __future__ import annotations
+
 from math import ceil
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -185,14 +187,14 @@ class ReliabilityDisplay(DisplayMixin):
     >>> plt.close("all")
     """
 
-    line_: "Line2D"
-    band_: "Collection | None"
-    bands_: "list[Collection]"
-    density_: "Collection | None"
-    diagonal_: "Line2D | None"
-    departures_: "Collection | None"
-    edges_: "list[Artist]"
-    displays_: "list[ReliabilityDisplay]"
+    line_: Line2D
+    band_: Collection | None
+    bands_: list[Collection]
+    density_: Collection | None
+    diagonal_: Line2D | None
+    departures_: Collection | None
+    edges_: list[Artist]
+    displays_: list[ReliabilityDisplay]
 
     def __init__(self, curve: ReliabilityCurve, *, name: str | None = None, pos_label: Any = None) -> None:
         self.curve = curve
@@ -222,9 +224,9 @@ class ReliabilityDisplay(DisplayMixin):
         random_state: Any = 0,
         layout: Literal["overlay", "grid"] | None = None,
         name: str | None = None,
-        ax: "Axes | None" = None,
+        ax: Axes | None = None,
         **plot_params: Any,
-    ) -> "ReliabilityDisplay | ReliabilityPanel":
+    ) -> ReliabilityDisplay | ReliabilityPanel:
         """Draw the reliability diagram of predictions.
 
         Parameters
@@ -353,9 +355,9 @@ class ReliabilityDisplay(DisplayMixin):
         pos_label: Any = None,
         summary: Literal["pooled", "mean"] = "pooled",
         name: str | None = None,
-        ax: "Axes | None" = None,
+        ax: Axes | None = None,
         **params: Any,
-    ) -> "ReliabilityPanel":
+    ) -> ReliabilityPanel:
         """Draw the reliability curves of cross-validation folds as thin lines, and a summary as a thick one.
 
         Parameters
@@ -421,7 +423,7 @@ class ReliabilityDisplay(DisplayMixin):
 
     def plot(
         self,
-        ax: "Axes | None" = None,
+        ax: Axes | None = None,
         *,
         name: str | None = None,
         show_band: bool = True,
@@ -559,9 +561,9 @@ class ReliabilityPanel:
 
     displays_: list[ReliabilityDisplay]
     summary_: ReliabilityDisplay | None
-    axes_: "list[Axes]"
-    ax_: "Axes"
-    figure_: "Figure | SubFigure"
+    axes_: list[Axes]
+    ax_: Axes
+    figure_: Figure | SubFigure
 
     def __init__(
         self,
@@ -578,7 +580,7 @@ class ReliabilityPanel:
 
     def plot(
         self,
-        ax: "Axes | None" = None,
+        ax: Axes | None = None,
         *,
         name: str | None = None,
         show_band: bool = True,
@@ -649,7 +651,7 @@ class ReliabilityPanel:
         self.ax_, self.figure_ = self.axes_[0], self.axes_[0].figure
         return self
 
-    def _plot_grid(self, title: str | None, show_legend: bool, params: dict[str, Any]) -> "list[Axes]":
+    def _plot_grid(self, title: str | None, show_legend: bool, params: dict[str, Any]) -> list[Axes]:
         number = len(self.displays)
         # few empty places, and not too wide
         columns = number if number <= _COLUMNS else min((4, 5, 3), key=lambda width: -number % width)
@@ -675,7 +677,7 @@ class ReliabilityPanel:
 
     def _plot_overlay(
         self,
-        ax: "Axes",
+        ax: Axes,
         title: str | None,
         show_legend: bool,
         params: dict[str, Any],

@@ -1,5 +1,7 @@
 """Outcomes simulated from predictions, summed in bins of neighbouring predictions."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 import numpy as np

@@ -4,6 +4,8 @@ The contents are computed first, as a :class:`NullHistogram`, :class:`NullCurve`
 :class:`EvidencePath`, and drawn afterwards.
 """
 
+from __future__ import annotations
+
 import copy
 import math
 from collections.abc import Sequence
@@ -314,8 +316,8 @@ def _critical_value(result: CalibrationTestResult, level: float) -> float | None
 
 
 def draw_null(
-    ax: "Axes", shown: NullHistogram | NullCurve, result: CalibrationTestResult, line_params: dict[str, Any]
-) -> "tuple[Line2D, Any, Any, None]":
+    ax: Axes, shown: NullHistogram | NullCurve, result: CalibrationTestResult, line_params: dict[str, Any]
+) -> tuple[Line2D, Any, Any, None]:
     """Draw the null distribution, and the observed statistic as a line."""
     if isinstance(shown, NullHistogram):
         null, tail = _histogram(ax, shown)
@@ -331,7 +333,7 @@ def draw_null(
     return observed, null, tail, None
 
 
-def _histogram(ax: "Axes", shown: NullHistogram) -> tuple[Any, Any]:
+def _histogram(ax: Axes, shown: NullHistogram) -> tuple[Any, Any]:
     left, width = shown.edges[:-1], np.diff(shown.edges)
     parts = []
     for chosen, color, text in (
@@ -359,7 +361,7 @@ def _histogram(ax: "Axes", shown: NullHistogram) -> tuple[Any, Any]:
     return parts[0], parts[1]
 
 
-def _curve(ax: "Axes", shown: NullCurve, distribution: str) -> tuple[Any, Any]:
+def _curve(ax: Axes, shown: NullCurve, distribution: str) -> tuple[Any, Any]:
     (null,) = ax.plot(
         shown.x, shown.density, color=GREY, linewidth=1.5, zorder=3, label=_distribution_name(distribution)
     )
@@ -384,8 +386,8 @@ def _distribution_name(distribution: str) -> str:
 
 
 def draw_scales(
-    ax: "Axes", shown: ScaleEvidence, level: float, line_params: dict[str, Any]
-) -> "tuple[Line2D, Any, Line2D, Line2D]":
+    ax: Axes, shown: ScaleEvidence, level: float, line_params: dict[str, Any]
+) -> tuple[Line2D, Any, Line2D, Line2D]:
     """Draw the evidence of each part of a test as stems, and the critical value as a line."""
     strong = shown.pvalues <= level
     point: dict[str, Any] = {"color": BLUE, "linestyle": "none", "marker": "o", "markersize": 6.5}
@@ -425,8 +427,8 @@ def draw_scales(
 
 
 def draw_path(
-    ax: "Axes", shown: EvidencePath, level: float, line_params: dict[str, Any]
-) -> "tuple[Line2D, Line2D, Line2D, Line2D]":
+    ax: Axes, shown: EvidencePath, level: float, line_params: dict[str, Any]
+) -> tuple[Line2D, Line2D, Line2D, Line2D]:
     """Draw the e-value of a sequential test against the number of observations."""
     line: dict[str, Any] = {"color": BLUE, "linewidth": 1.8, "zorder": 4, "label": "e-value"} | line_params
     (observed,) = ax.plot(shown.number, shown.evidence, **line)
@@ -525,10 +527,10 @@ class TestDisplay(AxesMixin):
     __test__: ClassVar[bool] = False
 
     kind_: str
-    observed_: "Line2D"
+    observed_: Line2D
     null_: Any
     tail_: Any
-    critical_: "Line2D | None"
+    critical_: Line2D | None
 
     def __init__(self, result: CalibrationTestResult, *, name: str | None = None) -> None:
         self.result = result
@@ -540,7 +542,7 @@ class TestDisplay(AxesMixin):
         result: CalibrationTestResult,
         *,
         name: str | None = None,
-        ax: "Axes | None" = None,
+        ax: Axes | None = None,
         **plot_params: Any,
     ) -> Self:
         """Draw the result of a test.
@@ -579,7 +581,7 @@ class TestDisplay(AxesMixin):
         pos_label: Any = None,
         labels: ArrayLike | None = None,
         name: str | None = None,
-        ax: "Axes | None" = None,
+        ax: Axes | None = None,
         **plot_params: Any,
     ) -> Self:
         """Run a test on predictions, and draw its result.
@@ -665,7 +667,7 @@ class TestDisplay(AxesMixin):
 
     def plot(
         self,
-        ax: "Axes | None" = None,
+        ax: Axes | None = None,
         *,
         kind: Literal["auto", "null", "scales", "path"] = "auto",
         confidence: float = 0.95,

@@ -1,5 +1,7 @@
 """The figures of a report, as SVG in the colours of the page."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -80,13 +82,13 @@ def figures(report: ReportNumbers, salt: str) -> list[Figure]:
     if report.positive not in ("", "1"):
         axis += f" ({plain(one_line(report.positive, 40))})"
 
-    def reliability(ax: "Axes") -> None:
+    def reliability(ax: Axes) -> None:
         scale: Any = "logit" if at_end else "probability"
         ReliabilityDisplay.from_predictions(points.y, points.p, scale=scale, ax=ax, **options)
         ax.set_xlabel(axis)
         ax.set_ylabel("Accuracy" if sure else "Observed frequency")
 
-    def residuals(ax: "Axes") -> None:
+    def residuals(ax: Axes) -> None:
         n_simulations = 5 * report.n_resamples - 1
         CutoffDisplay.from_predictions(
             points.y,
@@ -140,7 +142,7 @@ def figures(report: ReportNumbers, salt: str) -> list[Figure]:
     return out
 
 
-def _histogram(ax: "Axes", points: BinarySample, sure: bool, axis: str) -> None:
+def _histogram(ax: Axes, points: BinarySample, sure: bool, axis: str) -> None:
     """Draw the predictions of events and of non-events."""
     from matplotlib.ticker import MaxNLocator
 
@@ -171,7 +173,7 @@ def _local(name: str) -> str:
     return name.rpartition("}")[2]
 
 
-def _svg(draw: Callable[["Axes"], Any], title: str) -> str:
+def _svg(draw: Callable[[Axes], Any], title: str) -> str:
     """Return a drawing as an SVG element for a page of HTML, with the colours of the page."""
     from matplotlib import figure
 

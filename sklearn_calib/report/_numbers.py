@@ -80,7 +80,7 @@ class ReportMetric:
     name : str
         Name for readers.
     value : float
-        Its value on the sample.
+        Its value on the sample, the raw value.
     lower, upper : float
         Confidence interval of its value in the population; NaN if there is none.
     null_mean : float
@@ -92,6 +92,8 @@ class ReportMetric:
     reduction : {"binary", "confidence", "classwise", "multiclass"}
         What it is computed from: a binary problem; the largest class probability and whether its class is
         right; the mean over classes, each against the rest; or all class probabilities.
+    corrected : float
+        Bias-corrected estimate of a calibration error, which sampling noise makes too large; NaN for others.
     """
 
     key: str
@@ -103,6 +105,12 @@ class ReportMetric:
     null_lower: float = _NAN
     null_upper: float = _NAN
     reduction: str = "binary"
+    corrected: float = _NAN
+
+    @property
+    def estimate(self) -> float:
+        """The bias-corrected estimate, or the value if it needs no correction."""
+        return self.value if np.isnan(self.corrected) else self.corrected
 
     @property
     def exceeds(self) -> bool:
@@ -428,7 +436,7 @@ ERRORS: tuple[tuple[str, str, Callable[..., float]], ...] = (
     ("ece", "ECE, 15 bins of equal width", expected_calibration_error),
     (
         "l2",
-        "debiased l2 error, 15 quantile bins",
+        "debiased l2 ECE, 15 quantile bins",
         partial(expected_calibration_error, norm="l2", strategy="quantile", debias=True),
     ),
     ("ici", "integrated calibration index (ICI)", integrated_calibration_index),
@@ -491,7 +499,17 @@ def _error(
     value = bound.estimate if small is grouped else _value(metric, sample)
     null = null_distribution_of(bound, populations.n_resamples, budget.generator, budget.confidence)
     interval = inverted(bound, populations, budget.confidence)
-    return ReportMetric(key, name, value, interval.lower, interval.upper, null.mean, _NAN, null.quantile)
+    return ReportMetric(
+        key,
+        name,
+        value,
+        interval.lower,
+        interval.upper,
+        null.mean,
+        _NAN,
+        null.quantile,
+        corrected=interval.corrected,
+    )
 
 
 def _value(metric: Callable[..., float], sample: BinarySample) -> float:

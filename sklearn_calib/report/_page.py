@@ -91,7 +91,11 @@ def _tiles(report: ReportNumbers) -> list[tuple[str, str]]:
     of = " of the confidence" if report.kind == "confidence" else ""
     expected = words.number(error.null_mean)
     tiles = [
-        (words.number(error.value), f"smooth ECE{of}; expected under perfect calibration: {expected}"),
+        (
+            words.number(error.estimate),
+            f"smooth ECE{of}, bias-corrected; raw {words.number(error.value)}, expected under perfect "
+            f"calibration {expected}",
+        ),
         (words.pvalue_text(report.pvalue), "p-value of the primary test"),
     ]
     for key, name in (("observed_over_expected", "observed / expected"), ("slope", "calibration slope")):

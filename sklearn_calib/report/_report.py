@@ -1,5 +1,7 @@
 """A calibration report for one set of predictions."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from html import escape
@@ -114,7 +116,7 @@ class CalibrationReport(ReportNumbers):
         pos_label: Any = None,
         name: str | None = None,
         **params: Any,
-    ) -> "CalibrationReport":
+    ) -> CalibrationReport:
         """Report on a fitted classifier's predictions for data.
 
         Parameters

@@ -223,21 +223,25 @@ def about(report: ReportNumbers) -> str:
 def verdict(report: ReportNumbers) -> Verdict:
     """Return the result: is there evidence of miscalibration, and how large can it be."""
     error, level, p = report.metric("smooth_ece"), level_text(report), pvalue_words(report.pvalue)
-    numbers = (
-        f"{_error_name(report)} {number(error.value)} ({level} confidence interval "
-        f"{number(error.lower)} to {number(error.upper)}). Under perfect calibration its expected value is "
-        f"{number(error.null_mean)} and its {level} quantile {number(error.null_upper)}. "
-        f"{_primary_test(report)}: {p}."
-    )
     base = min(report.observed, 1.0 - report.observed)
+    tiny, small = min(_TINY, 0.1 * base), min(_SMALL, 0.2 * base)
+    numbers = (
+        f"{_error_name(report)}, bias-corrected: {number(error.estimate)} ({level} confidence interval "
+        f"{number(error.lower)} to {number(error.upper)}). Its raw value is {number(error.value)}, where "
+        f"{number(error.null_mean)} is expected under perfect calibration ({level} quantile "
+        f"{number(error.null_upper)}): sampling noise makes raw values too large. "
+        f"{_primary_test(report)}: {p}. {_vector_words(report)}Grades: small if the confidence interval ends "
+        f"below {number(tiny)}, large if it begins above {number(small)}, else moderate."
+    )
     if report.contradicts:
         words = contradiction_words(report.n_impossible, report.n_certain)
         return Verdict("off", f"Miscalibrated: {words}.", numbers)
     if report.miscalibrated:
-        if error.upper < min(_TINY, 0.1 * base):
+        if error.upper < tiny:
             return Verdict("slight", f"Miscalibrated ({p}), but the error is small.", numbers)
-        return Verdict("off", f"Miscalibrated ({p}).", numbers)
-    if error.upper <= min(_SMALL, 0.2 * base):
+        grade = "large" if error.lower > small else "moderate"
+        return Verdict("off", f"Miscalibrated ({p}); the error is {grade}.", numbers)
+    if error.upper <= small:
         return Verdict("fine", f"No evidence of miscalibration ({p}); large errors are ruled out.", numbers)
     return Verdict(
         "open",
@@ -249,6 +253,18 @@ def verdict(report: ReportNumbers) -> Verdict:
 
 def _error_name(report: ReportNumbers) -> str:
     return "Smooth ECE" if report.kind == "binary" else "Smooth ECE of the confidence"
+
+
+def _vector_words(report: ReportNumbers) -> str:
+    """Return, for several classes, the values of the functions for all class probabilities."""
+    known = {line.key: line.value for line in report.metrics}
+    if "log_loss_multiclass" not in known:
+        return ""
+    return (
+        f"Of all class probabilities P: smooth_ece(y, P) {number(known['smooth_ece_classwise'])}, "
+        f"log_loss(y, P) {number(known['log_loss_multiclass'])}, "
+        f"brier_score_loss(y, P) {number(known['brier_multiclass'])}. "
+    )
 
 
 def _primary_test(report: ReportNumbers) -> str:
@@ -506,7 +522,9 @@ def _items(texts: tuple[str, ...]) -> list[str]:
 
 def _metric_lines(report: ReportNumbers) -> list[str]:
     level = level_text(report)
-    lines = [f"  {'':<38}{'value':>9}  {level + ' interval':>19}  {'expected':>8}  {'range':>17}"]
+    lines = [
+        f"  {'':<34}{'estimate':>8}  {level + ' interval':>18}  {'raw':>7} {'expected':>8} {'range':>17}"
+    ]
     before = "binary"
     for line in report.metrics:
         if line.reduction != before:
@@ -514,14 +532,15 @@ def _metric_lines(report: ReportNumbers) -> list[str]:
             lines.append(f"  {REDUCTIONS[before]}")
         mark = "*" if line.exceeds else ""
         shown = number(line.null_mean) if np.isfinite(line.null_mean) else ""
+        raw = number(line.value) if np.isfinite(line.corrected) else ""
         lines.append(
-            f"{mark:<2}{line.name:<38}{number(line.value):>9}  {interval_text(line):>19}  {shown:>8}  "
-            f"{null_range(line):>17}".rstrip()
+            f"{mark:<2}{line.name:<34}{number(line.estimate):>8}  {interval_text(line):>18}  {raw:>7} "
+            f"{shown:>8} {null_range(line):>17}".rstrip()
         )
     lines += _paragraph(
         f"expected, range: mean and {level} range under perfect calibration, for the same predictions. * "
-        "marks values outside the range. Confidence intervals are for the population value; those of "
-        "calibration errors are bias-corrected and can lie below the value."
+        "marks raw values outside the range. Estimates and confidence intervals of calibration errors are "
+        "corrected for sampling noise, which makes raw values too large; compare raw with expected values."
     )
     return lines
 

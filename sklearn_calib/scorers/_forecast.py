@@ -1,5 +1,7 @@
 """Predictions of an estimator together with the true labels, for scorers."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 

@@ -1,5 +1,7 @@
 """Several scorers with a single prediction."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Mapping
 from functools import wraps
 from typing import Any

@@ -5,6 +5,8 @@ These two get column indices from ``CalibrationScorer(..., reduction=None)``, wh
 estimator. If scikit-learn's scorers are defined, the values agree.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

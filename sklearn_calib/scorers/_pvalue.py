@@ -1,5 +1,7 @@
 """The p-value of a test of calibration as a score."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -101,7 +103,7 @@ class PValueScorer(WeightedScorer, BaseEstimator):
 
     def __init__(
         self,
-        test: "str | CalibrationTest",
+        test: str | CalibrationTest,
         *,
         pos_label: Any = None,
         response_method: str | Sequence[str] = "predict_proba",
@@ -154,7 +156,7 @@ class PValueScorer(WeightedScorer, BaseEstimator):
         named = {"pos_label": 1} if n_classes == 2 else {"labels": np.arange(n_classes)}
         return self._copy().test(codes, proba, sample_weight=sample_weight, **named).pvalue
 
-    def _copy(self) -> "CalibrationTest":
+    def _copy(self) -> CalibrationTest:
         """Return a copy of the test, with a seed."""
         test: CalibrationTest = clone(_checked(self.test))
         if test.get_params(deep=False).get("random_state", _SEED) is None:
@@ -162,7 +164,7 @@ class PValueScorer(WeightedScorer, BaseEstimator):
         return test
 
 
-def _checked(test: "str | CalibrationTest") -> "CalibrationTest":
+def _checked(test: str | CalibrationTest) -> CalibrationTest:
     # tests are imported on first use
     from sklearn_calib.inference._names import as_test
 

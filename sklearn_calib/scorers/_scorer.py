@@ -1,5 +1,7 @@
 """A scorer that turns a metric of (labels, probabilities) into scikit-learn's score(estimator, X, y)."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, signature
 from typing import Any, Self

@@ -1,5 +1,7 @@
 """A batch of samples, checked without a copy of it, and read in pieces that stay in cache."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Integral
@@ -29,7 +31,7 @@ class Batch:
     p: NDArray[Any]
     w: NDArray[Any] | None
 
-    def part(self, rows: Any) -> "Batch":
+    def part(self, rows: Any) -> Batch:
         """Return some of the samples."""
         return Batch(self.y[rows], self.p[rows], None if self.w is None else self.w[rows])
 

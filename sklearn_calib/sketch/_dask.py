@@ -1,5 +1,7 @@
 """Sketches of distributed data: each partition is summed on its worker, and only sketches are moved."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any

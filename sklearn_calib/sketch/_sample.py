@@ -1,5 +1,7 @@
 """The weighted sample that represents a sketch."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,5 +1,7 @@
 """The sketch: a mergeable summary of outcomes and predictions, of constant size."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -128,7 +130,7 @@ class CalibrationSketch(Saved):
         """
         return self._add(check_batch(y_true, y_proba, sample_weight, self._state.pos_label))
 
-    def merge(self, other: "CalibrationSketch") -> Self:
+    def merge(self, other: CalibrationSketch) -> Self:
         """Add all samples of another sketch, in place.
 
         Parameters

@@ -1,5 +1,7 @@
 """Sketches of a moving window: a ring of slots of equal length."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, replace
@@ -38,7 +40,7 @@ class WindowState:
         assert self.newest_slot is not None
         return self.newest_slot - self.clock.n_slots + 1
 
-    def moved(self, newest: int) -> "WindowState":
+    def moved(self, newest: int) -> WindowState:
         """Return the window that ends with this slot, without what is older than it."""
         first = newest - self.clock.n_slots + 1
         ring = {number: sketch for number, sketch in self.ring.items() if number >= first}
@@ -231,7 +233,7 @@ class WindowedSketch(Saved):
         for number in sorted(state.ring):
             yield state.clock.edge(number), state.clock.edge(number + 1), state.ring[number]
 
-    def merge(self, other: "WindowedSketch") -> Self:
+    def merge(self, other: WindowedSketch) -> Self:
         """Add the samples of another sketch of the same clock, in place.
 
         The result equals that of one sketch updated with all samples.

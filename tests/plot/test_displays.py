@@ -158,7 +158,6 @@ def test_names_are_not_mathematics(forecast, draw):
     assert display.line_.get_label().startswith(r"\$\undefined{\$: ")
     y, p = forecast
     words = np.where(y == 1, "$1$", "$0$")
-    cutoff(words, p).figure_.canvas.draw()
     display = cutoff(words, p, pos_label="$1$")
     display.figure_.canvas.draw()
     assert display.ax_.get_xlabel() == r"Predicted probability (\$1\$)"

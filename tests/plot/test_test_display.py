@@ -373,7 +373,7 @@ def test_from_estimator_is_from_predictions():
     test = TCal(n_resamples=49, random_state=0)
     proba = model.predict_proba(X)
     display = TestDisplay.from_estimator(model, X, words, test=test, sample_weight=weight, name="pipeline")
-    assert display.result == test.test(words, proba[:, 1], sample_weight=weight)
+    assert display.result == test.test(words, proba, sample_weight=weight)
     assert display.ax_.get_legend().get_title().get_text().startswith("pipeline: ")
     display = TestDisplay.from_estimator(model, X, words, test=test, pos_label="bad")
     assert display.result == test.test(words, proba[:, 0], pos_label="bad")

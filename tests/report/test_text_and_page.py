@@ -67,7 +67,7 @@ def test_texts_of_the_user_are_escaped(page, block):
 
 def test_labels_are_escaped(forecast):
     y = np.where(forecast[0][:60] == 1, "<b>yes</b>", "<a>no</a>")
-    report = calibration_report(y, forecast[1][:60], n_resamples=20)
+    report = calibration_report(y, forecast[1][:60], pos_label="<b>yes</b>", n_resamples=20)
     assert report.positive == "<b>yes</b>"
     page = report.to_html()
     assert "<b>yes" not in page
@@ -169,6 +169,7 @@ def test_without_jinja2_the_page_is_refused_and_a_notebook_shows_text(report, mo
 def test_labels_of_classes_do_not_reach_matplotlib_as_mathematics(forecast):
     pytest.importorskip("matplotlib")
     y = np.where(forecast[0][:60] == 1, "$\\frac{1}$ z", "$A$")
-    page = calibration_report(y, forecast[1][:60], n_resamples=20).to_html(title="Häuser")
+    found = calibration_report(y, forecast[1][:60], pos_label="$\\frac{1}$ z", n_resamples=20)
+    page = found.to_html(title="Häuser")
     assert "<title>Häuser</title>" in page
     assert "Predicted probability ($\\frac{1}$ z)" in page
