@@ -9,7 +9,7 @@ import pytest
 pytestmark = pytest.mark.thorough
 
 mpl = pytest.importorskip("matplotlib", reason="the examples draw")
-EXAMPLES = sorted((Path(__file__).resolve().parents[1] / "examples").glob("plot_*.py"))
+EXAMPLES = sorted((Path(__file__).resolve().parents[1] / "examples").glob("*/plot_*.py"))
 MOST_LINES = 60
 
 
