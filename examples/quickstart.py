@@ -70,19 +70,25 @@ def choose_calibrator(classifier, X, y):
 
 
 def report(y, forecasts):
-    """Print every metric of every forecast with its 95% confidence interval.
+    """Print the estimate of every metric of every forecast with its 95% confidence interval.
 
-    Estimates of calibration errors are biased upward. The intervals are bias-corrected and can lie below the
-    estimate.
+    Sampling noise makes raw values of calibration errors too large; estimates and intervals are corrected for
+    it. A raw value is to be compared with the value that is expected under perfect calibration.
     """
-    print(f"\n{len(y)} held-out samples, 95% intervals  " + "".join(f"{when:>26}" for when in forecasts))
+    print(f"\n{len(y)} held-out samples" + " " * 12 + "".join(f"{when:>40}" for when in forecasts))
+    print(" " * 33 + 2 * "    estimate [95% interval]  raw expected")
     for name, measure in (MEASURES | PROPER_SCORES).items():
         method = "percentile" if name in PROPER_SCORES else "inversion"
         cells = ""
         for p in forecasts.values():
             interval = confidence_interval(y, p, metric=measure, method=method, random_state=0)
-            cells += f"{interval.estimate:11.3f} [{interval.lower:.3f}, {interval.upper:.3f}]"
-        print(f"  {name:<36}{cells}")
+            average = method == "percentile"
+            estimate = interval.estimate if average else interval.corrected
+            cells += f"{estimate:10.3f} [{interval.lower:.3f}, {interval.upper:.3f}]"
+            cells += " " * 15 if average else f"{interval.estimate:7.3f} {interval.null_mean:7.3f}"
+        print(f"  {name:<31}{cells}".rstrip())
+    print("  Estimates are corrected for sampling noise, which makes raw calibration errors too large;")
+    print("  expected: the mean of the raw value under perfect calibration, for the same predictions.")
 
 
 def draw(y, forecasts, verdicts):

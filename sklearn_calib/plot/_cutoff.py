@@ -345,7 +345,7 @@ class CutoffDisplay(DisplayMixin):
         self,
         ax: Axes | None = None,
         *,
-        x: Literal["probability", "fraction", "share"] = "probability",
+        x: Literal["probability", "fraction"] = "probability",
         confidence: float = 0.95,
         name: str | None = None,
         show_interval: bool = True,
@@ -389,8 +389,7 @@ class CutoffDisplay(DisplayMixin):
             If a parameter is of the wrong type.
         %(no_matplotlib)s
         """
-        check_option(x, "x", ("probability", "fraction", "share"))
-        x = "fraction" if x == "share" else x
+        check_option(x, "x", ("probability", "fraction"))
         # so that its complement is less than 1
         confidence = max(check_fraction(confidence, "confidence"), 2.0**-53)
         check_flags(show_interval=show_interval, show_strip=show_strip, show_legend=show_legend)
