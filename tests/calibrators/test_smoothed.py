@@ -97,7 +97,7 @@ def test_in_other_estimators(calibration_data):
     ("arguments", "error", "message"),
     [
         ({"bandwidth": 0.0}, ValueError, "bandwidth must be positive"),
-        ({"bandwidth": 1e-9}, ValueError, "bandwidth=1e-09 is too small"),
+        ({"bandwidth": 1e-9}, ValueError, "bandwidth=1e-09 is below the smallest possible value"),
         ({"bandwidth": "silverman"}, ValueError, "bandwidth must be one of"),
         ({"randomized": 1}, TypeError, "randomized must be True or False"),
         ({"random_state": "a"}, TypeError, "random_state must be"),
