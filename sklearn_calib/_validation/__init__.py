@@ -17,7 +17,6 @@ from sklearn_calib._validation._labels import (
     greater_text,
     place_labels,
     refuse_missing,
-    refuse_unordered_texts,
 )
 from sklearn_calib._validation._numbers import (
     check_frequency_weights,
@@ -100,7 +99,6 @@ __all__ = [
     "only_rounding",
     "place_labels",
     "refuse_missing",
-    "refuse_unordered_texts",
     "sample_rows",
     "shape_of",
     "shown_label",

@@ -25,19 +25,21 @@ __all__ = [
     "label_rows",
     "place_labels",
     "refuse_missing",
-    "refuse_unordered_texts",
 ]
 
 # Integer labels within this range are counted, not sorted.
 _MAX_LABEL_SPAN = 1 << 16
 
 
-def check_labels(y_true: ArrayLike, pos_label: Any = None, name: str = "y_true") -> NDArray[np.int64]:
+def check_labels(
+    y_true: ArrayLike, pos_label: Any = None, name: str = "y_true", *, ordered: bool = True
+) -> NDArray[np.int64]:
     """Return outcomes as 0/1 int64 of shape (n,), 1 where the label is the positive one.
 
     Without ``pos_label``, labels among {0, 1} or {-1, 1} (booleans too) have positive label 1; of any other
     two labels the greater one in sorted order is positive, as in ``classes_[1]`` of scikit-learn. A single
-    label that is none of these is ambiguous and needs ``pos_label``.
+    label that is none of these is ambiguous and needs ``pos_label``. So do two texts with ``ordered=False``,
+    for probabilities of one class that do not tell which.
     """
     y = as_array(y_true, name)
     _refuse_complex(y, name)
@@ -56,35 +58,19 @@ def check_labels(y_true: ArrayLike, pos_label: Any = None, name: str = "y_true")
             positive = y == 1
             if (positive | (y == 0)).all():
                 return positive.astype(np.int64)
-    return _binarize(y, pos_label, name)
-
-
-def refuse_unordered_texts(y_true: ArrayLike, pos_label: Any, name: str = "y_true") -> None:
-    """Raise if labels are texts and only the alphabet could tell which is positive."""
-    if pos_label is None and (known := _two_texts(y_true, name)):
-        raise ValueError(
-            f"{name} holds the labels {known}, and pos_label is not specified: it cannot be told of which of "
-            f"them the probabilities are. Pass pos_label={known[0]!r} or pos_label={known[1]!r}, or the "
-            "probabilities of both classes in two columns."
-        )
+    return _binarize(y, pos_label, name, ordered)
 
 
 def greater_text(y_true: ArrayLike, name: str = "y_true") -> Any:
     """Return the greater of two labels that are texts; None for all other labels."""
-    known = _two_texts(y_true, name)
-    return known[1] if known else None
-
-
-def _two_texts(y_true: ArrayLike, name: str) -> list[Any]:
-    """Return the sorted labels if they are two texts, else an empty list."""
     y = as_array(y_true, name)
     if y.dtype.kind not in "OSU" or not y.size or not isinstance(y.flat[0], str | bytes):
-        return []
+        return None
     known = set(y.ravel().tolist()) if all(isinstance(label, type(y.flat[0])) for label in y.flat) else set()
-    return sorted(known) if len(known) == 2 else []
+    return max(known) if len(known) == 2 else None
 
 
-def _binarize(y: NDArray[Any], pos_label: Any, name: str) -> NDArray[np.int64]:
+def _binarize(y: NDArray[Any], pos_label: Any, name: str, ordered: bool) -> NDArray[np.int64]:
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         row = int(np.flatnonzero(~np.isfinite(y))[0])
         raise ValueError(f"{name} contains {y[row]} at row {row}. Remove or impute missing labels first.")
@@ -117,6 +103,12 @@ def _binarize(y: NDArray[Any], pos_label: Any, name: str) -> NDArray[np.int64]:
         positive = equals_label(y, pos_label)
     elif labels.dtype.kind in "biuf" and set(known) <= {-1, 0, 1} and set(known) != {-1, 0}:
         positive = y == 1
+    elif len(known) == 2 and not ordered and isinstance(known[0], str | bytes):
+        raise ValueError(
+            f"{name} holds the labels {known}, and pos_label is not specified: it cannot be told of which of "
+            f"them the probabilities are. Pass pos_label={known[0]!r} or pos_label={known[1]!r}, or the "
+            "probabilities of both classes in two columns."
+        )
     elif len(known) == 2:
         positive = equals_label(y, labels[1])
     else:

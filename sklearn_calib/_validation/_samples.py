@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._validation._arrays import shape_of
-from sklearn_calib._validation._labels import (
-    check_classes,
-    check_labels,
-    label_rows,
-    place_labels,
-    refuse_unordered_texts,
-)
+from sklearn_calib._validation._labels import check_classes, check_labels, label_rows, place_labels
 from sklearn_calib._validation._numbers import check_length, check_probabilities, check_scores, check_weights
 from sklearn_calib._validation._summaries import Outcomes, sample_rows
 
@@ -28,8 +22,10 @@ Array = NDArray[np.float64]
 _MANY = 20
 
 
+@dataclass(frozen=True, eq=False)
 class _Weighted:
     y: NDArray[np.int64]
+    p: Array
     w: Array | None
 
     @property
@@ -42,6 +38,11 @@ class _Weighted:
         """The weights as an array, ones if there are none."""
         return np.ones(self.y.shape[0]) if self.w is None else self.w
 
+    def take(self, index: NDArray[Any]) -> Self:
+        """Return a subset of the samples."""
+        w = None if self.w is None else self.w[index]
+        return replace(self, y=self.y[index], p=self.p[index], w=w)
+
 
 @dataclass(frozen=True, eq=False)
 class BinarySample(_Weighted):
@@ -49,14 +50,6 @@ class BinarySample(_Weighted):
 
     Samples of zero weight have been dropped; weights are therefore positive.
     """
-
-    y: NDArray[np.int64]
-    p: Array
-    w: Array | None
-
-    def take(self, index: NDArray[Any]) -> BinarySample:
-        """Return a subset of the samples."""
-        return BinarySample(self.y[index], self.p[index], None if self.w is None else self.w[index])
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,16 +60,11 @@ class ClassSample(_Weighted):
     labels of the columns.
     """
 
-    y: NDArray[np.int64]
-    p: Array
-    w: Array | None
     classes: NDArray[Any]
 
     def ordered(self) -> ClassSample:
         """Return the samples sorted by value, so that results do not depend on their original order."""
-        order = np.lexsort((self.y, *self.p.T[::-1]))
-        w = None if self.w is None else self.w[order]
-        return ClassSample(self.y[order], self.p[order], w, self.classes)
+        return self.take(np.lexsort((self.y, *self.p.T[::-1])))
 
 
 def check_binary(
@@ -97,9 +85,7 @@ def binary_sample(
 ) -> BinarySample:
     """Check the arrays of a binary problem."""
     p = check_probabilities(y_proba)
-    if shape_of(y_proba, "y_proba")[1:] != (2,):
-        refuse_unordered_texts(y_true, pos_label)
-    y = check_labels(y_true, pos_label)
+    y = check_labels(y_true, pos_label, ordered=shape_of(y_proba, "y_proba")[1:] == (2,))
     _warn_of_predicted_labels(p)
     check_length("y_true", y.shape[0], "y_proba", p.shape[0])
     if sample_weight is None:

@@ -329,16 +329,16 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         """Return the result for a sample with predictions of exactly 0 and 1, some of them contradicted."""
         if not contradicted.any():
             return run(replace(sample, p=self._resolved(sample.p)))
-        weight = np.ones(sample.y.shape[0]) if sample.w is None else sample.w
+        weight = sample.weights
         others, result = ~contradicted, None
         least = 0.5 / float(weight.sum())
         if others.any():
-            p = np.clip(sample.p[others], least, 1.0 - least)
+            rest = sample.take(others)
+            p = np.clip(rest.p, least, 1.0 - least)
             if p.ndim == 2:
                 p /= p.sum(axis=1, keepdims=True)
-            rest = replace(sample, y=sample.y[others], p=p, w=None if sample.w is None else sample.w[others])
             try:
-                result = run(rest)
+                result = run(replace(rest, p=p))
             except ValueError:
                 # too few samples are left, for example
                 if self.extreme == "clip":

@@ -320,10 +320,10 @@ def _intercept(scales: BinaryScales) -> Statistic:
 def _slope(scales: BinaryScales) -> Statistic:
     x, v = logit(scales.grouped.prob), scales.grouped.variance
     total = v.sum()
-    lever = x - (x @ v / total if total > 0.0 else 0.0)
+    covariate = x - (x @ v / total if total > 0.0 else 0.0)
     # a single group that is uncertain stands at the mean, but for rounding
-    lever[np.abs(lever) <= _ROUNDING * np.abs(x).max()] = 0.0
-    return _along(scales, lever)
+    covariate[np.abs(covariate) <= _ROUNDING * np.abs(x).max()] = 0.0
+    return _along(scales, covariate)
 
 
 def _spiegelhalter(scales: BinaryScales) -> Statistic:

@@ -18,7 +18,6 @@ from sklearn_calib._validation import (
     check_labels,
     check_scores,
     check_weights,
-    refuse_unordered_texts,
     shape_of,
 )
 from sklearn_calib.inference._null_distribution import expected_under_calibration
@@ -81,9 +80,8 @@ def check_rows(
             )
     n = checked[first].shape[0]
     if checked[first].ndim == 1:
-        if not all(shape_of(p, name)[1:] == (2,) for name, p in predictions.items()):
-            refuse_unordered_texts(y_true, pos_label)
-        y = check_labels(y_true, pos_label)
+        both = all(shape_of(p, name)[1:] == (2,) for name, p in predictions.items())
+        y = check_labels(y_true, pos_label, ordered=both)
     elif pos_label is not None:
         raise ValueError(
             f"pos_label={pos_label!r} is for two classes, but {first} has {checked[first].shape[1]} columns. "

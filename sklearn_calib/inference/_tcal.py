@@ -38,6 +38,7 @@ from sklearn_calib._validation import (
     check_randomness,
     check_share,
     check_size,
+    least_resamples,
 )
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._tails import SMALLEST_PVALUE, gamma_sf
@@ -292,13 +293,13 @@ class TCal(CalibrationTest):
         check_randomness(self.random_state)
 
     def _check_resamples(self, n_scales: int) -> None:
-        needed = np.ceil(n_scales / self.alpha - 1e-9) - 1
+        needed = least_resamples(self.alpha / n_scales)
         if self.n_resamples < needed:
             several = f" with combine='bonferroni' and {n_scales} scales" if n_scales > 1 else ""
             instead = ", or another way to combine" if n_scales > 1 else ""
             raise ValueError(
                 f"n_resamples={self.n_resamples} can never reject at alpha={self.alpha:g}{several}. "
-                f"Use n_resamples >= {needed:.0f}{instead}."
+                f"Use n_resamples >= {needed}{instead}."
             )
 
     def _check_simulations(self, n: float, n_classes: int) -> None:
@@ -408,7 +409,7 @@ class TCal(CalibrationTest):
             best = int(ratio[0].argmin())
             statistic, null = float(ratio[0, best]), ratio[1:].min(axis=1)
             # equal samples differ by rounding
-            pvalue = (1 + np.count_nonzero(null <= statistic * (1.0 + 1e-9))) / (1 + null.shape[0])
+            pvalue = monte_carlo_pvalue(-statistic, -null, 1e-9 * statistic)
         elif combine == "max":
             best, tail = int(z[0].argmax()), "upper"
             statistic, pvalue, null = largest_of_scales(z)

@@ -110,6 +110,13 @@ class SmoothECEResult:
         )
 
 
+def _logit_axis(low: float, high: float, widest: float) -> tuple[float, float]:
+    """Return origin and length of the logit axis of data in [low, high]."""
+    # far enough beyond the data for reflections to be negligible at every scale in use
+    margin = TAIL * widest
+    return low - margin, high - low + 2.0 * margin
+
+
 class _SmoothingAxis:
     """A sample mapped to the unit interval on which it is smoothed."""
 
@@ -118,9 +125,7 @@ class _SmoothingAxis:
         self.origin, self.length = 0.0, 1.0
         if self.logit:
             low, high = logit(np.array([sample.p.min(), sample.p.max()])).tolist()
-            # far enough beyond the data for reflections to be negligible at every scale in use
-            margin = TAIL * widest
-            self.origin, self.length = low - margin, high - low + 2.0 * margin
+            self.origin, self.length = _logit_axis(low, high, widest)
 
     def residual_coefficients(self, s: float) -> Array:
         """Return the cosine coefficients of the mean residual, down to scale s."""
@@ -251,9 +256,10 @@ def _make(
     length, x = 1.0, prob
     if scale == "logit":
         h = logit(prob)
-        margin = TAIL * (1.0 if isinstance(bandwidth, str) else bandwidth)
-        length = float(h[-1] - h[0]) + 2.0 * margin
-        x = (h - h[0] + margin) / length
+        origin, length = _logit_axis(
+            float(h[0]), float(h[-1]), 1.0 if isinstance(bandwidth, str) else bandwidth
+        )
+        x = (h - origin) / length
     projection = CosineProjection(x)
 
     def errors(count: Array, positives: Array) -> Array:

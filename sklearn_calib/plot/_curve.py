@@ -132,12 +132,10 @@ def edge_predictions(sample: BinarySample) -> tuple[EdgePredictions, ...]:
     """Return the predictions of exactly 0 and of exactly 1, if there are any."""
     found = []
     for value in (0.0, 1.0):
-        rows = sample.p == value
-        if rows.any():
-            w = None if sample.w is None else sample.w[rows]
-            total = float(rows.sum() if w is None else w.sum())
-            events = float(sample.y[rows].sum() if w is None else w @ sample.y[rows])
-            found.append(EdgePredictions(value, total, events / total))
+        equal = sample.take(sample.p == value)
+        if equal.y.shape[0]:
+            events = float(equal.weights @ equal.y)
+            found.append(EdgePredictions(value, equal.total, events / equal.total))
     return tuple(found)
 
 

@@ -621,7 +621,7 @@ def _scores(
 
 def class_metrics(sample: ClassSample, parts: Sequence[ReportPart]) -> list[ReportMetric]:
     """Return ``smooth_ece(y, P)`` and the proper scores of the class probabilities."""
-    weight = np.ones(sample.y.shape[0]) if sample.w is None else sample.w
+    weight = sample.weights
     right = sample.p[np.arange(sample.y.shape[0]), sample.y]
     # sum over k of (p_k - 1{y = k})^2
     squares = (sample.p**2).sum(axis=1) - 2.0 * right + 1.0

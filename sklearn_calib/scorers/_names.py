@@ -41,9 +41,7 @@ class PValueByName:
         self._test = test
 
     def __deepcopy__(self, memo: dict[int, Any]) -> PValueScorer:
-        from sklearn_calib import inference
-
-        return PValueScorer(getattr(inference, self._test)())
+        return PValueScorer(self._test)
 
 
 #: Calibration errors and the refinement loss, negated.
@@ -67,11 +65,8 @@ CALIBRATION_SCORERS = {
 
 #: p-values of tests of calibration.
 PVALUE_SCORERS: dict[str, Any] = {
-    "pvalue_cox": PValueByName("CoxTest"),
-    "pvalue_cutoff": PValueByName("CutoffTest"),
-    "pvalue_hosmer_lemeshow": PValueByName("HosmerLemeshowTest"),
-    "pvalue_spiegelhalter": PValueByName("SpiegelhalterTest"),
-    "pvalue_tcal": PValueByName("TCal"),
+    f"pvalue_{test}": PValueByName(test)
+    for test in ("cox", "cutoff", "hosmer_lemeshow", "spiegelhalter", "tcal")
 }
 
 #: Proper scores that are also defined on a fold without one of the classes. Their names are scikit-learn's.

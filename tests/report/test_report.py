@@ -217,7 +217,9 @@ found = hashlib.sha256((report.to_html() + report._repr_html_()).encode()).hexdi
 def test_inputs_are_checked_once(forecast, monkeypatch):
     """A report resamples every metric hundreds of times; its samples are not checked again each time."""
     calls = []
-    monkeypatch.setattr(_samples, "check_labels", lambda *given: calls.append(1) or check_labels(*given))
+    monkeypatch.setattr(
+        _samples, "check_labels", lambda *given, **named: calls.append(1) or check_labels(*given, **named)
+    )
     calibration_report(forecast[0][:100], forecast[1][:100], n_resamples=20)
     assert len(calls) < 20
 
