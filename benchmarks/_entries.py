@@ -290,7 +290,7 @@ def own_displays(draws: int | None = None) -> dict[str, Build]:
         "ReliabilityDisplay, belt": (plot.ReliabilityDisplay, {"method": "belt"}),
         "CutoffDisplay": (plot.CutoffDisplay, {}),
         "DecisionDisplay": (plot.DecisionDisplay, {}),
-        "TestDisplay": (plot.TestDisplay, {}),
+        "TestDisplay": (plot.TestDisplay, {"test": inference.CutoffTest(**few, random_state=0)}),
         "ComparisonDisplay": (
             plot.ComparisonDisplay,
             few | {"metrics": metrics.expected_calibration_error, "random_state": 0},
@@ -300,8 +300,6 @@ def own_displays(draws: int | None = None) -> dict[str, Build]:
     def make(kind: Any, settings: dict[str, Any]) -> Build:
         def build(data: Data) -> Task:
             given: tuple[Any, ...] = (data.y, data.p)
-            if kind is plot.TestDisplay:
-                given = (inference.CutoffTest(**few, random_state=0), data.y, data.p)
             if kind is plot.ComparisonDisplay:
                 given = (data.y, {"one": data.p, "two": data.fresh})
             return lambda: _closed(kind.from_predictions(*given, **settings))

@@ -309,8 +309,14 @@ def fitted_study(
                         float(np.mean(fitted >= error)),
                         float(np.quantile(error, confidence)),
                         float(fitted.mean()),
-                        *(float(np.nanmean(known[:UNIFORM_REPETITIONS, j])) for j in (2, 3)),
+                        *(mean_of_known(known[:, j]) for j in (2, 3)),
                     )
+
+
+def mean_of_known(values: np.ndarray) -> float:
+    """Return the mean of the values that are not NaN, NaN if there is none."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if known.size else np.nan
 
 
 def certified(

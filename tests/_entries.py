@@ -226,10 +226,12 @@ def of_meta(folder):
     yield of_parameters(meta.CrossFitScorer, lambda model: model.fit_transform(FEATURES, Y), theirs, **inner)
     for cls in (meta.CalibratedClassifier, meta.CrossFitScorer):
         fitted = cls(**inner).fit(FEATURES, Y)
-        for method in public_methods(cls):
+        for method in set(public_methods(cls)) - {"cutoff_certificate"}:
             made = partial(cls, **inner) if method.startswith("fit") else lambda fitted=fitted: fitted
             known = {key: value for key, value in good.items() if key in parameters(getattr(fitted, method))}
             yield of_method(made, method, ("X",), **known)
+    single = meta.CalibratedClassifier(**inner, calibrator=calibrators.PlattCalibrator(), ensemble=False)
+    yield of_method(lambda: single.fit(FEATURES, Y), "cutoff_certificate")
     (pair, *_) = meta.CalibratedClassifier(**inner).fit(FEATURES, Y).calibrated_classifiers_
     yield of_method(lambda: pair, "predict_proba", ("X",), X=FEATURES)
     yield of_method(lambda: pair, "scores", ("X",), X=FEATURES)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -291,14 +290,18 @@ class AutoCalibrator(BaseCalibrator):
         candidates = self.candidates or _portfolio(self.link, scores.ndim == 2)
         folds = self._folds(scores, codes, weight) if len(candidates) > 1 else []
         with Progress(self.progress, len(folds) * len(candidates) + 1) as step:
-            losses: dict[str, list[Array]] = {name: [] for name in candidates}
-            for (name, one), fold in product(candidates.items(), folds):
-                step(name)
-                losses[name].append(self._held_out_losses(one, scores, codes, fold, weight))
             if folds:
+
+                def losses_of(name: str, one: Any) -> Array:
+                    found = []
+                    for fold in folds:
+                        step(name)
+                        found.append(self._held_out_losses(one, scores, codes, fold, weight))
+                    return np.stack(found)
+
+                losses = {name: losses_of(name, one) for name, one in candidates.items()}
                 held_out = np.stack([fold.test for fold in folds])
-                stacked = {name: np.stack(found) for name, found in losses.items()}
-                self.selection_ = _select(stacked, held_out, float(self.n_standard_errors))
+                self.selection_ = _select(losses, held_out, float(self.n_standard_errors))
             else:
                 first = next(iter(candidates))
                 self.selection_ = _uncontested(first, len(candidates), self.n_standard_errors)

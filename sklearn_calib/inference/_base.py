@@ -404,7 +404,7 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         X, y, sample_weight = fit_rows(X, y, sample_weight)
         shape = shape_of(X, "X")
         # an estimator knows its classes: one column is that of the last, also of texts
-        pos_label = greater_text(y, "y") if len(shape) == 1 or shape[1] == 1 else None
+        pos_label = greater_text(y, "y") if shape[1:] in ((), (1,)) else None
         result = self.test(y, X, sample_weight=sample_weight, pos_label=pos_label)
         self.classes_ = np.unique(as_array(y, "y"))
         self.n_features_in_ = 1 if len(shape) == 1 else shape[1]

@@ -38,7 +38,6 @@ from sklearn_calib._validation import (
     check_randomness,
     check_share,
     check_size,
-    least_resamples,
 )
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._tails import SMALLEST_PVALUE, gamma_sf
@@ -293,13 +292,13 @@ class TCal(CalibrationTest):
         check_randomness(self.random_state)
 
     def _check_resamples(self, n_scales: int) -> None:
-        needed = least_resamples(self.alpha / n_scales)
+        needed = np.ceil(n_scales / self.alpha - 1e-9) - 1
         if self.n_resamples < needed:
             several = f" with combine='bonferroni' and {n_scales} scales" if n_scales > 1 else ""
             instead = ", or another way to combine" if n_scales > 1 else ""
             raise ValueError(
                 f"n_resamples={self.n_resamples} can never reject at alpha={self.alpha:g}{several}. "
-                f"Use n_resamples >= {needed}{instead}."
+                f"Use n_resamples >= {needed:.0f}{instead}."
             )
 
     def _check_simulations(self, n: float, n_classes: int) -> None:
