@@ -216,4 +216,4 @@ def test_comparisons():
     for value in (found.value_a, found.value_b, found.difference, found.lower, found.upper):
         assert f"{value:.4f}" in text
     swapped = paired_test(y, p, p**2, metric=expected_calibration_error, method="swap", n_resamples=39)
-    assert "without noise" not in swapped._repr_html_()
+    assert "bias-corrected" not in swapped._repr_html_()

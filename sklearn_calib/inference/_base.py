@@ -1,4 +1,4 @@
-"""What all tests of calibration share: test object, result, conventions of scikit-learn estimators."""
+"""Base class of tests of calibration, their result, and the conventions of scikit-learn estimators."""
 
 from __future__ import annotations
 
@@ -56,29 +56,29 @@ class CalibrationTestResult:
     null_hypothesis : str
         What is tested.
     statistic : float
-        Value of the test statistic; large values speak against the null hypothesis, unless the test says
-        otherwise.
+        Value of the test statistic; large values are evidence against the null hypothesis, unless ``tail``
+        says otherwise.
     pvalue : float
-        Probability, if the null hypothesis is true, of data that speak against it at least as strongly:
-        ``pvalue_strict`` or ``pvalue_clipped``, as the parameter ``extreme`` of the test says.
+        Probability under the null hypothesis of evidence against it that is at least as strong:
+        ``pvalue_strict`` or ``pvalue_clipped``, according to the parameter ``extreme`` of the test.
     estimate : float
-        The calibration error behind the test, in the units of the predictions.
+        The calibration error that is tested, in the units of the predictions.
     method : str
         How the p-value was obtained.
     n_samples : int
         Number of observations; frequency weights count.
     scales : tuple
-        Details of each scale, for a test that looks at several.
+        Details of each scale, for a test that uses several.
     null_distribution : ndarray or None
-        The statistic of each redrawn sample, where samples were redrawn.
+        The statistic of each simulated sample, if samples were simulated.
     reason : str
-        What decided, in words.
+        The reason for the decision, in words.
     tail : {"upper", "lower", "two-sided"}
-        Which values of the statistic speak against the null hypothesis: large ones, small ones, or those far
-        from 0.
+        Which values of the statistic are evidence against the null hypothesis: large ones, small ones, or
+        those far from 0.
     asymptotic_null : str
-        Law of the statistic under the null hypothesis from which the p-value was taken, if it is one of
-        "normal", "chi2(k)" with k degrees of freedom, and "brownian range"; else empty.
+        Null distribution of the statistic from which the p-value was computed, if it is one of "normal",
+        "chi2(k)" with k degrees of freedom, and "brownian range"; else empty.
     contradicted : ndarray of int
         Indices of the samples that contradict a prediction of exactly 0 or 1: p = 0 but an event, p = 1 but
         none; with three or more classes, a class whose probability is exactly 0. Usually empty.
@@ -189,12 +189,12 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
     """Base class of tests of calibration.
 
     ``test`` is pure: it computes a result and stores nothing. As a scikit-learn estimator, ``fit`` stores
-    the result, ``transform`` passes scores through unchanged, and ``score`` is the p-value on other data;
-    so a test can end a pipeline whose steps before it produce probabilities, and be asked by
+    the result, ``transform`` returns scores unchanged, and ``score`` is the p-value on other data. A test can
+    therefore be the last step of a pipeline whose previous steps produce probabilities, and be used with
     ``cross_val_score`` or ``GridSearchCV``.
 
-    A test of one's own derives from this class and defines ``_test_sample``, which receives checked arrays of
-    a binary problem, and ``_test_classes`` if it can do with more classes.
+    To write your own test, derive from this class and define ``_test_sample``, which receives validated
+    arrays of a binary problem, and ``_test_classes`` if the test supports multiclass targets.
 
     Attributes
     ----------
@@ -205,7 +205,7 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
     pvalue_ : float
         Its p-value.
     classes_ : ndarray of shape (n_classes,)
-        The sorted labels seen by ``fit``; of two the last one is the positive class.
+        The sorted labels seen during ``fit``; in a binary problem the last one is the positive class.
     n_features_in_ : int
         Number of columns of ``X`` (1 for shape (n,)).
 
@@ -222,11 +222,11 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
     classes_: NDArray[Any]
     n_features_in_: int
 
-    # What a contradicted prediction of exactly 0 or 1 does; a parameter of nearly all tests.
+    # How contradicted predictions of exactly 0 or 1 are treated; a parameter of nearly all tests.
     extreme = "strict"
-    # whether the rows are a stream, whose order a summary does not keep
+    # whether the samples are a stream, whose order a summary does not keep
     _needs_order = False
-    # Positive predictions below this count as this, where powers of their variances would be no numbers.
+    # Positive predictions below this count as this, because powers of their variances would underflow.
     _smallest = 0.0
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -258,12 +258,13 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         pos_label: Any = None,
         labels: ArrayLike | None = None,
     ) -> CalibrationTestResult:
-        """Test whether the predictions are the probabilities of the outcomes; nothing is stored.
+        """Test whether the predictions are perfectly calibrated; nothing is stored.
 
-        An outcome that its prediction calls impossible (p = 0 but positive, p = 1 but negative) refutes
-        perfect calibration by itself, so that its p-value is 0. This says little about the model: the result
-        also has the p-value of all other samples, ``pvalue_clipped``, and which samples are contradicted. The
-        parameter ``extreme`` of the test decides which of the two is ``pvalue``.
+        An outcome that has probability zero under its prediction (p = 0 but positive, p = 1 but negative)
+        refutes perfect calibration, so that the strict p-value is 0. Since this says little about the other
+        predictions, the result also contains the p-value of all other samples, ``pvalue_clipped``, and the
+        indices of the contradicted samples. The parameter ``extreme`` of the test selects which of the two
+        p-values is ``pvalue``.
 
         Parameters
         ----------
@@ -271,16 +272,17 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
             Outcomes.
         y_proba : array-like of shape (n,), (n, 1), (n, 2) or (n, K), default=None
             Predicted probability of the positive class; of two columns the last. Three or more columns are
-            the probabilities of K classes in sorted order, for tests that can do with them; rows are
-            divided by their sum, which may differ from 1 by rounding. Left out with a sketch.
+            the probabilities of K classes in sorted order, for tests that support multiclass targets; each
+            row is divided by its sum, which may differ from 1 by rounding. Values up to 1e-6 outside [0, 1]
+            are clipped. Omitted with a sketch.
         sample_weight : array-like of shape (n,) or None, default=None
-            Frequencies: whole numbers, k for a row that was observed k times. Other weights have no meaning
-            for a test, which depends on the number of observations.
+            Frequencies: whole numbers, k for a sample that was observed k times. Other weights have no
+            meaning for a test, which depends on the number of observations.
         pos_label : label or None, default=None
             The positive class; None means 1 for labels in {0, 1} or {-1, 1}, else the greater label.
         labels : array-like of shape (K,) or None, default=None
-            With three or more columns, their labels; needed where ``y_true`` lacks a class and does not hold
-            integers from 0 to K - 1.
+            With three or more columns, their labels; required if ``y_true`` lacks a class and does not
+            contain integers from 0 to K - 1.
 
         Returns
         -------
@@ -291,7 +293,7 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         ------
         ValueError
             If an argument has the wrong shape or length, contains NaN, probabilities outside [0, 1], more
-            than two labels, or weights that are no frequencies; or if a parameter of the test is wrong.
+            than two labels, or weights that are not frequencies; or if a parameter of the test is invalid.
         TypeError
             If a parameter of the test is of the wrong type.
         """
@@ -305,7 +307,7 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
             return _with_indices(result, sample_weight)
         if labels is not None:
             raise ValueError(
-                "labels belongs to three or more columns; with two classes pass pos_label, the positive one."
+                "labels is for three or more columns. In a binary problem pass pos_label, the positive class."
             )
         sample = check_binary(y_true, y_proba, sample_weight, pos_label)
         _check_frequencies(sample_weight)
@@ -386,7 +388,7 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         X : array-like of shape (n,), (n, 1), (n, 2) or (n, K), or CalibrationSketch
             Predicted probabilities, as ``y_proba`` of :meth:`test`.
         y : array-like of shape (n,), default=None
-            Outcomes. Left out with a sketch.
+            Outcomes. Omitted with a sketch.
         sample_weight : array-like of shape (n,) or None, default=None
             Frequencies.
 
@@ -403,7 +405,7 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         self._refuse_summary(X)
         X, y, sample_weight = fit_rows(X, y, sample_weight)
         shape = shape_of(X, "X")
-        # an estimator knows its classes: one column is that of the last, also of texts
+        # an estimator stores its classes: one column is that of the last class, also for text labels
         pos_label = greater_text(y, "y") if shape[1:] in ((), (1,)) else None
         result = self.test(y, X, sample_weight=sample_weight, pos_label=pos_label)
         self.classes_ = np.unique(as_array(y, "y"))
@@ -427,7 +429,7 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         Raises
         ------
         ValueError
-            If ``X`` does not hold probabilities.
+            If ``X`` does not contain probabilities.
         """
         check_is_fitted(self)
         check_scores(X, "X", kind="probability")
@@ -441,15 +443,15 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         X : array-like of shape (n,), (n, 1), (n, 2) or (n, K), or CalibrationSketch
             Predicted probabilities.
         y : array-like of shape (n,), default=None
-            Outcomes; if the object is fitted, labels among ``classes_``. Left out with a sketch.
+            Outcomes; if the object is fitted, labels among ``classes_``. Omitted with a sketch.
         sample_weight : array-like of shape (n,) or None, default=None
             Frequencies.
 
         Returns
         -------
         float
-            The p-value. It says how well the data agree with perfect calibration, not how good the
-            predictions are: it is large for uninformative predictions, and for few data.
+            The p-value. It measures how well the data agree with perfect calibration, not how good the
+            predictions are: it is large for uninformative predictions and for small samples.
 
         Raises
         ------
@@ -469,9 +471,9 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
             if unknown.size:
                 label = unknown.tolist()[0]
                 raise ValueError(
-                    f"y contains the label {label!r}, which fit did not see: {classes.tolist()}."
+                    f"y contains the label {label!r}, which was not seen during fit: {classes.tolist()}."
                 )
-            # a part of the data that lacks one class keeps the meaning of the other
+            # in a subset that lacks one class the other keeps its meaning
             pos_label = classes[1]
         return self.test(y, X, sample_weight=sample_weight, pos_label=pos_label, labels=labels).pvalue
 
@@ -483,7 +485,7 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         """Raise if a summary was passed to a test of a stream."""
         if self._needs_order and is_summary(values):
             raise TypeError(
-                f"{type(self).__name__} needs the rows in the order of time, which a {type(values).__name__} "
+                f"{type(self).__name__} needs the samples in temporal order, which a {type(values).__name__} "
                 "does not keep. Pass arrays, or use another test."
             )
 

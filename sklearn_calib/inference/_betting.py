@@ -1,7 +1,7 @@
-"""Wealth of bettors who play against a stream of forecasts: the test martingale of the sequential test.
+"""The test martingale (e-process) of the sequential test, a mixture of betting strategies on a stream.
 
-A bettor who believes in probabilities q, known before the outcomes y, multiplies her wealth by q(y) / p(y) in
-every row. All wealth is kept as logarithms; what a stream must remember does not grow with its length.
+A strategy with probabilities q, fixed before the outcomes y, multiplies its wealth by q(y) / p(y) at every
+sample. Wealth is stored as logarithms; the size of the state does not grow with the length of the stream.
 """
 
 from collections.abc import Iterator
@@ -26,28 +26,28 @@ GRID = np.array(
         if (a, b) != (0.0, 1.0)
     ]
 )
-# Half of the capital is split equally among the grid, the tree has the other half.
+# Half of the initial wealth is split equally among the grid, the tree has the other half.
 _LOG_CAPITAL = np.log(np.append(np.full(len(GRID), 0.5 / len(GRID)), 0.5))
-#: Bettors start at the beginning of every block of so many rows, each start with its share of the capital.
+#: Strategies start at the beginning of every block of so many samples, each start with its initial weight.
 BLOCK = 32
 
-# Rows at a time: a block of all wealths stays in cache.
+# Samples at a time: a block of all wealths stays in cache.
 _CHUNK = 8192
 
 
 class BettingStream:
-    """The wealth of all bettors together after the rows seen so far.
+    """The total wealth of all strategies, the e-value, after the samples so far.
 
     Attributes
     ----------
     n_samples : int
-        Rows seen.
+        Number of samples so far.
     log_wealth, max_log_wealth : float
         Logarithm of the wealth now, and of the largest wealth so far (at least 0, the start).
     row_of_max : int
-        After which row, counted from 1, it was first reached; 0 for the start.
+        After which sample, counted from 1, it was first reached; 0 for the start.
     impossible : tuple of (int, float) or None
-        The first outcome that its forecast called impossible, and the forecast.
+        The first outcome of probability zero under its forecast, and the forecast.
     """
 
     def __init__(self) -> None:
@@ -69,12 +69,12 @@ class BettingStream:
 
     @property
     def cutoff_error(self) -> float:
-        """Largest absolute residual sum over runs of neighbouring cells, divided by the number of rows."""
+        """Largest absolute residual sum over runs of neighbouring bins, divided by the number of samples."""
         walk = np.append(0.0, np.cumsum(self._residuals))
         return float(walk.max() - walk.min()) / max(1, self.n_samples)
 
     def advance(self, y: NDArray[np.int64], p: Array, times: NDArray[np.int64] | None = None) -> Array:
-        """Play the rows in order, row i ``times[i]`` times; return the log-wealth after each."""
+        """Process the samples in order, sample i ``times[i]`` times; return the log-wealth after each."""
         parts = [self._advance_chunk(y[rows], p[rows]) for rows in _chunks(y.shape[0], times)]
         return np.concatenate(parts)
 
@@ -103,7 +103,7 @@ class BettingStream:
         return path
 
     def _bet(self, y: NDArray[np.int64], p: Array, cell: NDArray[np.uint8]) -> Array:
-        """Return the log-wealth after each row, all forecasts strictly between 0 and 1."""
+        """Return the log-wealth after each sample, all forecasts strictly between 0 and 1."""
         n = y.shape[0]
         if n == 0:
             return np.empty(0)
@@ -113,7 +113,8 @@ class BettingStream:
         after[:-1, 1:] = grid_gains(sign, signed, base)
         np.cumsum(after[:-1], axis=1, out=after[:-1])
         after[-1, 1:] = self._tree.advance(y, p, sign, signed, base, cell)
-        # starts at the rows whose number, from 0, is j * block; the share of start j is 1 / ((j + 1) (j + 2))
+        # starts at the samples whose number, from 0, is j * block; start j has the initial weight
+        # 1 / ((j + 1) (j + 2))
         block = np.arange(self._bets, self._bets + n) // BLOCK
         first = -(-self._bets // BLOCK)
         starts = np.arange(first, int(block[-1]) + 1)
@@ -131,7 +132,7 @@ class BettingStream:
 
 
 def _chunks(n: int, times: NDArray[np.int64] | None) -> Iterator[Any]:
-    """Yield indices of rows, row i ``times[i]`` times, in portions."""
+    """Yield indices of samples, sample i ``times[i]`` times, in chunks."""
     if times is None:
         for start in range(0, n, _CHUNK):
             yield slice(start, start + _CHUNK)

@@ -1,8 +1,8 @@
-"""Wealth of bettors who play against batches of forecasts, one round for each batch.
+"""The test martingale (e-process) for batches of forecasts, one round of bets for each batch.
 
-The bettors are those of the sequential test, but all their bets on a batch are made before the first of its
-outcomes is known, so that the order of its rows cannot matter. Their trees forget: all but one are replaced
-by new ones from time to time, so that an error that begins late is found by a tree that knows little else.
+The strategies are those of the sequential test, but all bets on a batch are made before its outcomes are
+known, so that the order of its samples does not matter. All trees but one are regularly replaced by new ones,
+so that an error that begins late is detected by a tree without a long history.
 """
 
 from collections.abc import Sequence
@@ -20,36 +20,36 @@ Array = NDArray[np.float64]
 # Starts after which a tree is replaced by a new one.
 _LIVES = (16.0, 64.0, 256.0, 1024.0, np.inf)
 
-# Rows at a time.
+# Samples at a time.
 _CHUNK = 8192
 
 
 class BettingRounds:
-    """The wealth of all bettors together after the rounds played so far.
+    """The total wealth of all strategies, the e-value, after the rounds so far.
 
-    Bettors start before the first round, and before every round that at least 32 rows precede since the last
-    start.
+    Strategies start before the first round, and before every round that at least 32 samples precede since the
+    last start.
 
     Parameters
     ----------
     new_capital : bool, default=False
-        Whether every start brings capital of its own: as much as rows have passed since the last start, 1 at
-        first. The wealth is then a detector of a change: without one, its expectation is the capital brought
-        so far, and at most the number of rows. Otherwise all starts share one unit, and the wealth is a
-        martingale.
+        Whether every start adds initial wealth: the number of samples since the last start, 1 at first. The
+        wealth is then an e-detector of a change: without one, its expectation is the wealth added so far,
+        which is at most the number of samples. Otherwise one unit is divided among all starts, and the wealth
+        is a martingale.
     lives : sequence of float
         For each tree, the number of starts after which a new one takes its place.
 
     Attributes
     ----------
     n_samples : int
-        Rows seen.
+        Number of samples so far.
     log_wealth : float
         Logarithm of the wealth now.
     log_wealths : ndarray of shape (n_strategies,)
-        Logarithm of what each strategy has made of one unit since the first round.
+        Logarithm of the wealth of each strategy per unit of initial wealth since the first round.
     impossible : tuple of (int, float) or None
-        The first outcome that its forecast called impossible, and the forecast.
+        The first outcome of probability zero under its forecast, and the forecast.
     """
 
     def __init__(self, *, new_capital: bool = False, lives: Sequence[float] = _LIVES) -> None:
@@ -60,12 +60,12 @@ class BettingRounds:
         shares = np.append(np.full(len(GRID), 0.5 / len(GRID)), np.full(len(lives), 0.5 / len(lives)))
         self._log_capital = np.log(shares)
         self._finite = -np.inf if new_capital else 0.0
-        # starts so far, and rows on which bets were made since the last one
+        # starts so far, and samples on which bets were made since the last one
         self._starts = self._since = 0
         # log sum_i v_i / W(start i), the sum over the starts so far
         self._log_shares = np.full(self.log_wealths.shape[0], -np.inf)
         self._trees = BatchTrees(len(lives))
-        # what the trees of the past have made of one unit, and when the last one came
+        # the wealth of the trees of the past per unit, and when the last one started
         self._log_inherited, self._born = np.zeros(len(lives)), np.zeros(len(lives), dtype=np.int64)
 
     @property
@@ -73,7 +73,7 @@ class BettingRounds:
         return np.inf if self.impossible is not None else self._finite
 
     def play(self, y: NDArray[np.int64], p: Array, times: NDArray[np.int64] | None = None) -> float:
-        """Play rows as one round, row i ``times[i]`` times; return the log-wealth after it."""
+        """Process samples as one round, sample i ``times[i]`` times; return the log-wealth after it."""
         open_ = (p > 0.0) & (p < 1.0)
         if not open_.all():
             # certain forecasts multiply all wealth by 1, or, if they are wrong, by infinity
@@ -88,7 +88,7 @@ class BettingRounds:
         return self.log_wealth
 
     def _bet(self, y: NDArray[np.int64], p: Array, weight: Array) -> None:
-        """Play a round, all forecasts strictly between 0 and 1."""
+        """Process a round, all forecasts strictly between 0 and 1."""
         if not self._starts or self._since >= BLOCK:
             self._start()
         gains = np.zeros(len(GRID))
@@ -109,7 +109,7 @@ class BettingRounds:
         self._finite = float(np.logaddexp(owned, waiting))
 
     def _start(self) -> None:
-        """Let all bettors start again, and replace the trees whose time has come."""
+        """Start all strategies again, and replace the trees whose lifetime has ended."""
         j = self._starts
         capital = max(1, self._since) if self._new_capital else 1.0 / ((j + 1.0) * (j + 2.0))
         self._log_shares = np.logaddexp(self._log_shares, np.log(capital) - self.log_wealths)

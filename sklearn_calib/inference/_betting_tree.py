@@ -1,4 +1,4 @@
-"""Bettors on the cells of nested partitions, and the arithmetic of bets in logarithms."""
+"""Betting strategies on the bins of nested partitions, and the arithmetic of bets in logarithms."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,24 +8,24 @@ __all__ = ["N_CELLS", "BatchTrees", "BettingTree", "log_sum", "smallest_bin", "s
 Array = NDArray[np.float64]
 Cells = NDArray[np.uint8]
 
-# Levels of the tree: level d cuts the arcsine axis into 3**d equal cells. Three, not two, so that no cell
-# ends at 1/2 and the mirror image of a cell is a cell.
+# Levels of the tree: level d cuts the arcsine axis into 3**d equal bins. Three, not two, so that no bin
+# ends at 1/2 and the mirror image of a bin is a bin.
 _DEPTH = 4
 _SHIFTS = np.array([-1.0, -0.3, 0.3, 1.0])
-# Capital of the bettors within a cell: one for each fixed shift, one who learns the shift, one who stays out.
+# Initial wealth of the strategies within a bin: each fixed shift, the learned shift, and no shift.
 _LOG_CELL = np.log(np.append(np.full(len(_SHIFTS), 1.0 / (3.0 * len(_SHIFTS))), (1.0 / 3.0, 1.0 / 3.0)))
 _MOST_LEARNED = 1.0
 _PRIOR_VARIANCE = 1.0
 _LOG_HALF = float(np.log(0.5))
-#: Cells of the finest level.
+#: Bins of the finest level.
 N_CELLS = 3**_DEPTH
 
 
 class BettingTree:
-    """Bettors on the cells of nested partitions, and on every way to prune their tree.
+    """Betting strategies on the bins of nested partitions, mixed over all prunings of their tree.
 
-    A cell's capital is halved: one half is bet on the cell as a whole, the other is handed on to the three
-    cells within, where their wealths multiply. Level by level from the leaves to the root.
+    The wealth of a bin is halved: one half is bet on the bin as a whole, the other half is passed to its
+    three sub-bins, whose wealths are multiplied. Level by level from the leaves to the root.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class BettingTree:
     def advance(
         self, y: NDArray[np.int64], p: Array, sign: Array, signed: Array, base: Array, cell: Cells
     ) -> Array:
-        """Return the log-wealth of the root after each row."""
+        """Return the log-wealth of the root after each sample."""
         moments = np.stack((y - p, p * (1.0 - p)))
         fixed = base - softplus(-(signed + np.multiply.outer(_SHIFTS, sign)))
         gains = np.empty((len(_SHIFTS) + 1, sign.shape[0]))
@@ -63,11 +63,11 @@ class BettingTree:
             groups.store(seen, self.moments[level])
             groups.store(wealths, self.log_wealths[level])
             groups.store(total, totals)
-        return total[0]  # all rows are in one group, in order
+        return total[0]  # all samples are in one group, in order
 
 
 class BatchTrees:
-    """Several such trees that bet on batches: on all rows of a batch at once, as they learned before."""
+    """Several such trees that bet on all samples of a batch at once, with what they learned before it."""
 
     def __init__(self, n_trees: int) -> None:
         cells = [3**d for d in range(_DEPTH + 1)]
@@ -96,7 +96,7 @@ class BatchTrees:
         base: Array,
         cell: Cells,
     ) -> None:
-        """Add rows to the batch, each ``weight`` times."""
+        """Add samples to the batch, each ``weight`` times."""
         fixed = base - softplus(-(signed + np.multiply.outer(_SHIFTS, sign)))
         self._new_moments += _sums(cell, np.stack((residual, variance)) * weight, N_CELLS)
         self._fixed += _sums(cell, fixed * weight, N_CELLS)
@@ -106,7 +106,7 @@ class BatchTrees:
             learned += _sums(within, gain * weight, 3**level)
 
     def close(self) -> Array:
-        """Let the trees win or lose what was added; return the log-wealth of each root."""
+        """Settle the bets on what was added; return the log-wealth of each root."""
         inner = np.empty(0)
         for level in range(_DEPTH, -1, -1):
             self._moments[level] += self._new_moments.reshape(2, 3**level, -1).sum(axis=2)
@@ -123,7 +123,7 @@ class BatchTrees:
 
 
 class _Groups:
-    """Rows grouped by cell, in time order within each, for running sums that continue earlier ones."""
+    """Samples grouped by bin, in temporal order within each, for sums that continue earlier ones."""
 
     def __init__(self, cell: Cells) -> None:
         self.order = np.argsort(cell, kind="stable")
@@ -134,7 +134,7 @@ class _Groups:
         self._lengths = self._lasts - self._starts + 1
 
     def running(self, values: Array, carry: Array) -> Array:
-        """Return the sums of ordered ``values`` (k, n) up to each row in its cell, on top of ``carry``."""
+        """Return the sums of ordered ``values`` (k, n) up to each sample in its bin, plus ``carry``."""
         out: Array = np.cumsum(values, axis=1)
         level = carry[:, self._cells]
         level[:, 1:] -= out[:, self._lasts[:-1]]
@@ -142,31 +142,31 @@ class _Groups:
         return out
 
     def before(self, after: Array, carry: Array) -> Array:
-        """Return the values one row earlier in the same cell; ``carry`` where there is none."""
+        """Return the values one sample earlier in the same bin; ``carry`` for the first."""
         out = np.empty_like(after)
         out[:, 1:] = after[:, :-1]
         out[:, self._starts] = carry[:, self._cells]
         return out
 
     def store(self, after: Array, carry: Array) -> None:
-        """Write the values after the last row of each cell to ``carry``."""
+        """Write the values after the last sample of each bin to ``carry``."""
         carry[:, self._cells] = after[:, self._lasts]
 
 
 def _sums(cell: Cells, values: Array, n_cells: int) -> Array:
-    """Return the sum of each row of ``values`` (k, n) over each cell."""
+    """Return the sum of each row of ``values`` (k, n) over each bin."""
     place = cell + n_cells * np.arange(values.shape[0])[:, None]
     sums: Array = np.bincount(place.ravel(), values.ravel(), values.shape[0] * n_cells).astype(np.float64)
     return sums.reshape(-1, n_cells)
 
 
 def smallest_bin(p: Array) -> Cells:
-    """Return the smallest cell that holds each forecast."""
+    """Return the finest bin that contains each forecast."""
     return np.minimum((np.arcsin(np.sqrt(p)) * (2.0 / np.pi) * 3**_DEPTH).astype(np.uint8), 3**_DEPTH - 1)
 
 
 def _learned_shift(residual: Array, variance: Array) -> Array:
-    """Return the shift of the log-odds that past residuals suggest."""
+    """Return the shift of the log-odds estimated from past residuals."""
     shift: Array = np.clip(residual / (variance + _PRIOR_VARIANCE), -_MOST_LEARNED, _MOST_LEARNED)
     return shift
 

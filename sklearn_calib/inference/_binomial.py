@@ -25,7 +25,7 @@ _TINY = float(np.finfo(np.float64).tiny)
 
 @dataclass(frozen=True)
 class BinomialValue:
-    """What was observed where one value was predicted.
+    """Observed outcomes of one distinct predicted value.
 
     Attributes
     ----------
@@ -87,29 +87,29 @@ class BinomialTest(CalibrationTest):
 
     .. math:: P = \min(1,\; m \min_g P_g).
 
-    No limit law, no bins and no resampling are involved: the level holds for any number of observations. And
-    it says which values are wrong: the adjusted p-values of the result's ``scales`` control the probability
-    of blaming any value that is right.
+    The test uses no asymptotic distribution, no bins and no resampling: the level holds for any number of
+    observations. The adjusted p-values in the ``scales`` of the result show which values are miscalibrated;
+    they control the family-wise error rate.
 
     Parameters
     ----------
     correction : {"holm", "bonferroni"}, default="holm"
         How the p-values of single values are adjusted. Both give the same overall p-value; Holm's step-down
-        adjustment [2]_ is never larger and holds under the same conditions, that is, always.
+        adjustment [2]_ is never larger and, like Bonferroni's, valid under any dependence.
     two_sided : {"minlike", "doubled"}, default="minlike"
         Which outcomes count as at least as extreme as :math:`k`. "minlike": all that are not more likely than
-        :math:`k`, as in ``scipy.stats.binomtest``. "doubled": twice the smaller tail, at most 1; quicker, and
-        seldom smaller.
+        :math:`k`, as in ``scipy.stats.binomtest``. "doubled": twice the smaller tail, at most 1; faster to
+        compute, and rarely smaller.
     max_values : int or None, default=None
-        Largest number of distinct predictions; more are an error. None allows half as many as there are
-        observations, two of each on average: with fewer the predictions are continuous in all but name, and
-        testing each of them by itself has next to no power.
+        Largest number of distinct predictions; more raise an error. None allows half the number of
+        observations, that is two observations of each value on average: with fewer, the predictions are
+        practically continuous, and testing each value separately has almost no power.
     %(extreme)s
 
     Attributes
     ----------
     result_ : CalibrationTestResult
-        The result on the data given to ``fit``. Its ``scales`` hold one :class:`BinomialValue` for each
+        The result on the data given to ``fit``. Its ``scales`` contain one :class:`BinomialValue` for each
         distinct prediction, in increasing order; its ``statistic`` is :math:`-\log_{10} \min_g P_g`; its
         ``estimate`` is the mean distance between prediction and frequency,
         :math:`\sum_g (n_g / n) |K_g / n_g - v_g|`.
@@ -130,14 +130,14 @@ class BinomialTest(CalibrationTest):
 
     Notes
     -----
-    Values 0 and 1 leave nothing to chance. Where they come true they are not counted in :math:`m`, and have
-    p-value 1; where one does not, the outcome is impossible and the overall p-value 0. Otherwise p-values are
-    computed from the tails themselves and never 0.
+    Under the predicted values 0 and 1 the outcome is certain. If the outcomes agree, the value has p-value 1
+    and is not counted in :math:`m`; if one does not, it has probability zero and the overall p-value is 0.
+    Otherwise p-values are computed from the tails and are never 0.
 
     Predictions are distinct if they differ in any bit, so round them to the precision at which they were
-    issued. Rounding continuous predictions changes the question: it tests the rounded ones.
+    issued. If you round continuous predictions, the rounded ones are tested.
 
-    Cost: one sort, and for "minlike" O(log n) evaluations of the binomial law for each value.
+    Cost: one sort, and for "minlike" O(log n) evaluations of the binomial distribution for each value.
 
     References
     ----------
@@ -242,15 +242,15 @@ class BinomialTest(CalibrationTest):
 def _minlike(k: Array, n: Array, p: Array) -> Array:
     """Return the probability of all outcomes not more likely than k, for Binomial(n, p), 0 < p < 1.
 
-    Beyond the mean, on the side away from k, the probabilities fall, so that the first one not above that of
-    k is found by bisection, for all values at once. The side above is searched; n - k with 1 - p stands for
-    k above the mean.
+    Beyond the mean, on the side away from k, the probabilities decrease, so that the first one not above that
+    of k is found by bisection, for all values at once. The upper side is searched; k above the mean is
+    replaced by n - k with 1 - p.
     """
     result = np.ones_like(p)
     below, above = k < n * p, k > n * p
     for side, events, flipped in ((below, k, False), (above, n - k, True)):
         k_side, n_side, p_side = events[side], n[side], p[side]
-        # P(N - K = j) is asked as P(K = N - j): 1 - p would round
+        # P(N - K = j) is computed as P(K = N - j): 1 - p would round
         pmf = _flipped_pmf if flipped else binom.pmf
         own = pmf(k_side, n_side, p_side) * _TIE
         low = np.floor((n_side - n_side * p_side) if flipped else n_side * p_side)
@@ -280,7 +280,7 @@ def _doubled(k: Array, n: Array, p: Array) -> Array:
 
 
 def _where(grouped: GroupedOutcomes, least: int, smallest: float) -> str:
-    """Return the value that speaks most against calibration, in words."""
+    """Return the value with the strongest evidence against calibration, in words."""
     if smallest == 1.0:
         return "no value stands out"
     verb = "low" if grouped.residual[least] > 0.0 else "high"

@@ -57,12 +57,12 @@ class TestComponent:
     name : str
         Its name among the components.
     statistic : float
-        Its statistic; large values speak against calibration.
+        Its statistic; large values are evidence against calibration.
     pvalue : float
         Its p-value, if it were the only test.
     """
 
-    # the name must not make pytest collect it
+    # the name would make pytest collect it
     __test__ = False
 
     name: str
@@ -71,7 +71,7 @@ class TestComponent:
 
 
 class CombinedTest(CalibrationTest):
-    """Test of calibration that is sensitive to waves, bumps, shifts and wrong slopes at once.
+    """Test of calibration that is sensitive to oscillating, local, constant and slope errors at once.
 
     No single test is the most powerful against every kind of miscalibration. This one computes several
     statistics on the same simulated outcomes and compares a weighted harmonic mean of their p-values with
@@ -109,7 +109,7 @@ class CombinedTest(CalibrationTest):
     statistic_, pvalue_ : float
         Its statistic, the combined p-values of the components, and its p-value.
     classes_ : ndarray
-        The sorted labels seen by ``fit``.
+        The sorted labels seen during ``fit``.
     n_features_in_ : int
         Number of columns of ``X``.
 
@@ -118,7 +118,7 @@ class CombinedTest(CalibrationTest):
     With residual sums R_g, variances v_g = w_g p_g (1 - p_g) and x = logit(p), centred at its mean with
     weights v, the score statistics are (sum R)^2 / sum v and (sum R x)^2 / sum v x^2. Among the sample and
     the simulated samples, the p-value p_jk of component k in sample j is the fraction of them whose statistic
-    is at least as large. With weights w_k that sum to 1, "harmonic" combines them to ::
+    is at least as large. With weights w_k that sum to 1, "harmonic" combines them into ::
 
         H_j = 1 / sum_k (w_k / p_jk),
 
@@ -135,7 +135,7 @@ class CombinedTest(CalibrationTest):
     not. "asymptotic" with "harmonic" gives the upper tail probability of sum_k w_k cot(pi min(p_k, .95)), as
     in [2]_. In simulations its level is between that of Bonferroni and 1.1 times the nominal one.
 
-    Cost: one sort, and O(n) for each redrawn sample.
+    Cost: one sort, and O(n) for each simulated sample.
 
     References
     ----------
@@ -208,7 +208,7 @@ class CombinedTest(CalibrationTest):
             scales = BinaryScales(sample, None, simulated=True)
             grouped = scales.grouped
             values = self._simulate(grouped, [_COMPONENTS[name](scales) for name in names])
-            observed, method = values[0], f"{self.n_resamples} label draws"
+            observed, method = values[0], f"{self.n_resamples} simulations"
             slack = TIE * (np.abs(observed) + 1.0)
             if self.combine == "minimum":
                 statistic, pvalue, null, own = smallest_pvalue(values, values, slack, weights)
@@ -260,7 +260,7 @@ class CombinedTest(CalibrationTest):
         return out
 
     def _simulate(self, grouped: GroupedOutcomes, parts: "list[Statistic]") -> Array:
-        """Return the statistics of the sample, the first row, and of samples with simulated outcomes."""
+        """Return the statistics of the sample, in the first row, and of samples with simulated outcomes."""
         own = grouped.positives[:, np.newaxis].astype(np.float64)
         values = [np.column_stack([part(own) for part in parts])]
         generator = check_generator(self.random_state)
@@ -321,7 +321,7 @@ def _slope(scales: BinaryScales) -> Statistic:
     x, v = logit(scales.grouped.prob), scales.grouped.variance
     total = v.sum()
     covariate = x - (x @ v / total if total > 0.0 else 0.0)
-    # a single group that is uncertain stands at the mean, but for rounding
+    # a single uncertain group lies at the mean, up to rounding
     covariate[np.abs(covariate) <= _ROUNDING * np.abs(x).max()] = 0.0
     return _along(scales, covariate)
 

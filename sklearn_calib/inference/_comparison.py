@@ -1,4 +1,4 @@
-"""Paired comparison of two models on the same rows."""
+"""Paired comparison of two models on the same samples."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ Array = NDArray[np.float64]
 
 METHODS = ("auto", "half-sampling", "swap")
 ALTERNATIVES = ("two-sided", "less", "greater")
-# With fewer rows "auto" does not trust halves of them.
+# With fewer samples "auto" does not use half-sampling.
 _FEW_ROWS = 30
 _FEWEST_ROWS = 4
 
 
 @dataclass(frozen=True)
 class PairedComparison:
-    """Comparison of a metric between two models on the same rows.
+    """Comparison of a metric between two models on the same samples.
 
     Attributes
     ----------
     value_a, value_b : float
         The metric of each model; smaller is better.
     null_mean_a, null_mean_b : float
-        Mean of the metric if the model were perfectly calibrated: what noise alone makes of a calibration
-        error, or the score that the model promises by its own predictions.
+        Mean of the metric if the model were perfectly calibrated: the expected value of a calibration error
+        under perfect calibration, or the score expected under the model's own predictions.
     difference : float
         ``value_a - value_b``; negative if model a is better.
     corrected_difference : float
-        The difference without what noise adds to each value, the centre of the interval. The same as
-        ``difference`` for averages over the rows, NaN for ``method="swap"``.
+        The bias-corrected difference, the centre of the interval. Equal to ``difference`` for averages over
+        the samples, NaN for ``method="swap"``.
     lower, upper : float
         Confidence interval of the difference in the population; infinite at one end if the alternative is
         one-sided, NaN for ``method="swap"``.
@@ -65,9 +65,9 @@ class PairedComparison:
     method : str
         "half-sampling" or "swap".
     n_samples : int
-        Number of rows; frequency weights count.
+        Number of samples; frequency weights count.
     null_distribution : ndarray
-        Differences after each swap, or draws of the error of ``corrected_difference``.
+        Differences after each swap, or simulated errors of ``corrected_difference``.
     """
 
     value_a: float
@@ -87,13 +87,13 @@ class PairedComparison:
 
     def __str__(self) -> str:
         lines = [
-            f"model a {self.value_a:.4f} (if calibrated {self.null_mean_a:.4f})",
-            f"model b {self.value_b:.4f} (if calibrated {self.null_mean_b:.4f})",
+            f"model a {self.value_a:.4f} (expected under calibration {self.null_mean_a:.4f})",
+            f"model b {self.value_b:.4f} (expected under calibration {self.null_mean_b:.4f})",
             f"a - b   {self.difference:.4f}",
         ]
         if not np.isnan(self.corrected_difference):
             lines[-1] += (
-                f", without noise {self.corrected_difference:.4f} [{self.lower:.4f}, {self.upper:.4f}] "
+                f", bias-corrected {self.corrected_difference:.4f} [{self.lower:.4f}, {self.upper:.4f}] "
                 f"({100 * self.confidence:g}% confidence)"
             )
         lines.append(f"p-value {self.pvalue:.3g} ({self.alternative}, {self.method}, n = {self.n_samples})")
@@ -109,10 +109,10 @@ class PairedComparison:
         return result_html(
             "paired comparison",
             [
-                ("model a", f"{self.value_a:.4f} (if calibrated {self.null_mean_a:.4f})"),
-                ("model b", f"{self.value_b:.4f} (if calibrated {self.null_mean_b:.4f})"),
+                ("model a", f"{self.value_a:.4f} (expected under calibration {self.null_mean_a:.4f})"),
+                ("model b", f"{self.value_b:.4f} (expected under calibration {self.null_mean_b:.4f})"),
                 ("a - b", f"{self.difference:.4f}"),
-                ("without noise", without_noise),
+                ("bias-corrected", without_noise),
                 ("p-value", f"{self.pvalue:.3g} ({self.alternative}, {self.method}, n = {self.n_samples})"),
             ],
         )
@@ -132,28 +132,28 @@ def paired_test(
     pos_label: Any = None,
     random_state: int | np.random.Generator | np.random.RandomState | None = None,
 ) -> PairedComparison:
-    r"""Test whether two models differ in a metric, from their predictions for the same rows.
+    r"""Test whether two models differ in a metric, from their predictions for the same samples.
 
-    The models may be one before and after calibration. A calibration error is too large on average, by an
-    amount that depends on the model: a smaller estimate alone does not mean a better calibrated model, and
-    neither does a bootstrap interval of the difference that ignores this.
+    The two models can be one model before and after calibration. The estimate of a calibration error is
+    biased upwards by an amount that depends on the model. A smaller estimate alone, or a bootstrap interval
+    of the difference, is therefore no evidence of better calibration.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
         Labels.
     y_proba_a, y_proba_b : array-like of shape (n,), (n, 1), (n, 2) or (n, K)
-        Predicted probabilities of the two models, in [0, 1]; one or two columns are passed on to the metric
-        as the probability of the positive class, more of them as they are.
+        Predicted probabilities of the two models, in [0, 1]; one or two columns are passed to the metric
+        as the probability of the positive class, more of them unchanged.
     metric : str or callable
         Name of a function of :mod:`sklearn_calib.metrics` that returns a number, or ``metric(y_true, y_proba)
         -> float``, smaller is better, such as :func:`sklearn.metrics.brier_score_loss`, with parameters fixed
-        by :func:`functools.partial`. Labels are passed as 0, ..., K - 1. Parts of the samples can lack a
-        class: ``log_loss`` needs ``labels``.
+        by :func:`functools.partial`. Labels are passed as 0, ..., K - 1. Subsets of the samples can lack a
+        class: scikit-learn's ``log_loss`` needs ``labels``.
     method : {"auto", "half-sampling", "swap"}, default="auto"
         "half-sampling" tests that the metric of both models is equal in the population, with an interval.
-        "swap" tests a stronger hypothesis, exactly: see Notes. "auto" is "half-sampling", but "swap" for
-        fewer than 30 rows.
+        "swap" is an exact test of a stronger hypothesis: see Notes. "auto" is "half-sampling", but "swap"
+        for fewer than 30 samples.
     n_resamples : int, default=999
         Number of random splits or swaps. With "half-sampling", at least 2 / (1 - ``confidence``) - 1.
     confidence : float, default=0.95
@@ -161,11 +161,11 @@ def paired_test(
     alternative : {"two-sided", "less", "greater"}, default="two-sided"
         "less": the metric of model a is smaller.
     sample_weight : array-like of shape (n,) or None, default=None
-        Frequencies: whole numbers, k for a row that was observed k times.
+        Frequencies: whole numbers, k for a sample that was observed k times.
     pos_label : label, default=None
-        The positive of two classes, as in the metrics.
+        The positive class of a binary problem, as in the metrics.
     random_state : int, Generator, RandomState or None, default=None
-        Source of the draws; an integer makes the result reproducible.
+        Source of the simulations; an integer makes the result reproducible.
 
     Returns
     -------
@@ -176,7 +176,7 @@ def paired_test(
     ------
     ValueError
         If an argument is malformed (the message names it), weights are not whole numbers, there are too few
-        rows or resamples, or the metric fails or is not finite on a part of the rows.
+        samples or resamples, or the metric fails or is not finite on a subset of the samples.
     TypeError
         If ``metric`` cannot be called, or a parameter is of the wrong type.
 
@@ -187,37 +187,37 @@ def paired_test(
 
     Notes
     -----
-    **Swap.** In each row the two predictions change places with probability 1/2. Under the hypothesis that
-    this does not change the law of the data (given the outcome, and independently over rows) the p-value,
-    the share of swaps, the observed one included, with a difference at least as extreme, is valid at any n
-    and for any metric; all swaps are counted if there are no more than ``n_resamples`` + 1. For averages it
-    is the sign-flip test of the differences of losses, which for large n is also valid for equal means. For
-    calibration errors the hypothesis is stronger than equal errors: calibrated models of different sharpness
-    are not exchangeable, nor is an over- with an under-confident one, and both are then rejected too often.
+    **Swap.** For each sample the two predictions are exchanged with probability 1/2. The null hypothesis is
+    that this does not change the distribution of the data (given the outcome, and independently over
+    samples). The p-value is the fraction of swaps, the identity included, with a difference at least as
+    extreme. It is valid at any n and for any metric; all swaps are enumerated if there are no more than
+    ``n_resamples`` + 1. For averages it is the sign-flip test of the differences of losses, which for large n
+    is also valid for equal means. For calibration errors the hypothesis is stronger than equal errors:
+    calibrated models of different sharpness are not exchangeable, nor are an overconfident and an
+    underconfident model, and the hypothesis of equal errors is then rejected too often.
 
-    **Half-sampling.** Rows are split at random into halves; the metric of the halves is
-    :math:`t_1, t_2`, of all rows :math:`t`. If the metric is an average over rows (this shows on the splits
-    themselves) the error of :math:`t` has the law of :math:`(t_1 - t_2) / 2`, as in McCarthy [1]_.
-    Otherwise squares are compared. Take the metric as a norm of :math:`\mu + Z`, miscalibration plus noise:
-    the halves have :math:`\mu + Z + e` and :math:`\mu + Z - e` with :math:`e` distributed as :math:`Z`.
-    Then
+    **Half-sampling.** Samples are split at random into halves; the metric of the halves is
+    :math:`t_1, t_2`, of all samples :math:`t`. If the metric is an average over samples (which is verified on
+    the splits) the error of :math:`t` is distributed as :math:`(t_1 - t_2) / 2`, as in McCarthy [1]_.
+    Otherwise squares are compared. Consider the metric as a norm of :math:`\mu + Z`, miscalibration plus
+    noise: the halves have :math:`\mu + Z + e` and :math:`\mu + Z - e` with :math:`e` distributed as
+    :math:`Z`. Then
 
     .. math:: C = \tfrac{1}{2} (t_1^2 + t_2^2) - t^2, \qquad L = \tfrac{1}{2} (t_1^2 - t_2^2)
 
-    are what noise adds and the linear part: for a Euclidean norm :math:`C = \lVert e \rVert^2` and :math:`L
-    = 2 (\mu + Z)^\top e`. So :math:`t^2 - \bar C` is unbiased for the squared error in the population, at
-    perfect calibration for any norm; no model of the noise is needed. With differences between models
-    :math:`\Delta` throughout, draws of the error are :math:`\Delta C - \overline{\Delta C} + \kappa \Delta L`
-    with :math:`\kappa^2 = (1 - \operatorname{var} \Delta C / \operatorname{var} \Delta L)_+`, which removes
-    from L part of the noise that :math:`Z` put in its slope. The p-value is the inversion of the interval
-    at 0. Squares are brought back to the units of the metric by dividing through the sum of both corrected
-    errors, or through the noise where that is larger; the interval of two nearly calibrated models is
-    therefore one of an attenuated difference. The approximation is best for norms of binned, cutoff or
-    smoothed residuals whose parameters are fixed; its level is measured in
-    ``benchmarks/comparison_level.py``.
+    are the bias due to noise and the linear part: for a Euclidean norm :math:`C = \lVert e \rVert^2` and
+    :math:`L = 2 (\mu + Z)^\top e`. So :math:`t^2 - \bar C` is unbiased for the squared error in the
+    population, at perfect calibration for any norm; no model of the noise is needed. With differences between
+    models :math:`\Delta` throughout, simulated errors are :math:`\Delta C - \overline{\Delta C} + \kappa
+    \Delta L` with :math:`\kappa^2 = (1 - \operatorname{var} \Delta C / \operatorname{var} \Delta L)_+`, which
+    removes from L a part of the variance that :math:`Z` adds to its slope. The p-value is obtained by
+    inverting the interval at 0. Squares are converted to the units of the metric by dividing by the sum of
+    both corrected errors, or by the noise where that is larger; the interval of two nearly calibrated models
+    is therefore one of an attenuated difference. The approximation is best for norms of binned, cutoff or
+    smoothed residuals with fixed parameters; its level is measured in ``benchmarks/comparison_level.py``.
 
-    Cost: ``4 n_resamples`` evaluations of the metric on n / 2 rows, or ``2 n_resamples`` on n, and those of
-    two null means.
+    Cost: ``4 n_resamples`` evaluations of the metric on n / 2 samples, or ``2 n_resamples`` on n, and those
+    of two null means.
 
     References
     ----------
@@ -295,7 +295,7 @@ def assemble(
 
 
 def choose_method(method: str, n_samples: int, n_resamples: int, confidence: float, sides: int) -> str:
-    """Return the method that is used, if there are rows and resamples enough for it."""
+    """Return the method that is used, if there are enough samples and resamples for it."""
     check_option(method, "method", METHODS)
     if method == "auto":
         method = "half-sampling" if n_samples >= _FEW_ROWS else "swap"
@@ -322,7 +322,7 @@ def halves_test(halves: HalfSamples, a: int, b: int, confidence: float, alternat
     rank = tail_rank(draws.shape[0], (1.0 - confidence) / (2 if two_sided else 1))
     low = corrected - float(ordered[-rank]) if alternative != "less" else -np.inf
     high = corrected - float(ordered[rank - 1]) if alternative != "greater" else np.inf
-    # where a metric takes few values, draws equal the estimate but for rounding
+    # where a metric has few values, simulated values equal the estimate up to rounding
     tolerance = 1e-10 * max(abs(corrected), float(np.abs(draws).max()))
     return Contrast(corrected, low, high, tail_pvalue(corrected, draws, alternative, tolerance), draws)
 
@@ -352,7 +352,7 @@ def swap_test(
     # sums in another order differ by rounding, and values of the kernel by its accuracy
     tolerance = 1e-10 * max(abs(values[0]), abs(values[1]), float(np.abs(draws).max())) + 4.0 * accuracy
     if alternative == "two-sided":
-        # the law of the swaps is symmetric about zero
+        # the distribution of the swaps is symmetric about zero
         observed, seen, side = abs(observed), np.abs(draws), "greater"
     else:
         seen, side = draws, alternative

@@ -1,4 +1,4 @@
-"""Comparison of any number of models on the same rows."""
+"""Comparison of any number of models on the same samples."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ class ModelSummary:
     null_mean : float
         Mean of the metric if it were perfectly calibrated.
     corrected : float
-        The metric without what noise adds to it; NaN for ``method="swap"``.
+        The bias-corrected metric; NaN for ``method="swap"``.
     lower, upper : float
         Confidence interval of the metric in the population: that of :func:`confidence_interval` for binary
-        calibration errors that take weights, else by half-samples; NaN for ``method="swap"``.
+        calibration errors that support weights, else by half-samples; NaN for ``method="swap"``.
     in_best_set : bool
-        Whether no test found it worse than another model.
+        Whether it is not significantly worse than any other model.
     """
 
     name: str
@@ -87,7 +87,7 @@ class ModelPair:
 
 @dataclass(frozen=True)
 class ModelComparison:
-    """Comparison of several models on the same rows.
+    """Comparison of several models on the same samples.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class ModelComparison:
     pairs : tuple of ModelPair
         The tests.
     best_set : tuple of str
-        Models that no test found worse than another one, at level 1 - ``confidence``.
+        Models that are not significantly worse than any other, at level 1 - ``confidence``.
     reference : str or None
         The model to which the others were compared, or None: every pair.
     correction : str
@@ -106,7 +106,7 @@ class ModelComparison:
     method : str
         "half-sampling" or "swap".
     n_samples : int
-        Number of rows; frequency weights count.
+        Number of samples; frequency weights count.
     """
 
     models: tuple[ModelSummary, ...]
@@ -119,9 +119,9 @@ class ModelComparison:
     n_samples: int
 
     def to_records(self) -> list[dict[str, Any]]:
-        """Return one dict for each model, such as ``pandas.DataFrame`` takes.
+        """Return one dict for each model, as input for ``pandas.DataFrame``.
 
-        With a reference they also hold the test of the model against it; these are NaN for the reference.
+        With a reference they also contain the test of the model against it; these are NaN for the reference.
         """
         table: list[dict[str, Any]] = []
         tests = {pair.name_a: pair for pair in self.pairs}
@@ -154,7 +154,7 @@ class ModelComparison:
 
     def __str__(self) -> str:
         level = f"{100 * self.confidence:g}%"
-        models = [["model", "value", "if calibrated", "without noise", f"{level} interval", ""]]
+        models = [["model", "value", "expected if calibrated", "bias-corrected", f"{level} interval", ""]]
         models += [
             [
                 row.name,
@@ -165,7 +165,7 @@ class ModelComparison:
             for row in self.models
         ]
         adjusted = "p-value" if self.correction == "none" else f"p ({self.correction})"
-        tests = [["a - b", "difference", "without noise", f"{level} interval", adjusted]]
+        tests = [["a - b", "difference", "bias-corrected", f"{level} interval", adjusted]]
         for pair in self.pairs:
             found = pair.comparison
             tests.append(
@@ -208,7 +208,7 @@ def compare_models(
     pos_label: Any = None,
     random_state: int | np.random.Generator | np.random.RandomState | None = None,
 ) -> ModelComparison:
-    """Compare a metric between several models that predict the same rows.
+    """Compare a metric between several models that predict the same samples.
 
     Parameters
     ----------
@@ -223,10 +223,10 @@ def compare_models(
     reference : str or None, default=None
         The model to which all others are compared; None compares every pair.
     correction : {"holm", "bonferroni", "none"}, default="holm"
-        Adjustment of the p-values for the number of tests. Both keep the probability of any false rejection
-        below the level whatever the dependence of the tests; "holm" [1]_ is never weaker.
+        Adjustment of the p-values for the number of tests. Both control the family-wise error rate under any
+        dependence of the tests; "holm" [1]_ is uniformly more powerful.
     method, n_resamples, confidence, sample_weight, pos_label, random_state
-        As in :func:`paired_test`. All models are evaluated on the same half-samples. Intervals are of
+        As in :func:`paired_test`. All models are evaluated on the same half-samples. Intervals are for
         one model or one pair each, not adjusted for their number.
 
     Returns
@@ -238,28 +238,28 @@ def compare_models(
     ------
     ValueError
         If an argument is malformed (the message names it), weights are not whole numbers, there are too few
-        rows or resamples, or the metric fails or is not finite on a part of the rows.
+        samples or resamples, or the metric fails or is not finite on a subset of the samples.
     TypeError
-        If ``metric`` cannot be called, ``predictions`` is no mapping, or a parameter is of the wrong type.
+        If ``metric`` cannot be called, ``predictions`` is not a mapping, or a parameter is of the wrong type.
 
     See Also
     --------
-    paired_test : The test of a pair, and what its methods assume.
+    paired_test : The test of a pair, with the assumptions of its methods.
 
     Notes
     -----
-    A model belongs to the best set unless a test finds it worse than another model: adjusted two-sided
-    p-value at most 1 - ``confidence``, and the difference (without noise) not in its favour. Without a
+    A model belongs to the best set unless it is significantly worse than another model: adjusted two-sided
+    p-value at most 1 - ``confidence``, and the bias-corrected difference not in its favour. Without a
     reference, and with p-values adjusted, a model with the smallest metric in the population is left out
     with probability at most 1 - ``confidence``, up to the level of the tests themselves. With a reference
-    only the tests against it are made, and only they decide. With ``correction="none"`` nothing is promised
-    beyond a single test.
+    only the tests against it are made, and only they decide. With ``correction="none"`` the error rate is
+    controlled for each test separately only.
 
-    The p-value of a swap test cannot be smaller than 1 / (1 + ``n_resamples``), and half-sampling's is at
-    least twice that: with many pairs, adjusted p-values need more resamples.
+    The p-value of a swap test cannot be smaller than 1 / (1 + ``n_resamples``), and that of half-sampling is
+    at least twice that: with many pairs, adjusted p-values need more resamples.
 
-    Cost: with half-sampling, two evaluations of the metric on n / 2 rows for each model and resample; with
-    swaps, two on n rows for each pair and resample.
+    Cost: with half-sampling, two evaluations of the metric on n / 2 samples for each model and resample; with
+    swaps, two on n samples for each pair and resample.
 
     References
     ----------
@@ -282,7 +282,7 @@ def compare_models(
         raise TypeError(f"predictions must map names to arrays, got {type(predictions).__name__}.")
     names = list(predictions)
     if len(names) < 2:
-        raise ValueError(f"predictions holds {len(names)} models. Pass at least two.")
+        raise ValueError(f"predictions contains {len(names)} models. Pass at least two.")
     if reference is not None and (not isinstance(reference, Hashable) or reference not in predictions):
         raise ValueError(f"reference={reference!r} is not one of the models {names}.")
     check_option(correction, "correction", CORRECTIONS)

@@ -1,4 +1,4 @@
-"""Any metric as a test of calibration, by redrawn samples."""
+"""Any metric as a test of calibration, by Monte Carlo simulation."""
 
 from typing import Any
 
@@ -22,23 +22,23 @@ _TIE = 1e-12
 
 
 class ConsistencyTest(CalibrationTest):
-    """Test of perfect calibration by any metric, against its values on redrawn samples.
+    """Test of perfect calibration by any metric, against its simulated null distribution.
 
     Parameters
     ----------
     metric : str or callable
         Name of a function of :mod:`sklearn_calib.metrics` that returns a number, or ``metric(y_true, y_proba,
         *, sample_weight=None) -> float``, large for bad calibration, with parameters fixed by
-        :func:`functools.partial`. It need not know ``sample_weight`` if the test is given none. Labels are 0
-        and 1; a redrawn sample can lack one of them.
+        :func:`functools.partial`. It does not need the parameter ``sample_weight`` if the test is used
+        without weights. Labels are 0 and 1; a simulated sample can lack one of them.
     n_resamples : int, default=999
-        Number of redrawn samples.
+        Number of simulated samples.
     resample : {"labels", "pairs"}, default="labels"
-        What is redrawn: only the outcomes, Y* ~ Bernoulli(p), which is exact given the predictions; or whole
-        samples, predictions drawn with replacement and then outcomes from them (consistency resampling [1]_),
-        approximate.
+        What is simulated: only the outcomes, Y* ~ Bernoulli(p), which is exact given the predictions; or
+        predictions, resampled with replacement, and then their outcomes (consistency resampling [1]_), which
+        is approximate.
     random_state : int, Generator, RandomState or None, default=None
-        Source of the draws; an integer makes the result reproducible.
+        Source of the simulations; an integer makes the result reproducible.
     %(extreme)s
 
     Attributes
@@ -49,19 +49,20 @@ class ConsistencyTest(CalibrationTest):
 
     See Also
     --------
-    expected_under_calibration : Mean and quantile of the same draws.
-    CutoffTest, TCal : Far faster for the statistics they know.
+    expected_under_calibration : Mean and quantile of the same simulations.
+    CutoffTest, TCal : Much faster for their statistics.
 
     Notes
     -----
-    The p-value is (1 + #{metric* >= metric}) / (1 + n_resamples), never 0. What the test can see is what the
-    metric sees: with a proper score it answers whether the predictions are as good as they claim.
+    The p-value is (1 + #{metric* >= metric}) / (1 + n_resamples), never 0. The test detects the errors to
+    which the metric is sensitive: with a proper score it tests whether the score is worse than expected under
+    the predictions.
 
     Cost: ``n_resamples`` evaluations of the metric, on the distinct predictions if weights are given. Binned,
     cutoff and smoothed errors of :mod:`sklearn_calib.metrics` and the risk gap are evaluated on many samples
     at once, which is several times faster. Smoothed ones then agree with the function to 1e-6, and count as
-    tied if they are that close. Of many thousand distinct predictions, those that bins or smoothing can
-    hardly tell apart are drawn together, as for :func:`expected_under_calibration`.
+    tied if they are that close. Of many thousand distinct predictions, those that the bins or the smoothing
+    hardly distinguish are pooled, as in :func:`expected_under_calibration`.
 
     References
     ----------
@@ -121,7 +122,7 @@ class ConsistencyTest(CalibrationTest):
             statistic=value,
             pvalue=monte_carlo_pvalue(value, null, max(_TIE, redrawn.accuracy)),
             estimate=value,
-            method=f"{self.n_resamples} {'label' if self.resample == 'labels' else 'sample'} draws",
+            method=f"{self.n_resamples} {'simulations' if self.resample == 'labels' else 'resampled pairs'}",
             n_samples=int(grouped.total),
             null_distribution=null,
             reason=f"mean under the null hypothesis {null.mean():.4g}",

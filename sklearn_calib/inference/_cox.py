@@ -20,33 +20,33 @@ Array = NDArray[np.float64]
 
 _PARAMETERS = ("both", "intercept", "slope")
 _STATISTICS = ("score", "likelihood_ratio", "wald")
-# Numbers in the table from which outcomes given their sum are simulated.
+# Largest table from which outcomes given their sum are simulated, in numbers.
 _LARGEST_TABLE = 5_000_000
 # What counts as a tie: fits end a little before their maximum.
 _TIE = 1e-7
 
 
 class CoxTest(CalibrationTest):
-    """Cox's test: whether a logistic recalibration of the predictions leaves them as they are.
+    """Cox's test of calibration intercept and slope, by a logistic recalibration of the predictions.
 
     In the model logit P(Y = 1 | p) = a + b logit(p) calibrated predictions have a = 0 and b = 1. A positive
-    intercept means that events are more frequent than predicted, a slope below 1 that predictions are too
-    extreme.
+    intercept means that events are more frequent than predicted, a slope below 1 that predictions are
+    overconfident.
 
     Parameters
     ----------
     parameter : {"both", "intercept", "slope"}, default="both"
         The null hypothesis: "both", a = 0 and b = 1, with two degrees of freedom; "intercept", a = 0 in the
-        model with b = 1, calibration in the large; "slope", b = 1 whatever a.
+        model with b = 1, calibration in the large; "slope", b = 1 with free a.
     statistic : {"score", "likelihood_ratio", "wald"}, default="score"
         The derivative of the log-likelihood at the null hypothesis, twice the gain in log-likelihood, or the
         distance of the estimate from the null hypothesis, the first and the last squared in units of their
         standard errors. They agree in large samples. "score" is the fastest to simulate.
     method : {"auto", "asymptotic", "monte_carlo"}, default="auto"
         How the p-value is obtained. "monte_carlo": from simulated outcomes, exact for any n. They are
-        Y* ~ Bernoulli(p) for "both" and "intercept"; for "slope", whose null hypothesis leaves the intercept
-        open, outcomes of the model with b = 1 given the number of events, whose distribution does not depend
-        on the intercept. "asymptotic": from the chi-squared distribution. "auto": simulated outcomes for up
+        Y* ~ Bernoulli(p) for "both" and "intercept"; for "slope", whose null hypothesis has a free intercept,
+        outcomes of the model with b = 1 given the number of events, whose distribution does not depend on
+        the intercept. "asymptotic": from the chi-squared distribution. "auto": simulated outcomes for up
         to 10000 observations (2000 for "likelihood_ratio"; for "slope", if also n times the number of the
         rarer outcomes is at most 5 million), else asymptotic; "wald" is always asymptotic.
     %(simulated)s
@@ -61,7 +61,7 @@ class CoxTest(CalibrationTest):
 
     See Also
     --------
-    SpiegelhalterTest : One direction, no model.
+    SpiegelhalterTest : Tests one direction, without a model.
     sklearn_calib.calibrators.PlattCalibrator : Recalibrates by the same model.
 
     Notes
@@ -71,13 +71,13 @@ class CoxTest(CalibrationTest):
     their level, "likelihood_ratio" most of all. Predictions are clipped to [2**-53, 1 - 2**-53] before the
     logit.
 
-    If some threshold separates the outcomes (all equal, for instance), the likelihood has a supremum but no
-    finite maximum. The supremum is known, so that "likelihood_ratio" uses it; "score" needs none; "wald" has
-    no estimate to measure, and raises ValueError. If all predictions are equal, intercept and slope cannot be
-    told apart: "both" tests the intercept alone, with one degree of freedom, and "slope" has p-value 1, as it
-    has if all outcomes are equal.
+    Under perfect separation (a threshold of the predictions separates the outcomes, or all outcomes are
+    equal) the likelihood has a supremum but no finite maximum. "likelihood_ratio" uses the supremum; "score"
+    needs no maximum; "wald" raises ValueError, because the estimate is infinite. If all predictions are
+    equal, intercept and slope are not identified: "both" tests the intercept alone, with one degree of
+    freedom, and "slope" has p-value 1, as it has if all outcomes are equal.
 
-    Cost: one sort and a few passes over the distinct predictions; for each simulated sample one pass more,
+    Cost: one sort and a few passes over the distinct predictions; for each simulated sample one more pass,
     for "likelihood_ratio" one for each Newton step.
 
     References
@@ -122,8 +122,8 @@ class CoxTest(CalibrationTest):
         check_simulation(self.method, self.n_resamples, self.random_state)
         if self.statistic == "wald" and self.method == "monte_carlo":
             raise ValueError(
-                "method='monte_carlo' needs statistic='score' or 'likelihood_ratio': simulated samples may "
-                "have no finite estimate, and no Wald statistic."
+                "method='monte_carlo' needs statistic='score' or 'likelihood_ratio': a simulated sample with "
+                "perfect separation has no finite estimate and no Wald statistic."
             )
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
@@ -157,8 +157,8 @@ class CoxTest(CalibrationTest):
                 statistic = data.wald_statistic(full, parameter)
             else:
                 raise ValueError(
-                    "A threshold of y_proba separates the outcomes in y_true, so that the model has no "
-                    "finite estimate for statistic='wald'. Use statistic='score' or 'likelihood_ratio'."
+                    "Perfect separation: a threshold of y_proba separates the outcomes in y_true, so that "
+                    "statistic='wald' has no finite estimate. Use statistic='score' or 'likelihood_ratio'."
                 )
             estimate = float(data.weight @ np.abs(full.prob - null.prob) / grouped.total)
             reason = full.describe(parameter)
@@ -166,7 +166,7 @@ class CoxTest(CalibrationTest):
         if draws is None:
             pvalue, method = chi2_sf(statistic, df), f"chi-squared with {df} df"
         else:
-            pvalue, method = monte_carlo_pvalue(statistic, draws, _TIE), f"{self.n_resamples} label draws"
+            pvalue, method = monte_carlo_pvalue(statistic, draws, _TIE), f"{self.n_resamples} simulations"
         return CalibrationTestResult(
             test="Cox test",
             null_hypothesis=_NULL[self.parameter],

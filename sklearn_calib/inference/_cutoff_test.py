@@ -1,4 +1,4 @@
-"""Test of calibration by the range of the cumulative residual walk, the cutoff calibration error."""
+"""Test of calibration by the range of the cumulative residuals, the cutoff calibration error."""
 
 from typing import Any
 
@@ -17,32 +17,32 @@ __all__ = ["CutoffTest"]
 
 Array = NDArray[np.float64]
 
-#: Effective size from which "auto" trusts the limit law.
+#: Effective size from which "auto" uses the asymptotic distribution.
 LARGE = 2000.0
 
 
 class CutoffTest(CalibrationTest):
     """Test of perfect calibration by the cutoff calibration error.
 
-    The statistic is the range of the walk of residual sums over the sorted distinct predictions, in units of
-    its null standard deviation,
+    The statistic is the range of the cumulative residuals over the sorted distinct predictions, in units of
+    their null standard deviation,
 
         R = n * cutoff / sqrt(sum_i p_i (1 - p_i)).
 
-    It has no parameter to choose, and is strong against predictions that are too high, or too low, over a
+    It has no tuning parameter, and is powerful against predictions that are too high, or too low, over a
     whole interval.
 
     Parameters
     ----------
     method : {"auto", "asymptotic", "monte_carlo"}, default="auto"
-        How the p-value is obtained. "asymptotic": from the limit law, the range of Brownian motion on [0, 1];
-        no resampling. "monte_carlo": from redrawn outcomes, Y* ~ Bernoulli(p), exact given the predictions
-        for any n. "auto": the limit law if the effective size is at least 2000, else redrawn outcomes; see
-        Notes.
+        How the p-value is obtained. "asymptotic": from the asymptotic distribution, that of the range of
+        Brownian motion on [0, 1]. "monte_carlo": from simulated outcomes, Y* ~ Bernoulli(p), exact given the
+        predictions for any n. "auto": "asymptotic" if the effective size is at least 2000, else
+        "monte_carlo"; see Notes.
     n_resamples : int, default=999
-        Number of redrawn samples.
+        Number of simulated samples.
     random_state : int, Generator, RandomState or None, default=None
-        Source of the draws; an integer makes the result reproducible.
+        Source of the simulations; an integer makes the result reproducible.
     %(extreme)s
 
     Attributes
@@ -54,26 +54,26 @@ class CutoffTest(CalibrationTest):
     See Also
     --------
     sklearn_calib.metrics.cutoff_calibration_error : The estimate alone.
-    TCal : Also sees miscalibration that oscillates.
+    TCal : Also detects oscillating miscalibration.
 
     Notes
     -----
-    Under the null hypothesis the walk is a martingale given the predictions, and tends to Brownian motion,
-    whose range has the tail of [1]_,
+    Under the null hypothesis the cumulative residuals are a martingale given the predictions, and converge to
+    Brownian motion, whose range has the tail probability of [1]_,
 
         P(R > x) = 8 sum_{k >= 1} (-1)^(k-1) k P(N(0, 1) > k x),
 
-    with quantiles 2.241, 2.497 and 3.023 at 90, 95 and 99 %. A walk of few steps has a smaller range than
-    Brownian motion, so the limit law is cautious for small samples, and for large ones with few distinct
-    predictions. The effective size is therefore the smaller of sum p (1 - p) and of the number of steps,
-    (sum_g v_g)^2 / sum_g v_g^2, where v_g is the variance that distinct prediction g adds to the walk. At 200
-    the level of a 5 % test, measured with 20000 samples of four designs, lies between .039 and .048; at 2000,
-    with 3000 to 8000 samples, between .048 and .053.
+    with quantiles 2.241, 2.497 and 3.023 at 90%, 95% and 99%. A random walk with few steps has a smaller
+    range than Brownian motion, so the asymptotic distribution is conservative for small samples, and for
+    large ones with few distinct predictions. The effective size is therefore the smaller of sum p (1 - p) and
+    the effective number of steps, (sum_g v_g)^2 / sum_g v_g^2, where v_g is the variance of the residuals of
+    distinct prediction g. At an effective size of 200 the level of a 5% test, measured with 20000 samples of
+    four designs, lies between .039 and .048; at 2000, with 3000 to 8000 samples, between .048 and .053.
 
-    The p-value of redrawn outcomes is (1 + #{R* >= R}) / (1 + n_resamples). Predictions that leave nothing
-    open (p = 0 or 1 only) and come true have p-value 1.
+    The p-value of simulated outcomes is (1 + #{R* >= R}) / (1 + n_resamples). If all predictions are 0 or 1
+    and agree with the outcomes, the p-value is 1.
 
-    Cost: one sort, and O(distinct predictions) for each redrawn sample.
+    Cost: one sort, and O(distinct predictions) for each simulated sample.
 
     References
     ----------
@@ -93,7 +93,7 @@ class CutoffTest(CalibrationTest):
     False
     >>> print(CutoffTest(random_state=0).test(y, p**2))
     cutoff test: H0: P(Y = 1 | p) = p
-      p-value    0.001  (999 label draws)
+      p-value    0.001  (999 simulations)
       ...
     """
 
@@ -131,7 +131,7 @@ class CutoffTest(CalibrationTest):
             else:
                 null = self._redrawn_ranges(grouped) / deviation
                 pvalue = monte_carlo_pvalue(statistic, null, TIE)
-                method = f"{self.n_resamples} label draws"
+                method = f"{self.n_resamples} simulations"
         return CalibrationTestResult(
             test="cutoff test",
             null_hypothesis="P(Y = 1 | p) = p",
@@ -146,7 +146,7 @@ class CutoffTest(CalibrationTest):
         )
 
     def _redrawn_ranges(self, grouped: GroupedOutcomes) -> Array:
-        """Return the range of the walk of each redrawn sample."""
+        """Return the range of the cumulative residuals of each simulated sample."""
         expected = (grouped.weight * grouped.prob)[:, np.newaxis]
         return simulated(
             grouped,
@@ -157,17 +157,17 @@ class CutoffTest(CalibrationTest):
 
 
 def _effective_size(variance: Array) -> float:
-    """Return the smaller of the total null variance and of the effective number of steps of the walk."""
+    """Return the smaller of the total null variance and of the effective number of steps."""
     total = float(variance.sum())
-    # the second need not be asked for, and could underflow, where the first is small
+    # the second is not needed, and could underflow, where the first is small
     return total if total < LARGE else min(total, total**2 / float(variance @ variance))
 
 
 def _where(grouped: GroupedOutcomes, walk: Array) -> str:
-    """Return the interval of predictions between the extremes of the walk, in words."""
+    """Return the interval of predictions between the extremes of the cumulative residuals, in words."""
     extremes = walk_extremes(walk)
     if extremes.signed == 0.0:
-        return "no interval of predictions is off"
+        return "no interval of predictions is miscalibrated"
     low, high = grouped.prob[extremes.first], grouped.prob[extremes.last]
     verb = "too low" if extremes.signed > 0 else "too high"
     return f"largest in [{low:.3g}, {high:.3g}], where predictions are {verb}"

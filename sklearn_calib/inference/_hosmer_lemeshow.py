@@ -21,8 +21,8 @@ Array = NDArray[np.float64]
 class HosmerLemeshowTest(CalibrationTest):
     """Hosmer-Lemeshow test of calibration, for predictions that were not fitted on the tested data.
 
-    Over bins of the predictions, with o_b events observed among n_b rows, e_b = sum of p expected, and mean
-    prediction m_b = e_b / n_b, the statistic is
+    Over bins of the predictions, with o_b events observed among n_b samples, e_b = sum of p expected, and
+    mean prediction m_b = e_b / n_b, the statistic is
 
         H = sum_b (o_b - e_b)^2 / (n_b m_b (1 - m_b)),
 
@@ -34,7 +34,7 @@ class HosmerLemeshowTest(CalibrationTest):
         Number of bins. Empty ones, and those in which every prediction is 0 or every one 1, do not count.
     strategy : {"quantile", "uniform"}, default="quantile"
         Bins of equal weight (the "deciles of risk") or of equal width, [j/n_bins, (j+1)/n_bins) with the last
-        closed. Equal predictions always share a bin, so bins of equal weight are only as equal as ties allow.
+        closed. Equal predictions are always in the same bin, so ties can make the weights of bins unequal.
     method : {"auto", "asymptotic", "monte_carlo"}, default="auto"
         How the p-value is obtained. "monte_carlo": from simulated outcomes, Y* ~ Bernoulli(p), exact given
         the predictions for any n. "asymptotic": from the chi-squared distribution. "auto": simulated outcomes
@@ -56,15 +56,15 @@ class HosmerLemeshowTest(CalibrationTest):
 
     Notes
     -----
-    Known to everyone, but its verdict depends on the bins. Two fewer degrees of freedom, as statistical
-    packages report them, are right for a logistic regression tested on its own training data [1]_; here
-    predictions are taken as given, and nothing is subtracted.
+    The test is widely used, but its result depends on the bins. Statistical packages report two fewer degrees
+    of freedom, which is correct for a logistic regression tested on its own training data [1]_; here
+    the predictions are fixed, and nothing is subtracted.
 
-    The chi-squared distribution is a limit that needs several expected events and non-events in every bin;
-    ``reason`` states the fewest. With fewer than about five the asymptotic test can exceed its level by far.
-    The variance n_b m_b (1 - m_b) is that of equal predictions within the bin; where they differ it is too
-    large, which makes the asymptotic test conservative, the more so the wider the bins. The p-value of
-    simulated outcomes, (1 + #{H* >= H}) / (1 + n_resamples), has neither problem.
+    The chi-squared approximation needs several expected events and non-events in every bin; ``reason`` states
+    the fewest. With fewer than about five the asymptotic test can exceed its level by far. The variance
+    n_b m_b (1 - m_b) is that of equal predictions within the bin; where they differ it is too large, which
+    makes the asymptotic test conservative, the more so the wider the bins. The p-value of simulated outcomes,
+    (1 + #{H* >= H}) / (1 + n_resamples), has neither problem.
 
     Cost: one sort, and O(distinct predictions) for each simulated sample.
 
@@ -119,7 +119,7 @@ class HosmerLemeshowTest(CalibrationTest):
         counts = variance > 0.0
         df = int(np.count_nonzero(counts))
         null, asymptotic_null, method = None, "", f"asymptotic, chi-squared with {df} df"
-        # events where they are next to impossible: infinite is right
+        # observed events in a bin whose expected variance underflows: infinite is right
         statistic = float(_statistic(grouped.positives[:, np.newaxis], starts, events, variance)[0])
         if df:
             if simulates(self.method, grouped.total):
@@ -129,7 +129,7 @@ class HosmerLemeshowTest(CalibrationTest):
                     self.n_resamples,
                     self.random_state,
                 )
-                pvalue, method = monte_carlo_pvalue(statistic, null, TIE), f"{self.n_resamples} label draws"
+                pvalue, method = monte_carlo_pvalue(statistic, null, TIE), f"{self.n_resamples} simulations"
             else:
                 pvalue, asymptotic_null = chi2_sf(statistic, df), f"chi2({df})"
             fewest = float(np.minimum(events, others)[counts].min())
@@ -137,7 +137,7 @@ class HosmerLemeshowTest(CalibrationTest):
         else:
             pvalue, reason = 1.0, "no information: every prediction is 0 or 1"
         if (gap[~counts] != 0.0).any():
-            # a gap without variance is an impossible outcome
+            # a gap without variance is an outcome of probability zero
             statistic = np.inf
         return CalibrationTestResult(
             test="Hosmer-Lemeshow test",

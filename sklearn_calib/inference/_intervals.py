@@ -51,8 +51,8 @@ _FIRST_STEPS = (0, 8, 13, 15, 17, 19, 21, 23)
 class ConfidenceInterval:
     """Confidence interval of a metric.
 
-    Sampling noise makes a calibration error too large on average, so that its value on the sample can lie
-    outside the interval. Report ``corrected`` with the interval, and ``estimate`` beside ``null_mean``.
+    The raw value of a calibration error is biased upwards by sampling noise and can lie outside the interval.
+    Report ``corrected`` with the interval, and ``estimate`` together with ``null_mean``.
 
     Attributes
     ----------
@@ -63,14 +63,14 @@ class ConfidenceInterval:
     confidence : float
         Confidence level.
     null_mean : float
-        Mean of the metric if the predictions were perfectly calibrated, which sampling noise alone
-        puts under the estimate. NaN for the percentile method, which does not simulate it.
+        Expected value of the metric under perfect calibration. NaN for the percentile method, which does not
+        simulate it.
     method : str
         "inversion" or "percentile".
     corrected : float
         Bias-corrected estimate: the value of the population, among those simulated for the interval, whose
-        samples have the raw value on average; that of perfect calibration if the raw value is below
-        ``null_mean``. NaN for the percentile method.
+        samples have the raw value on average; the value of the perfectly calibrated population if the raw
+        value is below ``null_mean``. NaN for the percentile method.
     """
 
     estimate: float
@@ -118,11 +118,11 @@ def confidence_interval(
 ) -> ConfidenceInterval:
     r"""Compute a confidence interval for the population value of a calibration error.
 
-    The estimate of a calibration error is too large on average, most of all where the truth is zero, and
-    resampled data are noisier still: percentile intervals of the bootstrap sit too high and can miss even the
+    The estimate of a calibration error is biased upwards, most of all where the population value is zero, and
+    bootstrap samples add to the bias: percentile intervals are too high and may not even contain the
     estimate. Here the sampling distribution is simulated along a path of populations, from perfectly
-    calibrated to more miscalibrated than estimated, and the interval contains the values of those populations
-    in which the estimate is unsurprising, and those of shifts that agree with the number of events.
+    calibrated to more miscalibrated than estimated. The interval contains the values of those populations
+    in which the estimate is not rejected, and those of constant shifts that agree with the number of events.
 
     Parameters
     ----------
@@ -134,8 +134,8 @@ def confidence_interval(
     confidence : float, default=0.95
         Confidence level in (0, 1).
     method : {"inversion", "percentile"}, default="inversion"
-        "percentile" is the plain bootstrap, right for averages such as the Brier score, not for calibration
-        errors.
+        "percentile" is the percentile bootstrap, valid for averages such as the Brier score, not for
+        calibration errors.
     n_resamples : int, default=200
         Simulated samples for each population of the path, or bootstrap samples.
     sample_weight : array-like of shape (n,), default=None
@@ -143,7 +143,7 @@ def confidence_interval(
     pos_label : label, default=None
         The positive class, as in the metrics.
     random_state : int, Generator, RandomState or None, default=None
-        Seed of the simulation; None draws a fresh one.
+        Source of the simulations; an integer makes the result reproducible.
 
     Returns
     -------
@@ -160,8 +160,8 @@ def confidence_interval(
 
     Notes
     -----
-    A calibration error is a distance: it cannot be negative, and sampling noise adds to it. The estimate is
-    therefore too large on average, by more than its standard deviation where the population value is 0
+    A calibration error is a distance: it cannot be negative, and sampling noise increases it. The estimate is
+    therefore biased upwards, by more than its standard deviation where the population value is 0
     (``null_mean`` is its mean there), and no interval around the estimate has the right level. The interval
     is found by inverting tests. Let m be the smoothed calibration curve of
     :func:`sklearn_calib.metrics.smooth_ece_result`. Population :math:`\lambda` has predictions distributed as
@@ -172,10 +172,10 @@ def confidence_interval(
 
     .. math:: q_{\alpha_1} - \max(\mathrm{E}\, T - \theta, 0) \le \text{estimate} \le q_{1 - \alpha_2}.
 
-    Half of the level is spent on each side where :math:`\theta` is well above the null mean, and all of it on
+    Half of alpha is allocated to each side where :math:`\theta` is well above the null mean, and all of it to
     the upper side at :math:`\lambda = 0`, where the error cannot be smaller. The bias :math:`\mathrm{E}\, T -
-    \theta` is subtracted because it is 0 in other populations with the same :math:`\theta`, such as those
-    that are shifted. Where the estimated curve is mostly noise, these are the least favorable: if all
+    \theta` is subtracted because it is 0 in other populations with the same :math:`\theta`, such as constant
+    shifts. Where the estimated curve is mostly noise, these are the least favorable: if all
     residuals have the same sign, smooth ECE and cutoff calibration error equal the absolute mean residual,
     whose standard error is larger than that of the metric under perfect calibration. The upper end is
     therefore at least the metric of :math:`\mathrm{clip}(p + \delta, 0, 1)` at both ends of the score
@@ -184,11 +184,11 @@ def confidence_interval(
     .. math:: |\mathrm{E}_\delta N - N| - 1/2 = z_{1 - (\alpha_1 + \alpha_2) / 2}
         \, (\mathrm{Var}_\delta N)^{1/2}.
 
-    If calibrated predictions could well have the estimate, the lower end is the population value at
-    :math:`\lambda = 0`, which is 0 for most metrics.
+    If perfect calibration is not rejected, the lower end is the population value at :math:`\lambda = 0`,
+    which is 0 for most metrics.
 
-    ``logit_smoothed_ece`` with ``bandwidth="auto"`` keeps the bandwidth of the sample size at hand, in the
-    population too; ``n_bins`` of ``smooth_calibration_error`` is left out in the population.
+    ``logit_smoothed_ece`` with ``bandwidth="auto"`` uses the bandwidth of the actual sample size in the
+    population, too; ``n_bins`` of ``smooth_calibration_error`` is ignored in the population.
 
     The cost is five to eleven times ``n_resamples`` evaluations of the metric, many at a time for metrics
     with a kernel (:class:`~sklearn_calib.metrics.MetricKernel`), which also pools predictions that the metric
@@ -228,7 +228,7 @@ def confidence_interval(
 def bound_metric(metric: Metric, grouped: GroupedOutcomes, *, weighted: bool) -> Redrawn:
     """Return a metric on samples of the predictions of a checked sample, with parameters of its size."""
     metric = at_size(metric, grouped.total)
-    # weights spare a metric that knows them the repetition of rows
+    # weights avoid the repetition of samples if the metric supports them
     return Redrawn(metric, grouped, weighted=weighted and of_population(metric) is metric)
 
 
@@ -256,7 +256,7 @@ def inverted(redrawn: Redrawn, populations: Populations, confidence: float) -> C
 
 @dataclass(frozen=True)
 class _Point:
-    """One population: the metric in it, its mean in samples, and the quantiles of unsurprising samples."""
+    """One population: the metric in it, its mean in samples, and the quantiles for its acceptance."""
 
     multiple: float
     value: float
@@ -268,8 +268,8 @@ class _Point:
 class Populations:
     """Populations from perfectly calibrated (0) through the estimated curve (1) and beyond.
 
-    Samples are drawn by the same random numbers for each of them. ``keep`` holds them in memory, for several
-    metrics of the same predictions.
+    Samples are simulated from the same random numbers for each of them. ``keep`` stores them in memory, for
+    several metrics of the same predictions.
     """
 
     def __init__(
@@ -320,14 +320,14 @@ class _Path:
         return np.concatenate([self.redrawn.values(count, positives) for count, positives in samples])
 
     def at(self, step: int) -> _Point:
-        """Return the population at a multiple, simulated when it is first asked for."""
+        """Return the population at a multiple, simulated when it is first needed."""
         if step not in self.points:
             multiple = _MULTIPLES[step]
             draws = self.draws(multiple) if multiple else self.null
             value = self.redrawn.population(self.populations.truth(multiple))
             signal = value / self.null_mean if self.null_mean > 0 else np.inf
             alpha_low = 0.5 * self.alpha * (1.0 - np.exp(-(signal**2)))
-            # of N draws the j-th is passed with probability j / (N + 1)
+            # the j-th of N simulated values is exceeded with probability 1 - j / (N + 1)
             lower = float(np.quantile(draws, alpha_low, method="weibull"))
             upper = float(np.quantile(draws, 1.0 - (self.alpha - alpha_low), method="weibull"))
             # other populations with the same value can have samples without bias
@@ -390,7 +390,7 @@ def _direction(grouped: GroupedOutcomes) -> Array:
     known = ~np.isnan(result.curve)
     direction: Array = np.interp(grouped.prob, result.grid[known], result.curve[known]) - grouped.prob
     if np.abs(direction).max() < 1e-6:
-        # the sample is balanced to the last digit and points nowhere: a shift of one standard error
+        # all residuals cancel exactly, so that no direction is estimated: a shift of one standard error
         direction = np.where(grouped.prob < 0.5, 1.0, -1.0) / np.sqrt(grouped.total)
     return direction
 

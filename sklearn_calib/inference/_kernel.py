@@ -1,4 +1,4 @@
-"""Tests of calibration by the squared kernel calibration error, for two and more classes."""
+"""Tests of calibration by the squared kernel calibration error, for binary and multiclass problems."""
 
 from dataclasses import dataclass
 from math import isqrt
@@ -41,7 +41,7 @@ _GRID = np.array([4.0, 1.0, 0.25, 0.0625, 0.015625])
 # What counts as a tie of two standardised statistics.
 _TIE = 1e-9
 
-# The gamma law needs a total variance of outcomes of so much: with less, most samples hold no unlikely
+# The gamma approximation needs this total variance of outcomes: with less, most samples contain no unlikely
 # outcome, and all these have the same value of the statistic.
 _LEAST_VARIANCE = 1.0
 
@@ -88,37 +88,37 @@ class KernelTest(CalibrationTest):
         kappa(p, q) = exp(-d(p, q)^2 / (2 s^2))      "gaussian",  d(p, q) = ||p - q|| / sqrt(2),
 
     which has mean 0 if predictions are calibrated, for every pair. The statistics are means of h over pairs
-    [1]_, and large values speak against the null hypothesis P(Y = k | p) = p_k for every class k: unlike a
-    test of the confidence, this one sees the whole vector of probabilities. In a binary problem p is the
-    probability of the positive class, h_ij = kappa(p_i, p_j) (y_i - p_i) (y_j - p_j) with d the absolute
-    difference: half of what two columns would give.
+    [1]_, and large values are evidence against the null hypothesis P(Y = k | p) = p_k for every class k:
+    unlike a test of the confidence, this one tests the whole vector of probabilities. In a binary problem p
+    is the probability of the positive class and h_ij = kappa(p_i, p_j) (y_i - p_i) (y_j - p_j) with d the
+    absolute difference, which is half of the value for two columns.
 
     Parameters
     ----------
     kernel : {"laplacian", "gaussian"}, default="laplacian"
         The kernel. Both distinguish calibrated predictions from all others.
     bandwidth : "median", "adaptive" or float, default="median"
-        A number s > 0; or the median of the distances d of all pairs of rows, for n > 1000 of 1000 rows
+        A number s > 0; or the median of the distances d of all pairs of samples, for n > 1000 of 1000 samples
         equally spaced in the order of the predictions (and without zeros, if they are more than half); or
-        "adaptive", five bandwidths from 1/64 of the median to 4 times it, of which the largest estimate in
-        units of its null standard deviation is the statistic. Small bandwidths see miscalibration that
-        oscillates.
+        "adaptive", five bandwidths from 1/64 to 4 times the median, of which the largest estimate in units of
+        its null standard deviation is the statistic. Small bandwidths detect oscillating miscalibration.
     estimator : {"quadratic", "block", "linear"}, default="quadratic"
         Which pairs enter the mean. "quadratic": all, the most powerful. "block": those within blocks of
-        ``block_size`` rows. "linear": disjoint pairs, blocks of two. Blocks are formed after a shuffle by
-        ``random_state``, so that the order of rows does not matter.
+        ``block_size`` samples. "linear": disjoint pairs, blocks of two. Blocks are formed after a shuffle by
+        ``random_state``, so that the order of samples does not matter.
     method : {"auto", "monte_carlo", "asymptotic", "theory"}, default="auto"
-        How the p-value is obtained. "monte_carlo": from labels redrawn from the predictions, exact given
-        them for any n and every estimator. "asymptotic": a normal law for blocks, and for the quadratic
-        estimator of a binary problem a gamma law with the exact variance and third cumulant given the
-        predictions; no resampling. "theory": Hoeffding's inequality, valid for any n, but far from sharp.
-        "auto" is "asymptotic" for blocks of a single bandwidth, else "monte_carlo".
+        How the p-value is obtained. "monte_carlo": from labels simulated from the predictions, exact given
+        the predictions for any n and every estimator. "asymptotic": a normal distribution for blocks, and for
+        the quadratic estimator of a binary problem a gamma distribution with the exact variance and third
+        cumulant given the predictions; no resampling. "theory": Hoeffding's inequality, valid for any n, but
+        far from sharp. "auto" is "asymptotic" for blocks of a single bandwidth, else "monte_carlo".
     block_size : int or None, default=None
-        Rows of a block, at least 2; None means the square root of n. Only for ``estimator="block"``.
+        Number of samples in a block, at least 2; None means the square root of n. Only for
+        ``estimator="block"``.
     n_resamples : int, default=999
-        Number of redrawn samples of "monte_carlo".
+        Number of simulated samples of "monte_carlo".
     random_state : int, Generator, RandomState or None, default=None
-        Source of the draws and of the blocks; an integer makes the result reproducible.
+        Source of the simulations and of the blocks; an integer makes the result reproducible.
     %(extreme)s
 
     Attributes
@@ -130,43 +130,44 @@ class KernelTest(CalibrationTest):
     Raises
     ------
     ValueError
-        By :meth:`test`, also if ``block_size`` exceeds n or goes with another estimator; if
-        ``bandwidth="adaptive"`` goes with another method than "monte_carlo"; for three or more classes if
-        the quadratic estimator meets more than 8192 distinct predictions or ``method="asymptotic"``.
+        By :meth:`test`, also if ``block_size`` exceeds n or is used with another estimator; if
+        ``bandwidth="adaptive"`` is used with another method than "monte_carlo"; for three or more classes if
+        the quadratic estimator is used with more than 8192 distinct predictions or ``method="asymptotic"``.
 
     See Also
     --------
-    TCal : Bins in place of a kernel.
-    CutoffTest : The cumulative differences; nothing to choose.
+    TCal : Uses bins instead of a kernel.
+    CutoffTest : Uses cumulative residuals; no tuning parameter.
 
     Notes
     -----
-    ``estimate`` is sqrt(max(SKCE, 0)), the kernel calibration error in units of probability, at the bandwidth
-    that decided; chosen among several it is optimistic about how far the predictions are off.
+    ``estimate`` is sqrt(max(SKCE, 0)), the kernel calibration error in units of probability, at the selected
+    bandwidth; if it was selected among several, the estimate is biased upwards.
 
     The statistic of the result is the estimate of the SKCE itself, with two exceptions: the largest
     standardised estimate for "adaptive"; and for the asymptotic test of blocks with means t_b their sum,
     divided by the root of the larger of sum_b t_b^2 and its expectation under the null hypothesis. It is
-    standard normal for many blocks. The studentised mean of [1]_ has the first alone, which is far too small
-    if events are rare and none, or no two in a block, were observed. Rows that do not fill a block are left
-    out.
+    standard normal for many blocks. The studentised mean of [1]_ uses the first alone, which is far too small
+    if events are rare and none, or no two in a block, were observed. Samples that do not fill a block are
+    left out.
 
     The quadratic estimator has variance 2 sum_{i != j} kappa_ij^2 tr(S_i S_j) / (n (n - 1))^2 under the null
     hypothesis, where S = diag(p) - p p' is the covariance of a label; in a binary problem tr(S_i S_j) is
-    replaced by v_i v_j with v = p (1 - p). Its gamma law also has the third cumulant. It approximates a
-    weighted sum of independent chi-squared variables, to which the law tends, and is close to its level from
-    about 20 observations on, for rare events below it; ``python benchmarks/kernel_level.py`` prints the
-    levels of all asymptotic tests. Where sum_i v_i is below 1 it is not used: the p-value is 1, and the
-    reason says so.
+    replaced by v_i v_j with v = p (1 - p). The gamma distribution also matches the third cumulant. It
+    approximates the asymptotic distribution, that of a weighted sum of independent chi-squared variables; the
+    test is close to its level from about 20 observations on, and conservative for rare events;
+    ``python benchmarks/kernel_level.py`` prints the levels of all asymptotic tests. Where sum_i v_i is below
+    1 it is not used: the p-value is 1, and ``reason`` says so.
 
-    p-values of "monte_carlo" are (1 + #{T* >= T}) / (1 + n_resamples). "theory" takes T > 0 of m blocks of B
-    rows (m = 1 for "quadratic") to exp(-2 m floor(B / 2) T^2 / c^2) [2]_, where c, the range of h, is 2 in a
-    binary problem and 4 otherwise. A weight of k is the row repeated k times.
+    p-values of "monte_carlo" are (1 + #{T* >= T}) / (1 + n_resamples). The p-value of "theory", for T > 0 of
+    m blocks of B samples (m = 1 for "quadratic"), is exp(-2 m floor(B / 2) T^2 / c^2) [2]_, where c, the
+    range of h, is 2 in a binary problem and 4 otherwise. A weight of k is the sample repeated k times.
 
-    Cost of the quadratic estimator for G distinct predictions, for each draw: O(G) for the binary Laplacian
-    kernel, by a recursion over sorted predictions; O(G min(G, 1 + r / s)) for the binary Gaussian, through
-    cosines and sines (r is the range of the predictions; exact up to rounding); O(G^2 K) for K classes, in
-    memory O(G), some of the pairs at a time. Blocks take O(n block_size) for each draw, in bounded memory.
+    Cost of the quadratic estimator for G distinct predictions, for each simulation: O(G) for the binary
+    Laplacian kernel, by a recursion over sorted predictions; O(G min(G, 1 + r / s)) for the binary Gaussian,
+    by cosines and sines (r is the range of the predictions; exact up to rounding); O(G^2 K) for K classes, in
+    memory O(G), some of the pairs at a time. Blocks cost O(n block_size) for each simulation, in bounded
+    memory.
 
     References
     ----------
@@ -187,7 +188,7 @@ class KernelTest(CalibrationTest):
     >>> sharp = p**2 / np.sum(p**2, axis=1, keepdims=True)
     >>> print(KernelTest(random_state=0).test(y, sharp))
     kernel test: H0: P(Y = k | p) = p_k for every class k
-      p-value    0.001  (999 label draws)
+      p-value    0.001  (999 simulations)
       statistic  ...
       estimate   ...
       n          300
@@ -228,8 +229,8 @@ class KernelTest(CalibrationTest):
                 )
             if self.bandwidth == "adaptive" and self.method in ("asymptotic", "theory"):
                 raise ValueError(
-                    "bandwidth='adaptive' needs the joint law of several statistics, which "
-                    f"method={self.method!r} does not give. Use method='monte_carlo'."
+                    "bandwidth='adaptive' needs the joint distribution of several statistics, which "
+                    f"method={self.method!r} does not provide. Use method='monte_carlo'."
                 )
         else:
             check_positive(self.bandwidth, "bandwidth")
@@ -237,8 +238,7 @@ class KernelTest(CalibrationTest):
             check_size(self.block_size, "block_size", 2)
             if self.estimator != "block":
                 raise ValueError(
-                    f"block_size={self.block_size} belongs to estimator='block', not {self.estimator!r}. "
-                    "Leave it out."
+                    f"block_size={self.block_size} is for estimator='block', not {self.estimator!r}. Omit it."
                 )
         check_size(self.n_resamples, "n_resamples")
         check_randomness(self.random_state)
@@ -278,7 +278,7 @@ class KernelTest(CalibrationTest):
         described = "quadratic estimator"
         if not quadratic:
             described = f"{estimates.blocks.shape[1]} blocks of {size}"
-        words = f"{self.n_resamples} label draws" if method == "monte_carlo" else method
+        words = f"{self.n_resamples} simulations" if method == "monte_carlo" else method
         if bandwidths.shape[0] > 1:
             words += f", max over {bandwidths.shape[0]} bandwidths"
         return CalibrationTestResult(
@@ -349,7 +349,7 @@ class KernelTest(CalibrationTest):
 
 @dataclass(frozen=True, eq=False)
 class _Decision:
-    """What a method makes of the estimates: ``scale`` is the index of the bandwidth that decided."""
+    """Result of a method for the estimates: ``scale`` is the index of the selected bandwidth."""
 
     statistic: float
     pvalue: float

@@ -1,4 +1,4 @@
-"""Estimators of the squared kernel calibration error, and their values for redrawn labels."""
+"""Estimators of the squared kernel calibration error, and their values for simulated labels."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,16 +24,16 @@ __all__ = ["Estimates", "KernelSample", "assign_blocks", "block_estimates", "qua
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
-# Draws made at a time in a block, and numbers in the arrays of a step.
+# Simulations at a time in a block, and numbers in the arrays of a step.
 _DRAWS = 1 << 10
 _WORK = 1 << 21
-# Blocks need a label for every row.
+# Blocks need a label for every sample.
 _MOST_ROWS = 1 << 27
 
 
 @dataclass(frozen=True, eq=False)
 class KernelSample:
-    """Distinct predictions in increasing order, with the number of rows and of rows of each class.
+    """Distinct predictions in increasing order, with the number of samples and of samples of each class.
 
     ``points`` and ``counts`` have one column per class; in a binary problem one for the positive class.
     """
@@ -62,7 +62,7 @@ class KernelSample:
 
     @property
     def total(self) -> int:
-        """Number of rows."""
+        """Number of samples."""
         return int(self.weight.sum())
 
     def residuals(self, counts: Array) -> Array:
@@ -70,9 +70,9 @@ class KernelSample:
         return np.moveaxis(counts - self.weight[:, np.newaxis] * self.points, 2, 1)
 
     def squares(self, counts: Array) -> Array:
-        """Return the sum over rows of squared residuals for counts (r, G, C): (r,).
+        """Return the sum over samples of squared residuals for counts (r, G, C): (r,).
 
-        No term is negative: the rounding of differences could exceed all that rare events add.
+        No term is negative: the rounding error of differences could exceed the contribution of rare events.
         """
         square, opposite = np.square(self.points), np.square(1.0 - self.points)
         if square.shape[1] == 1:
@@ -82,7 +82,7 @@ class KernelSample:
         return np.asarray(np.einsum("rgc,gc->r", counts, opposite + others))
 
     def draw(self, n_draws: int, generator: np.random.Generator) -> Iterator[Array]:
-        """Yield counts (r, G, C) of labels redrawn from the predictions, ``n_draws`` in all."""
+        """Yield counts (r, G, C) of labels simulated from the predictions, ``n_draws`` in all."""
         n_points, n_columns = self.points.shape
         if n_columns == 1:
             grouped = GroupedOutcomes(self.points[:, 0], self.weight, self.counts[:, 0])
@@ -90,7 +90,7 @@ class KernelSample:
                 yield np.asarray(positives.T[:, :, np.newaxis], dtype=np.float64)
             return
         trials = self.weight.astype(np.int64)
-        # all pairs are computed once for the draws of a step
+        # all pairs are computed once for the simulations of a step
         step = max(256 // n_columns, MAX_CELLS // (n_points * n_columns), 1)
         for first in range(0, n_draws, step):
             r = min(step, n_draws - first)
@@ -99,10 +99,10 @@ class KernelSample:
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """Estimates at each bandwidth, (S,), and for redrawn labels, (S, r).
+    """Estimates at each bandwidth, (S,), and for simulated labels, (S, r).
 
     ``deviation`` is the standard deviation under the null hypothesis, given the predictions, and ``blocks``
-    holds the terms of the mean that a block estimator is, (S, m).
+    contains the terms whose mean is the block estimator, (S, m).
     """
 
     observed: Array
@@ -114,12 +114,12 @@ class Estimates:
 def quadratic_estimates(
     sample: KernelSample, kernel: str, bandwidths: Array, n_draws: int, generator: np.random.Generator
 ) -> Estimates:
-    """Return the unbiased quadratic estimator, the mean of h over all pairs of rows."""
+    """Return the unbiased quadratic estimator, the mean of h over all pairs of samples."""
     n_points, n_columns = sample.points.shape
     if n_columns > 1 and n_points > MAX_DENSE:
         raise ValueError(
             f"y_proba has {n_points} distinct rows, but estimator='quadratic' computes all pairs of "
-            f"them for three or more classes, and takes at most {MAX_DENSE}. Use estimator='block'."
+            f"them for three or more classes, at most {MAX_DENSE} rows. Use estimator='block'."
         )
     pairs = float(sample.total) * (sample.total - 1.0)
     observed, deviation = np.zeros(bandwidths.shape[0]), np.zeros(bandwidths.shape[0])
@@ -130,7 +130,7 @@ def quadratic_estimates(
         observed[scale] = _pair_sums(sample, form, sample.counts[np.newaxis])[0] / pairs
         variance = null_variance(sample.points, sample.weight, kernel, bandwidth)
         deviation[scale] = np.sqrt(variance) / pairs
-        # every bandwidth sees the same labels
+        # the labels are the same for every bandwidth
         done = 0
         for counts in sample.draw(n_draws, np.random.default_rng(seed)):
             null[scale, done : done + counts.shape[0]] = _pair_sums(sample, form, counts) / pairs
@@ -139,7 +139,7 @@ def quadratic_estimates(
 
 
 def _pair_sums(sample: KernelSample, form: Form, counts: Array) -> Array:
-    """Return sum_{i != j} kappa_ij <r_i, r_j> over rows for counts (r, G, C): (r,)."""
+    """Return sum_{i != j} kappa_ij <r_i, r_j> over samples for counts (r, G, C): (r,)."""
     n_draws, n_points, n_columns = counts.shape
     residual = sample.residuals(counts).reshape(-1, n_points)
     return form(residual).reshape(n_draws, n_columns).sum(axis=1) - sample.squares(counts)
@@ -148,15 +148,15 @@ def _pair_sums(sample: KernelSample, form: Form, counts: Array) -> Array:
 def assign_blocks(
     sample: KernelSample, block_size: int, generator: np.random.Generator
 ) -> tuple[NDArray[np.intp], Labels]:
-    """Return the point and the label of the rows of each block, shape (m, block_size).
+    """Return the point and the label of the samples of each block, shape (m, block_size).
 
-    Rows are shuffled, whatever their order was: it cannot matter, and blocks do not depend on labels. What
-    does not fill a block is left out. The label of a binary problem is 1 or 0.
+    Samples are shuffled, so that their order does not matter and blocks do not depend on labels. Samples that
+    do not fill a block are left out. The label of a binary problem is 1 or 0.
     """
     n, n_columns = sample.total, sample.points.shape[1]
     if n > _MOST_ROWS:
         raise ValueError(
-            f"sample_weight stands for {n} rows, but blocks are formed of single rows, at most {_MOST_ROWS}. "
+            f"sample_weight stands for {n} samples, which exceeds the limit of {_MOST_ROWS} for blocks. "
             "Use estimator='quadratic'."
         )
     counts = sample.counts
@@ -176,7 +176,7 @@ def block_estimates(
     n_draws: int,
     generator: np.random.Generator,
 ) -> Estimates:
-    """Return the block estimator, the mean over blocks of the quadratic estimators of their rows."""
+    """Return the block estimator, the mean over blocks of the quadratic estimators of their samples."""
     point, label = assign_blocks(sample, block_size, generator)
     n_blocks, n_columns = point.shape[0], sample.points.shape[1]
     pairs = block_size * (block_size - 1.0)
@@ -207,7 +207,7 @@ def block_estimates(
 
 
 def _draw_labels(p: Array, n_draws: int, generator: np.random.Generator) -> Labels:
-    """Return labels drawn from rows (m, B, C), shape (r, m, B)."""
+    """Return labels simulated from probabilities (m, B, C), shape (r, m, B)."""
     if p.shape[-1] == 1:
         return (generator.random((n_draws, *p.shape[:-1])) < p[..., 0]).astype(np.int64)
     rows = p.reshape(-1, p.shape[-1])
@@ -215,14 +215,14 @@ def _draw_labels(p: Array, n_draws: int, generator: np.random.Generator) -> Labe
 
 
 def _residuals(p: Array, label: Labels) -> Array:
-    """Return one-hot labels (r, m, B) minus rows p (m, B, C), shape (r, m, B, C)."""
+    """Return one-hot labels (r, m, B) minus predictions p (m, B, C), shape (r, m, B, C)."""
     if p.shape[-1] == 1:
         return label[..., np.newaxis] - p
     return (label[..., np.newaxis] == np.arange(p.shape[-1])) - p
 
 
 def _block_sums(kappa: Array, residual: Array) -> Array:
-    """Return sum_{i != j} kappa_ij <r_i, r_j> of each block and draw, shape (m, r)."""
+    """Return sum_{i != j} kappa_ij <r_i, r_j> of each block and simulation, shape (m, r)."""
     n_draws, n_blocks, size, n_columns = residual.shape
     r = residual.transpose(1, 2, 0, 3).reshape(n_blocks, size, -1)
     form = np.einsum("bij,bij->bj", kappa @ r, r) - np.einsum("bij,bij->bj", r, r)

@@ -45,7 +45,7 @@ class NullDistribution:
     confidence : float
         Level of ``quantile``.
     n_resamples : int
-        Number of redrawn samples.
+        Number of simulated samples.
     values : ndarray of shape (n_resamples,)
         The metric of each, in increasing order.
     """
@@ -85,26 +85,26 @@ def expected_under_calibration(
 ) -> NullDistribution:
     """Compute the mean and an upper quantile of a metric if the predictions were perfectly calibrated.
 
-    Outcomes are redrawn from the predictions, Y* ~ Bernoulli(p), and the metric is computed each time. An
-    observed calibration error below the null mean is no evidence of miscalibration; two errors on samples of
-    different size can be compared only beside their null means.
+    Outcomes are simulated from the predictions, Y* ~ Bernoulli(p), and the metric is computed for each
+    simulation. An observed calibration error below the null mean is no evidence of miscalibration. Errors on
+    samples of different sizes are comparable only together with their null means.
 
     Parameters
     ----------
     y_proba : array-like of shape (n,), (n, 1) or (n, 2), or CalibrationSketch
-        Predicted probabilities of the positive class in [0, 1]; of two columns the last is used. Of a sketch
-        the outcomes do not count.
+        Predicted probabilities of the positive class in [0, 1]; of two columns the last is used. The outcomes
+        of a sketch are not used.
     metric : str or callable
         Name of a function of :mod:`sklearn_calib.metrics` that returns a number, or ``metric(y_true, y_proba,
-        *, sample_weight=None) -> float``, with parameters fixed by :func:`functools.partial`. It need not
-        know ``sample_weight`` if none is given here. Labels are 0 and 1; a simulated sample can lack one of
-        them.
+        *, sample_weight=None) -> float``, with parameters fixed by :func:`functools.partial`. It does not
+        need the parameter ``sample_weight`` if none is given here. Labels are 0 and 1; a simulated sample can
+        lack one of them.
     sample_weight : array-like of shape (n,) or None, default=None
         Frequencies: whole numbers, k for a prediction that was made k times, each with an outcome of its own.
     n_resamples : int, default=200
-        Number of redrawn samples; at least 1 / (1 - ``confidence``) - 1.
+        Number of simulated samples; at least 1 / (1 - ``confidence``) - 1.
     random_state : int, Generator, RandomState or None, default=None
-        Source of the draws; an integer makes the result reproducible.
+        Source of the simulations; an integer makes the result reproducible.
     confidence : float, default=0.95
         Level of the quantile, in (0, 1).
 
@@ -123,20 +123,21 @@ def expected_under_calibration(
 
     See Also
     --------
-    ConsistencyTest : The p-value of an observed metric against the same draws.
+    ConsistencyTest : The p-value of an observed metric from the same simulations.
     confidence_interval : Interval for the value in the population.
 
     Notes
     -----
-    With N draws the quantile is the draw of rank ``confidence`` (N + 1), interpolated: the metric of a
-    further calibrated sample exceeds it with probability 1 - ``confidence``, draws included.
+    With N simulations the quantile is the simulated value of rank ``confidence`` (N + 1), interpolated: the
+    metric of a new calibrated sample exceeds it with probability 1 - ``confidence``, including the randomness
+    of the simulations.
 
     Cost: ``n_resamples`` evaluations of the metric, on the distinct predictions if weights are given. Binned,
     cutoff and smoothed errors of :mod:`sklearn_calib.metrics` and the risk gap are evaluated on many samples
     at once, which is several times faster; smoothed ones then agree with the function to 1e-6.
-    Of many thousand distinct predictions, those that bins or smoothing can hardly tell apart are drawn
-    together, which changes the mean of the draws by less than a thousandth of it, so that the cost does not
-    grow with the rows.
+    Of many thousand distinct predictions, those that the bins or the smoothing hardly distinguish are pooled,
+    which changes the null mean by less than a thousandth of it, so that the cost does not grow with the
+    number of samples.
 
     References
     ----------
@@ -156,7 +157,7 @@ def expected_under_calibration(
     confidence = check_fraction(confidence, "confidence")
     n_resamples = check_resamples(n_resamples, confidence)
     generator = check_generator(random_state)
-    # no outcomes are needed, but predictions and weights are checked as everywhere
+    # outcomes are not needed, but predictions and weights are checked as everywhere
     given = cast(ArrayLike, y_proba)
     if is_summary(y_proba):
         _, given, sample_weight = sample_rows(y_proba, None, sample_weight)

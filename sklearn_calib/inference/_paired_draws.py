@@ -1,4 +1,4 @@
-"""What comparisons of models share: checked rows, the metric on half-samples, and on swapped predictions."""
+"""Functions for comparisons of models: input validation, and the metric on half-samples and after swaps."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _CELLS = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class PairedRows:
-    """Checked rows: class codes (int64, shape (n,)) and the predictions of each model, (n,) or (n, K)."""
+    """Checked samples: class codes (int64, shape (n,)) and the predictions of each model, (n,) or (n, K)."""
 
     y: NDArray[np.int64]
     predictions: tuple[Array, ...]
@@ -49,7 +49,7 @@ class PairedRows:
         return _evaluate(metric, self.y, self.predictions[model])
 
     def null_mean(self, metric: Metric, model: int, generator: np.random.Generator) -> float:
-        """Return the mean of the metric if the outcomes were drawn from the model's predictions."""
+        """Return the mean of the metric for outcomes simulated from the model's predictions."""
         p = self.predictions[model]
         if p.ndim == 1:
             return expected_under_calibration(
@@ -69,14 +69,14 @@ def check_rows(
     sample_weight: ArrayLike | None,
     pos_label: Any,
 ) -> PairedRows:
-    """Check labels, the predictions of all models by argument name, and weights; repeat rows by weight."""
+    """Check labels, the predictions of all models by argument name, and weights; repeat samples by weight."""
     checked = {name: check_scores(p, name, kind="probability") for name, p in predictions.items()}
     first, *others = checked
     for name in others:
         if checked[name].shape != checked[first].shape:
             raise ValueError(
                 f"{name} has shape {checked[name].shape} but {first} has {checked[first].shape}. Pass the "
-                "predictions of all models for the same rows and classes."
+                "predictions of all models for the same samples and classes."
             )
     n = checked[first].shape[0]
     if checked[first].ndim == 1:
@@ -84,13 +84,15 @@ def check_rows(
         y = check_labels(y_true, pos_label, ordered=both)
     elif pos_label is not None:
         raise ValueError(
-            f"pos_label={pos_label!r} is for two classes, but {first} has {checked[first].shape[1]} columns. "
-            "Leave it out."
+            f"pos_label={pos_label!r} is for binary problems, but {first} has {checked[first].shape[1]} "
+            "columns. Omit it."
         )
     else:
         y = _class_codes(y_true, checked[first].shape[1], first)
     if y.shape[0] != n:
-        raise ValueError(f"y_true has {y.shape[0]} rows but {first} has {n}. Pass arrays of the same length.")
+        raise ValueError(
+            f"y_true has {y.shape[0]} samples but {first} has {n}. Pass arrays of the same length."
+        )
     arrays = tuple(checked.values())
     if sample_weight is not None:
         times = check_frequency_weights(check_weights(sample_weight, n))
@@ -115,13 +117,13 @@ def _evaluate(metric: Metric, y: NDArray[Any], p: Array) -> float:
         value = float(metric(y, p))
     except ValueError as error:
         raise ValueError(
-            f"metric failed on {y.shape[0]} rows with labels {np.unique(y).tolist()}: {error} A part of the "
-            "rows can lack a class; tell the metric all of them, as in "
+            f"metric failed on {y.shape[0]} samples with labels {np.unique(y).tolist()}: {error} A subset of "
+            "the samples can lack a class; pass all labels to the metric, as in "
             "functools.partial(log_loss, labels=[0, 1])."
         ) from error
     if not np.isfinite(value):
         raise ValueError(
-            f"metric returned {value} for {y.shape[0]} rows. Pass a metric that is finite for every sample."
+            f"metric returned {value} for {y.shape[0]} samples. Pass a metric that is finite for any sample."
         )
     return value
 
@@ -175,24 +177,24 @@ class _Subsets:
 
 
 def _blocks(n_draws: int, n: int) -> Iterator[range]:
-    """Yield the numbers of the draws, in blocks of which a mask of n samples is small."""
+    """Yield the numbers of the simulations, in blocks whose mask of n samples is small."""
     size = max(1, _CELLS // n)
     return (range(start, min(start + size, n_draws)) for start in range(0, n_draws, size))
 
 
 @dataclass(frozen=True, eq=False)
 class HalfSamples:
-    """A metric of several models on the same random halves of the rows, and on the complements.
+    """A metric of several models on the same random halves of the samples, and on the complements.
 
     Attributes
     ----------
     estimate : ndarray of shape (models,)
-        The metric t, or t^2 unless the metric is an average, on all rows.
+        The metric t, or t^2 unless the metric is an average, on all samples.
     linear, curved : ndarrays of shape (n_resamples, models)
         Half the difference, and the mean less the estimate, of the (squared) metric of the two halves.
     is_average : bool
-        Whether the metric of all rows is the mean of its values on both halves, weighted by their sizes, for
-        every model and every split.
+        Whether the metric of all samples is the mean of its values on both halves, weighted by their sizes,
+        for every model and every split.
     """
 
     estimate: Array
@@ -204,7 +206,7 @@ class HalfSamples:
     def draw(
         cls, metric: Metric, rows: PairedRows, n_resamples: int, generator: np.random.Generator
     ) -> HalfSamples:
-        """Split the rows ``n_resamples`` times."""
+        """Split the samples ``n_resamples`` times."""
         n, models = rows.y.shape[0], range(len(rows.predictions))
         # as the halves are evaluated
         everything = np.ones((1, n), dtype=bool)
@@ -227,8 +229,8 @@ class HalfSamples:
             return cls(whole, (parts[0] - parts[1]) / 2.0, np.zeros_like(mean), is_average)
         if min(whole.min(), parts.min()) < 0:
             raise ValueError(
-                f"metric returned {min(whole.min(), parts.min()):.6g}. Of a metric that is no average "
-                "over the rows, method='half-sampling' needs values >= 0; use method='swap'."
+                f"metric returned {min(whole.min(), parts.min()):.6g}. For a metric that is not an average "
+                "over samples, method='half-sampling' needs values >= 0; use method='swap'."
             )
         parts, whole = parts**2, whole**2
         mean = share * parts[0] + (1.0 - share) * parts[1]
@@ -236,15 +238,15 @@ class HalfSamples:
 
     @property
     def corrected(self) -> Array:
-        """The estimates without what noise adds to them."""
+        """The bias-corrected estimates."""
         return self.estimate - self.curved.mean(axis=0)
 
     def root(self, values: Array) -> Array:
-        """Return (squared) metrics as metrics; what noise has pushed below zero becomes zero."""
+        """Return (squared) metrics as metrics; negative estimates of squares become zero."""
         return values if self.is_average else np.sqrt(np.maximum(values, 0.0))
 
     def contrast(self, a: int, b: int) -> tuple[float, Array]:
-        """Return the corrected difference of two models and draws of its error, in units of the metric."""
+        """Return the corrected difference of two models and its simulated errors, in units of the metric."""
         corrected = self.corrected
         draws = _errors(self.linear[:, a] - self.linear[:, b], self.curved[:, a] - self.curved[:, b])
         difference = corrected[a] - corrected[b]
@@ -267,7 +269,7 @@ class HalfSamples:
 
 
 def _errors(linear: Array, curved: Array) -> Array:
-    """Return draws of the error: the curved part as it is, the linear one without the noise in its slope."""
+    """Return simulated errors: the curved part unchanged, the linear one without the noise in its slope."""
     variance = float(linear.var())
     kept = max(variance - float(curved.var()), 0.0) / variance if variance > 0 else 0.0
     return curved - curved.mean() + np.sqrt(kept) * linear
@@ -278,7 +280,7 @@ def swapped_differences(
 ) -> tuple[Array, bool, float]:
     """Return differences of two models after random swaps, whether these are all swaps, and their accuracy.
 
-    Samples with equal predictions are left alone. Of all swaps the first is none at all.
+    Samples with equal predictions are not swapped. Of all swaps the first is the identity.
     """
     first, second = rows.predictions[a], rows.predictions[b]
     n = first.shape[0]
@@ -291,7 +293,7 @@ def swapped_differences(
     for block in _blocks(n_draws, 2 * n):
         swap = np.zeros((len(block), n), dtype=bool)
         for subset, number in zip(swap, block, strict=True):
-            # the digits of the number, or a coin for each sample
+            # the binary digits of the number, or a random bit for each sample
             subset[differs] = (
                 [number >> (d - 1 - k) & 1 for k in range(d)] if exact else generator.random(d) < 0.5
             )

@@ -1,4 +1,4 @@
-"""Any metric on samples redrawn under perfect calibration."""
+"""Any metric on samples simulated under perfect calibration."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -24,15 +24,15 @@ Metric = Callable[..., float]
 
 # Fewer distinct predictions than this are not pooled.
 _FEWEST_POOLED = 1 << 13
-# Copies of each sample that stand for a population: so many that sampling noise is gone.
+# Copies of each sample that represent a population: enough to make sampling noise negligible.
 _COPIES = 2.0**50
 
 
 def metric_value(metric: Metric, prob: Array, count: Array, positives: Array, weighted: bool) -> float:
     """Return the metric of a sample given by counts for each distinct prediction.
 
-    ``weighted`` passes counts as ``sample_weight``; otherwise rows are repeated, so that the metric need not
-    know of weights.
+    ``weighted`` passes counts as ``sample_weight``; otherwise samples are repeated, so that the metric does
+    not need to support weights.
     """
     if weighted:
         y, p, weight = GroupedOutcomes(prob, count, positives).rows()
@@ -87,9 +87,9 @@ class Redrawn:
     estimate : float
         The metric of the sample itself.
     grouped : GroupedOutcomes
-        The predictions to redraw: those of the sample, or fewer, pooled where the metric cannot tell.
+        The predictions to simulate from: those of the sample, or fewer, pooled ones.
     accuracy : float
-        What values of other samples can differ by from those of the metric.
+        By how much values of other samples can differ from those of the metric.
     """
 
     def __init__(self, metric: Metric, grouped: GroupedOutcomes, *, weighted: bool) -> None:
@@ -102,14 +102,14 @@ class Redrawn:
         self.accuracy = 0.0 if bound is None or self._evaluate is None else bound.accuracy
 
     def values(self, count: Array, positives: NDArray[Any]) -> Array:
-        """Return the metric of r samples, given by numbers of rows and of positive rows.
+        """Return the metric of r samples, given by their counts and counts of positives.
 
         Parameters
         ----------
         count : ndarray of shape (groups,) or (groups, r)
-            Number of rows for each distinct prediction.
+            Count of each distinct prediction.
         positives : ndarray of shape (groups, r)
-            Number of positive rows.
+            Count of positives.
 
         Returns
         -------
@@ -139,7 +139,7 @@ class Redrawn:
             Event probability of each distinct prediction.
         """
         count = self.grouped.weight * _COPIES
-        # whole numbers, so that metrics that correct for the sample size find it large
+        # whole numbers, so that metrics that correct for the sample size use a large one
         positives = np.rint(truth * _COPIES) * self.grouped.weight
         if self._evaluate_population is not None:
             value = value_of_groups(
@@ -162,7 +162,7 @@ def redrawn_values(
     *,
     pairs: bool = False,
 ) -> Array:
-    """Return the metric of samples with redrawn outcomes, or, if ``pairs``, redrawn predictions too."""
+    """Return the metric of samples with simulated outcomes, and, if ``pairs``, resampled predictions."""
     grouped = redrawn.grouped
     if pairs:
         samples = draw_outcomes(grouped, n_resamples, generator)

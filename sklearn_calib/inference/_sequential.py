@@ -29,7 +29,7 @@ __all__ = ["SequentialTest", "SequentialTestResult"]
 
 Array = NDArray[np.float64]
 
-# Every observation is bet on; weights that stand for more would take minutes and gigabytes.
+# Observations are processed one by one; weights that sum to more would take minutes and gigabytes.
 _MOST_REPEATED = 2**27
 
 
@@ -38,19 +38,19 @@ class SequentialTestResult(CalibrationTestResult):
     """Outcome of a sequential test, with the e-value after each observation.
 
     ``statistic`` is the largest log e-value so far, ``pvalue`` is exp(-statistic); the other attributes of
-    :class:`CalibrationTestResult` mean what they mean there. ``len(log_e_path)`` observations came last,
-    ``n_before`` before them.
+    :class:`CalibrationTestResult` have the same meaning. The last call had ``len(log_e_path)`` observations,
+    all earlier ones ``n_before``.
 
     Attributes
     ----------
     log_e_value : float
         Logarithm of the e-value after the last observation.
     log_e_path : ndarray of shape (n_samples - n_before,)
-        Logarithm of the e-value after each observation of the last call; a row of weight k counts k times.
+        Logarithm of the e-value after each observation of the last call; a sample of weight k counts k times.
     n_before : int
         Number of observations before the last call; 0 for ``test`` and ``fit``.
     max_log_e_before : float
-        Largest log e-value up to then.
+        Largest log e-value before the last call.
     """
 
     log_e_value: float = 0.0
@@ -74,31 +74,31 @@ class SequentialTestResult(CalibrationTestResult):
         Raises
         ------
         ValueError
-            If ``alpha`` is no level, or if the e-value reached it before the observations that this result
-            knows; the result of that call of ``partial_fit`` could tell.
+            If ``alpha`` is not strictly between 0 and 1, or if the e-value reached ``1 / alpha`` before the
+            last call of ``partial_fit``; the result of that earlier call contains the number.
         """
         threshold = -math.log(check_fraction(alpha, "alpha"))
         if self.max_log_e_before >= threshold:
             raise ValueError(
                 f"alpha={alpha!r} was reached among the first {self.n_before} observations, before the last "
-                "call of partial_fit. Ask result_ after each call."
+                "call of partial_fit. Read result_ after each call."
             )
         reached = self.log_e_path >= threshold
         return self.n_before + int(reached.argmax()) + 1 if reached.any() else None
 
 
 class SequentialTest(CalibrationTest):
-    """Test of calibration by betting: valid at every time, so that a stream can be watched while it flows.
+    """Anytime-valid sequential test of calibration for streams, by a test martingale (e-process).
 
-    A test of fixed sample size may be looked at once. Here the e-value E_t may be looked at after every
-    outcome, and the stream may be stopped, or continued, because of what it showed: if the forecasts are
-    calibrated, the probability that E_t *ever* reaches 1 / alpha is at most alpha.
+    A test of fixed sample size is valid for a single look at the data. Here you can look at the e-value E_t
+    after every outcome, and stop or continue depending on its value: if the forecasts are calibrated, the
+    probability that E_t *ever* reaches 1 / alpha is at most alpha.
 
     Attributes
     ----------
     result_ : SequentialTestResult
         The result on all data since ``fit`` (or since the first ``partial_fit``); its ``estimate`` is the
-        cutoff calibration error over unions of neighbouring cells, see Notes.
+        cutoff calibration error over unions of neighbouring bins, see Notes.
     e_value_ : float
         The e-value now; infinite above 1.8e308.
     log_e_value_ : float
@@ -122,42 +122,43 @@ class SequentialTest(CalibrationTest):
     -----
     The null hypothesis is that each forecast is the conditional probability of its outcome given the past,
     which includes the forecast itself. Outcomes need not be independent, and forecasts may depend on earlier
-    outcomes; but the order of rows must be the order in time, each forecast made when all earlier outcomes
-    were known. The e-value is
+    outcomes; but samples must be in temporal order, with each forecast made when all earlier outcomes were
+    known. The e-value is
 
         E_0 = 1,    E_t = prod_{s <= t} q_s(y_s) / p_s(y_s),
 
-    where q_s, a probability for y_s made from p_s and the past, is the bet of all of the following together.
-    Each of these strategies has a share of the capital and multiplies it by the ratio of its own probability
-    and p_s; E_t is the sum of what they own. Under the null hypothesis E_t has expectation 1 whatever the
-    bets are, is a non-negative martingale, and Ville's inequality [1]_ gives
+    where q_s, a probability for y_s computed from p_s and the past, is a mixture of the following betting
+    strategies. Each strategy has an initial weight, which is multiplied by the ratio of its own probability
+    and p_s; E_t is the sum of these products, the total wealth. Under the null hypothesis E_t is a
+    non-negative martingale with expectation 1 for any strategies, and Ville's inequality [1]_ gives
 
         P(sup_t E_t >= 1 / alpha) <= alpha.
 
     1. A grid of 34 recalibrations logit(q) = a + b logit(p), with a in {0, ±0.1, ±0.3, ±1} and b in
-       {1/2, 3/4, 1, 4/3, 2}, shares half of the capital. They find shifts, overconfidence and timidity.
+       {1/2, 3/4, 1, 4/3, 2}, has half of the initial wealth. It detects shifts, over- and underconfidence.
     2. A tree has the other half. It cuts the axis 2/pi arcsin(sqrt(p)), on which standard deviations are
-       equal, into 3, 9, 27 and 81 equal cells, and weighs all ways to stop cutting by context-tree weighting
-       [2]_: half of a cell's capital is bet on the cell as a whole, half is handed on to the three cells
-       within, where their wealths multiply. Within a cell, one third of the capital is bet on
-       logit(q) = logit(p) + a with a in {±0.3, ±1}; one third with the learned
-       a = S / (1 + V), cut at ±1, of S the past sum of y - p in the cell and V that of p (1 - p); one third
-       stays out. The tree finds local and oscillating errors.
+       equal, into 3, 9, 27 and 81 equal bins, and mixes all prunings by context-tree weighting [2]_: half of
+       the wealth of a bin is bet on the bin as a whole, half is passed to its three sub-bins, whose wealths
+       are multiplied. Within a bin, one third of the wealth is bet on logit(q) = logit(p) + a with
+       a in {±0.3, ±1}; one third with the learned a = S / (1 + V), clipped at ±1, where S is the past sum
+       of y - p in the bin and V that of p (1 - p); one third on q = p. The tree detects local and
+       oscillating errors.
 
-    For errors that begin late, each strategy is played from many starts: start j = 0, 1, 2, ... before row
-    32 j + 1 has the share 1 / ((j + 1)(j + 2)) of its capital and then bets as if it had bet from row 1. What
-    has not started is not lost, so that E_t >= 1 / (2 + floor((t - 1) / 32)).
+    For errors that begin late, each strategy has many starts: start j = 0, 1, 2, ... before sample 32 j + 1
+    has the fraction 1 / ((j + 1)(j + 2)) of its initial wealth, and bets as if it had started at sample 1.
+    The wealth of later starts is kept, so that E_t >= 1 / (2 + floor((t - 1) / 32)).
 
-    Forecasts of exactly 0 or 1 that come true leave everything as it is and do not count for the starts. One
-    that fails makes the e-value infinite and the p-value 0.
+    Forecasts of exactly 0 or 1 that agree with the outcome do not change the wealth and do not count for the
+    starts. One that disagrees makes the e-value infinite and the p-value 0.
 
-    Validity at every time has its price: at a fixed sample size the power is below that of tests made for
-    it. Errors that cancel within the smallest cells are invisible, and a shift a in log-odds is not found
-    before n p (1 - p) a^2 / 2 exceeds the logarithm of 1 / alpha and the cost of the shares. The evidence
-    needed for a change grows with the logarithm of the time at which it happens.
+    At a fixed sample size the power is lower than that of tests for a fixed sample size. Errors that cancel
+    within the finest bins are not detected, and a shift a in log-odds is not detected before
+    n p (1 - p) a^2 / 2 exceeds the logarithm of 1 / alpha minus the logarithm of the initial weights. The
+    evidence needed for a change grows with the logarithm of the time at which it happens.
 
-    The estimate is the largest absolute residual sum over runs of the 81 cells, divided by n: the cutoff
-    calibration error, but for intervals that end within cells. Like every such maximum it is biased upwards.
+    The estimate is the largest absolute residual sum over runs of the 81 bins, divided by n: the cutoff
+    calibration error restricted to intervals that end at bin edges. Like every such maximum it is biased
+    upwards.
 
     Cost: linear in the number of observations, with about a hundred exponentials for each; the state, kept
     between calls of ``partial_fit``, is about a thousand numbers whatever the length of the stream.
@@ -199,22 +200,22 @@ class SequentialTest(CalibrationTest):
     _needs_order = True
 
     def _check_parameters(self) -> None:
-        """There are none."""
+        """Do nothing: the test has no parameters."""
 
     def _test_sample(self, sample: BinarySample) -> SequentialTestResult:
         return _advance(BettingStream(), sample)
 
     def fit(self, X: Outcomes, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Forget what was seen, run the test on a first part of the stream, and store its result.
+        """Reset the test, run it on the first part of a stream, and store the result.
 
         Parameters
         ----------
         X : array-like of shape (n,), (n, 1) or (n, 2)
-            Predicted probabilities in the order of time, as ``y_proba`` of :meth:`test`.
+            Predicted probabilities in temporal order, as ``y_proba`` of :meth:`test`.
         y : array-like of shape (n,)
-            Outcomes. They must be passed: a sketch cannot serve, as it keeps no order.
+            Outcomes. Required: a sketch is not accepted, because it does not keep the order of samples.
         sample_weight : array-like of shape (n,) or None, default=None
-            Frequencies; k stands for the row repeated k times in its place.
+            Frequencies; k stands for the sample repeated k times in its place.
 
         Returns
         -------
@@ -224,7 +225,7 @@ class SequentialTest(CalibrationTest):
         Raises
         ------
         ValueError
-            As :meth:`test`; and if ``y`` contains a single label that does not tell the other one.
+            As :meth:`test`; and if ``y`` contains a single label from which the other cannot be inferred.
         """
         self._refuse_summary(X)
         X, y, sample_weight = fit_rows(X, y, sample_weight)
@@ -238,7 +239,7 @@ class SequentialTest(CalibrationTest):
         *,
         classes: ArrayLike | None = None,
     ) -> Self:
-        """Continue the stream, or begin it; any cutting of a stream gives the same e-values.
+        """Continue or begin the stream; the e-values do not depend on how it is divided into calls.
 
         Parameters
         ----------
@@ -261,7 +262,7 @@ class SequentialTest(CalibrationTest):
         Raises
         ------
         ValueError
-            As :meth:`test`; if the labels differ from those of earlier calls; or if they cannot be told.
+            As :meth:`test`; if the labels differ from those of earlier calls or cannot be inferred.
         """
         self._refuse_summary(X)
         known = getattr(self, "classes_", None)
@@ -287,7 +288,7 @@ class SequentialTest(CalibrationTest):
                 f"y contains {unknown[:1].tolist()[0]!r}, which is not one of {classes.tolist()}."
             )
         sample = check_binary(y, X, sample_weight, classes[1])
-        # a copy, so that a call that does not end leaves no trace
+        # a copy, so that an interrupted call changes nothing
         stream = copy.deepcopy(stream)
         result = _advance(stream, sample)
         self._stream, self.classes_ = stream, classes
@@ -302,13 +303,13 @@ class SequentialTest(CalibrationTest):
 
 
 def _advance(stream: BettingStream, sample: BinarySample) -> SequentialTestResult:
-    """Continue ``stream`` with the sample and describe where it stands."""
+    """Continue ``stream`` with the sample and return its result."""
     times = None
     if sample.w is not None:
         if sample.total > _MOST_REPEATED:
             raise ValueError(
-                f"sample_weight stands for {sample.total:.3g} observations, more than 2**27, but this test "
-                "goes through them one by one. Pass smaller weights."
+                f"sample_weight stands for {sample.total:.3g} observations, which exceeds the limit of 2**27 "
+                "for a test that processes them one by one. Pass smaller weights."
             )
         times = check_frequency_weights(sample.w)
     n_before, max_before = stream.n_samples, stream.max_log_wealth
@@ -316,7 +317,7 @@ def _advance(stream: BettingStream, sample: BinarySample) -> SequentialTestResul
     largest = stream.max_log_wealth
     if stream.impossible is not None:
         outcome, forecast = stream.impossible
-        reason = f"outcomes that the predictions call impossible: y = {outcome} where p = {forecast:g}"
+        reason = f"an outcome that its forecast makes impossible: y = {outcome} where p = {forecast:g}"
         pvalue = 0.0
     else:
         reason = f"log e-value {largest:.4g} after observation {stream.row_of_max}"
@@ -329,7 +330,7 @@ def _advance(stream: BettingStream, sample: BinarySample) -> SequentialTestResul
         statistic=largest,
         pvalue=pvalue,
         estimate=stream.cutoff_error,
-        method="test martingale, valid at every time",
+        method="test martingale, anytime-valid",
         n_samples=stream.n_samples,
         reason=reason,
         log_e_value=stream.log_wealth,

@@ -68,7 +68,7 @@ def conditional_sums(prob: Array, n_events: int, values: Array, n_resamples: int
     left = np.full(n_resamples, n_events)
     sums = np.zeros(n_resamples)
     for i in range(n):
-        # the chance of an event, times that of the count; the last of the row stands for -1 events
+        # the probability of an event, times that of the count; the last entry is for -1 events
         chance = prob[i] * ahead[i + 1, left - 1] * (left > 0)
         event = generator.random(n_resamples) * ahead[i, left] < chance
         sums += values[i] * event

@@ -23,16 +23,15 @@ _ROUNDING = 1e-15
 
 
 class SpiegelhalterTest(CalibrationTest):
-    """Spiegelhalter's z-test: compares the Brier score with what the predictions say it should be.
+    """Spiegelhalter's z-test: compares the Brier score with its expectation under perfect calibration.
 
     The statistic is the Brier score minus its expectation under the null hypothesis, in units of its null
     standard deviation,
 
         Z = sum_i (y_i - p_i) (1 - 2 p_i) / sqrt(sum_i (1 - 2 p_i)^2 p_i (1 - p_i)),
 
-    asymptotically standard normal; the test is two-sided. Positive values mean that outcomes contradict the
-    predictions more often than these admit, as overconfident predictions do; negative values are typical of
-    underconfident ones.
+    asymptotically standard normal; the test is two-sided. Positive values, a Brier score that is worse than
+    expected, are typical of overconfident predictions; negative values of underconfident ones.
 
     Parameters
     ----------
@@ -52,13 +51,13 @@ class SpiegelhalterTest(CalibrationTest):
 
     See Also
     --------
-    CoxTest : Splits miscalibration into level and spread.
+    CoxTest : Separates miscalibration into intercept and slope.
     CutoffTest : Also detects errors that cancel in the Brier score.
 
     Notes
     -----
-    Mean 0 and variance 1 are exact given the predictions; only the normal distribution is a limit. With few
-    events the asymptotic test exceeds its level. The p-value of simulated outcomes is
+    Mean 0 and variance 1 are exact given the predictions; only the normal distribution is an approximation.
+    With few events the asymptotic test exceeds its level. The p-value of simulated outcomes is
     ``(1 + #{abs(Z*) >= abs(Z)}) / (1 + n_resamples)``.
 
     The test has power in one direction: it does not detect errors whose weighted sum cancels, nor any at
@@ -106,14 +105,14 @@ class SpiegelhalterTest(CalibrationTest):
             if simulates(self.method, sample.total):
                 null = self._simulated_z(sample, deviation)
                 pvalue = monte_carlo_pvalue(abs(statistic), np.abs(null), TIE)
-                method = f"{self.n_resamples} label draws, two-sided"
+                method = f"{self.n_resamples} simulations, two-sided"
             else:
                 pvalue, asymptotic_null = normal_two_sided(statistic), "normal"
             direction = "above" if excess > 0.0 else "below"
             expected = abs(excess) <= _ROUNDING * sample.total
             reason = "Brier score as expected" if expected else f"Brier score {direction} its expectation"
         else:
-            # an excess without variance is an impossible outcome
+            # an excess without variance is an outcome of probability zero
             statistic, pvalue = (np.inf if excess > 0.0 else 0.0), 1.0
             reason = "no information: every prediction is 0, 1/2 or 1"
         return CalibrationTestResult(

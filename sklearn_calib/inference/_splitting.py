@@ -28,7 +28,7 @@ __all__ = ["SampleSplittingTest", "SplitClass"]
 Array = NDArray[np.float64]
 
 _METHODS = ("permutation", "chi-squared")
-# Pearson's law needs about so many observations in a cell.
+# The asymptotic distribution of Pearson's statistic needs about so many observations in a bin.
 _FEWEST_IN_A_CELL = 5.0
 # What counts as a tie of two standardised counts.
 _TIE = 1e-9
@@ -45,7 +45,8 @@ class SplitClass:
     half : int
         Which half kept its labels, 0 or 1.
     n_observed, n_simulated : int
-        Predictions of the half with its own labels, and of the half with drawn ones, that have this label.
+        Number of samples with this label in the half with its own labels, and in the half with simulated
+        labels.
     n_bins : int
         Number of bins per axis of the scale that decided; 0 if there was nothing to compare.
     statistic : float
@@ -89,9 +90,9 @@ class SampleSplittingTest(CalibrationTest):
     Parameters
     ----------
     smoothness : "adaptive" or float, default="adaptive"
-        A float s > 0 takes the one scale m = floor(n_k^(2 / (4 s + K - 1))), where n_k = min(n_1, n_2);
-        "adaptive" takes m = 2, 4, ..., as far as two rows share a bin, and compares the largest standardised
-        statistic (the multi-scale version).
+        A float s > 0 uses the single scale m = floor(n_k^(2 / (4 s + K - 1))), where n_k = min(n_1, n_2);
+        "adaptive" uses m = 2, 4, ..., up to the last one at which two samples are in the same bin, and
+        compares the largest standardised statistic (the multi-scale version).
     method : {"permutation", "chi-squared"}, default="permutation"
         "permutation": class counts are compared with those of simulated labels, and the samples with label k
         of both halves are permuted; all scales are permuted together. Both steps are exact for any n.
@@ -103,11 +104,11 @@ class SampleSplittingTest(CalibrationTest):
         Number of simulations and permutations. With K classes the second step can reject at level alpha only
         if ``n_resamples`` + 1 is at least 2 K / alpha, or 4 K / alpha with ``cross_fit``.
     cross_fit : bool, default=False
-        Whether each half takes both roles in turn; the smaller of the two p-values is doubled. Otherwise the
+        Whether each half has both roles in turn; the smaller of the two p-values is doubled. Otherwise the
         second step does not use half of the labels.
     random_state : int, Generator, RandomState or None, default=None
-        Source of split, simulated labels and permutations. The result depends on it much more than with other
-        tests, since even the split is random.
+        Source of split, simulated labels and permutations. The result depends on it much more than for other
+        tests, because the split is random, too.
     %(extreme)s
 
     Attributes
@@ -122,20 +123,20 @@ class SampleSplittingTest(CalibrationTest):
 
     Notes
     -----
-    Half of the level is spent on the class counts, half on the densities, where the K classes are combined by
-    Bonferroni. The test as a whole, both steps together, attains the rate of Theorem 6.1 of [1]_, which is
-    that of :class:`TCal`; the second step alone does not. Critical values of [1]_ are bounds with constants;
-    the p-values here come from the null distributions themselves.
+    Half of alpha is allocated to the class counts, half to the densities, where the K classes are combined by
+    Bonferroni. Both steps together attain the rate of Theorem 6.1 of [1]_, which is that of :class:`TCal`;
+    the second step alone does not. The critical values of [1]_ are bounds with constants; the p-values here
+    are computed from the null distributions.
 
-    The test exists because of its theory: it carries two-sample tests over to calibration. In practice prefer
-    :class:`TCal`, which has more power where the class counts are right.
+    The test is mainly of theoretical interest: it reduces tests of calibration to two-sample tests. In
+    practice prefer :class:`TCal`, which has more power where the class counts are right.
 
     ``statistic`` is that of the step and the class that decided, ``max |z_k|`` if the class counts did.
     ``estimate`` is the debiased l2 calibration error, as in :class:`TCal`, of the half with its own labels,
     at the scale with the smallest p-value.
 
-    Rows are put in the order of their predictions before they are split, so that the result does not depend
-    on their order. Cost: O(n log n), and O(n) for each permutation and scale.
+    Samples are sorted by their predictions before they are split, so that the result does not depend on their
+    order. Cost: O(n log n), and O(n) for each permutation and scale.
 
     References
     ----------
@@ -184,7 +185,7 @@ class SampleSplittingTest(CalibrationTest):
         check_randomness(self.random_state)
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
-        # the first column decides about bins, and belongs to the positive class
+        # the first column determines the bins and is that of the positive class
         columns = np.column_stack((sample.p, 1.0 - sample.p))
         return self._split(1 - sample.y, columns, sample.w, "P(Y = 1 | p) = p")
 
@@ -245,7 +246,7 @@ class SampleSplittingTest(CalibrationTest):
         )
 
     def _class_counts(self, y: NDArray[np.int64], p: Array, generator: np.random.Generator) -> "_ClassCounts":
-        """Return the test that every class is as frequent as its probabilities say."""
+        """Return the test that the frequency of every class agrees with its probabilities."""
         n_classes = p.shape[1]
         # the second class of a binary problem mirrors the first
         tested = slice(None) if n_classes > 2 else slice(1)
@@ -272,7 +273,7 @@ class SampleSplittingTest(CalibrationTest):
         half: int,
         generator: np.random.Generator,
     ) -> tuple[SplitClass, Array | None]:
-        """Return the two-sample test of the predictions of two sets of rows, and its null draws."""
+        """Return the two-sample test of the predictions of two sets of samples, and its null distribution."""
         n1, n2 = first.shape[0], second.shape[0]
         nothing = SplitClass(label, half, n1, n2, 0, 0.0, 1.0)
         if min(n1, n2) == 0:
@@ -313,7 +314,7 @@ class _ClassCounts:
 
 
 def _simulated_counts(p: Array, n_resamples: int, generator: np.random.Generator) -> NDArray[Any]:
-    """Return the number of labels of each class in simulated samples, shape (n_resamples, K)."""
+    """Return the counts of each class in simulated samples, shape (n_resamples, K)."""
     n, n_classes = p.shape
     if n_classes == 2:
         single = GroupedOutcomes(p[:, 0], np.ones(n), np.ones(n))
@@ -336,7 +337,7 @@ def _class_name(label: int, n_classes: int) -> str:
 def _statistics(scales: list[SharedCells], inside: NDArray[np.bool_], n1: int, n2: int) -> Array:
     """Return the two-sample statistic of every scale, shape (r, scales), for r columns of ``inside``.
 
-    Bins with a single row add nothing.
+    Bins with a single sample contribute nothing.
     """
     out = np.empty((inside.shape[1], len(scales)))
     for k, cells in enumerate(scales):
@@ -348,7 +349,7 @@ def _statistics(scales: list[SharedCells], inside: NDArray[np.bool_], n1: int, n
 
 
 def _standardised(values: Array) -> Array:
-    """Return columns centred and scaled by mean and deviation of all rows, which exchangeability allows."""
+    """Return columns standardised by mean and deviation of all rows, which exchangeability permits."""
     deviation = values.std(axis=0)
     return np.divide(
         values - values.mean(axis=0), deviation, out=np.zeros_like(values), where=deviation > 0.0
@@ -356,7 +357,7 @@ def _standardised(values: Array) -> Array:
 
 
 def _pearson(pool: Array, n1: int, n_bins: Array, nothing: SplitClass) -> SplitClass:
-    """Return Pearson's test that the first ``n1`` rows of the pool have the law of the others."""
+    """Return Pearson's test that the first ``n1`` samples of the pool have the distribution of the others."""
     n = pool.shape[0]
     inside = np.arange(n) < n1
     share = n1 / n
@@ -369,7 +370,7 @@ def _pearson(pool: Array, n1: int, n_bins: Array, nothing: SplitClass) -> SplitC
         count = np.add.reduceat(inside[cells.rows], cells.starts, dtype=np.float64) if cells.count.size else 0
         expected = share * cells.count
         alone = n1 - float(np.sum(count))
-        # sum of (count - expected)^2 / (expected (1 - share)) over bins of two rows or more, and of one
+        # sum of (count - expected)^2 / (expected (1 - n1 / n)) over bins of two or more samples, and of one
         x2 = float(np.sum((count - expected) ** 2 / np.maximum(expected * (1.0 - share), 1e-300)))
         x2 += alone * (1.0 - share) / share + (n_alone - alone) * share / (1.0 - share)
         tests.append((chi2_sf(x2, n_occupied - 1) if n_occupied > 1 else 1.0, x2, int(m)))

@@ -1,4 +1,4 @@
-"""Laws that the classical tests share: densities, and tail probabilities, never 1 - cdf and never 0."""
+"""Null distributions of the classical tests: densities, and tail probabilities, never 1 - cdf, never 0."""
 
 import math
 import re
@@ -18,7 +18,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-#: Tail probabilities of ``gamma_sf`` below this are given as this.
+#: Tail probabilities of ``gamma_sf`` below this are returned as this.
 SMALLEST_PVALUE = 1e-300
 
 # Smallest p-value: what underflows is not impossible.
@@ -43,8 +43,8 @@ def normal_two_sided(z: float) -> float:
 def gamma_sf(z: Array, skewness: Array) -> Array:
     """Return P(Z >= z) for Z of mean 0, variance 1 and given skewness, by a shifted gamma distribution.
 
-    This is Pearson's type III. A skewness of 0 or below gets the normal distribution, whose upper tail is the
-    heavier one then.
+    This is Pearson's type III. For a skewness of 0 or below the normal distribution is used, whose upper tail
+    is heavier.
     """
     skew = np.maximum(skewness, 1e-4)
     shape = 4.0 / skew**2
@@ -72,7 +72,7 @@ def brownian_range_sf(x: float) -> float:
 
 
 def null_density(law: str, x: Array) -> Array:
-    """Return the density at ``x`` of a law that a result names in ``asymptotic_null``.
+    """Return the density at ``x`` of a distribution that a result names in ``asymptotic_null``.
 
     "normal"; "chi2(k)", for positive ``x``; "brownian range", the derivative of :func:`brownian_range_sf`,
     negated, term by term.

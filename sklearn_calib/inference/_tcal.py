@@ -70,11 +70,11 @@ _REDUCTIONS = ("canonical", "confidence")
 TIE = 1e-8
 
 #: The approximation of "asymptotic" needs so many effective pairs: with fewer, T jumps when the outcomes of
-#: one pair deviate, and no continuous distribution is near. (In simulations of rare events the levels 0.1
-#: to 5% are kept from here on; at 10% jumps can still double them.)
+#: one pair deviate, and no continuous distribution approximates it. (In simulations of rare events the levels
+#: 0.1 to 5% hold from this number on; jumps can still double the level of 10%.)
 FEWEST_PAIRS = 0.5
 
-# Weights of several classes are written out as samples.
+# Weights of multiclass samples are expanded to repeated samples.
 _MOST_SAMPLES = 1e8
 
 # Samples simulated at a time of many predictions, unless these are more numbers than the second, but at
@@ -101,8 +101,8 @@ class TCalScale:
     Attributes
     ----------
     n_bins : int
-        Number of equal-width bins; for several classes the number of parts m of each of K - 1 axes, which
-        make m^(K - 1) cells.
+        Number of equal-width bins; for K > 2 classes the number of intervals m of each of K - 1 axes, which
+        make m^(K - 1) bins.
     statistic : float
         T, the debiased estimate of the squared calibration error at this scale.
     null_std : float
@@ -110,7 +110,7 @@ class TCalScale:
     pvalue : float
         p-value of this scale alone.
     n_paired : int
-        Number of observations that share their bin with another; the others do not count.
+        Number of observations in bins of two or more; the others do not contribute.
     """
 
     n_bins: int
@@ -127,9 +127,9 @@ class TCalScale:
 
 
 class TCal(CalibrationTest):
-    """T-Cal: test of perfect calibration against alternatives of any shape, for two classes or several.
+    """T-Cal: test of perfect calibration against alternatives of any shape, binary or multiclass.
 
-    The predictions are cut into m equal-width bins, and the statistic is the debiased plug-in estimate of
+    The predictions are grouped into m equal-width bins, and the statistic is the debiased plug-in estimate of
     the squared l2 calibration error, eq. (6) of [1]_ in the scalar convention ::
 
         T = sum over bins I of (1 / (n |I|)) [(sum_{i in I} r_i)^2 - sum_{i in I} r_i^2],   r_i = y_i - p_i,
@@ -145,7 +145,7 @@ class TCal(CalibrationTest):
         A float s > 0 assumes that the calibration curve is Hölder smooth of that order, and uses the one
         scale m = floor(n^(2 / (4 s + K - 1))) (Algorithm 1). "adaptive" uses m = 2, 4, ..., 2^B with
         B = ceil(2 / (K - 1) log2(n / sqrt(log n))), and combines them (Algorithm 2); B is at most 52. Scales
-        at which no two observations share a bin carry no information, and are left out.
+        at which no two observations are in the same bin contain no information and are left out.
     method : {"monte_carlo", "asymptotic", "theory"}, default="monte_carlo"
         How p-values are obtained. "monte_carlo": from simulated labels, Y* ~ Bernoulli(p); exact for any n,
         given the predictions. "asymptotic": from the variance and third cumulant of T given the
@@ -166,14 +166,14 @@ class TCal(CalibrationTest):
         simulations (ties go by the largest standardised T), compared with its own null distribution.
         "bonferroni", as in [1]_: the smallest p-value times the number of scales B. All but the last are
         exact with "monte_carlo" and account for the dependence of the scales with "asymptotic"; "theory"
-        always takes "bonferroni".
+        always uses "bonferroni".
     tolerance : float, default=0
-        Test the composite null hypothesis that the l2 distance of the predictions from the calibration curve,
+        The null hypothesis is that the l2 distance of the predictions from the calibration curve,
         sqrt(mean of (P(Y = 1 | p_i) - p_i)^2) or its Euclidean version, is at most this (Remark 3 of [1]_,
         where it is c0 n^(-2 s / (4 s + K - 1))). See Notes.
     reduction : {"canonical", "confidence"}, default="canonical"
-        What is tested of three or more classes: the whole vector of probabilities, or whether the predicted
-        class is right as often as its probability says, a binary problem.
+        What is tested with three or more classes: the whole vector of probabilities, or the calibration of
+        the confidence, the probability of the predicted class (a binary problem).
     alpha : float, default=0.05
         Level at which the test must be able to reject: with "monte_carlo", ``n_resamples`` + 1 has to be at
         least 1 / alpha, and B / alpha with "bonferroni"; too few are an error. Nothing else depends on it.
@@ -192,11 +192,11 @@ class TCal(CalibrationTest):
     The p-value of "monte_carlo" is (1 + #{T* >= T}) / (1 + n_resamples), never 0. A weight of k is the
     sample repeated k times. The result does not depend on the order of samples.
 
-    ``estimate`` is sqrt(max(T, 0)) at the scale that decided; chosen among several, it is biased upwards.
-    In the vector convention of [1]_, which compares one-hot labels with the probabilities of all classes, T
-    of a binary problem is twice as large and the calibration error sqrt(2) times; critical values of
-    "theory" are applied in it, and for K > 2 all else is. The cells for K > 2 depend on the order of the
-    classes.
+    ``estimate`` is sqrt(max(T, 0)) at the scale that decided; if selected among several, it is biased
+    upwards. In the vector convention of [1]_, which compares one-hot labels with the probabilities of all
+    classes, T of a binary problem is twice as large and the calibration error sqrt(2) times. The critical
+    values of "theory" are applied in the vector convention, and for K > 2 it is used throughout. The bins for
+    K > 2 depend on the order of the classes.
 
     The statistic of the result is T for a fixed smoothness, the smallest p-value over weight for "weighted",
     the largest standardised T for "max", the smallest p-value of a scale for "min-p" and "bonferroni" (small
@@ -204,25 +204,25 @@ class TCal(CalibrationTest):
     level 1.
 
     "asymptotic" takes the variance of T and the covariance of neighbouring scales exactly. The third
-    cumulant is exact for bins wider than 2^-12; in narrower ones the samples of a bin are taken to be
-    alike, as they are in cells of few samples for K > 2.
+    cumulant is exact for bins wider than 2^-12; in narrower ones the predictions within a bin are treated as
+    equal, as they are in bins of few samples for K > 2.
 
     The critical values of "theory" are those of Chebyshev's inequality with an upper bound on the variance of
-    T. For at most n bins (n cells) the bound holds for any predictions. For more it holds if predictions have
-    a bounded density (Assumption 3.1), so that few of them share a bin; tied predictions violate it. Where
-    the null variance of T, given the predictions, exceeds the bound, the variance takes its place and
-    ``reason`` says so: the level then holds for any predictions.
+    T. For at most n bins the bound holds for any predictions. For more it holds if predictions have a bounded
+    density (Assumption 3.1), so that few of them are in the same bin; tied predictions violate it. Where the
+    null variance of T, given the predictions, exceeds the bound, it replaces the bound and ``reason`` says
+    so: the level then holds for any predictions.
 
     With a ``tolerance`` c, miscalibration adds to a null statistic a mean of at most c^2, and a term linear
     in the outcomes whose variance is at most c^2 / n (2 c^2 / n for K > 2). The tests assume both to be
-    attained, at all scales at once, with outcomes drawn from probabilities that are c away from the
+    attained, at all scales at once, with outcomes simulated from probabilities at distance c from the
     predictions towards the greatest variance; p-values are then conservative, up to a normal approximation
     of the linear term. "theory" adds the same mean and variance to its bounds.
 
     Cost: one sort; then O(n) for all scales together, for each simulation or for the moments. Memory beyond
     the data is bounded, whatever the number of simulations. For K > 2, O(n (K + log n)) for each scale and
-    O(n log K) for each simulation and scale; moments cost O(n K min(K, samples in a cell)). Cells that hold
-    observations are found by a hash; the others are never enumerated.
+    O(n log K) for each simulation and scale; moments cost O(n K min(K, samples in a bin)). Occupied bins are
+    found by hashing; the others are never enumerated.
 
     References
     ----------
@@ -241,7 +241,7 @@ class TCal(CalibrationTest):
     >>> result = TCal(random_state=0).test(y, p**2)
     >>> print(result)
     T-Cal: H0: P(Y = 1 | p) = p
-      p-value    0.001  (999 label draws, weighted over 16 scales)
+      p-value    0.001  (999 simulations, weighted over 16 scales)
       statistic  ...
       estimate   ...
       n          500
@@ -341,7 +341,7 @@ class TCal(CalibrationTest):
         if scales.n_classes == 2:
             decided = f"decided by {parts} bins"
         else:
-            decided = f"decided by {parts} parts of each axis, {parts}^{scales.n_classes - 1} cells"
+            decided = f"decided by {parts} bins per axis, {parts}^{scales.n_classes - 1} bins"
         return CalibrationTestResult(
             test="T-Cal",
             null_hypothesis=null_hypothesis,
@@ -372,7 +372,7 @@ class TCal(CalibrationTest):
 
     def _monte_carlo(self, scales: "BinaryScales | _ClassScales") -> "_Decision":
         """Return the p-value from labels simulated from the predictions (App. 8.3.3)."""
-        method = f"{self.n_resamples} label draws"
+        method = f"{self.n_resamples} simulations"
         usable = usable_scales(scales.moments)
         if usable == 0:
             return self._undecided(scales, method, _NOTHING_SHARED)
@@ -407,7 +407,7 @@ class TCal(CalibrationTest):
             ratio = weighted_tails(z, skewness, n_scales)
             best = int(ratio[0].argmin())
             statistic, null = float(ratio[0, best]), ratio[1:].min(axis=1)
-            # equal samples differ by rounding
+            # statistics of equal samples differ by rounding
             pvalue = monte_carlo_pvalue(-statistic, -null, 1e-9 * statistic)
         elif combine == "max":
             best, tail = int(z[0].argmax()), "upper"
@@ -472,12 +472,12 @@ class TCal(CalibrationTest):
     def _theory(self, scales: "BinaryScales | _ClassScales") -> "_Decision":
         """Return the smallest level at which the critical values of the paper reject."""
         # Theorem 3.1: reject if T >= sqrt(2) K / sqrt(alpha) min(sqrt(M) / n, 1 / sqrt(M)), M = m^(K - 1)
-        # cells, T in vector convention, which for two classes is twice that of one probability
+        # bins, T in vector convention, which for binary problems is twice that of one probability
         factor = 1.0 if scales.n_classes == 2 else scales.n_classes
         bound = np.sqrt(2.0) * factor * np.minimum(np.sqrt(scales.n_cells) / scales.n, scales.n_cells**-0.5)
         mean, spread = _displacement(scales, self.tolerance)
-        # Chebyshev's inequality with an upper bound on the variance of T, which for M > n cells holds only
-        # if few predictions share a cell (Assumption 3.1); otherwise the variance itself replaces it.
+        # Chebyshev's inequality with an upper bound on the variance of T, which for M > n bins holds only
+        # if few predictions are in the same bin (Assumption 3.1); otherwise the variance replaces it.
         variance = scales.moments_within(float(self.tolerance)).variance
         crowded = np.sqrt(variance) > bound
         ratio = (scales.moments.statistic - mean) / np.sqrt(np.maximum(bound**2, variance) + spread)
@@ -497,14 +497,14 @@ class TCal(CalibrationTest):
 
     def _undecided(self, scales: "BinaryScales | _ClassScales", method: str, reason: str) -> "_Decision":
         if scales.n_classes > 2:
-            reason += "; reduction='confidence' tests the predicted class alone, KernelTest needs no cells"
+            reason += "; reduction='confidence' tests the predicted class alone, KernelTest needs no bins"
         deviation = np.sqrt(scales.moments.variance)
         return _Decision(0.0, 1.0, 0, np.ones_like(deviation), deviation, method, self.combine, reason=reason)
 
 
 @dataclass(frozen=True, eq=False)
 class _Decision:
-    """What a method makes of the scales: ``scale`` is the index of the one that decided."""
+    """Result of a method for the scales: ``scale`` is the index of the one that decided."""
 
     statistic: float
     pvalue: float
@@ -545,7 +545,7 @@ def _numbers_of_bins(n: float, smoothness: float | None, n_classes: int) -> Arra
 class BinaryScales:
     """Equal-width bins of [0, 1]: ``n_bins`` of each scale, coarse to fine, and the moments of T.
 
-    A few ties may stay apart unless samples are to be ``simulated``.
+    A few ties may remain separate groups unless samples are to be ``simulated``.
     """
 
     n_classes = 2
@@ -581,7 +581,7 @@ class BinaryScales:
 
 
 class _ClassScales:
-    """Equal-volume cells of the simplex, m^(K - 1) of them; as :class:`BinaryScales`."""
+    """Equal-volume bins of the simplex, m^(K - 1) of them; as :class:`BinaryScales`."""
 
     def __init__(self, sample: ClassSample, smoothness: float | None) -> None:
         self.y, self.p = written_out(sample.y, sample.p, sample.w)
@@ -609,12 +609,12 @@ class _ClassScales:
 
 
 def usable_scales(moments: NullMoments) -> int:
-    """Return the number of scales with information; a scale shares its pairs with all coarser ones."""
+    """Return the number of scales with information; pairs of a scale are pairs of all coarser ones."""
     return int(np.append((moments.variance > 0.0) & (moments.n_paired > 0.0), False).argmin())
 
 
 def samples_at_once(n_groups: int) -> int:
-    """Return how many numbers to simulate at a time: more than memory asks for where it is faster."""
+    """Return how many numbers to simulate at a time: more than needed for memory where it is faster."""
     return max(MAX_CELLS, min(_AT_ONCE * n_groups, _MOST_AT_ONCE), _FEWEST_AT_ONCE * n_groups)
 
 
@@ -625,17 +625,17 @@ def written_out(y: NDArray[np.int64], p: Array, w: Array | None) -> tuple[NDArra
     n = float(w.sum())
     if n > _MOST_SAMPLES:
         raise ValueError(
-            f"sample_weight stands for {n:.3g} observations, more than {_MOST_SAMPLES:.0e}, the most that "
-            "can be written out as rows. Pass a part of the data."
+            f"sample_weight stands for {n:.3g} observations, which exceeds the limit of {_MOST_SAMPLES:.0e} "
+            "repeated samples. Pass a subset of the data."
         )
     times = w.astype(np.int64)
     return np.repeat(y, times), np.repeat(p, times, axis=0)
 
 
 def _group(sample: BinarySample, ties: bool) -> GroupedOutcomes:
-    """Sort outcomes by prediction, and group them; a few ties may stay apart unless ``ties`` must be groups.
+    """Sort and group outcomes by prediction; a few ties may remain separate groups unless ``ties`` is true.
 
-    A sample is then a group by itself, and arrays for what is known of it are saved.
+    Each sample is then a group of its own, which saves arrays of counts.
     """
     if sample.w is not None:
         return group_outcomes(sample.y, sample.p, sample.w)
@@ -662,8 +662,8 @@ def _group(sample: BinarySample, ties: bool) -> GroupedOutcomes:
 def scale_weights(n_scales: int) -> Array:
     """Return how alpha is allocated to the scales, coarse to fine; the sum is 1.
 
-    One half in equal parts, so that no scale is given up; the other in proportion to 1 / b for the b-th one,
-    since most miscalibration is smooth.
+    One half in equal parts, so that every scale keeps power; the other in proportion to 1 / b for the b-th
+    one, since most miscalibration is smooth.
     """
     decreasing = 1.0 / np.arange(1.0, n_scales + 1.0)
     return 0.5 / n_scales + 0.5 * decreasing / decreasing.sum()
@@ -762,7 +762,7 @@ def any_exceeds(tails: Array, correlation: Array) -> float:
     moved = np.empty_like(path)
     total = 0.0
     for k in range(n_scales):
-        # draw the k-th value from its tail, and let the others follow it
+        # simulate the k-th value from its tail, and the others given it
         value = -ndtri(np.maximum(tails[k] * part, np.finfo(np.float64).tiny))
         np.multiply(between[k][:, np.newaxis], value - path[k], out=moved)
         moved += path
@@ -778,8 +778,8 @@ def any_exceeds(tails: Array, correlation: Array) -> float:
 def toward_uncertainty(p: Array, tolerance: float) -> Array:
     """Return label probabilities at distance ``tolerance`` from ``p`` towards the greatest uncertainty.
 
-    For p of shape (n,) the distance is that of the probabilities of the positive class; for rows of several
-    classes it is Euclidean. It ends at equal probabilities: beyond them labels vary less again.
+    For p of shape (n,) the distance is that of the probabilities of the positive class; for multiclass
+    predictions it is Euclidean. It ends at equal probabilities, where labels have their greatest variance.
     """
     if not tolerance:
         return p
@@ -807,7 +807,7 @@ def _relaxed(moments: NullMoments, variance: Array, mean: float, spread: float) 
     """Return the moments of T - ``mean`` if T is a null statistic plus an independent normal variable.
 
     The first has ``variance``; the second, the same at all scales, has that ``mean`` and the variance
-    ``spread``. The sum keeps the skewness of ``moments``, which is more than it has.
+    ``spread``. The sum keeps the skewness of ``moments``, an upper bound of its own.
     """
     ratio = np.divide(variance, moments.variance, out=np.zeros_like(variance), where=moments.variance > 0.0)
     neighbours = np.sqrt(ratio[:-1] * ratio[1:])

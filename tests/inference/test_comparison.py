@@ -230,7 +230,7 @@ def test_power_and_words():
         expected_under_calibration(p, metric=cutoff_calibration_error).mean, rel=0.2
     )
     text = str(result)
-    assert f"model a {result.value_a:.4f} (if calibrated {result.null_mean_a:.4f})" in text
+    assert f"model a {result.value_a:.4f} (expected under calibration {result.null_mean_a:.4f})" in text
     assert "95% confidence" in text
     assert "half-sampling, n = 1500" in text
 
@@ -461,7 +461,7 @@ GOOD = {"metric": ece, "y_true": [0, 1, 0, 1], "y_proba_a": [0.1, 0.2, 0.3, 0.4]
         ({"metric": lambda y, p: -(np.median(p) ** 2) - y[0]}, ValueError, "needs values >= 0"),
         ({"y_proba_a": [0.1, 0.2, 0.3, 1.4]}, ValueError, "y_proba_a"),
         ({"y_proba_b": [0.5] * 3}, ValueError, "y_proba_b has shape"),
-        ({"y_true": [0, 1]}, ValueError, "y_true has 2 rows"),
+        ({"y_true": [0, 1]}, ValueError, "y_true has 2 samples"),
         ({"y_true": [0, 1, 2, 1]}, ValueError, "y_true"),
         ({"method": "bootstrap"}, ValueError, "method"),
         ({"alternative": "smaller"}, ValueError, "alternative"),

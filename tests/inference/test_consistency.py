@@ -74,7 +74,7 @@ def test_pairs_vary_the_predictions():
         y, p
     )
     assert pairs.null_distribution.min() < 0.13 < 0.24 < pairs.null_distribution.max()
-    assert pairs.method == "99 sample draws"
+    assert pairs.method == "99 resampled pairs"
 
 
 def brier_score_loss_of_any(y_true, y_proba):
@@ -122,7 +122,7 @@ def test_parameters_are_checked_before_any_work():
 def test_words():
     y, p = _properties.sample(30)
     assert LABELS.test(y, p).test == "consistency test of expected_calibration_error"
-    assert LABELS.test(y, p).method == "49 label draws"
+    assert LABELS.test(y, p).method == "49 simulations"
     assert "mean under the null hypothesis" in str(LABELS.test(y, p))
 
 

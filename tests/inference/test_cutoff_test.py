@@ -127,12 +127,12 @@ def test_auto_decides_by_effective_size():
     y = rng.random(9000) < p
     assert CutoffTest().test(y, p).method == "asymptotic"
     drawn = CutoffTest(random_state=0).test(y[:1000], p[:1000])
-    assert drawn.method == "999 label draws"
+    assert drawn.method == "999 simulations"
     assert drawn.null_distribution.shape == (999,)
     # many rows but few steps; many rows but rare events
-    assert CutoffTest(n_resamples=49).test(y, np.round(p, 1)).method == "49 label draws"
+    assert CutoffTest(n_resamples=49).test(y, np.round(p, 1)).method == "49 simulations"
     rare = np.linspace(1e-6, 1e-5, 9000)
-    assert CutoffTest(n_resamples=49).test(np.zeros(9000, int), rare).method == "49 label draws"
+    assert CutoffTest(n_resamples=49).test(np.zeros(9000, int), rare).method == "49 simulations"
     assert CutoffTest(n_resamples=9).test([0, 0], [1e-200, 1e-180]).pvalue == 1
 
 

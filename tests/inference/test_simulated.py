@@ -119,7 +119,7 @@ def test_level_of_the_default_beyond_simulation(test, design):
 def test_the_default_and_what_the_result_says(test):
     y, p = _properties.sample(100)
     small = test.test(y, p)
-    assert small.method.startswith(("999 label draws", "score, 999", "likelihood ratio, 999"))
+    assert small.method.startswith(("999 simulations", "score, 999", "likelihood ratio, 999"))
     assert small.null_distribution.shape == (999,)
     assert small.asymptotic_null == ""
     np.testing.assert_array_equal(copy_of(test).test(y, p).null_distribution, small.null_distribution)

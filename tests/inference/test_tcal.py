@@ -409,7 +409,7 @@ def test_parameters_are_checked_before_any_work(options, error, named):
 def test_printing():
     y, p = sample(60)
     result = TCal(n_resamples=19, random_state=0).test(y, p)
-    assert "19 label draws, weighted over" in str(result)
+    assert "19 simulations, weighted over" in str(result)
     assert "decided by" in str(result)
     assert "bins: T = " in str(result.scales[0])
     assert "TCalScale" not in repr(result)

@@ -229,7 +229,7 @@ def test_labels_and_columns():
     ]:
         with pytest.raises(ValueError, match=message):
             test.test(y_bad, p[few], **options)
-    with pytest.raises(ValueError, match="labels belongs to three or more columns"):
+    with pytest.raises(ValueError, match="labels is for three or more columns"):
         test.test(y[few], p[few, 0], labels=[0, 1])
     with pytest.raises(ValueError, match="sums to"):
         test.test(y, 2 * p / 3)
@@ -362,5 +362,5 @@ def test_shared_cells_of_no_rows():
 
 def test_too_many_rows_to_write_out_are_refused():
     y, p = sample(n=30)
-    with pytest.raises(ValueError, match=r"sample_weight stands for 3e\+09 observations, more than 1e\+08"):
+    with pytest.raises(ValueError, match=r"sample_weight stands for 3e\+09 observations, which exceeds the limit of 1e\+08"):
         TCal().test(y, p, sample_weight=np.full(30, 1e8))
