@@ -32,6 +32,11 @@ class MetricCase:
     def call(self):
         return partial(self.function, **self.params)
 
+    @property
+    def of_decisions(self):
+        """Whether it measures a gain of decisions, which is not that of the mean residual."""
+        return "decision" in self.function.__name__
+
     def square(self, *args, **kwargs):
         """The squared error, which may be negative if it is debiased."""
         if "squared" in signature(self.function).parameters:
@@ -107,6 +112,9 @@ METRICS = [
     MetricCase("ici", metrics.integrated_calibration_index, scale_free=False),
     # a flip would put the threshold at 0.7
     MetricCase("decision_risk_gap", metrics.decision_risk_gap, {"threshold": 0.3}, flip_symmetric=False),
+    MetricCase("decision_risk_gap_max", metrics.decision_risk_gap, {"threshold": "max"}),
+    MetricCase("calibration_decision_loss", metrics.calibration_decision_loss),
+    MetricCase("two_bin", metrics.averaged_two_bin_calibration_error),
 ]
 
 #: Public functions of predictions that are no rows above, and why.
@@ -115,6 +123,7 @@ ELSEWHERE = {
     "cutoff_result": "the parts of cutoff_calibration_error",
     "decision_risk_result": "the parts of decision_risk_gap",
     "distance_from_calibration": "bounds made of the errors above",
+    "net_benefit": "a benefit, no error; tests/metrics/test_decision_losses.py",
     "refinement_loss": "what discrimination leaves, no error of calibration",
     "score_decomposition": "the parts of calibration_loss",
     "smooth_ece_result": "the parts of smooth_ece",

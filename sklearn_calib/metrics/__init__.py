@@ -2,7 +2,13 @@
 
 from sklearn_calib.metrics._binned import expected_calibration_error
 from sklearn_calib.metrics._cutoff import CutoffResult, cutoff_calibration_error, cutoff_result
-from sklearn_calib.metrics._decision import DecisionRiskResult, decision_risk_gap, decision_risk_result
+from sklearn_calib.metrics._decision import (
+    DecisionRiskResult,
+    calibration_decision_loss,
+    decision_risk_gap,
+    decision_risk_result,
+    net_benefit,
+)
 from sklearn_calib.metrics._decomposition import (
     ScoreDecomposition,
     calibration_loss,
@@ -27,6 +33,7 @@ from sklearn_calib.metrics._summary import (
     integrated_calibration_index,
 )
 from sklearn_calib.metrics._sweep import sweep_calibration_error
+from sklearn_calib.metrics._two_bin import averaged_two_bin_calibration_error
 
 __all__ = [
     "CalibrationDistance",
@@ -37,6 +44,8 @@ __all__ = [
     "MetricKernel",
     "ScoreDecomposition",
     "SmoothECEResult",
+    "averaged_two_bin_calibration_error",
+    "calibration_decision_loss",
     "calibration_loss",
     "calibration_summary",
     "cutoff_calibration_error",
@@ -50,6 +59,7 @@ __all__ = [
     "kernel_calibration_error",
     "logit_smoothed_ece",
     "lower_distance_to_calibration",
+    "net_benefit",
     "refinement_loss",
     "score_decomposition",
     "smooth_calibration_error",

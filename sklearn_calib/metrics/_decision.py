@@ -1,32 +1,49 @@
-"""Decision risk gap: the excess risk due to miscalibration at a decision threshold."""
+"""Decisions at thresholds: risk gap, calibration decision loss and net benefit."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib._core._binning import quantile_bins
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
-from sklearn_calib._validation import BinarySample, Outcomes, check_binary, check_fraction, check_numbers
+from sklearn_calib._validation import (
+    BinarySample,
+    Outcomes,
+    check_binary,
+    check_fraction,
+    check_numbers,
+    check_option,
+)
 from sklearn_calib.metrics._cutoff import cutoff_of_groups
-from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, value_of_groups
+from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, one_by_one, value_of_groups
 from sklearn_calib.metrics._reductions import Reduction, checked_error
 
 __all__ = [
     "DecisionRiskResult",
+    "calibration_decision_loss",
     "check_thresholds",
     "decision_risk_gap",
     "decision_risk_result",
     "decision_risks",
+    "n_risk_bins",
+    "net_benefit",
     "risk_result",
 ]
 
 Array = NDArray[np.float64]
+
+# Predictions are pooled in bins of equal mass, so many for each n^(1/3) samples. Where predictions are
+# calibrated the best cut lies within some n^(-1/3) of the mass around the threshold: a bin is a small part.
+_BINS_PER_ROOT = 64.0
+# Points that are not higher than this above a line lie on it.
+_ROUNDING = 1e-15
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,25 +91,93 @@ class DecisionRiskResult:
 
 
 def decision_risks(grouped: GroupedOutcomes, thresholds: Array) -> tuple[Array, Array]:
-    """Return risk and lowest risk for each threshold.
+    """Return risk and lowest risk for each threshold."""
+    costs = _Costs(grouped)
+    return costs.of_cut(thresholds, np.searchsorted(grouped.prob, thresholds)), costs.lowest(thresholds)
+
+
+class _Costs:
+    """Costs of decisions for the groups of a sample.
 
     Acting on the groups from index j on costs tau * (negatives among them) + (1 - tau) * (positives before
-    them). The minimum over j is where the isotonic fit first reaches tau.
+    them).
     """
-    events_before = np.concatenate(([0.0], np.cumsum(grouped.positives)))
-    weight_before = np.concatenate(([0.0], np.cumsum(grouped.weight)))
-    negatives_after = (weight_before[-1] - weight_before) - (events_before[-1] - events_before)
 
-    def cost(cut: NDArray[np.intp]) -> Array:
-        return (thresholds * negatives_after[cut] + (1.0 - thresholds) * events_before[cut]) / grouped.total
+    def __init__(self, grouped: GroupedOutcomes) -> None:
+        self.grouped = grouped
+        self.events_before = np.concatenate(([0.0], np.cumsum(grouped.positives)))
+        weight_before = np.concatenate(([0.0], np.cumsum(grouped.weight)))
+        events_after = self.events_before[-1] - self.events_before
+        self.negatives_after = (weight_before[-1] - weight_before) - events_after
 
-    blocks = fit_isotonic(grouped)
-    block_start = np.append(np.searchsorted(grouped.prob, blocks.lower), grouped.prob.shape[0])
-    best_cut = block_start[np.searchsorted(blocks.value, thresholds, side="left")]
-    return cost(np.searchsorted(grouped.prob, thresholds, side="left")), cost(best_cut)
+    def of_cut(self, thresholds: Array, cut: NDArray[np.intp]) -> Array:
+        risk = thresholds * self.negatives_after[cut] + (1.0 - thresholds) * self.events_before[cut]
+        return np.asarray(risk / self.grouped.total)
+
+    def lowest(self, thresholds: Array) -> Array:
+        """Return the minimum over all cuts, which is where the isotonic fit first reaches the threshold."""
+        prob, blocks = self.grouped.prob, fit_isotonic(self.grouped)
+        block_start = np.append(np.searchsorted(prob, blocks.lower), prob.shape[0])
+        return self.of_cut(thresholds, block_start[np.searchsorted(blocks.value, thresholds)])
 
 
-def _make(prob: Array, n_samples: float, threshold: float = 0.5) -> Evaluate:
+def _gaps_at_predictions(grouped: GroupedOutcomes, recalibration: str = "monotone") -> Array:
+    """Return the risk gap at each prediction: the greater one of its limits from both sides.
+
+    Between two predictions the risk is linear and the lowest risk concave in the threshold. The gap is
+    therefore convex, and nowhere greater than at the ends.
+    """
+    tau, costs = grouped.prob, _Costs(grouped)
+    cut = np.arange(tau.shape[0])
+    risk = np.maximum(costs.of_cut(tau, cut), costs.of_cut(tau, cut + 1))
+    if recalibration == "monotone":
+        lowest = costs.lowest(tau)
+    else:
+        frequency = grouped.positives / grouped.weight
+        order = np.argsort(frequency, kind="stable")
+        best = _Costs(GroupedOutcomes(frequency[order], grouped.weight[order], grouped.positives[order]))
+        lowest = best.of_cut(tau, np.searchsorted(best.grouped.prob, tau))
+    return np.maximum(risk - lowest, 0.0)
+
+
+def _decision_loss(grouped: GroupedOutcomes, recalibration: str) -> float:
+    """Return twice the least concave majorant of the risk gap, at 1/2.
+
+    The line through the ends is replaced by that through the point farthest above it, on its side of 1/2,
+    until no point is above.
+    """
+    tau, gap = grouped.prob, _gaps_at_predictions(grouped, recalibration)
+    left, right = (0.0, 0.0), (1.0, 0.0)
+    while True:
+        slope = (right[1] - left[1]) / (right[0] - left[0])
+        above = gap - (left[1] + slope * (tau - left[0]))
+        if above.max(initial=0.0) <= _ROUNDING:
+            return 2.0 * (left[1] + slope * (0.5 - left[0]))
+        worst = int(above.argmax())
+        point = (float(tau[worst]), float(gap[worst]))
+        if point[0] == 0.5:
+            return 2.0 * point[1]
+        left, right = (point, right) if point[0] < 0.5 else (left, point)
+        tau, gap = tau[above > _ROUNDING], gap[above > _ROUNDING]
+
+
+def n_risk_bins(total: float) -> int:
+    """Return a number of bins of equal mass within which the null distribution of gaps hardly changes."""
+    return int(np.ceil(_BINS_PER_ROOT * np.cbrt(total)))
+
+
+def _gap_bins(grouped: GroupedOutcomes, threshold: float | str = 0.5) -> NDArray[np.int64] | None:
+    return quantile_bins(grouped.weight, n_risk_bins(grouped.total)) if threshold == "max" else None
+
+
+def _loss_bins(grouped: GroupedOutcomes, recalibration: str = "monotone") -> NDArray[np.int64] | None:
+    return quantile_bins(grouped.weight, n_risk_bins(grouped.total)) if recalibration == "monotone" else None
+
+
+def _make(prob: Array, n_samples: float, threshold: float | str = 0.5) -> Evaluate:
+    if isinstance(threshold, str):
+        return one_by_one(prob, lambda grouped: float(_gaps_at_predictions(grouped).max()))
+
     # the cost of acting from group j on is, up to a constant, the cumulative sum of
     # positives - threshold * count
     start = int(np.searchsorted(prob, threshold, side="left"))
@@ -107,25 +192,26 @@ def _make(prob: Array, n_samples: float, threshold: float = 0.5) -> Evaluate:
 
 
 @shared_docs
-@MetricKernel(_make)
+@MetricKernel(_make, bins=_gap_bins)
 def decision_risk_gap(
     y_true: Outcomes,
     y_proba: ArrayLike | None = None,
     *,
-    threshold: float = 0.5,
+    threshold: float | Literal["max"] = 0.5,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
     reduction: Reduction = "classwise",
     labels: ArrayLike | None = None,
 ) -> float:
-    r"""Compute the decision risk that monotone recalibration would remove at one threshold.
+    r"""Compute the decision risk that monotone recalibration would remove at one threshold, or at the worst.
 
     Parameters
     ----------
     %(outcomes)s
-    threshold : float, default=0.5
+    threshold : float or "max", default=0.5
         Act if the prediction is at least this. It is also the cost of a false positive, if false positive and
-        false negative together cost 1. Strictly between 0 and 1.
+        false negative together cost 1. Strictly between 0 and 1. "max" is the largest gap over all
+        thresholds, the supremum.
     %(weight)s
     %(reduction)s
 
@@ -141,6 +227,7 @@ def decision_risk_gap(
     See Also
     --------
     decision_risk_result : Risk and risk gap for many thresholds.
+    calibration_decision_loss : The largest gap over all decision problems with bounded payoffs.
     cutoff_calibration_error : Bounds the gap at every threshold.
 
     Notes
@@ -170,13 +257,169 @@ def decision_risk_gap(
     >>> print(f"{decision_risk_gap([0, 0, 0, 1], [0.1, 0.6, 0.7, 0.8], threshold=0.5):.2f}")
     0.25
     """
-    tau = check_fraction(threshold, "threshold")
+    tau = threshold if isinstance(threshold, str) else check_fraction(threshold, "threshold")
+    if isinstance(tau, str):
+        check_option(tau, "threshold", ("max",))
 
     def error(sample: BinarySample) -> float:
         grouped = group_outcomes(sample.y, sample.p, sample.w)
         return value_of_groups(_make(grouped.prob, grouped.total, tau), grouped)
 
     return checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
+
+
+def _make_loss(prob: Array, n_samples: float, recalibration: str = "monotone") -> Evaluate:
+    return one_by_one(prob, lambda grouped: _decision_loss(grouped, recalibration))
+
+
+@shared_docs
+@MetricKernel(_make_loss, bins=_loss_bins)
+def calibration_decision_loss(
+    y_true: Outcomes,
+    y_proba: ArrayLike | None = None,
+    *,
+    recalibration: Literal["monotone", "any"] = "monotone",
+    sample_weight: ArrayLike | None = None,
+    pos_label: Any = None,
+    reduction: Reduction = "classwise",
+    labels: ArrayLike | None = None,
+) -> float:
+    r"""Compute the calibration decision loss (CDL).
+
+    It is the largest improvement of a decision maker's mean payoff by recalibration, over all decision
+    problems whose payoffs lie in [0, 1].
+
+    Parameters
+    ----------
+    %(outcomes)s
+    recalibration : {"monotone", "any"}, default="monotone"
+        Maps by which the predictions may be recalibrated: non-decreasing ones, or any, as in the definition
+        [1]_. "any" replaces each distinct prediction by its event frequency. Use it for few distinct
+        predictions with many samples each: if all predictions differ, it measures noise only.
+    %(weight)s
+    %(reduction)s
+
+    Returns
+    -------
+    float
+        Improvement in [0, 1]; 0 is best. With monotone recalibration at most twice the cutoff calibration
+        error.
+
+    Raises
+    ------
+    %(malformed)s
+
+    See Also
+    --------
+    decision_risk_gap : The improvement at a single threshold.
+    cutoff_calibration_error : Bounds half of the loss.
+
+    Notes
+    -----
+    A decision maker who trusts the prediction chooses the action with the highest expected payoff. Payoffs in
+    [0, 1] of the chosen actions are proper scores S with values in [0, 1], and the calibration decision loss
+    is the supremum over these,
+
+    .. math:: \mathrm{CDL} = \sup_S \max_h \frac1n \sum_i w_i \bigl[S(h(p_i), y_i) - S(p_i, y_i)\bigr],
+
+    over the permitted maps h. A proper score is a mixture of decisions at thresholds :math:`\tau`. With
+    mixing measure :math:`\mu` the improvement is :math:`\int \mathrm{gap}(\tau)\, d\mu(\tau)`, with the gap
+    of :func:`decision_risk_gap`, because one map is best at all thresholds: the isotonic fit, or the event
+    frequencies. Values of S remain in [0, 1] if :math:`\int \tau\, d\mu \le 1` and :math:`\int (1 - \tau)\,
+    d\mu \le 1`. The dual of this linear program is the lowest line above the gap at 1/2: with
+    :math:`\overline{\mathrm{gap}}` the least concave majorant of the gap on [0, 1],
+
+    .. math:: \mathrm{CDL} = 2\, \overline{\mathrm{gap}}(1/2) ,
+              \qquad \sup_\tau \mathrm{gap}(\tau) \le \mathrm{CDL} \le 2 \sup_\tau \mathrm{gap}(\tau).
+
+    O(n log n). Restricted classes of maps are those of [2]_, where proper losses have values in [-1, 1].
+
+    References
+    ----------
+    .. [1] L. Hu and Y. Wu (2024). Predict to minimize swap regret for all payoff-bounded tasks. FOCS.
+       arXiv:2404.13503
+    .. [2] P. Gopalan, K. Stavropoulos, K. Talwar and P. Tankala (2025). Efficient calibration for decision
+       making. arXiv:2511.13699
+
+    Examples
+    --------
+    >>> from sklearn_calib.metrics import calibration_decision_loss
+    >>> print(f"{calibration_decision_loss([0, 0, 0, 1], [0.1, 0.6, 0.7, 0.8]):.4f}")
+    0.5100
+    """
+    check_option(recalibration, "recalibration", ("monotone", "any"))
+
+    def error(sample: BinarySample) -> float:
+        return _decision_loss(group_outcomes(sample.y, sample.p, sample.w), recalibration)
+
+    return checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
+
+
+@shared_docs
+def net_benefit(
+    y_true: Outcomes,
+    y_proba: ArrayLike | None = None,
+    *,
+    threshold: float = 0.5,
+    sample_weight: ArrayLike | None = None,
+    pos_label: Any = None,
+    reduction: Reduction = "classwise",
+    labels: ArrayLike | None = None,
+) -> float:
+    r"""Compute the net benefit of decisions at a threshold, as in decision curve analysis.
+
+    Parameters
+    ----------
+    %(outcomes)s
+    threshold : float, default=0.5
+        Act (treat, intervene) if the prediction is at least this. Strictly between 0 and 1.
+    %(weight)s
+    %(reduction)s
+
+    Returns
+    -------
+    float
+        Net benefit, in units of true positives per sample; larger is better. At most the event rate. 0 if
+        no sample is treated; negative if treating none is better.
+
+    Raises
+    ------
+    %(malformed)s
+
+    See Also
+    --------
+    sklearn_calib.plot.DecisionCurveDisplay : Net benefit over thresholds, with bands and comparisons.
+    decision_risk_result : Risk over thresholds.
+
+    Notes
+    -----
+    With TP and FP the weights of true and false positives and n the total weight [1]_,
+
+    .. math:: \mathrm{NB}(t) = \frac{\mathrm{TP}}{n} - \frac{\mathrm{FP}}{n} \, \frac{t}{1 - t}
+              = \bar y - \frac{R(t)}{1 - t},
+
+    with the event rate :math:`\bar y` and the risk R of :func:`decision_risk_gap`. It is not a calibration
+    error: it measures calibration and discrimination together.
+
+    References
+    ----------
+    .. [1] A. J. Vickers and E. B. Elkin (2006). Decision curve analysis: a novel method for evaluating
+       prediction models. Medical Decision Making 26.
+
+    Examples
+    --------
+    >>> from sklearn_calib.metrics import net_benefit
+    >>> print(f"{net_benefit([0, 0, 0, 1], [0.1, 0.6, 0.7, 0.8], threshold=0.2):.4f}")
+    0.1250
+    """
+    odds = check_fraction(threshold, "threshold")
+    odds = odds / (1.0 - odds)
+
+    def benefit(sample: BinarySample) -> float:
+        value = np.where(sample.y == 1, 1.0, -odds) * (sample.p >= threshold)
+        return float(np.average(value, weights=sample.w))
+
+    return checked_error(benefit, y_true, y_proba, sample_weight, pos_label, reduction, labels)
 
 
 @shared_docs

@@ -22,7 +22,7 @@ from sklearn_calib._validation import (
     check_resamples,
 )
 from sklearn_calib.metrics import DecisionRiskResult
-from sklearn_calib.metrics._decision import check_thresholds, decision_risks, risk_result
+from sklearn_calib.metrics._decision import check_thresholds, decision_risks, n_risk_bins, risk_result
 from sklearn_calib.plot._estimator import DisplayMixin, check_result
 from sklearn_calib.plot._matplotlib import (
     GREY,
@@ -50,9 +50,6 @@ _BOUND = "sklearn_calib.gap_bound"
 _NULL_BAND = "sklearn_calib.gap_null_band"
 # A bound higher than this multiple of the rest would compress it.
 _FAR = 2.0
-# Predictions are gathered in bins of equal mass, so many for each n^(1/3) samples. Where predictions are
-# calibrated the best cut lies within some n^(-1/3) of the mass around the threshold: a bin is a small part.
-_BINS_PER_ROOT = 64.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +144,7 @@ def risk_gap_null(
 def _gathered(sample: BinarySample, grouped: GroupedOutcomes, thresholds: Array) -> SimulatedOutcomes:
     """Gather predictions in bins of nearly equal mass that no threshold divides."""
     side = np.searchsorted(np.sort(thresholds), grouped.prob, side="right")
-    return SimulatedOutcomes(sample, grouped, int(np.ceil(_BINS_PER_ROOT * np.cbrt(grouped.total))), side)
+    return SimulatedOutcomes(sample, grouped, n_risk_bins(grouped.total), side)
 
 
 class DecisionDisplay(DisplayMixin):

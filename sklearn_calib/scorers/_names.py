@@ -9,6 +9,8 @@ from sklearn.metrics import get_scorer_names as _sklearn_get_scorer_names
 
 from sklearn_calib._compat import register_scorers
 from sklearn_calib.metrics import (
+    averaged_two_bin_calibration_error,
+    calibration_decision_loss,
     calibration_loss,
     cutoff_calibration_error,
     decision_risk_gap,
@@ -18,6 +20,7 @@ from sklearn_calib.metrics import (
     kernel_calibration_error,
     logit_smoothed_ece,
     lower_distance_to_calibration,
+    net_benefit,
     refinement_loss,
     smooth_calibration_error,
     smooth_ece,
@@ -46,6 +49,8 @@ class PValueByName:
 
 #: Calibration errors and the refinement loss, negated.
 CALIBRATION_SCORERS = {
+    "neg_averaged_two_bin_calibration_error": CalibrationScorer(averaged_two_bin_calibration_error),
+    "neg_calibration_decision_loss": CalibrationScorer(calibration_decision_loss),
     "neg_calibration_loss": CalibrationScorer(calibration_loss),
     "neg_cutoff_calibration_error": CalibrationScorer(cutoff_calibration_error),
     "neg_decision_risk_gap": CalibrationScorer(decision_risk_gap),
@@ -56,6 +61,7 @@ CALIBRATION_SCORERS = {
     "neg_logit_smoothed_ece": CalibrationScorer(logit_smoothed_ece),
     "neg_lower_distance_to_calibration": CalibrationScorer(lower_distance_to_calibration),
     "neg_maximum_calibration_error": CalibrationScorer(expected_calibration_error, norm="max"),
+    "neg_maximum_decision_risk_gap": CalibrationScorer(decision_risk_gap, threshold="max"),
     "neg_quantile_calibration_error": CalibrationScorer(expected_calibration_error, strategy="quantile"),
     "neg_refinement_loss": CalibrationScorer(refinement_loss),
     "neg_smooth_calibration_error": CalibrationScorer(smooth_calibration_error),
@@ -75,14 +81,18 @@ _PROPER_SCORERS = {
     "neg_log_loss": CalibrationScorer(log_loss, reduction=None),
 }
 
+#: Net benefit at threshold 0.5; ``set_params(threshold=...)`` changes it.
+_BENEFIT_SCORERS = {"net_benefit": CalibrationScorer(net_benefit, greater_is_better=True)}
+
 #: All names of this package.
 OWN_SCORERS: dict[str, Any] = {
     **CALIBRATION_SCORERS,
+    **_BENEFIT_SCORERS,
     **PVALUE_SCORERS,
     **_PROPER_SCORERS,
 }
 
-register_scorers({**CALIBRATION_SCORERS, **PVALUE_SCORERS})
+register_scorers({**CALIBRATION_SCORERS, **_BENEFIT_SCORERS, **PVALUE_SCORERS})
 
 
 def get_scorer(scoring: str | Callable[..., Any]) -> Callable[..., Any]:
@@ -154,8 +164,8 @@ def get_scorer(scoring: str | Callable[..., Any]) -> Callable[..., Any]:
 def get_scorer_names() -> list[str]:
     """Return the names of the scorers of this package.
 
-    All but "neg_brier_score", "neg_log_loss" and "neg_refinement_loss" are calibration errors or, from
-    "pvalue_cox" to "pvalue_tcal", p-values of tests, hence not proper scores: select models by
+    All but "neg_brier_score", "neg_log_loss", "neg_refinement_loss" and "net_benefit" are calibration errors
+    or, from "pvalue_cox" to "pvalue_tcal", p-values of tests, hence not proper scores: select models by
     :class:`BestCalibrated`, not by one of them alone.
 
     Returns

@@ -94,8 +94,11 @@ def test_results(function, data):
 def test_no_metric_is_forgotten(data):
     listed = {case.function.__name__ for case in METRICS} | {function.__name__ for function in RESULTS}
     functions = {name for name in metrics.__all__ if name[0].islower()}
-    assert functions - listed <= {"refinement_loss"}
-    assert metrics.refinement_loss(data.sketch) == metrics.refinement_loss(*data.arrays, sample_weight=data.w)
+    others = {"net_benefit", "refinement_loss"}
+    assert functions - listed <= others
+    for name in others:
+        metric = getattr(metrics, name)
+        assert metric(data.sketch) == metric(*data.arrays, sample_weight=data.w)
 
 
 @pytest.mark.parametrize("name", list(ALL_TESTS))
