@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from numbers import Real
 from typing import Any
 
@@ -35,6 +36,7 @@ __all__ = [
     "check_tolerance",
     "cutoff_error_of_map",
     "fitted_bound",
+    "fitted_steps",
     "outcomes_by_value",
     "record_sample",
     "resolve_tolerance",
@@ -73,7 +75,8 @@ class CutoffCertificate(float):
     n_samples : float
         Number of samples behind the bound.
     note : str, default=""
-        Why the method in use is not the one that was asked for.
+        Why the method in use is not the one that was asked for, or that the bound is of probabilities before
+        they are divided by their sum.
 
     Attributes
     ----------
@@ -328,6 +331,18 @@ def fitted_bound(
     float
         The quantile and 1 / n, as a sample sees no interval that ends between its members.
     """
+    ranges = [
+        walk_ranges(steps) if monotone else largest_sums(steps)
+        for steps in fitted_steps(outcomes, n_resamples, generator, monotone=monotone)
+    ]
+    total = outcomes.total
+    return (float(np.quantile(np.concatenate(ranges), confidence, method="weibull")) + 1.0) / total
+
+
+def fitted_steps(
+    outcomes: GroupedOutcomes, n_resamples: int, generator: np.random.Generator, *, monotone: bool = True
+) -> Iterator[Array]:
+    """Yield simulated steps, shape (groups, r), of n times the residual walk of a fitted map on new data."""
     weight, total = outcomes.weight, outcomes.total
     edges = np.arange(weight.shape[0] + 1)
     if monotone:
@@ -336,14 +351,12 @@ def fitted_bound(
     rate = (block * outcomes.positives / weight + 0.5) / (block + 1.0)
     spread = np.sqrt(total / max(total - edges.shape[0] + 1.0, 1.0))
     centre = weight * (rate - outcomes.prob)
-    ranges = []
     for drawn, positives in draw_outcomes(outcomes, n_resamples, generator, truth=rate):
         steps = residuals(outcomes.prob, drawn, positives)
         steps -= centre[:, np.newaxis]
         steps *= spread
         steps += outcomes.residual[:, np.newaxis]
-        ranges.append(walk_ranges(steps) if monotone else largest_sums(steps))
-    return (float(np.quantile(np.concatenate(ranges), confidence, method="weibull")) + 1.0) / total
+        yield steps
 
 
 def largest_sums(steps: Array) -> Array:

@@ -29,6 +29,9 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
+# What the certificate of several classes is of.
+_UNDIVIDED = "of each class against the rest, before division by the sum"
+
 
 def _has_certificate(calibrator: Any) -> bool:
     if not hasattr(calibrator.calibrator, "cutoff_certificate"):
@@ -104,7 +107,10 @@ class OneVsRestCalibrator(BaseCalibrator):
 
         It is the largest of the certificates of ``calibrators_``, each at the confidence 1 - (1 -
         ``confidence``) / K (Bonferroni), K the number of calibrators. They are of the probabilities of "class
-        k or not" before these are divided by their sum; with two classes nothing is divided.
+        k or not" before these are divided by their sum, and ``note`` says so; with two classes nothing is
+        divided. After the division the probability of a class depends on the scores of all classes, and no
+        bound follows from that of the undivided ones. To certify it use :class:`CertifiedCalibrator` with
+        "passthrough" on its column, with samples that the fit did not use.
 
         Parameters
         ----------
@@ -138,8 +144,13 @@ class OneVsRestCalibrator(BaseCalibrator):
             for calibrator in self.calibrators_
         ]
         worst = max(found)
+        notes = [worst.note, _UNDIVIDED if len(found) > 1 else ""]
         return CutoffCertificate(
-            worst, confidence=confidence, method=worst.method, n_samples=worst.n_samples, note=worst.note
+            worst,
+            confidence=confidence,
+            method=worst.method,
+            n_samples=worst.n_samples,
+            note="; ".join(filter(None, notes)),
         )
 
     def _check_parameters(self) -> None:

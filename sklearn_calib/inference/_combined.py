@@ -39,6 +39,8 @@ __all__ = ["CombinedTest", "TestComponent"]
 Array = NDArray[np.float64]
 
 _DEFAULT = ("tcal", "cutoff", "slope")
+# Components with power against many alternatives, which count twice.
+_OMNIBUS = ("tcal", "cutoff")
 _COMBINE = ("harmonic", "minimum")
 _METHODS = ("monte_carlo", "asymptotic")
 _NAMED = {"harmonic": "harmonic mean", "minimum": "smallest"}
@@ -86,8 +88,8 @@ class CombinedTest(CalibrationTest):
         is that of a slope where the intercept is free; "spiegelhalter", the squared z
         (:class:`SpiegelhalterTest`).
     weights : sequence of float or None, default=None
-        Weights of the components: positive numbers, in proportion. None gives "tcal" the weight 4 and every
-        other component the weight 3.
+        Weights of the components: positive numbers, in proportion. None gives "tcal" and "cutoff" the weight
+        2 and every other component the weight 1.
     combine : {"harmonic", "minimum"}, default="harmonic"
         "harmonic": the weighted harmonic mean of the p-values [1]_, to which every small p-value contributes.
         "minimum": the smallest p-value divided by its weight, which is then the fraction of alpha that is
@@ -255,7 +257,7 @@ class CombinedTest(CalibrationTest):
         if self.weights is not None:
             weights = np.array(self.weights, dtype=np.float64)
         else:
-            weights = np.array([4.0 if name == "tcal" else 3.0 for name in self.components])
+            weights = np.array([2.0 if name in _OMNIBUS else 1.0 for name in self.components])
         out: Array = weights / weights.sum()
         return out
 

@@ -222,9 +222,14 @@ def test_one_against_the_rest_holds_for_all_classes_at_once():
     ]
     assert certificate == max(each) > min(each)
     assert (certificate.confidence, certificate.method) == (0.9, "fitted")
+    assert certificate.note == "of each class against the rest, before division by the sum"
+    few = OneVsRestCalibrator(IsotonicCalibrator()).fit(scores[:50], y[:50]).cutoff_certificate()
+    assert few.note.startswith("'fitted' needs 100 samples")
+    assert few.note.endswith(f"; {certificate.note}")
     two = OneVsRestCalibrator(IsotonicCalibrator()).fit(scores[:, 0], y == 0)
     single = IsotonicCalibrator().fit(scores[:, 0], y == 0)
     assert two.cutoff_certificate(random_state=1) == single.cutoff_certificate(random_state=1)
+    assert not two.cutoff_certificate(random_state=1).note
 
 
 def test_certified_calibrator_bounds_the_map_in_use():
