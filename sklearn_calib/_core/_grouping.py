@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._core._clusters import Clusters, dependence
+
 __all__ = [
     "CHUNK",
     "GroupedOutcomes",
@@ -34,11 +36,15 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class GroupedOutcomes:
-    """Distinct predictions in increasing order, with their weight and weight of positives."""
+    """Distinct predictions in increasing order, with their weight and weight of positives.
+
+    ``clusters`` says which samples are dependent; None means independent samples.
+    """
 
     prob: Array
     weight: Array
     positives: Array
+    clusters: Clusters | None = None
 
     @property
     def total(self) -> float:
@@ -61,7 +67,8 @@ class GroupedOutcomes:
         mean = np.add.reduceat(self.weight * self.prob, starts) / weight
         # rounding must not move a mean out of its run, which would break the order
         last = np.append(starts[1:], self.prob.shape[0]) - 1
-        return GroupedOutcomes(np.clip(mean, self.prob[starts], self.prob[last]), weight, positives)
+        clusters = None if self.clusters is None else self.clusters.pooled(starts, self.prob.shape[0])
+        return GroupedOutcomes(np.clip(mean, self.prob[starts], self.prob[last]), weight, positives, clusters)
 
     def rows(self) -> tuple[NDArray[np.int64], Array, Array]:
         """Return outcomes, predictions and weights: per group one event and one non-event of weight > 0."""
@@ -103,7 +110,9 @@ def group_starts(sorted_values: NDArray[np.generic]) -> NDArray[np.intp]:
     return np.flatnonzero(change)
 
 
-def group_outcomes(y: NDArray[np.int64], p: Array, w: Array | None = None) -> GroupedOutcomes:
+def group_outcomes(
+    y: NDArray[np.int64], p: Array, w: Array | None = None, clusters: NDArray[np.int64] | None = None
+) -> GroupedOutcomes:
     """Group checked outcomes by distinct prediction, O(n log n).
 
     Parameters
@@ -114,11 +123,16 @@ def group_outcomes(y: NDArray[np.int64], p: Array, w: Array | None = None) -> Gr
         Predictions in [0, 1], float64.
     w : ndarray of shape (n,) or None
         Positive weights; None means weight 1.
+    clusters : ndarray of shape (n,) or None
+        Codes of the clusters, 0, 1, ..., without gaps; None means independent samples. Weights are then
+        numbers of samples.
 
     Returns
     -------
     GroupedOutcomes
     """
+    if clusters is not None:
+        return _group_clusters(y, p, np.ones_like(p) if w is None else w, clusters)
     if w is None:
         key = packed_sort(y, p)
         return _merge_ties(_take_outcomes(key), key.view(np.float64))
@@ -132,6 +146,21 @@ def group_outcomes(y: NDArray[np.int64], p: Array, w: Array | None = None) -> Gr
     starts = group_starts(prob)
     return GroupedOutcomes(
         prob[starts], np.add.reduceat(weights, starts), np.add.reduceat(weights * outcome, starts)
+    )
+
+
+def _group_clusters(y: NDArray[np.int64], p: Array, w: Array, code: NDArray[np.int64]) -> GroupedOutcomes:
+    order = np.lexsort((code, p))
+    prob, code, weight = p[order] + 0.0, code[order], w[order]
+    new_group = np.append(True, prob[1:] != prob[:-1])
+    cells = np.flatnonzero(new_group | np.append(True, code[1:] != code[:-1]))
+    count, positives = np.add.reduceat(weight, cells), np.add.reduceat(weight * y[order], cells)
+    group, code = (np.cumsum(new_group) - 1)[cells], code[cells]
+    found = dependence(code, prob[cells], count, positives)
+    clusters = Clusters(group, code, count, int(code.max()) + 1, found)
+    starts = np.flatnonzero(new_group[cells])
+    return GroupedOutcomes(
+        prob[cells][starts], np.add.reduceat(count, starts), np.add.reduceat(positives, starts), clusters
     )
 
 

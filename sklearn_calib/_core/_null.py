@@ -33,7 +33,9 @@ Array = NDArray[np.float64]
 def draw_positives(
     grouped: GroupedOutcomes, n_draws: int, generator: np.random.Generator, max_cells: int = MAX_CELLS
 ) -> Iterator[NDArray[Any]]:
-    """Simulate the outcomes of every sample from its prediction, Y* ~ Bernoulli(p), independently.
+    """Simulate the outcomes of every sample from its prediction, Y* ~ Bernoulli(p).
+
+    They are independent, or depend on each other within ``grouped.clusters`` as those of the sample do.
 
     Parameters
     ----------
@@ -54,6 +56,10 @@ def draw_positives(
     """
     prob, weight = grouped.prob, grouped.weight
     n_groups = prob.shape[0]
+    if grouped.clusters is not None:
+        at_once = max(1, max_cells // n_groups)
+        yield from grouped.clusters.draw(prob, n_draws, spawn(generator, 3), at_once)
+        return
     light = min(int(weight.max()), _LIGHT)
     # every layer has its own stream, read simulation by simulation: results do not depend on the chunk size
     *layers, binomial = spawn(generator, light + 1)

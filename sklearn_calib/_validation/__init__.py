@@ -9,6 +9,7 @@ from __future__ import annotations
 from sklearn_calib._validation._arrays import as_array, missing_values, shape_of
 from sklearn_calib._validation._labels import (
     check_classes,
+    check_clusters,
     check_groups,
     check_labels,
     check_pos_label,
@@ -69,6 +70,7 @@ __all__ = [
     "check_binary",
     "check_class_sample",
     "check_classes",
+    "check_clusters",
     "check_flag",
     "check_fraction",
     "check_frequency_weights",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection
 from numbers import Integral
 from typing import Any
@@ -16,6 +17,7 @@ from sklearn_calib._validation._numbers import check_length
 
 __all__ = [
     "check_classes",
+    "check_clusters",
     "check_groups",
     "check_labels",
     "check_pos_label",
@@ -29,6 +31,8 @@ __all__ = [
 
 # Integer labels within this range are counted, not sorted.
 _MAX_LABEL_SPAN = 1 << 16
+# Fewer clusters are refused; fewer than the second are warned of.
+_FEWEST_CLUSTERS, _ENOUGH_CLUSTERS = 4, 15
 
 
 def check_labels(
@@ -263,13 +267,36 @@ def check_two_labels(y: ArrayLike, classes: ArrayLike | None = None) -> NDArray[
     return np.unique(labels)
 
 
-def check_groups(groups: Any, n_samples: int, name: str = "groups") -> NDArray[Any]:
+def check_clusters(clusters: Any, n_samples: int, w: NDArray[Any] | None = None) -> NDArray[np.int64] | None:
+    """Return a code 0, 1, ... for the cluster of each sample of positive weight; None if all are single."""
+    labels = check_groups(clusters, n_samples, "clusters", "y_true")
+    codes = np.unique(labels if w is None else labels[w > 0], return_inverse=True)[1]
+    n_clusters = int(codes.max()) + 1
+    if n_clusters == (n_samples if w is None else w.sum()):
+        return None
+    if n_clusters < _FEWEST_CLUSTERS:
+        raise ValueError(
+            f"clusters has {n_clusters} distinct label{'s'[: n_clusters > 1]}, too few to estimate how much "
+            f"the samples of a cluster depend on each other. Pass at least {_FEWEST_CLUSTERS}, better "
+            f"{_ENOUGH_CLUSTERS} and more; or, if parts of a cluster are independent, labels of these."
+        )
+    if n_clusters < _ENOUGH_CLUSTERS:
+        warnings.warn(
+            f"clusters has {n_clusters} distinct labels. With fewer than {_ENOUGH_CLUSTERS}, p-values and "
+            "intervals are not reliable, and tests have little power.",
+            UserWarning,
+            stacklevel=5,
+        )
+    return codes
+
+
+def check_groups(groups: Any, n_samples: int, name: str = "groups", other: str = "X") -> NDArray[Any]:
     """Return the group of each sample: numbers or texts that can be ordered, none missing."""
     keys = as_array(groups, name)
     _refuse_complex(keys, name)
     if keys.ndim != 1:
-        raise ValueError(f"{name} must have shape (n,), got shape {keys.shape}. Pass one group per row.")
-    check_length(name, keys.shape[0], "X", n_samples)
+        raise ValueError(f"{name} must have shape (n,), got shape {keys.shape}. Pass one label per row.")
+    check_length(name, keys.shape[0], other, n_samples)
     if keys.dtype.names is not None:
         raise ValueError(
             f"{name} must hold numbers or texts, got records {keys.dtype}. Pass one of their fields."
@@ -279,7 +306,7 @@ def check_groups(groups: Any, n_samples: int, name: str = "groups") -> NDArray[A
     missing = missing_values(keys)
     if missing.any():
         raise ValueError(
-            f"{name} has a missing value at row {int(missing.argmax())}. Give such rows a group of their own."
+            f"{name} has a missing value at row {int(missing.argmax())}. Give such rows a label of their own."
         )
     try:
         np.unique(keys)

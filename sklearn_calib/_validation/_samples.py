@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._validation._arrays import shape_of
-from sklearn_calib._validation._labels import check_classes, check_labels, label_rows, place_labels
-from sklearn_calib._validation._numbers import check_length, check_probabilities, check_scores, check_weights
+from sklearn_calib._validation._labels import (
+    check_classes,
+    check_clusters,
+    check_labels,
+    label_rows,
+    place_labels,
+)
+from sklearn_calib._validation._numbers import (
+    check_frequency_weights,
+    check_length,
+    check_probabilities,
+    check_scores,
+    check_weights,
+)
 from sklearn_calib._validation._summaries import Outcomes, sample_rows
 
 __all__ = ["BinarySample", "ClassSample", "binary_sample", "check_binary", "check_class_sample"]
@@ -20,6 +32,8 @@ Array = NDArray[np.float64]
 
 # So many zeros and ones are no probabilities.
 _MANY = 20
+# Fewer clusters with an event (or a non-event, if these are rarer) are warned of.
+_FEWEST_WITH_EVENTS = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +41,8 @@ class _Weighted:
     y: NDArray[np.int64]
     p: Array
     w: Array | None
+    # codes 0, 1, ... of the clusters; None means independent samples
+    clusters: NDArray[np.int64] | None = field(default=None, kw_only=True)
 
     @property
     def total(self) -> float:
@@ -41,7 +57,8 @@ class _Weighted:
     def take(self, index: NDArray[Any]) -> Self:
         """Return a subset of the samples."""
         w = None if self.w is None else self.w[index]
-        return replace(self, y=self.y[index], p=self.p[index], w=w)
+        clusters = None if self.clusters is None else self.clusters[index]
+        return replace(self, y=self.y[index], p=self.p[index], w=w, clusters=clusters)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,29 +89,55 @@ def check_binary(
     y_proba: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
+    clusters: ArrayLike | None = None,
 ) -> BinarySample:
-    """Check outcomes, predicted probabilities of the positive class, and weights of a binary problem.
+    """Check outcomes, probabilities of the positive class, weights and clusters of a binary problem.
 
-    A summary in place of outcomes and predictions is replaced by its weighted sample.
+    A summary in place of outcomes and predictions is replaced by its weighted sample. With clusters, weights
+    must be whole numbers.
     """
-    return binary_sample(*sample_rows(y_true, y_proba, sample_weight, pos_label), pos_label)
+    rows = sample_rows(y_true, y_proba, sample_weight, pos_label, clusters=clusters)
+    return binary_sample(*rows, pos_label, clusters)
 
 
 def binary_sample(
-    y_true: ArrayLike, y_proba: ArrayLike, sample_weight: ArrayLike | None, pos_label: Any
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    sample_weight: ArrayLike | None,
+    pos_label: Any,
+    clusters: ArrayLike | None = None,
 ) -> BinarySample:
     """Check the arrays of a binary problem."""
     p = check_probabilities(y_proba)
     y = check_labels(y_true, pos_label, ordered=shape_of(y_proba, "y_proba")[1:] == (2,))
     _warn_of_predicted_labels(p)
     check_length("y_true", y.shape[0], "y_proba", p.shape[0])
-    if sample_weight is None:
-        return BinarySample(y, p, None)
-    w = check_weights(sample_weight, p.shape[0])
-    keep = w > 0
-    if not keep.all():
+    w = None if sample_weight is None else check_weights(sample_weight, p.shape[0])
+    codes = None if clusters is None else _cluster_codes(clusters, p.shape[0], w)
+    if w is not None and not (keep := w > 0).all():
         y, p, w = y[keep], p[keep], w[keep]
-    return BinarySample(y, p, w)
+    if codes is not None:
+        _warn_of_few_events(y, codes)
+    return BinarySample(y, p, w, clusters=codes)
+
+
+def _cluster_codes(clusters: ArrayLike, n: int, w: Array | None) -> NDArray[np.int64] | None:
+    if w is not None:
+        check_frequency_weights(w)
+    return check_clusters(clusters, n, w)
+
+
+def _warn_of_few_events(y: NDArray[np.int64], clusters: NDArray[np.int64]) -> None:
+    """Warn if few clusters contain the rarer outcome."""
+    rarer = int(2 * np.count_nonzero(y) < y.shape[0])
+    found = np.unique(clusters[y == rarer]).shape[0]
+    if found < _FEWEST_WITH_EVENTS:
+        warnings.warn(
+            f"Only {found} clusters contain the outcome {rarer}. With fewer than {_FEWEST_WITH_EVENTS}, the "
+            "dependence within clusters is hardly known, and tests have little power.",
+            UserWarning,
+            stacklevel=5,
+        )
 
 
 def _warn_of_predicted_labels(p: Array) -> None:
@@ -115,6 +158,7 @@ def check_class_sample(
     y_proba: ArrayLike,
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
 ) -> ClassSample:
     """Check labels, probabilities of K >= 3 classes, and weights.
 
@@ -141,8 +185,9 @@ def check_class_sample(
                 "Pass labels=, the label of each column."
             )
     y, p = codes.astype(np.int64), p / p.sum(axis=1, keepdims=True)
-    if sample_weight is None:
-        return ClassSample(y, p, None, known)
-    w = check_weights(sample_weight, p.shape[0])
-    keep = w > 0
-    return ClassSample(y[keep], p[keep], w[keep], known)
+    w = None if sample_weight is None else check_weights(sample_weight, p.shape[0])
+    cluster_codes = None if clusters is None else _cluster_codes(clusters, p.shape[0], w)
+    if w is not None:
+        keep = w > 0
+        y, p, w = y[keep], p[keep], w[keep]
+    return ClassSample(y, p, w, known, clusters=cluster_codes)

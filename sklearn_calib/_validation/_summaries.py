@@ -32,6 +32,7 @@ def sample_rows(
     sample_weight: ArrayLike | None = None,
     pos_label: Any = None,
     groups: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
 ) -> tuple[ArrayLike, ArrayLike, ArrayLike | None]:
     """Return outcomes, predictions and weights: those that were passed, or those of a summary.
 
@@ -52,6 +53,10 @@ def sample_rows(
         raise ValueError(
             f"pos_label={pos_label!r} was passed beside a {kind}, whose outcomes are 0 and 1. Leave it out."
         )
+    if clusters is not None:
+        raise ValueError(
+            f"clusters need the outcomes of each sample, which a {kind} does not keep. Pass arrays."
+        )
     if groups is not None:
         raise ValueError(
             f"groups need rows, which a {kind} does not keep. Pass arrays, or one {kind} per group."
@@ -66,13 +71,16 @@ def shown_label(y_true: Outcomes, pos_label: Any) -> Any:
 
 
 def fit_rows(
-    X: Outcomes, y: ArrayLike | None, sample_weight: ArrayLike | None
+    X: Outcomes,
+    y: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    clusters: ArrayLike | None = None,
 ) -> tuple[ArrayLike, ArrayLike, ArrayLike | None]:
     """Return scores, labels and weights of a fit: those that were passed, or those of a summary."""
     if is_summary(X):
         if y is not None:
             raise ValueError(f"y was passed beside a {type(X).__name__}, which holds its own. Leave it out.")
-        labels, scores, weight = sample_rows(X, None, sample_weight)
+        labels, scores, weight = sample_rows(X, None, sample_weight, clusters=clusters)
         return scores, labels, weight
     if y is None:
         # the wording that scikit-learn's checks require

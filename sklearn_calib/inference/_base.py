@@ -14,6 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._atomic import AtomicFit
+from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
 from sklearn_calib._persistence import VersionStamped
@@ -36,7 +37,13 @@ from sklearn_calib._validation import (
     shape_of,
 )
 
-__all__ = ["CalibrationTest", "CalibrationTestResult", "contradiction_words"]
+__all__ = [
+    "CalibrationTest",
+    "CalibrationTestResult",
+    "cluster_words",
+    "contradiction_words",
+    "dependence_of",
+]
 
 Array = NDArray[np.float64]
 
@@ -93,6 +100,14 @@ class CalibrationTestResult:
         [1 / (2 n), 1 - 1 / (2 n)], as if 0 and 1 were results of rounding. It says nothing about the
         contradicted samples: judge it together with their number. Without any, it is that of the test; NaN
         if the test cannot be computed on the other samples.
+    n_clusters : int or None
+        Number of clusters; None if samples were taken to be independent.
+    design_effect : float or None
+        Estimated variance of the number of events, given the predictions, divided by what it would be for
+        independent samples; at least 1. None without clusters.
+    n_effective : float or None
+        ``n_samples / design_effect``, the number of independent samples from which the number of events is
+        known as well. None without clusters.
     """
 
     test: str
@@ -114,11 +129,18 @@ class CalibrationTestResult:
     n_extreme: int = field(default=0, repr=False)
     pvalue_strict: float = field(default=_UNSET, repr=False)
     pvalue_clipped: float = field(default=_UNSET, repr=False)
+    n_clusters: int | None = None
+    design_effect: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("pvalue_strict", "pvalue_clipped"):
             if getattr(self, name) == _UNSET:
                 object.__setattr__(self, name, self.pvalue)
+
+    @property
+    def n_effective(self) -> float | None:
+        """Number of samples divided by the design effect."""
+        return None if self.design_effect is None else self.n_samples / self.design_effect
 
     @property
     def extremes(self) -> str:
@@ -146,6 +168,7 @@ class CalibrationTestResult:
             ("statistic", f"{self.statistic:.4g}"),
             ("estimate", f"{self.estimate:.4g}"),
             ("n", str(self.n_samples)),
+            *self._dependence(),
         ]
         lines = [
             f"{self.test}: H0: {self.null_hypothesis}",
@@ -162,10 +185,17 @@ class CalibrationTestResult:
                 ("statistic", f"{self.statistic:.4g}"),
                 ("estimate", f"{self.estimate:.4g}"),
                 ("n", str(self.n_samples)),
+                *self._dependence(),
                 ("reason", self.reason),
             ],
             [(f"scales ({len(self.scales)})", self.scales)],
         )
+
+    def _dependence(self) -> list[tuple[str, str]]:
+        """Return what is shown of the clusters."""
+        if self.n_clusters is None or self.design_effect is None:
+            return []
+        return [("clusters", cluster_words(self.n_clusters, self.n_samples, self.design_effect))]
 
     def _pvalues(self) -> list[tuple[str, str]]:
         """Return what is shown of the p-values: of contradicted predictions, that of the others first."""
@@ -175,6 +205,21 @@ class CalibrationTestResult:
             ("p-value", f"{self.pvalue_clipped:.4g}  ({self.method}), of the other samples"),
             ("extremes", f"{self.extremes}: strictly, the p-value is {self.pvalue_strict:.4g}"),
         ]
+
+
+def cluster_words(n_clusters: int, n: float, design_effect: float) -> str:
+    """Return the number of clusters, and what they make of the number of samples, in words."""
+    return f"{n_clusters:,} (design effect {design_effect:.3g}, effective n {n / design_effect:,.0f})"
+
+
+def dependence_of(grouped: GroupedOutcomes) -> dict[str, Any]:
+    """Return the fields of a result that tell of the clusters."""
+    if grouped.clusters is None:
+        return {}
+    return {
+        "n_clusters": grouped.clusters.n_clusters,
+        "design_effect": grouped.clusters.design_effect(grouped.prob),
+    }
 
 
 def contradiction_words(n_contradicted: float, n_extreme: float) -> str:
@@ -228,6 +273,8 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
     _needs_order = False
     # Positive predictions below this count as this, because powers of their variances would underflow.
     _smallest = 0.0
+    # whether ``_test_sample`` heeds the clusters of its sample
+    _knows_clusters = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -255,6 +302,7 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         y_proba: ArrayLike | None = None,
         *,
         sample_weight: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
         pos_label: Any = None,
         labels: ArrayLike | None = None,
     ) -> CalibrationTestResult:
@@ -278,6 +326,11 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         sample_weight : array-like of shape (n,) or None, default=None
             Frequencies: whole numbers, k for a sample that was observed k times. Other weights have no
             meaning for a test, which depends on the number of observations.
+        clusters : array-like of shape (n,) or None, default=None
+            Label of the cluster (patient, customer, session, day) of each sample. Samples of different
+            clusters are independent, those of a cluster need not be; None means that all are independent.
+            At least 4 clusters, or samples that are all clusters of their own. A sample with a weight of k
+            stands for k samples of one cluster.
         pos_label : label or None, default=None
             The positive class; None means 1 for labels in {0, 1} or {-1, 1}, else the greater label.
         labels : array-like of shape (K,) or None, default=None
@@ -293,25 +346,29 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         ------
         ValueError
             If an argument has the wrong shape or length, contains NaN, probabilities outside [0, 1], more
-            than two labels, or weights that are not frequencies; or if a parameter of the test is invalid.
+            than two labels, or weights that are not frequencies; if there are too few clusters, or the test
+            does not support them; or if a parameter of the test is invalid.
         TypeError
             If a parameter of the test is of the wrong type.
         """
         check_option(self.extreme, "extreme", _EXTREME)
         self._check_parameters()
         self._refuse_summary(y_true)
-        y_true, y_proba, sample_weight = sample_rows(y_true, y_proba, sample_weight, pos_label)
+        self._refuse_clusters(clusters)
+        y_true, y_proba, sample_weight = sample_rows(
+            y_true, y_proba, sample_weight, pos_label, clusters=clusters
+        )
         shape = shape_of(y_proba, "y_proba")
         if len(shape) == 2 and shape[1] > 2:
-            result = self._test_columns(y_true, y_proba, sample_weight, pos_label, labels)
-            return _with_indices(result, sample_weight)
+            result = self._test_columns(y_true, y_proba, sample_weight, pos_label, labels, clusters)
+            return _with_single(_with_indices(result, sample_weight), clusters)
         if labels is not None:
             raise ValueError(
                 "labels is for three or more columns. In a binary problem pass pos_label, the positive class."
             )
-        sample = check_binary(y_true, y_proba, sample_weight, pos_label)
+        sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters)
         _check_frequencies(sample_weight)
-        return _with_indices(self._test_binary(sample), sample_weight)
+        return _with_single(_with_indices(self._test_binary(sample), sample_weight), clusters)
 
     def _test_binary(self, sample: BinarySample) -> CalibrationTestResult:
         """Return the result for a checked binary sample, whose weights, if any, are whole numbers."""
@@ -365,13 +422,14 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         sample_weight: ArrayLike | None,
         pos_label: Any,
         labels: ArrayLike | None,
+        clusters: ArrayLike | None,
     ) -> CalibrationTestResult:
         if pos_label is not None:
             raise ValueError(
                 f"pos_label={pos_label!r} belongs to binary problems, but y_proba has "
                 f"{shape_of(y_proba, 'y_proba')[1]} columns. Leave it out, or pass one column."
             )
-        sample = check_class_sample(y_true, y_proba, sample_weight, labels)
+        sample = check_class_sample(y_true, y_proba, sample_weight, labels, clusters)
         _check_frequencies(sample_weight)
         return self._test_multiclass(sample)
 
@@ -380,7 +438,13 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         contradicted = sample.p[np.arange(sample.y.shape[0]), sample.y] == 0.0
         return self._test_extremes(self._test_classes, sample, contradicted, sample.p.min(axis=1) == 0.0)
 
-    def fit(self, X: Outcomes, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Outcomes,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
+    ) -> Self:
         """Run the test and store its result.
 
         Parameters
@@ -391,6 +455,8 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
             Outcomes. Omitted with a sketch.
         sample_weight : array-like of shape (n,) or None, default=None
             Frequencies.
+        clusters : array-like of shape (n,) or None, default=None
+            Label of the cluster of each sample, as in :meth:`test`.
 
         Returns
         -------
@@ -403,11 +469,11 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
             As :meth:`test`.
         """
         self._refuse_summary(X)
-        X, y, sample_weight = fit_rows(X, y, sample_weight)
+        X, y, sample_weight = fit_rows(X, y, sample_weight, clusters)
         shape = shape_of(X, "X")
         # an estimator stores its classes: one column is that of the last class, also for text labels
         pos_label = greater_text(y, "y") if shape[1:] in ((), (1,)) else None
-        result = self.test(y, X, sample_weight=sample_weight, pos_label=pos_label)
+        result = self.test(y, X, sample_weight=sample_weight, clusters=clusters, pos_label=pos_label)
         self.classes_ = np.unique(as_array(y, "y"))
         self.n_features_in_ = 1 if len(shape) == 1 else shape[1]
         self.result_, self.statistic_, self.pvalue_ = result, result.statistic, result.pvalue
@@ -435,7 +501,13 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         check_scores(X, "X", kind="probability")
         return X
 
-    def score(self, X: Outcomes, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
+    def score(
+        self,
+        X: Outcomes,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
+    ) -> float:
         """Return the p-value on other data; the object need not be fitted.
 
         Parameters
@@ -446,6 +518,8 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
             Outcomes; if the object is fitted, labels among ``classes_``. Omitted with a sketch.
         sample_weight : array-like of shape (n,) or None, default=None
             Frequencies.
+        clusters : array-like of shape (n,) or None, default=None
+            Label of the cluster of each sample, as in :meth:`test`.
 
         Returns
         -------
@@ -459,7 +533,7 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
             As :meth:`test`.
         """
         self._refuse_summary(X)
-        X, y, sample_weight = fit_rows(X, y, sample_weight)
+        X, y, sample_weight = fit_rows(X, y, sample_weight, clusters)
         classes = getattr(self, "classes_", None)
         pos_label = labels = None
         if classes is not None and classes.shape[0] > 2 and self.n_features_in_ == classes.shape[0]:
@@ -475,11 +549,21 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
                 )
             # in a subset that lacks one class the other keeps its meaning
             pos_label = classes[1]
-        return self.test(y, X, sample_weight=sample_weight, pos_label=pos_label, labels=labels).pvalue
+        return self.test(
+            y, X, sample_weight=sample_weight, clusters=clusters, pos_label=pos_label, labels=labels
+        ).pvalue
 
     def _resolved(self, p: Array) -> Array:
         low = self._smallest
         return p if p.min() >= low else np.where((p > 0.0) & (p < low), low, p)
+
+    def _refuse_clusters(self, clusters: Any) -> None:
+        """Raise if clusters were passed to a test that takes samples to be independent."""
+        if clusters is not None and not self._knows_clusters:
+            raise ValueError(
+                f"{type(self).__name__} takes samples to be independent and cannot be given clusters. Use "
+                "TCal, CutoffTest, CoxTest or CombinedTest."
+            )
 
     def _refuse_summary(self, values: Any) -> None:
         """Raise if a summary was passed to a test of a stream."""
@@ -501,6 +585,13 @@ def _with_indices(result: CalibrationTestResult, sample_weight: ArrayLike | None
     if sample_weight is None or not result.n_contradicted:
         return result
     return replace(result, contradicted=np.flatnonzero(as_array(sample_weight, "w") > 0)[result.contradicted])
+
+
+def _with_single(result: CalibrationTestResult, clusters: ArrayLike | None) -> CalibrationTestResult:
+    """Tell of clusters that are all single, which a test need not know."""
+    if clusters is None or result.n_clusters is not None:
+        return result
+    return replace(result, n_clusters=result.n_samples, design_effect=1.0)
 
 
 def _check_frequencies(sample_weight: ArrayLike | None) -> None:

@@ -18,9 +18,10 @@ from sklearn_calib._validation import (
     check_randomness,
     check_size,
 )
-from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult, dependence_of
 from sklearn_calib.inference._cox import CoxTest
 from sklearn_calib.inference._cutoff_test import CutoffTest
+from sklearn_calib.inference._simulated import refuse_clusters
 from sklearn_calib.inference._spiegelhalter import SpiegelhalterTest
 from sklearn_calib.inference._tcal import (
     TIE,
@@ -159,6 +160,7 @@ class CombinedTest(CalibrationTest):
     """
 
     _smallest = 1e-60
+    _knows_clusters = True
 
     def __init__(
         self,
@@ -203,6 +205,8 @@ class CombinedTest(CalibrationTest):
         check_randomness(self.random_state)
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
+        if self.method == "asymptotic":
+            refuse_clusters(sample.clusters, "method", self.method, "monte_carlo")
         names = list(self.components)
         weights = self._weights()
         if self.method == "monte_carlo":
@@ -250,6 +254,7 @@ class CombinedTest(CalibrationTest):
             null_distribution=null,
             reason=f"decided by {decided}",
             tail="lower",
+            **dependence_of(grouped),
         )
 
     def _weights(self) -> Array:
@@ -282,7 +287,7 @@ def _tcal(scales: BinaryScales) -> Statistic:
     usable = usable_scales(moments)
     if usable == 0:
         return lambda positives: np.zeros(positives.shape[1])
-    statistics, deviation = scales.bins.statistic_around(grouped.prob), moments.deviation[:usable]
+    statistics, deviation = scales.statistic(grouped.prob), moments.deviation[:usable]
     skewness = moments.third_cumulant[:usable] / moments.variance[:usable] ** 1.5
     n_scales = scales.n_bins.shape[0]
 

@@ -11,8 +11,9 @@ from sklearn_calib._validation import (
     check_randomness,
     check_size,
 )
-from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult, dependence_of
 from sklearn_calib.inference._redraw import Metric, Redrawn, redrawn_values
+from sklearn_calib.inference._simulated import refuse_clusters
 from sklearn_calib.metrics._names import as_metric
 
 __all__ = ["ConsistencyTest"]
@@ -82,6 +83,8 @@ class ConsistencyTest(CalibrationTest):
     (False, True)
     """
 
+    _knows_clusters = True
+
     def __init__(
         self,
         metric: str | Metric,
@@ -104,7 +107,9 @@ class ConsistencyTest(CalibrationTest):
         check_randomness(self.random_state)
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
-        grouped = group_outcomes(sample.y, sample.p, sample.w)
+        if self.resample == "pairs":
+            refuse_clusters(sample.clusters, "resample", self.resample, "labels")
+        grouped = group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
         metric = as_metric(self.metric)
         redrawn = Redrawn(metric, grouped, weighted=sample.w is not None)
         value = redrawn.estimate
@@ -126,4 +131,5 @@ class ConsistencyTest(CalibrationTest):
             n_samples=int(grouped.total),
             null_distribution=null,
             reason=f"mean under the null hypothesis {null.mean():.4g}",
+            **dependence_of(grouped),
         )

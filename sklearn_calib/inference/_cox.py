@@ -1,17 +1,25 @@
 """Cox's test of calibration: intercept and slope of a logistic recalibration."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._core._recalibration import LogitOutcomes, Recalibration
 from sklearn_calib._validation import BinarySample, check_option
-from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
-from sklearn_calib.inference._simulated import check_simulation, conditional_sums, simulated, simulates
+from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult, dependence_of
+from sklearn_calib.inference._simulated import (
+    check_simulation,
+    conditional_sums,
+    refuse_clusters,
+    simulated,
+    simulates,
+)
 from sklearn_calib.inference._tails import chi2_sf
 
 __all__ = ["CoxTest"]
@@ -99,6 +107,8 @@ class CoxTest(CalibrationTest):
     'slope 0.34'
     """
 
+    _knows_clusters = True
+
     def __init__(
         self,
         *,
@@ -127,7 +137,7 @@ class CoxTest(CalibrationTest):
             )
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
-        grouped = group_outcomes(sample.y, sample.p, sample.w)
+        grouped = group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
         data = LogitOutcomes(grouped)
         parameter = self.parameter
         if parameter == "both" and data.constant:
@@ -163,6 +173,8 @@ class CoxTest(CalibrationTest):
             estimate = float(data.weight @ np.abs(full.prob - null.prob) / grouped.total)
             reason = full.describe(parameter)
             draws = self._simulated_statistics(grouped, data, null, parameter)
+            if draws is not None and grouped.clusters is not None and self.statistic == "score":
+                statistic, draws = float(draws[0]), draws[1:]
         if draws is None:
             pvalue, method = chi2_sf(statistic, df), f"chi-squared with {df} df"
         else:
@@ -178,14 +190,19 @@ class CoxTest(CalibrationTest):
             null_distribution=draws,
             reason=reason,
             asymptotic_null=f"chi2({df})" if draws is None else "",
+            **dependence_of(grouped),
         )
 
     def _simulated_statistics(
         self, grouped: GroupedOutcomes, data: LogitOutcomes, null: Recalibration, parameter: str
     ) -> Array | None:
         """Return the statistic of each simulated sample, or None if the p-value is asymptotic."""
+        clusters = grouped.clusters
+        if self.statistic == "wald":
+            refuse_clusters(clusters, "statistic", self.statistic, "score")
         n_rarer = min(data.positives.sum(), data.negatives.sum())
-        fits = parameter != "slope" or grouped.total * n_rarer <= _LARGEST_TABLE
+        conditional = parameter == "slope" and clusters is None
+        fits = not conditional or grouped.total * n_rarer <= _LARGEST_TABLE
         if self.method == "monte_carlo" and not fits:
             raise ValueError(
                 "method='monte_carlo' with parameter='slope' needs a table of observations x rarer outcomes, "
@@ -194,10 +211,10 @@ class CoxTest(CalibrationTest):
             )
         # a fit of each simulated sample takes several times as long as its score
         cost = grouped.total * (5.0 if self.statistic == "likelihood_ratio" else 1.0)
-        if self.statistic == "wald" or not (fits and simulates(self.method, cost)):
+        if self.statistic == "wald" or not (fits and simulates(self.method, cost, clusters)):
             return None
         centre = data.weight * null.prob
-        if parameter == "slope":
+        if conditional:
             times = data.weight.astype(np.int64)
             along = conditional_sums(
                 np.repeat(null.prob, times),
@@ -208,19 +225,40 @@ class CoxTest(CalibrationTest):
             )
             sums = np.stack((np.zeros_like(along), along - centre @ data.u))
         else:
+            true = grouped
+            if parameter == "slope":
+                # its null hypothesis leaves the intercept open: the fitted one
+                true = replace(grouped, prob=expit(null.intercept + logit(grouped.prob)))
             u = (logit(grouped.prob) - data.centre) / data.spread
             covariates = np.stack((np.ones_like(u), u))
             offset = np.array([[centre.sum()], [centre @ data.u]])
             sums = simulated(
-                grouped,
+                true,
                 lambda positives: (covariates @ positives - offset).T,
                 self.n_resamples,
                 self.random_state,
             ).T
+        if self.statistic == "score" and clusters is not None:
+            residual = data.residual(null)
+            own = np.array([[residual.sum()], [residual @ data.u]])
+            return _dependent_score(data, null, parameter, np.hstack((own, sums)))
         if self.statistic == "score":
             out: Array = data.score_statistic(null, parameter, *sums)
             return out
         return data.likelihood_ratio(null, *sums, slope_free=parameter != "intercept")
+
+
+def _dependent_score(data: LogitOutcomes, null: Recalibration, parameter: str, sums: Array) -> Array:
+    """Return score statistics with the variance of simulated samples, all but the first.
+
+    ``sums``, of shape (2, 1 + r), are residual sums and residual sums times u.
+    """
+    level, mixed = data.information(null)
+    rows = np.stack((sums[0], sums[1] - mixed / level * sums[0]))
+    rows = rows[{"intercept": slice(0, 1), "slope": slice(1, 2), "both": slice(0, 2)}[parameter]]
+    covariance = rows[:, 1:] @ rows[:, 1:].T / (rows.shape[1] - 1.0)
+    out: Array = (rows * (np.linalg.pinv(covariance, hermitian=True) @ rows)).sum(axis=0)
+    return out
 
 
 _NULL = {

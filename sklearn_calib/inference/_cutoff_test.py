@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._validation import BinarySample
-from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
-from sklearn_calib.inference._simulated import TIE, check_simulation, simulated
+from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult, dependence_of
+from sklearn_calib.inference._simulated import TIE, check_simulation, refuse_clusters, simulated
 from sklearn_calib.inference._tails import brownian_range_sf
 from sklearn_calib.metrics._cutoff import residual_walk, walk_extremes, walk_ranges
 
@@ -97,6 +97,8 @@ class CutoffTest(CalibrationTest):
       ...
     """
 
+    _knows_clusters = True
+
     def __init__(
         self,
         *,
@@ -114,19 +116,22 @@ class CutoffTest(CalibrationTest):
         check_simulation(self.method, self.n_resamples, self.random_state)
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
-        grouped = group_outcomes(sample.y, sample.p, sample.w)
+        grouped = group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
         walk = residual_walk(grouped)
         reach = float(np.ptp(walk))
         variance = grouped.variance
         deviation = float(np.sqrt(variance.sum()))
         null = None
+        if self.method == "asymptotic":
+            refuse_clusters(sample.clusters, "method", self.method, "monte_carlo")
         if deviation == 0.0:
             statistic, pvalue = (np.inf if reach > 0.0 else 0.0), 1.0
             method, reason = "exact", "no information: every prediction is 0 or 1"
         else:
             statistic = reach / deviation
             reason = _where(grouped, walk)
-            if self.method == "asymptotic" or (self.method == "auto" and _effective_size(variance) >= LARGE):
+            large = sample.clusters is None and _effective_size(variance) >= LARGE
+            if self.method == "asymptotic" or (self.method == "auto" and large):
                 pvalue, method = brownian_range_sf(statistic), "asymptotic"
             else:
                 null = self._redrawn_ranges(grouped) / deviation
@@ -143,6 +148,7 @@ class CutoffTest(CalibrationTest):
             null_distribution=null,
             reason=reason,
             asymptotic_null="brownian range" if method == "asymptotic" else "",
+            **dependence_of(grouped),
         )
 
     def _redrawn_ranges(self, grouped: GroupedOutcomes) -> Array:

@@ -9,7 +9,7 @@ from sklearn_calib._core._binning import bin_starts
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._validation import BinarySample, check_option, check_size
-from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult, dependence_of
 from sklearn_calib.inference._simulated import TIE, check_simulation, simulated, simulates
 from sklearn_calib.inference._tails import chi2_sf
 
@@ -83,6 +83,8 @@ class HosmerLemeshowTest(CalibrationTest):
     1.00, p-value 0.835
     """
 
+    _knows_clusters = True
+
     def __init__(
         self,
         *,
@@ -106,7 +108,7 @@ class HosmerLemeshowTest(CalibrationTest):
         check_simulation(self.method, self.n_resamples, self.random_state)
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
-        grouped = group_outcomes(sample.y, sample.p, sample.w)
+        grouped = group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
         starts = bin_starts(grouped, int(self.n_bins), self.strategy)
         terms = (
             grouped.weight,
@@ -122,7 +124,7 @@ class HosmerLemeshowTest(CalibrationTest):
         # observed events in a bin whose expected variance underflows: infinite is right
         statistic = float(_statistic(grouped.positives[:, np.newaxis], starts, events, variance)[0])
         if df:
-            if simulates(self.method, grouped.total):
+            if simulates(self.method, grouped.total, grouped.clusters):
                 null = simulated(
                     grouped,
                     lambda positives: _statistic(positives, starts, events, variance),
@@ -150,6 +152,7 @@ class HosmerLemeshowTest(CalibrationTest):
             null_distribution=null,
             reason=reason,
             asymptotic_null=asymptotic_null,
+            **dependence_of(grouped),
         )
 
 

@@ -205,7 +205,13 @@ class SequentialTest(CalibrationTest):
     def _test_sample(self, sample: BinarySample) -> SequentialTestResult:
         return _advance(BettingStream(), sample)
 
-    def fit(self, X: Outcomes, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Outcomes,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
+    ) -> Self:
         """Reset the test, run it on the first part of a stream, and store the result.
 
         Parameters
@@ -216,6 +222,8 @@ class SequentialTest(CalibrationTest):
             Outcomes. Required: a sketch is not accepted, because it does not keep the order of samples.
         sample_weight : array-like of shape (n,) or None, default=None
             Frequencies; k stands for the sample repeated k times in its place.
+        clusters : None
+            Not supported: outcomes of a stream may depend on earlier ones.
 
         Returns
         -------
@@ -228,6 +236,7 @@ class SequentialTest(CalibrationTest):
             As :meth:`test`; and if ``y`` contains a single label from which the other cannot be inferred.
         """
         self._refuse_summary(X)
+        self._refuse_clusters(clusters)
         X, y, sample_weight = fit_rows(X, y, sample_weight)
         return self._continue(BettingStream(), check_two_labels(y), X, y, sample_weight)
 

@@ -12,7 +12,7 @@ from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._null import draw_positives
 from sklearn_calib._validation import check_generator, check_option, check_randomness, check_size
 
-__all__ = ["TIE", "check_simulation", "conditional_sums", "simulated", "simulates"]
+__all__ = ["TIE", "check_simulation", "conditional_sums", "refuse_clusters", "simulated", "simulates"]
 
 Array = NDArray[np.float64]
 
@@ -32,9 +32,20 @@ def check_simulation(method: Any, n_resamples: Any, random_state: Any) -> None:
     check_randomness(random_state)
 
 
-def simulates(method: str, n: float) -> bool:
-    """Tell whether the p-value of a sample of ``n`` observations is simulated."""
-    return method == "monte_carlo" or (method == "auto" and n <= _MOST_SIMULATED)
+def simulates(method: str, n: float, clusters: Any = None) -> bool:
+    """Tell whether the p-value of ``n`` observations is simulated, as it must be with clusters."""
+    if method == "asymptotic":
+        refuse_clusters(clusters, "method", method, "monte_carlo")
+    return clusters is not None or method == "monte_carlo" or (method == "auto" and n <= _MOST_SIMULATED)
+
+
+def refuse_clusters(clusters: Any, parameter: str, value: str, instead: str) -> None:
+    """Raise ValueError if there are clusters, of which a method that was chosen knows nothing."""
+    if clusters is not None:
+        raise ValueError(
+            f"{parameter}={value!r} takes samples to be independent and cannot be given clusters. Use "
+            f"{parameter}={instead!r}."
+        )
 
 
 def simulated(

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._binning import slices
-from sklearn_calib._core._grouping import group_outcomes
+from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._validation import BinarySample
-from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult, dependence_of
 from sklearn_calib.inference._simulated import TIE, check_simulation, simulated, simulates
 from sklearn_calib.inference._tails import normal_two_sided
 
@@ -79,6 +79,8 @@ class SpiegelhalterTest(CalibrationTest):
     -0.905, p-value 0.530
     """
 
+    _knows_clusters = True
+
     def __init__(
         self, *, method: str = "auto", n_resamples: int = 999, random_state: Any = 0, extreme: str = "strict"
     ) -> None:
@@ -99,11 +101,13 @@ class SpiegelhalterTest(CalibrationTest):
             excess += float((sample.y[rows] - prob) @ weighted)
             variance += float((prob * (1.0 - prob) * covariate) @ weighted)
         deviation = math.sqrt(variance)
+        clustered: dict[str, Any] = {}
         null, method, asymptotic_null = None, "asymptotic, normal, two-sided", ""
         if deviation > 0.0:
             statistic = excess / deviation
-            if simulates(self.method, sample.total):
-                null = self._simulated_z(sample, deviation)
+            if simulates(self.method, sample.total, sample.clusters):
+                grouped = group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
+                null, clustered = self._simulated_z(grouped, deviation), dependence_of(grouped)
                 pvalue = monte_carlo_pvalue(abs(statistic), np.abs(null), TIE)
                 method = f"{self.n_resamples} simulations, two-sided"
             else:
@@ -127,10 +131,10 @@ class SpiegelhalterTest(CalibrationTest):
             reason=reason,
             tail="two-sided",
             asymptotic_null=asymptotic_null,
+            **clustered,
         )
 
-    def _simulated_z(self, sample: BinarySample, deviation: float) -> Array:
-        grouped = group_outcomes(sample.y, sample.p, sample.w)
+    def _simulated_z(self, grouped: GroupedOutcomes, deviation: float) -> Array:
         covariate = (1.0 - 2.0 * grouped.prob) / deviation
         centre = float(covariate @ (grouped.weight * grouped.prob))
         return simulated(

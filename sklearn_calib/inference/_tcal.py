@@ -9,6 +9,7 @@ and 3.2; the composite null hypothesis of Remark 3. Sums over bins, eq. (6), and
 predictive models. Journal of Machine Learning Research 24. arXiv:2203.01850.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -39,7 +40,8 @@ from sklearn_calib._validation import (
     check_share,
     check_size,
 )
-from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult, dependence_of
+from sklearn_calib.inference._simulated import refuse_clusters
 from sklearn_calib.inference._tails import SMALLEST_PVALUE, gamma_sf
 
 __all__ = [
@@ -85,6 +87,9 @@ _AT_ONCE, _MOST_AT_ONCE, _FEWEST_AT_ONCE = 16, 1 << 21, 8
 # the lower one).
 _WORK, _FEWEST_PATHS, _MOST_PATHS = 1 << 19, 512, 4096
 _SEED = 20220301
+
+# Simulations for the moments of T with clusters.
+_PILOT = 199
 
 _NOTHING_SHARED = "no information: no two observations of uncertain outcome share a bin"
 _CROWDED = (
@@ -249,6 +254,7 @@ class TCal(CalibrationTest):
     """
 
     _smallest = 1e-60
+    _knows_clusters = True
 
     def __init__(
         self,
@@ -317,7 +323,11 @@ class TCal(CalibrationTest):
             top = sample.p.argmax(axis=1)
             confidence = np.minimum(sample.p[np.arange(top.shape[0]), top], 1.0)
             return replace(
-                self._test_sample(BinarySample((sample.y == top).astype(np.int64), confidence, sample.w)),
+                self._test_sample(
+                    BinarySample(
+                        (sample.y == top).astype(np.int64), confidence, sample.w, clusters=sample.clusters
+                    )
+                ),
                 null_hypothesis="P(predicted class is right | confidence) = confidence",
             )
         n = float(sample.y.shape[0] if sample.w is None else sample.w.sum())
@@ -326,6 +336,10 @@ class TCal(CalibrationTest):
         return self._decide(_ClassScales(sample, smoothness), "P(Y = k | p) = p_k for every class k")
 
     def _decide(self, scales: "BinaryScales | _ClassScales", null_hypothesis: str) -> CalibrationTestResult:
+        if self.method != "monte_carlo":
+            refuse_clusters(scales.clusters, "method", self.method, "monte_carlo")
+        if self.tolerance:
+            refuse_clusters(scales.clusters, "tolerance", str(self.tolerance), "0")
         if self.method == "monte_carlo":
             decision = self._monte_carlo(scales)
         elif self.method == "asymptotic":
@@ -364,6 +378,7 @@ class TCal(CalibrationTest):
             null_distribution=decision.null_distribution,
             tail=decision.tail,
             reason=decision.reason or decided,
+            **scales.dependence(),
         )
 
     @property
@@ -554,11 +569,26 @@ class BinaryScales:
         self.grouped = _group(sample, ties=simulated)
         self.n = self.grouped.total
         self.n_bins = self.n_cells = _numbers_of_bins(self.n, smoothness, 2)
+        self.clusters = self.grouped.clusters
         if smoothness is None:
             self.bins = NestedBins(self.grouped, self.n_bins.shape[0], fine=not simulated)
         else:
             self.bins = NestedBins(self.grouped, cell=uniform_bins(self.grouped.prob, int(self.n_bins[0])))
         self.moments = self.bins.moments()
+        self._mean = np.zeros_like(self.moments.statistic)
+        if self.clusters is not None:
+            # pairs of samples in a cluster shift the mean, the same for all samples that are compared
+            pilot = self.simulate(_PILOT, np.random.default_rng(_SEED), 0.0)[1:]
+            self._mean, self.moments = pilot.mean(axis=0), _simulated_moments(self.moments, pilot)
+
+    def dependence(self) -> dict[str, Any]:
+        """Return the fields of a result that tell of the clusters."""
+        return dependence_of(self.grouped)
+
+    def statistic(self, centre: Array) -> Callable[[NDArray[Any]], Array]:
+        """Return the function that computes T, less its mean under the null hypothesis, of many samples."""
+        statistic, mean = self.bins.statistic_around(centre), self._mean
+        return statistic if self.clusters is None else lambda positives: statistic(positives) - mean
 
     def moments_within(self, tolerance: float) -> NullMoments:
         """Return the moments under the most uncertain probabilities within ``tolerance``."""
@@ -572,7 +602,7 @@ class BinaryScales:
         The first is computed as the others are, so that rounding does not distinguish equal samples.
         """
         prob = toward_uncertainty(self.grouped.prob, tolerance)
-        statistic = self.bins.statistic_around(prob)
+        statistic = self.statistic(prob)
         own = np.asarray(self.grouped.positives)[:, np.newaxis]
         parts = [self.moments.statistic[np.newaxis] if tolerance else statistic(own)]
         null = replace(self.grouped, prob=prob)
@@ -583,6 +613,8 @@ class BinaryScales:
 class _ClassScales:
     """Equal-volume bins of the simplex, m^(K - 1) of them; as :class:`BinaryScales`."""
 
+    clusters = None
+
     def __init__(self, sample: ClassSample, smoothness: float | None) -> None:
         self.y, self.p = written_out(sample.y, sample.p, sample.w)
         self.n = float(self.y.shape[0])
@@ -591,6 +623,10 @@ class _ClassScales:
         self.n_cells = self.n_bins ** (self.n_classes - 1)
         self.cells = nested_alcoves(self.p, self.n_bins)
         self.moments = class_moments(self.cells, self.y, self.p)
+
+    def dependence(self) -> dict[str, Any]:
+        """See :class:`BinaryScales`."""
+        return {}
 
     def moments_within(self, tolerance: float) -> NullMoments:
         """See :class:`BinaryScales`."""
@@ -606,6 +642,18 @@ class _ClassScales:
         if tolerance:
             values[0] = self.moments.statistic[: len(shared)]
         return values
+
+
+def _simulated_moments(moments: NullMoments, values: Array) -> NullMoments:
+    """Return the moments with those of simulated values in place of those of independent samples."""
+    centred = values - values.mean(axis=0)
+    usable = moments.variance > 0.0
+    return replace(
+        moments,
+        statistic=moments.statistic - values.mean(axis=0),
+        variance=np.where(usable, (centred**2).mean(axis=0), 0.0),
+        third_cumulant=(centred**3).mean(axis=0),
+    )
 
 
 def usable_scales(moments: NullMoments) -> int:
@@ -637,8 +685,8 @@ def _group(sample: BinarySample, ties: bool) -> GroupedOutcomes:
 
     Each sample is then a group of its own, which saves arrays of counts.
     """
-    if sample.w is not None:
-        return group_outcomes(sample.y, sample.p, sample.w)
+    if sample.w is not None or sample.clusters is not None:
+        return group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
     key = packed_sort(sample.y, sample.p)
     n = key.shape[0]
     outcome = np.empty(n, dtype=np.int8)

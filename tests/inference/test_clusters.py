@@ -1,0 +1,332 @@
+"""Dependent samples: simulated outcomes, the estimated dependence, level and power of the tests."""
+
+import warnings
+
+import numpy as np
+import pytest
+import sklearn
+from scipy.special import expit, log_ndtr, ndtr, ndtri
+from scipy.stats import binom, multivariate_normal
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+from sklearn_calib._core._clusters import Clusters, Dependence, dependence
+from sklearn_calib._core._grouping import GroupedOutcomes
+from sklearn_calib._core._null import draw_positives
+from sklearn_calib.inference import (
+    CombinedTest,
+    ConsistencyTest,
+    CoxTest,
+    CutoffTest,
+    HosmerLemeshowTest,
+    SpiegelhalterTest,
+    TCal,
+)
+from sklearn_calib.sketch import CalibrationSketch
+
+TESTS = {
+    "tcal": TCal(n_resamples=99, random_state=0),
+    "tcal_max": TCal(n_resamples=99, combine="max", random_state=0),
+    "tcal_fixed": TCal(n_resamples=99, smoothness=1.0, random_state=0),
+    "cutoff": CutoffTest(n_resamples=99, random_state=0),
+    "cox": CoxTest(n_resamples=99),
+    "cox_slope": CoxTest(n_resamples=99, parameter="slope"),
+    "cox_likelihood": CoxTest(n_resamples=99, statistic="likelihood_ratio"),
+    "spiegelhalter": SpiegelhalterTest(n_resamples=99),
+    "hosmer_lemeshow": HosmerLemeshowTest(n_resamples=99),
+    "combined": CombinedTest(n_resamples=99, random_state=0),
+    "consistency": ConsistencyTest("smooth_ece", n_resamples=99, random_state=0),
+}
+
+
+def dependent(n_clusters, size, rho, seed, shift=0.0):
+    """Outcomes of a Gaussian copula, calibrated but for a shift of the log-odds."""
+    rng = np.random.default_rng(seed)
+    clusters = np.repeat(np.arange(n_clusters), size)
+    p = expit(1.2 * rng.normal(size=clusters.size))
+    latent = np.sqrt(rho) * rng.normal(size=n_clusters)[clusters]
+    latent += np.sqrt(1 - rho) * rng.normal(size=clusters.size)
+    order = rng.permutation(clusters.size)
+    y = latent > -ndtri(expit(np.log(p / (1 - p)) + shift))
+    return y[order].astype(int), p[order], clusters[order]
+
+
+def grouped(prob, group, code, count, rho):
+    """Groups of cells whose correlation is known."""
+    weight = np.bincount(group, count).astype(float)
+    known = Dependence(np.array([rho]), np.ones(1))
+    clusters = Clusters(group, code, np.asarray(count, float), int(code.max()) + 1, known)
+    return GroupedOutcomes(prob, weight, np.zeros_like(weight), clusters)
+
+
+# ---- simulated outcomes
+
+
+@pytest.mark.parametrize("count", [1.0, 3.0])
+def test_simulated_outcomes_have_the_probabilities_and_the_covariance_of_the_copula(count):
+    prob, rho = np.array([0.02, 0.3, 0.9]), 0.4
+    group, code = np.array([0, 0, 1, 1, 2]), np.array([0, 1, 0, 1, 0])
+    sample = grouped(prob, group, code, np.full(5, count), rho)
+    drawn = np.hstack(list(draw_positives(sample, 40_000, np.random.default_rng(0)))).astype(float)
+    weight = sample.weight
+    assert drawn.mean(axis=1) == pytest.approx(weight * prob, abs=5 * np.sqrt(weight.max() ** 2 / 4 / 40_000))
+    both = multivariate_normal([0, 0], [[1, rho], [rho, 1]])
+    for a, b in ((0, 1), (0, 2), (1, 2)):
+        shared = np.intersect1d(code[group == a], code[group == b]).size * count**2
+        expected = shared * (both.cdf(ndtri(prob[[a, b]])) - prob[a] * prob[b])
+        assert np.cov(drawn[a], drawn[b])[0, 1] == pytest.approx(expected, abs=0.03 * count**2)
+
+
+def test_certain_predictions_stay_certain():
+    prob = np.array([0.0, 0.5, 1.0])
+    sample = grouped(prob, np.arange(3), np.zeros(3, int), np.ones(3), 0.9)
+    drawn = np.hstack(list(draw_positives(sample, 200, np.random.default_rng(0))))
+    assert not drawn[0].any()
+    assert drawn[2].all()
+    assert 0 < drawn[1].mean() < 1
+
+
+def test_simulations_do_not_depend_on_how_many_are_made_at_a_time():
+    sample = grouped(np.array([0.2, 0.6]), np.array([0, 0, 1]), np.array([0, 1, 0]), np.ones(3), 0.3)
+    one = np.hstack(list(draw_positives(sample, 50, np.random.default_rng(0), 2)))
+    all_of_them = np.hstack(list(draw_positives(sample, 50, np.random.default_rng(0))))
+    assert np.array_equal(one, all_of_them)
+
+
+def test_the_design_effect_is_the_ratio_of_variances():
+    rng = np.random.default_rng(0)
+    prob = np.sort(rng.uniform(size=60))
+    code = rng.integers(6, size=60)
+    sample = grouped(prob, np.arange(60), code, np.ones(60), 0.3)
+    drawn = np.hstack(list(draw_positives(sample, 20_000, rng)))
+    expected = drawn.sum(axis=0).var() / (prob * (1 - prob)).sum()
+    assert sample.clusters.design_effect(prob) == pytest.approx(expected, rel=0.04)
+
+
+# ---- the estimated dependence
+
+
+def likelihood(rho, tables):
+    """Likelihood of clusters of (p, count, positives), integrated over a common shift."""
+    z = np.linspace(-9, 9, 1001)
+    density = np.exp(-z * z / 2)
+    total = 0.0
+    for shift in np.linspace(-5, 5, 101):
+        product = 1.0
+        for rows in tables:
+            given = density
+            for p, count, positives in rows:
+                q = ndtr((ndtri(p) + shift + np.sqrt(rho) * z) / np.sqrt(1 - rho))
+                given = given * q**positives * (1 - q) ** (count - positives)
+            product *= given.sum()
+        total += product
+    return total
+
+
+def test_the_likelihood_is_that_of_the_copula():
+    # quantiles in the middle of the bins, so that pooling changes nothing
+    p = ndtr(np.array([-1.0, 0.25]))
+    tables = [
+        [(p[0], 6, positives), (p[1], 6, other)]
+        for positives, other in ((0, 2), (4, 6), (1, 3), (0, 4), (3, 6))
+    ]
+    code = np.repeat(np.arange(5), 2)
+    prob, count, positives = np.array([row for rows in tables for row in rows]).T
+    found = dependence(code, prob, count, positives)
+    expected = np.array([likelihood(rho, tables) for rho in found.rho[1::6]])
+    assert found.probability[1::6] / found.probability[1] == pytest.approx(expected / expected[0], rel=0.02)
+    assert found.probability.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.1, 0.5])
+def test_the_correlation_is_found(rho):
+    y, p, clusters = dependent(300, 20, rho, seed=1)
+    found = dependence(clusters, p, np.ones_like(p), y.astype(float))
+    assert found.median == pytest.approx(rho, abs=0.06)
+
+
+def test_miscalibration_is_not_taken_for_dependence():
+    y, p, clusters = dependent(100, 10, 0.0, seed=2, shift=0.6)
+    assert CoxTest(n_resamples=999).test(y, p, clusters=clusters).pvalue == 0.001
+    found = dependence(clusters, p, np.ones_like(p), y.astype(float))
+    assert found.median < 0.03
+
+
+def test_quantiles_of_the_correlation():
+    known = Dependence(np.array([0.0, 0.2, 0.5]), np.array([0.25, 0.5, 0.25]))
+    drawn = known.sample(8, np.random.default_rng(0))
+    assert sorted(drawn) == [0, 0, 0.2, 0.2, 0.2, 0.2, 0.5, 0.5]
+    assert known.median == 0.2
+
+
+# ---- the tests
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_dependence_is_no_miscalibration(name):
+    """Without clusters most of these runs reject at 5%."""
+    rejected = [
+        TESTS[name]
+        .test(*dependent(40, 25, 0.4, seed)[:2], clusters=dependent(40, 25, 0.4, seed)[2])
+        .rejects()
+        for seed in range(15)
+    ]
+    assert sum(rejected) <= binom.ppf(0.9999, 15, 0.05)
+
+
+def test_without_clusters_it_is():
+    rejected = [CutoffTest(random_state=0).test(*dependent(40, 25, 0.4, s)[:2]).rejects() for s in range(15)]
+    assert sum(rejected) >= 6
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_miscalibration_is_found(name):
+    y, p, clusters = dependent(200, 5, 0.1, seed=0)
+    result = TESTS[name].test(y, p**2, clusters=clusters)
+    assert result.pvalue == 0.01
+    assert result.n_clusters == 200
+    assert 1 < result.design_effect < 2
+    assert result.n_effective == 1000 / result.design_effect
+    assert "200 (design effect 1." in str(result)
+    assert "200 (design effect 1." in result._repr_html_()
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_clusters_of_single_samples_change_nothing(name):
+    y, p, _ = dependent(40, 3, 0.0, seed=0)
+    alone = np.array([f"s{k}" for k in range(y.size)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with_clusters = TESTS[name].test(y, p, clusters=alone)
+    without = TESTS[name].test(y, p)
+    assert (with_clusters.pvalue, with_clusters.statistic) == (without.pvalue, without.statistic)
+    assert without.n_clusters is without.design_effect is without.n_effective is None
+    assert (with_clusters.n_clusters, with_clusters.design_effect, with_clusters.n_effective) == (120, 1, 120)
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_order_and_names_of_clusters_do_not_matter(name):
+    y, p, clusters = dependent(30, 10, 0.2, seed=3)
+    p = np.round(p, 2)
+    order = np.random.default_rng(0).permutation(y.size)
+    first = TESTS[name].test(y, p, clusters=clusters)
+    again = TESTS[name].test(y[order], p[order], clusters=[f"c{c:02d}" for c in clusters[order]])
+    assert first.pvalue == again.pvalue
+    assert first.statistic == pytest.approx(again.statistic, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_a_weight_is_a_number_of_samples_of_one_cluster(name):
+    y, p, clusters = dependent(30, 6, 0.2, seed=4)
+    p = np.round(p, 1)
+    weight = np.random.default_rng(0).integers(0, 4, size=y.size)
+    weighted = TESTS[name].test(y, p, sample_weight=weight, clusters=clusters)
+    y, p, clusters = (np.repeat(part, weight) for part in (y, p, clusters))
+    repeated = TESTS[name].test(y, p, clusters=clusters)
+    assert weighted.pvalue == repeated.pvalue
+    assert weighted.n_samples == repeated.n_samples == y.size
+
+
+def test_contradicted_predictions():
+    y, p, clusters = dependent(30, 10, 0.2, seed=5)
+    p[:3], y[:3] = 0.0, (1, 0, 0)
+    result = CutoffTest(random_state=0).test(y, p, clusters=clusters)
+    assert result.pvalue == 0
+    assert result.pvalue_clipped > 0.05
+    assert result.n_clusters == 30
+
+
+def test_confidence_of_several_classes():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), size=300)
+    y = (rng.uniform(size=300)[:, None] > np.cumsum(p, axis=1)).sum(axis=1)
+    test = TCal(reduction="confidence", n_resamples=99, random_state=0)
+    result = test.test(y, p, clusters=np.repeat(np.arange(30), 10))
+    assert not result.rejects()
+    assert result.n_clusters == 30
+
+
+def test_metadata_routing():
+    y, p, clusters = dependent(30, 10, 0.3, seed=6)
+    test = CutoffTest(n_resamples=99, random_state=0)
+    direct = test.fit(p, y, clusters=clusters)
+    assert direct.result_.n_clusters == 30
+    assert test.score(p, y, clusters=clusters) == direct.pvalue_
+    with sklearn.config_context(enable_metadata_routing=True):
+        routed = CutoffTest(n_resamples=99, random_state=0)
+        routed = routed.set_fit_request(clusters=True).set_score_request(clusters=True)
+        model = make_pipeline(LogisticRegression(), routed)
+        assert "clusters" in str(model.get_metadata_routing())
+        pipeline = make_pipeline(routed).fit(p[:, None], y, clusters=clusters)
+        assert pipeline[-1].result_.n_clusters == 30
+        assert pipeline.score(p[:, None], y, clusters=clusters) == direct.pvalue_
+
+
+# ---- bad input
+
+
+@pytest.mark.parametrize(
+    ("clusters", "message"),
+    [
+        (np.zeros(40), "clusters has 1 distinct label, too few"),
+        (np.arange(40) % 2, "clusters has 2 distinct labels, too few"),
+        (np.arange(40) % 3, "clusters has 3 distinct labels, too few.*at least 4, better 15"),
+        (np.arange(39), "clusters has 39 rows but y_true has 40|clusters.*39"),
+        (np.where(np.arange(40) == 7, np.nan, np.arange(40) % 20), "clusters has a missing value at row 7"),
+        ([None] + ["a"] * 39, "clusters has a missing value at row 0"),
+        (np.zeros((40, 2)), "clusters must have shape"),
+        (["a", 1] * 20, "clusters"),
+    ],
+)
+def test_bad_clusters(clusters, message):
+    y, p, _ = dependent(10, 4, 0.0, seed=0)
+    with pytest.raises(ValueError, match=message):
+        CutoffTest().test(y, p, clusters=clusters)
+
+
+def test_few_clusters_are_warned_of():
+    y, p, clusters = dependent(14, 30, 0.0, seed=0)
+    with pytest.warns(UserWarning, match="clusters has 14 distinct labels. With fewer than 15"):
+        CutoffTest(n_resamples=19).test(y, p, clusters=clusters)
+
+
+def test_few_clusters_with_events_are_warned_of():
+    y, p, clusters = dependent(30, 10, 0.0, seed=0)
+    y = np.where(clusters < 9, y, 0)
+    with pytest.warns(UserWarning, match="Only 9 clusters contain the outcome 1. With fewer than 10"):
+        CutoffTest(n_resamples=19).test(y, p, clusters=clusters)
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        CutoffTest(method="asymptotic"),
+        CoxTest(method="asymptotic"),
+        CoxTest(statistic="wald"),
+        SpiegelhalterTest(method="asymptotic"),
+        HosmerLemeshowTest(method="asymptotic"),
+        TCal(method="asymptotic"),
+        TCal(method="theory"),
+        TCal(tolerance=0.01),
+        CombinedTest(method="asymptotic"),
+        ConsistencyTest("smooth_ece", resample="pairs"),
+    ],
+)
+def test_methods_for_independent_samples_refuse_clusters(test):
+    y, p, clusters = dependent(20, 4, 0.0, seed=0)
+    with pytest.raises(ValueError, match="takes samples to be independent and cannot be given clusters"):
+        test.test(y, p, clusters=clusters)
+
+
+def test_fractional_weights_and_sketches_are_refused():
+    y, p, clusters = dependent(20, 4, 0.0, seed=0)
+    with pytest.raises(ValueError, match=r"whole numbers|frequenc"):
+        CutoffTest().test(y, p, sample_weight=np.full(80, 0.5), clusters=clusters)
+    with pytest.raises(ValueError, match="clusters need the outcomes of each sample"):
+        CutoffTest().test(CalibrationSketch().update(y, p), clusters=clusters)
+
+
+def test_log_of_small_probabilities_is_finite():
+    assert np.isfinite(log_ndtr(ndtri(1e-9) * 10))
+    y, p, clusters = dependent(20, 10, 0.3, seed=0)
+    assert CutoffTest(random_state=0).test(y, p**40 * 1e-200, clusters=clusters).pvalue < 0.01
