@@ -6,8 +6,8 @@ A row names a function or class of another package and what stands for it here, 
 difference over three samples of each size, in units of what is compared, mostly probabilities. Rows marked
 "=" are claimed to be equal within the tolerance printed beside them, and the script fails if one is not. Rows
 marked "~" answer the same question in another way, and say why the numbers differ. Packages that are not
-installed are named and left out; ``pip install -r benchmarks/peers.txt`` brings all of them. The pages under
-docs/migration rest on this table.
+installed are named and left out; ``pip install -r benchmarks/peers.txt`` brings all of them
+but nannyml. The pages under docs/migration rest on this table.
 
     --smoke     few rows and one sample
 
@@ -527,6 +527,41 @@ def probcal() -> Iterator[Row]:
 
 
 # Packages, the name they are imported by, and their rows.
+def nannyml() -> Iterator[Row]:
+    """Confidence-based performance estimation; predictions that it finds calibrated are not changed."""
+    import nannyml
+    import pandas as pd
+
+    names = ["roc_auc", "f1", "precision", "recall", "accuracy"]
+
+    def estimated(sample: Sample) -> tuple[np.ndarray, np.ndarray]:
+        rng = np.random.default_rng(sample.seed)
+        p, new = rng.beta(1.5, 3.0, 3000), rng.beta(2.0, 2.0, sample.new.shape[0])
+        known, unknown = (
+            pd.DataFrame(
+                {"p": q, "decision": (q >= 0.4).astype(int), "y": (rng.random(q.size) < q).astype(int)}
+            )
+            for q in (p, new)
+        )
+        estimator = nannyml.CBPE(
+            metrics=names,
+            y_pred_proba="p",
+            y_pred="decision",
+            y_true="y",
+            problem_type="classification_binary",
+            chunk_number=1,
+        ).fit(known)
+        estimator.needs_calibration = False
+        table = estimator.estimate(unknown).filter(period="analysis").to_df()
+        ours = metrics.expected_performance(new, threshold=0.4)
+        return (
+            np.array([table[name, "value"].iloc[0] for name in names]),
+            np.array([getattr(ours, name).value for name in names]),
+        )
+
+    yield Row("CBPE", "metrics.expected_performance", estimated, 1e-6)
+
+
 PEERS = {
     "scikit-learn": ("sklearn", scikit_learn),
     "relplot": ("relplot", relplot),
@@ -535,6 +570,7 @@ PEERS = {
     "venn-abers": ("venn_abers", venn_abers),
     "uncertainty-calibration": ("calibration", uncertainty_calibration),
     "probcal": ("probcal", probcal),
+    "nannyml": ("nannyml", nannyml),
 }
 
 

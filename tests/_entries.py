@@ -242,6 +242,8 @@ def of_monitor(folder):
     yield of_parameters(monitor.CalibrationMonitor, lambda made: made.update(Y, P))
     yield of_method(watched, "update", **ROWS, time=np.arange(N))
     yield of_method(watched, "restart", empty_window=True)
+    compared = partial(watched, reference=sketch.CalibrationSketch().update(Y, P))
+    yield of_method(compared, "expected_performance", y_proba=P, certificate=0.02)
 
 
 def of_plot(folder):

@@ -130,6 +130,7 @@ RESULT_MAKERS = {
     "tcal_of_classes": lambda: inference.TCal(n_resamples=49, random_state=0).test(*several()),
     "cutoff": lambda: metrics.cutoff_result(*binary()),
     "decision_risk": lambda: metrics.decision_risk_result(*binary()),
+    "expected_performance": lambda: metrics.expected_performance(binary()[1], certificate=0.02),
     "smooth": lambda: metrics.smooth_ece_result(*binary()),
     "decomposition": lambda: metrics.score_decomposition(*binary()),
     "distance": lambda: metrics.distance_from_calibration(*binary()),

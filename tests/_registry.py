@@ -124,6 +124,7 @@ ELSEWHERE = {
     "decision_risk_result": "the parts of decision_risk_gap",
     "distance_from_calibration": "bounds made of the errors above",
     "net_benefit": "a benefit, no error; tests/metrics/test_decision_losses.py",
+    "expected_performance": "estimates without labels; tests/metrics/test_expected.py",
     "refinement_loss": "what discrimination leaves, no error of calibration",
     "score_decomposition": "the parts of calibration_loss",
     "smooth_ece_result": "the parts of smooth_ece",

@@ -26,6 +26,7 @@ from sklearn_calib.metrics import (
     decision_risk_result,
     distance_from_calibration,
     expected_calibration_error,
+    expected_performance,
     score_decomposition,
     smooth_ece_result,
 )
@@ -92,6 +93,8 @@ RESULTS = {
     "cutoff": cutoff_result(Y, P),
     "cutoff_zero": cutoff_result([0, 1], [0.0, 1.0]),
     "decision": decision_risk_result(Y, P),
+    "expected": expected_performance(P, certificate=0.02, reference=np.sqrt(P)),
+    "expected_alone": expected_performance(P),
     "smooth": smooth_ece_result(Y, P),
     "decomposition": score_decomposition(Y, P),
     "distance": distance_from_calibration(Y, P),

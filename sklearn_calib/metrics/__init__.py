@@ -22,6 +22,7 @@ from sklearn_calib.metrics._distance_bounds import (
     interval_calibration_error,
     lower_distance_to_calibration,
 )
+from sklearn_calib.metrics._expected import ExpectedPerformance, expected_performance
 from sklearn_calib.metrics._kernel import kernel_calibration_error
 from sklearn_calib.metrics._logit_smoothed import logit_smoothed_ece
 from sklearn_calib.metrics._metric_kernel import MetricKernel
@@ -40,6 +41,7 @@ __all__ = [
     "CalibrationSummary",
     "CutoffResult",
     "DecisionRiskResult",
+    "ExpectedPerformance",
     "IntervalEstimate",
     "MetricKernel",
     "ScoreDecomposition",
@@ -54,6 +56,7 @@ __all__ = [
     "decision_risk_result",
     "distance_from_calibration",
     "expected_calibration_error",
+    "expected_performance",
     "integrated_calibration_index",
     "interval_calibration_error",
     "kernel_calibration_error",

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import (
+    Outcomes,
     check_flag,
     check_fraction,
     check_frequency_weights,
@@ -23,6 +24,7 @@ from sklearn_calib._validation import (
     check_size,
     is_summary,
 )
+from sklearn_calib.metrics._expected import ExpectedPerformance, expected_performance
 from sklearn_calib.metrics._names import as_metric
 from sklearn_calib.monitor._alert import (
     CalibrationAlert,
@@ -95,8 +97,8 @@ class CalibrationMonitor(Locked):
         ``metric(y_true, y_proba, sample_weight=...)``, such as ``sklearn.metrics.log_loss``. The first is
         shown in plots.
     reference : CalibrationSketch, default=None
-        Outcomes and predictions of a reference period, whose errors are reported for comparison. The test
-        does not use them.
+        Outcomes and predictions of a reference period, whose errors are reported for comparison, and with
+        whose predictions :meth:`expected_performance` compares new ones. The test does not use them.
     pos_label : label, default=None
         The positive class. Needed for other labels than 0 and 1, -1 and 1, or booleans, because a batch may
         hold one of the two labels only.
@@ -243,6 +245,7 @@ class CalibrationMonitor(Locked):
                 f"reference must be a CalibrationSketch, got {type(reference).__name__}. Pass "
                 "CalibrationSketch().update(y_true, y_proba)."
             )
+        self._reference = reference
         self.reference_errors_ = {} if reference is None else self._measure(reference)
         self._state = _State(self._empty_window.copy(), self._new_evidence(), history)
         # an update that has begun: that of the window, and what the monitor has seen then
@@ -319,6 +322,40 @@ class CalibrationMonitor(Locked):
                 ),
             )
         return found
+
+    def expected_performance(
+        self, y_proba: Outcomes, *, certificate: float | None = None, **options: Any
+    ) -> ExpectedPerformance:
+        """Estimate the performance on samples whose outcomes are not known yet.
+
+        A drift of the predictions away from ``reference`` widens the intervals before any label arrives.
+        The monitor does not change.
+
+        Parameters
+        ----------
+        y_proba : array-like of shape (n,), (n, 1) or (n, 2), or CalibrationSketch
+            Probabilities of the positive class.
+        certificate : float, default=None
+            Upper bound on the cutoff calibration error of the predictions in the reference period.
+        **options
+            Other parameters of :func:`sklearn_calib.metrics.expected_performance`, such as ``threshold``.
+
+        Returns
+        -------
+        ExpectedPerformance
+            Estimates with intervals, and the assumption under which they hold.
+
+        Raises
+        ------
+        ValueError
+            If an argument is malformed (the message names it), or the monitor has no reference.
+        """
+        if self._reference is None:
+            raise ValueError(
+                "The monitor has no reference to compare y_proba with. Pass reference= to "
+                "CalibrationMonitor, or call sklearn_calib.metrics.expected_performance."
+            )
+        return expected_performance(y_proba, certificate=certificate, reference=self._reference, **options)
 
     def restart(self, *, empty_window: bool = True) -> None:
         """Restart the test, for instance after the model has been recalibrated.

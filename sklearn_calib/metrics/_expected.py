@@ -1,0 +1,351 @@
+"""Expected performance: what calibrated probabilities say about classification metrics, without labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_calib._html import result_html
+from sklearn_calib._validation import (
+    Outcomes,
+    check_fraction,
+    check_not_negative,
+    check_probabilities,
+    check_size,
+    check_weights,
+    is_summary,
+    sample_rows,
+)
+from sklearn_calib.metrics._summary import IntervalEstimate
+
+__all__ = ["ExpectedPerformance", "expected_performance"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ExpectedPerformance:
+    """Expected performance of decisions and predictions, from the predicted probabilities alone.
+
+    Every estimate has the interval that the certificate guarantees; without a certificate its ends are NaN.
+    A rate without denominator, such as the precision if no prediction reaches the threshold, is NaN.
+
+    Attributes
+    ----------
+    event_rate : IntervalEstimate
+        Mean of Y.
+    recall, false_positive_rate : IntervalEstimate
+        P(p >= threshold | Y = 1) and P(p >= threshold | Y = 0).
+    precision, negative_predictive_value : IntervalEstimate
+        P(Y = 1 | p >= threshold) and P(Y = 0 | p < threshold).
+    f1, accuracy : IntervalEstimate
+        F1 score and accuracy of the decisions p >= threshold.
+    cost : IntervalEstimate
+        Mean cost of the decisions.
+    roc_auc, log_loss, brier_score : IntervalEstimate
+        Area under the ROC curve, log loss and Brier score of the predictions.
+    flagged : float
+        Fraction of predictions that are at least ``threshold``; known exactly.
+    threshold : float
+        The decision threshold.
+    certificate : float or None
+        The bound on the cutoff calibration error.
+    shift_factor : float
+        Factor by which the certificate was multiplied because the distribution of the predictions changed.
+    n_samples : float
+        Total weight of the samples.
+    assumption : str
+        What the estimates and intervals assume.
+    """
+
+    event_rate: IntervalEstimate
+    recall: IntervalEstimate
+    false_positive_rate: IntervalEstimate
+    precision: IntervalEstimate
+    negative_predictive_value: IntervalEstimate
+    f1: IntervalEstimate
+    accuracy: IntervalEstimate
+    cost: IntervalEstimate
+    roc_auc: IntervalEstimate
+    log_loss: IntervalEstimate
+    brier_score: IntervalEstimate
+    flagged: float
+    threshold: float
+    certificate: float | None
+    shift_factor: float
+    n_samples: float
+    assumption: str = field(repr=False)
+
+    def _estimates(self) -> list[tuple[str, str]]:
+        estimates = []
+        for item in fields(self):
+            found = getattr(self, item.name)
+            if isinstance(found, IntervalEstimate):
+                alone = self.certificate is None and not np.isnan(found.value)
+                estimates.append((item.name.replace("_", " "), f"{found.value:.4f}" if alone else str(found)))
+        return estimates
+
+    def __str__(self) -> str:
+        head = f"expected performance of {self.n_samples:g} samples at threshold {self.threshold:g}"
+        lines = [f"  {name:<26}{value}" for name, value in self._estimates()]
+        return "\n".join([head, *lines, self.assumption])
+
+    def _repr_html_(self) -> str:
+        title = f"expected performance at threshold {self.threshold:g}"
+        samples = ("samples", f"{self.n_samples:g}")
+        return result_html(title, [samples, *self._estimates(), ("assumption", self.assumption)])
+
+
+def expected_performance(
+    y_proba: Outcomes,
+    *,
+    threshold: float = 0.5,
+    certificate: float | None = None,
+    reference: Outcomes | None = None,
+    n_bins: int = 10,
+    cost_false_positive: float = 1.0,
+    cost_false_negative: float = 1.0,
+    sample_weight: ArrayLike | None = None,
+) -> ExpectedPerformance:
+    r"""Estimate classification metrics of unlabelled samples from their calibrated probabilities.
+
+    If predictions are calibrated, a prediction p is right to expect p events, so that every metric has an
+    expected value without labels. A certificate of the calibrator (an upper bound on its cutoff calibration
+    error) turns the estimates into guaranteed intervals.
+
+    Parameters
+    ----------
+    y_proba : array-like of shape (n,), (n, 1) or (n, 2), or CalibrationSketch
+        Predicted probabilities of the positive class in [0, 1]; of two columns the last is used. The outcomes
+        of a sketch are ignored.
+    threshold : float, default=0.5
+        Decisions are positive where the prediction is at least this; strictly between 0 and 1.
+    certificate : float, default=None
+        Upper bound on the cutoff calibration error, such as the ``cutoff_certificate()`` of a calibrator. By
+        default no intervals are computed.
+    reference : array-like like ``y_proba``, or CalibrationSketch, default=None
+        Predictions on the samples for which the certificate was computed. If given, the intervals hold for a
+        changed distribution of the predictions, too.
+    n_bins : int, default=10
+        Number of bins, of equal frequency in ``reference``, in which the two distributions are compared.
+    cost_false_positive, cost_false_negative : float, default=1.0
+        Cost of the two errors; at least 0.
+    sample_weight : array-like of shape (n,), default=None
+        Non-negative weights of the predictions.
+
+    Returns
+    -------
+    ExpectedPerformance
+        Estimates with intervals, and the assumption under which they hold.
+
+    Raises
+    ------
+    ValueError
+        If an argument is malformed; the message names it.
+    TypeError
+        If a parameter is of the wrong type.
+
+    See Also
+    --------
+    cutoff_calibration_error : The error that the certificate bounds.
+
+    Notes
+    -----
+    With expectations over the predictions p, the estimates are those of confidence-based performance
+    estimation [1]_: true positives :math:`a = E[p\,1\{p \ge t\}]`, false negatives :math:`b =
+    E[p\,1\{p < t\}]`, positive decisions :math:`s = P(p \ge t)`; precision a / s, recall a / (a + b), F1
+    score 2 a / (s + a + b), and so on. The Brier score is :math:`E[p (1 - p)]`, the log loss the mean
+    entropy, and
+
+    .. math:: \mathrm{AUC} = \frac{\int a(u)\,ds(u) - \pi^2 / 2}{\pi (1 - \pi)}, \quad
+              a(u) = E[p\,1\{p \ge u\}],\ s(u) = P(p \ge u),\ \pi = a(0).
+
+    *Intervals.* A certificate c says that :math:`|E[(Y - p)\,1\{p \in I\}]| \le c` for all intervals I
+    [2]_. So the true positives are in :math:`a \pm c` and the false negatives in :math:`b \pm c`, and rates,
+    which are monotone in both, take their extreme values at :math:`(a \pm c, b \mp c)`. For the log loss and
+    the Brier score, :math:`E[\ell(Y, p)] = E[\ell(p, p)] + E[(Y - p) g(p)]` with monotone g, which is
+    -logit p or 1 - 2 p; summation by parts bounds the last term by :math:`c (\max g^+ + \max g^-)`. The
+    interval of the AUC is the range of the above expression over all :math:`\pi` and all a(u) that c allows.
+
+    *Changed distribution.* Let w be the ratio of the densities of the predictions, new over reference. Since
+    :math:`\{w \ge z\}` consists of intervals, :math:`|E[(Y - p)\,w(p)\,1\{p \in I\}]| \le c\,f` with
+
+    .. math:: f = \tfrac12 \bigl(w(0) + w(1) + \mathrm{TV}(w)\bigr),
+
+    where TV is the total variation. ``shift_factor`` is f of the histograms; it is 1 for equal ones, and
+    noise of small samples increases it.
+
+    *Assumption.* The probability of an event given the prediction has not changed since the certificate was
+    computed. Unlabelled data cannot show whether this holds. The intervals are for expectations: outcomes of
+    n samples vary around them by a further :math:`O(1/\sqrt n)`. O(n log n).
+
+    References
+    ----------
+    .. [1] J. Białek, W. Kuberski, N. Perrakis and A. Bifet (2023). Estimating model performance under
+       covariate shift without labels. arXiv:2401.08348
+    .. [2] R. Rossellini, J. A. Soloff, R. F. Barber, Z. Ren and R. Willett (2025). Can a calibration metric
+       be both testable and actionable? COLT. arXiv:2502.19851
+
+    Examples
+    --------
+    >>> from sklearn_calib.metrics import expected_performance
+    >>> found = expected_performance([0.1, 0.2, 0.6, 0.9], threshold=0.5, certificate=0.05)
+    >>> print(found.precision)
+    0.7500 [0.6500, 0.8500]
+    >>> print(f"{found.recall.value:.3f}")
+    0.833
+    """
+    t = check_fraction(threshold, "threshold")
+    c = np.nan if certificate is None else check_not_negative(certificate, "certificate")
+    cost_fp = check_not_negative(cost_false_positive, "cost_false_positive")
+    cost_fn = check_not_negative(cost_false_negative, "cost_false_negative")
+    n_bins = check_size(n_bins, "n_bins")
+    p, w, total = _sorted_predictions(y_proba, sample_weight, "y_proba")
+    factor = 1.0
+    if reference is not None:
+        old, old_w, _ = _sorted_predictions(reference, None, "reference")
+        factor = _shift_factor(p, w, old, old_w, n_bins)
+    c *= factor
+
+    first = int(np.searchsorted(p, t, side="left"))
+    mass = w * p
+    a, b, s = float(mass[first:].sum()), float(mass[:first].sum()), float(w[first:].sum())
+    # the extremes of true positives and of false negatives that the certificate allows
+    best = min(a + c, s), max(b - c, 0.0)
+    worst = max(a - c, 0.0), min(b + c, 1.0 - s)
+
+    def rate(of: Callable[[float, float], float]) -> IntervalEstimate:
+        value, first, last = (of(*counts) for counts in ((a, b), best, worst))
+        if certificate is None:
+            return IntervalEstimate(value, np.nan, np.nan)
+        # where one has no denominator, the other is the only value
+        return IntervalEstimate(value, float(np.fmin(first, last)), float(np.fmax(first, last)))
+
+    def scored(value: float, g: Array, highest: float) -> IntervalEstimate:
+        # g decreases with p, so that its extremes stand at the ends
+        margin = c * (max(float(g[0]), 0.0) + max(-float(g[-1]), 0.0)) if c else 0.0
+        return IntervalEstimate(value, max(value - margin, 0.0), min(value + margin, highest))
+
+    ends = p[[0, -1]]
+    with np.errstate(divide="ignore"):
+        minus_logit = np.log1p(-ends) - np.log(ends)
+    return ExpectedPerformance(
+        event_rate=IntervalEstimate(a + b, max(a + b - c, 0.0), min(a + b + c, 1.0)),
+        recall=rate(lambda a, b: _ratio(a, a + b)),
+        false_positive_rate=rate(lambda a, b: _ratio(s - a, 1.0 - a - b)),
+        precision=rate(lambda a, b: _ratio(a, s)),
+        negative_predictive_value=rate(lambda a, b: _ratio(1.0 - s - b, 1.0 - s)),
+        f1=rate(lambda a, b: _ratio(2.0 * a, s + a + b)),
+        accuracy=rate(lambda a, b: a + 1.0 - s - b),
+        cost=rate(lambda a, b: cost_fp * (s - a) + cost_fn * b),
+        roc_auc=_roc_auc(w, mass, c),
+        log_loss=scored(_entropy(p, w), minus_logit, np.inf),
+        brier_score=scored(float(mass @ (1.0 - p)), 1.0 - 2.0 * ends, 1.0),
+        flagged=s,
+        threshold=t,
+        certificate=None if certificate is None else float(certificate),
+        shift_factor=factor,
+        n_samples=total,
+        assumption=_assumption(certificate, reference is not None, factor),
+    )
+
+
+def _sorted_predictions(
+    given: Outcomes, sample_weight: ArrayLike | None, name: str
+) -> tuple[Array, Array, float]:
+    """Return checked predictions in increasing order, weights that sum to 1, and the total weight."""
+    values = cast(ArrayLike, given)
+    if is_summary(given):
+        _, values, sample_weight = sample_rows(given, None, sample_weight)
+    p = check_probabilities(values, name)
+    if sample_weight is None:
+        return np.sort(p), np.full(p.shape[0], 1.0 / p.shape[0]), float(p.shape[0])
+    w = check_weights(sample_weight, p.shape[0])
+    order = np.argsort(p)
+    order, total = order[w[order] > 0], float(w.sum())
+    return p[order], w[order] / total, total
+
+
+def _ratio(numerator: float, denominator: float) -> float:
+    return numerator / denominator if denominator > 0 else np.nan
+
+
+def _entropy(p: Array, w: Array) -> float:
+    """Return the mean of -p log p - (1 - p) log(1 - p), with 0 log 0 = 0."""
+    inside = (p > 0) & (p < 1)
+    q = p[inside]
+    return float(-w[inside] @ (q * np.log(q) + (1.0 - q) * np.log1p(-q)))
+
+
+def _roc_auc(w: Array, mass: Array, c: float) -> IntervalEstimate:
+    """Return the area, and its extremes over a(u) + d(u), with all differences of d within ``c``.
+
+    ``d(0)`` is the error of the event rate. For a given one, d(u) <= c + min(0, d(0)), and the greatest area,
+    (integral of a(u) + d(u)) - rate^2 / 2 over rate (1 - rate), is a function of one variable.
+    """
+    # the trapezoidal rule gives ties one half
+    event_rate = float(mass.sum())
+    integral = float(w @ (event_rate - np.cumsum(mass) + 0.5 * mass))
+
+    def area(rate: float, deviation: float) -> float:
+        return (integral + deviation - rate * rate / 2.0) / (rate * (1.0 - rate))
+
+    if not 0.0 < event_rate < 1.0:
+        return IntervalEstimate(np.nan, np.nan, np.nan)
+    value = area(event_rate, 0.0)
+    if np.isnan(c):
+        return IntervalEstimate(value, np.nan, np.nan)
+    if not c < min(event_rate, 1.0 - event_rate):
+        return IntervalEstimate(value, 0.0, 1.0)
+    low, high = event_rate - c, event_rate + c
+    k_up, k_down = integral + c, integral - c
+    # Stationary points: with a constant numerator K - r^2/2, r^2 - 4 K r + 2 K = 0; with K + r - r^2/2,
+    # r^2 + 4 K r - 2 K = 0.
+    candidates = [low, event_rate, high]
+    for k in (k_up, k_down):
+        candidates.extend(_real_roots(1.0, -4.0 * k, 2.0 * k))
+    for k in (k_up - event_rate, k_down - event_rate):
+        candidates.extend(_real_roots(1.0, 4.0 * k, -2.0 * k))
+    rates = [r for r in candidates if low <= r <= high]
+    upper = max(area(r, c + min(0.0, r - event_rate)) for r in rates)
+    lower = min(area(r, -c + max(0.0, r - event_rate)) for r in rates)
+    return IntervalEstimate(value, max(lower, 0.0), min(upper, 1.0))
+
+
+def _real_roots(a: float, b: float, c: float) -> list[float]:
+    roots = np.roots([a, b, c])
+    return [float(r.real) for r in roots if np.isreal(r)]
+
+
+def _shift_factor(p: Array, w: Array, old: Array, old_w: Array, n_bins: int) -> float:
+    """Return (w(0) + w(1) + TV(w)) / 2 of the ratio w of two histograms, and at least 1.
+
+    Bins have equal frequency in the reference.
+    """
+    before = np.cumsum(old_w)
+    edges = np.unique(old[np.searchsorted(before, np.arange(1, n_bins) / n_bins)])
+    edges = edges[edges < old[-1]]
+    ratio = np.diff(_below(p, w, edges)) / np.diff(_below(old, old_w, edges))
+    return max(1.0, float(ratio[0] + ratio[-1] + np.abs(np.diff(ratio)).sum()) / 2.0)
+
+
+def _below(p: Array, w: Array, edges: Array) -> Array:
+    """Return the fraction of predictions up to each edge, with 0 before and 1 after them."""
+    cumulative = np.concatenate(([0.0], np.cumsum(w)))
+    return np.concatenate(([0.0], cumulative[np.searchsorted(p, edges, side="right")], [1.0]))
+
+
+def _assumption(certificate: float | None, compared: bool, factor: float) -> str:
+    if certificate is None:
+        return "Assumes that the predictions are calibrated on these samples."
+    text = (
+        f"Assumes that P(event | prediction) has not changed since the certificate of {certificate:.4g} was "
+        "computed"
+    )
+    if compared:
+        return f"{text}; the change in the distribution of predictions multiplies it by {factor:.3g}."
+    return f"{text}, nor the distribution of the predictions (pass reference= to allow for its change)."

@@ -1,0 +1,225 @@
+"""Expected performance without labels, against definitions, linear programs and random feasible truths."""
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+from sklearn import metrics as sk
+
+from sklearn_calib.metrics import IntervalEstimate, expected_performance
+from sklearn_calib.sketch import CalibrationSketch
+
+RATES = ["event_rate", "recall", "false_positive_rate", "precision", "negative_predictive_value", "f1"]
+SCORES = ["accuracy", "cost", "roc_auc", "log_loss", "brier_score"]
+
+
+def defined(truth, p, weight, t, cost_fp=1.0, cost_fn=1.0):
+    """Metrics of a population with event probabilities ``truth``, each from its definition."""
+    y = np.r_[np.ones(len(p)), np.zeros(len(p))]
+    w = np.r_[weight * truth, weight * (1 - truth)]
+    score = np.r_[p, p]
+    act = score >= t
+    tp, fp = w[act & (y == 1)].sum(), w[act & (y == 0)].sum()
+    fn, tn = w[~act & (y == 1)].sum(), w[~act & (y == 0)].sum()
+    total = w.sum()
+    return {
+        "event_rate": (tp + fn) / total,
+        "recall": tp / (tp + fn),
+        "false_positive_rate": fp / (fp + tn),
+        "precision": tp / (tp + fp),
+        "negative_predictive_value": tn / (tn + fn),
+        "f1": 2 * tp / (2 * tp + fp + fn),
+        "accuracy": (tp + tn) / total,
+        "cost": (cost_fp * fp + cost_fn * fn) / total,
+        "roc_auc": sk.roc_auc_score(y, score, sample_weight=w),
+        "log_loss": sk.log_loss(y, score, sample_weight=w),
+        "brier_score": sk.brier_score_loss(y, score, sample_weight=w),
+    }
+
+
+def intervals(n):
+    """All sums over intervals of n sorted predictions, as rows of a matrix."""
+    return np.array([[i <= k <= j for k in range(n)] for i in range(n) for j in range(i, n)], dtype=float)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_estimates_are_the_metrics_of_a_calibrated_population(weighted):
+    rng = np.random.default_rng(0)
+    p = np.round(rng.uniform(0.02, 0.98, 60), 1 + weighted)
+    weight = rng.integers(1, 5, 60).astype(float) if weighted else np.ones(60)
+    found = expected_performance(
+        p, threshold=0.4, cost_false_negative=5.0, sample_weight=weight if weighted else None
+    )
+    for name, value in defined(p, p, weight, 0.4, cost_fn=5.0).items():
+        assert getattr(found, name).value == pytest.approx(value, abs=1e-12), name
+    assert found.flagged == pytest.approx(weight[p >= 0.4].sum() / weight.sum())
+
+
+@pytest.mark.parametrize("c", [0.003, 0.02, 0.1])
+def test_intervals_hold_for_every_truth_that_the_certificate_allows(c):
+    rng = np.random.default_rng(1)
+    p, weight = np.sort(rng.uniform(0.03, 0.97, 9)), rng.uniform(0.5, 1.5, 9)
+    weight /= weight.sum()
+    found = expected_performance(p, threshold=0.5, certificate=c, sample_weight=weight)
+    sums = intervals(9) * weight
+    for _ in range(60):
+        # a vertex of the set of truths that the certificate allows, or a point between two
+        truths = [
+            linprog(
+                rng.normal(size=9),
+                np.r_[sums, -sums],
+                np.r_[c + sums @ p, c - sums @ p],
+                bounds=(0, 1),
+            ).x
+            for _ in range(2)
+        ]
+        truth = truths[0] + rng.choice([0.0, 0.5]) * (truths[1] - truths[0])
+        for name, value in defined(truth, p, weight, 0.5).items():
+            interval = getattr(found, name)
+            assert interval.lower - 1e-9 <= value <= interval.upper + 1e-9, name
+
+
+def test_linear_intervals_are_attained():
+    """Where no probability reaches 0 or 1, the extremes are those of a linear program."""
+    p, weight, c = np.linspace(0.2, 0.8, 7), np.full(7, 1 / 7), 0.01
+    found = expected_performance(p, threshold=0.5, certificate=c)
+    sums = intervals(7) * weight
+    act = p >= 0.5
+    for name, slope in {
+        "event_rate": weight,
+        "accuracy": weight * np.where(act, 1, -1),
+        "precision": weight * act / (weight * act).sum(),
+        "brier_score": weight * (1 - 2 * p),
+        "log_loss": -weight * np.log(p / (1 - p)),
+    }.items():
+        for sign, end in ((1, "lower"), (-1, "upper")):
+            extreme = linprog(
+                sign * slope, np.r_[sums, -sums], np.r_[c + sums @ p, c - sums @ p], bounds=(0, 1)
+            ).x
+            interval = getattr(found, name)
+            assert getattr(interval, end) - interval.value == pytest.approx(slope @ (extreme - p), abs=1e-9)
+
+
+def test_auc_interval_against_a_search():
+    """The greatest area over event rates and deviations, on a fine grid."""
+    p, c = np.random.default_rng(2).beta(2, 5, 40), 0.015
+    found = expected_performance(p, certificate=c).roc_auc
+    event_rate = p.mean()
+    integral = np.mean([(p * ((p > u) + 0.5 * (p == u))).mean() for u in p])
+    rate = np.linspace(event_rate - c, event_rate + c, 20001)
+    change = rate - event_rate
+
+    def area(deviation):
+        return (integral + deviation - rate**2 / 2) / (rate * (1 - rate))
+
+    assert found.upper == pytest.approx(area(c + np.minimum(0, change)).max(), abs=1e-9)
+    assert found.lower == pytest.approx(area(-c + np.maximum(0, change)).min(), abs=1e-9)
+
+
+def test_intervals_hold_under_a_changed_distribution():
+    """The reference has 8 equally frequent values, so that the histograms are the distributions."""
+    rng = np.random.default_rng(3)
+    p, c = np.linspace(0.1, 0.9, 8), 0.01
+    old, new = np.full(8, 1 / 8), rng.dirichlet(np.full(8, 2.0))
+    found = expected_performance(p, certificate=c, sample_weight=new, reference=p, n_bins=8)
+    ratio = new / old
+    assert found.shift_factor == pytest.approx((ratio[0] + ratio[-1] + np.abs(np.diff(ratio)).sum()) / 2)
+    assert found.shift_factor > 1.2
+    sums = intervals(8) * old
+    worst = 0.0
+    for _ in range(60):
+        truth = linprog(
+            rng.normal(size=8), np.r_[sums, -sums], np.r_[c + sums @ p, c - sums @ p], bounds=(0, 1)
+        ).x
+        for name, value in defined(truth, p, new, 0.5).items():
+            interval = getattr(found, name)
+            assert interval.lower - 1e-9 <= value <= interval.upper + 1e-9, name
+        worst = max(worst, np.abs(intervals(8) @ (new * (truth - p))).max())
+    # without the factor they would not hold
+    assert c < worst <= c * found.shift_factor + 1e-12
+
+
+def test_equal_distributions_have_factor_one():
+    p = np.random.default_rng(4).beta(1, 3, 500)
+    assert expected_performance(p, certificate=0.02, reference=p).shift_factor == 1.0
+    ties = np.repeat([0.0, 0.3, 1.0], [50, 900, 50])
+    assert expected_performance(ties, certificate=0.02, reference=ties).shift_factor == pytest.approx(1.0)
+    constant = np.full(20, 0.3)
+    assert expected_performance(p, certificate=0.02, reference=constant).shift_factor == 1.0
+
+
+def test_by_hand():
+    found = expected_performance([0.1, 0.2, 0.6, 0.9], certificate=0.05)
+    assert found.recall.value == pytest.approx(1.5 / 1.8)
+    assert (found.recall.lower, found.recall.upper) == pytest.approx((0.325 / 0.45, 0.425 / 0.45))
+    assert (found.precision.lower, found.precision.upper) == pytest.approx((0.65, 0.85))
+    assert (found.accuracy.lower, found.accuracy.upper) == pytest.approx((0.7, 0.9))
+    assert found.flagged == 0.5
+    assert "has not changed since the certificate of 0.05" in str(found)
+    assert "recall                    0.8333 [0.7222, 0.9444]" in str(found)
+
+
+def test_without_certificate_there_are_no_intervals():
+    found = expected_performance([0.1, 0.2, 0.6, 0.9])
+    for name in RATES + SCORES:
+        interval = getattr(found, name)
+        assert isinstance(interval, IntervalEstimate)
+        assert np.isnan(interval.lower)
+        assert np.isnan(interval.upper)
+    assert "recall                    0.8333\n" in str(found)
+    assert "calibrated on these samples" in str(found)
+
+
+def test_rates_without_denominator():
+    found = expected_performance([0.1, 0.2], certificate=0.05)
+    assert np.isnan(found.precision.value)
+    assert "precision                 not determined" in str(found)
+    assert found.recall.value == 0.0
+    flagged = expected_performance([0.8, 0.9], certificate=0.3)
+    assert np.isnan(flagged.negative_predictive_value.value)
+    assert (flagged.false_positive_rate.lower, flagged.false_positive_rate.upper) == (1.0, 1.0)
+
+
+def test_zeros_and_ones():
+    found = expected_performance([0.0, 0.0, 1.0, 0.5], certificate=0.01)
+    assert found.log_loss.value == pytest.approx(np.log(2) / 4)
+    assert found.log_loss.upper == np.inf
+    exact = expected_performance([0.0, 0.0, 1.0, 0.5], certificate=0.0)
+    assert exact.log_loss.upper == exact.log_loss.value
+    only = expected_performance([0.0, 0.0], certificate=0.01)
+    assert np.isnan(only.roc_auc.value)
+    one = expected_performance([0.3], certificate=0.5)
+    assert (one.roc_auc.lower, one.roc_auc.upper) == (0.0, 1.0)
+
+
+def test_weights_are_repetitions_and_sketches_work():
+    rng = np.random.default_rng(5)
+    p, k = rng.uniform(size=200), rng.integers(0, 4, 200)
+    once = expected_performance(p, certificate=0.02, sample_weight=k)
+    repeated = expected_performance(np.repeat(p, k), certificate=0.02)
+    for name in RATES + SCORES:
+        for end in ("value", "lower", "upper"):
+            assert getattr(getattr(once, name), end) == pytest.approx(getattr(getattr(repeated, name), end))
+    sketch = CalibrationSketch().update(rng.integers(0, 2, 200), p)
+    of_sketch = expected_performance(sketch, certificate=0.02, reference=sketch)
+    plain = expected_performance(p, certificate=0.02)
+    assert of_sketch.roc_auc.value == pytest.approx(plain.roc_auc.value, abs=1e-3)
+    assert of_sketch.shift_factor == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"y_proba": [0.2, np.nan]}, "y_proba"),
+        ({"y_proba": [0.2, 1.5]}, "y_proba"),
+        ({"threshold": 1.0}, "threshold"),
+        ({"certificate": -0.1}, "certificate"),
+        ({"certificate": np.nan}, "certificate"),
+        ({"reference": [0.1, 2.0]}, "reference"),
+        ({"n_bins": 0}, "n_bins"),
+        ({"cost_false_positive": -1.0}, "cost_false_positive"),
+        ({"sample_weight": [1.0]}, "sample_weight"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        expected_performance(**({"y_proba": [0.2, 0.7]} | arguments))
