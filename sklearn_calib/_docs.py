@@ -16,7 +16,8 @@ y_true : array-like of shape (n,) or (n, n_labels), or CalibrationSketch
     whose columns the error is averaged.
 y_proba : array-like of shape (n,), (n, 1), (n, n_classes) or (n, n_labels), default=None
     Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), of three
-    or more classes in sorted order, or of each label. Omitted with a sketch.""",
+    or more classes in sorted order, or of each label. Values up to 1e-6 outside [0, 1] are clipped.
+    Omitted with a sketch.""",
     "sample": """\
 %(outcomes)s
 %(weight)s""",
@@ -25,11 +26,11 @@ y_true : array-like of shape (n,) or CalibrationSketch
     Binary labels.
 y_proba : array-like of shape (n,), (n, 1) or (n, 2), default=None
     Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
-    Omitted with a sketch.""",
+    Values up to 1e-6 outside [0, 1] are clipped. Omitted with a sketch.""",
     "pos_label": """\
 pos_label : label, default=None
-    The positive class. By default 1 for labels in {0, 1} or {-1, 1}, else the greater of the two
-    labels.""",
+    The positive class. By default 1 for labels in {0, 1} or {-1, 1}, else the greater of two numbers;
+    required for text labels with a single column of probabilities.""",
     "weight": """\
 sample_weight : array-like of shape (n,), default=None
     Non-negative weights; weight k counts as k repetitions of the sample.
@@ -71,7 +72,7 @@ classes_ : ndarray of shape (n_classes,)
 %(columns)s""",
     "link": """\
 link : {"logit", "identity"}, default="logit"
-    What the scores are. "logit": probabilities, in one, two or K columns. 0 is raised to 2**-53, and of
+    Type of the scores. "logit": probabilities, in one, two or K columns. 0 is raised to 2**-53, and of
     three or more columns to ``min_proba_``, as is what lies below.
     "identity": logits, that is the log-odds of ``classes_[1]`` in one column, or one logit per class in
     two or more.""",
@@ -86,12 +87,12 @@ extreme : {"strict", "clip"}, default="strict"
 statistic_, pvalue_ : float
     Its statistic and p-value.
 classes_ : ndarray
-    The sorted labels seen by ``fit``.
+    The sorted labels seen during ``fit``.
 n_features_in_ : int
     Number of columns of ``X``.""",
     "passed_on": """\
 ax : matplotlib Axes, default=None
-    Where to draw; by default a new figure.
+    Axes for the plot; by default those of a new figure.
 **plot_params : dict
     Passed to :meth:`plot`.""",
     "held_out": """\
@@ -132,7 +133,7 @@ figure_ : matplotlib Figure
     Figure containing it.""",
     "drawn_into": """\
 ax : matplotlib Axes, default=None
-    Where to draw; by default a new figure. Size and style of given axes are not changed.""",
+    Axes for the plot; by default those of a new figure. Size and style of given axes are not changed.""",
     "seeded_picture": """\
 random_state : int, Generator, RandomState or None, default=0
     Source of randomness; by default the same data give the same plot.""",

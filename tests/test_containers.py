@@ -52,7 +52,7 @@ def test_tensors_elsewhere_are_refused():
             TypeError, match=rf"y_proba is a tensor on the device .*{found}.*y_proba\.cpu\(\)"
         ):
             v.check_probabilities(StandInTensor([0.5], device=device))
-    with pytest.raises(TypeError, match=r"y_proba lies on a device that is not the CPU .*type 2"):
+    with pytest.raises(TypeError, match=r"y_proba is on a device that is not the CPU .*type 2"):
         v.check_probabilities(Exchangeable([0.5], device=2))
 
 
@@ -80,9 +80,9 @@ def test_tensors_are_read_in_place():
 def test_masked_arrays():
     full = np.ma.masked_array([0.25, 0.5], [False, False])
     assert v.check_probabilities(full).tolist() == [0.25, 0.5]
-    with pytest.raises(ValueError, match=r"y_proba is masked at row 1. Remove or impute"):
+    with pytest.raises(ValueError, match=r"y_proba is masked at index 1. Remove or impute"):
         v.check_probabilities(np.ma.masked_array([0.25, 0.5], [False, True]))
-    with pytest.raises(ValueError, match=r"y_true is masked at row 0"):
+    with pytest.raises(ValueError, match=r"y_true is masked at index 0"):
         v.check_labels(np.ma.masked_array([0, 1], [True, False]))
 
 
@@ -124,11 +124,11 @@ def test_missing_values_of_any_library():
         pl.Series([True, None]),
         pl.Series(["a", None]),
     ):
-        with pytest.raises(ValueError, match=r"y_true contains (nan at row 1|missing values)"):
+        with pytest.raises(ValueError, match=r"y_true contains (nan at index 1|missing values)"):
             v.check_labels(labels)
         with pytest.raises(ValueError, match=r"y_true contains (missing|NaN)|Input y_true contains NaN"):
             v.check_classes(labels, "y_true")
-        with pytest.raises(ValueError, match="groups has a missing value at row 1"):
+        with pytest.raises(ValueError, match="groups has a missing value at index 1"):
             v.check_groups(labels, 2)
     for p in (
         pd.Series([0.5, None], dtype="Float64"),
@@ -138,13 +138,13 @@ def test_missing_values_of_any_library():
         pl.Series([0.5, None]),
         pl.Series([True, None]),
     ):
-        with pytest.raises(ValueError, match=r"y_proba contains (NaN|a missing value) at row 1"):
+        with pytest.raises(ValueError, match=r"y_proba contains (NaN|a missing value) at index 1"):
             v.check_probabilities(p)
         if len(p.shape) == 1:
-            with pytest.raises(ValueError, match=r"contains (nan|a missing value) at row 1"):
+            with pytest.raises(ValueError, match=r"contains (nan|a missing value) at index 1"):
                 v.check_weights(p, 2)
     pa = pytest.importorskip("pyarrow")
-    with pytest.raises(ValueError, match="y_proba contains NaN at row 1"):
+    with pytest.raises(ValueError, match="y_proba contains NaN at index 1"):
         v.check_probabilities(pa.array([0.5, None]))
     with pytest.raises(ValueError, match="y_true contains missing values"):
         v.check_labels(pa.array([True, None]))

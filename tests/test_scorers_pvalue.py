@@ -92,7 +92,7 @@ def test_weights_are_frequencies(binary):
     for name in PVALUE_SCORERS:
         scorer = get_scorer(name)
         assert scorer(model, X, y, sample_weight=w) == pytest.approx(scorer(model, X[again], y[again]))
-    with pytest.raises(ValueError, match="sample_weight must hold whole numbers"):
+    with pytest.raises(ValueError, match="sample_weight must contain whole numbers"):
         scorers.pvalue_cox(model, X, y, sample_weight=w + 0.5)
 
 

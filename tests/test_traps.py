@@ -155,13 +155,13 @@ def test_rounding_is_clipped(forecast):
     sketches = [CalibrationSketch().update(y, values) for values in (near, exact)]
     assert sketches[0] == sketches[1]
     near[0] = 1.00001
-    with pytest.raises(ValueError, match=r"1.00001 at row 0, outside .* by more than the 1e-6"):
+    with pytest.raises(ValueError, match=r"1.00001 at index 0, outside .* by more than the 1e-6"):
         smooth_ece(y, near)
 
 
 def test_labels_of_predict(forecast):
     y, p = forecast
-    with pytest.warns(UserWarning, match="y_proba holds only 0 and 1.*predict_proba"):
+    with pytest.warns(UserWarning, match="y_proba contains only 0 and 1.*predict_proba"):
         smooth_ece(y, (p > 0.5).astype(int))
 
 

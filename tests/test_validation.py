@@ -23,14 +23,14 @@ from sklearn_calib.sketch import CalibrationSketch, WindowedSketch
 
 def test_messages_name_argument_value_place_and_remedy():
     with pytest.raises(
-        ValueError, match=r"y_proba contains 1\.1 at row 1, outside \[0, 1\]\. Pass probabilities"
+        ValueError, match=r"y_proba contains 1\.1 at index 1, outside \[0, 1\]\. Pass probabilities"
     ):
         v.check_binary([0, 1], [0.5, 1.1])
     for rounded in (1 + 2**-52, float(np.nextafter(np.float32(1), np.float32(2))), -1e-17):
         assert v.check_binary([0, 1], [0.5, rounded]).p[1] == round(rounded)
-    with pytest.raises(ValueError, match=r"1\.00001 at row 1, outside \[0, 1\] by more than the 1e-6"):
+    with pytest.raises(ValueError, match=r"1\.00001 at index 1, outside \[0, 1\] by more than the 1e-6"):
         v.check_binary([0, 1], [0.5, 1.00001])
-    with pytest.raises(ValueError, match=r"y_true has 3 rows but y_proba has 2"):
+    with pytest.raises(ValueError, match=r"y_true has 3 samples but y_proba has 2"):
         v.check_binary([0, 1, 1], [0.5, 0.1])
     with pytest.raises(ValueError, match=r"row 1 sums to 0\.5"):
         v.check_binary([0, 1], [[0.5, 0.5], [0.2, 0.3]])
@@ -38,7 +38,7 @@ def test_messages_name_argument_value_place_and_remedy():
         v.check_binary([0, 1, 2], [0.5, 0.1, 0.2])
     with pytest.raises(ValueError, match=r"single label 'spam'.*Pass pos_label"):
         v.check_binary(["spam"], [0.5])
-    with pytest.raises(ValueError, match=r"sample_weight contains -2 at row 1"):
+    with pytest.raises(ValueError, match=r"sample_weight contains -2 at index 1"):
         v.check_binary([0, 1], [0.5, 0.5], [1, -2])
 
 
@@ -102,7 +102,7 @@ def test_weights():
     with pytest.raises(ValueError, match="overflows"):
         v.check_weights([1e308, 1e308], 2)
     assert v.check_frequency_weights(np.array([1.0, 3.0])).tolist() == [1, 3]
-    with pytest.raises(ValueError, match=r"sample_weight must hold whole numbers .* got 0\.5 at row 1"):
+    with pytest.raises(ValueError, match=r"sample_weight must contain whole numbers .* got 0\.5 at index 1"):
         v.check_frequency_weights(np.array([1.0, 0.5]))
 
 

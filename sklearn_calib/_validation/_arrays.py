@@ -37,14 +37,14 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
         return values
     if hasattr(values, "as_weighted_sample"):
         raise TypeError(
-            f"{name} is a {type(values).__name__}, which keeps no rows, and rows are needed here. Pass "
-            "arrays; where a summary can serve, it is passed alone, in place of outcomes and predictions."
+            f"{name} is a {type(values).__name__}, which does not keep single samples. Pass "
+            "arrays. Where a summary is accepted, pass it alone, in place of outcomes and predictions."
         )
     if isinstance(values, np.ma.MaskedArray):
         masked = np.ma.getmaskarray(values)
         if masked.any():
             row = int(np.argwhere(masked)[0, 0])
-            raise ValueError(f"{name} is masked at row {row}. Remove or impute masked values first.")
+            raise ValueError(f"{name} is masked at index {row}. Remove or impute masked values first.")
     elif hasattr(values, "detach") and hasattr(values, "dtype"):
         values = _detached(values, name)
     elif not hasattr(values, "__array__"):
@@ -109,7 +109,7 @@ def _exchanged(values: Any, name: str) -> NDArray[Any]:
     device, number = values.__dlpack_device__()
     if int(device) != _DLPACK_CPU:
         raise TypeError(
-            f"{name} lies on a device that is not the CPU (DLPack type {int(device)}, number {number}). Move "
+            f"{name} is on a device that is not the CPU (DLPack type {int(device)}, number {number}). Move "
             "it to the CPU first."
         )
     return np.from_dlpack(values)
@@ -122,7 +122,7 @@ def shape_of(values: Any, name: str) -> tuple[int, ...]:
 
 
 def missing_values(array: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return where an array of one dimension holds None, NaN, or what pandas writes for them."""
+    """Return where an array of one dimension contains None, NaN, or a missing value of pandas."""
     if array.dtype.kind == "f":
         return np.isnan(array)
     if array.dtype.kind in "mM":
@@ -141,5 +141,5 @@ def _is_missing(value: Any) -> bool:
         # the missing value of pandas is neither equal to itself nor different
         return True
     except ValueError:
-        # an array in a cell
+        # an array as an element
         return False

@@ -38,21 +38,21 @@ _FEWEST_CLUSTERS, _ENOUGH_CLUSTERS = 4, 15
 def check_labels(
     y_true: ArrayLike, pos_label: Any = None, name: str = "y_true", *, ordered: bool = True
 ) -> NDArray[np.int64]:
-    """Return outcomes as 0/1 int64 of shape (n,), 1 where the label is the positive one.
+    """Return outcomes as 0/1 int64 of shape (n,), 1 for the positive class.
 
     Without ``pos_label``, labels among {0, 1} or {-1, 1} (booleans too) have positive label 1; of any other
     two labels the greater one in sorted order is positive, as in ``classes_[1]`` of scikit-learn. A single
     label that is none of these is ambiguous and needs ``pos_label``. So do two texts with ``ordered=False``,
-    for probabilities of one class that do not tell which.
+    for a single column of probabilities.
     """
     y = as_array(y_true, name)
     _refuse_complex(y, name)
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if y.ndim != 1:
-        raise ValueError(f"{name} must have shape (n,), got shape {y.shape}. Pass one label per row.")
+        raise ValueError(f"{name} must have shape (n,), got shape {y.shape}. Pass one label per sample.")
     if y.shape[0] == 0:
-        raise ValueError(f"{name} is empty. Pass at least one row.")
+        raise ValueError(f"{name} is empty. Pass at least one sample.")
     if pos_label is None or (isinstance(pos_label, Integral) and pos_label == 1):
         if y.dtype == np.int64 and np.bitwise_or.reduce(y) in (0, 1):
             return y
@@ -77,7 +77,7 @@ def greater_text(y_true: ArrayLike, name: str = "y_true") -> Any:
 def _binarize(y: NDArray[Any], pos_label: Any, name: str, ordered: bool) -> NDArray[np.int64]:
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         row = int(np.flatnonzero(~np.isfinite(y))[0])
-        raise ValueError(f"{name} contains {y[row]} at row {row}. Remove or impute missing labels first.")
+        raise ValueError(f"{name} contains {y[row]} at index {row}. Remove or impute missing labels first.")
     refuse_missing(y, name)
     try:
         labels = np.unique(y)
@@ -109,15 +109,15 @@ def _binarize(y: NDArray[Any], pos_label: Any, name: str, ordered: bool) -> NDAr
         positive = y == 1
     elif len(known) == 2 and not ordered and isinstance(known[0], str | bytes):
         raise ValueError(
-            f"{name} holds the labels {known}, and pos_label is not specified: it cannot be told of which of "
-            f"them the probabilities are. Pass pos_label={known[0]!r} or pos_label={known[1]!r}, or the "
+            f"{name} contains the labels {known}, and pos_label is not specified, so the class of the "
+            f"probabilities is ambiguous. Pass pos_label={known[0]!r} or pos_label={known[1]!r}, or the "
             "probabilities of both classes in two columns."
         )
     elif len(known) == 2:
         positive = equals_label(y, labels[1])
     else:
         raise ValueError(
-            f"{name} contains the single label {known[0]!r}, so the positive class cannot be told. "
+            f"{name} contains the single label {known[0]!r}, so the positive class is ambiguous. "
             "Pass pos_label."
         )
     return np.asarray(positive, dtype=bool).astype(np.int64)
@@ -171,10 +171,10 @@ def label_rows(values: ArrayLike, name: str, *, warn: bool = False) -> NDArray[A
     _refuse_complex(labels, name)
     if labels.ndim != 1 and not (labels.ndim == 2 and labels.shape[1] == 1):
         raise ValueError(
-            f"{name} should be a 1d array, got an array of shape {labels.shape}. Pass one label per row."
+            f"{name} should be a 1d array, got an array of shape {labels.shape}. Pass one label per sample."
         )
     if labels.shape[0] == 0:
-        raise ValueError(f"{name} is empty. Pass at least one row.")
+        raise ValueError(f"{name} is empty. Pass at least one sample.")
     flat: NDArray[Any] = column_or_1d(labels, warn=warn)
     return flat
 
@@ -207,7 +207,7 @@ def place_labels(
     if strange.any():
         row = int(strange.argmax())
         raise ValueError(
-            f"{name} contains {labels.tolist()[row]!r} at row {row}, which is not in {classes_name}."
+            f"{name} contains {labels.tolist()[row]!r} at index {row}, which is not in {classes_name}."
         )
     return known, np.searchsorted(known, labels).astype(np.int64)
 
@@ -215,7 +215,7 @@ def place_labels(
 def _integer_classes(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return np.unique(labels, return_inverse=True), by counting if the labels have a small range."""
     low, high = int(labels.min()), int(labels.max())
-    # the second condition is about unsigned labels that the signed type cannot hold
+    # the second condition excludes unsigned labels that overflow the signed type
     if high - low >= _MAX_LABEL_SPAN or high >= 1 << 62:
         classes, codes = np.unique(labels, return_inverse=True)
         return classes, codes
@@ -235,7 +235,7 @@ def _sorted_classes(labels: NDArray[Any], name: str) -> tuple[NDArray[Any], NDAr
         check_classification_targets(labels)
         classes, codes = np.unique(labels, return_inverse=True)
     except ValueError as error:
-        raise ValueError(f"{name} holds no labels of classes. {error}") from None
+        raise ValueError(f"{name} does not contain class labels. {error}") from None
     except TypeError as error:
         raise ValueError(
             f"{name} mixes labels of types that cannot be ordered ({error}). Use labels of one type."
@@ -249,7 +249,7 @@ def check_two_labels(y: ArrayLike, classes: ArrayLike | None = None) -> NDArray[
         # repeated, because distinct labels look like regression targets
         known, _ = check_classes(np.tile(label_rows(classes, "classes"), 2), "classes")
         if known.shape[0] != 2:
-            raise ValueError(f"classes must hold two distinct labels, got {known.tolist()}.")
+            raise ValueError(f"classes must contain two distinct labels, got {known.tolist()}.")
         return known
     labels = as_array(y, "y")
     refuse_missing(labels, "y")
@@ -260,7 +260,7 @@ def check_two_labels(y: ArrayLike, classes: ArrayLike | None = None) -> NDArray[
         if labels.dtype.kind in "iuf" and only in (-1, 0, 1):
             return np.array([-1 if only == -1 else 0, 1], dtype=labels.dtype)
         raise ValueError(
-            f"y contains the single label {only!r}, so the positive class cannot be told. Begin with "
+            f"y contains the single label {only!r}, so the positive class is ambiguous. Begin with "
             "partial_fit and pass classes, both labels."
         )
     check_labels(y, name="y")
@@ -295,18 +295,18 @@ def check_groups(groups: Any, n_samples: int, name: str = "groups", other: str =
     keys = as_array(groups, name)
     _refuse_complex(keys, name)
     if keys.ndim != 1:
-        raise ValueError(f"{name} must have shape (n,), got shape {keys.shape}. Pass one label per row.")
+        raise ValueError(f"{name} must have shape (n,), got shape {keys.shape}. Pass one label per sample.")
     check_length(name, keys.shape[0], other, n_samples)
     if keys.dtype.names is not None:
         raise ValueError(
-            f"{name} must hold numbers or texts, got records {keys.dtype}. Pass one of their fields."
+            f"{name} must contain numbers or texts, got records {keys.dtype}. Pass one of their fields."
         )
     if keys.dtype.kind == "O" and keys.size:
         _refuse_collections(keys, name)
     missing = missing_values(keys)
     if missing.any():
         raise ValueError(
-            f"{name} has a missing value at row {int(missing.argmax())}. Give such rows a label of their own."
+            f"{name} has a missing value at index {int(missing.argmax())}. Give such samples a label."
         )
     try:
         np.unique(keys)

@@ -23,7 +23,7 @@ __all__ = [
 Array = NDArray[np.float64]
 
 # bits of 1.0: read as unsigned integers, exactly the floats in [0, 1] do not exceed it
-# (negative numbers, infinities and NaN all lie above)
+# (negative numbers, infinities and NaN are all greater)
 _ONE_BITS = np.float64(1.0).view(np.uint64)
 _ROW_SUM_TOLERANCE = 1e-3
 _ROUNDING = 1e-6
@@ -70,10 +70,10 @@ def check_scores(X: Any, name: str = "X", *, kind: str) -> Array:
     name : str
         Name of the argument in messages.
     kind : {"probability", "score", "logit"}
-        What the values are. "probability": all in [0, 1], and the rows of several columns sum to 1. "score":
-        any finite numbers; but two columns are always probabilities of both classes. "logit": any finite
-        numbers; two columns are the logits of both classes. Of two probabilities the last one is returned, of
-        two logits the last minus the first.
+        Type of the values. "probability": all in [0, 1], and the rows of two or more columns sum to 1.
+        "score": any finite numbers; but two columns are always probabilities of both classes. "logit": any
+        finite numbers; two columns are the logits of both classes. Of two probabilities the last one is
+        returned, of two logits the last minus the first.
     """
     if issparse(X):
         raise TypeError(f"{name} is a sparse matrix, but scores are dense. Pass {name}.toarray().")
@@ -83,10 +83,10 @@ def check_scores(X: Any, name: str = "X", *, kind: str) -> Array:
     if scores.ndim == 2 and scores.shape[1] == 0:
         raise ValueError(
             f"{name} has 0 feature(s) (shape={scores.shape}) while a minimum of 1 is required. "
-            "Pass one score per row or one per class."
+            "Pass one score per sample or one per class."
         )
     if scores.shape[0] == 0:
-        raise ValueError(f"{name} is empty. Pass at least one row.")
+        raise ValueError(f"{name} is empty. Pass at least one sample.")
     columns = 1 if scores.ndim == 1 else scores.shape[1]
     if kind == "probability":
         return check_probabilities(scores, name) if columns <= 2 else _check_simplex(scores, name)
@@ -102,7 +102,7 @@ def check_scores(X: Any, name: str = "X", *, kind: str) -> Array:
         row = int(np.argwhere(~np.isfinite(scores))[0, 0])
         value = scores[row][~np.isfinite(scores[row])].flat[0] if columns > 1 else scores.flat[row]
         raise ValueError(
-            f"{name} contains {_shown(value)} at row {row}. Remove or impute missing scores first."
+            f"{name} contains {_shown(value)} at index {row}. Remove or impute missing scores first."
         )
     if columns == 1:
         return scores.reshape(-1)
@@ -132,14 +132,15 @@ def check_weights(sample_weight: ArrayLike, n_samples: int, name: str = "sample_
     """Return finite non-negative weights with a positive sum, float64 of shape (n_samples,)."""
     w = check_numbers(sample_weight, name)
     if w.ndim != 1:
-        raise ValueError(f"{name} must have shape (n,), got shape {w.shape}. Pass one weight per row.")
-    check_length(name, w.shape[0], "the data", n_samples)
+        raise ValueError(f"{name} must have shape (n,), got shape {w.shape}. Pass one weight per sample.")
+    if w.shape[0] != n_samples:
+        raise ValueError(f"{name} has {w.shape[0]} values, expected {n_samples}.")
     if not np.isfinite(w).all():
         row = int(np.flatnonzero(~np.isfinite(w))[0])
-        raise ValueError(f"{name} contains {w[row]} at row {row}. Weights must be finite.")
+        raise ValueError(f"{name} contains {w[row]} at index {row}. Weights must be finite.")
     if w.min() < 0:
         row = int(w.argmin())
-        raise ValueError(f"{name} contains {w[row]:.6g} at row {row}. Weights must not be negative.")
+        raise ValueError(f"{name} contains {w[row]:.6g} at index {row}. Weights must not be negative.")
     with np.errstate(over="ignore"):
         total = w.sum()
     if total == 0:
@@ -155,13 +156,13 @@ def check_frequency_weights(w: Array) -> NDArray[np.int64]:
     if not np.array_equal(times, w):
         row = int(np.flatnonzero(times != w)[0])
         raise ValueError(
-            "sample_weight must hold whole numbers (how often each row was observed), got "
-            f"{float(w[row])!r} at row {row}. Tests and intervals depend on the number of observations; "
-            "leave sample_weight out, or round it."
+            "sample_weight must contain whole numbers (how often each sample was observed), got "
+            f"{float(w[row])!r} at index {row}. Tests and intervals depend on the number of observations; "
+            "omit sample_weight, or round it."
         )
     if w.sum() > _MOST_COUNTED:
         raise ValueError(
-            f"sample_weight stands for {w.sum():.3g} rows, and no more than 2**53 can be counted. Divide it."
+            f"sample_weight sums to {w.sum():.3g}, which exceeds the limit of 2**53 samples. Divide it."
         )
     return times.astype(np.int64)
 
@@ -187,7 +188,7 @@ def check_numbers(values: ArrayLike, name: str) -> Array:
         if missing.any():
             row = int(np.argwhere(missing)[0, 0])
             raise ValueError(
-                f"{name} contains a missing value at row {row}. Remove or impute missing values first."
+                f"{name} contains a missing value at index {row}. Remove or impute missing values first."
             )
     raise ValueError(f"{name} must contain numbers only, got dtype {array.dtype} (missing values or text?).")
 
@@ -196,14 +197,14 @@ def check_length(name: str, found: int, other: str, expected: int) -> None:
     """Raise if two arguments differ in length."""
     if found != expected:
         raise ValueError(
-            f"{name} has {found} rows but {other} has {expected}. Pass arrays of the same length."
+            f"{name} has {found} samples but {other} has {expected}. Pass arrays of the same length."
         )
 
 
 def _check_unit_interval(p: Array, name: str) -> Array:
-    """Return contiguous ``p`` if every value lies in [0, 1]; what is outside by rounding is clipped."""
+    """Return contiguous ``p`` if every value lies in [0, 1]; values outside by up to 1e-6 are clipped."""
     if p.shape[0] == 0:
-        raise ValueError(f"{name} is empty. Pass at least one row.")
+        raise ValueError(f"{name} is empty. Pass at least one sample.")
     if p.view(np.uint64).max() <= _ONE_BITS:
         return p
     if np.isfinite(p).all() and p.min() >= 0 and p.max() <= 1:
@@ -213,27 +214,27 @@ def _check_unit_interval(p: Array, name: str) -> Array:
     row = int(np.flatnonzero(~((p >= 0) & (p <= 1)))[0])
     if not np.isfinite(p[row]):
         raise ValueError(
-            f"{name} contains {_shown(p[row])} at row {row}. Remove or impute missing predictions first."
+            f"{name} contains {_shown(p[row])} at index {row}. Remove or impute missing predictions first."
         )
     worst = int(np.maximum(-p, p - 1.0).argmax())
     if -_NEAR <= p[worst] <= 1.0 + _NEAR:
         raise ValueError(
-            f"{name} contains {float(p[worst])!r} at row {worst}, outside [0, 1] by more than "
+            f"{name} contains {float(p[worst])!r} at index {worst}, outside [0, 1] by more than "
             f"the 1e-6 that counts as rounding. If it should be 0 or 1, pass numpy.clip({name}, 0, 1)."
         )
     if p.min() >= 0 and 20 < p.max() <= 100:
         raise ValueError(
-            f"{name} contains {float(p[row])!r} at row {row}, outside [0, 1], and looks like percentages: "
+            f"{name} contains {float(p[row])!r} at index {row}, outside [0, 1], and looks like percentages: "
             "divide by 100?"
         )
     raise ValueError(
-        f"{name} contains {float(p[row])!r} at row {row}, outside [0, 1]. Pass probabilities; decision "
-        "scores and logits first need a calibrator of any scores (isotonic, or Platt with link='identity')."
+        f"{name} contains {float(p[row])!r} at index {row}, outside [0, 1]. Pass probabilities; convert "
+        "decision scores or logits first (IsotonicCalibrator, or PlattCalibrator with link='identity')."
     )
 
 
 def only_rounding(p: Array) -> bool:
-    """Tell whether numbers leave [0, 1] by no more than the rounding of single precision."""
+    """Tell whether numbers are outside [0, 1] by no more than 1e-6, the rounding of single precision."""
     return bool(p.min() >= -_ROUNDING and p.max() <= 1.0 + _ROUNDING)
 
 

@@ -56,10 +56,7 @@ def check_size(value: Any, name: str, minimum: int = 1, maximum: int = _MOST) ->
     """Return ``value`` as an int from ``minimum`` to ``maximum``, for sizes that determine memory or time."""
     number = check_integer(value, name, minimum)
     if number > maximum:
-        raise ValueError(
-            f"{name} must be at most {maximum}, got {_shown(value)}. More would take memory or time that no "
-            "machine has."
-        )
+        raise ValueError(f"{name} must be at most {maximum}, got {_shown(value)}.")
     return number
 
 

@@ -1,4 +1,4 @@
-"""Samples: labels, predictions and weights that belong together."""
+"""Checked samples: labels, predictions and weights."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["BinarySample", "ClassSample", "binary_sample", "check_binary", "chec
 
 Array = NDArray[np.float64]
 
-# So many zeros and ones are no probabilities.
+# From this number of samples on, predictions that are all 0 or 1 cause a warning.
 _MANY = 20
 # Fewer clusters with an event (or a non-event, if these are rarer) are warned of.
 _FEWEST_WITH_EVENTS = 10
@@ -146,7 +146,7 @@ def _warn_of_predicted_labels(p: Array) -> None:
         return
     if np.isin(p, (0.0, 1.0)).all() and p.min() < p.max():
         warnings.warn(
-            "y_proba holds only 0 and 1. If these are the labels that predict returns, pass the "
+            "y_proba contains only 0 and 1. If these are the labels that predict returns, pass the "
             "probabilities of predict_proba instead.",
             UserWarning,
             stacklevel=5,
@@ -163,7 +163,7 @@ def check_class_sample(
     """Check labels, probabilities of K >= 3 classes, and weights.
 
     The columns belong to ``labels`` in sorted order; without them, to the K distinct labels of ``y_true``, or
-    to 0, ..., K - 1 if ``y_true`` holds such integers but lacks some.
+    to 0, ..., K - 1 if ``y_true`` contains such integers but lacks some.
     """
     p = check_scores(y_proba, "y_proba", kind="probability")
     n_classes = p.shape[1]

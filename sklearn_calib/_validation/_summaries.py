@@ -41,17 +41,17 @@ def sample_rows(
     if not is_summary(y_true):
         if y_proba is None:
             raise TypeError(
-                "y_proba is missing. Pass the predicted probabilities beside y_true, or a CalibrationSketch "
+                "y_proba is missing. Pass the predicted probabilities with y_true, or a CalibrationSketch "
                 "alone."
             )
         return cast(ArrayLike, y_true), y_proba, sample_weight
     kind = type(y_true).__name__
     for name, value in (("y_proba", y_proba), ("sample_weight", sample_weight)):
         if value is not None:
-            raise ValueError(f"{name} was passed beside a {kind}, which holds its own. Leave it out.")
+            raise ValueError(f"{name} was passed together with a {kind}, which contains it. Omit it.")
     if pos_label is not None and not (isinstance(pos_label, Integral) and pos_label == 1):
         raise ValueError(
-            f"pos_label={pos_label!r} was passed beside a {kind}, whose outcomes are 0 and 1. Leave it out."
+            f"pos_label={pos_label!r} was passed with a {kind}, whose outcomes are 0 and 1. Omit it."
         )
     if clusters is not None:
         raise ValueError(
@@ -59,7 +59,7 @@ def sample_rows(
         )
     if groups is not None:
         raise ValueError(
-            f"groups need rows, which a {kind} does not keep. Pass arrays, or one {kind} per group."
+            f"groups need single samples, which a {kind} does not keep. Pass arrays, or one {kind} per group."
         )
     sample = y_true.as_weighted_sample()
     return sample.y, sample.p, sample.w
@@ -79,7 +79,7 @@ def fit_rows(
     """Return scores, labels and weights of a fit: those that were passed, or those of a summary."""
     if is_summary(X):
         if y is not None:
-            raise ValueError(f"y was passed beside a {type(X).__name__}, which holds its own. Leave it out.")
+            raise ValueError(f"y was passed together with a {type(X).__name__}, which contains it. Omit it.")
         labels, scores, weight = sample_rows(X, None, sample_weight, clusters=clusters)
         return scores, labels, weight
     if y is None:

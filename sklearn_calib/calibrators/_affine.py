@@ -82,7 +82,7 @@ class AffineCalibrator(BaseCalibrator):
         """Return the factor of half the square of each parameter's deviation; the loss is a weighted sum."""
 
     def _least_penalty(self, n_classes: int, total: float) -> float:
-        """Return the least penalty that "cv" tries: the fewer rows, the greater."""
+        """Return the least penalty that "cv" tries: the fewer samples, the greater."""
         return _LEAST / total
 
     def _keep(self, theta: Array, beta: float, total: float) -> None:
@@ -162,7 +162,7 @@ class AffineCalibrator(BaseCalibrator):
         return proba[:, 1] if scores.ndim == 1 else proba
 
     def _logits(self, scores: Array) -> Array:
-        """Return logits that sum to zero in each row."""
+        """Return logits that sum to zero in each sample."""
         if scores.ndim == 1:
             half = link_scores(scores, self.link) / 2.0
             return np.stack((-half, half)).T
@@ -171,9 +171,9 @@ class AffineCalibrator(BaseCalibrator):
         return centred
 
     def _choose(self, logits: Array, codes: Codes, weight: Array, beta: float) -> float:
-        """Return the greatest penalty of the path whose loss of rows left out is as good as the least.
+        """Return the greatest penalty of the path whose loss of samples left out is as good as the least.
 
-        That is: exceeds it by no more than half the standard error of the differences, row by row.
+        That is: exceeds it by no more than half the standard error of the differences, sample by sample.
         """
         total = float(weight.sum())
         least_penalty = self._least_penalty(logits.shape[1], total)
@@ -214,7 +214,7 @@ class AffineCalibrator(BaseCalibrator):
 
 
 class AffineFit:
-    """Rows with the features of a calibrator, and the solution for one penalty as the start for the next."""
+    """Samples with the features of a calibrator, and the solution of one penalty as the next start."""
 
     def __init__(
         self,
@@ -253,10 +253,10 @@ def _is_as_good(losses: Array, best: Array, weight: Array, errors: float) -> boo
 
 
 def _shares(logits: Array, codes: Codes, weight: Array) -> Array:
-    """Return the share of each row that each fold leaves out; neither order nor names of classes matter.
+    """Return the share of each sample that each fold leaves out; neither order nor names of classes matter.
 
-    Groups of equal rows, put in the order of their sorted logits and then of the logit of the true class, are
-    dealt out; those whose weight allows it are divided among all folds.
+    Groups of equal samples, put in the order of their sorted logits and then of the logit of the true class,
+    are dealt out; those whose weight allows it are divided among all folds.
     """
     rows = np.arange(codes.shape[0])
     keys = np.column_stack([np.sort(logits, axis=1)[:, ::-1], logits[rows, codes]]).round(_DIGITS)

@@ -35,7 +35,8 @@ __all__ = ["AutoCalibrator", "CalibratorSelection", "Candidate"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
-# Rows with counts as weights are written out up to so many copies, each for several rows if there are more.
+# Samples with counts as weights are written out up to so many copies, each for several samples if there are
+# more.
 _MOST_COPIES = 10**6
 # The share of a sample by which class frequencies are mixed into the probabilities of the default candidates.
 _DOUBT = 0.1
@@ -50,11 +51,11 @@ class Candidate:
     name : str
         Name of the calibrator.
     log_loss : float
-        Mean log loss, in nats, of rows that it was not fitted to.
+        Mean log loss, in nats, of samples that it was not fitted to.
     excess : float
         What this is above the least of all candidates.
     standard_error : float
-        Standard error of the excess, from the differences row by row.
+        Standard error of the excess, from the differences sample by sample.
 
     Examples
     --------
@@ -96,7 +97,7 @@ class CalibratorSelection:
     >>> p = [0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9]
     >>> y = [0, 0, 1, 0, 1, 0, 1, 1]
     >>> print(AutoCalibrator(n_folds=4).fit(p, y).selection_.reason)
-    spline has the least log loss of rows held out.
+    spline has the least log loss of samples held out.
     """
 
     chosen: str
@@ -127,7 +128,7 @@ class CalibratorSelection:
 
 @dataclass(frozen=True, eq=False)
 class _Fold:
-    """The weight of each row in the training part of a fold, and in the part held out."""
+    """The weight of each sample in the training part of a fold, and in the part held out."""
 
     train: Array
     test: Array
@@ -138,7 +139,7 @@ class AutoCalibrator(BaseCalibrator):
 
     Each candidate is fitted to all folds but one and scored on the one left out. The one chosen is the first,
     in order of complexity, whose mean log loss is above the least one by no more than one standard error of
-    the difference [1]_. It is then fitted to all rows. ``selection_`` says what was chosen and why.
+    the difference [1]_. It is then fitted to all samples. ``selection_`` says what was chosen and why.
 
     Parameters
     ----------
@@ -149,8 +150,8 @@ class AutoCalibrator(BaseCalibrator):
         Venn-Abers; for several classes temperature, vector and structured matrix scaling, and the log average
         (with ``link="identity"`` of one spline per class and both kinds of matrix scaling).
     n_folds : int, default=5
-        Number of folds, at least 2; fewer where a class has fewer rows. A class with a single row leaves
-        nothing to compare: the first candidate is then taken, and ``selection_`` says so.
+        Number of folds, at least 2; fewer where a class has fewer samples. A class with a single sample
+        leaves nothing to compare: the first candidate is then taken, and ``selection_`` says so.
     cv : splitter or None, default=None
         A splitter of :mod:`sklearn.model_selection`, in place of ``n_folds``. None:
         ``StratifiedKFold(n_folds, shuffle=True)``.
@@ -170,14 +171,14 @@ class AutoCalibrator(BaseCalibrator):
     selection_ : CalibratorSelection
         What was chosen and why, and how all candidates did.
     calibrator_ : calibrator
-        The one chosen, fitted to all rows, with the indices of the labels in ``classes_`` as its labels.
+        The one chosen, fitted to all samples, with the indices of the labels in ``classes_`` as its labels.
     %(multiclass_fit)s
 
     Raises
     ------
     ValueError
         When fitting, if a parameter is out of range, if there is no candidate, or if some want probabilities
-        and others logits; if all rows of a class have weight zero; and as for any calibrator.
+        and others logits; if all samples of a class have weight zero; and as for any calibrator.
     TypeError
         When fitting, if ``candidates`` is not a dict of objects that can be fitted and predict probabilities,
         or ``progress`` is neither a bool nor callable.
@@ -191,13 +192,13 @@ class AutoCalibrator(BaseCalibrator):
 
     Notes
     -----
-    The log loss of row i is :math:`-\log p_{i, y_i}` with probabilities raised to 2**-53. With the
+    The log loss of sample i is :math:`-\log p_{i, y_i}` with probabilities raised to 2**-53. With the
     differences :math:`d_i` between a candidate and the best, weights :math:`w_i` and :math:`W = \sum w_i`,
     the excess is :math:`\bar d = \sum w_i d_i / W`, and its standard error :math:`\sqrt{\sum w_i (d_i - \bar
     d)^2 / (W (W - 1))}`.
 
-    For the folds, rows with whole numbers as weights are written out as repeated rows, or about 10**6 equal
-    copies if they stand for more; rows with other weights are dealt out as they are.
+    For the folds, samples with whole numbers as weights are written out as repeated samples, or about 10**6
+    equal copies if they stand for more; samples with other weights are dealt out as they are.
 
     *No impossible outcomes.* Some of the default candidates say 0 or 1 of what lies beyond the samples. With
     ``candidates=None`` their probabilities :math:`p` become :math:`(1 - \epsilon) p + \epsilon q`, before
@@ -311,7 +312,7 @@ class AutoCalibrator(BaseCalibrator):
         self._counts = None if self.candidates else _class_counts(codes, weight, classes.shape[0])
 
     def _folds(self, scores: Array, codes: Codes, weight: Array | None) -> list[_Fold]:
-        """Return the folds; none if a class has a single row."""
+        """Return the folds; none if a class has a single sample."""
         n = codes.shape[0]
         times = np.ones(n, dtype=np.int64)
         if weight is not None and whole_numbers(weight):
@@ -337,7 +338,7 @@ class AutoCalibrator(BaseCalibrator):
     def _held_out_losses(
         self, calibrator: Any, scores: Array, codes: Codes, fold: _Fold, weight: Array | None
     ) -> Array:
-        """Return the log loss of each row that a fold holds out, under the fit to its training part."""
+        """Return the log loss of each sample that a fold holds out, under the fit to its training part."""
         n_classes = self.classes_.shape[0]
         rows, out = np.flatnonzero(fold.train), np.flatnonzero(fold.test)
         own = None if weight is None else fold.train[rows]
@@ -409,7 +410,7 @@ def _select(losses: dict[str, Array], weight: Array, n_standard_errors: float) -
         error = np.sqrt(mean(np.square(difference - excess)) / max(total - 1.0, 1.0))
         found.append(Candidate(name, means[name], excess, float(error)))
     chosen = next(one for one in found if one.excess <= n_standard_errors * one.standard_error)
-    reason = f"{best} has the least log loss of rows held out"
+    reason = f"{best} has the least log loss of samples held out"
     if chosen.name != best:
         reason += (
             f", but {chosen.name} is simpler and only {chosen.excess:.2g} above it, with a standard error of "
@@ -425,6 +426,6 @@ def _uncontested(name: str, n_candidates: int, n_standard_errors: float) -> Cali
     reason = (
         f"{name} is the only candidate."
         if n_candidates == 1
-        else f"A class has a single row, so that nothing can be held out; {name} is the simplest candidate."
+        else f"A class has a single sample, so nothing can be held out; {name} is the simplest candidate."
     )
     return CalibratorSelection(name, name, (), 0, float(n_standard_errors), reason)

@@ -87,7 +87,7 @@ class BaseCalibrator(
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The sorted class labels, those of rows with zero weight included.
+        The sorted class labels, those of samples with zero weight included.
     n_features_in_ : int
         Number of columns of ``X`` (1 for shape (n,)).
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -140,8 +140,8 @@ class BaseCalibrator(
         y : array-like of shape (n,), default=None
             Class labels. Left out with a sketch.
         sample_weight : array-like of shape (n,) or None, default=None
-            Non-negative weights; a weight of k counts as the row repeated k times. Rows of weight zero are
-            left out, except that their labels count for ``classes_``.
+            Non-negative weights; a weight of k counts as the sample repeated k times. Samples of weight zero
+            are left out, except that their labels count for ``classes_``.
         classes : array-like of shape (n_classes,) or None, default=None
             The labels of the columns, which stand in sorted order; needed if ``y`` lacks some of them.
             Temperature, vector, matrix, structured matrix and Dirichlet calibration and
@@ -261,7 +261,7 @@ class BaseCalibrator(
             codes = place[codes]
         n = scores.shape[0]
         if codes.shape[0] != n:
-            raise ValueError(f"y has {codes.shape[0]} rows but X has {n}. Pass arrays of the same length.")
+            raise ValueError(f"y has {codes.shape[0]} samples but X has {n}. Pass arrays of the same length.")
         self._check_classes(known, scores)
         return scores, codes, None if sample_weight is None else check_weights(sample_weight, n), known
 
@@ -290,17 +290,17 @@ class BaseCalibrator(
         labels = classes.tolist()
         if np.count_nonzero(count) < 2:
             reason = (
-                "sample_weight is zero for all rows but those"
+                "sample_weight is zero for all samples but those"
                 if given.max() < given.sum()
-                else "y has only rows"
+                else "y has only samples"
             )
             raise ValueError(
-                f"{reason} of class {labels[count.argmax()]!r}. A calibrator needs rows of at least two "
+                f"{reason} of class {labels[count.argmax()]!r}. A calibrator needs samples of at least two "
                 "classes."
             )
         if self._needs_every_class():
             absent = int(count.argmin())
-            reason = "sample_weight is zero for all rows" if given[absent] else "y has no sample"
+            reason = "sample_weight is zero for all samples" if given[absent] else "y has no sample"
             raise ValueError(
                 f"{reason} of class {labels[absent]!r}, but {type(self).__name__} needs samples of every "
                 f"class, here or in a part. Add some, or use {', '.join(_CAN_DO_WITHOUT)}, which can do "

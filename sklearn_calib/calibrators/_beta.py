@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 _PARAMETERS = ("abm", "ab", "am")
 # Slopes are taken for normal around 1, the identity, with this standard deviation: nothing against dozens of
-# rows, but it decides where the rows do not.
+# samples, but it decides where the samples do not.
 _PRIOR_DEVIATION = 10.0
 _LOG_2 = float(np.log(2.0))
 
@@ -47,10 +47,10 @@ class BetaCalibrator(CutoffCertificateMixin, BaseCalibrator):
     a_, b_, c_ : float
         The coefficients.
     reach_ : float
-        Absolute log-odds beyond which training rows lose leverage; see Notes. Infinite with
+        Absolute log-odds beyond which training samples lose leverage; see Notes. Infinite with
         ``regularized=False``.
     training_cutoff_error_ : float
-        Cutoff calibration error of the fitted map on the training rows.
+        Cutoff calibration error of the fitted map on the training samples.
     %(trained_fit)s
 
     See Also
@@ -60,8 +60,9 @@ class BetaCalibrator(CutoffCertificateMixin, BaseCalibrator):
     Notes
     -----
     Scores are probabilities; 0 and 1 are moved inwards by 2**-53 only, because very confident models still
-    rank their rows out there. Maximum likelihood would then give a row at such a distance an influence
-    without bound: a handful of them that are contradicted can flatten the whole map. So the slopes minimise
+    rank their samples at such distances. Maximum likelihood would then give a sample at such a distance an
+    influence without bound: a handful of them that are contradicted can flatten the whole map. So the slopes
+    minimise
 
     .. math::
         \sum_i d_i w_i \left( \log(1 + e^{z_i}) - t_i z_i \right)
@@ -71,13 +72,13 @@ class BetaCalibrator(CutoffCertificateMixin, BaseCalibrator):
     where :math:`z_i` is the calibrated and :math:`\ell_i` the given log-odds, and the reach :math:`r` is the
     .95 quantile of :math:`|\ell|` by weight, but at least :math:`\log 19`. The targets :math:`t_i = (n y_i +
     p_i + \bar y)/(n + 2)`, with :math:`n` the total weight and :math:`\bar y = (n_1 + 1/2)/(n + 1)`, are as
-    if two more rows had been seen, of which one bore out the forecasts and one had the event rate: without
-    them scores that separate the outcomes would have no best map. The influence of a row grows with its
+    if two more samples had been seen, of which one bore out the forecasts and one had the event rate: without
+    them scores that separate the outcomes would have no best map. The influence of a sample grows with its
     distance up to the reach and then falls like the inverse of its square. As :math:`d` depends on the score
     alone, the estimate stays consistent where the model is right (Mallows' type of bounded influence [2]_);
-    and where more than 5 % of the rows are equally far out, none of them is discounted. With these slopes
-    :math:`c`, where it is free, is set so that the map and the targets have the same mean over all rows, each
-    counted in full. With ``regularized=False`` slopes and :math:`c` minimise :math:`\sum_i w_i (\log(1 +
+    and where more than 5% of the samples are equally far out, none of them is discounted. With these slopes
+    :math:`c`, where it is free, is set so that the map and the targets have the same mean over all samples,
+    each counted in full. With ``regularized=False`` slopes and :math:`c` minimise :math:`\sum_i w_i (\log(1 +
     e^{z_i}) - y_i z_i)`.
 
     A slope that comes out negative is fixed at 0 and the rest fitted anew, which gives the minimum under the
@@ -158,7 +159,7 @@ def _logs(p: Array) -> tuple[Array, Array]:
 
 
 def _targets(grouped: GroupedOutcomes) -> Array:
-    """Return the sum of weighted targets of each group, with a row for forecasts and one for the rate."""
+    """Return the sum of weighted targets of each group, with a sample for forecasts and one for the rate."""
     total = grouped.total
     rate = (float(grouped.positives.sum()) + 0.5) / (total + 1.0)
     # divided first: the square of the total may be no float

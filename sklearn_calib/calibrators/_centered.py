@@ -40,7 +40,7 @@ class CenteredIsotonicCalibrator(CutoffCertificateMixin, BaseCalibrator):
     y_thresholds_ : ndarray of shape (n_blocks,)
         Event frequency of each block, strictly increasing.
     training_cutoff_error_ : float
-        Cutoff calibration error of the fitted map on the training rows.
+        Cutoff calibration error of the fitted map on the training samples.
     %(trained_fit)s
 
     Raises

@@ -225,7 +225,7 @@ class CutoffCertificateMixin:
         if self._fitted_outcomes is None:
             raise ValueError(
                 "sample_weight of fit had weights that are not integers, and a certificate needs to know the "
-                "number of independent rows. Fit with integer weights (row counts) or without weights."
+                "number of independent samples. Fit with integer weights (sample counts) or without weights."
             )
         outcomes = GroupedOutcomes(*self._fitted_outcomes)
         n_resamples = check_resamples(n_resamples, confidence) if method in RESAMPLING_METHODS else 0
@@ -409,7 +409,7 @@ def check_tolerance(tolerance: Any) -> None:
 
 
 def resolve_tolerance(tolerance: str | float, size: float, confidence: float, event_rate: float) -> float:
-    """Return what a plug-in cutoff calibration error on ``size`` rows is compared with."""
+    """Return what a plug-in cutoff calibration error on ``size`` samples is compared with."""
     if tolerance == "paper":
         return cutoff_bound(size, _PAPER_CONFIDENCE, "paper")
     if tolerance == "sharp":

@@ -1,4 +1,4 @@
-"""Fit on one part of the rows, certify on the other: the two-step procedure for a calibrator of any kind."""
+"""Fit on one part of the samples, certify on the other: the two-step procedure for any calibrator."""
 
 from typing import Any
 
@@ -51,9 +51,9 @@ _RESAMPLES = 999
 
 
 class CertifiedCalibrator(BaseCalibrator):
-    r"""Any calibrator, kept only if rows that it has not seen do not refute it.
+    r"""Any calibrator, kept only if samples that it has not seen do not refute it.
 
-    The rows are divided at random. On one part the calibrator is fitted; on the other its plug-in cutoff
+    The samples are divided at random. On one part the calibrator is fitted; on the other its plug-in cutoff
     calibration error is measured. If this is within a tolerance of order :math:`1/\sqrt n` the fitted map is
     returned, otherwise the constant event rate. So the error of what is returned goes to zero as :math:`n`
     grows, whatever the truth and whatever the calibrator: it need not be monotone. ``certificate_`` is an
@@ -65,17 +65,17 @@ class CertifiedCalibrator(BaseCalibrator):
     calibrator : calibrator, classifier, "passthrough" or None, default=None
         A binary calibrator of this package, or any classifier with ``predict_proba``, which then receives the
         scores as one column and labels 0 and 1. It is cloned. None stands for :class:`PlattCalibrator`. If
-        there is nothing to fit, the rows are not divided and all of them certify: "passthrough", for scores
-        that are probabilities already, and a fitted calibrator within
-        :class:`sklearn.frozen.FrozenEstimator`; both must come from other rows.
+        there is nothing to fit, the samples are not divided and all of them certify: "passthrough", for
+        scores that are probabilities already, and a fitted calibrator within
+        :class:`sklearn.frozen.FrozenEstimator`; both must come from other samples.
     test_size : float, default=0.5
-        Share of the rows that certify.
+        Share of the samples that certify.
     stratify : bool, default=True
         Whether the classes are divided separately, so that both parts have their share of either. See Notes.
     tolerance : {"sharp", "paper"} or float, default="sharp"
         What the plug-in error may not exceed. "sharp": the "asymptotic" margin at ``confidence``; a map that
         is right in the population is rarely rejected. "paper": :math:`\epsilon_n = (20 + \sqrt{2 \log
-        20})/\sqrt n` of Appendix D.2 of [1]_, for the :math:`n` rows that certify, which cannot reject for
+        20})/\sqrt n` of Appendix D.2 of [1]_, for the :math:`n` samples that certify, which cannot reject for
         :math:`n \le 500`. A number is taken as it is. Section 4.1 of [1]_ accepts a map if its plug-in error
         is at most :math:`c` minus the margin, so that its true error is at most :math:`c` with the stated
         confidence: for this rule pass the number :math:`c` less ``margin_``.
@@ -91,21 +91,21 @@ class CertifiedCalibrator(BaseCalibrator):
     ----------
     calibrator_ : object
         The fitted calibrator, whether or not it is in use; "passthrough" if it was that; None if the first
-        part had rows of one class only, which cannot happen with ``stratify=True``.
+        part had samples of one class only, which cannot happen with ``stratify=True``.
     accepted_ : bool
         Whether it is in use.
     cutoff_error_ : float
-        Plug-in cutoff calibration error of ``calibrator_`` on the rows that certify; NaN if there is none.
+        Plug-in cutoff calibration error of ``calibrator_`` on the samples that certify; NaN if there is none.
     tolerance_ : float
         The tolerance it was compared with.
     mean_ : float
-        Frequency of ``classes_[1]`` among all rows: the constant used if the calibrator is not accepted.
+        Frequency of ``classes_[1]`` among all samples: the constant used if the calibrator is not accepted.
     margin_ : float
         Margin of the certificate for a fitted map; with "fitted" that of the map in use.
     certificate_ : float
         Upper confidence bound of the cutoff calibration error, on new data, of the map in use.
     certified_size_ : int
-        Number of rows that certify.
+        Number of samples that certify.
     certified_event_rate_ : float
         Frequency of ``classes_[1]`` among them.
     %(binary_fit)s
@@ -113,9 +113,9 @@ class CertifiedCalibrator(BaseCalibrator):
     Raises
     ------
     ValueError
-        When fitting, if a parameter is out of range, there are too few rows to divide, ``sample_weight`` does
-        not hold whole numbers, which alone can be divided and counted, or a frozen calibrator knows other
-        classes; and as for any calibrator.
+        When fitting, if a parameter is out of range, there are too few samples to divide, ``sample_weight``
+        does not hold whole numbers, which alone can be divided and counted, or a frozen calibrator knows
+        other classes; and as for any calibrator.
     TypeError
         When fitting, if a parameter is of the wrong type.
 
@@ -127,15 +127,15 @@ class CertifiedCalibrator(BaseCalibrator):
     Notes
     -----
     The cost is that of the fit and one sort. To be divided, samples with weights are written out as repeated
-    rows, at most 10**8.
+    samples, at most 10**8.
 
-    Isotonic, Platt and temperature scaling carry a certificate although they are fitted on the rows that
-    certify them: for these, dividing the rows only loses some. It is for maps that may go up and down, and
+    Isotonic, Platt and temperature scaling carry a certificate although they are fitted on the samples that
+    certify them: for these, dividing the samples only loses some. It is for maps that may go up and down, and
     for models of other origin.
 
     One margin covers both outcomes. Let V be the sum, over both classes, of the largest deviation of an
     interval's empirical probability; with the stated confidence it is within the margin, and then so are
-    plug-in and true error of the fitted map. The event rate of the rows that certify deviates by at most
+    plug-in and true error of the fitted map. The event rate of the samples that certify deviates by at most
     V / 2. Hence the certificate is, cut off at 1,
 
     - ``cutoff_error_ + margin_`` for the fitted map,
@@ -143,13 +143,14 @@ class CertifiedCalibrator(BaseCalibrator):
       ``margin_``.
 
     "bootstrap" is tighter, as the map is fixed: its margin is the quantile of the larger of two deviations of
-    bootstrap samples from the rows that certify, the range of the residual walk of the map and the deviation
-    of the event rate. Both are of one event, so that it does not matter that the same rows choose the map.
+    bootstrap samples from the samples that certify, the range of the residual walk of the map and the
+    deviation of the event rate. Both are of one event, so that it does not matter that the same samples
+    choose the map.
 
-    With ``stratify=False`` the rows that certify are an independent sample, for which "dkw" and "paper" hold
-    at every n. Division by class makes their event rate vary less: in the limit V can only become smaller by
-    it, so that "asymptotic" stays valid; for "dkw" at a given n this is not proved. The proofs are in
-    docs/certificates.md. Confidence is over the rows and their division.
+    With ``stratify=False`` the samples that certify are an independent sample, for which "dkw" and "paper"
+    hold at every n. Division by class makes their event rate vary less: in the limit V can only become
+    smaller by it, so that "asymptotic" stays valid; for "dkw" at a given n this is not proved. The proofs are
+    in docs/certificates.md. Confidence is over the samples and their division.
 
     References
     ----------
@@ -220,7 +221,7 @@ class CertifiedCalibrator(BaseCalibrator):
         Parameters
         ----------
         confidence : float, default=0.95
-            Probability, over the draw and the division of the rows, with which the bound holds.
+            Probability, over the draw and the division of the samples, with which the bound holds.
         method : {"fitted", "asymptotic", "dkw", "paper", "bootstrap"}, default="fitted"
             "fitted": as for :meth:`IsotonicCalibrator.cutoff_certificate`, with the map in use and the
             samples that certify; where these are few the result is that of "asymptotic" and says so. The
@@ -318,7 +319,7 @@ class CertifiedCalibrator(BaseCalibrator):
                 scores,
                 codes,
                 weight,
-                "fit the calibrator on some rows yourself and certify it in a FrozenEstimator",
+                "fit the calibrator on some samples yourself and certify it in a FrozenEstimator",
             )
             weight = None
         self.mean_ = float(np.average(codes, weights=weight))
@@ -345,14 +346,14 @@ class CertifiedCalibrator(BaseCalibrator):
     def _divide(
         self, codes: Codes, generator: np.random.Generator
     ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Return the rows that certify, drawn without replacement, and those that fit."""
+        """Return the samples that certify, drawn without replacement, and those that fit."""
         strata = codes if self.stratify else np.zeros_like(codes)
-        # at least one row is left to fit
+        # at least one sample is left to fit
         sizes = [min(int(self.test_size * size + 0.5), size - 1) for size in np.bincount(strata).tolist()]
         if not any(sizes):
             raise ValueError(
-                f"X has {codes.shape[0]} rows, which leaves none to certify with "
-                f"test_size={self.test_size!r}. Pass more rows, or a greater test_size."
+                f"X has {codes.shape[0]} samples, which leaves none to certify with "
+                f"test_size={self.test_size!r}. Pass more samples, or a greater test_size."
             )
         return draw_rows(strata, sizes, generator)
 

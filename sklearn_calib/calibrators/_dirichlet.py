@@ -20,7 +20,7 @@ class DirichletCalibrator(AffineCalibrator):
 
     If the vector p of forecasts has a Dirichlet distribution within each class, the true probabilities are
     the softmax of :math:`W \log p + b`. W and b minimise :math:`\frac1n \sum_i w_i \ell_i + R`, with
-    :math:`\ell_i` the log loss of row i, n the total weight and R one of
+    :math:`\ell_i` the log loss of sample i, n the total weight and R one of
 
     - "odir", off-diagonal and intercept: :math:`\frac{\lambda}{K (K-1)} \sum_{j \ne k} W_{jk}^2 +
       \frac{\mu}{K} \sum_k b_k^2`, which spares the diagonal, but for ``diagonal_penalty``;
@@ -42,7 +42,7 @@ class DirichletCalibrator(AffineCalibrator):
         :math:`\kappa \ge 0`, for "odir" only: adds :math:`\kappa \Big(\frac{K}{2 n} +
         \frac{\lambda}{K^3 (K-1)}\Big) \sum_k (W_{kk} - \beta)^2` to R, with :math:`1/\beta` the temperature
         of :class:`TemperatureCalibrator`, which is what a great :math:`\lambda` leaves. 0 leaves the diagonal
-        free, as [1]_ does; with few rows of each class it then overfits, up to forecasts of 0.
+        free, as [1]_ does; with few samples of each class it then overfits, up to forecasts of 0.
     link : {"logit", "identity"}, default="logit"
         What the scores are. "logit": probabilities, in one, two or K columns. 0 is raised to 2**-53, and of
         three or more columns to ``min_proba_``, as is what lies below.
@@ -76,8 +76,8 @@ class DirichletCalibrator(AffineCalibrator):
     -----
     Solved as :class:`MatrixScalingCalibrator` is, at the same cost for each fit. Its choice of the penalty is
     made too, from a least one of :math:`2500 K^2 (K-1) / n^2`, which penalises the influence of one class on
-    another as much as there; with "odir" few rows thus leave about temperature scaling. Adding one number to
-    all scores of a row changes nothing, which makes W and b without penalty one of many solutions.
+    another as much as there; with "odir" few samples thus leave about temperature scaling. Adding one number
+    to all scores of a sample changes nothing, which makes W and b without penalty one of many solutions.
 
     References
     ----------

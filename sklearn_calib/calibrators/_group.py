@@ -1,4 +1,4 @@
-"""One calibrator per group of rows, and a pooled one for the rest."""
+"""One calibrator per group of samples, and a pooled one for the rest."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class GroupCalibrator(BaseCalibrator):
     """One calibrator per group, so that probabilities mean the same in each of them.
 
     A model that is calibrated on the whole can be too high for one group and too low for another. Here each
-    group of sufficient size has a map of its own. All others share one that is fitted on all rows: groups
+    group of sufficient size has a map of its own. All others share one that is fitted on all samples: groups
     that are too small, that lack a class, or that ``fit`` has not seen.
 
-    The group of each row is a column of ``X`` (``group_column``), or the argument ``groups`` of ``fit``,
+    The group of each sample is a column of ``X`` (``group_column``), or the argument ``groups`` of ``fit``,
     ``transform``, ``predict`` and ``predict_proba``. With neither there are no groups, and the map fitted on
-    all rows serves all.
+    all samples serves all.
 
     Parameters
     ----------
@@ -55,16 +55,16 @@ class GroupCalibrator(BaseCalibrator):
         Position of the column of ``X`` that holds the groups, from the left, or its name if ``X`` is a
         dataframe. The other columns are the scores.
     min_group_size : int, default=100
-        Least number of rows, or total weight, with which a group is fitted on its own.
+        Least number of samples, or total weight, with which a group is fitted on its own.
 
     Attributes
     ----------
     calibrators_ : dict
         The fitted calibrator of each group that has one, by group. Each was fitted to labels 0, 1, ...
     pooled_calibrator_ : object
-        The one fitted on all rows.
+        The one fitted on all samples.
     pooled_groups_ : list
-        Groups of ``fit`` that had too few rows, or not all classes.
+        Groups of ``fit`` that had too few samples, or not all classes.
     classes_ : ndarray of shape (n_classes,)
         The sorted class labels.
     n_features_in_ : int
@@ -86,7 +86,7 @@ class GroupCalibrator(BaseCalibrator):
 
     Notes
     -----
-    Costs what the fits on all rows and on each group cost. The ranking of rows of different groups may
+    Costs what the fits on all samples and on each group cost. The ranking of samples of different groups may
     change, so there is no certificate; ``calibrators_`` have theirs, each for its group.
 
     With metadata routing, request the groups for each method that will receive them:
@@ -131,7 +131,7 @@ class GroupCalibrator(BaseCalibrator):
         *,
         classes: ArrayLike | None = None,
     ) -> Self:
-        """Fit the map of all rows, and one for each group of sufficient size.
+        """Fit the map of all samples, and one for each group of sufficient size.
 
         Parameters
         ----------
@@ -140,9 +140,9 @@ class GroupCalibrator(BaseCalibrator):
         y : array-like of shape (n,), default=None
             Class labels. Left out with a sketch.
         sample_weight : array-like of shape (n,) or None, default=None
-            Non-negative weights; a weight of k counts as the row repeated k times.
+            Non-negative weights; a weight of k counts as the sample repeated k times.
         groups : array-like of shape (n,) or None, default=None
-            Group of each row: numbers or texts.
+            Group of each sample: numbers or texts.
         classes : array-like of shape (n_classes,) or None, default=None
             The labels of the columns, if ``y`` lacks some of them; see :meth:`BaseCalibrator.fit`. A group
             that lacks a class is not fitted on its own.
@@ -181,7 +181,7 @@ class GroupCalibrator(BaseCalibrator):
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Array:
-        """Fit, and return the calibrated probabilities of the same rows.
+        """Fit, and return the calibrated probabilities of the same samples.
 
         Parameters
         ----------
@@ -304,7 +304,7 @@ class GroupCalibrator(BaseCalibrator):
         return check_scores(_columns(X, others), kind=self._score_kind())
 
     def _read_groups(self, X: Any, groups: Any) -> NDArray[Any] | None:
-        """Return the group of each row, or None without groups."""
+        """Return the group of each sample, or None without groups."""
         if self.group_column is None:
             if groups is None:
                 return None
@@ -345,7 +345,7 @@ class GroupCalibrator(BaseCalibrator):
         return fit_clone(self._resolve_calibrator(), scores, codes, weight, classes)
 
     def _calibrated(self, X: Any, groups: Any) -> Array:
-        """Return what the maps of the groups make of their rows, in the shape of the checked scores."""
+        """Return what the maps of the groups make of their samples, in the shape of the checked scores."""
         check_is_fitted(self)
         scores, keys = self._check_scores(X, reset=False), self._read_groups(X, groups)
         if (keys is not None) != self._grouped:
@@ -372,7 +372,7 @@ def _apply(calibrator: Any, scores: Array) -> Array:
 
 
 def _members(keys: NDArray[Any]) -> Iterator[tuple[Any, NDArray[np.intp]]]:
-    """Yield each group with its rows."""
+    """Yield each group with its samples."""
     groups, index = np.unique(keys, return_inverse=True)
     order = np.argsort(index, kind="stable")
     ends = np.cumsum(np.bincount(index))[:-1]

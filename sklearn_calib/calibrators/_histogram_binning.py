@@ -21,26 +21,26 @@ __all__ = ["HistogramBinningCalibrator", "bin_sums", "check_bins", "equal_mass_e
 Array = NDArray[np.float64]
 
 _STRATEGIES = ("quantile", "uniform")
-# So many are right for 10**18 rows, which only weights can stand for.
+# So many are right for 10**18 samples, which only weights can stand for.
 _MOST_AUTO_BINS = 1e6
-# Rows of each class that are added to each bin.
+# Samples of each class that are added to each bin.
 _SMOOTHING = {"laplace": 1.0, "jeffreys": 0.5}
 
 
 class HistogramBinningCalibrator(CutoffCertificateMixin, BaseCalibrator):
-    r"""Histogram binning: every score in a bin gets the event frequency of the bin's training rows.
+    r"""Histogram binning: every score in a bin gets the event frequency of the bin's training samples.
 
     Parameters
     ----------
     n_bins : int or "auto", default="auto"
-        Number of bins. "auto": the cube root of the number of training rows, rounded, which is the order that
-        balances bias and variance for a smooth map.
+        Number of bins. "auto": the cube root of the number of training samples, rounded, which is the order
+        that balances bias and variance for a smooth map.
     strategy : {"quantile", "uniform"}, default="quantile"
         "quantile": bins of equal weight, of any real scores. Equal scores are never parted, so that bins can
         be fewer and unequal where scores are tied. "uniform": bins of equal width on [0, 1]; the scores must
         be probabilities.
     smoothing : None, {"laplace", "jeffreys"} or float, default="jeffreys"
-        Imagined rows of each class that are added to each bin, :math:`(k + \alpha) / (N + 2 \alpha)` for
+        Imagined samples of each class that are added to each bin, :math:`(k + \alpha) / (N + 2 \alpha)` for
         :math:`k` events of weight :math:`N`. None: the frequency itself, which can be 0 or 1. "laplace":
         :math:`\alpha = 1`. "jeffreys": :math:`\alpha = 1/2`. A number is :math:`\alpha`.
 
@@ -52,7 +52,7 @@ class HistogramBinningCalibrator(CutoffCertificateMixin, BaseCalibrator):
         Edges between bins; a score on an edge belongs to the bin above. Those of "quantile" lie midway
         between two training scores. The outer bins have no end.
     bin_counts_ : ndarray of shape (n_bins_,)
-        Weight of the training rows in each bin.
+        Weight of the training samples in each bin.
     bin_event_rates_ : ndarray of shape (n_bins_,)
         Frequency of ``classes_[1]`` among them; NaN for an empty bin.
     bin_values_ : ndarray of shape (n_bins_,)
@@ -64,14 +64,14 @@ class HistogramBinningCalibrator(CutoffCertificateMixin, BaseCalibrator):
     See Also
     --------
     IsotonicCalibrator : chooses its bins by the outcomes, so that the map is monotone.
-    ScalingBinningCalibrator : bins of a parametric map, which need fewer rows.
+    ScalingBinningCalibrator : bins of a parametric map, which need fewer samples.
 
     Notes
     -----
     O(n log n), for the sort of the scores.
 
     Only bins of equal width can be empty. Their value is interpolated linearly, by the number of the bin,
-    between the nearest bins with rows on either side; beyond the first and last of these it is constant.
+    between the nearest bins with samples on either side; beyond the first and last of these it is constant.
 
     The map need not be monotone, so that the certificate is of the method "fitted" only. It holds for every
     order of the bins: the range of the walk is replaced by the sum of its positive or of its negative steps.
@@ -166,7 +166,7 @@ def check_bins(n_bins: Any) -> None:
 
 
 def resolve_bins(n_bins: int | str, size: float) -> int:
-    """Return the number of bins for ``size`` rows."""
+    """Return the number of bins for ``size`` samples."""
     if not isinstance(n_bins, str):
         return int(n_bins)
     return max(1, round(min(float(np.cbrt(size)), _MOST_AUTO_BINS)))

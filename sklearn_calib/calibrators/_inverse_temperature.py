@@ -1,4 +1,4 @@
-"""The best inverse temperature: of grouped log-odds, and of rows of logits."""
+"""The best inverse temperature: of grouped log-odds, and of samples of logits."""
 
 from collections.abc import Callable
 
@@ -28,7 +28,7 @@ _LARGEST_LOG = 709.0
 _REACH = 10.0
 _MAX_ITERATIONS = 100
 _LAST_MOVE = 1e-8
-# Rows of the subset whose solution is the start for all rows.
+# Samples of the subset whose solution is the start for all samples.
 _COARSE_ROWS = 2048
 # Logits handled at a time, so that temporaries stay in cache.
 _CHUNK = 1 << 15
@@ -63,7 +63,7 @@ def fit_grouped_temperature(z: Array, grouped: GroupedOutcomes) -> float:
 
 
 def _separates(z: Array, grouped: GroupedOutcomes) -> bool:
-    """Tell whether no event has negative and no other row positive log-odds."""
+    """Tell whether no event has negative and no other sample positive log-odds."""
     return not any(
         (((positives > 0) & (part < 0)) | ((positives < weight) & (part > 0))).any()
         for part, weight, positives in (
@@ -73,10 +73,10 @@ def _separates(z: Array, grouped: GroupedOutcomes) -> bool:
 
 
 def fit_inverse_temperature(z: Array, codes: NDArray[np.int64], weight: Array | None) -> float:
-    """Return the inverse temperature of rows of logits."""
+    """Return the inverse temperature of samples of logits."""
     n = z.shape[0]
     w = np.ones(n) if weight is None else weight
-    # the loss of a row is log sum_k exp(beta d_k), with d the logits less that of the true class
+    # the loss of a sample is log sum_k exp(beta d_k), with d the logits less that of the true class
     d, scale = _unit_scale(z - z[np.arange(n), codes][:, np.newaxis], w)
     if scale == 0.0:
         return 1.0
@@ -87,7 +87,7 @@ def fit_inverse_temperature(z: Array, codes: NDArray[np.int64], weight: Array | 
 
 
 def fit_shrunk_temperature(z: Array, codes: NDArray[np.int64], weight: Array | None, known: bool) -> float:
-    """Return the shrunk inverse temperature of rows of logits; see ``shrunk_temperature``.
+    """Return the shrunk inverse temperature of samples of logits; see ``shrunk_temperature``.
 
     Logits in a ``known`` unit are those of forecasts: the prior is centred at 1, and 1 is the rival.
     """

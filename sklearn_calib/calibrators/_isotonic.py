@@ -23,8 +23,8 @@ class IsotonicCalibrator(CutoffCertificateMixin, BaseCalibrator):
     Among all non-decreasing maps :math:`h` it takes the one with the least :math:`\sum_i w_i (y_i -
     h(s_i))^2`, found by pooling adjacent violators: the scores fall into blocks, and the value of a block is
     its event frequency. So the residuals of each block sum to zero, and the cutoff calibration error on the
-    training rows is exactly 0 (Lemma D.1 of [2]_): the certificate is the margin alone. Any real score will
-    do.
+    training samples is exactly 0 (Lemma D.1 of [2]_): the certificate is the margin alone. Any real score
+    will do.
 
     Parameters
     ----------
@@ -46,12 +46,12 @@ class IsotonicCalibrator(CutoffCertificateMixin, BaseCalibrator):
     y_thresholds_ : ndarray of shape (n_thresholds,)
         Value of the map in the block of each threshold, non-decreasing: the event frequency, unless clipped.
     training_cutoff_error_ : float
-        Cutoff calibration error of the fitted map on the training rows: 0 up to rounding, unless clipped.
+        Cutoff calibration error of the fitted map on the training samples: 0 up to rounding, unless clipped.
     %(trained_fit)s
 
     See Also
     --------
-    PlattCalibrator : a smooth map of two parameters, better for few rows.
+    PlattCalibrator : a smooth map of two parameters, better for few samples.
 
     Notes
     -----

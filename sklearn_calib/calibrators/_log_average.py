@@ -31,7 +31,8 @@ __all__ = ["LogAverageCalibrator", "log_average"]
 
 Array = NDArray[np.float64]
 
-# The final share of the default calibrator of single classes; with so many rows for each class it has half.
+# The final share of the default calibrator of single classes; with so many samples for each class it has
+# half.
 _FINAL_SHARE, _ROWS_OF_A_CLASS = 0.3, 15.0
 # With more classes the penalty of matrix scaling is chosen by vector scaling; with more than the second
 # number there is vector scaling only. benchmarks/many_classes.py compares them.
@@ -78,7 +79,8 @@ class LogAverageCalibrator(BaseCalibrator):
     ------
     ValueError
         When fitting, if there is no calibrator, if ``weights`` does not suit, or if some calibrators want
-        probabilities and others logits, if all rows of a class have weight zero; and as for any calibrator.
+        probabilities and others logits, if all samples of a class have weight zero; and as for any
+        calibrator.
     TypeError
         When fitting, if ``calibrators`` is not a sequence of objects that can be fitted and predict
         probabilities, or ``progress`` is neither a bool nor callable.
@@ -95,8 +97,8 @@ class LogAverageCalibrator(BaseCalibrator):
     The cost is the sum of those of the calibrators. Probabilities of 0 are raised to 2**-53 first (and of 1
     lowered, for two classes), so that no calibrator has a veto.
 
-    The spline of a class needs more rows of the class than there are, if they are few. With total weight n,
-    its default share of :math:`0.3\, n/(n + 15 K)` grows with the rows for each class; the two kinds of
+    The spline of a class needs more samples of the class than there are, if they are few. With total weight
+    n, its default share of :math:`0.3\, n/(n + 15 K)` grows with the samples for each class; the two kinds of
     matrix scaling have half of the rest each, or vector scaling all of it. Both numbers did best in trials,
     and little depends on them.
 

@@ -22,16 +22,16 @@ class MatrixScalingCalibrator(AffineCalibrator):
     .. math:: \sum_i w_i \ell_i(V, b) + \frac{\lambda K}{2} \Big(\sum_k V_{kk}^2 + \sum_k b_k^2
         + \rho \sum_{j \ne k} V_{jk}^2\Big)
 
-    with :math:`\ell_i` the log loss of row i. A great :math:`\rho` leaves vector scaling, a great
+    with :math:`\ell_i` the log loss of sample i. A great :math:`\rho` leaves vector scaling, a great
     :math:`\lambda` temperature scaling, and 0 the matrix scaling of [1]_, which overfits.
 
     Parameters
     ----------
     penalty : float, "cv" or "vector", default="cv"
-        :math:`\lambda \ge 0`, per unit of total weight 1: its influence fades as rows are added. "cv":
+        :math:`\lambda \ge 0`, per unit of total weight 1: its influence fades as samples are added. "cv":
         chosen by cross-validation, in favour of great ones; see Notes. "vector": the one so chosen for
         :class:`VectorScalingCalibrator`, which is much faster for many classes. 0 has no solution, and a
-        very steep one is returned, where the rows of a class can be separated from the others.
+        very steep one is returned, where the samples of a class can be separated from the others.
     off_diagonal_ratio : float, default=10.0
         :math:`\rho \ge 0`, how much more the influence of one class on another is penalised.
     shrink_temperature : bool, default=False
@@ -66,19 +66,18 @@ class MatrixScalingCalibrator(AffineCalibrator):
     The loss is convex. It is minimised by Newton's method with conjugate gradients, preconditioned class by
     class, until no derivative exceeds 1e-9 per unit of weight and of the typical feature, and by one more
     step. A product with the second derivative costs O(n K^2). Nothing is random; the names of the classes and
-    the order of rows do not matter, nor does sharpening or flattening of all forecasts by one temperature
-    beforehand. A class whose rows all have weight zero gets an ever lower offset as the penalty goes to 0.
+    the order of samples do not matter, nor does sharpening or flattening of all forecasts by one temperature
+    beforehand. A class whose samples all have weight zero gets an ever lower offset as the penalty goes to 0.
     The clipping limit of several classes is chosen as by :class:`TemperatureCalibrator`.
 
     *Choice of the penalty.* With n the total weight, "cv" walks :math:`500/n` times 1e5, 1e4, ..., 1, each
-    solution the start of the next, in 3 folds that share the temperature of all rows, and ends the walk two
-    standard errors above the least loss so far; the square root of ten times more and less than the best are
-    tried last. Of the penalties whose log loss of rows left out exceeds the
-    least by no more than half a standard error of the differences, row by row, it takes the greatest. So few
-    rows leave about temperature scaling, though several times as many parameters as rows are fitted. Rows
-    that are equal up to the names of the classes, of weight 3 or more in all, are divided among the folds, so
-    that weights are repetitions for the choice too; weights that are not counts should sum to the number of
-    rows.
+    solution the start of the next, in 3 folds that share the temperature of all samples, and ends the walk
+    two standard errors above the least loss so far; the square root of ten times more and less than the best
+    are tried last. Of the penalties whose log loss of samples left out exceeds the least by no more than half
+    a standard error of the differences, sample by sample, it takes the greatest. So few samples leave about
+    temperature scaling, though several times as many parameters as samples are fitted. Samples that are equal
+    up to the names of the classes, of weight 3 or more in all, are divided among the folds, so that weights
+    are repetitions for the choice too; weights that are not counts should sum to the number of samples.
 
     *Shrinkage of the temperature.* With ``shrink_temperature=True`` and L the log loss of the inverse
     temperature :math:`e^\theta`, summed over the samples, :math:`\hat\theta` minimises :math:`L(\theta) +
@@ -159,7 +158,7 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
     .. math:: \sum_i w_i \ell_i + \lambda \Big(K \sum_k b_k^2 + K \sum_k v_k^2
         + K (K - 1) \sum_{j \ne k} M_{jk}^2\Big)
 
-    with :math:`\ell_i` the log loss of row i: each group of parameters is penalised in proportion to their
+    with :math:`\ell_i` the log loss of sample i: each group of parameters is penalised in proportion to their
     number, and all of them, beside the mean loss, by 1 / n. With :math:`\lambda = 1` this is the ridge
     penalty of [1]_ with exponents of one and unit factors. Centring x and the choice of another penalty by
     cross-validation are our own.
@@ -202,8 +201,8 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
     Notes
     -----
     Solved as :class:`MatrixScalingCalibrator` is, at the same cost. The softening bounds what the calibrator
-    says if all rows of the fit were predicted rightly: then the temperature alone would make every forecast
-    certain.
+    says if all samples of the fit were predicted rightly: then the temperature alone would make every
+    forecast certain.
 
     *Averaging by evidence.* The penalty is a normal prior of v, M and b with mean 0 and precisions
     :math:`\Lambda`, of K or K (K - 1), times :math:`2 \lambda`. With the least penalised loss :math:`L_1`,

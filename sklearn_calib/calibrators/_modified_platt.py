@@ -27,9 +27,9 @@ _FALLBACKS = ("mean", "isotonic")
 class ModifiedPlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
     r"""Platt scaling that gives way when its cutoff calibration error is too large to be chance.
 
-    A logistic curve may miss the truth however many rows there are: with scores uniform on 0, 1/4, 1/2, 1 and
-    event probabilities 1, 0, 0, 1 Platt scaling keeps an error of .243. The modification (Appendix D.2 of
-    [1]_) fits Platt scaling, and keeps it if its plug-in cutoff calibration error on the training rows is
+    A logistic curve may miss the truth however many samples there are: with scores uniform on 0, 1/4, 1/2, 1
+    and event probabilities 1, 0, 0, 1 Platt scaling keeps an error of .243. The modification (Appendix D.2 of
+    [1]_) fits Platt scaling, and keeps it if its plug-in cutoff calibration error on the training samples is
     within a tolerance of order :math:`1/\sqrt n`; otherwise it returns another map that has no such error. So
     the error on new data goes to zero as :math:`n` grows, whatever the truth.
 
@@ -52,13 +52,13 @@ class ModifiedPlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
     fallback_used_ : bool
         Whether Platt scaling was rejected.
     platt_cutoff_error_ : float
-        Cutoff calibration error of Platt scaling on the training rows.
+        Cutoff calibration error of Platt scaling on the training samples.
     tolerance_ : float
         The tolerance it was compared with.
     slope_, intercept_ : float
         The logistic curve, whether or not it is in use.
     training_cutoff_error_ : float
-        Cutoff calibration error, on the training rows, of the map in use.
+        Cutoff calibration error, on the training samples, of the map in use.
     %(trained_fit)s
 
     See Also
@@ -69,7 +69,7 @@ class ModifiedPlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
     Notes
     -----
     O(n log n). Both maps are monotone, so that the certificate holds for the one in use although the choice
-    was made on the same rows.
+    was made on the same samples.
 
     References
     ----------

@@ -45,7 +45,7 @@ def _has_certificate(calibrator: Any) -> bool:
 class OneVsRestCalibrator(BaseCalibrator):
     """One binary calibrator per class, against the rest; the results are divided by their sum.
 
-    Column k of the scores is calibrated for "class k or not". A row whose calibrated values are all zero
+    Column k of the scores is calibrated for "class k or not". A sample whose calibrated values are all zero
     becomes uniform. With two classes one calibrator is fitted, to the score of ``classes_[1]``, and nothing
     is divided.
 
@@ -68,7 +68,7 @@ class OneVsRestCalibrator(BaseCalibrator):
 
     Notes
     -----
-    The cost is that of ``n_classes`` binary fits. The ranking of the classes within a row may change. The
+    The cost is that of ``n_classes`` binary fits. The ranking of the classes within a sample may change. The
     certificate is of the probabilities before they are divided by their sum.
 
     With ``VennAbersCalibrator()`` it is the usual Venn-Abers calibration of several classes: the merged

@@ -12,7 +12,7 @@ __all__ = ["draw_rows", "one_by_one"]
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
-# More rows are not written out.
+# More samples are not written out.
 _MOST_ROWS = 10**8
 
 
@@ -24,7 +24,7 @@ def one_by_one(scores: Array, codes: Codes, weight: Array | None, instead: str) 
     total = int(times.sum())
     if total > _MOST_ROWS:
         raise ValueError(
-            f"sample_weight stands for {total} rows, and no more than 10**8 can be divided. Pass smaller "
+            f"sample_weight sums to {total}, which exceeds the limit of 10**8 samples. Pass smaller "
             f"weights, or {instead}."
         )
     return np.repeat(scores, times), np.repeat(codes, times)
@@ -33,7 +33,7 @@ def one_by_one(scores: Array, codes: Codes, weight: Array | None, instead: str) 
 def draw_rows(
     codes: Codes, sizes: Sequence[int], generator: np.random.Generator
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Draw ``sizes[k]`` rows with code k, without replacement; return these and the rest, in random order."""
+    """Select ``sizes[k]`` samples with code k at random; return their and the other indices, shuffled."""
     order = generator.permutation(codes.shape[0])
     ordered, drawn = codes[order], np.zeros(codes.shape[0], dtype=bool)
     for k, size in enumerate(sizes):

@@ -51,7 +51,7 @@ class PlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
     intercept_ : float
         :math:`b`.
     training_cutoff_error_ : float
-        Cutoff calibration error of the fitted map on the training rows.
+        Cutoff calibration error of the fitted map on the training samples.
     %(trained_fit)s
 
     See Also
@@ -62,16 +62,16 @@ class PlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
     -----
     Newton's method with a safeguarded line search [2]_, on standardised scores; O(n log n) for the sort that
     groups equal scores, then O(n) a step. More than 8192 distinct scores are first pooled, which keeps their
-    means and variances; from the solution of this smaller problem one or two steps on all rows suffice. If
+    means and variances; from the solution of this smaller problem one or two steps on all samples suffice. If
     all scores are equal, the slope is 0. A decreasing map has a certificate as an increasing one has: it,
     too, is monotone.
 
     *Remote probabilities.* With ``link="logit"`` a score of exactly 0 or 1 has log-odds of about 37 either
     way, and a few of them that are wrong would flatten the whole curve. So beyond the reach :math:`r`, three
     times the .95 quantile by weight of the absolute log-odds :math:`|\ell|` but at least three times
-    :math:`\log 19`, the weight of a row is multiplied by :math:`r^3/|\ell|^3`, as in
+    :math:`\log 19`, the weight of a sample is multiplied by :math:`r^3/|\ell|^3`, as in
     :class:`BetaCalibrator`; and :math:`b` is then set so that the map and the targets have the same mean over
-    all rows, each counted in full. Without log-odds beyond :math:`r`, and with ``link="identity"`` always,
+    all samples, each counted in full. Without log-odds beyond :math:`r`, and with ``link="identity"`` always,
     this is plain Platt scaling.
 
     References
@@ -120,7 +120,7 @@ def logistic_curve(scores: Array, link: str, slope: float, intercept: float) -> 
 
 
 def chunks(n: int) -> Iterator[slice]:
-    """Yield slices that together cover n rows: temporaries stay in cache."""
+    """Yield slices that together cover n samples: temporaries stay in cache."""
     for start in range(0, n, CHUNK):
         yield slice(start, start + CHUNK)
 

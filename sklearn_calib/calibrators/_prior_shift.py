@@ -33,12 +33,12 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
         ``sampling_rate`` is needed.
     target_prior : "labels", "em", float or None, default=None
         Frequency of ``classes_[1]`` where the model will be used. "labels", for which None stands: the
-        frequency among the rows of ``fit``. "em": the one under which the scores of the rows of ``fit`` are
-        most likely; of ``y`` only the names of the classes matter then. A number is taken as it is. Must
+        frequency among the samples of ``fit``. "em": the one under which the scores of the samples of ``fit``
+        are most likely; of ``y`` only the names of the classes matter then. A number is taken as it is. Must
         be None with ``sampling_rate``.
     sampling_rate : float or None, default=None
-        Share of the rows of ``classes_[0]`` that were kept for training, relative to that of ``classes_[1]``
-        if both were thinned out: 0.1 if one of ten non-events was drawn and every event.
+        Share of the samples of ``classes_[0]`` that were kept for training, relative to that of
+        ``classes_[1]`` if both were thinned out: 0.1 if one of ten non-events was drawn and every event.
 
     Attributes
     ----------
@@ -47,9 +47,9 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
     odds_factor_ : float
         What the odds are multiplied by.
     training_cutoff_error_ : float
-        Cutoff calibration error of the corrected probabilities on the rows of ``fit``.
+        Cutoff calibration error of the corrected probabilities on the samples of ``fit``.
     training_event_rate_ : float
-        Weighted frequency of ``classes_[1]`` among these rows.
+        Weighted frequency of ``classes_[1]`` among these samples.
     training_size_ : float
         Their number; with weights that are not integers, their effective number.
     %(binary_fit)s

@@ -243,7 +243,7 @@ def _fit_anchor(basis: _Basis, weight: Array, anchor: Anchor) -> tuple[Array, fl
 
 def _akaike_weights(criteria: list[float]) -> Array:
     """Return shares in proportion to exp(-criterion / 2), all to the first where none is finite."""
-    # with hardly any rows the simplest is all that can be fitted
+    # with hardly any samples the simplest is all that can be fitted
     finite = np.array([min(criteria[0], np.finfo(np.float64).max), *criteria[1:]])
     share = np.exp(-0.5 * (finite - finite.min()))
     return np.asarray(share / share.sum())

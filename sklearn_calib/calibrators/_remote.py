@@ -37,7 +37,7 @@ def discount_remote(z: Array, grouped: GroupedOutcomes) -> GroupedOutcomes | Non
     """Return log-odds with their weights, those of remote ones discounted, or None if there are none.
 
     The factor depends on the score alone, so that a model that is right is still estimated consistently. What
-    a row weighs in the derivative by the slope, its distance, then falls with the square of the distance.
+    a sample weighs in the derivative by the slope, its distance, then falls with the square of the distance.
     """
     farthest = float(np.abs(z[[0, -1]]).max())
     if farthest <= _REMOTE * _LEAST_REACH:

@@ -32,11 +32,11 @@ Codes = NDArray[np.int64]
 class ScalingBinningCalibrator(BaseCalibrator):
     r"""Scaling-binning: the values of a fitted map, averaged within bins of equal mass.
 
-    The training rows are divided at random into three parts of about equal size (Section 4 of [1]_). On the
-    first a map is fitted; the values of the map on the second are divided into bins of equal weight; and
-    every score gets the mean of the map over the rows of the third part in its bin. So the map takes few
+    The training samples are divided at random into three parts of about equal size (Section 4 of [1]_). On
+    the first a map is fitted; the values of the map on the second are divided into bins of equal weight; and
+    every score gets the mean of the map over the samples of the third part in its bin. So the map takes few
     values, and its calibration error can be measured, unlike that of a continuous map; and a mean of values
-    of the map varies less than a mean of outcomes, so that it needs fewer rows than histogram binning.
+    of the map varies less than a mean of outcomes, so that it needs fewer samples than histogram binning.
 
     Parameters
     ----------
@@ -44,10 +44,10 @@ class ScalingBinningCalibrator(BaseCalibrator):
         A binary calibrator of this package, or any classifier with ``predict_proba``, which then receives the
         scores as one column and labels 0 and 1. It is cloned. None stands for :class:`PlattCalibrator`.
     n_bins : int or "auto", default=15
-        Number of bins. "auto": the cube root of the number of rows of the second part, rounded.
+        Number of bins. "auto": the cube root of the number of samples of the second part, rounded.
     split : bool, default=True
-        Whether to divide the rows. False: all rows fit, place the bins and are averaged, as in the code that
-        the authors published; better with few rows, but then the guarantee of [1]_ is lost.
+        Whether to divide the samples. False: all samples fit, place the bins and are averaged, as in the code
+        that the authors published; better with few samples, but then the guarantee of [1]_ is lost.
     random_state : int, Generator, RandomState or None, default=None
         Source of the division; an integer makes it reproducible. Not used with ``split=False``.
 
@@ -60,18 +60,18 @@ class ScalingBinningCalibrator(BaseCalibrator):
     bin_edges_ : ndarray of shape (n_bins_ - 1,)
         Edges between the bins, on the scale of the map's values; a value on an edge belongs to the bin above.
     bin_counts_ : ndarray of shape (n_bins_,)
-        Weight of the rows of the third part in each bin.
+        Weight of the samples of the third part in each bin.
     bin_values_ : ndarray of shape (n_bins_,)
-        Value of each bin, increasing: the mean of the map over these rows or, where there are none, over
+        Value of each bin, increasing: the mean of the map over these samples or, where there are none, over
         those of the second part.
     part_sizes_ : ndarray of shape (3,)
-        Weight of the rows of each part.
+        Weight of the samples of each part.
     %(binary_fit)s
 
     Raises
     ------
     ValueError
-        When fitting, if a parameter is out of range, or if the rows are to be divided and there are fewer
+        When fitting, if a parameter is out of range, or if the samples are to be divided and there are fewer
         than three, or ``sample_weight`` does not hold whole numbers, which alone can be divided; and as for
         any calibrator.
     TypeError
@@ -85,8 +85,8 @@ class ScalingBinningCalibrator(BaseCalibrator):
     Notes
     -----
     The cost is that of the fit and two sorts. The first part takes a third of each class, rounded up, so that
-    it has rows of both; the outcomes of the other parts are not used, and their rows are divided evenly.
-    Samples with weights are written out as repeated rows before, at most 10**8.
+    it has samples of both; the outcomes of the other parts are not used, and their samples are divided
+    evenly. Samples with weights are written out as repeated samples before, at most 10**8.
 
     References
     ----------
@@ -155,7 +155,7 @@ class ScalingBinningCalibrator(BaseCalibrator):
         self._place_bins(value[binning], mass[binning])
         index = self._bin_of(value)
         self.bin_counts_ = bin_sums(index[averaging], mass[averaging], self.n_bins_)
-        # a bin without rows of the third part has some of the second
+        # a bin without samples of the third part has some of the second
         rows = np.append(averaging, binning[self.bin_counts_[index[binning]] == 0.0])
         index, mass, value = index[rows], mass[rows], value[rows]
         self.bin_values_ = bin_sums(index, mass * value, self.n_bins_) / bin_sums(index, mass, self.n_bins_)
@@ -186,11 +186,11 @@ class ScalingBinningCalibrator(BaseCalibrator):
 
 
 def _divide(codes: Codes, generator: np.random.Generator) -> list[NDArray[np.intp]]:
-    """Return the rows that fit, a third of each class, that place the bins, and that are averaged."""
+    """Return the samples that fit, a third of each class, that place the bins, and that are averaged."""
     total = codes.shape[0]
     if total < 3:
         raise ValueError(
-            f"X has {total} rows, which cannot be divided into three. Pass more, or split=False."
+            f"X has {total} samples, which cannot be divided into three. Pass more, or split=False."
         )
     fitting, left = draw_rows(codes, [-(-int(count) // 3) for count in np.bincount(codes)], generator)
     return [fitting, *np.array_split(left, 2)]

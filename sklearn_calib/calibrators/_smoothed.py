@@ -30,10 +30,10 @@ _SUPPORT = 1e-8
 class SmoothedCalibrator(BaseCalibrator):
     r"""The curve of the smooth reliability diagram as the map, at the bandwidth of smooth ECE.
 
-    It replaces a probability by the kernel-weighted event frequency of the training rows nearby. With noise
-    of the same scale added to the probabilities first (``randomized=True``) the result is perfectly
-    calibrated on the training rows, and differs from them on average by no more than 2.6 times their smooth
-    ECE.
+    It replaces a probability by the kernel-weighted event frequency of the training samples nearby. With
+    noise of the same scale added to the probabilities first (``randomized=True``) the result is perfectly
+    calibrated on the training samples, and differs from them on average by no more than 2.6 times their
+    smooth ECE.
 
     Parameters
     ----------
@@ -45,8 +45,8 @@ class SmoothedCalibrator(BaseCalibrator):
         before the curve is read, as the guarantee needs. Equal scores then get different probabilities, in
         each call anew.
     random_state : int, Generator, RandomState or None, default=None
-        Source of the noise. With an integer every call draws the same noise for the rows in their order; with
-        a generator each call goes on where the last one stopped. Not used unless ``randomized``.
+        Source of the noise. With an integer every call draws the same noise for the samples in their order;
+        with a generator each call goes on where the last one stopped. Not used unless ``randomized``.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class SmoothedCalibrator(BaseCalibrator):
     See Also
     --------
     sklearn_calib.metrics.smooth_ece_result : the curve with the error and the density.
-    SplineCalibrator : smooths log-odds, and is the better forecast where rows are few.
+    SplineCalibrator : smooths log-odds, and is the better forecast where samples are few.
 
     Notes
     -----
@@ -79,7 +79,7 @@ class SmoothedCalibrator(BaseCalibrator):
 
     .. math:: \hat\mu(t) = \frac{\sum_i w_i K_s(t, p_i)\, y_i}{\sum_i w_i K_s(t, p_i)}.
 
-    :math:`\hat\mu(t)` is also the frequency of the event, for a random training row, given that its noisy
+    :math:`\hat\mu(t)` is also the frequency of the event, for a random training sample, given that its noisy
     score is :math:`t`: the randomised forecast is calibrated by construction (Appendix B.4 of [1]_). On
     average the noise moves a score by :math:`s\sqrt{2/\pi}` at most, and the curve moves the noisy one by
     smooth ECE plus as much (Lemma 10 there). The map without noise, which is the default, has no such
@@ -133,7 +133,7 @@ class SmoothedCalibrator(BaseCalibrator):
 
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
         grouped = group_scores(codes, scores, weight)
-        # events first, then the others: sums whose order does not depend on that of the rows
+        # events first, then the others: sums whose order does not depend on that of the samples
         y = np.repeat(np.array([1, 0], dtype=np.int64), grouped.prob.shape[0])
         p = np.concatenate([grouped.prob, grouped.prob])
         w = np.concatenate([grouped.positives, grouped.weight - grouped.positives])

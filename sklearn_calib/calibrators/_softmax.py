@@ -1,6 +1,6 @@
 """Penalised softmax regression by Newton's method, for vector, matrix and Dirichlet calibration.
 
-The scores of a row with features x in R^K are W x + b, and the parameters are held as one array: [W, b] of
+The scores of a sample with features x in R^K are W x + b, and the parameters are held as one array: [W, b] of
 shape (K, K + 1), or, where W is diagonal, its diagonal beside b, shape (K, 2).
 """
 
@@ -38,7 +38,7 @@ _EPS = 2.0**-53
 # Directions of less curvature, as a share of the largest, change nothing: all classes by the same amount.
 _FLAT = 1e-13
 # Of the preconditioner: computed anew after so many conjugate gradients; no blocks beyond so many classes;
-# rows whose p (1 - p) is a smaller share of the largest are left out; what is added to the diagonal, as a
+# samples whose p (1 - p) is a smaller share of the largest are left out; what is added to the diagonal, as a
 # share of the largest entry.
 _MANY_CONJUGATE = 20
 _MAX_BLOCKS = 200
@@ -96,8 +96,8 @@ class AffineProblem:
 class Preconditioner:
     """Approximate inverse of the second derivative, kept from step to step and from penalty to penalty.
 
-    For a full W it inverts the blocks of one class each, from the rows in which the class is in doubt,
-    for a diagonal W or very many classes the diagonal alone. What the rows contribute is computed at the
+    For a full W it inverts the blocks of one class each, from the samples in which the class is in doubt,
+    for a diagonal W or very many classes the diagonal alone. What the samples contribute is computed at the
     first use and after a step that took many conjugate gradients; the penalties are those of the problem.
     """
 
@@ -145,7 +145,7 @@ def _class_blocks(spread: Array, features: Array) -> Array:
 
 
 def affine_scores(theta: Array, features: Array) -> Array:
-    """Return W x + b of every row."""
+    """Return W x + b of every sample."""
     full = theta.shape[1] == theta.shape[0] + 1
     scores = linear_map(features, theta[:, :-1]) if full else features * theta[:, 0]
     scores += theta[:, -1]
@@ -153,7 +153,7 @@ def affine_scores(theta: Array, features: Array) -> Array:
 
 
 def log_losses(scores: Array, codes: Codes) -> Array:
-    """Return -log of the softmax of the true class, row by row."""
+    """Return -log of the softmax of the true class, sample by sample."""
     largest = scores.max(axis=1)
     shifted = scores - largest[:, np.newaxis]
     total = np.exp(shifted, out=shifted).sum(axis=1)

@@ -37,13 +37,13 @@ _MOST_KNOTS = 1000
 # The bulk of the scores lies between the quantiles of these levels.
 _BULK = np.array([0.05, 0.95])
 # Scores are remote beyond so many half-widths of the bulk from its middle; their distance from there grows as
-# the logarithm on this scale, and counts in full where about so many rows are remote on the same side.
+# the logarithm on this scale, and counts in full where about so many samples are remote on the same side.
 _FENCE = 2.5
 _REMOTE_SCALE = 0.25
 _FARTHEST = 1e150
 _NO_SLOPE = 1e-9
 _REMOTE_ROWS = 100.0
-# The share of a row by which the event rate is mixed into all probabilities.
+# The share of a sample by which the event rate is mixed into all probabilities.
 _DOUBT = 0.1
 # Of the slope of the straight line, what a monotone spline keeps everywhere.
 _LEAST_SLOPE = 1e-3
@@ -62,8 +62,8 @@ class SplineCalibrator(BaseCalibrator):
 
     The log-odds of an event are a cubic spline :math:`f` of the log-odds :math:`z` of the score. It minimises
     the log loss against Platt's smoothed targets plus :math:`\lambda/2` times the sum of squared second
-    differences of its coefficients, which leaves straight lines free: without data that ask for a bend it
-    is Platt scaling, and where few rows bear the forecasts out it is close to temperature scaling. How much
+    differences of its coefficients, which leaves straight lines free: without data that ask for a bend it is
+    Platt scaling, and where few samples bear the forecasts out it is close to temperature scaling. How much
     it bends is weighed by AICc.
 
     Parameters
@@ -89,7 +89,7 @@ class SplineCalibrator(BaseCalibrator):
     effective_parameters_ : float
         Effective number of parameters of the curve: 2 for a straight line, 1 for temperature scaling.
     training_cutoff_error_ : float
-        Cutoff calibration error of the fitted map on the training rows; only with ``monotone=True``.
+        Cutoff calibration error of the fitted map on the training samples; only with ``monotone=True``.
     %(trained_fit)s
 
     Raises
@@ -141,7 +141,7 @@ class SplineCalibrator(BaseCalibrator):
     *Remote scores.* A forecast of exactly 0 or 1 has log-odds of about 37 either way, and a straight line
     through a few of these that are wrong would be far off everywhere else. Scores farther from the middle of
     the bulk than 2.5 units are drawn in: their distance :math:`d` beyond becomes :math:`\log(1 + 4d)/4`, for
-    new scores too, so order is kept. And while they are few, their rows count less: by the factor :math:`1
+    new scores too, so order is kept. And while they are few, their samples count less: by the factor :math:`1
     - r\,100/(100 + R)` with :math:`r = 1 - (1+d)^{-2}` and :math:`R` the weighted sum of :math:`r` on that
     side. The factor depends on the scores alone and hence does not distort the curve.
 
@@ -150,8 +150,8 @@ class SplineCalibrator(BaseCalibrator):
 
     *Cost.* O(n log n) for the sort that groups equal scores. More than 4096 distinct ones are pooled into 256
     equal cells between two knots, each at its mean: a change of second order in their width, which the tests
-    hold below 3e-5 in every probability. Then each Newton step costs no more than some thousand rows do.
-    Weights that are not counts should sum to the number of rows, as AICc and the targets need it.
+    hold below 3e-5 in every probability. Then each Newton step costs no more than some thousand samples do.
+    Weights that are not counts should sum to the number of samples, as AICc and the targets need it.
 
     References
     ----------

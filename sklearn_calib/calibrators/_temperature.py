@@ -22,9 +22,9 @@ class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     With :math:`\beta = 1/T` the calibrated probabilities are :math:`p_k^\beta / \sum_j p_j^\beta`, and for
     two classes the log-odds are multiplied by :math:`\beta`. A temperature above 1 repairs overconfidence. It
-    is the one with the least weighted log loss of the training rows (for two classes see the Notes); as
+    is the one with the least weighted log loss of the training samples (for two classes see the Notes); as
     :math:`T = 1` changes nothing, that loss is never above the original one, and the ranking of the classes
-    of a row never changes.
+    of a sample never changes.
 
     Parameters
     ----------
@@ -33,15 +33,17 @@ class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
     Attributes
     ----------
     temperature_ : float
-        :math:`T > 0`. Scores that separate the classes of all rows have no best temperature, nor have scores
-        that are worse than none: :math:`\beta` then stops at the end of its range, which reaches a factor
-        :math:`e^{10}` beyond both 1 and the inverse of the typical (root mean square) difference of logits.
+        :math:`T > 0`. Scores that separate the classes of all samples have no best temperature, nor have
+        scores that are worse than none: :math:`\beta` then stops at the end of its range, which reaches a
+        factor :math:`e^{10}` beyond both 1 and the inverse of the typical (root mean square) difference of
+        logits.
     training_cutoff_error_ : float
-        For two classes: cutoff calibration error of the fitted map on the training rows.
+        For two classes: cutoff calibration error of the fitted map on the training samples.
     training_event_rate_ : float
-        For two classes: weighted frequency of ``classes_[1]`` among the training rows.
+        For two classes: weighted frequency of ``classes_[1]`` among the training samples.
     training_size_ : float
-        For two classes: number of training rows; with weights that are not integers, their effective number.
+        For two classes: number of training samples; with weights that are not integers, their effective
+        number.
     %(clipped_fit)s
 
     See Also
@@ -51,14 +53,14 @@ class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
     Notes
     -----
     The loss is convex in :math:`\beta`. Its derivative is brought to zero by Newton's method in
-    :math:`\log\beta`, kept in a bracket; no step size is to be tuned. A subset of the rows, or for two
+    :math:`\log\beta`, kept in a bracket; no step size is to be tuned. A subset of the samples, or for two
     classes a smaller problem of pooled log-odds, gives the start, so that one to three passes over all
     :math:`n K` scores suffice. With two classes the certificate is available.
 
     Of two classes, probabilities that are remote (few, and far closer to 0 or 1 than the others) count less,
     by the rule of :class:`PlattCalibrator`: a handful of zeros and ones that are wrong would otherwise make
     the temperature great. The loss that is least is then the one with these weights. With
-    ``link="identity"``, and where nothing is remote, every row counts in full.
+    ``link="identity"``, and where nothing is remote, every sample counts in full.
 
     Of several classes, probabilities down to 2**-1022 tell something: naive Bayes, say, gives hardly others.
     How far they are believed is chosen. Tried are the limits 2**-53, 2**-106, 2**-212, ... down to the least

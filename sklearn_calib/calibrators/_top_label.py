@@ -20,10 +20,10 @@ _MODES = ("per_class", "pooled")
 class TopLabelCalibrator(BaseCalibrator):
     """A binary calibrator for the probability of the predicted class, one for each predicted class.
 
-    The rows are divided by the most probable class, and in each part the greatest probability, the
-    confidence, is calibrated for "the prediction is right". So among the rows predicted as one class, those
-    of one calibrated confidence c are right with probability c (top-label calibration [1]_); with all rows
-    together this holds on average over the predicted classes only (confidence calibration [2]_). What
+    The samples are divided by the most probable class, and in each part the greatest probability, the
+    confidence, is calibrated for "the prediction is right". So among the samples predicted as one class,
+    those of one calibrated confidence c are right with probability c (top-label calibration [1]_); with all
+    samples together this holds on average over the predicted classes only (confidence calibration [2]_). What
     remains, 1 - c, is divided among the other classes in proportion to their probabilities, equally if these
     are all zero; no class gets less than 2**-53 unless the calibrator itself returns 0 and 1.
 
@@ -39,30 +39,30 @@ class TopLabelCalibrator(BaseCalibrator):
     ----------
     calibrators_ : list
         The fitted calibrators, by index of the predicted class. A class that was never predicted, or whose
-        predictions were all right or all wrong, has the calibrator of all rows.
+        predictions were all right or all wrong, has the calibrator of all samples.
     pooled_ : object or None
-        The calibrator of all rows; None if it was not needed, and if all rows were right or all wrong:
-        then the confidence of new rows is ``pooled_rate_``.
+        The calibrator of all samples; None if it was not needed, and if all samples were right or all wrong:
+        then the confidence of new samples is ``pooled_rate_``.
     pooled_rate_ : float
-        Frequency of right predictions by Laplace's rule, (right + 1) / (rows + 2), in total weight.
+        Frequency of right predictions by Laplace's rule, (right + 1) / (samples + 2), in total weight.
     %(multiclass_fit)s
 
     Raises
     ------
     ValueError
-        When fitting, if ``mode`` is unknown or rows are not probabilities; and as for any calibrator.
+        When fitting, if ``mode`` is unknown or samples are not probabilities; and as for any calibrator.
     TypeError
         When fitting, if ``calibrator`` cannot be fitted or predicts no probabilities.
 
     See Also
     --------
-    OneVsRestCalibrator : calibrates the probability of each class, for all rows.
+    OneVsRestCalibrator : calibrates the probability of each class, for all samples.
 
     Notes
     -----
-    The cost is that of binary fits with n rows in all. The class predicted before is the one that c belongs
-    to; where c falls below the share of another class, ``predict`` differs from it. Ties between classes are
-    broken in favour of the first.
+    The cost is that of binary fits with n samples in all. The class predicted before is the one that c
+    belongs to; where c falls below the share of another class, ``predict`` differs from it. Ties between
+    classes are broken in favour of the first.
 
     References
     ----------

@@ -19,15 +19,15 @@ class VectorScalingCalibrator(AffineCalibrator):
 
     .. math:: \sum_i w_i \ell_i(v, b) + \frac{\lambda K}{2} \Big(\sum_k v_k^2 + \sum_k b_k^2\Big)
 
-    with :math:`\ell_i` the log loss of row i. A great penalty leaves temperature scaling, 0 the vector
+    with :math:`\ell_i` the log loss of sample i. A great penalty leaves temperature scaling, 0 the vector
     scaling of [1]_.
 
     Parameters
     ----------
     penalty : float or "cv", default="cv"
-        :math:`\lambda \ge 0`, per unit of total weight 1: its influence fades as rows are added. "cv":
+        :math:`\lambda \ge 0`, per unit of total weight 1: its influence fades as samples are added. "cv":
         chosen by cross-validation, in favour of great ones; see Notes. 0 has no solution, and a very steep
-        one is returned, where the rows of a class can be separated from the others.
+        one is returned, where the samples of a class can be separated from the others.
     shrink_temperature : bool, default=False
         Whether the temperature is shrunk, as by :class:`MatrixScalingCalibrator`.
     %(link)s
@@ -58,10 +58,10 @@ class VectorScalingCalibrator(AffineCalibrator):
     -----
     The loss is convex. It is minimised by Newton's method with conjugate gradients until no derivative
     exceeds 1e-9 per unit of weight and of the typical feature, and by one more step; each costs O(n K).
-    Nothing is random, and the names of the classes, ties and the order of rows do not matter. A class whose
-    rows all have weight zero gets an ever lower offset as the penalty goes to 0. For two classes this is
-    Platt scaling on log-odds with a penalty. Its choice is the one of :class:`MatrixScalingCalibrator`, so
-    that few rows leave about temperature scaling.
+    Nothing is random, and the names of the classes, ties and the order of samples do not matter. A class
+    whose samples all have weight zero gets an ever lower offset as the penalty goes to 0. For two classes
+    this is Platt scaling on log-odds with a penalty. Its choice is the one of
+    :class:`MatrixScalingCalibrator`, so that few samples leave about temperature scaling.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Venn-Abers calibration: two isotonic fits per score, one for each outcome that a new row may have."""
+"""Venn-Abers calibration: two isotonic fits per score, one for each outcome that a new sample may have."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _LONG = 1 << 13
 
 
 class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
-    r"""Inductive Venn-Abers predictor: isotonic regression with the new row among the training rows.
+    r"""Inductive Venn-Abers predictor: isotonic regression with the new sample among the training samples.
 
-    For a new score :math:`s` isotonic regression is fitted twice, to the training rows and :math:`(s, 0)`,
-    and to the training rows and :math:`(s, 1)`. The two values at :math:`s` are :math:`p_0 < p_1`. If all
-    rows are exchangeable, then the one of them that belongs to the true outcome is perfectly calibrated, at
-    every sample size (Theorem 1 of [1]_); their distance says how much the rows leave open. Any real score
-    will do.
+    For a new score :math:`s` isotonic regression is fitted twice, to the training samples and :math:`(s, 0)`,
+    and to the training samples and :math:`(s, 1)`. The two values at :math:`s` are :math:`p_0 < p_1`. If all
+    samples are exchangeable, then the one of them that belongs to the true outcome is perfectly calibrated,
+    at every sample size (Theorem 1 of [1]_); their distance says how much the samples leave open. Any real
+    score will do.
 
     Parameters
     ----------
@@ -48,18 +48,18 @@ class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
     upper_thresholds_, upper_values_ : ndarray of shape (n_upper,), (n_upper + 1,)
         The step function :math:`p_1`: ``upper_values_[j]`` from threshold j - 1 to threshold j, included.
     training_cutoff_error_ : float
-        Cutoff calibration error of the merged map on the training rows.
+        Cutoff calibration error of the merged map on the training samples.
     %(trained_fit)s
 
     See Also
     --------
-    IsotonicCalibrator : a single fit, without the new row.
+    IsotonicCalibrator : a single fit, without the new sample.
 
     Notes
     -----
-    Weights are counts of rows, and the new row has weight 1: multiplying all weights by a number changes the
-    result. Both probabilities, and either merged one, increase with the score, so that the merged map has a
-    certificate.
+    Weights are counts of samples, and the new sample has weight 1: multiplying all weights by a number
+    changes the result. Both probabilities, and either merged one, increase with the score, so that the merged
+    map has a certificate.
 
     Fitting takes O(n log n) and each prediction O(log n), as both functions are tabulated. Let :math:`P_i =
     (W_i, C_i)` be the running sums of weight and of events after the i-th distinct score, and :math:`V` the
@@ -69,7 +69,7 @@ class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
     .. math:: p_1(s) = \max_{i \le l} \min_{j > i,\, P_j \in V} \frac{C_j - C_i + 1}{W_j - W_i + 1},
 
     and 1 above all scores: of the min-max formula for the enlarged sample only vertices matter on the right,
-    as a row of outcome 1 does not lower the fit, and the one-sided minimum is a tangent to a convex chain,
+    as a sample of outcome 1 does not lower the fit, and the one-sided minimum is a tangent to a convex chain,
     found by bisection. :math:`p_0` follows by exchange of the outcomes and of the direction. Vovk et al. [2]_
     give another algorithm of the same order.
 
@@ -115,9 +115,9 @@ class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
         Returns
         -------
         lower : ndarray of shape (n,)
-            The isotonic fit at each score with a row of that score and of ``classes_[0]`` added.
+            The isotonic fit at each score with a sample of that score and of ``classes_[0]`` added.
         upper : ndarray of shape (n,)
-            The same with a row of ``classes_[1]`` added.
+            The same with a sample of ``classes_[1]`` added.
 
         Raises
         ------
@@ -136,7 +136,7 @@ class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
         grouped = group_scores(codes, scores, weight)
         scores = grouped.prob
-        # sums of counts are exact, and those of a small total weight are so beside the new row
+        # sums of counts are exact, and those of a small total weight are so beside the new sample
         exact = grouped.total <= (_MOST_COUNTED if whole_numbers(weight) else _SMALL)
         unit = 0.0 if exact else 2.0 ** (np.frexp(grouped.total)[1] - 52)
         misses = _running_sums(grouped.weight - grouped.positives, unit)
@@ -181,7 +181,7 @@ class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
         breaks, lower, upper = self._tables()
         # written so that every operation is monotone, and with it the rounded result
         if self.loss == "log":
-            # with weights beyond 2**53 the new row is lost in rounding
+            # with weights beyond 2**53 the new sample is lost in rounding
             merged: Array = 1.0 / (1.0 + (1.0 - lower) / np.maximum(upper, EPS))
         else:
             merged = (lower * lower + (1.0 - (1.0 - upper) * (1.0 - upper))) / 2.0
@@ -221,7 +221,7 @@ def _place_by_buckets(breaks: Array, scores: Array) -> NDArray[np.intp]:
 
 
 def _running_sums(mass: Array, unit: float) -> Array:
-    """Return running sums from 0 in one row, or of the multiples of a unit and of the rest in two.
+    """Return cumulative sums from 0 in one row, or of the multiples of a unit and of the rest in two.
 
     With a power of two as unit the sums and differences of the first are exact.
     """
@@ -255,7 +255,7 @@ def _complement_of_upper(weight: Array, misses: Array, vertex: NDArray[np.intp])
     # than the line to its beginning, it is further right, which is rare
     start_weight, start_misses = weight[:, :-1], misses[:, :-1]
     tangent = _joined(np.repeat(top_misses, sizes, axis=1) - start_misses)
-    # the new row is added to the difference, beside which it counts
+    # the new sample is added to the difference, beside which it counts
     tangent /= _joined(np.repeat(top_weight, sizes, axis=1) - start_weight) + 1.0
     rows = np.flatnonzero(np.repeat(rise[1:], sizes) > tangent)
     low = np.searchsorted(edges, rows, side="right")

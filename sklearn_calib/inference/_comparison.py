@@ -146,10 +146,11 @@ def paired_test(
         Predicted probabilities of the two models, in [0, 1]; one or two columns are passed to the metric
         as the probability of the positive class, more of them unchanged.
     metric : str or callable
-        Name of a function of :mod:`sklearn_calib.metrics` that returns a number, or ``metric(y_true, y_proba)
-        -> float``, smaller is better, such as :func:`sklearn.metrics.brier_score_loss`, with parameters fixed
-        by :func:`functools.partial`. Labels are passed as 0, ..., K - 1. Subsets of the samples can lack a
-        class: scikit-learn's ``log_loss`` needs ``labels``.
+        Name of a function of :mod:`sklearn_calib.metrics` that returns a number, "brier_score" or "log_loss",
+        or ``metric(y_true, y_proba) -> float``, smaller is better, such as
+        :func:`sklearn.metrics.brier_score_loss`, with parameters fixed by :func:`functools.partial`. Labels
+        are passed as 0, ..., K - 1. Subsets of the samples can lack a class: scikit-learn's ``log_loss``
+        needs ``labels``.
     method : {"auto", "half-sampling", "swap"}, default="auto"
         "half-sampling" tests that the metric of both models is equal in the population, with an interval.
         "swap" is an exact test of a stronger hypothesis: see Notes. "auto" is "half-sampling", but "swap"

@@ -28,10 +28,10 @@ class ConsistencyTest(CalibrationTest):
     Parameters
     ----------
     metric : str or callable
-        Name of a function of :mod:`sklearn_calib.metrics` that returns a number, or ``metric(y_true, y_proba,
-        *, sample_weight=None) -> float``, large for bad calibration, with parameters fixed by
-        :func:`functools.partial`. It does not need the parameter ``sample_weight`` if the test is used
-        without weights. Labels are 0 and 1; a simulated sample can lack one of them.
+        Name of a function of :mod:`sklearn_calib.metrics` that returns a number, "brier_score" or "log_loss",
+        or ``metric(y_true, y_proba, *, sample_weight=None) -> float``, large for bad calibration, with
+        parameters fixed by :func:`functools.partial`. It does not need the parameter ``sample_weight`` if the
+        test is used without weights. Labels are 0 and 1; a simulated sample can lack one of them.
     n_resamples : int, default=999
         Number of simulated samples.
     resample : {"labels", "pairs"}, default="labels"

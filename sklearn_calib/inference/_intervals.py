@@ -128,9 +128,9 @@ def confidence_interval(
     ----------
     %(binary_sample)s
     metric : str or callable
-        Name of a function of :mod:`sklearn_calib.metrics` that returns a number, or ``metric(y_true, y_proba,
-        *, sample_weight=None) -> float``, with parameters fixed by :func:`functools.partial`. Its parameters
-        should not depend on the sample size.
+        Name of a function of :mod:`sklearn_calib.metrics` that returns a number, "brier_score" or "log_loss",
+        or ``metric(y_true, y_proba, *, sample_weight=None) -> float``, with parameters fixed by
+        :func:`functools.partial`. Its parameters should not depend on the sample size.
     confidence : float, default=0.95
         Confidence level in (0, 1).
     method : {"inversion", "percentile"}, default="inversion"

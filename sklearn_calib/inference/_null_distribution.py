@@ -95,10 +95,10 @@ def expected_under_calibration(
         Predicted probabilities of the positive class in [0, 1]; of two columns the last is used. The outcomes
         of a sketch are not used.
     metric : str or callable
-        Name of a function of :mod:`sklearn_calib.metrics` that returns a number, or ``metric(y_true, y_proba,
-        *, sample_weight=None) -> float``, with parameters fixed by :func:`functools.partial`. It does not
-        need the parameter ``sample_weight`` if none is given here. Labels are 0 and 1; a simulated sample can
-        lack one of them.
+        Name of a function of :mod:`sklearn_calib.metrics` that returns a number, "brier_score" or "log_loss",
+        or ``metric(y_true, y_proba, *, sample_weight=None) -> float``, with parameters fixed by
+        :func:`functools.partial`. It does not need the parameter ``sample_weight`` if none is given here.
+        Labels are 0 and 1; a simulated sample can lack one of them.
     sample_weight : array-like of shape (n,) or None, default=None
         Frequencies: whole numbers, k for a prediction that was made k times, each with an outcome of its own.
     n_resamples : int, default=200

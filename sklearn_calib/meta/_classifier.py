@@ -54,15 +54,15 @@ Array = NDArray[np.float64]
 class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """Any classifier, its probabilities repaired by any calibrator.
 
-    The calibrator learns from scores that the classifier gave to rows it was not fitted on: a classifier
-    looks far surer on its own training rows than it has a right to be.
+    The calibrator learns from scores that the classifier gave to samples it was not fitted on: a classifier
+    looks far surer on its own training samples than it has a right to be.
 
     Parameters
     ----------
     estimator : estimator, default=None
         A classifier with ``predict_proba`` or ``decision_function``; None means
         ``LinearSVC(random_state=0)``. One that is fitted already and wrapped in
-        :class:`~sklearn.frozen.FrozenEstimator` is used as it is, and all rows passed to ``fit`` serve to
+        :class:`~sklearn.frozen.FrozenEstimator` is used as it is, and all samples passed to ``fit`` serve to
         fit the calibrator; they must not be those it was fitted on.
     calibrator : calibrator, classifier, "passthrough" or None, default=None
         A calibrator of :mod:`sklearn_calib.calibrators`, or any classifier with ``predict_proba``, such
@@ -79,13 +79,13 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         classifier has it, else ``predict_proba``, as :class:`~sklearn.calibration.CalibratedClassifierCV`
         does.
     cv : int, splitter, iterable of splits or None, default=5
-        How rows are held out; an integer (None means 5) gives stratified folds without shuffling. Not
+        How samples are held out; an integer (None means 5) gives stratified folds without shuffling. Not
         used by a frozen estimator unless ``ensemble=True``.
     ensemble : bool or "auto", default="auto"
-        True: one classifier and one calibrator per fold, the latter fitted on the fold's held-out rows;
-        the probabilities are averaged. False: one calibrator, fitted on the held-out rows of all folds
-        together, and one classifier, fitted on all rows; smaller, and the better choice when a class is
-        rare. The folds then need not cover each row once: a row counts as often as it is held out.
+        True: one classifier and one calibrator per fold, the latter fitted on the fold's held-out samples;
+        the probabilities are averaged. False: one calibrator, fitted on the held-out samples of all folds
+        together, and one classifier, fitted on all samples; smaller, and the better choice when a class is
+        rare. The folds then need not cover each sample once: a sample counts as often as it is held out.
         "auto": False for a frozen estimator and one that takes a precomputed kernel matrix (of which
         folds see different columns), else True.
     average : {"probability", "log"}, default="probability"
@@ -196,7 +196,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, **params: Any) -> Self:
-        """Fit classifiers, score held-out rows, fit calibrators on these scores.
+        """Fit classifiers, score held-out samples, fit calibrators on these scores.
 
         Parameters
         ----------
@@ -205,7 +205,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         y : array-like of shape (n,)
             Class labels.
         sample_weight : array-like of shape (n,), default=None
-            Weights of the rows, for the estimator and the calibrator.
+            Weights of the samples, for the estimator and the calibrator.
         **params : dict
             Further metadata; see the Notes of the class.
 
@@ -286,7 +286,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         )
 
     def _fit_single(self, X: Any, target: Target, routed: Routed) -> CalibratedPair:
-        """Fit one calibrator, on the scores of all rows: held-out ones unless the estimator is frozen."""
+        """Fit one calibrator, on the scores of all samples: held-out ones unless the estimator is frozen."""
         estimator, order = self._base_estimator(), response_order(self.response_method, self.calibrator)
         classes, labels, metadata = target.classes, target.labels, routed.calibrator
         if isinstance(estimator, FrozenEstimator):

@@ -37,13 +37,13 @@ Array = NDArray[np.float64]
 class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorMixin, BaseEstimator):
     """A classifier as a pipeline stage: features in, scores out, held-out scores while fitting.
 
-    ``fit_transform``, which a pipeline calls while it is fitted, returns for each row the score of a
-    model that did not see this row; ``transform`` returns the scores of one model fitted on all rows. A
+    ``fit_transform``, which a pipeline calls while it is fitted, returns for each sample the score of a
+    model that did not see this sample; ``transform`` returns the scores of one model fitted on all samples. A
     calibrator that follows in the pipeline therefore learns from scores such as it will meet later::
 
         make_pipeline(StandardScaler(), CrossFitScorer(classifier), IsotonicCalibrator())
 
-    A stage that simply returned its scores of its own training rows would teach the calibrator that the
+    A stage that simply returned its scores of its own training samples would teach the calibrator that the
     classifier is always right: a random forest then gets worse by calibration.
 
     Parameters
@@ -53,8 +53,8 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
         wrapped in :class:`~sklearn.frozen.FrozenEstimator` is used as it is, and ``fit_transform`` equals
         ``transform``.
     cv : int, splitter, iterable of splits or None, default=5
-        How rows are held out; an integer (None means 5) gives stratified folds without shuffling. Each
-        row must be held out exactly once.
+        How samples are held out; an integer (None means 5) gives stratified folds without shuffling. Each
+        sample must be held out exactly once.
     response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
         Which output of the classifier is the score. "auto": ``predict_proba`` if the classifier has it,
         since every calibrator takes probabilities, else ``decision_function`` (to be followed by a
@@ -66,7 +66,7 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
     Attributes
     ----------
     estimator_ : estimator
-        The classifier fitted on all rows.
+        The classifier fitted on all samples.
     classes_ : ndarray of shape (n_classes,)
         The sorted class labels.
     response_method_ : {"predict_proba", "decision_function"}
@@ -83,7 +83,7 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
     Notes
     -----
     ``fit(X, y).transform(X)`` is *not* ``fit_transform(X, y)``: it returns the optimistic scores of
-    training rows, as it does for :class:`~sklearn.preprocessing.TargetEncoder`. ``fit`` alone fits one
+    training samples, as it does for :class:`~sklearn.preprocessing.TargetEncoder`. ``fit`` alone fits one
     classifier, ``fit_transform`` one more per fold.
 
     Without metadata routing ``sample_weight`` and other arguments go to the classifier and ``groups`` to the
@@ -122,7 +122,7 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, **params: Any) -> Self:
-        """Fit the classifier on all rows; ``transform`` of the same rows is optimistic.
+        """Fit the classifier on all samples; ``transform`` of the same samples is optimistic.
 
         Parameters
         ----------
@@ -131,7 +131,7 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
         y : array-like of shape (n,)
             Class labels.
         sample_weight : array-like of shape (n,), default=None
-            Weights of the rows, for the classifier.
+            Weights of the samples, for the classifier.
         **params : dict
             Further metadata; see the Notes of the class.
 
@@ -155,7 +155,7 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
     def fit_transform(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, **params: Any
     ) -> Array:
-        """Fit the classifier on all rows and return the held-out score of each row.
+        """Fit the classifier on all samples and return the held-out score of each sample.
 
         Parameters
         ----------
@@ -164,7 +164,7 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
         y : array-like of shape (n,)
             Class labels.
         sample_weight : array-like of shape (n,), default=None
-            Weights of the rows, for the classifier.
+            Weights of the samples, for the classifier.
         **params : dict
             Further metadata; see the Notes of the class.
 
@@ -179,7 +179,7 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
             If ``estimator`` is no classifier.
         ValueError
             As in ``fit``; also if a class is absent from the training part of a fold, or if the folds do
-            not hold out each row exactly once.
+            not hold out each sample exactly once.
         """
         X, target, routed = self._check(X, y, "fit_transform", sample_weight, params)
         if isinstance(self.estimator, FrozenEstimator):
@@ -191,7 +191,7 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
         if (times != 1).any():
             row = int((times != 1).argmax())
             raise ValueError(
-                f"cv must hold out each row exactly once, but row {row} is held out {times[row]} times. "
+                f"cv must hold out each sample exactly once; sample {row} is held out {times[row]} times. "
                 "Use a splitter that makes a partition (StratifiedKFold, GroupKFold), or "
                 "CalibratedClassifier(ensemble=False), which accepts any splits."
             )
@@ -200,12 +200,12 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
         return held.scores
 
     def transform(self, X: Any) -> Array:
-        """Return the scores of the classifier fitted on all rows.
+        """Return the scores of the classifier fitted on all samples.
 
         Parameters
         ----------
         X : array-like, sparse matrix, dataframe or list of length n
-            What the estimator takes; not the training rows (see the Notes of the class).
+            What the estimator takes; not the training samples (see the Notes of the class).
 
         Returns
         -------

@@ -31,7 +31,7 @@ class Fold:
 
 @dataclass(frozen=True, eq=False)
 class HeldScores:
-    """A model (None if it was not to be kept), the method read, and the scores of the held-out rows."""
+    """A model (None if it was not to be kept), the method read, and the scores of the held-out samples."""
 
     estimator: Any
     response_method: str
@@ -59,11 +59,11 @@ def plan_folds(
     metadata : dict
         Keyword arguments for the splitter.
     trained : ndarray of bool of shape (n,) or None
-        Rows that count (have positive weight) for the estimator: each class needs one in every training
+        Samples that count (have positive weight) for the estimator: each class needs one in every training
         part. None: nothing is fitted there.
     calibrated : ndarray of bool of shape (n,) or None
-        Rows that count for the calibrator: each class needs one in every held-out part. None: no calibrator
-        is fitted there.
+        Samples that count for the calibrator: each class needs one in every held-out part. None: no
+        calibrator is fitted there.
     """
     splitter = check_cv(cv, target.labels, classifier=True)
     if calibrated is not None and (cv is None or isinstance(cv, Integral | StratifiedKFold)):
@@ -80,14 +80,14 @@ def plan_folds(
         absent = _absent_class(target, fold.train, trained)
         if absent:
             raise ValueError(
-                f"The class {absent[0]!r} has no row of positive weight in the training part of {where}, so "
+                f"The class {absent[0]!r} has no sample of positive weight for training in {where}, so "
                 "that a model fitted there can not score it. Use a stratified splitter (StratifiedKFold, "
-                "StratifiedGroupKFold), other folds, or more rows of this class."
+                "StratifiedGroupKFold), other folds, or more samples of this class."
             )
         absent = _absent_class(target, fold.test, calibrated)
         if absent:
             raise ValueError(
-                f"The class {absent[0]!r} has no row of positive weight in the held-out part of {where}, "
+                f"The class {absent[0]!r} has no sample of positive weight in the held-out part of {where}, "
                 "where a calibrator is to be fitted. Use ensemble=False, which fits one calibrator on all "
                 "held-out parts together, a stratified splitter, or fewer folds."
             )
@@ -95,7 +95,7 @@ def plan_folds(
 
 
 def counted_rows(metadata: dict[str, Any], n_rows: int) -> Counted:
-    """Return which rows have positive weight for a part that receives this metadata."""
+    """Return which samples have positive weight for a part that receives this metadata."""
     weight = metadata.get("sample_weight")
     return np.ones(n_rows, dtype=bool) if weight is None else np.asarray(weight) > 0
 
@@ -127,9 +127,9 @@ def cross_fit(
     order: Sequence[str],
     n_jobs: int | None,
 ) -> tuple[HeldScores, Rows]:
-    """Return a model fitted on all rows, the held-out scores of all folds, and the row of each score.
+    """Return a model fitted on all samples, the held-out scores of all folds, and the sample of each score.
 
-    The rows are in ascending order; a row stands as often as it was held out.
+    The samples are in ascending order; a sample stands as often as it was held out.
     """
     held = Parallel(n_jobs=n_jobs)(
         [
@@ -150,13 +150,13 @@ def cross_fit(
 def fit_whole(
     estimator: Any, X: Any, labels: NDArray[Any], metadata: dict[str, Any], order: Sequence[str]
 ) -> tuple[Any, str]:
-    """Fit the estimator on all rows."""
+    """Fit the estimator on all samples."""
     estimator.fit(X, labels, **metadata)
     return estimator, resolve_response(estimator, order)
 
 
 def _absent_class(target: Target, rows: Rows, counted: Counted | None) -> list[Any]:
-    """Return, in a list, the first class without a row that counts; an empty list if there is none."""
+    """Return, in a list, the first class without a sample that counts; an empty list if there is none."""
     if counted is None:
         return []
     present = np.bincount(target.codes[rows][counted[rows]], minlength=target.classes.shape[0])
@@ -164,13 +164,13 @@ def _absent_class(target: Target, rows: Rows, counted: Counted | None) -> list[A
 
 
 def _check_counts(target: Target, n_folds: int) -> None:
-    """Raise if stratified folds cannot all hold a row of the rarest class."""
+    """Raise if stratified folds cannot all hold a sample of the rarest class."""
     counts = np.bincount(target.codes)
     rarest = int(counts.argmin())
     if counts[rarest] < n_folds:
         fewer = f"cv={counts[rarest]}, " if counts[rarest] > 1 else ""
         raise ValueError(
-            f"The class {target.label(rarest)!r} has {counts[rarest]} row(s), fewer than the "
+            f"The class {target.label(rarest)!r} has {counts[rarest]} sample(s), fewer than the "
             f"{n_folds} folds, but each fold needs one to fit its calibrator. Use {fewer}ensemble=False (one "
-            "calibrator, fitted on all held-out parts together), or more rows of this class."
+            "calibrator, fitted on all held-out parts together), or more samples of this class."
         )

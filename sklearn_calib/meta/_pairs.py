@@ -38,7 +38,7 @@ CALIBRATOR_OF_METHOD = {
 
 @dataclass(frozen=True, eq=False)
 class CalibratedPair:
-    """A fitted classifier and the calibrator that was fitted on scores of rows held out from it.
+    """A fitted classifier and the calibrator that was fitted on scores of samples held out from it.
 
     Attributes
     ----------

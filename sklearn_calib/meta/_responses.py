@@ -73,7 +73,7 @@ def with_known_classes(estimator: Any, target: Target) -> Target:
     if unknown:
         raise ValueError(
             f"y contains the class {unknown[0]!r}, which the fitted {type(estimator).__name__} does not know "
-            f"(its classes: {known}). Refit the estimator, or drop the rows of that class."
+            f"(its classes: {known}). Refit the estimator, or drop the samples of that class."
         )
     classes, place = place_labels(target.classes, own)
     return Target(target.labels, classes, place[target.codes])

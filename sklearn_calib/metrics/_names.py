@@ -4,23 +4,29 @@ from collections.abc import Callable
 from typing import Any
 
 from sklearn_calib.metrics._metric_kernel import is_metric
+from sklearn_calib.metrics._scores import brier_score, log_loss
 
 __all__ = ["as_metric", "metric_names"]
+
+
+# Proper scores by their names in scikit-learn, whose log loss is not defined on a subset that lacks a class.
+_SCORES = {"brier_score": brier_score, "brier_score_loss": brier_score, "log_loss": log_loss}
 
 
 def _known() -> dict[str, Callable[..., float]]:
     from sklearn_calib import metrics
 
-    return {name: getattr(metrics, name) for name in metrics.__all__ if is_metric(getattr(metrics, name))}
+    own = {name: getattr(metrics, name) for name in metrics.__all__ if is_metric(getattr(metrics, name))}
+    return {**own, **_SCORES}
 
 
 def metric_names() -> list[str]:
-    """Return the names of the functions of :mod:`sklearn_calib.metrics` that return one number, sorted."""
+    """Return the names of metrics that return one number, sorted."""
     return sorted(_known())
 
 
 def as_metric(metric: Any, name: str = "metric") -> Callable[..., float]:
-    """Return a metric that is given as a function or by the name of one of this package."""
+    """Return a metric that is given as a function or by name."""
     if isinstance(metric, str):
         known = _known()
         if metric not in known:

@@ -20,7 +20,7 @@ from sklearn_calib._writing import write_whole
 from sklearn_calib.report._report import calibration_report
 from sklearn_calib.report._words import one_line
 from sklearn_calib.sketch import CalibrationSketch
-from sklearn_calib.sketch._outcomes import OutcomeSketches, is_label
+from sklearn_calib.sketch._outcomes import OutcomeSketches, ambiguous, is_label
 from sklearn_calib.sketch._read import table_files
 from sklearn_calib.sketch._tables import PredictionFiles, PredictionRows, check_delimiter, joined
 
@@ -166,7 +166,8 @@ def _add_columns(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pos-label",
         metavar="LABEL",
-        help="the positive class of a binary target (default: the greater label)",
+        help="the positive class of a binary target; required for text labels and a single column of --p "
+        "(default: 1)",
     )
     parser.add_argument("--weight", metavar="COLUMN", help="column of integer frequency weights")
     parser.add_argument("--delimiter", default=",", metavar="C", help="field delimiter of a CSV (default: ,)")
@@ -301,7 +302,7 @@ def _read(
             continue
         if len(reader.labels) > n_labels:
             n_labels = len(reader.labels)
-            classes = _classes(options, reader.labels.values())
+            classes = _classes(options, reader.labels.values(), like.pos_label)
             if sketches is None:
                 order = classes.order
                 pos_label = like.pos_label if classes.positive is None else classes.positive
@@ -341,8 +342,7 @@ def _rows(options: argparse.Namespace, reader: PredictionFiles, parts: list[Pred
             )
         given["pos_label"] = named[0]
     elif len(known) == 2 and isinstance(known[1], str):
-        # as for a sketch of larger files; the report names the positive class
-        given["pos_label"] = known[1]
+        given["pos_label"] = known[1]  # the text "true"
     columns = [np.concatenate([part.p[k] for part in parts]) for k in classes.order]
     return _Inputs(
         y=labels[np.concatenate([part.y for part in parts])],
@@ -377,11 +377,18 @@ class _Classes:
     positive: Any = None
 
 
-def _classes(options: argparse.Namespace, labels: NDArray[Any]) -> _Classes:
-    """Find the class of each column from their names and the labels that occur."""
+def _classes(options: argparse.Namespace, labels: NDArray[Any], of_sketch: Any = None) -> _Classes:
+    """Find the class of each column from their names and the labels that occur, or that of saved sketches."""
     if len(options.p) == 1:
         if options.labels is not None:
             raise ValueError("--labels is for several columns of --p; for one column pass --pos-label.")
+        known = np.unique(labels).tolist()
+        if options.pos_label is None and of_sketch is None and ambiguous(known):
+            raise ValueError(
+                f"column {options.y!r} contains the labels {known}, so the class of the probabilities in "
+                f"column {options.p[0]!r} is ambiguous. Pass --pos-label {known[0]} or "
+                f"--pos-label {known[1]}."
+            )
         return _Classes([0], positive=options.pos_label)
     if len(options.p) > 2 and options.pos_label is not None:
         raise ValueError("--pos-label is for a binary target, but --p names three or more columns.")

@@ -40,12 +40,13 @@ class CalibrationScorer(WeightedScorer):
     Parameters
     ----------
     metric : str or callable
-        Name of a function of :mod:`sklearn_calib.metrics` that returns a number, or ``metric(y, proba,
-        **metric_params) -> float``; with sample weights ``sample_weight`` is passed, too. For a binary
-        problem, and for the reductions of a multiclass problem, ``y`` (n,) holds 0 and 1 and ``proba`` (n,)
-        the probability of 1. With ``reduction=None`` all classes are passed at once: ``y`` holds column
-        indices, and ``proba`` has shape (n, n_classes). The same holds for multiclass problems if the metric
-        has a parameter ``reduction``, as the metrics of this package have; it is then passed, too.
+        Name of a function of :mod:`sklearn_calib.metrics` that returns a number, "brier_score" or "log_loss",
+        or ``metric(y, proba, **metric_params) -> float``; with sample weights ``sample_weight`` is passed,
+        too. For a binary problem, and for the reductions of a multiclass problem, ``y`` (n,) holds 0 and 1
+        and ``proba`` (n,) the probability of 1. With ``reduction=None`` all classes are passed at once: ``y``
+        holds column indices, and ``proba`` has shape (n, n_classes). The same holds for multiclass problems
+        if the metric has a parameter ``reduction``, as the metrics of this package have; it is then passed,
+        too.
     greater_is_better : bool, default=False
         If False, the score is the negated metric, so that greater scores are better.
     pos_label : label, default=None

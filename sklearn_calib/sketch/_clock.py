@@ -157,7 +157,7 @@ def _ticks(times: NDArray[Any]) -> tuple[str, NDArray[Any]]:
         ticks = times.astype(np.float64)
         if not np.isfinite(ticks).all():
             row = int(np.flatnonzero(~np.isfinite(ticks))[0])
-            raise ValueError(f"time contains {ticks[row]} at row {row}. Times must be finite.")
+            raise ValueError(f"time contains {ticks[row]} at index {row}. Times must be finite.")
         return NUMBERS, ticks
     if times.dtype.kind == "O" and times.size and all(_is_date(value) for value in times):
         dates = [_as_datetime64(value) for value in times]
@@ -173,12 +173,12 @@ def _ticks(times: NDArray[Any]) -> tuple[str, NDArray[Any]]:
 def _check_years(years: NDArray[Any], times: NDArray[Any]) -> None:
     """Raise where a date is missing, or too far off for nanoseconds, in which it would turn over."""
     if np.isnat(years).any():
-        raise ValueError(f"time is missing at row {int(np.isnat(years).argmax())}.")
+        raise ValueError(f"time is missing at index {int(np.isnat(years).argmax())}.")
     far = (years < np.datetime64("1678", "Y")) | (years > np.datetime64("2261", "Y"))
     if far.any():
         row = int(far.argmax())
         raise ValueError(
-            f"time is {times[row]} at row {row}; only the years 1678 to 2261 can be counted in nanoseconds."
+            f"time is {times[row]} at index {row}; only the years 1678 to 2261 can be counted in nanoseconds."
         )
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn_calib.sketch._columns import Labels
 from sklearn_calib.sketch._sketch import CalibrationSketch
 
-__all__ = ["OutcomeSketches", "is_label"]
+__all__ = ["OutcomeSketches", "ambiguous", "is_label"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int32]
@@ -28,15 +28,20 @@ class OutcomeSketches:
     labels : Labels
         The labels of the samples; it may grow before each call of ``add``.
     where : str
-        Where the labels stand, for messages.
+        Source of the labels, for messages.
     precision : int
         Precision of the sketches.
     pos_label : label, default=None
-        The positive class: a label, or how it is written. By default the greater of two.
+        The positive class: a label, or how it is written. By default the greater of two labels.
+    ordered : bool, default=False
+        Whether two texts have a default, too: there are probabilities of both classes, in sorted order.
     """
 
-    def __init__(self, labels: Labels, where: str, precision: int, pos_label: Any = None) -> None:
+    def __init__(
+        self, labels: Labels, where: str, precision: int, pos_label: Any = None, *, ordered: bool = False
+    ) -> None:
         self._labels, self._where, self._precision, self._pos_label = labels, where, precision, pos_label
+        self._ordered = ordered
         self._known: list[Any] = []
         self._positive = np.empty(0, dtype=bool)
         # for each group a sketch; twice if one label is known: first as negative, then as positive
@@ -71,7 +76,7 @@ class OutcomeSketches:
         return {group: sketch._like(sketch._contents(), label) for group, sketch in sketches.items()}
 
     def _positive_label(self) -> Any:
-        """Return the positive label as the data hold it; None if it is 1 and was not named."""
+        """Return the positive label as in the data; None if it is 1 and was not named."""
         found = self._labels.values()[self._positive].tolist()
         label = found[0] if found else self._pos_label
         return None if self._pos_label is None and label == 1 and self._known[0] in (-1, 0) else label
@@ -86,8 +91,14 @@ class OutcomeSketches:
         if len(self._known) > 2:
             raise ValueError(
                 f"{self._where} has {len(self._known)} or more distinct outcomes ({shown}), but a sketch is "
-                "of two classes. Name the column of outcomes, or reduce the problem to one class against the "
-                "rest."
+                "for a binary target. Name the column of outcomes, or reduce the problem to one class "
+                "against the rest."
+            )
+        if self._pos_label is None and not self._ordered and ambiguous(self._known):
+            raise ValueError(
+                f"{self._where} contains the labels {self._known}, and pos_label is not specified, so the "
+                f"class of the probabilities is ambiguous. Pass pos_label={self._known[0]!r} or "
+                f"pos_label={self._known[1]!r}."
             )
         wanted = self._known[-1] if self._pos_label is None else self._pos_label
         self._positive = np.array([is_label(label, wanted) for label in values.tolist()])
@@ -109,6 +120,13 @@ def is_label(label: Any, wanted: Any) -> bool:
         except ValueError:
             return False
     return bool(label == wanted) or str(label) == str(wanted)
+
+
+def ambiguous(labels: list[Any]) -> bool:
+    """Tell whether these are two texts, sorted, neither of which is the positive class by convention."""
+    return (
+        len(labels) == 2 and isinstance(labels[0], str) and [t.lower() for t in labels] != ["false", "true"]
+    )
 
 
 def _parts(groups: Codes) -> list[tuple[int, Any]]:

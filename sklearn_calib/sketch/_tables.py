@@ -129,7 +129,7 @@ def sketch_file(
         Column of non-negative weights.
     pos_label : label, default=None
         The positive class, as a label or as it is written. By default 1 for labels in {0, 1} or {-1, 1}, else
-        the greater of the two.
+        the greater of the two; required for text labels other than true and false if ``p`` is one column.
     precision : int, default=17
         Precision of the sketch.
     batch_size : int, default=262144
@@ -177,7 +177,7 @@ def sketch_file(
     ...     for part, row in enumerate(["yes,0.75", "no,0.25", "no,0.5"]):
     ...         with Path(folder, f"part-{part}.csv").open("w") as file:
     ...             print("died,risk", row, sep=chr(10), file=file)
-    ...     sketch = sketch_file(folder, y="died", p="risk")
+    ...     sketch = sketch_file(folder, y="died", p="risk", pos_label="yes")
     >>> print(sketch)
     sketch of 3 samples
       total weight     3
@@ -207,7 +207,7 @@ def sketch_file(
         # more rows than a file can have are all of them
         batch_size=min(check_integer(batch_size, "batch_size"), 1 << 31),
     )
-    sketches = OutcomeSketches(files.labels, files.where, precision, pos_label)
+    sketches = OutcomeSketches(files.labels, files.where, precision, pos_label, ordered=len(columns) == 2)
     for rows in files.rows(progress):
         sketches.add(rows.y, joined(rows.p), rows.w)
     return sketches.result()[0]

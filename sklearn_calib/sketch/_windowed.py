@@ -465,7 +465,7 @@ class WindowedSketch(Saved):
         if late.any() and self._late == "raise":
             row = int(late.argmax())
             raise ValueError(
-                f"time is {clock.show(ticks[row])} at row {row}, older than the window, which begins at "
+                f"time is {clock.show(ticks[row])} at index {row}, older than the window, which begins at "
                 f"{clock.edge(state.oldest_slot)}. Use a longer window, or leave such samples out by "
                 "late='drop'."
             )

@@ -180,7 +180,7 @@ def test_a_rare_class_may_be_absent_from_a_fold():
     model = CalibratedClassifier(LogisticRegression(), TemperatureCalibrator(), cv=folds, ensemble=True)
     assert model.fit(X, NAMES[codes]).predict_proba(X).shape == (92, 4)
     model.set_params(calibrator=IsotonicCalibrator())
-    with pytest.raises(ValueError, match=r"class 'dog' has no row of positive weight .* fold 3 of 3"):
+    with pytest.raises(ValueError, match=r"class 'dog' has no sample of positive weight .* fold 3 of 3"):
         model.fit(X, NAMES[codes])
 
 

@@ -241,7 +241,7 @@ def test_a_class_with_a_single_row_leaves_nothing_to_compare():
     found = AutoCalibrator().fit(p, [0, 0, 0, 1])
     assert found.selection_.chosen == "temperature"
     assert found.selection_.n_folds == 0
-    assert "single row" in found.selection_.reason
+    assert "single sample" in found.selection_.reason
     assert AutoCalibrator().fit(p, [0, 1, 0, 1]).selection_.n_folds == 2
 
 

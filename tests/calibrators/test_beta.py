@@ -275,7 +275,7 @@ def test_weights_and_scores_of_many_orders_of_magnitude(parameters, seed):
 def test_parameters_are_checked():
     with pytest.raises(ValueError, match="parameters must be one of 'abm', 'ab', 'am', got 'abc'"):
         BetaCalibrator(parameters="abc").fit([0.1, 0.9], [0, 1])
-    with pytest.raises(ValueError, match=r"X contains 1.5 at row 1, outside \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"X contains 1.5 at index 1, outside \[0, 1\]"):
         BetaCalibrator().fit([0.1, 1.5], [0, 1])
 
 

@@ -116,9 +116,9 @@ def test_weights_are_counts_that_are_divided():
     assert any(0 < fitted.get(key, 0) < count for key, count in table(p, y, w).items()), "copies part"
     for name in ("cutoff_error_", "certificate_", "mean_", "certified_size_", "tolerance_"):
         assert getattr(weighted, name) == getattr(repeated, name)
-    with pytest.raises(ValueError, match="sample_weight must hold whole numbers"):
+    with pytest.raises(ValueError, match="sample_weight must contain whole numbers"):
         CertifiedCalibrator().fit(p, y, w + 0.5)
-    with pytest.raises(ValueError, match="sample_weight stands for 2000000000 rows"):
+    with pytest.raises(ValueError, match="sample_weight sums to 2000000000"):
         CertifiedCalibrator().fit([0.1, 0.2], [0, 1], [10**9, 10**9])
 
 
@@ -324,7 +324,7 @@ def test_any_classifier_of_one_score(model):
         ({"confidence": 0}, ValueError, "confidence"),
         ({"method": "exact"}, ValueError, "method must be one of"),
         ({"random_state": -1}, ValueError, "random_state"),
-        ({"test_size": 0.01}, ValueError, "X has 4 rows, which leaves none to certify"),
+        ({"test_size": 0.01}, ValueError, "X has 4 samples, which leaves none to certify"),
     ],
 )
 def test_bad_parameters(parameters, error, message):

@@ -25,7 +25,7 @@ HUGE = np.full(49, 1e300)
 @pytest.mark.parametrize("calibrator", [CertifiedCalibrator(), ScalingBinningCalibrator()])
 def test_rows_that_cannot_be_divided_are_an_error(calibrator):
     with pytest.raises(
-        ValueError, match=r"sample_weight stands for 4\.9e\+301 rows, and no more than 2\*\*53"
+        ValueError, match=r"sample_weight sums to 4\.9e\+301, which exceeds the limit of 2\*\*53"
     ):
         calibrator.fit(P, Y, HUGE)
 

@@ -164,10 +164,10 @@ def test_in_other_estimators(data):
 @pytest.mark.parametrize(
     ("parameters", "groups", "error", "message"),
     [
-        ({}, [1, 2], ValueError, "groups has 2 rows but X has 4"),
+        ({}, [1, 2], ValueError, "groups has 2 samples but X has 4"),
         ({}, [[1], [1], [2], [2]], ValueError, r"groups must have shape \(n,\)"),
-        ({}, ["a", None, "b", "b"], ValueError, "groups has a missing value at row 1"),
-        ({}, [1.0, 2.0, np.nan, 1.0], ValueError, "groups has a missing value at row 2"),
+        ({}, ["a", None, "b", "b"], ValueError, "groups has a missing value at index 1"),
+        ({}, [1.0, 2.0, np.nan, 1.0], ValueError, "groups has a missing value at index 2"),
         ({}, np.array(["a", 1, "b", 2], dtype=object), ValueError, "groups mixes values of types"),
         ({"group_column": 1}, [1, 1, 2, 2], ValueError, "both give the groups"),
         ({"group_column": 2}, None, ValueError, "group_column=2 is no column of X, which has 2"),

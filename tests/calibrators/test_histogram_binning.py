@@ -135,5 +135,5 @@ def test_parameters_are_checked(parameters, error, message):
 
 
 def test_equal_width_needs_probabilities():
-    with pytest.raises(ValueError, match=r"X contains 3.0 at row 1, outside \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"X contains 3.0 at index 1, outside \[0, 1\]"):
         HistogramBinningCalibrator(strategy="uniform").fit([0.1, 3.0], [0, 1])

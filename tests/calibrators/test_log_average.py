@@ -76,7 +76,7 @@ def test_the_default_for_several_classes(weighted, data):
     np.testing.assert_allclose(
         turned.predict_proba(p[:, order]), found.predict_proba(p)[:, order], rtol=0, atol=1e-9
     )
-    with pytest.raises(ValueError, match="weights has 2 rows"):
+    with pytest.raises(ValueError, match="weights has 2 values, expected"):
         LogAverageCalibrator(weights=[1, 2]).fit(p, y)
     two = LogAverageCalibrator().fit(p[:, 0], y == 0).transform(p[:, 0])
     assert ((two > 0) & (two < 1)).all()
@@ -200,7 +200,7 @@ def test_kinds_of_scores(data):
         ([], None, ValueError, "calibrators is empty"),
         (PlattCalibrator(), None, TypeError, "calibrators must be a list of calibrators"),
         ([PlattCalibrator], None, TypeError, "calibrator is the class PlattCalibrator; pass an instance"),
-        ([TemperatureCalibrator()], [1, 2], ValueError, "weights has 2 rows"),
+        ([TemperatureCalibrator()], [1, 2], ValueError, "weights has 2 values, expected"),
         ([TemperatureCalibrator()], [-1], ValueError, "weights contains -1"),
         ([TemperatureCalibrator()], [0], ValueError, "weights is zero everywhere"),
         ([PlattCalibrator()], None, ValueError, "Only binary classification is supported by PlattCalibrator"),
@@ -213,7 +213,7 @@ def test_bad_parameters(calibrators, weights, error, message, data):
 
 def test_every_class_needs_weight(data):
     p, y, _ = data
-    with pytest.raises(ValueError, match=r"sample_weight is zero for all rows of class .*1"):
+    with pytest.raises(ValueError, match=r"sample_weight is zero for all samples of class .*1"):
         LogAverageCalibrator(members()).fit(p, y, (y != 1).astype(float))
 
 

@@ -73,7 +73,7 @@ def test_many_classes_with_venn_abers_and_a_class_that_is_absent():
     kept = y != 7
     with pytest.raises(ValueError, match=r"X has 100 columns but y has 99 classes.*classes=, their labels"):
         lifted.fit(proba[kept], y[kept])
-    with pytest.raises(ValueError, match=r"sample_weight is zero for all rows of class .*7"):
+    with pytest.raises(ValueError, match=r"sample_weight is zero for all samples of class .*7"):
         lifted.fit(proba, y, kept.astype(float))
 
 
@@ -134,7 +134,7 @@ def test_bad_calibrator(calibrator, message, data):
 
 def test_every_class_needs_weight(data):
     proba, y, _ = data
-    with pytest.raises(ValueError, match=r"sample_weight is zero for all rows of class .*1"):
+    with pytest.raises(ValueError, match=r"sample_weight is zero for all samples of class .*1"):
         OneVsRestCalibrator(IsotonicCalibrator()).fit(proba, y, (y != 1).astype(float))
 
 

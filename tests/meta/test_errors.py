@@ -53,7 +53,7 @@ class Explosive(ClassifierMixin, BaseEstimator):
         (
             {"cv": LeaveOneOut()},
             ValueError,
-            r"class 0 has no row.*held-out part of fold 1 of 60.*ensemble=False",
+            r"class 0 has no sample.*held-out part of fold 1 of 60.*ensemble=False",
         ),
     ],
 )
@@ -73,7 +73,7 @@ def test_classifier_refuses_parameters(params, error, message):
         (X, np.linspace(0, 1, 60), None, "Unknown label type"),
         (X, np.column_stack([Y, 1 - Y]), None, "1d array"),
         (X[:0], Y[:0], None, "y is empty"),
-        (X, Y, np.ones(59), "sample_weight has 59 rows"),
+        (X, Y, np.ones(59), "sample_weight has 59 values"),
         (X, Y, -np.ones(60), "must not be negative"),
         (X, Y, np.full(60, np.nan), "sample_weight contains nan"),
         (X, Y, np.zeros(60), "zero everywhere"),
@@ -88,7 +88,7 @@ def test_data_are_refused(model, rows, labels, weight, message):
 @pytest.mark.parametrize("ensemble", [True, False])
 def test_class_missing_from_training_part(ensemble):
     model = CalibratedClassifier(Explosive(), cv=KFold(2), ensemble=ensemble)
-    message = r"class 'no' has no row of positive weight in the training part of fold 1 of 2.*stratified"
+    message = r"class 'no' has no sample of positive weight for training in fold 1 of 2.*stratified"
     with pytest.raises(ValueError, match=message):
         model.fit(X, np.array(["no", "yes"])[SORTED])
     with pytest.raises(ValueError, match=message):
@@ -100,7 +100,7 @@ def test_class_missing_from_held_out_part():
     y[:20] = np.arange(20) % 2
     folds = KFold(3)
     with pytest.raises(
-        ValueError, match=r"class 2 has no row of positive weight.*fold 1 of 3.*ensemble=False"
+        ValueError, match=r"class 2 has no sample of positive weight.*fold 1 of 3.*ensemble=False"
     ):
         CalibratedClassifier(Explosive(), IsotonicCalibrator(), cv=folds).fit(X, y)
     pooled = CalibratedClassifier(GaussianNB(), IsotonicCalibrator(), cv=folds, ensemble=False).fit(X, y)
@@ -118,7 +118,7 @@ def test_class_without_weight_in_held_out_part():
     frozen = FrozenEstimator(LogisticRegression().fit(X, Y))
     model = CalibratedClassifier(frozen, IsotonicCalibrator(), cv=KFold(2), ensemble=True)
     with pytest.raises(
-        ValueError, match=r"class 1 has no row of positive weight in the held-out part of fold 1"
+        ValueError, match=r"class 1 has no sample of positive weight in the held-out part of fold 1"
     ):
         model.fit(X, Y, sample_weight=weight)
     for trained in (
@@ -127,7 +127,7 @@ def test_class_without_weight_in_held_out_part():
     ):
         fit = getattr(trained, "fit_transform", trained.fit)
         with pytest.raises(
-            ValueError, match=r"class 1 has no row of positive weight in the training part of fold 2"
+            ValueError, match=r"class 1 has no sample of positive weight for training in fold 2"
         ):
             fit(X, Y, sample_weight=weight)
 
@@ -141,7 +141,7 @@ def test_frozen_estimator_needs_no_class_in_training_parts():
 
 @pytest.mark.parametrize("cv", [RepeatedKFold(n_splits=2, n_repeats=2), ShuffleSplit(3, random_state=0)])
 def test_cross_fit_needs_each_row_once(cv):
-    with pytest.raises(ValueError, match=r"hold out each row exactly once, but row \d+ is held out \d times"):
+    with pytest.raises(ValueError, match=r"hold out each sample exactly once; sample \d+ is held out \d times"):
         CrossFitScorer(Explosive(), cv=cv).fit_transform(X, Y)
 
 

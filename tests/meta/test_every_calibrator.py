@@ -188,7 +188,7 @@ def test_a_class_that_a_fold_lacks_is_named(case):
     model = CalibratedClassifier(
         LogisticRegression(), case.make(), response_method=response, cv=folds, ensemble=True
     )
-    with pytest.raises(ValueError, match=r"class 'c' has no row of positive weight in the held-out part"):
+    with pytest.raises(ValueError, match=r"class 'c' has no sample of positive weight in the held-out part"):
         model.fit(X, y)
     assert model.set_params(ensemble=False).fit(X, y).predict_proba(X).shape == (400, 2)
 

@@ -66,7 +66,7 @@ def test_weights_are_repetitions_of_several_classes():
     for debias in (True, False):
         expected = kce(np.repeat(y, w), np.repeat(p, w, axis=0), debias=debias)
         assert kce(y, p, sample_weight=w, debias=debias) == pytest.approx(expected, abs=1e-10)
-    with pytest.raises(ValueError, match="sample_weight must hold whole numbers"):
+    with pytest.raises(ValueError, match="sample_weight must contain whole numbers"):
         kce(y, p, sample_weight=w / 3)
     order = np.random.default_rng(1).permutation(y.shape[0])
     assert kce(y[order], p[order], sample_weight=w[order]) == pytest.approx(

@@ -137,7 +137,7 @@ def test_two_columns_and_text_labels(tmp_path, forecast, capsys):
     path = write(tmp_path / "b.csv", rows, "y,yes,no")
     assert main(["report", path, "--y", "y", "--p", "yes", "no", *FAST]) == 0
     both = capsys.readouterr().out
-    assert main(["report", path, "--y", "y", "--p", "yes", *FAST]) == 0
+    assert main(["report", path, "--y", "y", "--p", "yes", "--pos-label", "yes", *FAST]) == 0
     assert capsys.readouterr().out == both
     assert 'positive class "yes"' in both
     assert main(["report", path, "--y", "y", "--p", "no", "--pos-label", "no", *FAST]) == 0

@@ -34,7 +34,7 @@ def tables(tmp_path, forecast):
     return [str(path) for path in paths]
 
 
-COLUMNS = ["--y", "y", "--p", "yes"]
+COLUMNS = ["--y", "y", "--p", "yes", "--pos-label", "yes"]
 
 
 def run(arguments, capsys, expected=0):
@@ -65,7 +65,7 @@ def close(one, other):
     return one == (pytest.approx(other, rel=1e-9, abs=1e-12) if isinstance(other, float) else other)
 
 
-@pytest.mark.parametrize("extra", [[], ["--weight", "w"], ["--group", "g"], ["--pos-label", "yes"]])
+@pytest.mark.parametrize("extra", [[], ["--weight", "w"], ["--group", "g"]])
 def test_a_sketch_gives_the_same_report(tables, tmp_path, capsys, extra):
     rows = numbers([*tables, *COLUMNS, *extra, "--sketch", "never"], capsys, tmp_path)
     always = numbers([*tables, *COLUMNS, *extra, "--sketch", "always"], capsys, tmp_path)
@@ -132,8 +132,11 @@ def test_what_does_not_fit_is_refused(tables, tmp_path, capsys):
         (["report", saved, *tables, *three], "a sketch is for a binary target, but --p names 3 columns"),
         (["report", saved, *tables, *COLUMNS, "--group", "g"], "a saved sketch contains no single rows"),
         (["report", saved, *tables, *COLUMNS, "--sketch", "never"], "a saved sketch contains no single rows"),
-        (["report", *tables, "--y", "w", "--p", "yes", "--sketch", "always"], "a sketch is of two classes"),
-        (["report", *tables, *COLUMNS, "--pos-label", "x", "--sketch", "always"], "does not occur among"),
+        (
+            ["report", *tables, "--y", "w", "--p", "yes", "--sketch", "always"],
+            "a sketch is for a binary target",
+        ),
+        (["report", *tables, *COLUMNS[:4], "--pos-label", "x", "--sketch", "always"], "does not occur among"),
         (["report", str(tmp_path / "none.npz")], "No such file"),
     ):
         assert message in refused(arguments, capsys)
@@ -173,3 +176,20 @@ def test_the_positive_label_may_be_that_of_the_second_column(tmp_path, capsys):
     given = ["report", str(path), "--y", "y", "--p", "p_0", "p_1", "--n-resamples", "20"]
     assert run([*given, "--pos-label", "1"], capsys) == run(given, capsys)
     assert "--labels names a label twice: 0, 0" in refused([*given, "--labels", "0", "0"], capsys)
+
+
+@pytest.mark.parametrize(
+    "command", [["report", *FAST], ["report", "--sketch", "always"], ["sketch", "--out", "s.npz"]]
+)
+def test_text_labels_need_a_positive_class(tables, capsys, command):
+    """As for every function: the class of a single column of probabilities is not guessed from texts."""
+    message = refused([*command[:1], *tables, *COLUMNS[:4], *command[1:]], capsys)
+    assert "column 'y' contains the labels ['no', 'yes']" in message
+    assert "Pass --pos-label no or --pos-label yes" in message
+
+
+def test_texts_true_and_false_are_booleans(tmp_path, capsys):
+    (tmp_path / "a.csv").write_text("y,p\n" + "true,0.75\nfalse,0.25\n" * 20, encoding="utf-8")
+    given = [str(tmp_path / "a.csv"), "--y", "y", "--p", "p"]
+    rows, sketched = (numbers([*given, *more], capsys, tmp_path) for more in ([], ["--sketch", "always"]))
+    assert rows["positive"] == sketched["positive"] == "true"

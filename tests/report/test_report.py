@@ -405,7 +405,7 @@ def test_a_bar_is_drawn_on_stderr(forecast, capsys):
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"y_proba": [0.5] * 5}, ValueError, "y_true has 6 rows but y_proba has 5"),
+        ({"y_proba": [0.5] * 5}, ValueError, "y_true has 6 samples but y_proba has 5"),
         ({"y_proba": [0.5] * 5 + [1.5]}, ValueError, "outside"),
         ({"y_true": [0, 1, 2, 0, 1, 2]}, ValueError, "3 distinct values"),
         ({"confidence": 1.0}, ValueError, "confidence"),

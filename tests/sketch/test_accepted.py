@@ -133,7 +133,7 @@ def test_no_test_is_forgotten():
 def test_streams_need_rows(data):
     test = SequentialTest()
     for call in (test.test, test.fit, test.partial_fit, test.score):
-        with pytest.raises(TypeError, match="SequentialTest needs the rows in the order of time"):
+        with pytest.raises(TypeError, match="SequentialTest needs the samples in temporal order"):
             call(data.sketch) if call != test.partial_fit else call(data.sketch, None)
     assert test.fit(data.p, data.y).pvalue_ == test.test(data.y, data.p).pvalue
 
@@ -166,7 +166,7 @@ def test_floors(data):
         assert_same(
             found, expected_under_calibration(sample.p, metric=metric, sample_weight=sample.w, **settings)
         )
-    with pytest.raises(ValueError, match="sample_weight was passed beside a CalibrationSketch"):
+    with pytest.raises(ValueError, match="sample_weight was passed together with a CalibrationSketch"):
         expected_under_calibration(data.sketch, metric=metrics.smooth_ece, sample_weight=data.w)
 
 
@@ -198,18 +198,18 @@ def test_calibrators_learn_what_they_learn_from_rows(case, data):
 
 
 def test_calibrators_refuse_what_does_not_fit(data):
-    with pytest.raises(ValueError, match="y was passed beside a CalibrationSketch"):
+    with pytest.raises(ValueError, match="y was passed together with a CalibrationSketch"):
         PlattCalibrator().fit(data.sketch, data.y)
-    with pytest.raises(ValueError, match="sample_weight was passed beside a CalibrationSketch"):
+    with pytest.raises(ValueError, match="sample_weight was passed together with a CalibrationSketch"):
         PlattCalibrator().fit(data.sketch, sample_weight=np.ones(3))
     with pytest.raises(ValueError, match="requires y to be passed"):
         PlattCalibrator().fit(data.p)
-    with pytest.raises(TypeError, match="X is a CalibrationSketch, which keeps no rows"):
+    with pytest.raises(TypeError, match="X is a CalibrationSketch, which does not keep single samples"):
         PlattCalibrator().fit(data.sketch).transform(data.sketch)
     with pytest.raises(ValueError, match="only one class"):
         IsotonicCalibrator().fit(CalibrationSketch().update([1, 1], [0.25, 0.5]))
     for group in (GroupCalibrator(group_column=0), GroupCalibrator()):
-        with pytest.raises(TypeError, match="X is a CalibrationSketch, which keeps no rows"):
+        with pytest.raises(TypeError, match="X is a CalibrationSketch, which does not keep single samples"):
             group.fit(data.sketch, groups=None if group.group_column == 0 else data.y)
 
 
@@ -230,7 +230,7 @@ def test_any_object_with_a_weighted_sample_is_a_summary(data):
             return data.sketch.as_weighted_sample()
 
     assert metrics.smooth_ece(Other()) == metrics.smooth_ece(data.sketch)
-    with pytest.raises(ValueError, match="y_proba was passed beside a Other"):
+    with pytest.raises(ValueError, match="y_proba was passed together with a Other"):
         metrics.smooth_ece(Other(), data.p)
 
     # it is checked as arrays are

@@ -79,7 +79,9 @@ def test_report(data):
     assert found.n_samples == data.y.shape[0]
     labelled = CalibrationSketch(pos_label="ill").update(np.where(data.y == 1, "ill", "well"), data.p)
     assert calibration_report(labelled, **settings).positive == "ill"
-    with pytest.raises(ValueError, match="groups need rows, which a CalibrationSketch does not keep"):
+    with pytest.raises(
+        ValueError, match="groups need single samples, which a CalibrationSketch does not keep"
+    ):
         calibration_report(data.sketch, groups=data.y)
 
 
@@ -115,15 +117,15 @@ def test_no_display_is_forgotten():
 
 
 def test_what_compares_rows_refuses(data):
-    with pytest.raises(TypeError, match="is a CalibrationSketch, which keeps no rows"):
+    with pytest.raises(TypeError, match="is a CalibrationSketch, which does not keep single samples"):
         paired_test(data.sketch, data.sketch, data.sketch, metric=metrics.smooth_ece)
-    with pytest.raises(TypeError, match="is a CalibrationSketch, which keeps no rows"):
+    with pytest.raises(TypeError, match="is a CalibrationSketch, which does not keep single samples"):
         paired_test(data.y, data.p, data.sketch, metric=metrics.smooth_ece)
-    with pytest.raises(TypeError, match="is a CalibrationSketch, which keeps no rows"):
+    with pytest.raises(TypeError, match="is a CalibrationSketch, which does not keep single samples"):
         compare_models(data.y, {"a": data.p, "b": data.sketch}, metric=metrics.smooth_ece)
-    with pytest.raises(TypeError, match="is a CalibrationSketch, which keeps no rows"):
+    with pytest.raises(TypeError, match="is a CalibrationSketch, which does not keep single samples"):
         ComparisonDisplay.from_predictions(data.y, {"a": data.p, "b": data.sketch})
-    with pytest.raises(ValueError, match="groups need rows"):
+    with pytest.raises(ValueError, match="groups need single samples"):
         ReliabilityDisplay.from_predictions(data.sketch, groups=data.y)
 
 
@@ -132,15 +134,15 @@ def test_mixtures_of_sketches_and_arrays_are_refused(name, data):
     call = CALLS[name]
     with pytest.raises(TypeError, match="y_proba is missing"):
         call(data.y)
-    with pytest.raises(ValueError, match="y_proba was passed beside a CalibrationSketch"):
+    with pytest.raises(ValueError, match="y_proba was passed together with a CalibrationSketch"):
         call(data.sketch, data.p)
-    with pytest.raises(ValueError, match="sample_weight was passed beside a CalibrationSketch"):
+    with pytest.raises(ValueError, match="sample_weight was passed together with a CalibrationSketch"):
         call(data.sketch, sample_weight=np.ones(data.y.shape[0]))
-    with pytest.raises(ValueError, match="pos_label=0 was passed beside a CalibrationSketch"):
+    with pytest.raises(ValueError, match="pos_label=0 was passed with a CalibrationSketch"):
         call(data.sketch, pos_label=0)
     with pytest.raises(ValueError, match="The sketch is empty"):
         call(CalibrationSketch())
-    with pytest.raises(TypeError, match="y_proba is a CalibrationSketch, which keeps no rows"):
+    with pytest.raises(TypeError, match="y_proba is a CalibrationSketch, which does not keep single samples"):
         call(data.y, data.sketch)
 
 

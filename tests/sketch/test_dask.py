@@ -95,7 +95,7 @@ def test_delayed_batches_and_sketches(rows, tmp_path):
         files.append(tmp_path / f"{number}.csv")
         lines = [f"{'yes' if y[i] else 'no'},{p[i]}" for i in part.tolist()]
         files[-1].write_text("\n".join(["y,p", *lines]), encoding="utf-8")
-    found = sketch_dask([delayed(sketch_file)(file, y="y", p="p") for file in files])
+    found = sketch_dask([delayed(sketch_file)(file, y="y", p="p", pos_label="yes") for file in files])
     assert found == CalibrationSketch().update(y, p)
     assert found.pos_label == "yes"
 
@@ -139,13 +139,13 @@ def test_errors_name_the_partition(rows):
     dd = pytest.importorskip("dask.dataframe")
     y, p, _ = rows
     wrong = np.where(np.arange(1000) == 777, 7.0, p)
-    with pytest.raises(ValueError, match=r"partition 7: y_proba contains 7\.0 at row 77"):
+    with pytest.raises(ValueError, match=r"partition 7: y_proba contains 7\.0 at index 77"):
         sketch_dask(da.from_array(y, chunks=100), da.from_array(wrong, chunks=100))
     table = dd.from_pandas(pandas.DataFrame({"y": y, "p": wrong}), npartitions=10)
-    with pytest.raises(ValueError, match=r"partition 7: y_proba contains 7\.0 at row 77"):
+    with pytest.raises(ValueError, match=r"partition 7: y_proba contains 7\.0 at index 77"):
         sketch_dask(table["y"], table["p"])
     short = dd.from_pandas(pandas.DataFrame({"y": y[:990]}), npartitions=10)
-    with pytest.raises(ValueError, match=r"partition \d: y_true has 99 rows but y_proba has 100"):
+    with pytest.raises(ValueError, match=r"partition \d: y_true has 99 samples but y_proba has 100"):
         sketch_dask(short["y"], dd.from_pandas(pandas.DataFrame({"p": p}), npartitions=10)["p"])
 
 

@@ -13,26 +13,26 @@ def sketch_of(y, p, w=None, **parameters):
 @pytest.mark.parametrize(
     ("arguments", "weights", "message"),
     [
-        (([0, 1], [0.5, 1.5]), None, "y_proba contains 1.5 at row 1"),
-        (([0, 1], [0.5, np.nan]), None, "y_proba contains NaN at row 1"),
-        (([0, 1], [-0.5, 0.5]), None, "y_proba contains -0.5 at row 0"),
-        (([0, 1], np.array([0.5, np.inf], dtype=np.float32)), None, "y_proba contains inf at row 1"),
+        (([0, 1], [0.5, 1.5]), None, "y_proba contains 1.5 at index 1"),
+        (([0, 1], [0.5, np.nan]), None, "y_proba contains NaN at index 1"),
+        (([0, 1], [-0.5, 0.5]), None, "y_proba contains -0.5 at index 0"),
+        (([0, 1], np.array([0.5, np.inf], dtype=np.float32)), None, "y_proba contains inf at index 1"),
         (([0, 1], ["a", "b"]), None, "y_proba must contain numbers"),
         (([0, 1], [[0.1, 0.2, 0.7]] * 2), None, "y_proba must have shape"),
-        (([0, 1, 1], [0.5, 0.5]), None, "y_true has 3 rows but y_proba has 2"),
+        (([0, 1, 1], [0.5, 0.5]), None, "y_true has 3 samples but y_proba has 2"),
         (([0, 1], []), None, "y_proba is empty"),
         (([], [0.5]), None, "y_true is empty"),
         (([0, 1, 2], [0.5] * 3), None, "y_true has 3 distinct values"),
         (([1, 2], [0.5] * 2), None, r"y_true has the labels \[1, 2\]"),
         (([-1, 0], [0.5] * 2), None, r"y_true has the labels \[-1, 0\]"),
         (([0.0, 0.5], [0.5] * 2), None, r"y_true has the labels \[0.0, 0.5\]"),
-        (([0.0, np.nan], [0.5] * 2), None, "y_true contains nan at row 1"),
+        (([0.0, np.nan], [0.5] * 2), None, "y_true contains nan at index 1"),
         ((["no", "yes"], [0.5] * 2), None, "y_true has the labels"),
         ((["no", "no"], [0.5] * 2), None, "y_true contains the single label"),
         (([0, 1], [0.5] * 2), [1, -1], "sample_weight contains -1"),
         (([0, 1], [0.5] * 2), [1, np.nan], "sample_weight contains nan"),
         (([0, 1], [0.5] * 2), [1, np.inf], "sample_weight contains inf"),
-        (([0, 1], [0.5] * 2), [1], "sample_weight has 1 rows"),
+        (([0, 1], [0.5] * 2), [1], "sample_weight has 1 values"),
         (([0, 1], [0.5] * 2), [[1, 1]], "sample_weight must have shape"),
         (([0, 1], [0.5] * 2), ["a", "b"], "sample_weight must contain numbers"),
         (([0, 1], [0.5] * 2), [1e308, 1e308], "The sum of sample_weight overflows"),
@@ -51,7 +51,7 @@ def test_a_fault_in_a_late_row_leaves_the_sketch_alone():
     p = np.full(50_000, 0.5)
     p[-1] = 2.0
     sketch = CalibrationSketch()
-    with pytest.raises(ValueError, match=r"y_proba contains 2\.0 at row 49999"):
+    with pytest.raises(ValueError, match=r"y_proba contains 2\.0 at index 49999"):
         sketch.update(np.zeros(50_000), p)
     assert sketch == CalibrationSketch()
 

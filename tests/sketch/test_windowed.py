@@ -80,7 +80,7 @@ def test_late_rows_are_refused_or_counted():
     strict = WindowedSketch(10, n_slots=5).update(y[:2], p[:2], time=[20, 11])
     kept = strict.copy()
     with pytest.raises(
-        ValueError, match=r"time is 11.9 at row 1, older than the window, which begins at 12.0"
+        ValueError, match=r"time is 11.9 at index 1, older than the window, which begins at 12.0"
     ):
         strict.update(y[:2], p[:2], time=[30, 11.9])
     assert strict == kept
@@ -320,20 +320,25 @@ def test_bad_parameters(make, kind, message):
         (10, "2024-01-01", TypeError, "time must hold numbers or dates"),
         (10, ["2024-01-01", "x"], TypeError, "numbers or dates, got"),
         (10, [True, False], TypeError, "numbers or dates"),
-        (10, [1.0, 2.0, 3.0], ValueError, "time has 3 rows but y_true has 2"),
+        (10, [1.0, 2.0, 3.0], ValueError, "time has 3 samples but y_true has 2"),
         (10, [[1.0, 2.0]], ValueError, r"got shape \(1, 2\)"),
-        (10, [1.0, np.nan], ValueError, "time contains nan at row 1"),
+        (10, [1.0, np.nan], ValueError, "time contains nan at index 1"),
         (1e-12, 1e9, ValueError, "too far from 0"),
-        (timedelta(10), [DAYS[0], np.datetime64("NaT", "ns")], ValueError, "missing at row 1"),
+        (timedelta(10), [DAYS[0], np.datetime64("NaT", "ns")], ValueError, "missing at index 1"),
         (timedelta(10), np.datetime64("1000-01-01"), ValueError, "only the years 1678 to 2261"),
-        (timedelta(10), [DAYS[0], np.datetime64("2262-01-01")], ValueError, "at row 1; only the years"),
+        (timedelta(10), [DAYS[0], np.datetime64("2262-01-01")], ValueError, "at index 1; only the years"),
         (
             timedelta(10),
             [date(2024, 1, 1), date(1000, 1, 1)],
             ValueError,
-            "1000-01-01 at row 1; only the years",
+            "1000-01-01 at index 1; only the years",
         ),
-        (timedelta(10), [datetime(2024, 1, 1), datetime(9999, 1, 1)], ValueError, "at row 1; only the years"),
+        (
+            timedelta(10),
+            [datetime(2024, 1, 1), datetime(9999, 1, 1)],
+            ValueError,
+            "at index 1; only the years",
+        ),
         (15, None, ValueError, "multiple of n_slots"),
         (10.5, None, ValueError, "multiple of n_slots"),
     ],

@@ -1,0 +1,70 @@
+"""Brier score and log loss, for comparisons and intervals by name; scikit-learn has the public functions."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_calib._validation import check_binary, check_class_sample, shape_of
+from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel
+
+__all__ = ["brier_score", "log_loss"]
+
+Array = NDArray[np.float64]
+
+# As in scikit-learn, probabilities are clipped at the machine epsilon.
+_EPS = np.finfo(np.float64).eps
+
+
+def _log(p: Array) -> Array:
+    return -np.log(np.clip(p, _EPS, 1.0 - _EPS))
+
+
+def _mean_of(loss_of_0: Array, loss_of_1: Array, n_samples: float) -> Evaluate:
+    """Return the mean loss, from the loss of either outcome at each distinct prediction."""
+
+    def evaluate(count: Array, positives: Array) -> Array:
+        return np.asarray((loss_of_0 @ (count - positives) + loss_of_1 @ positives) / n_samples)
+
+    return evaluate
+
+
+@MetricKernel(lambda prob, n_samples: _mean_of(prob**2, (1.0 - prob) ** 2, n_samples))
+def brier_score(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    pos_label: Any = None,
+) -> float:
+    """Return the mean squared distance of forecast and outcome; of probability vectors with three classes."""
+    if _is_multiclass(y_proba):
+        sample = check_class_sample(y_true, y_proba, sample_weight)
+        gap = sample.p.copy()
+        gap[np.arange(gap.shape[0]), sample.y] -= 1.0
+        return float(np.average(np.square(gap).sum(axis=1), weights=sample.w))
+    binary = check_binary(y_true, y_proba, sample_weight, pos_label)
+    return float(np.average((binary.y - binary.p) ** 2, weights=binary.w))
+
+
+@MetricKernel(lambda prob, n_samples: _mean_of(_log(1.0 - prob), _log(prob), n_samples))
+def log_loss(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    pos_label: Any = None,
+) -> float:
+    """Return the mean of -log(probability of the true class); a sample may lack a class."""
+    if _is_multiclass(y_proba):
+        sample = check_class_sample(y_true, y_proba, sample_weight)
+        happened = np.take_along_axis(sample.p, sample.y[:, np.newaxis], axis=1)[:, 0]
+        return float(np.average(_log(happened), weights=sample.w))
+    binary = check_binary(y_true, y_proba, sample_weight, pos_label)
+    happened = np.where(binary.y == 1, binary.p, 1.0 - binary.p)
+    return float(np.average(_log(happened), weights=binary.w))
+
+
+def _is_multiclass(y_proba: ArrayLike) -> bool:
+    shape = shape_of(y_proba, "y_proba")
+    return len(shape) == 2 and shape[1] > 2

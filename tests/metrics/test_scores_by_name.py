@@ -1,0 +1,84 @@
+"""Brier score and log loss, wherever a metric is accepted by name."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import brier_score_loss, log_loss
+from sklearn.metrics import get_scorer as sklearn_scorer
+
+from sklearn_calib.inference import (
+    ConsistencyTest,
+    compare_models,
+    confidence_interval,
+    expected_under_calibration,
+    paired_test,
+)
+from sklearn_calib.metrics._names import as_metric
+from sklearn_calib.monitor import CalibrationMonitor
+from sklearn_calib.plot import ComparisonDisplay
+from sklearn_calib.scorers import CalibrationScorer
+
+NAMES = {"brier_score": brier_score_loss, "brier_score_loss": brier_score_loss, "log_loss": log_loss}
+
+
+@pytest.fixture(scope="module")
+def forecast():
+    rng = np.random.default_rng(0)
+    p = np.append(rng.uniform(size=198).round(2), [0.0, 1.0])
+    y = (rng.uniform(size=200) < p).astype(int)
+    return y, p, rng.integers(1, 4, 200)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_scores_are_those_of_scikit_learn(name, forecast):
+    y, p, w = forecast
+    metric, expected = as_metric(name), NAMES[name]
+    assert metric(y, p) == pytest.approx(expected(y, p), rel=1e-12)
+    assert metric(y, p, sample_weight=w) == pytest.approx(expected(y, p, sample_weight=w), rel=1e-12)
+    assert metric(1 - y, 1 - p, pos_label=1) == pytest.approx(expected(y, p), rel=1e-12)
+    interval = confidence_interval(y, p, metric=name, method="percentile", n_resamples=40, random_state=0)
+    assert interval.estimate == pytest.approx(expected(y, p), rel=1e-12)
+
+
+def test_three_classes_and_a_class_that_is_missing():
+    p = np.array([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8], [0.6, 0.3, 0.1]])
+    log, brier = as_metric("log_loss"), as_metric("brier_score")
+    assert log([0, 2, 0], p) == pytest.approx(-np.log([0.2, 0.8, 0.6]).mean(), rel=1e-12)
+    squares = [0.8**2 + 0.3**2 + 0.5**2, 0.1**2 + 0.1**2 + 0.2**2, 0.4**2 + 0.3**2 + 0.1**2]
+    assert brier([0, 2, 0], p) == pytest.approx(np.mean(squares), rel=1e-12)
+    assert log([1, 1], [0.5, 0.25]) == pytest.approx(np.log([2, 4]).mean(), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_and_functions_give_the_same_inference(name, forecast):
+    y, p, _ = forecast
+    p = np.clip(p, 0.01, 0.99)
+    function = {"log_loss": lambda y, p: log_loss(y, p, labels=[0, 1])}.get(name, NAMES[name])
+    by_name, by_function = (
+        expected_under_calibration(p, metric=metric, n_resamples=39, random_state=0)
+        for metric in (name, function)
+    )
+    np.testing.assert_allclose(by_name.values, by_function.values, rtol=1e-12)
+    tests = [ConsistencyTest(metric, n_resamples=39, random_state=0) for metric in (name, function)]
+    assert tests[0].test(y, p**2).pvalue == tests[1].test(y, p**2).pvalue
+    pairs = [paired_test(y, p, p**2, metric=m, n_resamples=59, random_state=0) for m in (name, function)]
+    assert pairs[0].difference == pytest.approx(pairs[1].difference, rel=1e-12)
+    assert pairs[0].pvalue == pairs[1].pvalue
+    found = compare_models(y, {"a": p, "b": p**2}, metric=name, n_resamples=59, random_state=0)
+    assert found.models[0].value == pytest.approx(NAMES[name](y, p), rel=1e-12)
+
+
+def test_names_in_scorers_monitors_and_displays(forecast):
+    y, p, _ = forecast
+    model = LogisticRegression().fit(p[:, None], y)
+    for name, scorer in (("brier_score_loss", "neg_brier_score"), ("log_loss", "neg_log_loss")):
+        expected = sklearn_scorer(scorer)(model, p[:, None], y)
+        assert CalibrationScorer(name)(model, p[:, None], y) == pytest.approx(expected, rel=1e-12)
+    monitor = CalibrationMonitor(metrics=["log_loss", "smooth_ece"])
+    monitor.update(y, p)
+    assert monitor.history()["log_loss"][-1] == pytest.approx(log_loss(y, p), rel=1e-6)
+    pytest.importorskip("matplotlib")
+    display = ComparisonDisplay.from_predictions(
+        y, {"a": p, "b": p**2}, metrics=["brier_score_loss", "log_loss"], n_resamples=59, random_state=0
+    )
+    assert len(display.figure_.axes) == 2
