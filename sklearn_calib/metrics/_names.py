@@ -16,19 +16,18 @@ _SCORES = {"brier_score": brier_score, "brier_score_loss": brier_score, "log_los
 def _known() -> dict[str, Callable[..., float]]:
     from sklearn_calib import metrics
 
-    own = {name: getattr(metrics, name) for name in metrics.__all__ if is_metric(getattr(metrics, name))}
-    return {**own, **_SCORES}
+    return {name: getattr(metrics, name) for name in metrics.__all__ if is_metric(getattr(metrics, name))}
 
 
 def metric_names() -> list[str]:
-    """Return the names of metrics that return one number, sorted."""
+    """Return the names of the functions of :mod:`sklearn_calib.metrics` that return one number, sorted."""
     return sorted(_known())
 
 
 def as_metric(metric: Any, name: str = "metric") -> Callable[..., float]:
     """Return a metric that is given as a function or by name."""
     if isinstance(metric, str):
-        known = _known()
+        known = {**_known(), **_SCORES}
         if metric not in known:
             raise ValueError(f"{name}={metric!r} is not the name of a metric. Use one of {sorted(known)}.")
         return known[metric]

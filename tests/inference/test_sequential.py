@@ -325,7 +325,7 @@ def test_bad_data_leave_the_stream_as_it_was():
     for bad_p, bad_y, w, named in [
         ([0.2, 1.5], [0, 1], None, "y_proba"),
         ([0.2, np.nan], [0, 1], None, "y_proba"),
-        ([0.2], [0, 1], None, "rows"),
+        ([0.2], [0, 1], None, "samples but"),
         ([], [], None, "empty"),
         ([0.2, 0.3], [0, 1], [1, -1], "sample_weight"),
         ([0.2, 0.3], [0, 1], [1, 0.5], "sample_weight"),

@@ -141,7 +141,9 @@ def test_frozen_estimator_needs_no_class_in_training_parts():
 
 @pytest.mark.parametrize("cv", [RepeatedKFold(n_splits=2, n_repeats=2), ShuffleSplit(3, random_state=0)])
 def test_cross_fit_needs_each_row_once(cv):
-    with pytest.raises(ValueError, match=r"hold out each sample exactly once; sample \d+ is held out \d times"):
+    with pytest.raises(
+        ValueError, match=r"hold out each sample exactly once; sample \d+ is held out \d times"
+    ):
         CrossFitScorer(Explosive(), cv=cv).fit_transform(X, Y)
 
 
