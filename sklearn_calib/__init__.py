@@ -18,11 +18,12 @@ __all__ = [
 ]
 
 # Subpackages that nothing above needs load when they are first used, so that the package is quick to import.
-_LATER = ("datasets", "inference", "monitor", "plot", "report", "sketch")
+_LATER = ("datasets", "export", "inference", "monitor", "plot", "report", "sketch")
 _SUBPACKAGES = ("calibrators", "meta", "metrics", "scorers", *_LATER)
 
 if TYPE_CHECKING:
     from sklearn_calib import datasets as datasets
+    from sklearn_calib import export as export
     from sklearn_calib import inference as inference
     from sklearn_calib import monitor as monitor
     from sklearn_calib import plot as plot

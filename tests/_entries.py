@@ -16,6 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn_calib import (
     calibrators,
     datasets,
+    export,
     inference,
     meta,
     metrics,
@@ -27,7 +28,7 @@ from sklearn_calib import (
 )
 from tests.calibrators._registry import CALIBRATORS
 
-ROOMS = (calibrators, datasets, inference, meta, metrics, monitor, plot, report, scorers, sketch)
+ROOMS = (calibrators, datasets, export, inference, meta, metrics, monitor, plot, report, scorers, sketch)
 
 N = 24
 P = np.round(np.random.default_rng(0).random(N), 2)
@@ -352,6 +353,19 @@ def of_sketch(folder):
     yield entry(sketch.sketch_arrow, batches=batches, y="y", p="p", sample_weight="w")
 
 
+def of_export(folder):
+    fitted = calibrators.PlattCalibrator().fit(P, Y)
+    loaded = export.from_json(export.to_json(fitted))
+    for function in (export.to_json, export.to_sql, export.to_python):
+        # a path is whatever names a file
+        yield entry(function, None, ("path",), calibrator=fitted)
+    yield entry(export.from_json, source=export.to_json(fitted))
+    yield of_parameters(export.ExportedCalibrator, lambda made: made.transform(P), document=loaded.document)
+    for method in ("transform", "predict_proba", "predict"):
+        yield of_method(lambda: loaded, method, X=P)
+    yield of_method(lambda: loaded, "fit")
+
+
 def of_scorers(folder):
     yield entry(scorers.get_scorer, scoring="neg_smooth_ece")
     scored = {"estimator": MODEL, "X": FEATURES, "y_true": Y, "sample_weight": W}
@@ -396,6 +410,7 @@ MAKERS = {
     "report": of_report,
     "scorers": of_scorers,
     "sketch": of_sketch,
+    "export": of_export,
     "datasets": of_datasets,
 }
 

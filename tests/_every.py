@@ -25,6 +25,7 @@ from sklearn_calib.calibrators import (
     IsotonicCalibrator,
     PlattCalibrator,
 )
+from sklearn_calib.export import from_json, to_json
 from sklearn_calib.monitor import CalibrationMonitor, StreamingCalibrator
 from sklearn_calib.plot._belt import fit_belt
 from sklearn_calib.plot._decision import risk_gap_null
@@ -80,7 +81,8 @@ def _groups():
 
 #: What fits each calibrator of the registry, and some with several classes or groups, by name.
 CALIBRATOR_MAKERS = {case.name: case.make for case in CALIBRATORS} | {
-    "streaming": lambda: StreamingCalibrator(half_life=50)
+    "streaming": lambda: StreamingCalibrator(half_life=50),
+    "exported": lambda: from_json(to_json(IsotonicCalibrator().fit(*reversed(binary())))),
 }
 SEVERAL_MAKERS = {f"{case.name}_3": case.make for case in CALIBRATORS if case.multiclass}
 TEST_MAKERS = {case.name: case.test for case in TESTS} | OTHER_TESTS

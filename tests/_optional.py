@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-__all__ = ["pandas", "polars", "pyplot"]
+__all__ = ["duckdb", "jsonschema", "pandas", "polars", "pyplot"]
 
 
 class Missing:
@@ -38,3 +38,4 @@ def optional(name: str) -> ModuleType | Missing:
 
 
 pandas, polars, pyplot = optional("pandas"), optional("polars"), optional("matplotlib.pyplot")
+duckdb, jsonschema = optional("duckdb"), optional("jsonschema")

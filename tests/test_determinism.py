@@ -131,6 +131,7 @@ def test_nothing_with_a_random_state_is_left_out():
         "report",
         "datasets",
         "sketch",
+        "export",
         "scorers",
         "monitor",
     ):

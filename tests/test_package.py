@@ -21,7 +21,7 @@ from sklearn_calib.plot import CutoffDisplay
 
 ROOT = Path(__file__).resolve().parents[1]
 HEAVY = ("matplotlib", "pandas", "polars", "dask", "distributed", "pyarrow", "pyspark", "torch", "tqdm")
-LATER = ("datasets", "inference", "monitor", "plot", "report", "sketch")
+LATER = ("datasets", "export", "inference", "monitor", "plot", "report", "sketch")
 SECTIONS = ("Parameters", "Examples")
 # what an object is made of may be passed by position, as in scikit-learn; everything else has a name
 POSITIONAL = {
@@ -35,6 +35,7 @@ POSITIONAL = {
     "StreamingCalibrator": ["calibrator"],
     "TopLabelCalibrator": ["calibrator"],
     "LogAverageCalibrator": ["calibrators"],
+    "ExportedCalibrator": ["document"],
     "ConsistencyTest": ["metric"],
     "CalibrationScorer": ["metric"],
     "PValueScorer": ["test"],

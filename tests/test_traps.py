@@ -260,6 +260,7 @@ def test_signatures_are_readable():
         "meta",
         "inference",
         "sketch",
+        "export",
         "monitor",
         "plot",
         "report",

@@ -1,0 +1,527 @@
+"""The JSON document of a map, and the estimator that it loads as."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils import Tags
+
+from sklearn_calib._core._links import clip_probability
+from sklearn_calib._persistence import VersionStamped
+from sklearn_calib._validation import check_groups, check_positive, check_scores
+from sklearn_calib._version import __version__
+from sklearn_calib._writing import write_whole
+from sklearn_calib.calibrators import CutoffCertificate, GroupCalibrator
+from sklearn_calib.calibrators._base import BaseCalibrator, both_classes, may_be_certain
+from sklearn_calib.export import _maps as maps
+from sklearn_calib.export._convert import convert
+from sklearn_calib.export._numpy import NUMPY
+
+__all__ = ["ExportedCalibrator", "exported", "from_json", "to_json"]
+
+Array = NDArray[np.float64]
+
+FORMAT, VERSION = "sklearn_calib.map", 1
+_KEYS = {
+    "format",
+    "version",
+    "written_by",
+    "calibrator",
+    "classes",
+    "columns",
+    "input",
+    "certain",
+    "tolerance",
+    "training",
+    "certificate",
+    "map",
+    "fingerprint",
+}
+_TRAINING = ("n_samples", "event_rate", "date")
+_CERTIFICATE = ("bound", "confidence", "method", "n_samples", "note")
+_KINDS = ("probability", "logit", "score")
+_LABELS = (bool, int, float, str)
+# Scores that are mapped at a time, so that temporaries stay in cache.
+_CHUNK = 1 << 14
+_FARTHEST = float(np.finfo(np.float64).max)
+
+
+class ExportedCalibrator(
+    VersionStamped,
+    OneToOneFeatureMixin,
+    ClassifierMixin,
+    TransformerMixin,
+    BaseEstimator,
+    auto_wrap_output_keys=None,  # type: ignore[call-arg]
+):
+    """A fitted calibrator as plain data: the estimator that :func:`from_json` returns.
+
+    It maps scores as the calibrator did that was exported, and cannot be fitted: ``fit`` returns it as it is.
+    It holds numbers, labels and texts only.
+
+    Parameters
+    ----------
+    document : dict
+        The content of a JSON document of :func:`to_json`.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The class labels.
+    n_features_in_ : int
+        Number of columns of scores in ``fit`` of the calibrator. Scores of two classes may also have one or
+        two columns here.
+    n_knots_ : int
+        Number of knots and steps of the map.
+    fingerprint_ : str
+        SHA-256 hash of the document: of the map, the summary of the training data and the certificate.
+
+    See Also
+    --------
+    to_json : write a calibrator.
+
+    Examples
+    --------
+    >>> from sklearn_calib.calibrators import PlattCalibrator
+    >>> from sklearn_calib.export import from_json, to_json
+    >>> calibrator = PlattCalibrator().fit([0.1, 0.4, 0.35, 0.8], [0, 0, 1, 1])
+    >>> loaded = from_json(to_json(calibrator))
+    >>> loaded.transform([0.2, 0.7]).round(6) == calibrator.transform([0.2, 0.7]).round(6)
+    array([ True,  True])
+    """
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self.document = document
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The document, which is validated when it is set."""
+        return self._document
+
+    @document.setter
+    def document(self, document: dict[str, Any]) -> None:
+        self._node, self._kind = _read(document), document["input"]
+        self._document = document
+        self.classes_ = np.array(document["classes"])
+        self.n_features_in_ = int(document["columns"])
+        self.fingerprint_ = str(document["fingerprint"])
+        self.n_knots_ = _knots(self._node)
+        self._range = (0.0, 1.0) if self._kind == "probability" else (-_FARTHEST, _FARTHEST)
+        node = self._node
+        self._by_group = dict(zip(node.labels, node.maps, strict=True)) if _is_grouped(node) else {}
+
+    def fit(self, X: Any = None, y: Any = None, **params: Any) -> Self:
+        """Return the calibrator as it is.
+
+        Parameters
+        ----------
+        X, y, **params : object
+            Ignored.
+
+        Returns
+        -------
+        self
+            The calibrator.
+        """
+        return self
+
+    def transform(self, X: ArrayLike, groups: ArrayLike | None = None) -> Array:
+        """Return calibrated probabilities in the shape of the input.
+
+        Parameters
+        ----------
+        X : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes)
+            Scores.
+        groups : array-like of shape (n,), default=None
+            Group of each sample; needed if the calibrator was fitted with groups.
+
+        Returns
+        -------
+        ndarray of the shape of ``X``
+            One column: the probability of ``classes_[1]``; otherwise one column per class.
+
+        Raises
+        ------
+        ValueError
+            If an argument is malformed; the message names it.
+        """
+        proba = self._mapped(X, groups)
+        shape = np.shape(X)
+        if proba.ndim == 1 and shape[1:] != (2,):
+            return proba.reshape(shape)
+        return both_classes(proba)
+
+    def predict_proba(self, X: ArrayLike, groups: ArrayLike | None = None) -> Array:
+        """Return the calibrated probabilities of all classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes)
+            Scores.
+        groups : array-like of shape (n,), default=None
+            Group of each sample; needed if the calibrator was fitted with groups.
+
+        Returns
+        -------
+        ndarray of shape (n, n_classes)
+            Probabilities, in the order of ``classes_``.
+
+        Raises
+        ------
+        ValueError
+            If an argument is malformed; the message names it.
+        """
+        return both_classes(self._mapped(X, groups))
+
+    def predict(self, X: ArrayLike, groups: ArrayLike | None = None) -> NDArray[Any]:
+        """Return the most probable label: for two classes ``classes_[1]`` where its probability exceeds 1/2.
+
+        Parameters
+        ----------
+        X : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes)
+            Scores.
+        groups : array-like of shape (n,), default=None
+            Group of each sample; needed if the calibrator was fitted with groups.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels among ``classes_``.
+        """
+        labels: NDArray[Any] = self.classes_[self.predict_proba(X, groups).argmax(axis=1)]
+        return labels
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.one_d_array = True
+        tags.requires_fit = False
+        return tags
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        return f"<ExportedCalibrator {self.fingerprint_[:12]}>"
+
+    def __str__(self) -> str:
+        found = self._document
+        training, certificate = found["training"], found["certificate"]
+        size = f"{self.n_knots_} knots" if self.n_knots_ else "closed form"
+        exact = f"within {found['tolerance']:g}" if found["tolerance"] else "exact"
+        lines = [
+            f"{found['calibrator']} for {len(self.classes_)} classes ({size}, {exact})",
+            f"  written by   {found['written_by']}",
+            f"  fingerprint  {self.fingerprint_[:12]}",
+        ]
+        known = [f"{name} = {training[name]}" for name in _TRAINING if training[name] is not None]
+        if known:
+            lines.append(f"  training     {', '.join(known)}")
+        if certificate is not None:
+            bound, confidence = certificate["bound"], certificate["confidence"]
+            lines.append(
+                f"  certificate  cutoff calibration error at most {bound:.4f} ({100 * confidence:g}%)"
+            )
+        return "\n".join(lines)
+
+    def _mapped(self, X: Any, groups: Any) -> Array:
+        """Return the probability of ``classes_[1]``, shape (n,), or of all classes, shape (n, K)."""
+        scores = self._check(X)
+        if not _is_grouped(self._node):
+            if groups is not None:
+                raise ValueError("groups were passed, but the calibrator has no groups. Leave them out.")
+            return self._evaluate(self._node, scores)
+        if groups is None:
+            raise ValueError("groups are missing: the calibrator has a map for each group. Pass groups.")
+        keys = check_groups(groups, scores.shape[0])
+        proba = np.empty(scores.shape)
+        known, index = np.unique(keys, return_inverse=True)
+        for k, label in enumerate(known.tolist()):
+            rows = np.flatnonzero(index == k)
+            proba[rows] = self._evaluate(self._by_group.get(label, self._node.others[0]), scores[rows])
+        return proba
+
+    def _check(self, X: Any) -> Array:
+        n_classes = self.classes_.shape[0]
+        low, high = self._range
+        # of single samples the full check would take most of the time
+        known = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim > 0
+        if known and n_classes == 2 and X.size == X.shape[0] > 0:
+            scores = X.reshape(-1)
+            if low <= scores.min() and scores.max() <= high:
+                return scores
+        scores = check_scores(X, kind=self._kind)
+        columns = 2 if scores.ndim == 1 else np.size(scores, 1)
+        if columns != n_classes:
+            raise ValueError(
+                f"X has {columns} columns, but the calibrator was fitted to {n_classes} classes. Pass one "
+                "column per class; for two classes the score of the second is enough."
+            )
+        return scores
+
+    def _evaluate(self, node: maps.Node, scores: Array) -> Array:
+        """Return the map of checked scores, some at a time."""
+        n = scores.shape[0]
+        if n <= _CHUNK:
+            return self._evaluate_part(node, scores)
+        proba = np.empty(scores.shape)
+        for start in range(0, n, _CHUNK):
+            part = slice(start, start + _CHUNK)
+            proba[part] = self._evaluate_part(node, scores[part])
+        return proba
+
+    def _evaluate_part(self, node: maps.Node, scores: Array) -> Array:
+        if scores.ndim == 1:
+            return np.asarray(node.evaluate(NUMPY, scores))
+        proba = node.evaluate(NUMPY, np.ascontiguousarray(scores.T)).T
+        return np.asarray(proba if self._document["certain"] else clip_probability(proba))
+
+
+def _is_grouped(node: maps.Node) -> bool:
+    return isinstance(node, maps.Groups)
+
+
+def _knots(node: maps.Node) -> int:
+    """Return the number of knots of a node and of its parts."""
+    if isinstance(node, maps.Step | maps.Linear):
+        return int((node.edges if isinstance(node, maps.Step) else node.x).shape[0])
+    parts = (*getattr(node, "maps", ()), *getattr(node, "others", ()))
+    return sum(map(_knots, parts))
+
+
+def exported(calibrator: Any, tolerance: float = 1e-6, **known: Any) -> ExportedCalibrator:
+    """Return a fitted calibrator, or that of a calibrated classifier, as plain data."""
+    if isinstance(calibrator, ExportedCalibrator):
+        return calibrator
+    check_positive(tolerance, "tolerance")
+    parts = getattr(calibrator, "calibrators_", None) if hasattr(calibrator, "response_method") else None
+    if parts is not None:
+        if len(parts) != 1:
+            raise ValueError(
+                f"calibrator is a {type(calibrator).__name__} of {len(parts)} members, each of them a "
+                "classifier and a calibrator. Fit it with ensemble=False, or use to_onnx."
+            )
+        calibrator = parts[0]
+    if not isinstance(calibrator, BaseCalibrator):
+        raise TypeError(f"calibrator must be a fitted calibrator of sklearn_calib, got {calibrator!r}.")
+    if not hasattr(calibrator, "classes_"):
+        raise ValueError(f"calibrator={type(calibrator).__name__} is not fitted. Call fit first.")
+    classes = calibrator.classes_.tolist()
+    if len({type(label) for label in classes}) > 1 or type(classes[0]) not in _LABELS:
+        raise TypeError(f"calibrator has the classes {classes}. Encode them as strings or numbers.")
+    node, exact = convert(calibrator, len(classes), tolerance)
+    columns = calibrator.n_features_in_
+    if isinstance(calibrator, GroupCalibrator) and calibrator.group_column is not None:
+        columns -= 1
+    training = {
+        "n_samples": getattr(calibrator, "training_size_", None),
+        "event_rate": getattr(calibrator, "training_event_rate_", None),
+        "date": None,
+    }
+    certificate = known.pop("certificate", None)
+    training.update({name: value for name, value in known.items() if value is not None})
+    document: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "written_by": f"sklearn_calib {__version__}",
+        "calibrator": type(calibrator).__name__,
+        "classes": classes,
+        "columns": int(columns),
+        "input": calibrator._score_kind(),
+        "certain": bool(may_be_certain(calibrator)),
+        "tolerance": 0.0 if exact else float(tolerance),
+        "training": training,
+        "certificate": None if certificate is None else _facts(certificate),
+        "map": maps.to_dict(node),
+    }
+    return ExportedCalibrator({**document, "fingerprint": _fingerprint(document)})
+
+
+def _facts(certificate: Any) -> dict[str, Any]:
+    if not isinstance(certificate, CutoffCertificate):
+        raise TypeError(
+            f"certificate must be the result of cutoff_certificate, got {certificate!r}. Leave it out, or "
+            "pass calibrator.cutoff_certificate(random_state=0)."
+        )
+    bound = float(certificate)
+    n_samples = float(certificate.n_samples)
+    return dict(
+        zip(
+            _CERTIFICATE,
+            (bound, certificate.confidence, certificate.method, n_samples, certificate.note),
+            strict=True,
+        )
+    )
+
+
+def to_json(
+    calibrator: Any,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    tolerance: float = 1e-6,
+    certificate: CutoffCertificate | None = None,
+    n_samples: float | None = None,
+    event_rate: float | None = None,
+    date: str | None = None,
+) -> str:
+    """Return a fitted calibrator as JSON, and write it to a file if a path is given.
+
+    The document holds the map, the labels and a summary of the training data; see the deployment guide for
+    its schema. Parametric, isotonic and binning maps are exact up to rounding. All others are approximated by
+    functions that are linear in log-odds between knots.
+
+    Parameters
+    ----------
+    calibrator : calibrator, CalibratedClassifier or ExportedCalibrator
+        What to write; of a :class:`~sklearn_calib.CalibratedClassifier` with one member the calibrator
+        alone, which maps the scores of its classifier.
+    path : str or path-like, default=None
+        File to write.
+    tolerance : float, default=1e-6
+        Largest deviation of an approximated map from the calibrator, on a grid that is ten times finer than
+        the knots and around all scores at which the map may jump.
+    certificate : CutoffCertificate, default=None
+        A certificate to be recorded: the result of ``calibrator.cutoff_certificate()``.
+    n_samples, event_rate : float, default=None
+        Number of training samples and their event rate, where the calibrator does not know them.
+    date : str, default=None
+        Date of the training data, in any format.
+
+    Returns
+    -------
+    str
+        The JSON text.
+
+    Raises
+    ------
+    ValueError
+        If the calibrator is not fitted, its map is random, or it needs too many knots.
+    TypeError
+        If the calibrator cannot be exported, or its labels are neither strings nor numbers.
+
+    See Also
+    --------
+    from_json : load it.
+
+    Examples
+    --------
+    >>> import json
+    >>> from sklearn_calib.calibrators import TemperatureCalibrator
+    >>> from sklearn_calib.export import to_json
+    >>> calibrator = TemperatureCalibrator().fit([0.1, 0.4, 0.35, 0.8], [0, 0, 1, 1])
+    >>> json.loads(to_json(calibrator, date="2026-01-31"))["training"]
+    {'n_samples': 4.0, 'event_rate': 0.5, 'date': '2026-01-31'}
+    """
+    found = exported(
+        calibrator, tolerance, certificate=certificate, n_samples=n_samples, event_rate=event_rate, date=date
+    )
+    text = json.dumps(found.document, allow_nan=False)
+    if path is not None:
+        write_whole(os.fspath(path), f"{text}\n".encode())
+    return text
+
+
+def from_json(source: str | os.PathLike[str]) -> ExportedCalibrator:
+    """Return the calibrator of a JSON document.
+
+    The document is validated, and no part of it is executed.
+
+    Parameters
+    ----------
+    source : str or path-like
+        A file written by :func:`to_json`, or the text itself, which begins with ``{``.
+
+    Returns
+    -------
+    ExportedCalibrator
+        The calibrator.
+
+    Raises
+    ------
+    ValueError
+        If the document is damaged, no exported calibrator, or of a newer version of the format.
+    OSError
+        If the file cannot be read.
+
+    Examples
+    --------
+    >>> from sklearn_calib.calibrators import IsotonicCalibrator
+    >>> from sklearn_calib.export import from_json, to_json
+    >>> text = to_json(IsotonicCalibrator().fit([0.1, 0.4, 0.6, 0.8], ["no", "no", "yes", "yes"]))
+    >>> print(from_json(text).predict([0.2, 0.7]))
+    ['no' 'yes']
+    """
+    if isinstance(source, str) and source.lstrip().startswith("{"):
+        text = source
+    else:
+        try:
+            text = Path(source).read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            raise ValueError(f"{os.fspath(source)!r} is no exported calibrator: it is no text.") from None
+    try:
+        document = json.loads(text, object_pairs_hook=_without_repeats)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"The document is damaged or no JSON ({type(error).__name__}: {error}).") from None
+    return ExportedCalibrator(document)
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key occurs twice")
+    return found
+
+
+def _fingerprint(document: dict[str, Any]) -> str:
+    rest = {name: value for name, value in document.items() if name != "fingerprint"}
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _read(document: Any) -> Any:
+    """Return the map of a document; raise ValueError unless all of it is sound."""
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise ValueError("This is no exported calibrator. Pass what to_json has written.")
+    version = document.get("version")
+    if type(version) is not int or version != VERSION:
+        newer = type(version) is int and version > VERSION
+        advice = "Read it with a newer release of sklearn_calib" if newer else "It is damaged"
+        raise ValueError(f"The document has version {version!r} of the format, known is {VERSION}. {advice}.")
+    try:
+        return _sound(document)
+    except (ValueError, TypeError, LookupError, OverflowError, RecursionError, AttributeError) as error:
+        raise ValueError(f"The exported calibrator is damaged: {error}. Export it again.") from None
+
+
+def _sound(document: dict[str, Any]) -> Any:
+    require = maps._require
+    require(set(document) == _KEYS, "it has missing or unknown keys")
+    require(document["fingerprint"] == _fingerprint(document), "its fingerprint is that of another document")
+    classes, training, certificate = (document[name] for name in ("classes", "training", "certificate"))
+    require(isinstance(classes, list) and len(classes) >= 2, "classes is no list of labels")
+    require(len(set(classes)) == len(classes), "a class occurs twice")
+    require(len({type(label) for label in classes}) == 1, "classes are of several types")
+    require(type(classes[0]) in _LABELS, "classes are neither texts nor numbers")
+    require(isinstance(document["calibrator"], str) and isinstance(document["written_by"], str), "no name")
+    require(document["input"] in _KINDS and type(document["certain"]) is bool, "input or certain is unknown")
+    require(type(document["columns"]) is int and document["columns"] > 0, "columns is no number")
+    require(maps.finite(document["tolerance"]) >= 0.0, "tolerance is negative")
+    require(set(training) == set(_TRAINING), "training has missing or unknown keys")
+    for name in _TRAINING[:2]:
+        require(training[name] is None or maps.finite(training[name]) >= 0.0, f"{name} is negative")
+    require(training["date"] is None or isinstance(training["date"], str), "date is no text")
+    if certificate is not None:
+        require(set(certificate) == set(_CERTIFICATE), "certificate has missing or unknown keys")
+        numbers = [maps.finite(certificate[name]) for name in ("bound", "confidence", "n_samples")]
+        require(all(number >= 0.0 for number in numbers), "certificate is negative")
+        require(all(isinstance(certificate[name], str) for name in ("method", "note")), "certificate")
+    node = maps.from_dict(document["map"])
+    require(isinstance(node, maps.Groups) or node.scalar is (len(classes) == 2), "the map is of another kind")
+    node.check(len(classes))
+    return node

@@ -1,0 +1,383 @@
+"""The one representation of a fitted map: a few kinds of nodes, each with its formula written once.
+
+A node evaluates itself with the operations of a backend: numpy, text of SQL or Python, or nodes of ONNX. A
+scalar map takes the score of ``classes_[1]``, a vector map one score per class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_calib._core._links import EPS, logit
+from sklearn_calib.export._numpy import NUMPY
+
+__all__ = [
+    "LARGEST",
+    "Average",
+    "Beta",
+    "Groups",
+    "Linear",
+    "Logistic",
+    "Node",
+    "OneVsRest",
+    "Softmax",
+    "Step",
+    "TopLabel",
+    "finite",
+    "from_dict",
+    "to_dict",
+]
+
+Array = NDArray[np.float64]
+
+#: Largest absolute score at which a map may change, so that differences of scores are finite.
+LARGEST = 1e300
+AXES = ("score", "logit", "asinh")
+VALUES = ("probability", "logit")
+SCALES = ("probability", "log")
+#: Log-odds of the least probability of a map that is never certain.
+FAR = float(-logit(np.array([EPS]))[0])
+# Deeper documents are refused.
+_DEEPEST = 8
+
+
+class Node:
+    """Base of all kinds of nodes."""
+
+    kind: ClassVar[str]
+    #: Whether it maps one score; otherwise one per class.
+    scalar: ClassVar[bool] = False
+
+    def evaluate(self, ops: Any, scores: Any) -> Any:
+        """Return the probabilities of scores, with the operations of a backend."""
+        raise NotImplementedError
+
+    def check(self, n_classes: int) -> None:
+        """Raise ValueError unless the node is a map for so many classes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Logistic(Node):
+    """The probability with log-odds ``slope * score + intercept``."""
+
+    kind = "logistic"
+    scalar = True
+    slope: float
+    intercept: float
+
+    def evaluate(self, ops: Any, scores: Any) -> Any:
+        return ops.sigmoid(ops.let(scores * self.slope + self.intercept))
+
+
+@dataclass(frozen=True, eq=False)
+class Beta(Node):
+    """The probability with log-odds ``low * log(p) - high * log(1 - p) + intercept``.
+
+    Both ``p`` and ``1 - p`` are raised to ``floor`` first.
+    """
+
+    kind = "beta"
+    scalar = True
+    low: float
+    high: float
+    intercept: float
+    floor: float
+
+    def evaluate(self, ops: Any, scores: Any) -> Any:
+        low = ops.log(ops.maximum(scores, self.floor))
+        high = ops.log(ops.maximum(1.0 - scores, self.floor))
+        return ops.sigmoid(ops.let(low * self.low - high * self.high + self.intercept))
+
+    def check(self, n_classes: int) -> None:
+        _require(0.0 < self.floor <= EPS, "floor is out of range")
+
+
+@dataclass(frozen=True, eq=False)
+class Step(Node):
+    """A step function: ``values[i]`` from ``edges[i - 1]`` on and below ``edges[i]``."""
+
+    kind = "step"
+    scalar = True
+    edges: Array
+    values: Array
+
+    def evaluate(self, ops: Any, scores: Any) -> Any:
+        return ops.piecewise(scores, scores, self.edges, None, self.values, None)
+
+    def check(self, n_classes: int) -> None:
+        _require_increasing(self.edges)
+        _require(self.values.shape[0] == self.edges.shape[0] + 1, "values and edges do not match")
+        _require_inside(self.values)
+
+
+@dataclass(frozen=True, eq=False)
+class Linear(Node):
+    r"""A function that is linear between knots and constant outside.
+
+    ``axis`` is what it is linear in: the "score", its "logit", or "asinh", :math:`\mathrm{asinh}((s -
+    center) / scale)`. ``values`` says what it returns: the "probability" or its "logit".
+    """
+
+    kind = "linear"
+    scalar = True
+    axis: str
+    center: float
+    scale: float
+    values: str
+    x: Array
+    y: Array
+
+    def along(self, ops: Any, scores: Any) -> Any:
+        """Return the place of scores on the axis."""
+        if self.axis == "logit":
+            return ops.logit(scores)
+        return scores if self.axis == "score" else ops.asinh((scores - self.center) * (1.0 / self.scale))
+
+    @cached_property
+    def pieces(self) -> tuple[Array, Array, Array]:
+        """Place on the axis, value and slope from each knot on, the first ones before all knots."""
+        knots = np.asarray(self.along(NUMPY, self.x))
+        gap, rise = np.diff(knots), np.diff(self.y)
+        with np.errstate(over="ignore"):
+            slope = np.divide(rise, gap, out=np.zeros_like(gap), where=gap > 0.0)
+        slope = np.clip(slope, -LARGEST, LARGEST)
+        # rounding must not lead beyond the next knot, so that monotone maps stay monotone
+        for _ in range(8):
+            beyond = np.abs(self.y[:-1] + gap * slope - self.y[:-1]) > np.abs(rise)
+            slope = np.where(beyond, np.nextafter(slope, 0.0), slope)
+        first = np.zeros(1)
+        return (
+            np.append(knots[0], knots),
+            np.append(self.y[0], self.y),
+            np.concatenate([first, slope, first]),
+        )
+
+    def evaluate(self, ops: Any, scores: Any) -> Any:
+        start, value, slope = self.pieces
+        found = ops.piecewise(scores, self.along(ops, scores), self.x, start, value, slope)
+        return found if self.values == "probability" else ops.expit(found)
+
+    def check(self, n_classes: int) -> None:
+        _require(self.axis in AXES and self.values in VALUES, "axis or values is unknown")
+        _require(self.scale > 0.0 and 1.0 / self.scale < np.inf, "scale is not positive")
+        _require_increasing(self.x)
+        _require(self.x.shape == self.y.shape and self.x.shape[0] > 0, "x and y do not match")
+        if self.axis == "logit":
+            _require(self.x[0] > 0.0 and self.x[-1] < 1.0, "x is outside (0, 1)")
+        if self.values == "probability":
+            _require_inside(self.y)
+        else:
+            _require(bool((np.abs(self.y) <= FAR).all()), "y is out of range")
+
+
+@dataclass(frozen=True, eq=False)
+class Softmax(Node):
+    """The softmax of ``coef @ z + intercept``, of logits or log-probabilities ``z``.
+
+    Probabilities are raised to ``floor`` before the logarithm; of logits it is 0. With ``beta`` > 0, ``z`` is
+    then the logarithm of ``share * softmax(beta * z) + (1 - share) / K``. With ``center`` its mean is
+    subtracted. A vector ``coef`` is the diagonal of a matrix.
+    """
+
+    kind = "softmax"
+    floor: float
+    beta: float
+    share: float
+    center: bool
+    coef: Array
+    intercept: Array
+
+    def evaluate(self, ops: Any, scores: Any) -> Any:
+        n_classes = self.intercept.shape[0]
+        z = ops.log(ops.maximum(scores, self.floor)) if self.floor > 0.0 else scores
+        if self.beta > 0.0:
+            z = ops.log_softmax(ops.let(z * self.beta))
+            if self.share < 1.0:
+                z = ops.log(ops.exp(z) * self.share + (1.0 - self.share) / n_classes)
+        z = ops.let(z)
+        if self.center:
+            z = z - ops.let(ops.sum(z) * (1.0 / n_classes))
+        y = z * ops.constant(self.coef) if self.coef.ndim == 1 else ops.product(self.coef, z)
+        return ops.exp(ops.log_softmax(ops.let(y + ops.constant(self.intercept))))
+
+    def check(self, n_classes: int) -> None:
+        _require(self.intercept.shape == (n_classes,), "intercept does not match the classes")
+        _require(self.coef.shape in ((n_classes,), (n_classes, n_classes)), "coef does not match the classes")
+        _require(0.0 <= self.floor < 1.0 and self.beta >= 0.0, "floor or beta is out of range")
+        _require(0.0 <= self.share <= 1.0, "share is out of range")
+
+
+@dataclass(frozen=True, eq=False)
+class OneVsRest(Node):
+    """A scalar map for each class, divided by their sum; all classes alike where that is 0."""
+
+    kind = "one_vs_rest"
+    maps: tuple[Node, ...]
+
+    def evaluate(self, ops: Any, scores: Any) -> Any:
+        parts = [node.evaluate(ops, ops.column(scores, k)) for k, node in enumerate(self.maps)]
+        proba = ops.let(ops.stack(parts))
+        total = ops.let(ops.sum(proba))
+        return ops.if_positive(total, proba / ops.maximum(total, TINY), 1.0 / len(self.maps))
+
+    def check(self, n_classes: int) -> None:
+        _require_maps(self.maps, n_classes, n_classes, scalar=True)
+
+
+@dataclass(frozen=True, eq=False)
+class TopLabel(Node):
+    """A scalar map of the largest probability for each predicted class; the others in proportion."""
+
+    kind = "top_label"
+    maps: tuple[Node, ...]
+
+    def evaluate(self, ops: Any, scores: Any) -> Any:
+        hot = ops.let(ops.largest(scores))
+        top = ops.let(ops.sum(scores * hot))
+        found = ops.let(ops.sum(ops.stack([node.evaluate(ops, top) for node in self.maps]) * hot))
+        others = ops.let(scores * (1.0 - hot))
+        rest = ops.let(ops.sum(others))
+        even = (1.0 - hot) * (1.0 / (len(self.maps) - 1))
+        shares = ops.if_positive(rest, others / ops.maximum(rest, TINY), even)
+        return hot * found + shares * (1.0 - found)
+
+    def check(self, n_classes: int) -> None:
+        _require_maps(self.maps, n_classes, n_classes, scalar=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Average(Node):
+    """The mean of vector maps, or with ``scale`` "log" the normalised geometric mean."""
+
+    kind = "average"
+    scale: str
+    weights: Array
+    maps: tuple[Node, ...]
+
+    def evaluate(self, ops: Any, scores: Any) -> Any:
+        return self.mean(ops, [node.evaluate(ops, scores) for node in self.maps])
+
+    def mean(self, ops: Any, tables: Sequence[Any]) -> Any:
+        """Return the mean of tables of probabilities."""
+        total: Any = 0.0
+        for table, weight in zip(tables, self.weights.tolist(), strict=True):
+            part = ops.log(ops.inside(ops.let(table))) if self.scale == "log" else table
+            total = part * weight + total
+        return ops.exp(ops.log_softmax(ops.let(total))) if self.scale == "log" else total
+
+    def check(self, n_classes: int) -> None:
+        _require(self.scale in SCALES, "scale is unknown")
+        _require(self.weights.shape == (len(self.maps),), "weights and maps do not match")
+        _require(bool((self.weights >= 0.0).all()), "weights are negative")
+        _require(abs(float(self.weights.sum()) - 1.0) <= 1e-9, "weights do not sum to 1")
+        _require_maps(self.maps, len(self.maps), n_classes, scalar=n_classes == 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Groups(Node):
+    """A map for each group, and one for all others; only as the whole of a map."""
+
+    kind = "groups"
+    labels: tuple[Any, ...]
+    maps: tuple[Node, ...]
+    others: tuple[Node, ...]
+
+    def check(self, n_classes: int) -> None:
+        _require(len(set(map(str, self.labels))) == len(self.labels), "labels occur twice")
+        _require(all(type(label) in (bool, int, float, str) for label in self.labels), "labels are unknown")
+        _require_maps(self.others, 1, n_classes, scalar=n_classes == 2)
+        if self.maps or self.labels:
+            _require_maps(self.maps, len(self.labels), n_classes, scalar=n_classes == 2)
+
+
+TINY = float(np.finfo(np.float64).tiny)
+_KINDS: dict[str, type[Node]] = {
+    one.kind: one for one in (Logistic, Beta, Step, Linear, Softmax, OneVsRest, TopLabel, Average, Groups)
+}
+
+
+def _require(condition: bool, problem: str) -> None:
+    if not condition:
+        raise ValueError(problem)
+
+
+def _require_increasing(values: Array) -> None:
+    _require(values.ndim == 1 and bool((np.diff(values) > 0.0).all()), "scores do not increase")
+    _require(bool((np.abs(values) <= LARGEST).all()), "a score is out of range")
+
+
+def _require_inside(values: Array) -> None:
+    _require(
+        values.ndim == 1 and bool(((values >= 0.0) & (values <= 1.0)).all()), "a value is outside [0, 1]"
+    )
+
+
+def _require_maps(maps: tuple[Node, ...], number: int, n_classes: int, scalar: bool) -> None:
+    _require(len(maps) == number > 0, "the number of maps is wrong")
+    for node in maps:
+        _require(node.scalar is scalar and not isinstance(node, Groups), f"a map of kind {node.kind} is here")
+        node.check(n_classes)
+
+
+def to_dict(node: Node) -> dict[str, Any]:
+    """Return a node as a dict of numbers, texts and lists."""
+    found: dict[str, Any] = {"kind": node.kind}
+    for field in fields(node):  # type: ignore[arg-type]
+        value = getattr(node, field.name)
+        if field.name in ("maps", "others"):
+            value = [to_dict(part) for part in value]
+        elif isinstance(value, np.ndarray | tuple):
+            value = value.tolist() if isinstance(value, np.ndarray) else list(value)
+        found[field.name] = value
+    return found
+
+
+def finite(value: Any) -> float:
+    """Return a JSON number as a finite float."""
+    _require(type(value) in (int, float) and bool(np.isfinite(float(value))), "a number is missing")
+    return float(value)
+
+
+def _numbers(values: Any) -> Array:
+    rows = values if values and isinstance(values[0], list) else [values]
+    _require(isinstance(values, list) and all(isinstance(row, list) for row in rows), "a list is missing")
+    return np.array([finite(one) for row in rows for one in row]).reshape(np.shape(values) or (0,))
+
+
+def _text(value: Any) -> str:
+    _require(isinstance(value, str), "a text is missing")
+    return str(value)
+
+
+def _flag(value: Any) -> bool:
+    _require(isinstance(value, bool), "true or false is missing")
+    return bool(value)
+
+
+_READ: dict[str, Callable[[Any], Any]] = {"float": finite, "Array": _numbers, "str": _text, "bool": _flag}
+
+
+def from_dict(found: Any, depth: int = 0) -> Node:
+    """Return the node of a dict; raise ValueError if it is none. It is not checked as a whole."""
+    _require(isinstance(found, dict) and depth < _DEEPEST, "a map is missing, or too deep")
+    kind = found.get("kind")
+    cls = _KINDS.get(kind) if isinstance(kind, str) else None
+    _require(cls is not None, "a map is of an unknown kind")
+    assert cls is not None
+    names = {field.name: str(field.type) for field in fields(cls)}  # type: ignore[arg-type]
+    _require(set(found) == {"kind", *names}, f"a map of kind {kind} has missing or unknown keys")
+    given: dict[str, Any] = {}
+    for name, type_name in names.items():
+        value = found[name]
+        if type_name in _READ:
+            given[name] = _READ[type_name](value)
+            continue
+        _require(isinstance(value, list), "a list is missing")
+        given[name] = tuple(value) if name == "labels" else tuple(from_dict(one, depth + 1) for one in value)
+    return cls(**given)

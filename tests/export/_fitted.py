@@ -1,0 +1,46 @@
+"""Fitted calibrators of the registry, and scores to compare them at."""
+
+from functools import cache
+
+import numpy as np
+
+from sklearn_calib.export import from_json, to_json
+from tests.calibrators._registry import CALIBRATORS
+
+N = 600
+CASES = [(case, 2) for case in CALIBRATORS] + [(case, 3) for case in CALIBRATORS if case.multiclass]
+IDS = [f"{case.name}-{n_classes}" for case, n_classes in CASES]
+
+
+@cache
+def data(n_classes, log_odds=False):
+    """Return scores and labels."""
+    rng = np.random.default_rng(n_classes)
+    if n_classes == 2:
+        scores = rng.random(N)
+        return scores, (rng.random(N) < scores**1.5).astype(int)
+    scores = rng.dirichlet(np.ones(n_classes), N)
+    labels = (scores.cumsum(axis=1) > rng.random((N, 1))).argmax(axis=1)
+    return (np.log(scores + 1e-9) if log_odds else scores), labels
+
+
+@cache
+def fitted(case, n_classes):
+    """Return the calibrator of a case, and what its JSON document loads as."""
+    calibrator = case.make().fit(*data(n_classes, case.log_odds))
+    # coarse, for short tests; finer ones have tests of their own
+    tolerance = 1e-3
+    return calibrator, from_json(to_json(calibrator, tolerance=tolerance))
+
+
+def new_scores(case, n_classes, n):
+    """Return scores all over the range, with both ends and those of the fit."""
+    rng = np.random.default_rng(7)
+    if n_classes == 2:
+        ends = [0.0, 1.0, 0.5, 1e-300, 1e-20, 1e-10, 1.0 - 1e-10, 1.0 - 2.0**-53]
+        odds = np.linspace(-38.0, 38.0, n // 2)
+        return np.concatenate([ends, data(2)[0][:200], rng.random(n // 2), 1.0 / (1.0 + np.exp(-odds))])
+    scores = np.vstack(
+        [rng.dirichlet([0.2, 0.3, 1.0], n), np.eye(3), [[0.5, 0.5, 0.0], [1 / 3, 1 / 3, 1 / 3]]]
+    )
+    return np.log(scores + 1e-12) if case.log_odds else scores

@@ -1,0 +1,383 @@
+"""JSON documents: the same map, the published schema, and errors for all that is damaged."""
+
+import json
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+
+from sklearn_calib import CalibratedClassifier
+from sklearn_calib.calibrators import (
+    BaseCalibrator,
+    BetaCalibrator,
+    CertifiedCalibrator,
+    GroupCalibrator,
+    HistogramBinningCalibrator,
+    IsotonicCalibrator,
+    LogAverageCalibrator,
+    OneVsRestCalibrator,
+    PlattCalibrator,
+    ScalingBinningCalibrator,
+    SmoothedCalibrator,
+    SplineCalibrator,
+    TemperatureCalibrator,
+    VennAbersCalibrator,
+)
+from sklearn_calib.export import ExportedCalibrator, from_json, to_json
+from sklearn_calib.monitor import StreamingCalibrator
+from tests._optional import jsonschema
+from tests.export._fitted import CASES, IDS, data, fitted, new_scores
+
+SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "_static" / "exported_calibrator.schema.json"
+#: A document of the first version of the format, which all later releases must read.
+FIRST = (
+    '{"format": "sklearn_calib.map", "version": 1, "written_by": "sklearn_calib 0.1.0", "calibrator": '
+    '"IsotonicCalibrator", "classes": ["no", "yes"], "columns": 1, "input": "score", "certain": true, '
+    '"tolerance": 0.0, "training": {"n_samples": 5.0, "event_rate": 0.4, "date": "2026-01-31"}, '
+    '"certificate": null, "map": {"kind": "linear", "axis": "score", "center": 0.0, "scale": 1.0, "values": '
+    '"probability", "x": [1.0, 2.0, 3.0, 4.0], "y": [0.0, 0.5, 0.5, 1.0]}, "fingerprint": "FINGERPRINT"}'
+)
+
+
+@pytest.mark.parametrize(("case", "n_classes"), CASES, ids=IDS)
+def test_loaded_map_is_that_of_the_calibrator(case, n_classes):
+    calibrator, loaded = fitted(case, n_classes)
+    scores = new_scores(case, n_classes, 4000)
+    deviation = np.abs(loaded.transform(scores) - calibrator.transform(scores)).max()
+    tolerance = loaded.document["tolerance"]
+    # where nothing is approximated only rounding differs
+    assert deviation <= max(tolerance, 1e-14)
+    assert loaded.transform(scores).shape == scores.shape
+    np.testing.assert_array_equal(loaded.classes_, calibrator.classes_)
+    np.testing.assert_allclose(loaded.predict_proba(scores).sum(axis=1), 1.0, atol=1e-12)
+    if case.monotone and n_classes == 2:
+        assert (np.diff(loaded.transform(np.sort(scores))) >= 0).all()
+
+
+@pytest.mark.parametrize(("case", "n_classes"), CASES, ids=IDS)
+def test_documents_follow_the_published_schema(case, n_classes):
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    jsonschema.validate(fitted(case, n_classes)[1].document, schema)
+
+
+def test_schema_is_itself_valid_and_refuses_other_documents():
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    document = json.loads(FIRST.replace("FINGERPRINT", "0" * 64))
+    jsonschema.validate(document, schema)
+    document["map"]["x"] = ["1"]
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document, schema)
+
+
+def test_a_document_of_the_first_version_is_read():
+    loaded = from_json(FIRST.replace("FINGERPRINT", FIRST_FINGERPRINT))
+    np.testing.assert_array_equal(loaded.transform([0.0, 1.5, 2.7, 3.5, 9.0]), [0.0, 0.25, 0.5, 0.75, 1.0])
+    assert loaded.predict([4.0]).tolist() == ["yes"]
+    assert loaded.n_knots_ == 4
+
+
+FIRST_FINGERPRINT = "a64783041ed91bc05add97cb51f20c1bdc0004781c0e96abb65ca61e67b54b67"
+
+
+@pytest.mark.parametrize("link", ["logit", "identity"])
+@pytest.mark.parametrize("tolerance", [1e-3, 1e-6])
+def test_splines_deviate_by_no_more_than_the_tolerance_anywhere(link, tolerance):
+    """Compare with the calibrator on a grid that is a hundred times finer than the knots."""
+    scores, labels = data(2)
+    scores = scores if link == "logit" else 100.0 * scores - 30.0
+    calibrator = SplineCalibrator(link=link).fit(scores, labels)
+    loaded = from_json(to_json(calibrator, tolerance=tolerance))
+    knots = np.array(loaded.document["map"]["x"])
+    fine = np.interp(np.arange(100 * knots.size) / 100.0, np.arange(knots.size), knots)
+    outside = [0.0, 1.0] if link == "logit" else [-1e300, 1e300, -1e5, 1e5, 1e20]
+    fine = np.append(fine, outside)
+    assert np.abs(loaded.transform(fine) - calibrator.transform(fine)).max() <= tolerance
+    assert loaded.n_knots_ < 2.0 / np.sqrt(tolerance)
+
+
+def test_venn_abers_is_exact_and_its_steps_are_merged_within_the_tolerance():
+    scores, labels = data(2)
+    calibrator = VennAbersCalibrator().fit(scores, labels)
+    ends = np.concatenate([scores, np.nextafter(scores, 0.0), np.nextafter(scores, 1.0)])
+    counts = []
+    for tolerance in (1e-12, 1e-3, 1e-2):
+        loaded = from_json(to_json(calibrator, tolerance=tolerance))
+        assert np.abs(loaded.transform(ends) - calibrator.transform(ends)).max() <= tolerance
+        counts.append(loaded.n_knots_)
+    assert counts[0] > counts[1] > counts[2]
+
+
+def test_jumps_of_a_scaled_and_binned_map_lie_at_the_same_floats():
+    scores, labels = data(2)
+    calibrator = ScalingBinningCalibrator(random_state=0).fit(scores, labels)
+    loaded = from_json(to_json(calibrator))
+    edges = np.array(loaded.document["map"]["edges"])
+    near = np.concatenate([edges, np.nextafter(edges, 0.0), np.nextafter(edges, 1.0)])
+    np.testing.assert_array_equal(loaded.transform(near), calibrator.transform(near))
+    assert edges.size == calibrator.n_bins_ - 1
+
+
+def test_a_falling_map_stays_one():
+    scores, labels = data(2)
+    loaded = from_json(to_json(SplineCalibrator(monotone=True).fit(1.0 - scores, labels)))
+    assert (np.diff(loaded.transform(np.linspace(0.0, 1.0, 5000))) <= 0).all()
+
+
+class SquareCalibrator(BaseCalibrator):
+    """A calibrator of a user."""
+
+    _multiclass = False
+
+    def _score_kind(self):
+        return "probability"
+
+    def _fit_scores(self, scores, codes, weight):
+        pass
+
+    def _map_scores(self, scores):
+        return scores * scores
+
+
+@pytest.mark.parametrize(
+    "calibrator",
+    [
+        SquareCalibrator(),
+        OneVsRestCalibrator(SquareCalibrator()),
+        CertifiedCalibrator("passthrough"),
+        CertifiedCalibrator(LogisticRegression(), random_state=0),
+        StreamingCalibrator(IsotonicCalibrator()),
+        StreamingCalibrator(BetaCalibrator()),
+        LogAverageCalibrator([HistogramBinningCalibrator(), SquareCalibrator()]),
+    ],
+    ids=lambda calibrator: type(calibrator).__name__,
+)
+def test_calibrators_around_others_and_of_users_are_approximated(calibrator):
+    scores, labels = data(2)
+    calibrator.fit(scores, labels)
+    loaded = from_json(to_json(calibrator, tolerance=1e-5))
+    new = new_scores(None, 2, 4000)
+    assert np.abs(loaded.transform(new) - calibrator.transform(new)).max() <= 1e-5
+
+
+def test_groups():
+    scores, labels = data(2)
+    groups = np.array(["a", "b'\"", "c"])[np.arange(scores.size) % 3]
+    groups[:3] = "rare"
+    calibrator = GroupCalibrator(IsotonicCalibrator()).fit(scores, labels, groups=groups)
+    loaded = from_json(to_json(calibrator))
+    wanted = calibrator.transform(scores, groups=groups)
+    np.testing.assert_allclose(loaded.transform(scores, groups=groups), wanted, rtol=0, atol=1e-15)
+    unknown = np.full(scores.size, "unknown")
+    np.testing.assert_allclose(
+        loaded.predict_proba(scores, unknown), calibrator.predict_proba(scores, unknown), rtol=0, atol=1e-15
+    )
+    with pytest.raises(ValueError, match="groups are missing"):
+        loaded.transform(scores)
+    with pytest.raises(ValueError, match="Leave them out"):
+        from_json(to_json(IsotonicCalibrator().fit(scores, labels))).transform(scores, groups)
+
+
+def test_groups_that_are_numbers_and_a_column():
+    scores, labels = data(3)
+    groups = np.arange(scores.shape[0]) % 2
+    X = np.column_stack([groups, scores])
+    calibrator = GroupCalibrator(TemperatureCalibrator(), group_column=0).fit(X, labels)
+    loaded = from_json(to_json(calibrator))
+    np.testing.assert_allclose(loaded.transform(scores, groups), calibrator.transform(X), rtol=0, atol=1e-14)
+    assert loaded.n_features_in_ == 3
+
+
+def test_training_data_and_certificate_are_recorded(tmp_path):
+    scores, labels = data(2)
+    calibrator = IsotonicCalibrator().fit(scores, labels)
+    certificate = calibrator.cutoff_certificate(random_state=0)
+    path = tmp_path / "map.json"
+    text = to_json(calibrator, path, certificate=certificate, date="2026-01-31")
+    loaded = from_json(path)
+    assert loaded.document == json.loads(text)
+    assert loaded.document["training"] == {
+        "n_samples": float(scores.size),
+        "event_rate": labels.mean(),
+        "date": "2026-01-31",
+    }
+    assert loaded.document["certificate"]["bound"] == float(certificate)
+    assert "2026-01-31" in str(loaded)
+    assert f"{float(certificate):.4f}" in str(loaded)
+    # what is loaded can be written again
+    assert to_json(loaded) == text
+    other = to_json(calibrator, date="2026-02-01", n_samples=7, event_rate=0.5)
+    assert from_json(other).fingerprint_ != loaded.fingerprint_
+    assert from_json(other).document["training"]["n_samples"] == 7
+    with pytest.raises(TypeError, match="certificate must be the result of cutoff_certificate"):
+        to_json(calibrator, certificate=0.1)
+
+
+def test_calibrated_classifier_with_one_member():
+    scores, labels = data(2)
+    X = np.column_stack([scores, 1.0 - scores])
+    model = CalibratedClassifier(LogisticRegression(), PlattCalibrator(), ensemble=False).fit(X, labels)
+    loaded = from_json(to_json(model))
+    bare = model.estimators_[0].predict_proba(X)
+    np.testing.assert_allclose(loaded.predict_proba(bare), model.predict_proba(X), rtol=0, atol=1e-14)
+    with pytest.raises(ValueError, match="Fit it with ensemble=False"):
+        to_json(CalibratedClassifier(LogisticRegression(), cv=2).fit(X, labels))
+
+
+def test_loaded_calibrator_is_an_estimator():
+    scores, labels = data(2)
+    loaded = from_json(to_json(PlattCalibrator().fit(scores, labels)))
+    assert loaded.fit(scores, labels) is loaded
+    for copy in (clone(loaded), pickle.loads(pickle.dumps(loaded))):
+        np.testing.assert_array_equal(copy.transform(scores), loaded.transform(scores))
+    assert loaded.transform(scores[:, np.newaxis]).shape == (scores.size, 1)
+    both = np.column_stack([1.0 - scores, scores])
+    np.testing.assert_array_equal(loaded.transform(both), loaded.predict_proba(scores))
+    assert loaded.predict(both).tolist() == (loaded.transform(scores) > 0.5).astype(int).tolist()
+    np.testing.assert_array_equal(loaded.transform(scores.astype(np.float32).tolist()).shape, scores.shape)
+    # it can calibrate a classifier further, as it is
+    frozen = FrozenEstimator(LogisticRegression().fit(both, labels))
+    model = CalibratedClassifier(frozen, loaded, response_method="predict_proba")
+    assert model.fit(both, labels).predict_proba(both).shape == both.shape
+
+
+@pytest.mark.parametrize(
+    ("scores", "match"),
+    [
+        ([0.1, np.nan], "NaN|nan"),
+        ([0.1, 1.5], "1.5"),
+        ([-0.1], "-0.1"),
+        (["a"], "X"),
+        ([], "empty"),
+        (np.full((2, 3), 1 / 3), "3 columns"),
+    ],
+)
+def test_scores_are_checked_as_those_of_the_calibrator(scores, match):
+    loaded = from_json(to_json(PlattCalibrator().fit(*data(2))))
+    with pytest.raises(ValueError, match=match):
+        loaded.transform(np.asarray(scores))
+
+
+@pytest.mark.parametrize(
+    ("calibrator", "error", "match"),
+    [
+        (PlattCalibrator(), ValueError, "not fitted"),
+        (LogisticRegression(), TypeError, "must be a fitted calibrator"),
+        (SmoothedCalibrator(randomized=True, random_state=0).fit(*data(2)), ValueError, "random"),
+        (
+            PlattCalibrator().fit([0.1, 0.9, 0.5], np.array(["2026", "2027", "2026"], "M8[Y]")),
+            TypeError,
+            "Encode",
+        ),
+    ],
+    ids=["unfitted", "classifier", "random", "dates"],
+)
+def test_what_cannot_be_exported_says_so(calibrator, error, match):
+    with pytest.raises(error, match=match):
+        to_json(calibrator)
+
+
+def test_a_tolerance_that_needs_too_many_knots_says_so():
+    with pytest.raises(ValueError, match="Pass a greater one"):
+        to_json(SplineCalibrator().fit(*data(2)), tolerance=1e-12)
+    with pytest.raises(ValueError, match="tolerance"):
+        to_json(SplineCalibrator().fit(*data(2)), tolerance=0.0)
+
+
+def documents():
+    """Return sound documents of all kinds of maps, as text, none of them long."""
+    names = {
+        "isotonic-2",
+        "beta-2",
+        "platt_identity-2",
+        "venn_abers-2",
+        "structured_matrix-3",
+        "log_average-3",
+    }
+    names |= {"top_label-3", "one_vs_rest_isotonic-3"}
+    for (case, n_classes), name in zip(CASES, IDS, strict=True):
+        if name in names:
+            scores, labels = data(n_classes)
+            yield to_json(case.make().fit(scores[:40], labels[:40]))
+
+
+def places(value, path=()):
+    """Yield the path of everything in a document."""
+    yield path
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in inner:
+        if not isinstance(key, int) or key < 1:
+            yield from places(part, (*path, key))
+
+
+WRONG = [None, True, -1, 1e308, "__import__('os').system('true')", [], {}, [[1]], {"kind": "step"}, 10**400]
+
+
+def signed(document):
+    """Return a document with the fingerprint of what it says, as a forger would write it."""
+    from sklearn_calib.export._document import _fingerprint
+
+    try:
+        return {**document, "fingerprint": _fingerprint(document)}
+    except (ValueError, OverflowError):
+        return document
+
+
+def test_damaged_documents_raise_value_errors_and_nothing_else():
+    found = 0
+    for text in documents():
+        for path in places(json.loads(text)):
+            for wrong in WRONG:
+                document = json.loads(text)
+                part = document
+                for key in path[:-1]:
+                    part = part[key]
+                if not path or part[path[-1]] == wrong:
+                    continue
+                part[path[-1]] = wrong
+                with pytest.raises(ValueError, match=r"damaged|no exported calibrator|version"):
+                    ExportedCalibrator(document)
+                try:
+                    loaded = ExportedCalibrator(signed(document))
+                except ValueError:
+                    found += 1
+                    continue
+                # what a forger has signed is a map, if another one
+                width = len(loaded.document["classes"])
+                proba = loaded.predict_proba(np.full((3, width), 1.0 / width))
+                assert ((proba >= 0) & (proba <= 1)).all()
+    assert found > 300
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "{}",
+        '{"format": "sklearn_calib.map"}',
+        '{"format": "sklearn_calib.map", "version": 1, "version": 1}',
+        '{"format": "sklearn_calib.map", "version": 1}',
+        '{"format": "pickle", "version": 1}',
+        '{"a":' * 100_000,
+    ],
+)
+def test_other_texts_are_refused(text):
+    with pytest.raises(ValueError, match=r"damaged|no exported calibrator"):
+        from_json(text)
+
+
+def test_newer_versions_and_binary_files_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="newer release"):
+        from_json('{"format": "sklearn_calib.map", "version": 2}')
+    path = tmp_path / "model.pkl"
+    path.write_bytes(pickle.dumps(PlattCalibrator()))
+    with pytest.raises(ValueError, match=r"no exported calibrator|damaged"):
+        from_json(path)
+    with pytest.raises(FileNotFoundError):
+        from_json(tmp_path / "none.json")
+    with pytest.raises(ValueError, match="no exported calibrator"):
+        ExportedCalibrator([])

@@ -1,0 +1,251 @@
+"""SQL and Python source: executed, and compared with the calibrator."""
+
+import re
+import sqlite3
+
+import numpy as np
+import pytest
+
+from sklearn_calib.calibrators import (
+    GroupCalibrator,
+    IsotonicCalibrator,
+    PlattCalibrator,
+    SplineCalibrator,
+    TemperatureCalibrator,
+)
+from sklearn_calib.export import from_json, to_json, to_python, to_sql
+from tests._optional import duckdb
+from tests.export._fitted import CASES, IDS, data, fitted, new_scores
+
+
+def sqlite(columns):
+    """Return a connection with a table of scores, and with ln, exp and sqrt if SQLite was built without."""
+    connection = sqlite3.connect(":memory:")
+    try:
+        connection.execute("SELECT ln(exp(sqrt(1.0)))")
+    except sqlite3.OperationalError:
+        for name, function in (("ln", np.log), ("exp", np.exp), ("sqrt", np.sqrt)):
+            connection.create_function(
+                name, 1, lambda x, f=function: None if x is None else float(f(x)), deterministic=True
+            )
+    names = ", ".join(f'"{name}"' for name in columns)
+    connection.execute(f"CREATE TABLE scores ({names})")
+    marks = ", ".join("?" * len(columns))
+    connection.executemany(f"INSERT INTO scores VALUES ({marks})", zip(*columns.values(), strict=True))
+    return connection
+
+
+def duck(columns):
+    pyarrow = pytest.importorskip("pyarrow")
+    connection = duckdb.connect()
+    connection.register("given", pyarrow.table(columns))
+    connection.execute("CREATE TABLE scores AS SELECT * FROM given")
+    return connection
+
+
+DATABASES = pytest.mark.parametrize("database", [sqlite, duck])
+
+
+def query(connection, sql):
+    """Return the rows of a query, with NaN for NULL, in the order of their first column."""
+    rows = np.array(connection.execute(sql).fetchall(), dtype=np.float64)
+    return rows[np.argsort(rows[:, 0], kind="stable"), 1:]
+
+
+def table_of(scores):
+    columns = {"id": list(range(len(scores)))}
+    if scores.ndim == 1:
+        return {**columns, "p": scores.tolist()}, "p"
+    return {**columns, **{f"p {k}": scores[:, k].tolist() for k in range(3)}}, ["p 0", "p 1", "p 2"]
+
+
+def run_source(source):
+    namespace = {}
+    exec(compile(source, "exported", "exec"), namespace)
+    return namespace
+
+
+#: Cases with every kind of map; the others are left to ``pytest --thorough``.
+KINDS = {"isotonic-2", "isotonic_step-2", "platt_identity-2", "beta-2", "prior_shift-2", "spline-2"}
+KINDS |= {"spline_identity-2", "matrix_identity-3", "structured_matrix-3", "dirichlet-3", "top_label-3"}
+KINDS |= {"one_vs_rest_isotonic-3", "log_average-3", "auto-3"}
+EVERY = pytest.mark.parametrize(
+    ("case", "n_classes"),
+    [
+        pytest.param(*case, id=name, marks=[] if name in KINDS else [pytest.mark.thorough])
+        for case, name in zip(CASES, IDS, strict=True)
+    ],
+)
+
+
+@DATABASES
+@EVERY
+def test_queries_return_what_transform_does(case, n_classes, database):
+    calibrator, loaded = fitted(case, n_classes)
+    scores = new_scores(case, n_classes, 300)
+    columns, names = table_of(scores)
+    found = query(database(columns), to_sql(loaded, names, table="scores", keep=["id"]))
+    wanted = calibrator.transform(scores).reshape(found.shape)
+    assert np.abs(found - wanted).max() <= loaded.document["tolerance"] + 1e-13
+
+
+@DATABASES
+@pytest.mark.parametrize(
+    "name",
+    ["isotonic-2", "spline-2", *(pytest.param(f"matrix-{k}", marks=pytest.mark.thorough) for k in (2, 3))],
+)
+def test_queries_of_many_scores(name, database):
+    case, n_classes = CASES[IDS.index(name)]
+    calibrator = fitted(case, n_classes)[0]
+    loaded = from_json(to_json(calibrator))
+    scores = new_scores(case, n_classes, 100_000)
+    columns, names = table_of(scores)
+    found = query(database(columns), to_sql(loaded, names, table="scores", keep=["id"]))
+    wanted = calibrator.transform(scores).reshape(found.shape)
+    assert len(found) >= 100_000
+    assert np.abs(found - wanted).max() <= loaded.document["tolerance"] + 1e-13
+
+
+@DATABASES
+def test_missing_and_impossible_scores_give_null(database):
+    loaded = from_json(to_json(PlattCalibrator().fit(*data(2))))
+    columns = {"id": [0, 1, 2, 3, 4], "p": [0.5, None, -0.1, 1.1, 1.0]}
+    for sql in (
+        to_sql(loaded, table="scores", keep=["id"]),
+        f"SELECT id, {to_sql(loaded)} FROM scores",
+    ):
+        assert np.isnan(query(database(columns), sql)[:, 0]).tolist() == [False, True, True, True, False]
+    several = from_json(to_json(TemperatureCalibrator().fit(*data(3))))
+    columns = {
+        "id": [0, 1, 2, 3],
+        "p 0": [0.2, None, 0.5, -0.2],
+        "p 1": [0.3, 0.5, 0.5, 0.7],
+        "p 2": [0.5, 0.5, 0.5, 0.5],
+    }
+    names = ["p 0", "p 1", "p 2"]
+    found = query(database(columns), to_sql(several, names, table="scores", keep=["id"], name="q"))
+    assert np.isnan(found).tolist() == [[False] * 3, [True] * 3, [True] * 3, [True] * 3]
+
+
+def test_nan_and_infinite_scores_give_null():
+    scores, labels = data(2)
+    loaded = from_json(to_json(SplineCalibrator(link="identity").fit(scores, labels)))
+    columns = {"id": [0, 1, 2, 3], "p": [0.5, float("nan"), float("inf"), -1e308]}
+    found = query(duck(columns), to_sql(loaded, table="scores", keep=["id"]))
+    assert np.isnan(found[:, 0]).tolist() == [False, True, True, False]
+
+
+@DATABASES
+@pytest.mark.parametrize("kind", ["probability", "logit"])
+def test_scores_of_other_types(kind, database):
+    """Integers, and decimal numbers of DuckDB, are cast."""
+    scores, labels = data(2)
+    link = "logit" if kind == "probability" else "identity"
+    loaded = from_json(to_json(PlattCalibrator(link=link).fit(scores, labels)))
+    connection = database({"id": [0, 1], "p": [0, 1]})
+    found = query(connection, to_sql(loaded, table="scores", keep=["id"]))
+    np.testing.assert_allclose(found[:, 0], loaded.transform([0.0, 1.0]), rtol=1e-13)
+    if database is duck:
+        decimals = "(SELECT 0 AS id, 0.25::DECIMAL(5, 2) AS p)"
+        sql = to_sql(loaded, table="scores", keep=["id"]).replace('"scores"', decimals)
+        np.testing.assert_allclose(query(connection, sql)[:, 0], loaded.transform([0.25]), rtol=1e-13)
+
+
+@DATABASES
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_groups_in_queries(n_classes, database):
+    scores, labels = data(n_classes)
+    groups = np.array(["a", "it's"])[np.arange(len(scores)) % 2]
+    calibrator = GroupCalibrator(TemperatureCalibrator()).fit(scores, labels, groups=groups)
+    groups = groups.copy()
+    groups[:50] = "new"
+    columns, names = table_of(scores)
+    columns = {**columns, "g": [*groups[:-1].tolist(), None]}
+    sql = to_sql(calibrator, names, table="scores", keep=["id"], group="g")
+    found = query(database(columns), sql)
+    wanted = calibrator.transform(scores, groups=groups).reshape(found.shape)
+    np.testing.assert_allclose(found[:-1], wanted[:-1], rtol=0, atol=1e-13)
+    assert np.isnan(found[-1]).all()
+
+
+def test_names_are_quoted():
+    loaded = from_json(to_json(PlattCalibrator().fit(*data(2))))
+    columns = {'a "b"; DROP TABLE scores': [0, 1], "select": [0.25, 0.5]}
+    connection = sqlite({key.replace('"', '""'): value for key, value in columns.items()})
+    name = 'a "b"; DROP TABLE scores'
+    found = query(connection, to_sql(loaded, "select", table="main.scores", keep=[name], name="group"))
+    np.testing.assert_allclose(found[:, 0], loaded.transform([0.25, 0.5]), rtol=1e-13)
+    assert to_sql(loaded, quote="`").startswith("CASE WHEN `p` BETWEEN")
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"score": ["a", "b"]}, "names 2 columns"),
+        ({"group": "g"}, "Leave group out"),
+    ],
+)
+def test_wrong_columns_are_refused(given, match):
+    with pytest.raises(ValueError, match=match):
+        to_sql(PlattCalibrator().fit(*data(2)), **given)
+
+
+def test_queries_of_several_classes_need_a_table_and_groups_a_column():
+    calibrator = TemperatureCalibrator().fit(*data(3))
+    with pytest.raises(ValueError, match="table is missing"):
+        to_sql(calibrator, ["a", "b", "c"])
+    with pytest.raises(ValueError, match="3 classes"):
+        to_sql(calibrator, table="scores")
+    scores, labels = data(2)
+    grouped = GroupCalibrator().fit(scores, labels, groups=np.arange(scores.size) % 2)
+    with pytest.raises(ValueError, match="Name the column of groups"):
+        to_sql(grouped)
+    assert "MATERIALIZED" not in to_sql(calibrator, ["a", "b", "c"], table="t", materialized=False)
+
+
+@EVERY
+def test_source_returns_what_transform_does(case, n_classes):
+    calibrator, loaded = fitted(case, n_classes)
+    source = to_python(loaded)
+    assert set(re.findall(r"^(?:from|import) (\w+)", source, flags=re.MULTILINE)) == {"math"}
+    calibrate = run_source(source)["calibrate"]
+    scores = new_scores(case, n_classes, 200)
+    found = np.array([calibrate(score) for score in scores.tolist()])
+    deviation = np.abs(found - calibrator.transform(scores)).max()
+    assert deviation <= loaded.document["tolerance"] + 1e-13
+    if case.monotone and n_classes == 2:
+        assert (np.diff([calibrate(score) for score in np.sort(scores).tolist()]) >= 0).all()
+
+
+def test_source_of_groups_and_its_errors():
+    scores, labels = data(2)
+    groups = np.arange(scores.size) % 2
+    calibrator = GroupCalibrator(IsotonicCalibrator()).fit(scores, labels, groups=groups)
+    namespace = run_source(to_python(calibrator, name="probability_of_event"))
+    calibrate = namespace["probability_of_event"]
+    assert namespace["CLASSES"] == [0, 1]
+    for group in (0, 1, 2):
+        wanted = calibrator.transform(scores[:20], groups=np.full(20, group))
+        np.testing.assert_allclose([calibrate(s, group) for s in scores[:20]], wanted, rtol=0, atol=1e-15)
+    single = run_source(to_python(PlattCalibrator().fit(scores, labels)))["calibrate"]
+    for wrong in (-0.1, 1.1, float("nan")):
+        with pytest.raises(ValueError, match="must lie in"):
+            single(wrong)
+    several = run_source(to_python(TemperatureCalibrator().fit(*data(3))))["calibrate"]
+    with pytest.raises(ValueError, match="sum to"):
+        several([0.5, 0.5, 0.5])
+    with pytest.raises(ValueError, match="length 3"):
+        several([0.5, 0.5])
+    with pytest.raises(ValueError, match="name must be"):
+        to_python(calibrator, name="two words")
+
+
+def test_texts_of_a_document_never_become_code():
+    document = from_json(to_json(PlattCalibrator().fit(*data(2)))).document
+    from sklearn_calib.export._document import ExportedCalibrator, _fingerprint
+
+    evil = '"""\nraise SystemExit(1)\n"""'
+    changed = {**document, "calibrator": evil, "written_by": evil, "classes": [evil, "'; DROP TABLE scores"]}
+    forged = ExportedCalibrator({**changed, "fingerprint": _fingerprint(changed)})
+    assert run_source(to_python(forged))["CLASSES"] == changed["classes"]
+    assert "DROP" not in to_sql(forged)
