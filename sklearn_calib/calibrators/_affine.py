@@ -1,4 +1,4 @@
-"""What calibrators that map log-probabilities linearly share: parameters, folds, the path of penalties."""
+"""Base class of calibrators that map log-probabilities linearly: parameters, folds, penalty path."""
 
 import warnings
 from abc import abstractmethod
@@ -253,7 +253,7 @@ def _is_as_good(losses: Array, best: Array, weight: Array, errors: float) -> boo
 
 
 def _shares(logits: Array, codes: Codes, weight: Array) -> Array:
-    """Return the share of each sample that each fold leaves out; neither order nor names of classes matter.
+    """Return the fraction of each sample left out by each fold; order and names of classes do not matter.
 
     Groups of equal samples, put in the order of their sorted logits and then of the logit of the true class,
     are dealt out; those whose weight allows it are divided among all folds.

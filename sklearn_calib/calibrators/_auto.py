@@ -38,7 +38,8 @@ Codes = NDArray[np.int64]
 # Samples with counts as weights are written out up to so many copies, each for several samples if there are
 # more.
 _MOST_COPIES = 10**6
-# The share of a sample by which class frequencies are mixed into the probabilities of the default candidates.
+# The fraction of a sample by which class frequencies are mixed into the probabilities of the default
+# candidates.
 _DOUBT = 0.1
 
 
@@ -139,19 +140,19 @@ class AutoCalibrator(BaseCalibrator):
 
     Each candidate is fitted to all folds but one and scored on the one left out. The one chosen is the first,
     in order of complexity, whose mean log loss is above the least one by no more than one standard error of
-    the difference [1]_. It is then fitted to all samples. ``selection_`` says what was chosen and why.
+    the difference [1]_. It is then fitted to all samples. ``selection_`` describes the choice and its reason.
 
     Parameters
     ----------
     candidates : dict of str to calibrator, or None, default=None
         Calibrators or other classifiers with ``predict_proba`` by name, from the simplest to the most
-        flexible. None: for two classes temperature scaling, Platt scaling, beta calibration, spline and
+        flexible. None: for binary problems temperature scaling, Platt scaling, beta calibration, spline and
         Venn-Abers; with ``link="identity"`` those of them that take any score, Platt scaling, spline and
-        Venn-Abers; for several classes temperature, vector and structured matrix scaling, and the log average
-        (with ``link="identity"`` of one spline per class and both kinds of matrix scaling).
+        Venn-Abers; for multiclass problems temperature, vector and structured matrix scaling, and the log
+        average (with ``link="identity"`` of one spline per class and both kinds of matrix scaling).
     n_folds : int, default=5
         Number of folds, at least 2; fewer where a class has fewer samples. A class with a single sample
-        leaves nothing to compare: the first candidate is then taken, and ``selection_`` says so.
+        leaves nothing to compare: the first candidate is then taken, and ``selection_`` reports it.
     cv : splitter or None, default=None
         A splitter of :mod:`sklearn.model_selection`, in place of ``n_folds``. None:
         ``StratifiedKFold(n_folds, shuffle=True)``.
@@ -159,7 +160,7 @@ class AutoCalibrator(BaseCalibrator):
         How many standard errors a simpler candidate may be behind; 0 takes the one with the least log loss.
     link : {"logit", "identity"}, default="logit"
         What the scores are, for the default candidates. "logit": probabilities. "identity": any real scores,
-        or for several classes logits. With ``candidates`` their own links count, and this one is ignored.
+        or for multiclass problems logits. With ``candidates`` their own links count, and this one is ignored.
     random_state : int, Generator, RandomState or None, default=0
         Source of the folds; not used with ``cv``.
     progress : bool or callable, default=False
@@ -177,8 +178,9 @@ class AutoCalibrator(BaseCalibrator):
     Raises
     ------
     ValueError
-        When fitting, if a parameter is out of range, if there is no candidate, or if some want probabilities
-        and others logits; if all samples of a class have weight zero; and as for any calibrator.
+        When fitting, if a parameter is out of range, if there is no candidate, or if some require
+        probabilities and others logits; if all samples of a class have weight zero; and as for any
+        calibrator.
     TypeError
         When fitting, if ``candidates`` is not a dict of objects that can be fitted and predict probabilities,
         or ``progress`` is neither a bool nor callable.
@@ -275,7 +277,7 @@ class AutoCalibrator(BaseCalibrator):
 
     def _score_kind(self) -> str:
         if self.candidates is None:
-            # several classes cannot be told from two here; both portfolios take the same scores
+            # the number of classes is unknown here; both portfolios accept the same scores
             return scores_wanted_by_all(_portfolio(self.link, several=True).values(), "candidates")
         return scores_wanted_by_all(self.candidates.values(), "candidates")
 
@@ -422,7 +424,7 @@ def _select(losses: dict[str, Array], weight: Array, n_standard_errors: float) -
 
 
 def _uncontested(name: str, n_candidates: int, n_standard_errors: float) -> CalibratorSelection:
-    """Return the choice of the first candidate for want of a comparison."""
+    """Return the choice of the first candidate if no comparison is possible."""
     reason = (
         f"{name} is the only candidate."
         if n_candidates == 1

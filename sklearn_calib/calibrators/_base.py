@@ -1,4 +1,4 @@
-"""What all calibrators share: the border to the user, shapes, labels, weights, scikit-learn's conventions."""
+"""Base class of calibrators: input validation, shapes, labels, weights, scikit-learn's conventions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Codes = NDArray[np.int64]
 #: are.
 LINKS = ("logit", "identity")
 
-# Scores of several classes that are mapped at a time.
+# Number of multiclass scores that are mapped at a time.
 _CHUNK = 1 << 16
 
 _CAN_DO_WITHOUT = (
@@ -61,24 +61,25 @@ class BaseCalibrator(
 ):
     """Base class of calibrators: estimators that map scores or probabilities to calibrated probabilities.
 
-    A calibrator is a classifier and a transformer at once. ``X`` holds scores: one column, shape (n,) or (n,
-    1), is the score of ``classes_[1]``; two columns are the probabilities of both classes, of which the last
-    is used; K columns are the scores of the K classes. Values are converted to float64 first, and never
+    A calibrator is a classifier and a transformer at once. ``X`` contains scores: one column, shape (n,) or
+    (n, 1), is the score of ``classes_[1]``; two columns are the probabilities of both classes, of which the
+    last is used; K columns are the scores of the K classes. Values are converted to float64 first, and never
     changed in place.
 
     A calibrator of your own derives from this class and defines three methods. They see checked arrays:
-    ``scores``, float64 of shape (n,) for two classes and (n, K) otherwise; ``codes``, the index of each label
-    in ``classes_``; and ``weight``, positive numbers or None.
+    ``scores``, float64 of shape (n,) for binary problems and (n, K) otherwise; ``codes``, the index of each
+    label in ``classes_``; and ``weight``, positive numbers or None.
 
     - ``_score_kind()`` returns what the scores are: "probability", "logit", or "score" for any numbers.
     - ``_fit_scores(scores, codes, weight)`` fits the map and sets the fitted attributes.
-    - ``_map_scores(scores)`` returns the probabilities: of ``classes_[1]``, shape (n,), for two classes, and
+    - ``_map_scores(scores)`` returns the probabilities: of ``classes_[1]``, shape (n,), for binary problems,
+    and
       of all classes, shape (n, K), otherwise.
 
     It may also define
 
     - ``_check_parameters()``, called first by ``fit``, which raises if a parameter is unusable;
-    - ``_multiclass = False``, if it takes two classes only;
+    - ``_multiclass = False``, if it supports binary problems only;
     - ``_needs_every_class()``, False if three or more classes can be fitted of which some have no sample;
     - ``_may_be_certain()``. What ``_map_scores`` returns is moved inwards to at least 2**-53 from 0 and 1, so
       that no single outcome makes the log loss infinite, unless this is True, as for the event frequencies of
@@ -136,14 +137,14 @@ class BaseCalibrator(
         Parameters
         ----------
         X : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes), or CalibrationSketch
-            Scores; see the class. A sketch holds probabilities of two classes, 0 and 1.
+            Scores; see the class. A sketch contains binary probabilities, with classes 0 and 1.
         y : array-like of shape (n,), default=None
             Class labels. Left out with a sketch.
         sample_weight : array-like of shape (n,) or None, default=None
             Non-negative weights; a weight of k counts as the sample repeated k times. Samples of weight zero
             are left out, except that their labels count for ``classes_``.
         classes : array-like of shape (n_classes,) or None, default=None
-            The labels of the columns, which stand in sorted order; needed if ``y`` lacks some of them.
+            The labels of the columns, which are in sorted order; needed if ``y`` lacks some of them.
             Temperature, vector, matrix, structured matrix and Dirichlet calibration and
             :class:`TopLabelCalibrator` can be fitted to three or more classes without a sample of each, as
             can averages and choices made of them. None: the labels that occur in ``y``.
@@ -211,7 +212,7 @@ class BaseCalibrator(
         return both_classes(self._mapped(self._check_scores(X, reset=False)))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the most probable label: for two classes ``classes_[1]`` where its probability exceeds 1/2.
+        """Return the most probable label; in binary problems ``classes_[1]`` if its probability exceeds 1/2.
 
         Parameters
         ----------
@@ -228,7 +229,7 @@ class BaseCalibrator(
         return labels
 
     def __sklearn_tags__(self) -> Tags:
-        """Declare that scores may be one-dimensional, and whether several classes are supported."""
+        """Declare that scores may be one-dimensional, and whether multiclass targets are supported."""
         tags = super().__sklearn_tags__()
         tags.input_tags.one_d_array = True
         tags.classifier_tags.multi_class = self._multiclass
@@ -312,7 +313,7 @@ class BaseCalibrator(
         return both_classes(self._mapped(check_scores(scores, kind=self._score_kind())))
 
     def _mapped(self, scores: Array) -> Array:
-        """Return the probabilities of checked scores; of several classes some at a time, within cache."""
+        """Return the probabilities of checked scores; multiclass scores in chunks, within cache."""
         if scores.ndim == 1:
             return self._probabilities(scores)
         proba = np.empty(scores.shape)
@@ -363,7 +364,7 @@ class BaseCalibrator(
         if columns != n_classes:
             found = f"{columns} columns" if scores.ndim == 2 else "scores of a binary problem"
             raise ValueError(
-                f"X has {found} but y has {n_classes} classes. Pass one column per class (for two classes "
+                f"X has {found} but y has {n_classes} classes. Pass one column per class (in binary problems "
                 "the score of the second is enough), and classes=, their labels, if y lacks some of them."
             )
 
@@ -391,5 +392,5 @@ def both_classes(proba: Array) -> Array:
 
 
 def as_columns(scores: Array) -> Array:
-    """Return scores as columns: one for two classes."""
+    """Return scores as columns: one for binary problems."""
     return scores[:, np.newaxis] if scores.ndim == 1 else scores

@@ -72,7 +72,7 @@ class BetaCalibrator(CutoffCertificateMixin, BaseCalibrator):
     where :math:`z_i` is the calibrated and :math:`\ell_i` the given log-odds, and the reach :math:`r` is the
     .95 quantile of :math:`|\ell|` by weight, but at least :math:`\log 19`. The targets :math:`t_i = (n y_i +
     p_i + \bar y)/(n + 2)`, with :math:`n` the total weight and :math:`\bar y = (n_1 + 1/2)/(n + 1)`, are as
-    if two more samples had been seen, of which one bore out the forecasts and one had the event rate: without
+    with two pseudo-observations, one that agrees with the forecasts and one with the event rate: without
     them scores that separate the outcomes would have no best map. The influence of a sample grows with its
     distance up to the reach and then falls like the inverse of its square. As :math:`d` depends on the score
     alone, the estimate stays consistent where the model is right (Mallows' type of bounded influence [2]_);

@@ -62,20 +62,20 @@ _PAPER_CONFIDENCE = 0.95
 class CutoffCertificate(float):
     """Upper confidence bound of the cutoff calibration error of a calibrator on new data.
 
-    It is a float; ``print`` tells how it was found.
+    It is a float; ``print`` shows how it was computed.
 
     Parameters
     ----------
     value : float
-        The bound; above 1 it is cut off at 1, where it says nothing.
+        The bound; values above 1 are clipped to 1 and are not informative.
     confidence : float
-        Probability, over the draw of the samples, with which the bound holds.
+        Probability, over the sampling of the samples, with which the bound holds.
     method : str
         The method in use.
     n_samples : float
         Number of samples behind the bound.
     note : str, default=""
-        Why the method in use is not the one that was asked for, or that the bound is of probabilities before
+        Why the method in use is not the requested one, or that the bound is of probabilities before
         they are divided by their sum.
 
     Attributes
@@ -134,7 +134,7 @@ class CutoffCertificateMixin:
     training_size_: float
     #: Outcomes in the order of the scores; None if the map need not be monotone.
     _training_counts: tuple[NDArray[Any], NDArray[Any]] | None
-    #: Fitted values, their weights and positives; None if weights are no counts.
+    #: Fitted values, their weights and positives; None if weights are not counts.
     _fitted_outcomes: tuple[Array, Array, Array] | None
 
     def cutoff_certificate(
@@ -174,7 +174,7 @@ class CutoffCertificateMixin:
         Parameters
         ----------
         confidence : float, default=0.95
-            Probability, over the draw of the training samples, with which the bound holds.
+            Probability, over the sampling of the training samples, with which the bound holds.
         method : {"fitted", "asymptotic", "dkw", "paper", "bootstrap"}, default="fitted"
             What is bounded, and how.
         n_resamples : int, default=999
@@ -193,13 +193,13 @@ class CutoffCertificateMixin:
             If a parameter is out of range; if the fit used weights that are not integers, as a certificate
             counts independent samples; for more than two classes, as the cutoff calibration error is one
             of binary forecasts; or if a map that need not be monotone has too few samples for "fitted", or
-            is asked for another method.
+            is requested with another method.
         TypeError
             If ``confidence`` is not a number.
 
         Notes
         -----
-        Assumes that the samples are independent draws of the same distribution as the new data, and that the
+        Assumes that the samples are independent and have the same distribution as the new data, and that the
         scores come from a model that was fitted on other samples. Integer weights stand for as many
         independent samples; do not use them for copies made to rebalance classes.
 
@@ -219,12 +219,12 @@ class CutoffCertificateMixin:
         check_is_fitted(self)
         if self.classes_.shape[0] > 2:
             raise ValueError(
-                f"A certificate exists for two classes, but y of fit had {self.classes_.shape[0]}. Calibrate "
-                "one class against the rest to certify its probability."
+                f"A certificate is for binary problems, but y of fit had {self.classes_.shape[0]} classes. "
+                "Calibrate one class against the rest to certify its probability."
             )
         if self._fitted_outcomes is None:
             raise ValueError(
-                "sample_weight of fit had weights that are not integers, and a certificate needs to know the "
+                "sample_weight of fit had weights that are not integers, and a certificate depends on the "
                 "number of independent samples. Fit with integer weights (sample counts) or without weights."
             )
         outcomes = GroupedOutcomes(*self._fitted_outcomes)

@@ -51,7 +51,7 @@ _RESAMPLES = 999
 
 
 class CertifiedCalibrator(BaseCalibrator):
-    r"""Any calibrator, kept only if samples that it has not seen do not refute it.
+    r"""Any calibrator, kept only if its calibration is not rejected on held-out samples.
 
     The samples are divided at random. On one part the calibrator is fitted; on the other its plug-in cutoff
     calibration error is measured. If this is within a tolerance of order :math:`1/\sqrt n` the fitted map is
@@ -64,12 +64,12 @@ class CertifiedCalibrator(BaseCalibrator):
     ----------
     calibrator : calibrator, classifier, "passthrough" or None, default=None
         A binary calibrator of this package, or any classifier with ``predict_proba``, which then receives the
-        scores as one column and labels 0 and 1. It is cloned. None stands for :class:`PlattCalibrator`. If
+        scores as one column and labels 0 and 1. It is cloned. None means :class:`PlattCalibrator`. If
         there is nothing to fit, the samples are not divided and all of them certify: "passthrough", for
         scores that are probabilities already, and a fitted calibrator within
         :class:`sklearn.frozen.FrozenEstimator`; both must come from other samples.
     test_size : float, default=0.5
-        Share of the samples that certify.
+        Fraction of the samples that certify.
     stratify : bool, default=True
         Whether the classes are divided separately, so that both parts have their share of either. See Notes.
     tolerance : {"sharp", "paper"} or float, default="sharp"
@@ -221,7 +221,7 @@ class CertifiedCalibrator(BaseCalibrator):
         Parameters
         ----------
         confidence : float, default=0.95
-            Probability, over the draw and the division of the samples, with which the bound holds.
+            Probability, over the sampling and the division of the samples, with which the bound holds.
         method : {"fitted", "asymptotic", "dkw", "paper", "bootstrap"}, default="fitted"
             "fitted": as for :meth:`IsotonicCalibrator.cutoff_certificate`, with the map in use and the
             samples that certify; where these are few the result is that of "asymptotic" and says so. The

@@ -50,7 +50,7 @@ class GroupCalibrator(BaseCalibrator):
     ----------
     calibrator : calibrator, classifier or None, default=None
         A calibrator of this package, or any classifier with ``predict_proba``, which then receives the scores
-        of two classes as one column. It is cloned for each group. None stands for :class:`PlattCalibrator`.
+        of a binary problem as one column. It is cloned for each group. None means :class:`PlattCalibrator`.
     group_column : int, str or None, default=None
         Position of the column of ``X`` that holds the groups, from the left, or its name if ``X`` is a
         dataframe. The other columns are the scores.

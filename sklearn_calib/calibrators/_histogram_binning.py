@@ -40,8 +40,8 @@ class HistogramBinningCalibrator(CutoffCertificateMixin, BaseCalibrator):
         be fewer and unequal where scores are tied. "uniform": bins of equal width on [0, 1]; the scores must
         be probabilities.
     smoothing : None, {"laplace", "jeffreys"} or float, default="jeffreys"
-        Imagined samples of each class that are added to each bin, :math:`(k + \alpha) / (N + 2 \alpha)` for
-        :math:`k` events of weight :math:`N`. None: the frequency itself, which can be 0 or 1. "laplace":
+        Pseudo-observations of each class that are added to each bin, :math:`(k + \alpha) / (N + 2 \alpha)`
+        for :math:`k` events of weight :math:`N`. None: the frequency itself, which can be 0 or 1. "laplace":
         :math:`\alpha = 1`. "jeffreys": :math:`\alpha = 1/2`. A number is :math:`\alpha`.
 
     Attributes

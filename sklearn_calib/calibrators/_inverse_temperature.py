@@ -32,8 +32,8 @@ _LAST_MOVE = 1e-8
 _COARSE_ROWS = 2048
 # Logits handled at a time, so that temporaries stay in cache.
 _CHUNK = 1 << 15
-# Standard deviation of the normal prior of the logarithm of a shrunk temperature of several classes, and the
-# prior odds that there is anything to be fitted at all: a temperature, or more than one.
+# Standard deviation of the normal prior of the logarithm of a shrunk temperature of multiclass problems, and
+# the prior odds that there is anything to be fitted at all: a temperature, or more than one.
 _PRIOR_DEVIATION = 1.0
 _PRIOR_ODDS = 2.0
 #: Where that prior is centred for scores in an unknown unit, divided by their typical size.

@@ -31,7 +31,7 @@ __all__ = ["LogAverageCalibrator", "log_average"]
 
 Array = NDArray[np.float64]
 
-# The final share of the default calibrator of single classes; with so many samples for each class it has
+# The final weight of the default one-vs-rest calibrator; with so many samples for each class it has
 # half.
 _FINAL_SHARE, _ROWS_OF_A_CLASS = 0.3, 15.0
 # With more classes the penalty of matrix scaling is chosen by vector scaling; with more than the second
@@ -98,9 +98,9 @@ class LogAverageCalibrator(BaseCalibrator):
     lowered, for two classes), so that no calibrator has a veto.
 
     The spline of a class needs more samples of the class than there are, if they are few. With total weight
-    n, its default share of :math:`0.3\, n/(n + 15 K)` grows with the samples for each class; the two kinds of
-    matrix scaling have half of the rest each, or vector scaling all of it. Both numbers did best in trials,
-    and little depends on them.
+    n, its default weight of :math:`0.3\, n/(n + 15 K)` grows with the samples for each class; the two kinds
+    of matrix scaling have half of the rest each, or vector scaling all of it. Both numbers did best in
+    trials, and little depends on them.
 
     *Many classes.* Maps of all classes together have K x K parameters. With more than 30 classes the penalty
     of matrix scaling is the one that suits vector scaling, ``penalty="vector"``, which is chosen in O(n K);

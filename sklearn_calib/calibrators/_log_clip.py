@@ -1,4 +1,4 @@
-"""Tiny probabilities of several classes: how far down their logarithms are believed."""
+"""Tiny probabilities of multiclass problems: how far down their logarithms are believed."""
 
 import numpy as np
 from numpy.typing import NDArray

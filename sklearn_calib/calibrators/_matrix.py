@@ -68,7 +68,7 @@ class MatrixScalingCalibrator(AffineCalibrator):
     step. A product with the second derivative costs O(n K^2). Nothing is random; the names of the classes and
     the order of samples do not matter, nor does sharpening or flattening of all forecasts by one temperature
     beforehand. A class whose samples all have weight zero gets an ever lower offset as the penalty goes to 0.
-    The clipping limit of several classes is chosen as by :class:`TemperatureCalibrator`.
+    The clipping limit of multiclass problems is chosen as by :class:`TemperatureCalibrator`.
 
     *Choice of the penalty.* With n the total weight, "cv" walks :math:`500/n` times 1e5, 1e4, ..., 1, each
     solution the start of the next, in 3 folds that share the temperature of all samples, and ends the walk
@@ -182,7 +182,7 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
     temperature_ : float
         :math:`1/\beta`.
     smoothing_ : float
-        :math:`1/(n + 1)`, the share of the uniform distribution in q.
+        :math:`1/(n + 1)`, the weight of the uniform distribution in q.
     posterior_probability_ : float
         The posterior probability of the matrix; 1 unless ``penalty="evidence"``.
     %(affine_fit)s

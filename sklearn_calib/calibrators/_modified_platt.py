@@ -25,7 +25,7 @@ _FALLBACKS = ("mean", "isotonic")
 
 
 class ModifiedPlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
-    r"""Platt scaling that gives way when its cutoff calibration error is too large to be chance.
+    r"""Platt scaling with a fallback if its cutoff calibration error is significantly too large.
 
     A logistic curve may miss the truth however many samples there are: with scores uniform on 0, 1/4, 1/2, 1
     and event probabilities 1, 0, 0, 1 Platt scaling keeps an error of .243. The modification (Appendix D.2 of

@@ -1,4 +1,4 @@
-"""One calibrator per class: the lift of a binary calibrator to several classes."""
+"""One calibrator per class: multiclass calibration by a binary calibrator."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -29,7 +29,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-# What the certificate of several classes is of.
+# What the certificate of multiclass problems is of.
 _UNDIVIDED = "of each class against the rest, before division by the sum"
 
 
@@ -46,7 +46,7 @@ class OneVsRestCalibrator(BaseCalibrator):
     """One binary calibrator per class, against the rest; the results are divided by their sum.
 
     Column k of the scores is calibrated for "class k or not". A sample whose calibrated values are all zero
-    becomes uniform. With two classes one calibrator is fitted, to the score of ``classes_[1]``, and nothing
+    becomes uniform. In binary problems one calibrator is fitted, to the score of ``classes_[1]``, and nothing
     is divided.
 
     Parameters
@@ -71,7 +71,7 @@ class OneVsRestCalibrator(BaseCalibrator):
     The cost is that of ``n_classes`` binary fits. The ranking of the classes within a sample may change. The
     certificate is of the probabilities before they are divided by their sum.
 
-    With ``VennAbersCalibrator()`` it is the usual Venn-Abers calibration of several classes: the merged
+    With ``VennAbersCalibrator()`` it is the usual multiclass Venn-Abers calibration: the merged
     probabilities of each class against the rest, normalised.
 
     References
@@ -107,7 +107,7 @@ class OneVsRestCalibrator(BaseCalibrator):
 
         It is the largest of the certificates of ``calibrators_``, each at the confidence 1 - (1 -
         ``confidence``) / K (Bonferroni), K the number of calibrators. They are of the probabilities of "class
-        k or not" before these are divided by their sum, and ``note`` says so; with two classes nothing is
+        k or not" before these are divided by their sum, and ``note`` says so; in binary problems nothing is
         divided. After the division the probability of a class depends on the scores of all classes, and no
         bound follows from that of the undivided ones. To certify it use :class:`CertifiedCalibrator` with
         "passthrough" on its column, with samples that the fit did not use.
@@ -115,7 +115,7 @@ class OneVsRestCalibrator(BaseCalibrator):
         Parameters
         ----------
         confidence : float, default=0.95
-            Probability, over the draw of the training samples, with which all bounds hold.
+            Probability, over the sampling of the training samples, with which all bounds hold.
         method : {"fitted", "asymptotic", "dkw", "paper", "bootstrap"}, default="fitted"
             See :meth:`IsotonicCalibrator.cutoff_certificate`.
         n_resamples : int, default=999
@@ -215,13 +215,13 @@ def scores_wanted_by_all(calibrators: Iterable[Any], name: str) -> str:
     kinds = {scores_wanted(calibrator) for calibrator in calibrators}
     if {"probability", "logit"} <= kinds:
         raise ValueError(
-            f"{name} wants probabilities and logits at once. Give all calibrators the same link."
+            f"{name} requires probabilities and logits at the same time. Give all calibrators the same link."
         )
     return next((kind for kind in ("probability", "logit") if kind in kinds), "score")
 
 
 def is_binary(calibrator: Any) -> bool:
-    """Tell whether it is a calibrator of this package for two classes only."""
+    """Tell whether it is a calibrator of this package for binary problems only."""
     return isinstance(calibrator, BaseCalibrator) and not calibrator._multiclass
 
 
@@ -240,7 +240,7 @@ def fit_clone(
 ) -> Any:
     """Return a clone fitted to checked scores and indices into ``classes``, of which some may be absent.
 
-    None stands for the classes 0 and 1. A calibrator of this package does not check the arrays again; another
+    None means the classes 0 and 1. A calibrator of this package does not check the arrays again; another
     classifier receives the scores as columns.
     """
     fitted, classes = clone(calibrator), np.arange(2) if classes is None else classes

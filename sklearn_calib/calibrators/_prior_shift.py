@@ -37,7 +37,7 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
         are most likely; of ``y`` only the names of the classes matter then. A number is taken as it is. Must
         be None with ``sampling_rate``.
     sampling_rate : float or None, default=None
-        Share of the samples of ``classes_[0]`` that were kept for training, relative to that of
+        Fraction of the samples of ``classes_[0]`` that were kept for training, relative to that of
         ``classes_[1]`` if both were thinned out: 0.1 if one of ten non-events was drawn and every event.
 
     Attributes
@@ -81,7 +81,7 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
     whose maximum is the fixed point of the EM iteration of [2]_: the mean of :math:`h(p_i)` is
     :math:`\pi'`. The logarithm is concave in :math:`\pi'`, so that the root of its derivative is found by
     bracketing, without iterating EM. The estimate is kept :math:`1/(n + 2)` away from 0 and 1, and is the
-    training prior if no score says anything. It rests on the scores being calibrated for :math:`\pi`.
+    training prior if the scores are not informative. It rests on the scores being calibrated for :math:`\pi`.
 
     O(n log n), for the sort that groups equal scores.
 
@@ -121,7 +121,7 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
             found = "neither" if self.training_prior is None else "both"
             raise ValueError(
                 f"training_prior or sampling_rate is needed, got {found}. Pass the frequency of events in "
-                "the data on which the model was trained, or the share of non-events that was kept for it."
+                "the data on which the model was trained, or the fraction of non-events that was kept for it."
             )
         if self.training_prior is not None:
             check_fraction(self.training_prior, "training_prior")

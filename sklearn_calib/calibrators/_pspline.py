@@ -33,7 +33,7 @@ _RIDGE = 1e-14
 class LogisticSpline:
     """A fitted cubic spline of log-odds, by its values and slopes at the knots.
 
-    ``penalty`` is the one of the greatest share, and ``edf`` the mean effective number of parameters.
+    ``penalty`` is the one of the greatest weight, and ``edf`` the mean effective number of parameters.
     """
 
     knots: Array
@@ -174,7 +174,7 @@ def fit_spline(
 ) -> LogisticSpline:
     """Fit the spline at a penalty or, for None, average over :data:`PENALTIES` and infinity.
 
-    In the average a fit has a share in proportion to exp(-AICc / 2), and the average and the ``anchor`` have
+    In the average a fit has a weight in proportion to exp(-AICc / 2), and the average and the ``anchor`` have
     theirs. ``line`` is the fit with infinite penalty, by slope and intercept. With a ``least_slope`` the
     increments of the coefficients are at least those of a line of this slope.
     """
@@ -242,7 +242,7 @@ def _fit_anchor(basis: _Basis, weight: Array, anchor: Anchor) -> tuple[Array, fl
 
 
 def _akaike_weights(criteria: list[float]) -> Array:
-    """Return shares in proportion to exp(-criterion / 2), all to the first where none is finite."""
+    """Return weights in proportion to exp(-criterion / 2), all to the first where none is finite."""
     # with hardly any samples the simplest is all that can be fitted
     finite = np.array([min(criteria[0], np.finfo(np.float64).max), *criteria[1:]])
     share = np.exp(-0.5 * (finite - finite.min()))

@@ -1,4 +1,4 @@
-"""Scores far out: how much they count in parametric fits, so that a few that are wrong spoil nothing."""
+"""Down-weighting of remote scores in parametric fits, for robustness."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ __all__ = ["balanced_intercept", "core_reach", "discount_remote", "discounts"]
 
 Array = NDArray[np.float64]
 
-# The core of the scores: absolute log-odds that this share of the weight does not exceed, or those of .95.
+# The core of the scores: absolute log-odds that this fraction of the weight does not exceed, or those of .95.
 _CORE_SHARE = 0.95
 _LEAST_REACH = float(np.log(19.0))
 # Remote scores are so many times farther from log-odds 0 than the core reaches.

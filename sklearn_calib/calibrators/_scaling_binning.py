@@ -42,7 +42,7 @@ class ScalingBinningCalibrator(BaseCalibrator):
     ----------
     calibrator : calibrator, classifier or None, default=None
         A binary calibrator of this package, or any classifier with ``predict_proba``, which then receives the
-        scores as one column and labels 0 and 1. It is cloned. None stands for :class:`PlattCalibrator`.
+        scores as one column and labels 0 and 1. It is cloned. None means :class:`PlattCalibrator`.
     n_bins : int or "auto", default=15
         Number of bins. "auto": the cube root of the number of samples of the second part, rounded.
     split : bool, default=True
@@ -72,8 +72,8 @@ class ScalingBinningCalibrator(BaseCalibrator):
     ------
     ValueError
         When fitting, if a parameter is out of range, or if the samples are to be divided and there are fewer
-        than three, or ``sample_weight`` does not hold whole numbers, which alone can be divided; and as for
-        any calibrator.
+        than three, or ``sample_weight`` does not contain whole numbers, which alone can be divided; and as
+        for any calibrator.
     TypeError
         When fitting, if a parameter is of the wrong type.
 

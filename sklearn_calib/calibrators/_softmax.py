@@ -32,14 +32,14 @@ _GRADIENT = 1e-9
 _ROUGH_GRADIENT = 1e-5
 _LAST_RESIDUAL = 1e-5
 _ARMIJO = 1e-4
-# Changes of the objective below this share of it are rounding.
+# Changes of the objective below this fraction of it are rounding.
 _NOISE = 1e-13
 _EPS = 2.0**-53
-# Directions of less curvature, as a share of the largest, change nothing: all classes by the same amount.
+# Directions of less curvature, as a fraction of the largest, change nothing: all classes by the same amount.
 _FLAT = 1e-13
 # Of the preconditioner: computed anew after so many conjugate gradients; no blocks beyond so many classes;
-# samples whose p (1 - p) is a smaller share of the largest are left out; what is added to the diagonal, as a
-# share of the largest entry.
+# samples whose p (1 - p) is a smaller fraction of the largest are left out; what is added to the diagonal, as
+# a fraction of the largest entry.
 _MANY_CONJUGATE = 20
 _MAX_BLOCKS = 200
 _NO_DOUBT = 1e-3

@@ -1,4 +1,4 @@
-"""Spline calibration: a smooth curve of log-odds that bends only as far as the data ask."""
+"""Spline calibration: a penalised smooth curve of log-odds."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -43,7 +43,7 @@ _REMOTE_SCALE = 0.25
 _FARTHEST = 1e150
 _NO_SLOPE = 1e-9
 _REMOTE_ROWS = 100.0
-# The share of a sample by which the event rate is mixed into all probabilities.
+# The fraction of a sample by which the event rate is mixed into all probabilities.
 _DOUBT = 0.1
 # Of the slope of the straight line, what a monotone spline keeps everywhere.
 _LEAST_SLOPE = 1e-3
@@ -58,13 +58,13 @@ def _is_monotone(calibrator: Any) -> bool:
 
 
 class SplineCalibrator(BaseCalibrator):
-    r"""A penalised logistic spline: Platt scaling that may bend.
+    r"""Penalised logistic spline: a nonlinear extension of Platt scaling.
 
     The log-odds of an event are a cubic spline :math:`f` of the log-odds :math:`z` of the score. It minimises
     the log loss against Platt's smoothed targets plus :math:`\lambda/2` times the sum of squared second
-    differences of its coefficients, which leaves straight lines free: without data that ask for a bend it is
-    Platt scaling, and where few samples bear the forecasts out it is close to temperature scaling. How much
-    it bends is weighed by AICc.
+    differences of its coefficients, which leaves straight lines free: without evidence of curvature it is
+    Platt scaling, and with few samples it is close to temperature scaling. The amount
+    of smoothing is selected by AICc.
 
     Parameters
     ----------
@@ -72,8 +72,8 @@ class SplineCalibrator(BaseCalibrator):
         What the scores are. "logit": probabilities, whose log-odds are :math:`z`; 0 and 1 are moved inwards
         by 2**-53. "identity": any real scores, taken as they are.
     n_knots : int, default=16
-        Knots of the spline, at least 2, at quantiles of the scores. The penalty, not their number, limits how
-        much the curve bends.
+        Knots of the spline, at least 2, at quantiles of the scores. The penalty, not their number, limits
+        the flexibility of the curve.
     penalty : "aicc" or float, default="aicc"
         :math:`\lambda`. "aicc" averages the fits with :math:`\lambda = 10^{-3}, 10^{-2}, \dots, 10^3` and
         infinity in proportion to their Akaike weights, and that average with temperature scaling; see Notes.
@@ -132,7 +132,7 @@ class SplineCalibrator(BaseCalibrator):
     odds of 2 to 1 these give the posterior probability :math:`\pi` that there is something to calibrate, the
     line has the slope :math:`\beta = \pi e^{\hat\theta} + 1 - \pi`, and :math:`\pi` parameters. With
     ``link="identity"`` the slope is :math:`2 e^{\hat\theta}` in the units above, the intercept is the best
-    for this slope, and there are two parameters. Line and curve share in the result by their Akaike weights,
+    for this slope, and there are two parameters. Line and curve are averaged by their Akaike weights,
     in which the losses are against the labels themselves. The influence of the prior fades as 1/n, and that
     of the line exponentially where it is wrong. Lastly, with ``penalty="aicc"``, probabilities become
     :math:`(1 - \epsilon) p + \epsilon \bar y` with :math:`\epsilon = 0.1/n` and :math:`\bar y = (n_1 +

@@ -1,4 +1,4 @@
-"""Temperature scaling, for two classes and for many."""
+"""Temperature scaling, for binary and multiclass problems."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,10 @@ class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
     r"""Temperature scaling: log-probabilities divided by one number, then normalised.
 
     With :math:`\beta = 1/T` the calibrated probabilities are :math:`p_k^\beta / \sum_j p_j^\beta`, and for
-    two classes the log-odds are multiplied by :math:`\beta`. A temperature above 1 repairs overconfidence. It
-    is the one with the least weighted log loss of the training samples (for two classes see the Notes); as
-    :math:`T = 1` changes nothing, that loss is never above the original one, and the ranking of the classes
-    of a sample never changes.
+    binary problems the log-odds are multiplied by :math:`\beta`. A temperature above 1 corrects
+    overconfidence. It is the one with the least weighted log loss of the training samples (for binary
+    problems see the Notes); as :math:`T = 1` changes nothing, that loss is never above the original one, and
+    the ranking of the classes of a sample never changes.
 
     Parameters
     ----------
@@ -38,31 +38,32 @@ class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
         factor :math:`e^{10}` beyond both 1 and the inverse of the typical (root mean square) difference of
         logits.
     training_cutoff_error_ : float
-        For two classes: cutoff calibration error of the fitted map on the training samples.
+        Binary problems: cutoff calibration error of the fitted map on the training samples.
     training_event_rate_ : float
-        For two classes: weighted frequency of ``classes_[1]`` among the training samples.
+        Binary problems: weighted frequency of ``classes_[1]`` among the training samples.
     training_size_ : float
-        For two classes: number of training samples; with weights that are not integers, their effective
+        Binary problems: number of training samples; with weights that are not integers, their effective
         number.
     %(clipped_fit)s
 
     See Also
     --------
-    PlattCalibrator : an intercept besides, for two classes.
+    PlattCalibrator : with an intercept, for binary problems.
 
     Notes
     -----
     The loss is convex in :math:`\beta`. Its derivative is brought to zero by Newton's method in
     :math:`\log\beta`, kept in a bracket; no step size is to be tuned. A subset of the samples, or for two
     classes a smaller problem of pooled log-odds, gives the start, so that one to three passes over all
-    :math:`n K` scores suffice. With two classes the certificate is available.
+    :math:`n K` scores suffice. The certificate is available for binary problems.
 
-    Of two classes, probabilities that are remote (few, and far closer to 0 or 1 than the others) count less,
-    by the rule of :class:`PlattCalibrator`: a handful of zeros and ones that are wrong would otherwise make
-    the temperature great. The loss that is least is then the one with these weights. With
+    In binary problems, probabilities that are remote (few, and far closer to 0 or 1 than the others) count
+    less, by the rule of :class:`PlattCalibrator`: a handful of zeros and ones that are wrong would otherwise
+    make the temperature large. The loss that is least is then the one with these weights. With
     ``link="identity"``, and where nothing is remote, every sample counts in full.
 
-    Of several classes, probabilities down to 2**-1022 tell something: naive Bayes, say, gives hardly others.
+    In multiclass problems, probabilities down to 2**-1022 are informative: those of naive Bayes are often so
+    small.
     How far they are believed is chosen. Tried are the limits 2**-53, 2**-106, 2**-212, ... down to the least
     positive probability of the fit, and, if there are zeros, that one itself, which shows what a forest of so
     many trees means by 0. A limit that cuts off what can be told apart is taken if it lowers the sum of the

@@ -61,8 +61,8 @@ class TopLabelCalibrator(BaseCalibrator):
     Notes
     -----
     The cost is that of binary fits with n samples in all. The class predicted before is the one that c
-    belongs to; where c falls below the share of another class, ``predict`` differs from it. Ties between
-    classes are broken in favour of the first.
+    belongs to; where c falls below the probability of another class, ``predict`` differs from it. Ties
+    between classes are broken in favour of the first.
 
     References
     ----------

@@ -51,7 +51,7 @@ class VectorScalingCalibrator(AffineCalibrator):
 
     See Also
     --------
-    MatrixScalingCalibrator : lets classes influence each other besides.
+    MatrixScalingCalibrator : with interactions between classes.
     TemperatureCalibrator : one factor for all classes.
 
     Notes

@@ -30,7 +30,7 @@ class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
     For a new score :math:`s` isotonic regression is fitted twice, to the training samples and :math:`(s, 0)`,
     and to the training samples and :math:`(s, 1)`. The two values at :math:`s` are :math:`p_0 < p_1`. If all
     samples are exchangeable, then the one of them that belongs to the true outcome is perfectly calibrated,
-    at every sample size (Theorem 1 of [1]_); their distance says how much the samples leave open. Any real
+    at every sample size (Theorem 1 of [1]_); their distance measures the uncertainty. Any real
     score will do.
 
     Parameters
@@ -62,8 +62,8 @@ class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
     map has a certificate.
 
     Fitting takes O(n log n) and each prediction O(log n), as both functions are tabulated. Let :math:`P_i =
-    (W_i, C_i)` be the running sums of weight and of events after the i-th distinct score, and :math:`V` the
-    vertices of their greatest convex minorant, whose slopes are the isotonic fit. With :math:`l` training
+    (W_i, C_i)` be the cumulative sums of weight and of events after the i-th distinct score, and :math:`V`
+    the vertices of their greatest convex minorant, whose slopes are the isotonic fit. With :math:`l` training
     scores below :math:`s`,
 
     .. math:: p_1(s) = \max_{i \le l} \min_{j > i,\, P_j \in V} \frac{C_j - C_i + 1}{W_j - W_i + 1},
@@ -221,7 +221,7 @@ def _place_by_buckets(breaks: Array, scores: Array) -> NDArray[np.intp]:
 
 
 def _running_sums(mass: Array, unit: float) -> Array:
-    """Return cumulative sums from 0 in one row, or of the multiples of a unit and of the rest in two.
+    """Return cumulative sums from 0 in one row, or those of multiples of a unit and of the rest in two.
 
     With a power of two as unit the sums and differences of the first are exact.
     """

@@ -1,4 +1,4 @@
-"""CalibratedClassifier: any classifier repaired by any calibrator."""
+"""CalibratedClassifier: any classifier, calibrated by any calibrator."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ Array = NDArray[np.float64]
 
 
 class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
-    """Any classifier, its probabilities repaired by any calibrator.
+    """Calibrate the probabilities of any classifier with any calibrator.
 
-    The calibrator learns from scores that the classifier gave to samples it was not fitted on: a classifier
-    looks far surer on its own training samples than it has a right to be.
+    The calibrator is fitted on out-of-fold scores, because a classifier is overconfident on its own training
+    samples.
 
     Parameters
     ----------
@@ -65,16 +65,16 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         :class:`~sklearn.frozen.FrozenEstimator` is used as it is, and all samples passed to ``fit`` serve to
         fit the calibrator; they must not be those it was fitted on.
     calibrator : calibrator, classifier, "passthrough" or None, default=None
-        A calibrator of :mod:`sklearn_calib.calibrators`, or any classifier with ``predict_proba``, such
-        as a pipeline of splines and a logistic regression or a grid search over calibrators; it is fitted
-        to the scores as features, shape (n, 1) for two classes (the score of ``classes_[1]``), else (n,
-        n_classes). One made for two classes is fitted to each class against the rest and the
-        probabilities are renormalised. None means :class:`~sklearn_calib.calibrators.SplineCalibrator` for
-        two classes, :class:`~sklearn_calib.calibrators.LogAverageCalibrator` for several, which did best in
-        ``benchmarks/compare_calibrators.py``. "passthrough" leaves the probabilities as they are.
+        A calibrator of :mod:`sklearn_calib.calibrators`, or any classifier with ``predict_proba``, such as a
+        pipeline of splines and a logistic regression or a grid search over calibrators; it is fitted to the
+        scores as features, shape (n, 1) for binary problems (the score of ``classes_[1]``), else (n,
+        n_classes). A binary calibrator is fitted to each class against the rest and the probabilities are
+        renormalised. None means :class:`~sklearn_calib.calibrators.SplineCalibrator` for binary and
+        :class:`~sklearn_calib.calibrators.LogAverageCalibrator` for multiclass problems, which ranked first
+        in ``benchmarks/compare_calibrators.py``. "passthrough" leaves the probabilities as they are.
     response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
         Which output of the classifier the calibrator reads. With "auto" the calibrator decides. One that
-        takes probabilities (it has ``link="logit"``, or knows no other input) reads ``predict_proba`` if
+        takes probabilities (it has ``link="logit"``, or supports no other input) reads ``predict_proba`` if
         the classifier has it, and so do "passthrough" and None. Any other reads ``decision_function`` if the
         classifier has it, else ``predict_proba``, as :class:`~sklearn.calibration.CalibratedClassifierCV`
         does.
@@ -90,8 +90,8 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         folds see different columns), else True.
     average : {"probability", "log"}, default="probability"
         How the probabilities of several pairs become one: their mean, as in scikit-learn, or their geometric
-        mean, divided by its sum over the classes; for two classes the latter averages log-odds. "log" with
-        ``VennAbersCalibrator()`` is the cross Venn-Abers predictor.
+        mean, divided by its sum over the classes; for binary problems the latter averages log-odds. "log"
+        with ``VennAbersCalibrator()`` is the cross Venn-Abers predictor.
     n_jobs : int or None, default=None
         Number of folds worked on in parallel; None means 1 unless in a ``joblib.parallel_config`` context.
 
@@ -130,11 +130,11 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
     ``CalibratedClassifier(LogisticRegression().set_fit_request(sample_weight=True),
     IsotonicCalibrator().set_fit_request(sample_weight=True))``.
 
-    *Groups.* A :class:`~sklearn_calib.calibrators.GroupCalibrator` sees the scores and no column of ``X``;
+    *Groups.* A :class:`~sklearn_calib.calibrators.GroupCalibrator` uses the scores and no column of ``X``;
     its groups are metadata here, and need routing enabled. If it was given ``set_fit_request(groups=True)``
     and ``set_predict_proba_request(groups=True)``, pass ``groups`` to ``fit``, ``predict_proba`` and
     ``predict``, in both ensemble modes; a splitter that uses groups receives those of ``fit`` too. Without
-    routing use a ``GroupCalibrator`` on its own, with the groups as a column beside the scores.
+    routing use a ``GroupCalibrator`` on its own, with the groups as a column next to the scores.
 
     *Rare classes.* Each class must occur in every training part, and with ``ensemble=True`` also in every
     held-out part, where a calibrator is fitted; otherwise ``fit`` names the class and the fold before any
@@ -217,9 +217,9 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         Raises
         ------
         TypeError
-            If ``estimator`` or ``calibrator`` is no estimator of the needed kind.
+            If ``estimator`` or ``calibrator`` is not an estimator of the required kind.
         ValueError
-            If ``y`` has one class only or is no vector of labels, if a class is absent from a part of a
+            If ``y`` has one class only or is not a vector of labels, if a class is absent from a part of a
             fold where it is needed, if the classifier lacks ``response_method``, or if the calibrator
             rejects the scores (a calibrator of probabilities rejects decision scores).
         """
@@ -420,7 +420,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         if certify is None:
             name = "'passthrough'" if is_passthrough(calibrators[0]) else type(calibrators[0]).__name__
             raise ValueError(
-                f"calibrator={name} has no certificate. Use a monotone calibrator of two classes, such as "
+                f"calibrator={name} has no certificate. Use a monotone binary calibrator, such as "
                 "IsotonicCalibrator() or PlattCalibrator()."
             )
         bound: CutoffCertificate = certify(
@@ -471,7 +471,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         return default.set_fit_request(sample_weight=True) if routing_enabled() else default
 
     def _routed_calibrator(self) -> Any:
-        """Return the calibrator that asks for metadata, None for "passthrough"."""
+        """Return the calibrator that requests metadata, None for "passthrough"."""
         if is_passthrough(self.calibrator):
             return None
         if self.calibrator is not None:
@@ -490,7 +490,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         if self.ensemble and pairwise:
             raise ValueError(
                 "ensemble=True can not work with a precomputed kernel matrix, since the model of each fold "
-                "knows only some of its columns. Use ensemble=False."
+                "uses only some of its columns. Use ensemble=False."
             )
         return bool(self.ensemble)
 

@@ -143,9 +143,9 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
         Raises
         ------
         TypeError
-            If ``estimator`` is no classifier.
+            If ``estimator`` is not a classifier.
         ValueError
-            If ``y`` has one class only or is no vector of labels, or if the classifier lacks
+            If ``y`` has one class only or is not a vector of labels, or if the classifier lacks
             ``response_method``.
         """
         X, target, routed = self._check(X, y, "fit", sample_weight, params)
@@ -171,12 +171,12 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
         Returns
         -------
         ndarray of shape (n, 1) or (n, n_classes)
-            For two classes the score of ``classes_[1]``, else one column per class.
+            For binary problems the score of ``classes_[1]``, else one column per class.
 
         Raises
         ------
         TypeError
-            If ``estimator`` is no classifier.
+            If ``estimator`` is not a classifier.
         ValueError
             As in ``fit``; also if a class is absent from the training part of a fold, or if the folds do
             not hold out each sample exactly once.
@@ -205,12 +205,12 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
         Parameters
         ----------
         X : array-like, sparse matrix, dataframe or list of length n
-            What the estimator takes; not the training samples (see the Notes of the class).
+            Features of the estimator; not the training samples (see the Notes of the class).
 
         Returns
         -------
         ndarray of shape (n, 1) or (n, n_classes)
-            For two classes the score of ``classes_[1]``, else one column per class.
+            For binary problems the score of ``classes_[1]``, else one column per class.
         """
         check_is_fitted(self)
         return self._scores(X)

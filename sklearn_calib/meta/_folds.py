@@ -129,7 +129,7 @@ def cross_fit(
 ) -> tuple[HeldScores, Rows]:
     """Return a model fitted on all samples, the held-out scores of all folds, and the sample of each score.
 
-    The samples are in ascending order; a sample stands as often as it was held out.
+    The samples are in ascending order; a sample occurs as often as it was held out.
     """
     held = Parallel(n_jobs=n_jobs)(
         [
@@ -164,7 +164,7 @@ def _absent_class(target: Target, rows: Rows, counted: Counted | None) -> list[A
 
 
 def _check_counts(target: Target, n_folds: int) -> None:
-    """Raise if stratified folds cannot all hold a sample of the rarest class."""
+    """Raise if stratified folds cannot all contain a sample of the rarest class."""
     counts = np.bincount(target.codes)
     rarest = int(counts.argmin())
     if counts[rarest] < n_folds:

@@ -190,8 +190,8 @@ def _check_no_metadata(calibrator: Any, metadata: dict[str, Any]) -> None:
     if further:
         name = type(calibrator).__name__
         raise ValueError(
-            f"{name} is for two classes here and would be fitted to each class against the rest, which "
-            f"passes on no {', '.join(further)}. Give it a calibrator of several classes, such as "
+            f"{name} is for binary problems and would be fitted to each class against the rest, which "
+            f"passes on no {', '.join(further)}. Use a multiclass calibrator, such as "
             f"{name}(OneVsRestCalibrator(PlattCalibrator()))."
         )
 

@@ -33,7 +33,7 @@ PROBABILITY_FIRST = ("predict_proba", "decision_function")
 class Target:
     """Checked labels: one per sample, the sorted classes, and each sample's index among these.
 
-    A fitted estimator may know classes that no sample has.
+    A fitted estimator may have classes that no sample has.
     """
 
     labels: NDArray[Any]
@@ -64,7 +64,7 @@ def check_classifier(estimator: Any) -> None:
 
 
 def with_known_classes(estimator: Any, target: Target) -> Target:
-    """Return the labels with all classes of a fitted estimator, which must know those of the data."""
+    """Return the labels with all classes of a fitted estimator, which must include those of the data."""
     own = np.asarray(getattr(estimator, "classes_", target.classes))
     if np.array_equal(own, target.classes):
         return target
@@ -72,7 +72,7 @@ def with_known_classes(estimator: Any, target: Target) -> Target:
     unknown = [label for label in found if label not in known]
     if unknown:
         raise ValueError(
-            f"y contains the class {unknown[0]!r}, which the fitted {type(estimator).__name__} does not know "
+            f"y contains the class {unknown[0]!r}, which the fitted {type(estimator).__name__} does not have "
             f"(its classes: {known}). Refit the estimator, or drop the samples of that class."
         )
     classes, place = place_labels(target.classes, own)

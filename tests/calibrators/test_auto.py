@@ -290,7 +290,7 @@ def test_says_what_it_chose():
         (
             {"candidates": {"a": PlattCalibrator(), "b": TemperatureCalibrator(link="identity")}},
             ValueError,
-            "candidates wants probabilities and logits at once",
+            "candidates requires probabilities and logits",
         ),
     ],
 )

@@ -156,7 +156,7 @@ def test_frozen_estimator_must_be_fitted_and_know_the_classes():
             model.fit(X, Y)
     binary = FrozenEstimator(GaussianNB().fit(X, Y))
     with pytest.raises(
-        ValueError, match=r"class 2, which the fitted .* does not know \(its classes: \[0, 1\]\)"
+        ValueError, match=r"class 2, which the fitted .* does not have \(its classes: \[0, 1\]\)"
     ):
         CalibratedClassifier(binary).fit(X, np.arange(60) % 3)
     three = FrozenEstimator(GaussianNB().fit(X, np.arange(60) % 3))
