@@ -386,8 +386,7 @@ def _classes(options: argparse.Namespace, labels: NDArray[Any], of_sketch: Any =
         if options.pos_label is None and of_sketch is None and ambiguous(known):
             raise ValueError(
                 f"column {options.y!r} contains the labels {known}, so the class of the probabilities in "
-                f"column {options.p[0]!r} is ambiguous. Pass --pos-label {known[0]} or "
-                f"--pos-label {known[1]}."
+                f"column {options.p[0]!r} is ambiguous. Pass the positive class by --pos-label."
             )
         return _Classes([0], positive=options.pos_label)
     if len(options.p) > 2 and options.pos_label is not None:

@@ -301,7 +301,7 @@ def test_empty_batches_are_nothing():
     ("args", "weight", "time", "message"),
     [
         (([0, 1], [0.2, 1.5]), None, None, "y_proba"),
-        (([0, 1], [0.2]), None, None, "rows"),
+        (([0, 1], [0.2]), None, None, "samples but"),
         (([0, 2], [0.2, 0.3]), None, None, "y_true"),
         ((["a", "b"], [0.2, 0.3]), None, None, "pos_label"),
         (([0, 1], [0.2, 0.3]), [1, 0.5], None, "whole numbers"),

@@ -185,7 +185,7 @@ def test_text_labels_need_a_positive_class(tables, capsys, command):
     """As for every function: the class of a single column of probabilities is not guessed from texts."""
     message = refused([*command[:1], *tables, *COLUMNS[:4], *command[1:]], capsys)
     assert "column 'y' contains the labels ['no', 'yes']" in message
-    assert "Pass --pos-label no or --pos-label yes" in message
+    assert "Pass the positive class by --pos-label" in message
 
 
 def test_texts_true_and_false_are_booleans(tmp_path, capsys):

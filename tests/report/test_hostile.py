@@ -101,8 +101,8 @@ def test_groups_titles_and_columns_are_text(tmp_path, capsys):
 def test_labels_of_two_classes_are_text(k, tmp_path, capsys):
     rows = "".join(f"{quoted(EVILS[k + i % 2])},{0.05 + i % 10 / 10:.2f}\r\n" for i in range(40))
     path = write(tmp_path / "t.csv", "y,p\r\n" + rows)
-    _, found, numbers, out = report_on([path], tmp_path, capsys)
     positive = max(EVILS[k].strip(), EVILS[k + 1].strip())
+    _, found, numbers, out = report_on([path], tmp_path, capsys, options=[f"--pos-label={positive}"])
     assert numbers["positive"] == positive
     assert seen(positive, found)
     assert "\x1b" not in out

@@ -42,7 +42,7 @@ def test_bad_sketches_of_groups_are_refused(forecast):
     for arguments, error, message in (
         (({},), ValueError, "y_true is an empty dict"),
         (({"u": y},), TypeError, r"y_true\['u'\] is a ndarray"),
-        (({"u": good}, p), ValueError, r"y_true\['u'\]: y_proba was passed beside"),
+        (({"u": good}, p), ValueError, r"y_true\['u'\]: y_proba was passed together with a"),
         (({"u": good, "v": other},), ValueError, "different positive classes"),
         (({"u": good, "v": CalibrationSketch()},), ValueError, r"y_true\['v'\]: The sketch is empty"),
     ):
