@@ -1,22 +1,25 @@
 """Dependence of outcomes within clusters: its estimate, and simulated outcomes that have it.
 
 Samples of different clusters are independent. Within a cluster outcomes follow a Gaussian copula: with
-independent standard normal z_c for each cluster and e_i for each sample,
+independent standard normal z_c and t_c for each cluster, and e_i for each sample,
 
-    Y_i = 1  if  sqrt(rho) z_c + sqrt(1 - rho) e_i > -Phi^-1(p_i),
+    Y_i = 1  if  sqrt(rho) z_c + sqrt(1 - rho) e_i + s x_i t_c > -sqrt(1 + s^2 x_i^2) q_i
 
-so that P(Y_i = 1) = p_i exactly, whatever rho, and rare events stay skewed. The likelihood of rho is that of
-this model, by quadrature over z_c. A common shift of all -Phi^-1(p_i) has a flat prior and is integrated out,
-so that miscalibration hardly counts as dependence, and a few clusters are not taken for more than they are.
-The prior of rho is uniform in the logarithm of 1 + (m - 1) rho, where m is the mean size of the cluster of a
-sample: for many samples in each cluster the simulated mean residual then has Student's t distribution around
-0, with one degree of freedom less than there are clusters, scaled as in the t-test of the cluster sums.
+with q_i = Phi^-1(p_i), and x_i, which is q_i standardised. So P(Y_i = 1) = p_i exactly, whatever rho and s,
+and rare events stay skewed. In a cluster with a large z_c all predictions are too low; in one with a large
+t_c they are too moderate.
+
+The likelihood of rho is that of this model with s = 0, by quadrature over z_c; that of s is approximate. A
+common shift of all q_i, and a common slope, have flat priors and are integrated out, so that miscalibration
+hardly counts as dependence. The priors of rho and s^2 are uniform in the logarithm of a variance ratio: for
+many samples in each cluster the simulated mean residual then has Student's t distribution, with one degree of
+freedom less than there are clusters, as in the t-test of the cluster sums.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +27,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import log_ndtr, ndtr, ndtri
 
-__all__ = ["Clusters", "Dependence", "dependence"]
+__all__ = ["Clusters", "Dependence", "cluster_words", "clusters_of_classes", "dependence", "dependence_of"]
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -37,22 +40,40 @@ _LARGEST, _LEAST = 0.99, 1e-9
 # The effect of a cluster is not taken to be known better than by so many samples per unit of its odds; the
 # likelihood would be narrower than the distance of nodes.
 _MOST_INFORMATION = 60.0
+# Greatest s, and greatest distance of x from 0.
+_STEEPEST, _FARTHEST = 1.0, 2.5
 # Of more clusters, some of all sizes estimate the dependence.
 _MOST_CLUSTERS = 4096
 
 
 @dataclass(frozen=True, eq=False)
 class Dependence:
-    """Distribution of the correlation rho, given the outcomes: values and their probabilities."""
+    """Distribution of the correlation rho, given the outcomes: values and their probabilities.
+
+    ``slope`` holds values of s, ``slope_probability`` theirs, and ``centre`` and ``scale`` standardise q.
+    """
 
     rho: Array
     probability: Array
+    slope: Array = field(default_factory=lambda: np.zeros(1))
+    slope_probability: Array = field(default_factory=lambda: np.ones(1))
+    centre: float = 0.0
+    scale: float = 1.0
 
-    def sample(self, n_draws: int, generator: np.random.Generator) -> Array:
-        """Return one rho for each simulation: equally spaced quantiles, in random order."""
-        level = (generator.permutation(n_draws) + 0.5) / n_draws
-        found = np.searchsorted(np.cumsum(self.probability), level)
-        return self.rho[np.minimum(found, self.rho.shape[0] - 1)]
+    def sample(self, n_draws: int, generator: np.random.Generator) -> tuple[Array, Array]:
+        """Return one rho and one s for each simulation: equally spaced quantiles, in random order."""
+
+        def quantiles(values: Array, probability: Array) -> Array:
+            level = (generator.permutation(n_draws) + 0.5) / n_draws
+            found = np.searchsorted(np.cumsum(probability), level)
+            return values[np.minimum(found, values.shape[0] - 1)]
+
+        return quantiles(self.rho, self.probability), quantiles(self.slope, self.slope_probability)
+
+    def covariate(self, prob: Array) -> Array:
+        """Return x, the standardised quantile of each probability."""
+        quantile = ndtri(np.clip(prob, _LEAST, 1.0 - _LEAST))
+        return np.clip((quantile - self.centre) / self.scale, -_FARTHEST, _FARTHEST)
 
     @property
     def median(self) -> float:
@@ -65,12 +86,13 @@ class Clusters:
     """Samples of equal prediction in the same cluster, and the correlation of outcomes within clusters.
 
     One entry for each such cell, sorted by ``group``: its index among the distinct predictions, the code
-    of its cluster, and the number of its samples.
+    of its cluster, and the numbers of its samples and of its positive samples.
     """
 
     group: Index
     code: Index
     count: Array
+    positives: Array
     n_clusters: int
     dependence: Dependence
 
@@ -79,41 +101,104 @@ class Clusters:
         run = np.repeat(np.arange(starts.shape[0]), np.diff(starts, append=n_groups))
         key, inverse = np.unique(run[self.group] * self.n_clusters + self.code, return_inverse=True)
         group, code = np.divmod(key, self.n_clusters)
-        count = np.bincount(inverse, self.count).astype(np.float64, copy=False)
-        return Clusters(group, code, count, self.n_clusters, self.dependence)
+        count, positives = (_sums(inverse, values) for values in (self.count, self.positives))
+        return Clusters(group, code, count, positives, self.n_clusters, self.dependence)
+
+    def resample(
+        self, n_draws: int, generator: np.random.Generator, at_once: int
+    ) -> Iterator[tuple[Array, Array]]:
+        """Yield bootstrap samples of clusters: samples and positives of each distinct prediction."""
+        shape = int(self.group[-1]) + 1, self.n_clusters
+        count, positives = (
+            csr_array((v, (self.group, self.code)), shape) for v in (self.count, self.positives)
+        )
+        for first in range(0, n_draws, at_once):
+            r = min(at_once, n_draws - first)
+            chosen = generator.integers(self.n_clusters, size=(r, self.n_clusters))
+            chosen += self.n_clusters * np.arange(r)[:, np.newaxis]
+            times = np.bincount(chosen.ravel(), minlength=r * self.n_clusters).reshape(r, -1).T * 1.0
+            yield count @ times, positives @ times
+
+    @property
+    def widening(self) -> tuple[float, float]:
+        """Degrees of freedom of a bootstrap of clusters, and by what its standard deviation is too small."""
+        size = np.bincount(self.code, self.count)
+        effective = float(size.sum() ** 2 / (size @ size))
+        return max(effective - 1.0, 1.0), float(np.sqrt(effective / max(effective - 1.0, 1.0)))
+
+    def described(self, prob: Array) -> dict[str, Any]:
+        """Return the fields with which results tell of the clusters."""
+        effect = self.design_effect(prob)
+        return {
+            "n_clusters": self.n_clusters,
+            "design_effect": effect,
+            "n_effective": float(self.count.sum()) / effect,
+        }
 
     def draw(
         self, prob: Array, n_draws: int, streams: list[np.random.Generator], at_once: int
     ) -> Iterator[NDArray[Any]]:
         """Yield numbers of positives of each distinct prediction, shape (groups, r), ``n_draws`` in all."""
         choice, effects, noise = streams
-        rho = self.dependence.sample(n_draws, choice)
+        rho, slope = self.dependence.sample(n_draws, choice)
         starts = np.flatnonzero(np.diff(self.group, prepend=-1))
         n_cells, single = self.group.shape[0], bool(self.count.max() == 1.0)
         kind: Any = np.float32 if single else np.float64
         quantile = ndtri(prob)[self.group].astype(kind)
+        x = self.dependence.covariate(prob)[self.group].astype(kind)
+        square = x * x
         trials = self.count.astype(np.int64)
         for first in range(0, n_draws, at_once):
-            part = rho[first : first + at_once, np.newaxis]
-            r = part.shape[0]
-            effect = effects.standard_normal((r, self.n_clusters), dtype=kind)
-            effect *= np.sqrt(part).astype(kind)
-            rest = np.sqrt(1.0 - part)
+            r = min(at_once, n_draws - first)
             drawn = np.empty((r, n_cells), dtype=bool if single else np.float64)
             for k in range(r):
-                threshold = quantile + effect[k].take(self.code)
+                this, rest, steep = (
+                    rho[first + k],
+                    kind(np.sqrt(1.0 - rho[first + k])),
+                    kind(slope[first + k]),
+                )
+                effect = effects.standard_normal(self.n_clusters, dtype=kind) * kind(np.sqrt(this))
+                threshold = effect.take(self.code)
+                if steep > 0.0:
+                    tilt = effects.standard_normal(self.n_clusters, dtype=kind) * steep
+                    threshold += tilt.take(self.code) * x
+                    threshold += np.sqrt(1.0 + (steep * steep) * square) * quantile
+                else:
+                    threshold += quantile
                 if single:
                     value = noise.standard_normal(n_cells, dtype=np.float32)
-                    value *= kind(rest[k, 0])
+                    value *= rest
                     np.less(value, threshold, out=drawn[k])
                 else:
-                    drawn[k] = noise.binomial(trials, ndtr(threshold / rest[k]))
+                    drawn[k] = noise.binomial(trials, ndtr(threshold / rest))
             if starts.shape[0] < n_cells:
                 drawn = np.add.reduceat(drawn, starts, axis=1, dtype=np.float64)
             yield np.ascontiguousarray(drawn.T)
 
+    def draw_labels(
+        self, p: Array, n_draws: int, streams: list[np.random.Generator]
+    ) -> Iterator[NDArray[np.int64]]:
+        """Yield labels of samples from their probabilities of K classes, shape (1, n), ``n_draws`` times.
+
+        Each sample and class k has an exponential variable, a function of a normal one that is correlated
+        within clusters; the class for which it is smallest, divided by p_k, is the label.
+        """
+        choice, effects, noise = streams
+        with np.errstate(divide="ignore"):
+            log_p = np.log(p)
+        for rho in self.dependence.sample(n_draws, choice)[0]:
+            effect = np.sqrt(rho) * effects.standard_normal((self.n_clusters, p.shape[1]))
+            latent = effect[self.code] + np.sqrt(1.0 - rho) * noise.standard_normal(p.shape)
+            yield np.argmin(np.log(-log_ndtr(latent)) - log_p, axis=1)[np.newaxis]
+
     def design_effect(self, prob: Array) -> float:
-        """Return the variance of the number of events over that of independent ones, at the median of rho."""
+        """Return the variance of the number of events over that of independent ones, at the median of rho.
+
+        For K classes, that of the mean over classes, with weights by variance.
+        """
+        if prob.ndim == 2:
+            variances = (prob * (1.0 - prob)).sum(axis=0)
+            return float(variances @ [self.design_effect(column) for column in prob.T] / variances.sum())
         rho = self.dependence.median
         independent = float(self.count @ (prob * (1.0 - prob))[self.group])
         if rho == 0.0 or independent == 0.0:
@@ -129,6 +214,28 @@ class Clusters:
         together = float(((table @ chance) ** 2 @ density).sum())
         alone = float(np.asarray(table.sum(axis=0)) @ (chance**2 @ density))
         return max(1.0, 1.0 + (together - alone) / independent)
+
+
+def dependence_of(clusters: Clusters | None, prob: Array) -> dict[str, Any]:
+    """Return the fields with which results tell of clusters, if there are any."""
+    return {} if clusters is None else clusters.described(prob)
+
+
+def cluster_words(result: Any) -> str:
+    """Return what a result tells of clusters, in words; nothing if there are none."""
+    if result.n_clusters is None:
+        return ""
+    return (
+        f"{result.n_clusters:,} (design effect {result.design_effect:.3g}, effective number of samples "
+        f"{result.n_effective:,.0f})"
+    )
+
+
+def clusters_of_classes(y: Index, p: Array, code: Index) -> Clusters:
+    """Return the clusters of single samples of K classes."""
+    one = np.ones(y.shape[0])
+    found = dependence(code, p, one, (y[:, np.newaxis] == np.arange(p.shape[1])).astype(np.float64))
+    return Clusters(np.arange(y.shape[0]), code, one, one, int(code.max()) + 1, found)
 
 
 def dependence(code: Index, prob: Array, count: Array, positives: Array) -> Dependence:
@@ -158,15 +265,60 @@ def dependence(code: Index, prob: Array, count: Array, positives: Array) -> Depe
     kept = place[code] >= 0
     columns, events = prob.reshape(prob.shape[0], -1)[kept], positives.reshape(prob.shape[0], -1)[kept]
     n_columns = columns.shape[1]
-    log_likelihood = sum(
+    log_likelihood: Any = sum(
         _log_likelihood(rho, place[code[kept]], column, count[kept], event, chosen.shape[0])
         for column, event in zip(columns.T, events.T, strict=True)
     )
     if n_columns > 1:
         # indicators of K classes are K - 1 numbers
         log_likelihood = log_likelihood * (n_columns - 1.0) / n_columns
-    probability = np.exp(log_likelihood - np.max(log_likelihood))
-    return Dependence(rho, probability / probability.sum())
+    found = Dependence(rho, _normalised(log_likelihood))
+    if n_columns > 1:
+        return found
+    return _with_slope(found, code, prob, count, positives)
+
+
+def _with_slope(found: Dependence, code: Index, prob: Array, count: Array, positives: Array) -> Dependence:
+    """Add the distribution of s, the spread of slopes among clusters.
+
+    With residuals r, f = phi(q), u = x / sqrt(1 + s^2 x^2), and x~, x less its mean with weights f in the
+    cluster, the sums of x~ r of a cluster are free of z_c, to first order. They are taken to be normal with
+    variance sum v x~^2 + s^2 [(sum f u x~)^2 - sum (f u x~)^2] and mean mu sum f u x~, where mu is a common
+    slope; with a flat prior, mu is integrated out.
+    """
+    p = np.clip(prob, _LEAST, 1.0 - _LEAST)
+    quantile, v = ndtri(p), p * (1.0 - p)
+    centre = float((count * v) @ quantile / (count @ v))
+    scale = float(np.sqrt((count * v) @ (quantile - centre) ** 2 / (count @ v)))
+    if scale <= _LEAST:
+        return found
+    found = replace(found, centre=centre, scale=scale)
+    x, f = found.covariate(prob), np.exp(-0.5 * quantile**2) / np.sqrt(2.0 * np.pi)
+    size = np.maximum(np.bincount(code, count * f), _LEAST)
+    within = x - (np.bincount(code, count * f * x) / size)[code]
+    variance = np.bincount(code, count * v * within**2)
+    informed = variance > _LEAST
+    if not informed.any():
+        return found
+    variance, total = variance[informed], np.bincount(code, within * (positives - count * prob))[informed]
+    information = np.bincount(code, count * f * within**2)[informed] ** 2 / variance
+    unit = float(information @ information / information.sum())
+    squares = (np.geomspace(1.0, 1.0 + _STEEPEST**2 * unit, _N_RHO) - 1.0) / unit
+    log_likelihood = np.empty_like(squares)
+    for k, square in enumerate(squares):
+        term = f * within * x / np.sqrt(1.0 + square * x * x)
+        reach = np.bincount(code, count * term)[informed]
+        pairs = np.maximum(reach**2 - np.bincount(code, count * term**2)[informed], 0.0)
+        spread = variance + square * pairs
+        known, common = (reach**2 / spread).sum(), (reach * total / spread).sum()
+        deviance = (np.log(spread) + total**2 / spread).sum() + np.log(known) - common**2 / known
+        log_likelihood[k] = -0.5 * deviance
+    return replace(found, slope=np.sqrt(squares), slope_probability=_normalised(log_likelihood))
+
+
+def _normalised(log_likelihood: Array) -> Array:
+    out: Array = np.exp(log_likelihood - np.max(log_likelihood))
+    return out / out.sum()
 
 
 def _log_likelihood(
@@ -206,6 +358,10 @@ def _log_likelihood(
         # the integral over shifts
         out[k] = np.logaddexp.reduce(total) + np.log(error)
     return out
+
+
+def _sums(index: Index, values: Array) -> Array:
+    return np.bincount(index, values).astype(np.float64, copy=False)
 
 
 def _quantile_bins(prob: Array) -> tuple[Index, Array]:

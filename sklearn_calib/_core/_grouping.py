@@ -157,7 +157,7 @@ def _group_clusters(y: NDArray[np.int64], p: Array, w: Array, code: NDArray[np.i
     count, positives = np.add.reduceat(weight, cells), np.add.reduceat(weight * y[order], cells)
     group, code = (np.cumsum(new_group) - 1)[cells], code[cells]
     found = dependence(code, prob[cells], count, positives)
-    clusters = Clusters(group, code, count, int(code.max()) + 1, found)
+    clusters = Clusters(group, code, count, positives, int(code.max()) + 1, found)
     starts = np.flatnonzero(new_group[cells])
     return GroupedOutcomes(
         prob[cells][starts], np.add.reduceat(count, starts), np.add.reduceat(positives, starts), clusters

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._core._clusters import Clusters
 from sklearn_calib._core._grouping import GroupedOutcomes
 
 __all__ = [
@@ -97,6 +99,8 @@ def draw_outcomes(
 ) -> Iterator[tuple[Array, Array]]:
     """Simulate whole samples: predictions with replacement, and outcomes from these predictions.
 
+    With clusters, predictions stay as they are: dependent outcomes leave little to be added by others.
+
     Parameters
     ----------
     grouped, n_draws, generator, max_cells
@@ -110,6 +114,10 @@ def draw_outcomes(
         The number of samples, and of positive samples, of each group in the next r simulations.
     """
     prob, weight = grouped.prob if truth is None else truth, grouped.weight
+    if grouped.clusters is not None:
+        for positives in draw_positives(replace(grouped, prob=prob), n_draws, generator, max_cells):
+            yield np.broadcast_to(weight[:, np.newaxis], positives.shape), positives.astype(np.float64)
+        return
     n_groups, n = prob.shape[0], int(grouped.total)
     choice, outcome = spawn(generator, 2)
     if n <= _LIGHT * n_groups:
@@ -137,7 +145,7 @@ def draw_outcomes(
 def draw_rows(
     grouped: GroupedOutcomes, n_draws: int, generator: np.random.Generator, max_cells: int = MAX_CELLS
 ) -> Iterator[tuple[Array, Array]]:
-    """Resample with replacement: the bootstrap.
+    """Resample with replacement: the bootstrap, of whole clusters if there are any.
 
     Parameters
     ----------
@@ -151,6 +159,10 @@ def draw_rows(
     count, positives : ndarrays of shape (groups, r)
         The number of samples, and of positive samples, of each group in the next r bootstrap samples.
     """
+    if grouped.clusters is not None:
+        at_once = max(1, max_cells // grouped.prob.shape[0])
+        yield from grouped.clusters.resample(n_draws, generator, at_once)
+        return
     n_groups, n = grouped.prob.shape[0], int(grouped.total)
     # each group has two cells, without and with event
     cells = np.concatenate((grouped.weight - grouped.positives, grouped.positives))
@@ -169,11 +181,16 @@ def draw_rows(
         yield drawn[:n_groups] + drawn[n_groups:], np.ascontiguousarray(drawn[n_groups:])
 
 
-def sample_labels(p: Array, n_draws: int, generator: np.random.Generator) -> Iterator[NDArray[np.int64]]:
+def sample_labels(
+    p: Array, n_draws: int, generator: np.random.Generator, clusters: Clusters | None = None
+) -> Iterator[NDArray[np.int64]]:
     """Yield labels simulated from the rows of ``p``, shape (r, n), ``n_draws`` simulations in all.
 
     Random numbers are generated simulation by simulation: results do not depend on the chunk size.
     """
+    if clusters is not None:
+        yield from clusters.draw_labels(p, n_draws, spawn(generator, 3))
+        return
     n, n_classes = p.shape
     below = np.cumsum(p, axis=1)
     below /= below[:, -1:]

@@ -27,6 +27,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._core._clusters import Clusters
 from sklearn_calib._core._grouping import group_starts
 from sklearn_calib._core._nested_bins import NullMoments, effective_pairs
 from sklearn_calib._core._null import sample_labels
@@ -247,7 +248,12 @@ def _sums(terms: Array, weights: Array | float = 1.0) -> Array:
 
 
 def simulated_statistics(
-    partitions: list[SharedCells], y: Labels, p: Array, n_resamples: int, generator: np.random.Generator
+    partitions: list[SharedCells],
+    y: Labels,
+    p: Array,
+    n_resamples: int,
+    generator: np.random.Generator,
+    clusters: Clusters | None = None,
 ) -> Array:
     """Return T of every partition for labels ``y``, and for labels simulated from ``p``.
 
@@ -256,7 +262,7 @@ def simulated_statistics(
     levels = [_Level.of(cells, p) for cells in partitions]
     norms, rows = np.square(p).sum(axis=1), np.arange(p.shape[0])
     values = []
-    for labels in chain([y[np.newaxis]], sample_labels(p, n_resamples, generator)):
+    for labels in chain([y[np.newaxis]], sample_labels(p, n_resamples, generator, clusters)):
         # the squared norm of each residual
         squares = 1.0 - 2.0 * p[rows, labels] + norms
         values.append(

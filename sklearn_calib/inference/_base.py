@@ -14,7 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._atomic import AtomicFit
-from sklearn_calib._core._grouping import GroupedOutcomes
+from sklearn_calib._core._clusters import cluster_words
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
 from sklearn_calib._persistence import VersionStamped
@@ -40,9 +40,7 @@ from sklearn_calib._validation import (
 __all__ = [
     "CalibrationTest",
     "CalibrationTestResult",
-    "cluster_words",
     "contradiction_words",
-    "dependence_of",
 ]
 
 Array = NDArray[np.float64]
@@ -131,16 +129,12 @@ class CalibrationTestResult:
     pvalue_clipped: float = field(default=_UNSET, repr=False)
     n_clusters: int | None = None
     design_effect: float | None = None
+    n_effective: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("pvalue_strict", "pvalue_clipped"):
             if getattr(self, name) == _UNSET:
                 object.__setattr__(self, name, self.pvalue)
-
-    @property
-    def n_effective(self) -> float | None:
-        """Number of samples divided by the design effect."""
-        return None if self.design_effect is None else self.n_samples / self.design_effect
 
     @property
     def extremes(self) -> str:
@@ -193,9 +187,7 @@ class CalibrationTestResult:
 
     def _dependence(self) -> list[tuple[str, str]]:
         """Return what is shown of the clusters."""
-        if self.n_clusters is None or self.design_effect is None:
-            return []
-        return [("clusters", cluster_words(self.n_clusters, self.n_samples, self.design_effect))]
+        return [] if self.n_clusters is None else [("clusters", cluster_words(self))]
 
     def _pvalues(self) -> list[tuple[str, str]]:
         """Return what is shown of the p-values: of contradicted predictions, that of the others first."""
@@ -205,21 +197,6 @@ class CalibrationTestResult:
             ("p-value", f"{self.pvalue_clipped:.4g}  ({self.method}), of the other samples"),
             ("extremes", f"{self.extremes}: strictly, the p-value is {self.pvalue_strict:.4g}"),
         ]
-
-
-def cluster_words(n_clusters: int, n: float, design_effect: float) -> str:
-    """Return the number of clusters, and what they make of the number of samples, in words."""
-    return f"{n_clusters:,} (design effect {design_effect:.3g}, effective n {n / design_effect:,.0f})"
-
-
-def dependence_of(grouped: GroupedOutcomes) -> dict[str, Any]:
-    """Return the fields of a result that tell of the clusters."""
-    if grouped.clusters is None:
-        return {}
-    return {
-        "n_clusters": grouped.clusters.n_clusters,
-        "design_effect": grouped.clusters.design_effect(grouped.prob),
-    }
 
 
 def contradiction_words(n_contradicted: float, n_extreme: float) -> str:
@@ -591,7 +568,9 @@ def _with_single(result: CalibrationTestResult, clusters: ArrayLike | None) -> C
     """Tell of clusters that are all single, which a test need not know."""
     if clusters is None or result.n_clusters is not None:
         return result
-    return replace(result, n_clusters=result.n_samples, design_effect=1.0)
+    return replace(
+        result, n_clusters=result.n_samples, design_effect=1.0, n_effective=float(result.n_samples)
+    )
 
 
 def _check_frequencies(sample_weight: ArrayLike | None) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._core._clusters import dependence_of
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._null import draw_positives, monte_carlo_pvalue
@@ -18,7 +19,7 @@ from sklearn_calib._validation import (
     check_randomness,
     check_size,
 )
-from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult, dependence_of
+from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._cox import CoxTest
 from sklearn_calib.inference._cutoff_test import CutoffTest
 from sklearn_calib.inference._simulated import refuse_clusters
@@ -254,7 +255,7 @@ class CombinedTest(CalibrationTest):
             null_distribution=null,
             reason=f"decided by {decided}",
             tail="lower",
-            **dependence_of(grouped),
+            **dependence_of(grouped.clusters, grouped.prob),
         )
 
     def _weights(self) -> Array:

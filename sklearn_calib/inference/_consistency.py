@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from sklearn_calib._core._clusters import dependence_of
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._validation import (
@@ -11,7 +12,7 @@ from sklearn_calib._validation import (
     check_randomness,
     check_size,
 )
-from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult, dependence_of
+from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._redraw import Metric, Redrawn, redrawn_values
 from sklearn_calib.inference._simulated import refuse_clusters
 from sklearn_calib.metrics._names import as_metric
@@ -131,5 +132,5 @@ class ConsistencyTest(CalibrationTest):
             n_samples=int(grouped.total),
             null_distribution=null,
             reason=f"mean under the null hypothesis {null.mean():.4g}",
-            **dependence_of(grouped),
+            **dependence_of(grouped.clusters, grouped.prob),
         )

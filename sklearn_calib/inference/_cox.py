@@ -7,12 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from sklearn_calib._core._clusters import dependence_of
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._core._recalibration import LogitOutcomes, Recalibration
 from sklearn_calib._validation import BinarySample, check_option
-from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult, dependence_of
+from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._simulated import (
     check_simulation,
     conditional_sums,
@@ -190,7 +191,7 @@ class CoxTest(CalibrationTest):
             null_distribution=draws,
             reason=reason,
             asymptotic_null=f"chi2({df})" if draws is None else "",
-            **dependence_of(grouped),
+            **dependence_of(grouped.clusters, grouped.prob),
         )
 
     def _simulated_statistics(

@@ -5,10 +5,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._core._clusters import dependence_of
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._validation import BinarySample
-from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult, dependence_of
+from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._simulated import TIE, check_simulation, refuse_clusters, simulated
 from sklearn_calib.inference._tails import brownian_range_sf
 from sklearn_calib.metrics._cutoff import residual_walk, walk_extremes, walk_ranges
@@ -148,7 +149,7 @@ class CutoffTest(CalibrationTest):
             null_distribution=null,
             reason=reason,
             asymptotic_null="brownian range" if method == "asymptotic" else "",
-            **dependence_of(grouped),
+            **dependence_of(grouped.clusters, grouped.prob),
         )
 
     def _redrawn_ranges(self, grouped: GroupedOutcomes) -> Array:

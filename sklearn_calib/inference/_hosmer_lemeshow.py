@@ -6,10 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._binning import bin_starts
+from sklearn_calib._core._clusters import dependence_of
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._validation import BinarySample, check_option, check_size
-from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult, dependence_of
+from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._simulated import TIE, check_simulation, simulated, simulates
 from sklearn_calib.inference._tails import chi2_sf
 
@@ -152,7 +153,7 @@ class HosmerLemeshowTest(CalibrationTest):
             null_distribution=null,
             reason=reason,
             asymptotic_null=asymptotic_null,
-            **dependence_of(grouped),
+            **dependence_of(grouped.clusters, grouped.prob),
         )
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
-from scipy.special import ndtri
+from scipy.special import ndtri, stdtrit
 
+from sklearn_calib._core._clusters import cluster_words, dependence_of
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
-from sklearn_calib._core._null import draw_outcomes, draw_rows
+from sklearn_calib._core._null import draw_outcomes, draw_positives, draw_rows
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import (
@@ -43,6 +44,8 @@ Array = NDArray[np.float64]
 
 # Multiples of the estimated miscalibration at which the sampling distribution can be simulated.
 _MULTIPLES = (*np.arange(0.0, 1.5, 0.125), *np.outer(2.0 ** np.arange(6), (1.5, 2.0)).ravel())
+# Simulations of the number of events, with clusters.
+_SHIFT_DRAWS = 999
 # A search begins between the first of these, and goes on to later ones while it must.
 _FIRST_STEPS = (0, 8, 13, 15, 17, 19, 21, 23)
 
@@ -71,6 +74,12 @@ class ConfidenceInterval:
         Bias-corrected estimate: the value of the population, among those simulated for the interval, whose
         samples have the raw value on average; the value of the perfectly calibrated population if the raw
         value is below ``null_mean``. NaN for the percentile method.
+    n_clusters : int or None
+        Number of clusters; None if samples were taken to be independent.
+    design_effect : float or None
+        Estimated variance of the number of events over that of independent samples; None without clusters.
+    n_effective : float or None
+        Number of samples divided by the design effect; None without clusters.
     """
 
     estimate: float
@@ -80,14 +89,18 @@ class ConfidenceInterval:
     null_mean: float
     method: str
     corrected: float = float("nan")
+    n_clusters: int | None = None
+    design_effect: float | None = None
+    n_effective: float | None = None
 
     def __str__(self) -> str:
         interval = f"[{self.lower:.4f}, {self.upper:.4f}]"
+        clusters = f"; clusters: {cluster_words(self)}" if self.n_clusters else ""
         if np.isnan(self.corrected):
-            return f"{self.estimate:.4f} {interval} ({self.confidence:.0%} confidence)"
+            return f"{self.estimate:.4f} {interval} ({self.confidence:.0%} confidence){clusters}"
         return (
             f"{self.corrected:.4f} {interval} (bias-corrected, {self.confidence:.0%} confidence); raw value "
-            f"{self.estimate:.4f}, expected under calibration {self.null_mean:.4f}"
+            f"{self.estimate:.4f}, expected under calibration {self.null_mean:.4f}{clusters}"
         )
 
     def _repr_html_(self) -> str:
@@ -98,6 +111,7 @@ class ConfidenceInterval:
                 ("raw value", f"{self.estimate:.4f}"),
                 ("interval", f"[{self.lower:.4f}, {self.upper:.4f}]"),
                 ("confidence", f"{self.confidence:.0%}"),
+                ("clusters", cluster_words(self)),
                 ("expected under calibration", "" if np.isnan(self.null_mean) else f"{self.null_mean:.4f}"),
             ],
         )
@@ -113,6 +127,7 @@ def confidence_interval(
     method: Literal["inversion", "percentile"] = "inversion",
     n_resamples: int = 200,
     sample_weight: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
     pos_label: Any = None,
     random_state: int | np.random.Generator | np.random.RandomState | None = None,
 ) -> ConfidenceInterval:
@@ -140,6 +155,9 @@ def confidence_interval(
         Simulated samples for each population of the path, or bootstrap samples.
     sample_weight : array-like of shape (n,), default=None
         Frequency weights: non-negative whole numbers.
+    clusters : array-like of shape (n,) or None, default=None
+        Label of the cluster of each sample. Samples of different clusters are independent, those of a
+        cluster need not be.
     pos_label : label, default=None
         The positive class, as in the metrics.
     random_state : int, Generator, RandomState or None, default=None
@@ -217,12 +235,15 @@ def confidence_interval(
     rng = check_generator(random_state)
     n_resamples = check_size(n_resamples, "n_resamples", minimum=20)
     metric = as_metric(metric)
-    sample = check_binary(y_true, y_proba, sample_weight, pos_label)
+    sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters)
     if sample.w is not None:
         check_frequency_weights(sample.w)
-    grouped = group_outcomes(sample.y, sample.p, sample.w)
+    grouped = group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
     redrawn = bound_metric(metric, grouped, weighted=sample.w is not None)
-    return interval_of(redrawn, confidence, method, n_resamples, rng)
+    found = interval_of(redrawn, confidence, method, n_resamples, rng)
+    if clusters is not None and grouped.clusters is None:
+        return replace(found, n_clusters=int(grouped.total), design_effect=1.0, n_effective=grouped.total)
+    return found
 
 
 def bound_metric(metric: Metric, grouped: GroupedOutcomes, *, weighted: bool) -> Redrawn:
@@ -241,9 +262,16 @@ def interval_of(
         samples = draw_rows(redrawn.grouped, n_resamples, rng)
         draws = np.concatenate([redrawn.values(count, positives) for count, positives in samples])
         low, high = np.quantile(draws, [alpha / 2, 1 - alpha / 2])
+        if redrawn.grouped.clusters is not None:
+            # the factor of Student's t, and of the variance of few clusters
+            df, deflated = redrawn.grouped.clusters.widening
+            factor = deflated * stdtrit(df, 1.0 - alpha / 2.0) / ndtri(1.0 - alpha / 2.0)
+            low, high = (redrawn.estimate + factor * (end - redrawn.estimate) for end in (low, high))
     else:
         return inverted(redrawn, Populations(redrawn.grouped, n_resamples, rng), confidence)
-    return ConfidenceInterval(redrawn.estimate, float(low), float(high), confidence, float("nan"), method)
+    known = dependence_of(redrawn.grouped.clusters, redrawn.grouped.prob)
+    nothing = float("nan")
+    return ConfidenceInterval(redrawn.estimate, float(low), float(high), confidence, nothing, method, **known)
 
 
 def inverted(redrawn: Redrawn, populations: Populations, confidence: float) -> ConfidenceInterval:
@@ -251,7 +279,16 @@ def inverted(redrawn: Redrawn, populations: Populations, confidence: float) -> C
     path = _Path(redrawn, populations, 1.0 - confidence)
     low, high = path.invert()
     corrected = min(max(path.corrected(), low), high)
-    return ConfidenceInterval(redrawn.estimate, low, high, confidence, path.null_mean, "inversion", corrected)
+    return ConfidenceInterval(
+        redrawn.estimate,
+        low,
+        high,
+        confidence,
+        path.null_mean,
+        "inversion",
+        corrected,
+        **dependence_of(redrawn.grouped.clusters, redrawn.grouped.prob),
+    )
 
 
 @dataclass(frozen=True)
@@ -398,6 +435,12 @@ def _direction(grouped: GroupedOutcomes) -> Array:
 def _shifted(grouped: GroupedOutcomes, alpha: float) -> list[Array]:
     """Return event probabilities shifted to either end of the score interval of the number of events."""
     events, z = grouped.positives.sum(), -ndtri(alpha / 2.0)
+    if grouped.clusters is not None:
+        # the quantile of the number of events, in standard deviations of that of independent ones
+        draws = draw_positives(grouped, _SHIFT_DRAWS, np.random.default_rng(0))
+        gap = np.abs(np.concatenate([d.sum(axis=0) for d in draws]) - grouped.weight @ grouped.prob)
+        deviation = np.sqrt(grouped.variance.sum())
+        z = max(z, float(np.quantile(gap, 1.0 - alpha)) / deviation) if deviation > 0.0 else z
 
     def truth(shift: float) -> Array:
         return np.clip(grouped.prob + shift, 0.0, 1.0)

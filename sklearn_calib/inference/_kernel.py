@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from sklearn_calib._core._clusters import dependence_of
 from sklearn_calib._core._kernel import KERNELS, median_distance, null_cumulants
 from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._validation import (
@@ -26,6 +27,7 @@ from sklearn_calib.inference._kernel_estimators import (
     block_estimates,
     quadratic_estimates,
 )
+from sklearn_calib.inference._simulated import refuse_clusters
 from sklearn_calib.inference._tails import SMALLEST_PVALUE, gamma_sf
 
 __all__ = ["KernelScale", "KernelTest"]
@@ -196,6 +198,7 @@ class KernelTest(CalibrationTest):
     """
 
     _smallest = 1e-60
+    _knows_clusters = True
 
     def __init__(
         self,
@@ -262,6 +265,10 @@ class KernelTest(CalibrationTest):
         if method == "auto":
             single = bandwidths.shape[0] == 1
             method = "asymptotic" if single and not quadratic else "monte_carlo"
+        if not quadratic:
+            refuse_clusters(sample.clusters, "estimator", self.estimator, "quadratic")
+        if method != "monte_carlo":
+            refuse_clusters(sample.clusters, "method", method, "monte_carlo")
         if n < 2:
             nothing = np.zeros(bandwidths.shape[0])
             decision = _Decision.undecided(nothing, _ONE_ROW)
@@ -299,6 +306,7 @@ class KernelTest(CalibrationTest):
             reason=decision.reason
             or f"{described}, {self.kernel} kernel, bandwidth {float(bandwidths[best]):.3g}",
             asymptotic_null="normal" if decision.normal else "",
+            **dependence_of(sample.clusters, sample.probabilities),
         )
 
     def _rows_of_a_block(self, n: int) -> int:

@@ -1,11 +1,12 @@
 """Estimators of the squared kernel calibration error, and their values for simulated labels."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._core._clusters import Clusters, clusters_of_classes
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
 from sklearn_calib._core._kernel import (
     MAX_DENSE,
@@ -41,12 +42,16 @@ class KernelSample:
     points: Array
     weight: Array
     counts: Array
+    clusters: Clusters | None = None
+    # of several classes with clusters, the point of each sample
+    point: NDArray[np.intp] | None = None
 
     @classmethod
     def from_binary(cls, sample: BinarySample) -> "KernelSample":
         """Group outcomes by their prediction."""
-        grouped = group_outcomes(sample.y, sample.p, sample.w)
-        return cls(grouped.prob[:, np.newaxis], grouped.weight, grouped.positives[:, np.newaxis])
+        grouped = group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
+        points, counts = grouped.prob[:, np.newaxis], grouped.positives[:, np.newaxis]
+        return cls(points, grouped.weight, counts, grouped.clusters)
 
     @classmethod
     def from_classes(cls, sample: ClassSample) -> "KernelSample":
@@ -58,7 +63,17 @@ class KernelSample:
         starts = group_starts(group)
         counts = np.zeros((starts.shape[0], p.shape[1]))
         np.add.at(counts, (group, y), w)
-        return cls(p[starts], np.add.reduceat(w, starts), counts)
+        found = cls(p[starts], np.add.reduceat(w, starts), counts)
+        if sample.clusters is None:
+            return found
+        times = w.astype(np.int64)
+        y, p, code, group = (np.repeat(each, times, axis=0) for each in (y, p, sample.clusters[order], group))
+        return replace(found, clusters=clusters_of_classes(y, p, code), point=group)
+
+    @property
+    def probabilities(self) -> Array:
+        """The predictions of ``clusters``: of points, or of samples of several classes."""
+        return self.points[:, 0] if self.point is None else self.points[self.point]
 
     @property
     def total(self) -> int:
@@ -85,9 +100,15 @@ class KernelSample:
         """Yield counts (r, G, C) of labels simulated from the predictions, ``n_draws`` in all."""
         n_points, n_columns = self.points.shape
         if n_columns == 1:
-            grouped = GroupedOutcomes(self.points[:, 0], self.weight, self.counts[:, 0])
+            grouped = GroupedOutcomes(self.points[:, 0], self.weight, self.counts[:, 0], self.clusters)
             for positives in draw_positives(grouped, n_draws, generator):
                 yield np.asarray(positives.T[:, :, np.newaxis], dtype=np.float64)
+            return
+        if self.point is not None:
+            place, size = self.point * n_columns, n_points * n_columns
+            for labels in sample_labels(self.points[self.point], n_draws, generator, self.clusters):
+                drawn = np.bincount(place + labels[0], minlength=size).astype(np.float64)
+                yield drawn.reshape(1, n_points, n_columns)
             return
         trials = self.weight.astype(np.int64)
         # all pairs are computed once for the simulations of a step
@@ -135,6 +156,10 @@ def quadratic_estimates(
         for counts in sample.draw(n_draws, np.random.default_rng(seed)):
             null[scale, done : done + counts.shape[0]] = _pair_sums(sample, form, counts) / pairs
             done += counts.shape[0]
+    if sample.clusters is not None:
+        # pairs of samples in a cluster shift the mean, the same for all samples that are compared
+        mean, deviation = null.mean(axis=1), null.std(axis=1)
+        observed, null = observed - mean, null - mean[:, np.newaxis]
     return Estimates(observed, deviation, null, observed[:, np.newaxis])
 
 

@@ -8,6 +8,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib._core._clusters import cluster_words, dependence_of
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import (
@@ -48,6 +49,12 @@ class NullDistribution:
         Number of simulated samples.
     values : ndarray of shape (n_resamples,)
         The metric of each, in increasing order.
+    n_clusters : int or None
+        Number of clusters; None if samples were taken to be independent.
+    design_effect : float or None
+        Estimated variance of the number of events over that of independent samples; None without clusters.
+    n_effective : float or None
+        Number of samples divided by the design effect; None without clusters.
     """
 
     mean: float
@@ -56,11 +63,15 @@ class NullDistribution:
     confidence: float
     n_resamples: int
     values: Array = field(repr=False, compare=False)
+    n_clusters: int | None = None
+    design_effect: float | None = None
+    n_effective: float | None = None
 
     def __str__(self) -> str:
         return (
             f"expected under calibration: {self.mean:.4f} on average, at most {self.quantile:.4f} with "
             f"probability {self.confidence:g} ({self.n_resamples} simulations)"
+            + (f"; clusters: {cluster_words(self)}" if self.n_clusters else "")
         )
 
     def _repr_html_(self) -> str:
@@ -79,6 +90,8 @@ def expected_under_calibration(
     *,
     metric: str | Metric,
     sample_weight: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
+    y_true: ArrayLike | None = None,
     n_resamples: int = 200,
     random_state: int | np.random.Generator | np.random.RandomState | None = None,
     confidence: float = 0.95,
@@ -101,6 +114,11 @@ def expected_under_calibration(
         Labels are 0 and 1; a simulated sample can lack one of them.
     sample_weight : array-like of shape (n,) or None, default=None
         Frequencies: whole numbers, k for a prediction that was made k times, each with an outcome of its own.
+    clusters : array-like of shape (n,) or None, default=None
+        Label of the cluster of each prediction. Outcomes of different clusters are independent, those of a
+        cluster are simulated with the dependence that is estimated from ``y_true``.
+    y_true : array-like of shape (n,) or None, default=None
+        Outcomes, if there are clusters; not used otherwise.
     n_resamples : int, default=200
         Number of simulated samples; at least 1 / (1 - ``confidence``) - 1.
     random_state : int, Generator, RandomState or None, default=None
@@ -162,10 +180,16 @@ def expected_under_calibration(
     if is_summary(y_proba):
         _, given, sample_weight = sample_rows(y_proba, None, sample_weight)
     prob = check_probabilities(given)
-    sample = check_binary(np.zeros(prob.shape[0], dtype=np.int64), prob, sample_weight)
+    if (clusters is None) != (y_true is None):
+        raise ValueError(
+            "clusters and y_true go together: the dependence of outcomes within clusters is estimated from "
+            f"them. Pass {'clusters' if clusters is None else 'y_true'}, too, or neither."
+        )
+    y = np.zeros(prob.shape[0], dtype=np.int64) if y_true is None else y_true
+    sample = check_binary(y, prob, sample_weight, None, clusters)
     if sample.w is not None:
         check_frequency_weights(as_array(sample_weight, "sample_weight").astype(np.float64))
-    grouped = group_outcomes(sample.y, sample.p, sample.w)
+    grouped = group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
     redrawn = Redrawn(metric, grouped, weighted=sample.w is not None)
     return null_distribution_of(redrawn, n_resamples, generator, confidence)
 
@@ -182,4 +206,5 @@ def null_distribution_of(
         confidence=confidence,
         n_resamples=n_resamples,
         values=values,
+        **dependence_of(redrawn.grouped.clusters, redrawn.grouped.prob),
     )

@@ -7,10 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._binning import slices
+from sklearn_calib._core._clusters import dependence_of
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._validation import BinarySample
-from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult, dependence_of
+from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._simulated import TIE, check_simulation, simulated, simulates
 from sklearn_calib.inference._tails import normal_two_sided
 
@@ -107,7 +108,10 @@ class SpiegelhalterTest(CalibrationTest):
             statistic = excess / deviation
             if simulates(self.method, sample.total, sample.clusters):
                 grouped = group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
-                null, clustered = self._simulated_z(grouped, deviation), dependence_of(grouped)
+                null, clustered = (
+                    self._simulated_z(grouped, deviation),
+                    dependence_of(grouped.clusters, grouped.prob),
+                )
                 pvalue = monte_carlo_pvalue(abs(statistic), np.abs(null), TIE)
                 method = f"{self.n_resamples} simulations, two-sided"
             else:

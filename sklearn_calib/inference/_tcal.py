@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from sklearn_calib._core._binning import uniform_bins
+from sklearn_calib._core._clusters import clusters_of_classes, dependence_of
 from sklearn_calib._core._grouping import (
     CHUNK,
     GroupedOutcomes,
@@ -40,7 +41,7 @@ from sklearn_calib._validation import (
     check_share,
     check_size,
 )
-from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult, dependence_of
+from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._simulated import refuse_clusters
 from sklearn_calib.inference._tails import SMALLEST_PVALUE, gamma_sf
 
@@ -583,7 +584,7 @@ class BinaryScales:
 
     def dependence(self) -> dict[str, Any]:
         """Return the fields of a result that tell of the clusters."""
-        return dependence_of(self.grouped)
+        return dependence_of(self.clusters, self.grouped.prob)
 
     def statistic(self, centre: Array) -> Callable[[NDArray[Any]], Array]:
         """Return the function that computes T, less its mean under the null hypothesis, of many samples."""
@@ -613,8 +614,6 @@ class BinaryScales:
 class _ClassScales:
     """Equal-volume bins of the simplex, m^(K - 1) of them; as :class:`BinaryScales`."""
 
-    clusters = None
-
     def __init__(self, sample: ClassSample, smoothness: float | None) -> None:
         self.y, self.p = written_out(sample.y, sample.p, sample.w)
         self.n = float(self.y.shape[0])
@@ -623,10 +622,19 @@ class _ClassScales:
         self.n_cells = self.n_bins ** (self.n_classes - 1)
         self.cells = nested_alcoves(self.p, self.n_bins)
         self.moments = class_moments(self.cells, self.y, self.p)
+        self.clusters = None
+        self._mean = np.zeros_like(self.moments.statistic)
+        if sample.clusters is not None:
+            times = (
+                np.ones(sample.y.shape[0], dtype=np.int64) if sample.w is None else sample.w.astype(np.int64)
+            )
+            self.clusters = clusters_of_classes(self.y, self.p, np.repeat(sample.clusters, times))
+            pilot = self.simulate(_PILOT, np.random.default_rng(_SEED), 0.0)[1:]
+            self._mean, self.moments = pilot.mean(axis=0), _simulated_moments(self.moments, pilot)
 
     def dependence(self) -> dict[str, Any]:
         """See :class:`BinaryScales`."""
-        return {}
+        return dependence_of(self.clusters, self.p)
 
     def moments_within(self, tolerance: float) -> NullMoments:
         """See :class:`BinaryScales`."""
@@ -638,7 +646,8 @@ class _ClassScales:
         """See :class:`BinaryScales`."""
         prob = toward_uncertainty(self.p, tolerance)
         shared = self.cells[: usable_scales(self.moments)]
-        values = simulated_statistics(shared, self.y, prob, n_resamples, generator)
+        values = simulated_statistics(shared, self.y, prob, n_resamples, generator, self.clusters)
+        values -= self._mean[: len(shared)]
         if tolerance:
             values[0] = self.moments.statistic[: len(shared)]
         return values
@@ -646,12 +655,14 @@ class _ClassScales:
 
 def _simulated_moments(moments: NullMoments, values: Array) -> NullMoments:
     """Return the moments with those of simulated values in place of those of independent samples."""
+    # scales of no information, the last ones, have no values
+    left = moments.statistic.shape[0] - values.shape[1]
+    values = np.pad(values, ((0, 0), (0, left)))
     centred = values - values.mean(axis=0)
-    usable = moments.variance > 0.0
     return replace(
         moments,
         statistic=moments.statistic - values.mean(axis=0),
-        variance=np.where(usable, (centred**2).mean(axis=0), 0.0),
+        variance=np.where(moments.variance > 0.0, (centred**2).mean(axis=0), 0.0),
         third_cumulant=(centred**3).mean(axis=0),
     )
 

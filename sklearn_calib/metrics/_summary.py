@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
+from scipy.special import expit, ndtr
 from scipy.stats import norm
 
+from sklearn_calib._core._clusters import cluster_words, dependence_of
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
+from sklearn_calib._core._links import logit
+from sklearn_calib._core._null import draw_positives
 from sklearn_calib._core._recalibration import LogitOutcomes, Recalibration
 from sklearn_calib._core._smooth_logistic import KNOT_QUANTILES, smooth_frequency
 from sklearn_calib._docs import shared_docs
@@ -37,6 +41,9 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+
+# Simulated samples for intervals with clusters.
+_DEPENDENT_DRAWS = 999
 
 
 @dataclass(frozen=True)
@@ -92,6 +99,12 @@ class CalibrationSummary:
         frequency. NaN if all outcomes are equal.
     confidence : float
         Level of the intervals.
+    n_clusters : int or None
+        Number of clusters; None if samples were taken to be independent.
+    design_effect : float or None
+        Estimated variance of the number of events over that of independent samples; None without clusters.
+    n_effective : float or None
+        Number of samples divided by the design effect; None without clusters.
     probabilities : ndarray of shape (m,)
         Distinct predictions in increasing order.
     curve : ndarray of shape (m,)
@@ -114,6 +127,9 @@ class CalibrationSummary:
     confidence: float
     probabilities: Array = field(repr=False)
     curve: Array = field(repr=False)
+    n_clusters: int | None = None
+    design_effect: float | None = None
+    n_effective: float | None = None
 
     def _rows(self) -> list[tuple[str, str]]:
         scaled = "not determined" if np.isnan(self.scaled_brier) else f"{self.scaled_brier:.4f}"
@@ -128,6 +144,7 @@ class CalibrationSummary:
             ("E50, E90, Emax", f"{self.e50:.4f}, {self.e90:.4f}, {self.emax:.4f}"),
             ("Brier, scaled Brier", f"{self.brier:.4f}, {scaled}"),
             ("intervals", f"{100 * self.confidence:g}%"),
+            *([("clusters", cluster_words(self))] if self.n_clusters else []),
         ]
 
     def __str__(self) -> str:
@@ -164,10 +181,19 @@ def _lines(
     data = LogitOutcomes(grouped)
 
     def estimate(
-        value: float, error: float, best: Recalibration, refit: Callable[[float], Recalibration]
+        value: float,
+        error: float,
+        best: Recalibration,
+        refit: Callable[[float], Recalibration],
+        errors: Callable[[Array, Array, float, float], Array],
     ) -> IntervalEstimate:
         if not (np.isfinite(value) and np.isfinite(error)):
             return _UNKNOWN
+        if grouped.clusters is not None:
+            total, along = _simulated_scores(grouped, data, best)
+            tails = ndtr((-z, z))
+            high, low = np.quantile(errors(total, along, *data.information(best)), tails)
+            return IntervalEstimate(float(value), float(value - low), float(value - high))
         # for so small a z both intervals agree, and z^2 is below the rounding error of the likelihood
         if interval == "wald" or z < 1e-3:
             return IntervalEstimate(float(value), float(value - z * error), float(value + z * error))
@@ -182,27 +208,60 @@ def _lines(
     intercept = _UNKNOWN
     if offset.finite:
         error = data.standard_errors(offset)[0]
-        intercept = estimate(offset.intercept, error, offset, lambda at: data.at(at, 1.0))
+        intercept = estimate(
+            offset.intercept, error, offset, lambda at: data.at(at, 1.0), lambda t, _, level, __: t / level
+        )
     if data.constant:
         return intercept, _UNKNOWN, _UNKNOWN
     both = data.fit_both()
     if not both.finite:
         return intercept, _UNKNOWN, _UNKNOWN
     _, for_intercept, for_slope = data.standard_errors(both)
+
+    def slope_errors(total: Array, along: Array, level: float, mixed: float) -> Array:
+        rest = float((data.weight * both.variance) @ (data.u - mixed / level) ** 2)
+        return (along - mixed / level * total) / rest / data.spread
+
+    def intercept_errors(total: Array, along: Array, level: float, mixed: float) -> Array:
+        middle = data.centre + data.spread * mixed / level
+        return total / level - middle * slope_errors(total, along, level, mixed)
+
     return (
         intercept,
-        estimate(both.slope, for_slope, both, data.fit_intercept),
-        estimate(both.intercept, for_intercept, both, lambda at: data.fit_slope(at, both.slope)),
+        estimate(both.slope, for_slope, both, data.fit_intercept, slope_errors),
+        estimate(
+            both.intercept,
+            for_intercept,
+            both,
+            lambda at: data.fit_slope(at, both.slope),
+            intercept_errors,
+        ),
     )
 
 
-def _ratio(events: float, total: float, expected: float, z: float) -> IntervalEstimate:
+def _simulated_scores(
+    grouped: GroupedOutcomes, data: LogitOutcomes, fit: Recalibration
+) -> tuple[Array, Array]:
+    """Return residual sums, and sums of residuals times u, of dependent outcomes of a fitted model."""
+    log_odds = logit(grouped.prob)
+    true = replace(grouped, prob=expit(fit.intercept + fit.slope * log_odds))
+    u = (log_odds - data.centre) / data.spread
+    sums = [
+        np.stack((drawn.sum(axis=0), u @ drawn))
+        for drawn in draw_positives(true, _DEPENDENT_DRAWS, np.random.default_rng(0))
+    ]
+    mean = true.weight * true.prob
+    total, along = np.concatenate(sums, axis=1)
+    return total - mean.sum(), along - u @ mean
+
+
+def _ratio(events: float, total: float, expected: float, z: float, inflation: float) -> IntervalEstimate:
     """Return observed over expected, with an interval from the normal approximation of its logarithm."""
     if expected == 0.0 or events == 0.0:
         value = 0.0 if expected > 0.0 else np.nan
         return IntervalEstimate(value, value, np.nan if np.isnan(value) else np.inf)
     value = events / expected
-    factor = float(np.exp(z * np.sqrt((1.0 - events / total) / events)))
+    factor = float(np.exp(z * inflation * np.sqrt((1.0 - events / total) / events)))
     return IntervalEstimate(value, value / factor, value * factor)
 
 
@@ -219,6 +278,7 @@ def calibration_summary(
     y_proba: ArrayLike | None = None,
     *,
     sample_weight: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
     pos_label: Any = None,
     n_knots: int = 5,
     confidence: float = 0.95,
@@ -234,6 +294,9 @@ def calibration_summary(
     %(binary_sample)s
     sample_weight : array-like of shape (n,), default=None
         Frequency weights: how often each sample was observed, as whole numbers.
+    clusters : array-like of shape (n,) or None, default=None
+        Label of the cluster of each sample. Samples of different clusters are independent, those of a
+        cluster need not be; see Notes.
     %(pos_label)s
     n_knots : int, default=5
         Number of knots of the smooth curve, from 3 to 7; fewer if predictions are tied.
@@ -264,7 +327,9 @@ def calibration_summary(
     before the logit. They are not determined (NaN) if all outcomes are equal, the slope also if all
     predictions are equal or under perfect separation. The interval of O/E is
     :math:`O/E \cdot \exp(\pm z \sqrt{(1 - \bar y)/O})` for O events with frequency :math:`\bar y`; without
-    events it is [0, infinity).
+    events it is [0, infinity). With clusters, Wald intervals and that of O/E use quantiles of the first-order
+    errors in 999 simulated samples, whose outcomes have the fitted probabilities and the estimated dependence
+    within clusters, in place of normal quantiles times standard errors.
 
     The smooth curve is a logistic regression on a natural cubic spline of logit(p), whose knots lie at fixed
     quantiles of the predictions [3]_. A penalty of 0.01 times half the variance of the fitted log-odds, in
@@ -297,10 +362,19 @@ def calibration_summary(
     n_knots = _check_knots(n_knots)
     check_option(interval, "interval", ("wald", "profile"))
     check_fraction(confidence, "confidence")
-    sample = check_binary(y_true, y_proba, sample_weight, pos_label)
+    sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters)
     if sample.w is not None:
         check_frequency_weights(sample.w)
-    return summarize(group_outcomes(sample.y, sample.p, sample.w), n_knots, confidence, interval)
+    if sample.clusters is not None and interval == "profile":
+        raise ValueError(
+            "interval='profile' takes samples to be independent and cannot be given clusters. Use "
+            "interval='wald'."
+        )
+    grouped = group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
+    found = summarize(grouped, n_knots, confidence, interval)
+    if clusters is not None and sample.clusters is None:
+        return replace(found, n_clusters=int(grouped.total), design_effect=1.0, n_effective=grouped.total)
+    return found
 
 
 def summarize(grouped: GroupedOutcomes, n_knots: int, confidence: float, interval: str) -> CalibrationSummary:
@@ -309,6 +383,12 @@ def summarize(grouped: GroupedOutcomes, n_knots: int, confidence: float, interva
     total, events = grouped.total, float(grouped.positives.sum())
     expected = float(grouped.weight @ grouped.prob)
     intercept, slope, slope_intercept = _lines(grouped, z, interval)
+    inflation = 1.0
+    if grouped.clusters is not None and intercept.upper > intercept.lower:
+        # of the interval of the intercept, whose error is that of the number of events
+        error = LogitOutcomes(grouped)
+        alone = error.standard_errors(error.fit_intercept())[0]
+        inflation = max(1.0, (intercept.upper - intercept.lower) / (2.0 * z * alone))
     curve = smooth_frequency(grouped, n_knots)
     gap = np.abs(grouped.prob - curve)
     negatives = grouped.weight - grouped.positives
@@ -318,7 +398,7 @@ def summarize(grouped: GroupedOutcomes, n_knots: int, confidence: float, interva
         n_samples=total,
         n_events=events,
         observed_minus_expected=(events - expected) / total,
-        observed_over_expected=_ratio(events, total, expected, z),
+        observed_over_expected=_ratio(events, total, expected, z, inflation),
         intercept=intercept,
         slope=slope,
         slope_intercept=slope_intercept,
@@ -331,6 +411,7 @@ def summarize(grouped: GroupedOutcomes, n_knots: int, confidence: float, interva
         confidence=float(confidence),
         probabilities=grouped.prob,
         curve=curve,
+        **dependence_of(grouped.clusters, grouped.prob),
     )
 
 

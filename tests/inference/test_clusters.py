@@ -1,6 +1,7 @@
 """Dependent samples: simulated outcomes, the estimated dependence, level and power of the tests."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,20 +9,25 @@ import sklearn
 from scipy.special import expit, log_ndtr, ndtr, ndtri
 from scipy.stats import binom, multivariate_normal
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import brier_score_loss
 from sklearn.pipeline import make_pipeline
 
-from sklearn_calib._core._clusters import Clusters, Dependence, dependence
+from sklearn_calib._core._clusters import Clusters, Dependence, clusters_of_classes, dependence
 from sklearn_calib._core._grouping import GroupedOutcomes
-from sklearn_calib._core._null import draw_positives
+from sklearn_calib._core._null import draw_positives, sample_labels
 from sklearn_calib.inference import (
     CombinedTest,
     ConsistencyTest,
     CoxTest,
     CutoffTest,
     HosmerLemeshowTest,
+    KernelTest,
     SpiegelhalterTest,
     TCal,
+    confidence_interval,
+    expected_under_calibration,
 )
+from sklearn_calib.metrics import calibration_summary
 from sklearn_calib.sketch import CalibrationSketch
 
 TESTS = {
@@ -34,6 +40,8 @@ TESTS = {
     "cox_likelihood": CoxTest(n_resamples=99, statistic="likelihood_ratio"),
     "spiegelhalter": SpiegelhalterTest(n_resamples=99),
     "hosmer_lemeshow": HosmerLemeshowTest(n_resamples=99),
+    "kernel": KernelTest(n_resamples=99, random_state=0),
+    "kernel_adaptive": KernelTest(n_resamples=99, bandwidth="adaptive", random_state=0),
     "combined": CombinedTest(n_resamples=99, random_state=0),
     "consistency": ConsistencyTest("smooth_ece", n_resamples=99, random_state=0),
 }
@@ -55,7 +63,9 @@ def grouped(prob, group, code, count, rho):
     """Groups of cells whose correlation is known."""
     weight = np.bincount(group, count).astype(float)
     known = Dependence(np.array([rho]), np.ones(1))
-    clusters = Clusters(group, code, np.asarray(count, float), int(code.max()) + 1, known)
+    clusters = Clusters(
+        group, code, np.asarray(count, float), np.zeros(group.size), int(code.max()) + 1, known
+    )
     return GroupedOutcomes(prob, weight, np.zeros_like(weight), clusters)
 
 
@@ -75,6 +85,21 @@ def test_simulated_outcomes_have_the_probabilities_and_the_covariance_of_the_cop
         shared = np.intersect1d(code[group == a], code[group == b]).size * count**2
         expected = shared * (both.cdf(ndtri(prob[[a, b]])) - prob[a] * prob[b])
         assert np.cov(drawn[a], drawn[b])[0, 1] == pytest.approx(expected, abs=0.03 * count**2)
+
+
+def test_slopes_that_differ_keep_the_probabilities():
+    prob = ndtr(np.array([-2.0, 0.0, 1.0, 2.0]))
+    sample = grouped(prob, np.arange(4), np.zeros(4, int), np.ones(4), 0.2)
+    known = replace(sample.clusters.dependence, slope=np.array([0.8]), slope_probability=np.ones(1))
+    sample = replace(sample, clusters=replace(sample.clusters, dependence=known))
+    drawn = np.hstack(list(draw_positives(sample, 40_000, np.random.default_rng(0)))).astype(float)
+    assert drawn.mean(axis=1) == pytest.approx(prob, abs=0.01)
+    # the latent correlation of samples a and b
+    x = np.array([-2.0, 0.0, 1.0, 2.0])
+    for a, b in ((0, 3), (2, 3)):
+        shared = (0.2 + 0.64 * x[a] * x[b]) / np.sqrt((1 + 0.64 * x[a] ** 2) * (1 + 0.64 * x[b] ** 2))
+        both = multivariate_normal([0, 0], [[1, shared], [shared, 1]]).cdf(x[[a, b]])
+        assert np.cov(drawn[a], drawn[b])[0, 1] == pytest.approx(both - prob[a] * prob[b], abs=0.01)
 
 
 def test_certain_predictions_stay_certain():
@@ -152,10 +177,24 @@ def test_miscalibration_is_not_taken_for_dependence():
     assert found.median < 0.03
 
 
+def test_slopes_that_differ_are_found():
+    rng = np.random.default_rng(0)
+    clusters = np.repeat(np.arange(100), 40)
+    q = rng.normal(size=clusters.size)
+    for spread in (0.0, 0.5):
+        slope = spread * rng.normal(size=100)[clusters]
+        y = rng.normal(size=q.size) + slope * q > -np.sqrt(1 + spread**2 * q**2) * q
+        found = dependence(clusters, ndtr(q), np.ones_like(q), y.astype(float))
+        assert found.slope @ found.slope_probability / found.scale == pytest.approx(spread, abs=0.16)
+    result = CoxTest(parameter="slope", n_resamples=199).test(y, ndtr(q), clusters=clusters)
+    assert result.pvalue > 0.05
+
+
 def test_quantiles_of_the_correlation():
     known = Dependence(np.array([0.0, 0.2, 0.5]), np.array([0.25, 0.5, 0.25]))
-    drawn = known.sample(8, np.random.default_rng(0))
-    assert sorted(drawn) == [0, 0, 0.2, 0.2, 0.2, 0.2, 0.5, 0.5]
+    rho, slope = known.sample(8, np.random.default_rng(0))
+    assert sorted(rho) == [0, 0, 0.2, 0.2, 0.2, 0.2, 0.5, 0.5]
+    assert not slope.any()
     assert known.median == 0.2
 
 
@@ -262,6 +301,124 @@ def test_metadata_routing():
         assert pipeline.score(p[:, None], y, clusters=clusters) == direct.pvalue_
 
 
+# ---- several classes
+
+
+def test_simulated_labels_have_the_probabilities_and_depend():
+    rng = np.random.default_rng(0)
+    p = np.array([[0.2, 0.3, 0.5], [0.2, 0.3, 0.5], [0.0, 0.9, 0.1], [0.2, 0.3, 0.5]])
+    code = np.array([0, 0, 0, 1])
+    clusters = clusters_of_classes(np.zeros(4, int), p, code)
+    for rho, same in ((0.0, 0.38), (0.9, 0.8)):
+        known = replace(clusters, dependence=Dependence(np.array([rho]), np.ones(1)))
+        labels = np.concatenate(list(sample_labels(p, 8000, rng, known)))
+        frequency = (labels[:, :, None] == np.arange(3)).mean(axis=0)
+        assert frequency == pytest.approx(p, abs=5 * 0.5 / np.sqrt(8000))
+        assert np.mean(labels[:, 0] == labels[:, 1]) >= same - 0.02
+        # the chance that independent labels agree is .2^2 + .3^2 + .5^2
+        assert np.mean(labels[:, 0] == labels[:, 3]) == pytest.approx(0.38, abs=0.02)
+
+
+def dependent_classes(n_clusters, size, rho, rng):
+    """Labels of three classes, calibrated and dependent within clusters."""
+    code = np.repeat(np.arange(n_clusters), size)
+    p = rng.dirichlet(np.ones(3), size=code.size)
+    latent = np.sqrt(rho) * rng.normal(size=(n_clusters, 3))[code]
+    latent += np.sqrt(1 - rho) * rng.normal(size=p.shape)
+    return np.argmin(-log_ndtr(latent) / p, axis=1), p, code
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        TCal(n_resamples=99, random_state=0),
+        TCal(n_resamples=99, smoothness=1.0, random_state=0),
+        KernelTest(n_resamples=99, random_state=0),
+        KernelTest(n_resamples=99, bandwidth="adaptive", random_state=0),
+    ],
+)
+def test_several_classes(test):
+    rng = np.random.default_rng(1)
+    rejected = 0
+    for _ in range(5):
+        y, p, clusters = dependent_classes(30, 8, 0.5, rng)
+        result = test.test(y, p, clusters=clusters)
+        rejected += result.rejects()
+        assert 1.5 < result.design_effect < 7
+    assert rejected <= 2
+    y, p, clusters = dependent_classes(60, 4, 0.1, rng)
+    sharp = p**3 / (p**3).sum(axis=1, keepdims=True)
+    assert test.test(y, sharp, clusters=clusters).pvalue == 0.01
+    weight = np.full(y.size, 2)
+    twice = test.test(y, p, sample_weight=weight, clusters=clusters)
+    again = test.test(np.repeat(y, 2), np.repeat(p, 2, axis=0), clusters=np.repeat(clusters, 2))
+    assert twice.pvalue == again.pvalue
+
+
+# ---- intervals and expected values
+
+
+def test_intervals_are_wider():
+    y, p, clusters = dependent(60, 20, 0.3, seed=0)
+    for metric in ("smooth_ece", "cutoff_calibration_error", "expected_calibration_error"):
+        alone = confidence_interval(y, p, metric=metric, random_state=0)
+        found = confidence_interval(y, p, metric=metric, clusters=clusters, random_state=0)
+        assert found.upper > 1.2 * alone.upper
+        assert found.null_mean > alone.null_mean
+        assert (found.n_clusters, alone.n_clusters) == (60, None)
+        assert found.n_effective == pytest.approx(1200 / found.design_effect)
+        assert "clusters: 60 (design effect" in str(found)
+    single = confidence_interval(y, p, metric="smooth_ece", clusters=np.arange(y.size), random_state=0)
+    alone = confidence_interval(y, p, metric="smooth_ece", random_state=0)
+    assert (single.lower, single.upper, single.design_effect) == (alone.lower, alone.upper, 1)
+
+
+def test_the_percentile_method_resamples_clusters():
+    y, p, clusters = dependent(200, 10, 0.4, seed=1)
+    found = confidence_interval(
+        y, p, metric=brier_score_loss, method="percentile", clusters=clusters, random_state=0
+    )
+    loss = (y - p) ** 2 - np.mean((y - p) ** 2)
+    error = np.sqrt(np.square(np.bincount(clusters, loss)).sum()) / y.size
+    assert found.upper - found.lower == pytest.approx(2 * 1.96 * error, rel=0.15)
+
+
+def test_expected_values_under_calibration():
+    y, p, clusters = dependent(60, 20, 0.3, seed=2)
+    given = {"metric": "smooth_ece", "random_state": 0}
+    alone = expected_under_calibration(p, **given)
+    found = expected_under_calibration(p, y_true=y, clusters=clusters, **given)
+    assert found.mean > alone.mean
+    assert found.quantile > 1.15 * alone.quantile
+    assert (found.n_clusters, alone.n_clusters) == (60, None)
+    assert "clusters: 60" in str(found)
+    with pytest.raises(ValueError, match="Pass y_true, too"):
+        expected_under_calibration(p, clusters=clusters, **given)
+    with pytest.raises(ValueError, match="Pass clusters, too"):
+        expected_under_calibration(p, y_true=y, **given)
+
+
+def test_the_summary_has_intervals_of_the_sandwich():
+    y, p, clusters = dependent(400, 8, 0.3, seed=3)
+    found = calibration_summary(y, p, clusters=clusters)
+    alone = calibration_summary(y, p)
+    assert (found.intercept.value, found.slope.value) == (alone.intercept.value, alone.slope.value)
+    x = np.log(p / (1 - p))
+    q = expit(found.slope_intercept.value + found.slope.value * x)
+    columns = np.stack((np.ones_like(x), x))
+    information = (columns * q * (1 - q)) @ columns.T
+    scores = np.array([np.bincount(clusters, (y - q) * column) for column in columns])
+    covariance = np.linalg.inv(information) @ scores @ scores.T @ np.linalg.inv(information)
+    for k, interval in enumerate((found.slope_intercept, found.slope)):
+        assert interval.upper - interval.lower == pytest.approx(2 * 1.96 * np.sqrt(covariance[k, k]), rel=0.2)
+    assert found.observed_over_expected.upper > alone.observed_over_expected.upper
+    assert "design effect" in str(found)
+    with pytest.raises(ValueError, match="interval='profile' takes samples to be independent"):
+        calibration_summary(y, p, clusters=clusters, interval="profile")
+    single = calibration_summary(y, p, clusters=np.arange(y.size))
+    assert (single.slope, single.n_clusters, single.n_effective) == (alone.slope, y.size, y.size)
+
+
 # ---- bad input
 
 
@@ -310,6 +467,9 @@ def test_few_clusters_with_events_are_warned_of():
         TCal(tolerance=0.01),
         CombinedTest(method="asymptotic"),
         ConsistencyTest("smooth_ece", resample="pairs"),
+        KernelTest(method="asymptotic"),
+        KernelTest(method="theory"),
+        KernelTest(estimator="block"),
     ],
 )
 def test_methods_for_independent_samples_refuse_clusters(test):
