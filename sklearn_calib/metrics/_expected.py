@@ -263,7 +263,7 @@ def _sorted_predictions(
         _, values, sample_weight = sample_rows(given, None, sample_weight)
     p = check_probabilities(values, name)
     if sample_weight is None:
-        return np.sort(p), np.full(p.shape[0], 1.0 / p.shape[0]), float(p.shape[0])
+        return np.sort(p), np.broadcast_to(1.0 / p.shape[0], p.shape), float(p.shape[0])
     w = check_weights(sample_weight, p.shape[0])
     order = np.argsort(p)
     order, total = order[w[order] > 0], float(w.sum())
@@ -275,8 +275,8 @@ def _ratio(numerator: float, denominator: float) -> float:
 
 
 def _entropy(p: Array, w: Array) -> float:
-    """Return the mean of -p log p - (1 - p) log(1 - p), with 0 log 0 = 0."""
-    inside = (p > 0) & (p < 1)
+    """Return the mean of -p log p - (1 - p) log(1 - p) of sorted predictions, with 0 log 0 = 0."""
+    inside = slice(*np.searchsorted(p, [np.nextafter(0.0, 1.0), 1.0]))
     q = p[inside]
     return float(-w[inside] @ (q * np.log(q) + (1.0 - q) * np.log1p(-q)))
 
