@@ -7,14 +7,14 @@ from numpy.typing import NDArray
 
 from sklearn_calib._validation import only_rounding
 
-__all__ = ["Column", "Labels", "not_a_number", "shortened"]
+__all__ = ["Column", "Labels", "is_number", "not_a_number", "shortened"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.signedinteger[Any]]
 
-#: What stands for a missing cell, whatever the case of its letters.
+#: Values that mean a missing cell, in any case of letters.
 MISSING = ("", "na", "nan", "null", "none", "n/a", "#n/a")
-# Whole numbers up to here are floats: greater labels are taken as texts, lest two of them become one.
+# Integers up to this number are exact as floats: greater labels are read as texts.
 _MOST_WHOLE = 2.0**53
 
 
@@ -50,7 +50,7 @@ class Column:
             out: Array = cells.cast(pyarrow.float64(), safe=False).to_numpy(zero_copy_only=False)
         except pyarrow.ArrowException:
             values = cells.to_pylist()
-            row = next(i for i, value in enumerate(values) if value is not None and not _is_number(value))
+            row = next(i for i, value in enumerate(values) if value is not None and not is_number(value))
             raise ValueError(not_a_number(self._place(row), str(values[row]))) from None
         if not np.isfinite(out).all():
             self._refuse_missing(np.isnan(out))
@@ -170,9 +170,9 @@ class Labels:
 def not_a_number(place: str, cell: str) -> str:
     """Return what to say of a cell that should be a number."""
     text, hint = cell.strip(), ""
-    if text.endswith("%") and _is_number(text[:-1].strip()):
+    if text.endswith("%") and is_number(text[:-1].strip()):
         hint = f" Write it as a fraction: {float(text[:-1]) / 100:g}."
-    elif text.count(",") == 1 and _is_number(text.replace(",", ".")):
+    elif text.count(",") == 1 and is_number(text.replace(",", ".")):
         hint = f" Write decimals with a point: {text.replace(',', '.')}."
     return f"{place} is {shortened(cell)}, not a number.{hint}"
 
@@ -188,7 +188,7 @@ def _is_missing(cell: Any) -> bool:
     return bool(cell is None or cell != cell)
 
 
-def _is_number(cell: Any) -> bool:
+def is_number(cell: Any) -> bool:
     try:
         float(cell)
     except (ValueError, TypeError):

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_calib.sketch._columns import Labels
+from sklearn_calib.sketch._columns import Labels, is_number
 from sklearn_calib.sketch._sketch import CalibrationSketch
 
 __all__ = ["OutcomeSketches", "ambiguous", "is_label"]
@@ -123,10 +123,10 @@ def is_label(label: Any, wanted: Any) -> bool:
 
 
 def ambiguous(labels: list[Any]) -> bool:
-    """Tell whether these are two texts, sorted, neither of which is the positive class by convention."""
-    return (
-        len(labels) == 2 and isinstance(labels[0], str) and [t.lower() for t in labels] != ["false", "true"]
-    )
+    """Tell whether these are two texts, sorted, other than numbers, and than false and true."""
+    if len(labels) != 2 or not isinstance(labels[0], str) or [t.lower() for t in labels] == ["false", "true"]:
+        return False
+    return not all(map(is_number, labels))
 
 
 def _parts(groups: Codes) -> list[tuple[int, Any]]:
