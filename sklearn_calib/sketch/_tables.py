@@ -129,7 +129,8 @@ def sketch_file(
         Column of non-negative weights.
     pos_label : label, default=None
         The positive class, as a label or as it is written. By default 1 for labels in {0, 1} or {-1, 1}, else
-        the greater of the two; required for text labels (except numbers, true and false) if ``p`` is one column.
+        the greater of the two; required for text labels (except numbers, true and false) if ``p`` is one
+        column.
     precision : int, default=17
         Precision of the sketch.
     batch_size : int, default=262144
