@@ -137,6 +137,35 @@ ax : matplotlib Axes, default=None
     "seeded_picture": """\
 random_state : int, Generator, RandomState or None, default=0
     Source of randomness; by default the same data give the same plot.""",
+    "models": """\
+y_true : array-like of shape (n,) or CalibrationSketch
+    Labels of two or more classes.
+y_proba : array-like of shape (n,), (n, 1) or (n, n_classes), or mapping of str to these, default=None
+    Predicted probabilities; or the name of each model and its predictions for the same samples.
+    Omitted with a sketch.""",
+    "threshold_display": """\
+Parameters
+----------
+curves : mapping of str to ThresholdCurve
+    Curve of each model; the key None stands for a single model.
+differences : mapping of str to DominanceResult, default=None
+    Comparisons of the models with the reference, in units of risk.
+reference : str, default=None
+    Name of the reference model.
+name : str, default=None
+    Name of a single model in the legend.
+
+Attributes
+----------
+curves : dict
+    Curve of each model.
+differences : dict
+    Comparisons with the reference, with tests of dominance.
+%(axes)s
+lines_ : list of matplotlib Line2D
+    The curves.
+bands_ : list of matplotlib Collection
+    Their bands.""",
     "columns": """\
 n_features_in_ : int
     Number of columns of ``X``.

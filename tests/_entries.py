@@ -169,6 +169,16 @@ def of_inference(folder):
     two = {"y_true": Y, "y_proba_a": P, "y_proba_b": np.sqrt(P)}
     yield entry(inference.paired_test, metric=CUTOFF, **two, sample_weight=W, **FEW)
     yield entry(inference.compare_models, metric=CUTOFF, y_true=Y, sample_weight=W, **MODELS, **FEW)
+    yield entry(inference.dominance_test, **two, sample_weight=W, **FEW)
+    yield entry(
+        inference.dominance_test,
+        "dominance_test.classes",
+        ("pos_label", "sample_weight"),
+        y_true=Y3,
+        y_proba_a=P3,
+        y_proba_b=P3[:, ::-1],
+        **FEW,
+    )
     result = inference.SpiegelhalterTest().test(Y, P)
     yield entry(result.rejects)
     stream = inference.SequentialTest().test(Y, P)
@@ -311,6 +321,8 @@ def drawn(cls, results):
         return cls.from_monitor(watched())
     if cls.__name__ == "ReliabilityPanel":
         return plot.ReliabilityDisplay.from_predictions(Y, P, band="none", groups=GROUPS)
+    if "band" not in parameters(cls.from_predictions):
+        return cls.from_predictions(Y, P)
     return cls.from_predictions(Y, P, band="none")
 
 

@@ -43,9 +43,12 @@ POSITIONAL = {
     "WindowedSketch": ["window"],
     "ComparisonDisplay": ["comparisons"],
     "CutoffDisplay": ["result"],
+    "DecisionCurveDisplay": ["curves"],
     "DecisionDisplay": ["result"],
     "TestDisplay": ["result"],
     "MonitorDisplay": ["history"],
+    "MurphyDisplay": ["curves"],
+    "ScoreDecompositionDisplay": ["decompositions"],
     "ReliabilityDisplay": ["curve"],
     "ReliabilityPanel": ["displays"],
 }
@@ -196,7 +199,7 @@ def test_shared_paragraphs_are_shown_in_full():
         "    Number of columns of ``X``.",
     ]
     method = inspect.getdoc(CutoffDisplay.from_result)
-    assert "ax : matplotlib Axes, default=None\n    Where to draw" in method
+    assert "ax : matplotlib Axes, default=None\n    Axes for the plot" in method
 
 
 @pytest.mark.parametrize("value", public_objects())

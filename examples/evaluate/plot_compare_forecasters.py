@@ -12,8 +12,7 @@ import numpy as np
 
 from sklearn_calib.calibrators import PlattCalibrator
 from sklearn_calib.datasets import load_solar_flares
-from sklearn_calib.metrics import score_decomposition
-from sklearn_calib.plot import ComparisonDisplay
+from sklearn_calib.plot import ComparisonDisplay, ScoreDecompositionDisplay
 
 # %%
 # Four forecasts of solar flares are evaluated on the second of two years: an operational system, the same
@@ -44,13 +43,7 @@ fig, (left, right) = plt.subplots(1, 2, figsize=(12.5, 4.8), layout="constrained
 display = ComparisonDisplay.from_predictions(y[judge], forecasters, n_resamples=499, ax=left)
 print(display.comparisons["smooth ECE"])
 
-for name, forecast in forecasters.items():
-    parts = score_decomposition(y[judge], forecast)
+plane = ScoreDecompositionDisplay.from_predictions(y[judge], forecasters, ax=right)
+for name, parts in plane.decompositions.items():
     print(f"{name:<20} {parts}")
-    label = f"{name}: {parts.score:.3f}"
-    right.plot(parts.miscalibration, parts.discrimination, "o", markersize=11, label=label)
-for score in np.arange(0.08, 0.25, 0.01):
-    right.axline((0, parts.uncertainty - score), slope=1, color="0.88", zorder=0)
-right.set(xlabel="Miscalibration", ylabel="Discrimination", xlim=(0, 0.025), ylim=(-0.005, 0.075))
-right.legend(title="Brier score", loc="center right")
 plt.show()

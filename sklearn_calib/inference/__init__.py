@@ -13,6 +13,7 @@ from sklearn_calib.inference._comparison_table import (
 from sklearn_calib.inference._consistency import ConsistencyTest
 from sklearn_calib.inference._cox import CoxTest
 from sklearn_calib.inference._cutoff_test import CutoffTest
+from sklearn_calib.inference._dominance import DominanceResult, dominance_test
 from sklearn_calib.inference._hosmer_lemeshow import HosmerLemeshowTest
 from sklearn_calib.inference._intervals import ConfidenceInterval, confidence_interval
 from sklearn_calib.inference._kernel import KernelScale, KernelTest
@@ -32,6 +33,7 @@ __all__ = [
     "ConsistencyTest",
     "CoxTest",
     "CutoffTest",
+    "DominanceResult",
     "HosmerLemeshowTest",
     "KernelScale",
     "KernelTest",
@@ -50,6 +52,7 @@ __all__ = [
     "TestComponent",
     "compare_models",
     "confidence_interval",
+    "dominance_test",
     "expected_under_calibration",
     "paired_test",
 ]

@@ -8,18 +8,24 @@ from sklearn_calib.plot._cutoff import CutoffDisplay
 from sklearn_calib.plot._decision import DecisionDisplay, RiskGapNullDistribution
 from sklearn_calib.plot._monitor import MonitorDisplay
 from sklearn_calib.plot._reliability import ReliabilityDisplay, ReliabilityPanel
+from sklearn_calib.plot._score_plane import ScoreDecompositionDisplay
 from sklearn_calib.plot._test_display import TestDisplay
+from sklearn_calib.plot._threshold_curves import DecisionCurveDisplay, MurphyDisplay, ThresholdCurve
 
 __all__ = [
     "CalibrationBelt",
     "ComparisonDisplay",
     "CutoffDisplay",
+    "DecisionCurveDisplay",
     "DecisionDisplay",
     "MonitorDisplay",
+    "MurphyDisplay",
     "ReliabilityBand",
     "ReliabilityCurve",
     "ReliabilityDisplay",
     "ReliabilityPanel",
     "RiskGapNullDistribution",
+    "ScoreDecompositionDisplay",
     "TestDisplay",
+    "ThresholdCurve",
 ]

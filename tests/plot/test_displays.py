@@ -14,9 +14,12 @@ from sklearn_calib.metrics import cutoff_calibration_error
 from sklearn_calib.plot import (
     ComparisonDisplay,
     CutoffDisplay,
+    DecisionCurveDisplay,
     DecisionDisplay,
     MonitorDisplay,
+    MurphyDisplay,
     ReliabilityDisplay,
+    ScoreDecompositionDisplay,
     TestDisplay,
 )
 
@@ -40,7 +43,19 @@ def comparison(y, p, **params):
     )
 
 
-DRAWN = [cutoff, decision, comparison]
+def benefit(y, p, **params):
+    return DecisionCurveDisplay.from_predictions(y, {"$a$": p, "b": p**2}, n_resamples=39, **params)
+
+
+def murphy(y, p, **params):
+    return MurphyDisplay.from_predictions(y, p, band="simultaneous", n_resamples=39, **params)
+
+
+def plane(y, p, **params):
+    return ScoreDecompositionDisplay.from_predictions(y, {"$a$": p, "b": p**2}, **params)
+
+
+DRAWN = [cutoff, decision, comparison, benefit, murphy, plane]
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +118,8 @@ def observed(y, p, **params):
         (cutoff, lambda display: display.line_),
         (decision, lambda display: display.line_),
         (comparison, lambda display: display.points_[0]),
+        (benefit, lambda display: display.lines_[0]),
+        (murphy, lambda display: display.lines_[0]),
         (monitor, lambda display: display.evidence_),
         (observed, lambda display: display.observed_),
     ],

@@ -99,6 +99,9 @@ CALLS = {
     "reliability": ReliabilityDisplay.from_predictions,
     "cutoff": CutoffDisplay.from_predictions,
     "decision": DecisionDisplay.from_predictions,
+    "decision curve": plot.DecisionCurveDisplay.from_predictions,
+    "murphy": plot.MurphyDisplay.from_predictions,
+    "score plane": plot.ScoreDecompositionDisplay.from_predictions,
     "test display": lambda *data, **more: TestDisplay.from_predictions(*data, test=CoxTest(), **more),
 }
 
@@ -108,10 +111,13 @@ def test_no_display_is_forgotten():
     assert known == {
         "ComparisonDisplay",
         "CutoffDisplay",
+        "DecisionCurveDisplay",
         "DecisionDisplay",
         # takes the history of a monitor, which holds sketches already
         "MonitorDisplay",
+        "MurphyDisplay",
         "ReliabilityDisplay",
+        "ScoreDecompositionDisplay",
         "TestDisplay",
     }
 

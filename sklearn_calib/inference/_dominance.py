@@ -1,0 +1,433 @@
+"""Risk of decisions over all thresholds: bands of one model, and dominance between two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+
+from sklearn_calib._core._bounds import effective_size, whole_numbers
+from sklearn_calib._core._null import MAX_CELLS, monte_carlo_pvalue, tail_rank
+from sklearn_calib._docs import shared_docs
+from sklearn_calib._html import result_html
+from sklearn_calib._validation import (
+    BinarySample,
+    ClassSample,
+    Outcomes,
+    check_clusters,
+    check_fraction,
+    check_generator,
+    check_option,
+    check_resamples,
+    check_scores,
+    shape_of,
+)
+from sklearn_calib.metrics._decision import check_thresholds
+from sklearn_calib.metrics._reductions import REDUCTIONS, Reduction, check_problem, split_classes
+
+__all__ = [
+    "Decisions",
+    "DominanceResult",
+    "check_decisions",
+    "compare_decisions",
+    "decision_risk",
+    "dominance_test",
+    "threshold_curve",
+]
+
+Array = NDArray[np.float64]
+#: ``loss(y, act, thresholds)``: the value of each sample at each threshold, of shape (n, thresholds).
+Loss = Callable[[NDArray[np.int64], NDArray[np.bool_], Array], Array]
+
+
+class Decisions(NamedTuple):
+    """Outcomes and predictions; those of the same sample or cluster are dependent."""
+
+    y: NDArray[np.int64]
+    p: Array
+    w: Array | None
+    cluster: NDArray[np.int64] | None
+    n_samples: float
+
+
+def check_decisions(
+    y_true: Outcomes,
+    y_proba: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    pos_label: Any,
+    labels: ArrayLike | None,
+    reduction: str,
+    clusters: ArrayLike | None,
+) -> Decisions:
+    """Return the binary decisions of a problem, whose mean loss is that of the reduction."""
+    problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels)
+    if isinstance(problem, list):
+        raise ValueError("y_true has one column per label (multilabel). Pass one label at a time.")
+    code = None
+    if clusters is not None:
+        w = None if sample_weight is None else np.asarray(sample_weight)
+        code = check_clusters(clusters, problem.y.shape[0] if w is None else w.shape[0], w)
+    n = problem.total if problem.w is None else effective_size(problem.w)
+    if isinstance(problem, BinarySample) and reduction == "classwise":
+        return Decisions(problem.y, problem.p, problem.w, code, n)
+    proba = problem.p if isinstance(problem, ClassSample) else np.column_stack((1.0 - problem.p, problem.p))
+    # the mean over all samples is that of the predicted classes, weighted by their frequency
+    reduction = "classwise" if reduction == "classwise" else "confidence"
+    parts = split_classes(problem.y, proba, reduction)
+    y = np.concatenate([part.outcome for part in parts])
+    p = np.concatenate([part.probability for part in parts])
+    if len(parts) == 1:
+        return Decisions(y, p, problem.w, code, n)
+    code = np.arange(problem.y.shape[0]) if code is None else code
+    return Decisions(y, p, np.tile(problem.weights, len(parts)), np.tile(code, len(parts)), n)
+
+
+def decision_risk(y: NDArray[np.int64], act: NDArray[np.bool_], thresholds: Array) -> Array:
+    """Return the cost t of a false positive, and 1 - t of a false negative."""
+    return np.where(y[:, np.newaxis] == 1, (1.0 - thresholds) * ~act, thresholds * act)
+
+
+class _Units(NamedTuple):
+    """Independent units: number of each kind, weight, loss times weight, and a standard deviation of it."""
+
+    number: NDArray[np.int64]
+    weight: Array
+    value: Array
+    spread: Array
+
+
+def _units(models: tuple[Decisions, ...], thresholds: Array, loss: Loss) -> Iterator[_Units]:
+    """Yield the units in parts, with their losses at each threshold; of two models, the difference.
+
+    Without clusters, samples with the same decisions are of one kind; integer weights are numbers of samples.
+    The standard deviation is that of the difference of calibrated predictions where the decisions differ.
+    """
+    y, w, cluster = models[0].y, models[0].w, models[0].cluster
+    # a sample is acted on at thresholds number 0, ..., code - 1
+    codes = [np.searchsorted(thresholds, model.p, side="right") for model in models]
+    m = thresholds.shape[0]
+    number, weight = np.ones(y.shape[0], dtype=np.int64), np.ones(y.shape[0]) if w is None else w
+    rows = starts = np.arange(y.shape[0])
+    if cluster is not None:
+        rows = np.argsort(cluster, kind="stable")
+        starts = np.flatnonzero(np.diff(cluster[rows], prepend=-1))
+    elif whole_numbers(w):
+        key = np.zeros(y.shape[0], dtype=np.int64)
+        for model, code in zip(models, codes, strict=True):
+            key = (key * 2 + model.y) * (m + 1) + code
+        _, rows, kind = np.unique(key, return_index=True, return_inverse=True)
+        number = np.rint(np.bincount(kind, weights=weight)).astype(np.int64)
+        weight, starts = np.ones(y.shape[0]), np.arange(rows.shape[0])
+    size, ends = starts.shape[0], np.append(starts[1:], rows.shape[0])
+    step = max(1, MAX_CELLS * size // (m * rows.shape[0]))
+    for first in range(0, size, step):
+        last = min(first + step, size)
+        part = rows[starts[first] : ends[last - 1]]
+        acts = [np.arange(m) < code[part, np.newaxis] for code in codes]
+        losses = [loss(model.y[part], act, thresholds) for model, act in zip(models, acts, strict=True)]
+        given = weight[part, np.newaxis]
+        spread = (acts[0] != acts[-1]) * np.sqrt(thresholds * (1.0 - thresholds)) * given
+        parts = (given, (losses[0] - losses[1] if len(losses) > 1 else losses[0]) * given, spread)
+        begin = starts[first:last] - starts[first]
+        mass, value, spread = (np.add.reduceat(each, begin, axis=0) for each in parts)
+        yield _Units(number[first:last], mass[:, 0], value, spread)
+
+
+class _Flipped(NamedTuple):
+    """Mean with its errors about itself and about 0, and standardized means after random changes of sign.
+
+    ``flips`` are about 0, for a test, and ``deviations`` about the mean, for a band.
+    """
+
+    mean: Array
+    error: Array
+    error_about_0: Array
+    flips: Array
+    deviations: Array
+
+
+def _flipped(
+    models: tuple[Decisions, ...],
+    thresholds: Array,
+    loss: Loss,
+    n_resamples: int,
+    generator: np.random.Generator,
+) -> _Flipped:
+    """Return the mean loss and its distribution if the sign of each unit is random."""
+    m = thresholds.shape[0]
+    total, square, cross, least = np.zeros((4, m))
+    flips, signs = np.zeros((n_resamples, m)), np.zeros(n_resamples)
+    mass = squared_mass = 0.0
+    for number, weight, value, spread in _units(models, thresholds, loss):
+        total += number @ value
+        square += number @ value**2
+        cross += (number * weight) @ value
+        least += number @ spread**2
+        mass += float(number @ weight)
+        squared_mass += float(number @ weight**2)
+        sign = 2.0 * generator.binomial(number, 0.5, (n_resamples, number.shape[0])) - number
+        flips += sign @ value
+        signs += sign @ weight
+    mean = total / mass
+    variance = square - 2.0 * mean * cross + mean**2 * squared_mass
+    variance = np.maximum(variance, 0.0)
+    return _Flipped(
+        mean=mean,
+        error=np.sqrt(np.maximum(variance, least)) / mass,
+        error_about_0=np.sqrt(np.maximum(square, least)) / mass,
+        flips=_standardized(flips, np.sqrt(square)),
+        deviations=_standardized(flips - signs[:, np.newaxis] * mean, np.sqrt(variance)),
+    )
+
+
+def _standardized(values: Array, error: Array) -> Array:
+    """Return values divided by their error; 0 where there is no variation."""
+    return np.divide(values, error, out=np.zeros_like(values), where=error > 0)
+
+
+def _critical(found: _Flipped, confidence: float) -> float:
+    draws = np.sort(np.abs(found.deviations).max(axis=1))
+    return float(draws[max(draws.shape[0] - tail_rank(draws.shape[0], 1.0 - confidence), 0)])
+
+
+def threshold_curve(
+    decisions: Decisions,
+    thresholds: Array,
+    loss: Loss,
+    confidence: float,
+    simultaneous: bool,
+    n_resamples: int,
+    generator: np.random.Generator,
+) -> tuple[Array, Array, Array]:
+    """Return the mean loss at each of the sorted thresholds, and the limits of its band."""
+    found = _flipped((decisions,), thresholds, loss, n_resamples if simultaneous else 0, generator)
+    width = _critical(found, confidence) if simultaneous else float(ndtri(0.5 + confidence / 2.0))
+    return found.mean, found.mean - width * found.error, found.mean + width * found.error
+
+
+@dataclass(frozen=True, eq=False)
+class DominanceResult:
+    """Comparison of the decision risk of two models at all thresholds.
+
+    Attributes
+    ----------
+    thresholds : ndarray of shape (m,)
+        Decision thresholds, increasing.
+    difference : ndarray of shape (m,)
+        Risk of model a minus risk of model b.
+    lower, upper : ndarray of shape (m,)
+        Simultaneous confidence band of the difference.
+    pvalue : float
+        p-value of the hypothesis that both risks are equal at all thresholds.
+    pvalue_a_dominates : float
+        p-value of the hypothesis that a has no higher risk than b at any threshold. If it is small, b is
+        better for some decision makers.
+    pvalue_b_dominates : float
+        The same for b. Model a dominates b if this hypothesis is rejected and the other one is true.
+    confidence : float
+        Confidence level of the band.
+    n_samples : float
+        Number of samples; for weights that are not whole numbers, the effective sample size.
+    n_resamples : int
+        Number of random swaps.
+    """
+
+    thresholds: Array = field(repr=False)
+    difference: Array = field(repr=False)
+    lower: Array = field(repr=False)
+    upper: Array = field(repr=False)
+    pvalue: float
+    pvalue_a_dominates: float
+    pvalue_b_dominates: float
+    confidence: float
+    n_samples: float
+    n_resamples: int
+
+    def _rows(self) -> list[tuple[str, str]]:
+        low, high = int(self.difference.argmin()), int(self.difference.argmax())
+        tau = self.thresholds
+        return [
+            (
+                "risk of a - risk of b",
+                f"{self.difference[low]:.4f} (threshold {tau[low]:.3g}) to {self.difference[high]:.4f} "
+                f"(threshold {tau[high]:.3g})",
+            ),
+            ("a is nowhere worse than b", self._verdict(self.pvalue_a_dominates)),
+            ("b is nowhere worse than a", self._verdict(self.pvalue_b_dominates)),
+            ("equal risk at all thresholds", self._verdict(self.pvalue)),
+        ]
+
+    def _verdict(self, pvalue: float) -> str:
+        rejected = pvalue <= 1.0 - self.confidence + 1e-12
+        return f"{'rejected' if rejected else 'not rejected'} (p = {pvalue:.3g})"
+
+    def __str__(self) -> str:
+        lines = [f"{label}: {text}" for label, text in self._rows()]
+        return "\n".join([*lines, f"n = {self.n_samples:g}, {self.n_resamples} random swaps"])
+
+    def _repr_html_(self) -> str:
+        more = [("n", f"{self.n_samples:g}"), ("random swaps", str(self.n_resamples))]
+        return result_html("dominance", [*self._rows(), *more])
+
+
+def compare_decisions(
+    a: Decisions,
+    b: Decisions,
+    thresholds: Array,
+    confidence: float,
+    n_resamples: int,
+    generator: np.random.Generator,
+) -> DominanceResult:
+    """Return the comparison of two models on the same samples, at sorted thresholds."""
+    found = _flipped((a, b), thresholds, decision_risk, n_resamples, generator)
+    width = _critical(found, confidence) * found.error
+
+    observed = _standardized(found.mean, found.error_about_0)
+
+    def pvalue(values: Array, flips: Array) -> float:
+        return monte_carlo_pvalue(float(values.max()), flips.max(axis=1), 1e-9)
+
+    return DominanceResult(
+        thresholds=thresholds,
+        difference=found.mean,
+        lower=found.mean - width,
+        upper=found.mean + width,
+        pvalue=pvalue(np.abs(observed), np.abs(found.flips)),
+        pvalue_a_dominates=pvalue(observed, found.flips),
+        pvalue_b_dominates=pvalue(-observed, -found.flips),
+        confidence=confidence,
+        n_samples=a.n_samples,
+        n_resamples=n_resamples,
+    )
+
+
+@shared_docs
+def dominance_test(
+    y_true: ArrayLike,
+    y_proba_a: ArrayLike,
+    y_proba_b: ArrayLike,
+    *,
+    thresholds: ArrayLike | None = None,
+    confidence: float = 0.95,
+    n_resamples: int = 999,
+    sample_weight: ArrayLike | None = None,
+    pos_label: Any = None,
+    reduction: Reduction = "classwise",
+    labels: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
+    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+) -> DominanceResult:
+    r"""Test whether one model is better than another for every decision maker.
+
+    A decision maker acts if the prediction is at least a threshold. A model dominates another one if its risk
+    is not higher at any threshold; its mean score is then not higher for any proper score.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Labels of two or more classes.
+    y_proba_a, y_proba_b : array-like of shape (n,), (n, 1) or (n, n_classes)
+        Predicted probabilities of the two models for the same samples.
+    thresholds : array-like of shape (m,), default=None
+        Thresholds strictly between 0 and 1. By default 0.01, 0.02, ..., 0.99.
+    confidence : float, default=0.95
+        Confidence level of the band, and of the verdicts.
+    n_resamples : int, default=999
+        Number of random swaps; at least 1 / (1 - ``confidence``) - 1.
+    sample_weight : array-like of shape (n,), default=None
+        Non-negative weights; whole numbers are repetitions.
+    %(pos_label)s
+    %(reduction)s
+    clusters : array-like of shape (n,), default=None
+        Labels of clusters of dependent samples, such as all samples of one patient. Samples of different
+        clusters are independent. None means that all samples are independent.
+    random_state : int, Generator, RandomState or None, default=None
+        Source of the swaps; an integer makes the result reproducible.
+
+    Returns
+    -------
+    DominanceResult
+        Difference of risks with its band, and p-values.
+
+    Raises
+    ------
+    %(malformed)s
+    TypeError
+        If a parameter is of the wrong type.
+
+    See Also
+    --------
+    sklearn_calib.plot.MurphyDisplay : The risks over thresholds.
+    sklearn_calib.plot.DecisionCurveDisplay : The same as net benefit.
+    paired_test : Comparison by one metric.
+
+    Notes
+    -----
+    Let :math:`d_i(t)` be the difference of the losses of sample i at threshold t, with the loss t of a false
+    positive and 1 - t of a false negative (the elementary score [1]_), and m(t) the number of samples on
+    which the decisions differ. The statistics are the maxima over thresholds of
+
+    .. math:: T(t) = \frac{\sum_i d_i(t)}
+              {\max\bigl(\sum_i d_i(t)^2,\; t (1 - t)\, m(t)\bigr)^{1/2}} ,
+
+    of -T for the dominance of b, and of its absolute value for equality. In each resample the predictions of
+    each sample change places with probability 1/2, which changes the sign of :math:`d_i` at all thresholds;
+    its statistic is divided by the root of the first sum alone. The p-value is the fraction of resamples, the
+    observed one included, with a statistic at least as large. It is valid for every n if such swaps do not
+    change the distribution of the data, and asymptotically if the risks are equal at all thresholds. For the
+    dominance hypotheses this is the least favourable case: the tests are conservative where the dominating
+    model is better.
+
+    The second term in the denominator is the expected value of the first one if the event probability is t
+    where the decisions differ. Without it, few samples at a threshold close to 0 or 1 would be significant as
+    long as the rare outcome is missing.
+
+    Band: the critical value is the quantile of the largest standardized deviation over thresholds, from
+    random signs of the deviations :math:`d_i(t) - \bar d(t)`. The band covers the whole difference with
+    probability ``confidence`` in large samples.
+
+    The predictions of a cluster change places together, and sums over clusters replace :math:`d_i`.
+
+    For more than two classes the loss of a sample is the mean over the classes (each against the rest), or
+    that of the predicted class; "top-label" is the same as "confidence", because losses are averages.
+
+    References
+    ----------
+    .. [1] W. Ehm, T. Gneiting, A. Jordan and F. Krüger (2016). Of quantiles and expectiles: consistent
+       scoring functions, Choquet representations and forecast rankings. Journal of the Royal Statistical
+       Society B 78.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_calib.inference import dominance_test
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.random(1000)
+    >>> y = rng.random(1000) < p
+    >>> result = dominance_test(y, p, p**2, random_state=0)
+    >>> result.pvalue_a_dominates > 0.5, result.pvalue_b_dominates < 0.01
+    (True, True)
+    """
+    confidence = check_fraction(confidence, "confidence")
+    n_resamples = check_resamples(n_resamples, confidence)
+    generator = check_generator(random_state)
+    check_option(reduction, "reduction", REDUCTIONS)
+    tau = np.unique(check_thresholds(thresholds))
+    given = {"y_proba_a": y_proba_a, "y_proba_b": y_proba_b}
+    for name, proba in given.items():
+        check_scores(proba, name, kind="probability")
+    a, b = (
+        check_decisions(y_true, proba, sample_weight, pos_label, labels, reduction, clusters)
+        for proba in given.values()
+    )
+    if a.p.shape != b.p.shape:
+        shapes = [shape_of(proba, name) for name, proba in given.items()]
+        raise ValueError(
+            f"y_proba_b has shape {shapes[1]} but y_proba_a has {shapes[0]}. Pass the predictions of both "
+            "models for the same classes."
+        )
+    return compare_decisions(a, b, tau, confidence, n_resamples, generator)

@@ -1,0 +1,247 @@
+"""Miscalibration and discrimination of several models: the components of a proper score in a plane."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_calib._core._grouping import group_outcomes
+from sklearn_calib._validation import BinarySample, Outcomes, check_option
+from sklearn_calib.metrics import ScoreDecomposition
+from sklearn_calib.metrics._decomposition import decompose
+from sklearn_calib.metrics._reductions import REDUCTIONS, Reduction, check_problem, reduced_error
+from sklearn_calib.plot._estimator import DisplayMixin
+from sklearn_calib.plot._matplotlib import (
+    GREY,
+    check_flags,
+    draw_marks,
+    full_names,
+    legend_above,
+    next_style,
+    plain,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+__all__ = ["ScoreDecompositionDisplay"]
+
+_POINT = "sklearn_calib.score_point"
+_TITLES = {"brier": "Brier score", "log_loss": "log loss"}
+
+
+def _decomposition(
+    y_true: Outcomes,
+    y_proba: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    pos_label: Any,
+    labels: ArrayLike | None,
+    reduction: str,
+    score: str,
+) -> ScoreDecomposition:
+    """Return the isotonic decomposition; of several binary problems, the mean of each component."""
+    problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels)
+
+    def mean(component: str) -> float:
+        def value(sample: BinarySample) -> float:
+            return float(getattr(decompose(group_outcomes(sample.y, sample.p, sample.w), score), component))
+
+        return reduced_error(value, problem, reduction)
+
+    return ScoreDecomposition(
+        score=mean("score"),
+        miscalibration=mean("miscalibration"),
+        discrimination=mean("discrimination"),
+        uncertainty=mean("uncertainty"),
+        score_name=score,
+        method="isotonic",
+        n_samples=problem[0].total if isinstance(problem, list) else problem.total,
+    )
+
+
+class ScoreDecompositionDisplay(DisplayMixin):
+    r"""Miscalibration-discrimination plane: the components of a proper score for several models.
+
+    Make one with :meth:`from_predictions` or :meth:`from_estimator`. Each model is a point: miscalibration
+    (MCB) to the right, discrimination (DSC) upwards. Models further up and further left are better. Models on
+    the same grey line have the same score, MCB - DSC + uncertainty. Recalibration moves a point to the left.
+
+    Parameters
+    ----------
+    decompositions : mapping of str to ScoreDecomposition
+        Name and decomposition of each model; the key None stands for a single model.
+    name : str, default=None
+        Name of a single model in the legend.
+
+    Attributes
+    ----------
+    decompositions : dict
+        What is shown.
+    %(axes)s
+    points_ : list of matplotlib Line2D
+        The models.
+    lines_ : list of matplotlib Line2D
+        Lines of equal score; none if the uncertainty differs between the models.
+
+    See Also
+    --------
+    sklearn_calib.metrics.score_decomposition : The numbers behind the plot.
+    MurphyDisplay : Scores over all decision thresholds, with tests.
+    ComparisonDisplay : Tests and intervals for scores and calibration errors.
+
+    Notes
+    -----
+    The decomposition is that of isotonic recalibration (CORP [1]_). Its miscalibration is positive for
+    calibrated predictions, too: compare differences with
+    :func:`~sklearn_calib.inference.expected_under_calibration` of ``calibration_loss``. For more than two
+    classes, each component is the mean over the binary problems of ``reduction``.
+
+    References
+    ----------
+    .. [1] T. Dimitriadis, T. Gneiting and A. I. Jordan (2021). Stable reliability diagrams for probabilistic
+       classifiers. PNAS 118. arXiv:2008.03033
+    .. [2] T. Dimitriadis, T. Gneiting, A. I. Jordan and P. Vogel (2024). Evaluating probabilistic
+       classifiers: the triptych. International Journal of Forecasting 40. arXiv:2301.10803
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> import numpy as np
+    >>> from sklearn_calib.plot import ScoreDecompositionDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(size=1000)
+    >>> y = rng.uniform(size=1000) < p
+    >>> display = ScoreDecompositionDisplay.from_predictions(y, {"squared": p**2, "true": p})
+    >>> print(display.points_[0].get_label())
+    squared: 0.202
+    >>> plt.close(display.figure_)
+    """
+
+    _multiclass = True
+
+    points_: list[Line2D]
+    lines_: list[Line2D]
+
+    def __init__(
+        self, decompositions: Mapping[str | None, ScoreDecomposition], *, name: str | None = None
+    ) -> None:
+        self.decompositions = dict(decompositions)
+        self.name = name
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: Outcomes,
+        y_proba: ArrayLike | Mapping[str, ArrayLike] | None = None,
+        *,
+        score: Literal["brier", "log_loss"] = "brier",
+        sample_weight: ArrayLike | None = None,
+        pos_label: Any = None,
+        reduction: Reduction = "classwise",
+        labels: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **plot_params: Any,
+    ) -> Self:
+        """Decompose the scores of predictions, and draw them.
+
+        Parameters
+        ----------
+        %(models)s
+        score : {"brier", "log_loss"}, default="brier"
+            The proper score.
+        sample_weight : array-like of shape (n,), default=None
+            Non-negative weights.
+        %(pos_label)s
+        %(reduction)s
+        name : str, default=None
+            Name of a single model in the legend.
+        %(passed_on)s
+
+        Returns
+        -------
+        ScoreDecompositionDisplay
+
+        Raises
+        ------
+        ValueError
+            If an argument is malformed (the message names it), or a log loss is infinite.
+        TypeError
+            If a parameter is of the wrong type.
+        %(no_matplotlib)s
+        """
+        check_option(score, "score", tuple(_TITLES))
+        check_option(reduction, "reduction", REDUCTIONS)
+        models = y_proba if isinstance(y_proba, Mapping) else {None: y_proba}
+        if not models:
+            raise ValueError("y_proba is empty. Pass the predictions of at least one model.")
+        found: dict[str | None, ScoreDecomposition] = {}
+        for key, proba in models.items():
+            found[key] = _decomposition(y_true, proba, sample_weight, pos_label, labels, reduction, score)
+            if not np.isfinite(found[key].score):
+                raise ValueError(
+                    f"The log loss of y_proba{'' if key is None else f'[{key!r}]'} is infinite: an outcome "
+                    "has probability 0. Use score='brier', or clip the predictions."
+                )
+        return cls(found, name=name).plot(ax, **plot_params)
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        name: str | None = None,
+        show_scores: bool = True,
+        show_legend: bool = True,
+        **marker_params: Any,
+    ) -> Self:
+        """Draw the models.
+
+        Parameters
+        ----------
+        %(drawn_into)s
+        name : str, default=None
+            Name in the legend of a single model; the display's own by default.
+        show_scores : bool, default=True
+            Whether to draw lines of equal score.
+        show_legend : bool, default=True
+            Whether to draw the legend, with the score of each model.
+        **marker_params : dict
+            Properties of the points, such as ``marker`` or ``markersize``.
+
+        Returns
+        -------
+        ScoreDecompositionDisplay
+            The display itself.
+
+        Raises
+        ------
+        %(no_matplotlib)s
+        """
+        check_flags(show_scores=show_scores, show_legend=show_legend)
+        ax = self._new_or(ax, 6.0, 4.8)
+        self.points_, self.lines_ = [], []
+        for key, parts in self.decompositions.items():
+            text = f"{parts.score:.3f}"
+            label = self._named(text, name) if key is None else plain(f"{key}: {text}")
+            params = {"gid": _POINT, "label": label, "markersize": 9} | full_names(marker_params)
+            color = params.pop("color", next_style(ax, _POINT)[0])
+            self.points_.append(draw_marks(ax, parts.miscalibration, parts.discrimination, color, **params))
+        shown = list(self.decompositions.values())
+        points = np.array([line.get_data() for line in ax.lines if line.get_gid() == _POINT])
+        right, top = (1.15 * float(end) or 0.01 for end in points.max(axis=(0, 2)))
+        if show_scores and np.ptp([parts.uncertainty for parts in shown]) <= 1e-9:
+            # the score is constant along lines of slope 1
+            for offset in np.linspace(-right, top, 14)[1:-1]:
+                line = ax.axline((0.0, offset), slope=1.0, color=GREY, alpha=0.35, linewidth=0.8, zorder=1)
+                self.lines_.append(line)
+        ax.set_xlim(-0.03 * right, right)
+        ax.set_ylim(-0.03 * top, top)
+        ax.set_xlabel("Miscalibration (MCB)")
+        ax.set_ylabel("Discrimination (DSC)")
+        if show_legend:
+            legend_above(ax, title=_TITLES[shown[0].score_name])
+        return self

@@ -1,0 +1,236 @@
+"""Dominance of models over decision thresholds, from the definition, and its level."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from sklearn_calib.inference import dominance_test
+from sklearn_calib.metrics import decision_risk_result
+
+TAU = np.array([0.1, 0.25, 0.5, 0.8])
+
+
+def loss(y, p, t):
+    if p >= t:
+        return t * (1 - y)
+    return (1 - t) * y
+
+
+def differences(y, a, b, tau=TAU):
+    return np.array([[loss(y[i], a[i], t) - loss(y[i], b[i], t) for t in tau] for i in range(len(y))])
+
+
+def largest(sums, squares):
+    return max(s / np.sqrt(q) if q > 0 else 0.0 for s, q in zip(sums, squares, strict=True))
+
+
+def scale(d, a, b, w=1.0):
+    """The larger one of the sum of squares and of its expected value."""
+    differ = [np.sum((w * ((a >= t) != (b >= t))) ** 2) * t * (1 - t) for t in TAU]
+    return np.maximum((d**2).sum(axis=0), differ)
+
+
+@pytest.fixture
+def few():
+    rng = np.random.default_rng(3)
+    p = np.round(rng.random(9), 1)
+    y = (rng.random(9) < p).astype(int)
+    return y, p, np.round(rng.random(9), 1)
+
+
+def test_all_swaps_by_enumeration(few):
+    y, a, b = few
+    d = differences(y, a, b)
+    squares, larger = (d**2).sum(axis=0), scale(d, a, b)
+    counts = np.zeros(3)
+    for signs in product((1, -1), repeat=9):
+        flipped, observed = np.array(signs) @ d, d.sum(axis=0)
+        for k, side in enumerate((np.abs, np.positive, np.negative)):
+            counts[k] += largest(side(flipped), squares) >= largest(side(observed), larger) - 1e-9
+    found = dominance_test(y, a, b, thresholds=TAU, n_resamples=20_000, random_state=0)
+    pvalues = [found.pvalue, found.pvalue_a_dominates, found.pvalue_b_dominates]
+    np.testing.assert_allclose(pvalues, counts / 2**9, atol=4 * 0.5 / np.sqrt(20_000))
+
+
+def test_difference_of_risks(few):
+    y, a, b = few
+    w = np.array([1, 0, 2, 3, 1, 1, 4, 1, 2])
+    found = dominance_test(y, a, b, thresholds=TAU[::-1], sample_weight=w, random_state=0)
+    assert found.thresholds.tolist() == TAU.tolist()
+    risks = [decision_risk_result(y, p, thresholds=TAU, sample_weight=w).risk for p in (a, b)]
+    np.testing.assert_allclose(found.difference, risks[0] - risks[1], atol=1e-15)
+    assert found.n_samples == 15
+    again = np.repeat(np.arange(9), w)
+    repeated = dominance_test(y[again], a[again], b[again], thresholds=TAU, random_state=0)
+    np.testing.assert_allclose(repeated.upper, found.upper)
+    assert repeated.pvalue == found.pvalue
+    # the models change places
+    other = dominance_test(y, b, a, thresholds=TAU, sample_weight=w, n_resamples=9999, random_state=0)
+    assert other.pvalue_b_dominates == pytest.approx(found.pvalue_a_dominates, abs=0.05)
+    assert (found.lower <= found.difference).all()
+    assert (found.difference <= found.upper).all()
+
+
+def test_other_weights_stay_with_their_samples(few):
+    y, a, b = few
+    w = np.linspace(0.5, 1.5, 9)
+    found = dominance_test(y, a, b, thresholds=TAU, sample_weight=w, n_resamples=20_000, random_state=0)
+    d = w[:, np.newaxis] * differences(y, a, b)
+    np.testing.assert_allclose(found.difference, d.sum(axis=0) / w.sum(), atol=1e-15)
+    squares = (d**2).sum(axis=0)
+    flips = [largest(np.abs(np.array(s) @ d), squares) for s in product((1, -1), repeat=9)]
+    exact = np.mean(np.array(flips) >= largest(np.abs(d.sum(axis=0)), scale(d, a, b, w)) - 1e-9)
+    assert found.pvalue == pytest.approx(exact, abs=0.015)
+
+
+def test_identical_models_are_equal():
+    p = np.linspace(0.1, 0.9, 20)
+    found = dominance_test(np.arange(20) % 2, p, p, random_state=0)
+    assert found.pvalue == found.pvalue_a_dominates == found.pvalue_b_dominates == 1.0
+    assert (found.lower == found.upper).all()
+
+
+def simulate(rng, n):
+    x = rng.normal(size=n)
+    p = 1 / (1 + np.exp(-1.5 * x))
+    return (rng.random(n) < p).astype(int), p
+
+
+def test_a_better_model_dominates():
+    rng = np.random.default_rng(0)
+    y, p = simulate(rng, 2000)
+    found = dominance_test(y, p, noisy(rng, p), random_state=0)
+    assert found.pvalue_a_dominates > 0.5
+    assert found.pvalue_b_dominates <= 0.01
+    assert "a is nowhere worse than b: not rejected" in str(found)
+    assert "b is nowhere worse than a: rejected (p = 0.001)" in str(found)
+    # two models that each err elsewhere
+    low, high = np.where(p < 0.5, p / 4, p), np.where(p < 0.5, p, 1 - (1 - p) / 4)
+    found = dominance_test(y, low, high, random_state=0)
+    assert max(found.pvalue_a_dominates, found.pvalue_b_dominates) <= 0.01
+
+
+def test_reductions_of_several_classes():
+    rng = np.random.default_rng(0)
+    a, b = rng.dirichlet(np.ones(3), 40), rng.dirichlet(np.ones(3), 40)
+    y = rng.integers(0, 3, 40)
+    d = np.mean([differences(y == k, a[:, k], b[:, k]) for k in range(3)], axis=0)
+    found = dominance_test(y, a, b, thresholds=TAU, n_resamples=999, random_state=0)
+    np.testing.assert_allclose(found.difference, d.mean(axis=0), atol=1e-15)
+    # the classes of one sample are swapped together
+    squares = (d**2).sum(axis=0)
+    signs = rng.choice((-1, 1), (4000, 40))
+    flips = np.array([largest(np.abs(each @ d), squares) for each in signs])
+    differ = np.array([np.mean((a >= t) != (b >= t), axis=1) for t in TAU])
+    observed = largest(np.abs(d.sum(axis=0)), np.maximum(squares, TAU * (1 - TAU) * (differ**2).sum(axis=1)))
+    assert found.pvalue == pytest.approx(np.mean(flips >= observed - 1e-9), abs=0.06)
+    assert found.n_samples == 40
+    weighted = dominance_test(y, a, b, thresholds=TAU, sample_weight=np.full(40, 2), random_state=0)
+    assert weighted.n_samples == 80
+    for reduction in ("confidence", "top-label"):
+        found = dominance_test(y, a, b, thresholds=TAU, reduction=reduction, random_state=0)
+        risk = [
+            decision_risk_result(y == p.argmax(axis=1), p.max(axis=1), thresholds=TAU).risk for p in (a, b)
+        ]
+        np.testing.assert_allclose(found.difference, risk[0] - risk[1], atol=1e-15)
+
+
+def test_clusters_are_swapped_together():
+    rng = np.random.default_rng(4)
+    group = np.array([3, 1, 1, 2, 5, 5, 5, 8, 2, 9, 9, 4, 6, 7, 7, 0, 10, 11, 12, 13, 14, 14])
+    a, b = np.round(rng.random((2, 22)), 1)
+    y = rng.integers(0, 2, 22)
+    w = rng.integers(1, 3, 22)
+    d = w[:, np.newaxis] * differences(y, a, b)
+    sums = np.array([d[group == each].sum(axis=0) for each in range(15)])
+    differ = w[:, np.newaxis] * np.array([(a >= t) != (b >= t) for t in TAU]).T
+    differ = np.array([differ[group == each].sum(axis=0) for each in range(15)])
+    squares = (sums**2).sum(axis=0)
+    flips = [largest(np.abs(s @ sums), squares) for s in rng.choice((-1, 1), (8000, 15))]
+    larger = np.maximum(squares, TAU * (1 - TAU) * (differ**2).sum(axis=0))
+    exact = np.mean(np.array(flips) >= largest(np.abs(sums.sum(axis=0)), larger) - 1e-9)
+    found = dominance_test(
+        y, a, b, thresholds=TAU, sample_weight=w, clusters=group, n_resamples=9999, random_state=0
+    )
+    assert found.pvalue == pytest.approx(exact, abs=0.03)
+    single = dominance_test(y, a, b, thresholds=TAU, clusters=np.arange(22), random_state=0)
+    assert single.pvalue == dominance_test(y, a, b, thresholds=TAU, random_state=0).pvalue
+
+
+def rejections(make, n, repetitions):
+    """Count rejections of equality and of the dominance of a, and bands that miss the true difference."""
+    rng = np.random.default_rng(1)
+    counts = np.zeros(3)
+    for _ in range(repetitions):
+        y, a, b, truth = make(rng, n)
+        found = dominance_test(y, a, b, thresholds=TAU, n_resamples=199, random_state=rng)
+        missed = ((truth < found.lower) | (truth > found.upper)).any()
+        counts += (found.pvalue <= 0.05, found.pvalue_a_dominates <= 0.05, missed)
+    return counts / repetitions
+
+
+def equally_noisy(rng, n):
+    y, p = simulate(rng, n)
+    return y, noisy(rng, p), noisy(rng, p), np.zeros(4)
+
+
+def test_level():
+    found = rejections(equally_noisy, 150, 200)
+    # binomial, four standard errors
+    assert (found <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 200)).all()
+    assert (found > 0).all()
+
+
+def noisy(rng, p):
+    return 1 / (1 + np.exp(-np.log(p / (1 - p)) - rng.normal(size=len(p))))
+
+
+@pytest.fixture(scope="module")
+def truth():
+    """Differences of the risks of true and of noisy probabilities."""
+    rng = np.random.default_rng(9)
+    _, p = simulate(rng, 400_000)
+    b = noisy(rng, p)
+    return np.array([np.mean(loss_of_mean(p, p, t) - loss_of_mean(p, b, t)) for t in TAU])
+
+
+def loss_of_mean(true, p, t):
+    return np.where(p >= t, t * (1 - true), (1 - t) * true)
+
+
+def test_coverage_and_conservative_dominance(truth):
+    def better(rng, n):
+        y, p = simulate(rng, n)
+        return y, p, noisy(rng, p), truth
+
+    found = rejections(better, 300, 150)
+    assert found[0] > 0.3
+    assert found[1] <= 0.05
+    assert found[2] <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 150)
+
+
+def test_few_samples_at_extreme_thresholds_are_not_significant():
+    # 15 samples above .95, all events, as is likely: a acts, b does not
+    p = np.concatenate([np.full(15, 0.96), np.linspace(0.1, 0.9, 200)])
+    y = np.concatenate([np.ones(15), np.arange(200) % 2]).astype(int)
+    other = np.concatenate([np.full(15, 0.94), p[15:]])
+    assert dominance_test(y, p, other, random_state=0).pvalue > 0.2
+
+
+def test_bad_input(few):
+    y, a, b = few
+    with pytest.raises(ValueError, match="y_proba_b contains NaN"):
+        dominance_test(y, a, np.where(b > 0.5, np.nan, b))
+    with pytest.raises(ValueError, match="y_true has 9 samples but y_proba has 8"):
+        dominance_test(y, a, b[:8])
+    with pytest.raises(ValueError, match=r"y_proba_b has shape \(9, 3\) but y_proba_a has \(9,\)"):
+        dominance_test(y, a, np.full((9, 3), 1 / 3), labels=None, reduction="classwise")
+    with pytest.raises(ValueError, match="n_resamples"):
+        dominance_test(y, a, b, n_resamples=5)
+    with pytest.raises(ValueError, match="thresholds"):
+        dominance_test(y, a, b, thresholds=[0.0, 0.5])
+    with pytest.raises(ValueError, match="clusters"):
+        dominance_test(y, a, b, clusters=[1, 2])
+    with pytest.raises(ValueError, match="reduction"):
+        dominance_test(y, a, b, reduction="all")
