@@ -4,6 +4,7 @@ A new public function, class or method that nothing here leads to
 needs a line, and ``tests/test_fuzz.py`` asks for it.
 """
 
+import importlib.util
 import inspect
 from dataclasses import dataclass, is_dataclass
 from functools import partial
@@ -66,6 +67,7 @@ METHODS = {
     "score": FIT,
     "test": ROWS,
     "transform": {"X": P},
+    "inverse_transform": {"X": P},
     "predict": {"X": P},
     "predict_proba": {"X": P},
     "predict_interval": {"X": P},
@@ -371,9 +373,11 @@ def of_export(folder):
     for function in (export.to_json, export.to_sql, export.to_python):
         # a path is whatever names a file
         yield entry(function, None, ("path",), calibrator=fitted)
+    if importlib.util.find_spec("skl2onnx"):
+        yield entry(export.to_onnx, None, ("X",), estimator=fitted)
     yield entry(export.from_json, source=export.to_json(fitted))
     yield of_parameters(export.ExportedCalibrator, lambda made: made.transform(P), document=loaded.document)
-    for method in ("transform", "predict_proba", "predict"):
+    for method in ("transform", "inverse_transform", "predict_proba", "predict"):
         yield of_method(lambda: loaded, method, X=P)
     yield of_method(lambda: loaded, "fit")
 
@@ -427,7 +431,7 @@ MAKERS = {
 }
 
 #: With data on a cluster: the tests of Dask cover it.
-ELSEWHERE = {"sketch_dask"}
+ELSEWHERE = {"sketch_dask", *(() if importlib.util.find_spec("skl2onnx") else ("to_onnx",))}
 
 
 def wanted():

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-__all__ = ["duckdb", "jsonschema", "pandas", "polars", "pyplot"]
+__all__ = ["duckdb", "jsonschema", "onnxruntime", "pandas", "polars", "pyplot", "skl2onnx"]
 
 
 class Missing:
@@ -39,3 +39,4 @@ def optional(name: str) -> ModuleType | Missing:
 
 pandas, polars, pyplot = optional("pandas"), optional("polars"), optional("matplotlib.pyplot")
 duckdb, jsonschema = optional("duckdb"), optional("jsonschema")
+onnxruntime, skl2onnx = optional("onnxruntime"), optional("skl2onnx")

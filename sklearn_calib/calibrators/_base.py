@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_calib._atomic import AtomicFit
+from sklearn_calib._core._inverse import invert
 from sklearn_calib._core._links import EPS, clip_probability
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._persistence import VersionStamped
@@ -33,6 +36,7 @@ __all__ = [
     "both_classes",
     "check_link",
     "inside",
+    "inverse",
     "may_be_certain",
 ]
 
@@ -54,6 +58,15 @@ _CAN_DO_WITHOUT = (
     "DirichletCalibrator",
     "TopLabelCalibrator",
 )
+
+
+def _is_monotone(calibrator: Any) -> bool:
+    if not calibrator._monotone:
+        raise AttributeError(
+            f"inverse_transform needs a monotone map, which that of {type(calibrator).__name__} need not be. "
+            "Use a calibrator with one, such as IsotonicCalibrator or SplineCalibrator(monotone=True)."
+        )
+    return True
 
 
 class BaseCalibrator(
@@ -116,6 +129,8 @@ class BaseCalibrator(
     classes_: NDArray[Any]
     n_features_in_: int
     _multiclass: bool = True
+    #: Whether the map of two classes rises or falls throughout, so that it has an inverse.
+    _monotone: bool = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -227,6 +242,41 @@ class BaseCalibrator(
         proba = self.predict_proba(X)
         labels: NDArray[Any] = self.classes_[proba.argmax(axis=1)]
         return labels
+
+    @available_if(_is_monotone)
+    def inverse_transform(self, X: ArrayLike, *, side: str = "left") -> Array:
+        """Return the scores that are mapped to given probabilities; of monotone maps of two classes only.
+
+        With ``side="left"`` it is the least score at which the map has reached the probability, with
+        ``side="right"`` the greatest at which it has not passed it. All scores between both have the same
+        probability. If the map jumps over the probability, they are neighbouring numbers on both sides of
+        the jump, in the opposite order. An increasing map is in a band [a, b] from ``inverse_transform(a)``
+        to ``inverse_transform(b, side="right")``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n,) or (n, 1)
+            Probabilities of ``classes_[1]``.
+        side : {"left", "right"}, default="left"
+            Which end, where the map is constant.
+
+        Returns
+        -------
+        ndarray of the shape of ``X``
+            Scores: in [0, 1] if the calibrator takes probabilities. NaN where the map does not reach the
+            probability ("left"), or has passed it everywhere ("right").
+
+        Raises
+        ------
+        ValueError
+            If ``X`` contains other numbers than probabilities, or for three or more classes.
+        """
+        check_is_fitted(self)
+        if self.classes_.shape[0] > 2:
+            raise ValueError(
+                f"Only maps of two classes have an inverse, but y of fit had {self.classes_.shape[0]}."
+            )
+        return inverse(self._probabilities, self._score_kind(), X, side)
 
     def __sklearn_tags__(self) -> Tags:
         """Declare that scores may be one-dimensional, and whether multiclass targets are supported."""
@@ -372,6 +422,20 @@ class BaseCalibrator(
 def check_link(link: Any) -> str:
     """Return the kind of scores that a link declares, for ``_score_kind``."""
     return "probability" if check_option(link, "link", LINKS) == "logit" else "score"
+
+
+def inverse(function: Callable[[Array], Array], kind: str, X: ArrayLike, side: str) -> Array:
+    """Return the inverse of a map of scores of some kind; arguments are those of ``inverse_transform``."""
+    check_option(side, "side", ("left", "right"))
+    values = check_scores(X, kind="probability")
+    if values.ndim > 1:
+        raise ValueError(f"X must have shape (n,) or (n, 1), got {np.shape(X)}. Pass the last column.")
+    largest = float(np.finfo(np.float64).max)
+    low, high = (0.0, 1.0) if kind == "probability" else (-largest, largest)
+    # at the largest scores log-odds overflow to infinity, as they should
+    with np.errstate(over="ignore"):
+        found = invert(function, low, high, values, side)
+    return found[:, np.newaxis] if np.shape(X)[1:] == (1,) else found
 
 
 def inside(proba: Array) -> Array:

@@ -136,6 +136,7 @@ class CutoffCertificateMixin:
     _training_counts: tuple[NDArray[Any], NDArray[Any]] | None
     #: Fitted values, their weights and positives; None if weights are not counts.
     _fitted_outcomes: tuple[Array, Array, Array] | None
+    _monotone = True
 
     def cutoff_certificate(
         self,

@@ -93,6 +93,7 @@ class HistogramBinningCalibrator(CutoffCertificateMixin, BaseCalibrator):
     """
 
     _multiclass = False
+    _monotone = False
     n_bins_: int
     bin_edges_: Array
     bin_counts_: Array

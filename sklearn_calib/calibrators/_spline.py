@@ -193,6 +193,10 @@ class SplineCalibrator(BaseCalibrator):
         self.penalty = penalty
         self.monotone = monotone
 
+    @property
+    def _monotone(self) -> bool:  # type: ignore[override]
+        return bool(self.monotone)
+
     cutoff_certificate = available_if(_is_monotone)(CutoffCertificateMixin.cutoff_certificate)
 
     def _check_parameters(self) -> None:

@@ -1,6 +1,15 @@
 """Export of fitted calibrators: JSON, SQL, Python source and ONNX, without pickle."""
 
 from sklearn_calib.export._document import ExportedCalibrator, from_json, to_json
+from sklearn_calib.export._onnx import register_onnx_converters, to_onnx
 from sklearn_calib.export._text import to_python, to_sql
 
-__all__ = ["ExportedCalibrator", "from_json", "to_json", "to_python", "to_sql"]
+__all__ = [
+    "ExportedCalibrator",
+    "from_json",
+    "register_onnx_converters",
+    "to_json",
+    "to_onnx",
+    "to_python",
+    "to_sql",
+]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from sklearn_calib._core._inverse import switches
 from sklearn_calib._core._links import EPS, logit
 from sklearn_calib.export._maps import FAR, LARGEST, Linear, Step
 from sklearn_calib.export._numpy import NUMPY
@@ -155,22 +156,9 @@ def find_steps(function: Function, axis: Axis, breaks: Array) -> Step:
         known = np.concatenate([[0.0], known, [1.0]])
     values = function(known)
     jump = np.flatnonzero(values[1:] != values[:-1])
-    low, high = _order(known[jump]), _order(known[jump + 1])
-    while (high - low > 1).any():
-        middle = low // 2 + high // 2 + (low % 2 + high % 2) // 2
-        same = function(_float(middle)) == values[jump]
-        low, high = np.where(same, middle, low), np.where(same, high, middle)
-    return Step(_float(high), function(np.append(known[0], _float(high))))
-
-
-def _order(values: Array) -> NDArray[np.int64]:
-    """Return integers in the order of floats, neighbours for neighbours."""
-    bits = (values + 0.0).view(np.int64)
-    return np.where(bits < 0, np.iinfo(np.int64).min - bits, bits)
-
-
-def _float(order: NDArray[np.int64]) -> Array:
-    return np.where(order < 0, np.iinfo(np.int64).min - order, order).view(np.float64)
+    same = values[jump]
+    edges = switches(lambda scores: function(scores) == same, known[jump], known[jump + 1])[1]
+    return Step(edges, function(np.append(known[0], edges)))
 
 
 def merge_steps(step: Step, tolerance: float, relative: bool) -> Step:

@@ -36,9 +36,9 @@ class Tolerance:
     used: list[Any] = field(default_factory=list)
 
 
-def convert(calibrator: Any, n_classes: int, tolerance: float) -> tuple[Node, bool]:
+def convert(calibrator: Any, n_classes: int, tolerance: float, relative: bool = False) -> tuple[Node, bool]:
     """Return the map of a fitted calibrator, and whether it is exact or deviates by up to ``tolerance``."""
-    wanted = Tolerance(tolerance)
+    wanted = Tolerance(tolerance, relative)
     node = _grouped(calibrator, n_classes, wanted)
     return node, not wanted.used
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
+from sklearn.utils.metaestimators import available_if
 
 from sklearn_calib._core._links import clip_probability
 from sklearn_calib._persistence import VersionStamped
@@ -19,7 +20,7 @@ from sklearn_calib._validation import check_groups, check_positive, check_scores
 from sklearn_calib._version import __version__
 from sklearn_calib._writing import write_whole
 from sklearn_calib.calibrators import CutoffCertificate, GroupCalibrator
-from sklearn_calib.calibrators._base import BaseCalibrator, both_classes, may_be_certain
+from sklearn_calib.calibrators._base import BaseCalibrator, both_classes, inverse, may_be_certain
 from sklearn_calib.export import _maps as maps
 from sklearn_calib.export._convert import convert
 from sklearn_calib.export._numpy import NUMPY
@@ -51,6 +52,12 @@ _LABELS = (bool, int, float, str)
 # Scores that are mapped at a time, so that temporaries stay in cache.
 _CHUNK = 1 << 14
 _FARTHEST = float(np.finfo(np.float64).max)
+
+
+def _is_monotone(calibrator: Any) -> bool:
+    if not calibrator._node.monotone:
+        raise AttributeError("inverse_transform needs a map of two classes that rises or falls throughout.")
+    return True
 
 
 class ExportedCalibrator(
@@ -198,6 +205,30 @@ class ExportedCalibrator(
         labels: NDArray[Any] = self.classes_[self.predict_proba(X, groups).argmax(axis=1)]
         return labels
 
+    @available_if(_is_monotone)
+    def inverse_transform(self, X: ArrayLike, *, side: str = "left") -> Array:
+        """Return the scores that are mapped to given probabilities; of monotone maps of two classes only.
+
+        Parameters
+        ----------
+        X : array-like of shape (n,) or (n, 1)
+            Probabilities of ``classes_[1]``.
+        side : {"left", "right"}, default="left"
+            Which end, where the map is constant; see
+            :meth:`~sklearn_calib.calibrators.IsotonicCalibrator.inverse_transform`.
+
+        Returns
+        -------
+        ndarray of the shape of ``X``
+            Scores; NaN where there is none.
+
+        Raises
+        ------
+        ValueError
+            If ``X`` contains other numbers than probabilities.
+        """
+        return inverse(lambda scores: self._evaluate(self._node, scores), self._kind, X, side)
+
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
@@ -295,7 +326,9 @@ def _knots(node: maps.Node) -> int:
     return sum(map(_knots, parts))
 
 
-def exported(calibrator: Any, tolerance: float = 1e-6, **known: Any) -> ExportedCalibrator:
+def exported(
+    calibrator: Any, tolerance: float = 1e-6, *, relative: bool = False, **known: Any
+) -> ExportedCalibrator:
     """Return a fitted calibrator, or that of a calibrated classifier, as plain data."""
     if isinstance(calibrator, ExportedCalibrator):
         return calibrator
@@ -315,7 +348,7 @@ def exported(calibrator: Any, tolerance: float = 1e-6, **known: Any) -> Exported
     classes = calibrator.classes_.tolist()
     if len({type(label) for label in classes}) > 1 or type(classes[0]) not in _LABELS:
         raise TypeError(f"calibrator has the classes {classes}. Encode them as strings or numbers.")
-    node, exact = convert(calibrator, len(classes), tolerance)
+    node, exact = convert(calibrator, len(classes), tolerance, relative)
     columns = calibrator.n_features_in_
     if isinstance(calibrator, GroupCalibrator) and calibrator.group_column is not None:
         columns -= 1

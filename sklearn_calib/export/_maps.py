@@ -58,6 +58,11 @@ class Node:
         """Return the probabilities of scores, with the operations of a backend."""
         raise NotImplementedError
 
+    @property
+    def monotone(self) -> bool:
+        """Whether it rises or falls throughout."""
+        return False
+
     def check(self, n_classes: int) -> None:
         """Raise ValueError unless the node is a map for so many classes."""
 
@@ -70,6 +75,10 @@ class Logistic(Node):
     scalar = True
     slope: float
     intercept: float
+
+    @property
+    def monotone(self) -> bool:
+        return True
 
     def evaluate(self, ops: Any, scores: Any) -> Any:
         return ops.sigmoid(ops.let(scores * self.slope + self.intercept))
@@ -89,6 +98,10 @@ class Beta(Node):
     intercept: float
     floor: float
 
+    @property
+    def monotone(self) -> bool:
+        return self.low * self.high >= 0.0
+
     def evaluate(self, ops: Any, scores: Any) -> Any:
         low = ops.log(ops.maximum(scores, self.floor))
         high = ops.log(ops.maximum(1.0 - scores, self.floor))
@@ -106,6 +119,10 @@ class Step(Node):
     scalar = True
     edges: Array
     values: Array
+
+    @property
+    def monotone(self) -> bool:
+        return _one_way(self.values)
 
     def evaluate(self, ops: Any, scores: Any) -> Any:
         return ops.piecewise(scores, scores, self.edges, None, self.values, None)
@@ -132,6 +149,10 @@ class Linear(Node):
     values: str
     x: Array
     y: Array
+
+    @property
+    def monotone(self) -> bool:
+        return _one_way(self.y)
 
     def along(self, ops: Any, scores: Any) -> Any:
         """Return the place of scores on the axis."""
@@ -300,6 +321,11 @@ TINY = float(np.finfo(np.float64).tiny)
 _KINDS: dict[str, type[Node]] = {
     one.kind: one for one in (Logistic, Beta, Step, Linear, Softmax, OneVsRest, TopLabel, Average, Groups)
 }
+
+
+def _one_way(values: Array) -> bool:
+    steps = np.diff(values)
+    return bool((steps >= 0.0).all() or (steps <= 0.0).all())
 
 
 def _require(condition: bool, problem: str) -> None:

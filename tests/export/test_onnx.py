@@ -1,0 +1,147 @@
+"""ONNX: the numbers of the estimators, for calibrators alone and as parts of pipelines."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+
+from sklearn_calib import CalibratedClassifier, CrossFitScorer
+from sklearn_calib.calibrators import (
+    GroupCalibrator,
+    IsotonicCalibrator,
+    PlattCalibrator,
+    SplineCalibrator,
+    TemperatureCalibrator,
+    VectorScalingCalibrator,
+)
+from sklearn_calib.export import from_json, register_onnx_converters, to_json, to_onnx
+from tests._optional import onnxruntime, skl2onnx
+from tests.export._fitted import CASES, IDS, data, fitted, new_scores
+from tests.export.test_text import KINDS
+
+pytestmark = [
+    pytest.mark.skipif(importlib.util.find_spec("skl2onnx") is None, reason="skl2onnx is not installed"),
+    # skl2onnx and onnx call each other's old names
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
+]
+ACCURACY = {"float32": 1e-6, "float64": 1e-12}
+
+
+def run(model, **inputs):
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, inputs)
+
+
+@pytest.mark.parametrize("dtype", ACCURACY)
+@pytest.mark.parametrize(
+    ("case", "n_classes"),
+    [
+        pytest.param(*case, id=name, marks=[] if name in KINDS else [pytest.mark.thorough])
+        for case, name in zip(CASES, IDS, strict=True)
+    ],
+)
+def test_calibrators(case, n_classes, dtype):
+    _, loaded = fitted(case, n_classes)
+    scores = new_scores(case, n_classes, 300).astype(dtype)
+    columns = scores[:, np.newaxis] if n_classes == 2 else scores
+    labels, proba = run(to_onnx(loaded, dtype=dtype), scores=columns)
+    wanted = loaded.predict_proba(scores.astype(np.float64))
+    assert proba.dtype == dtype
+    assert np.abs(proba - wanted).max() <= ACCURACY[dtype]
+    clear = np.sort(wanted, axis=1)[:, -2:] @ [-1.0, 1.0] > 1e-6
+    np.testing.assert_array_equal(labels[clear], loaded.predict(scores.astype(np.float64))[clear])
+
+
+def models(n_classes):
+    logistic, svm = LogisticRegression(), LinearSVC(random_state=0)
+    several = VectorScalingCalibrator() if n_classes > 2 else PlattCalibrator()
+    raw = TemperatureCalibrator(link="identity")
+    return {
+        "ensemble": CalibratedClassifier(logistic, several, cv=2),
+        "single": CalibratedClassifier(logistic, IsotonicCalibrator(), cv=2, ensemble=False),
+        "geometric": CalibratedClassifier(logistic, PlattCalibrator(), cv=2, average="log"),
+        "decision_function": CalibratedClassifier(svm, raw, cv=2),
+        "passthrough": CalibratedClassifier(logistic, "passthrough", cv=2),
+        "pipeline_inside": CalibratedClassifier(make_pipeline(StandardScaler(), logistic), several, cv=2),
+        "tail": make_pipeline(StandardScaler(), CalibratedClassifier(logistic, several, cv=2)),
+        "scorer": make_pipeline(StandardScaler(), CrossFitScorer(logistic), TemperatureCalibrator()),
+        "scorer_of_decisions": make_pipeline(
+            CrossFitScorer(logistic, response_method="decision_function"), raw
+        ),
+    }
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("name", list(models(2)))
+def test_pipelines(name, n_classes):
+    X, y = make_classification(200, 5, n_informative=4, n_redundant=0, n_classes=n_classes, random_state=0)
+    X = X.astype(np.float32).astype(np.float64)
+    y = np.array(["no", "perhaps", "yes"])[y]
+    model = models(n_classes)[name].fit(X, y)
+    for dtype in ACCURACY:
+        labels, proba = run(to_onnx(model, dtype=dtype), X=X.astype(dtype))
+        assert np.abs(proba - model.predict_proba(X)).max() <= ACCURACY[dtype]
+        assert (labels == model.predict(X)).mean() > 0.99
+
+
+def test_approximated_members_keep_the_tolerance():
+    X, y = make_classification(300, random_state=0)
+    X = X.astype(np.float32).astype(np.float64)
+    for average in ("probability", "log"):
+        model = CalibratedClassifier(LogisticRegression(), SplineCalibrator(), cv=2, average=average).fit(
+            X, y
+        )
+        _, proba = run(to_onnx(model, dtype="float64", tolerance=1e-4), X=X)
+        assert np.abs(proba - model.predict_proba(X)).max() <= 1e-4
+
+
+def test_frozen_classifier_and_converters_of_skl2onnx():
+    X, y = make_classification(200, random_state=0)
+    X = X.astype(np.float32)
+    frozen = FrozenEstimator(LogisticRegression().fit(X, y))
+    model = CalibratedClassifier(frozen, PlattCalibrator()).fit(X, y)
+    register_onnx_converters()
+    found = skl2onnx.to_onnx(model, X[:1], options={"zipmap": False})
+    np.testing.assert_allclose(run(found, X=X)[1], model.predict_proba(X), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(("labels", "kind"), [(["a", "b"], object), ([3, 7], np.int64)])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_groups(n_classes, labels, kind):
+    scores, y = data(n_classes)
+    groups = np.array(labels)[np.arange(len(scores)) % 2]
+    calibrator = GroupCalibrator(TemperatureCalibrator()).fit(scores, y, groups=groups)
+    columns = scores[:, np.newaxis] if n_classes == 2 else scores
+    _, proba = run(
+        to_onnx(calibrator, dtype="float64"), scores=columns, groups=groups[:, np.newaxis].astype(kind)
+    )
+    wanted = calibrator.predict_proba(scores, groups=groups)
+    np.testing.assert_allclose(proba, wanted, rtol=0, atol=1e-12)
+
+
+def test_scores_out_of_range_give_nan_and_rounded_ones_are_clipped():
+    loaded = from_json(to_json(PlattCalibrator().fit(*data(2))))
+    scores = np.array([[0.5], [-0.1], [1.1], [np.nan], [1.0 + 1e-7], [-1e-7]], dtype=np.float32)
+    proba = run(to_onnx(loaded), scores=scores)[1]
+    assert np.isnan(proba[:, 1]).tolist() == [False, True, True, True, False, False]
+    np.testing.assert_allclose(proba[4:, 1], loaded.transform([1.0, 0.0]), rtol=0, atol=1e-6)
+    several = from_json(to_json(TemperatureCalibrator().fit(*data(3))))
+    scores = np.array([[0.2, 0.3, 0.5], [-0.2, 0.7, 0.5]], dtype=np.float32)
+    assert np.isnan(run(to_onnx(several), scores=scores)[1]).tolist() == [[False] * 3, [True] * 3]
+
+
+def test_what_is_unknown_is_said():
+    with pytest.raises(ValueError, match="dtype"):
+        to_onnx(PlattCalibrator().fit(*data(2)), dtype="float16")
+    with pytest.raises(ValueError, match="X is missing"):
+        to_onnx(make_pipeline())
+    X, y = make_classification(100, random_state=0)
+    model = CalibratedClassifier(LogisticRegression(), LogisticRegression(), cv=2).fit(X, y)
+    with pytest.raises(TypeError, match="cannot be converted"):
+        to_onnx(model)
