@@ -1,4 +1,4 @@
-"""Columns of Arrow as numbers and labels, with errors that say where a cell stands."""
+"""Columns of Arrow as numbers and labels, with errors that contain the position of a cell."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ _MOST_WHOLE = 2.0**53
 
 
 class Column:
-    """Some cells of one column.
+    """A chunk of one column.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class Column:
             if out.min() >= 0.0 and out.max() <= 100.0:
                 hint = "These look like percentages: divide them by 100."
             else:
-                hint = "Scores first need a calibrator."
+                hint = "Convert scores to probabilities with a calibrator first."
             raise ValueError(f"{self._place(row)} is {shown}, not a probability in [0, 1]. {hint}")
         return out
 
@@ -83,7 +83,7 @@ class Column:
         return out
 
     def labels(self) -> NDArray[Any]:
-        """Return the cells as they are."""
+        """Return the cells unchanged."""
         from pyarrow import types
 
         kind = self._cells.type
@@ -94,7 +94,7 @@ class Column:
         return np.array(keys)[codes]
 
     def coded(self) -> tuple[Codes, list[Any]]:
-        """Return the distinct cells, and by number which of them stands in each row."""
+        """Return the code of each cell, and the distinct cells."""
         import pyarrow
 
         cells = self._cells
@@ -109,14 +109,14 @@ class Column:
         occurs = np.zeros(len(keys), dtype=bool)
         occurs[codes] = True
         if not occurs.all():
-            # a dictionary may hold more, such as categories that no row has
+            # a dictionary may contain more, such as unused categories
             codes = (np.cumsum(occurs) - 1)[codes]
             keys = [key for key, found in zip(keys, occurs.tolist(), strict=True) if found]
         self._refuse_missing(np.array([_is_missing(key) for key in keys], dtype=bool)[codes])
         for code, key in enumerate(keys):
             if isinstance(key, str) and "\0" in key:
                 raise ValueError(
-                    f"{self._place(int((codes == code).argmax()))} is {shortened(key)}, which holds a NUL "
+                    f"{self._place(int((codes == code).argmax()))} is {shortened(key)}, which contains a NUL "
                     "character. Remove it first."
                 )
         return codes, keys
@@ -133,7 +133,7 @@ class Column:
 
 
 class Labels:
-    """The distinct cells of a column of labels over all parts of the data, numbered as they turn up."""
+    """The distinct cells of a column of labels over all chunks of the data, in order of appearance."""
 
     def __init__(self) -> None:
         self._codes: dict[tuple[bool, Any], int] = {}
@@ -168,7 +168,7 @@ class Labels:
 
 
 def not_a_number(place: str, cell: str) -> str:
-    """Return what to say of a cell that should be a number."""
+    """Return the error message for a cell that should be a number."""
     text, hint = cell.strip(), ""
     if text.endswith("%") and is_number(text[:-1].strip()):
         hint = f" Write it as a fraction: {float(text[:-1]) / 100:g}."

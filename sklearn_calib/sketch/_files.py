@@ -64,7 +64,7 @@ def _checksum(contents: Contents, precision: int, pos_label: Any) -> str:
 
 
 def head(kind: str) -> dict[str, Any]:
-    """Return what the dict of a kind of sketch begins with."""
+    """Return the header of the dict of a kind of sketch."""
     return {"format": f"sklearn_calib.{kind}", "version": _VERSION}
 
 
@@ -79,7 +79,9 @@ def check_head(found: Any, kind: str, keys: frozenset[str]) -> None:
             advice = "Read it with a newer release of sklearn_calib"
         elif type(its) is int and its > 0:
             advice = "It was written before the first release of sklearn_calib. Make the sketch again"
-        raise ValueError(f"This sketch has version {its!r} of the format, and known is {_VERSION}. {advice}.")
+        raise ValueError(
+            f"This sketch has version {its!r} of the format, but {_VERSION} is supported. {advice}."
+        )
     if "checksum" not in found:
         raise ValueError(
             f"The saved {kind} has no checksum: it is damaged, or was written by a version of sklearn_calib "
@@ -111,7 +113,7 @@ def contents_to_dict(contents: Contents, precision: int, pos_label: Any) -> dict
 
 
 def contents_from_dict(found: dict[str, Any]) -> tuple[Contents, int, Any]:
-    """Return contents, precision and positive label; raise if they are no sketch."""
+    """Return contents, precision and positive label; raise if they are not a sketch."""
     precision = check_precision(found["precision"])
     n_samples = check_integer(found["n_samples"], "n_samples", 0)
     bins = _numbers(found["bins"], "iu").astype(np.int64)
@@ -138,7 +140,7 @@ def _numbers(values: Any, kinds: str) -> Any:
 
 
 def _is_sound(contents: Contents, n_bins: int) -> bool:
-    """Tell whether the numbers of a sketch do not contradict each other."""
+    """Tell whether the numbers of a sketch are consistent."""
     with np.errstate(over="ignore"):
         bins, weight = contents.bins, contents.weight if _same_shape(contents) else np.zeros(1)
         total = weight.sum()

@@ -1,4 +1,4 @@
-"""Columns of CSV and Parquet files of any size, some rows at a time; pyarrow reads them."""
+"""Columns of CSV and Parquet files of any size, read in batches of rows with pyarrow."""
 
 import codecs
 import csv
@@ -23,7 +23,7 @@ FilePath = str | Path
 _PARQUET = (".parquet", ".pq")
 _CSV = (".csv", ".csv.gz")
 _DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
-# Bytes of a CSV that pyarrow takes at a time, of which it reads some 16 ahead; a row must fit in.
+# Block size of pyarrow's CSV reader in bytes, which reads some 16 blocks ahead; a row must fit into a block.
 _BLOCK = 1 << 19
 # Begins a line after the last one, which has too many cells: pyarrow reports it unless a quote is open there.
 _END = "\x1fend of file\x1f"
@@ -77,7 +77,7 @@ def _of_folder(folder: Path) -> list[Path]:
     if not files:
         raise ValueError(f"{folder} is a folder without files that end in {', '.join(_PARQUET + _CSV)}.")
     if len({file.suffix.lower() in _PARQUET for file in files}) > 1:
-        raise ValueError(f"{folder} is a folder of both CSV and Parquet files. Name those that are meant.")
+        raise ValueError(f"{folder} contains both CSV and Parquet files. Name the files to read.")
     return files
 
 
@@ -92,9 +92,9 @@ def read_blocks(
 ) -> Iterator[tuple[dict[str, Column], int]]:
     """Yield columns of CSV files (also gzipped) and, by their ending, of Parquet files, one after the other.
 
-    Each time come at most ``batch_size`` rows, and with them about how many bytes of all files are read so
-    far. Columns in ``numeric`` hold numbers. Raises ValueError, which names the file and what is wrong with
-    it, or OSError; ImportError without pyarrow.
+    Yields at most ``batch_size`` rows at a time, with the approximate number of bytes read so far. Columns in
+    ``numeric`` contain numbers. Raises ValueError, which names the file and the problem, or OSError;
+    ImportError without pyarrow.
     """
     names = list(dict.fromkeys(names))
     before = n_samples = 0
@@ -153,7 +153,7 @@ def _parquet_batches(file: Path, names: Sequence[str], batch_size: int) -> Itera
 
     size, done = file.stat().st_size, 0
     try:
-        # without the buffer a whole row group is held, however large
+        # without the buffer a whole row group is kept in memory
         with parquet.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False) as opened:
             _find_columns(str(file), opened.schema_arrow.names, names)
             for batch in opened.iter_batches(batch_size, columns=list(names), use_threads=False):
@@ -219,13 +219,13 @@ def _csv_batches(
         if "Empty CSV" not in str(error):
             raise ValueError(_csv_error(file, str(error), header, delimiter)) from None
     except UnicodeError:
-        raise ValueError(f"{file} holds {_not_encoded(encoding)}") from None
+        raise ValueError(f"{file} contains {_not_encoded(encoding)}") from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{file}: the gzip data are damaged ({error}).") from None
 
 
 class _Appended(io.RawIOBase):
-    """A binary stream with some bytes after its last."""
+    """A binary stream with some bytes appended."""
 
     def __init__(self, stream: Any, end: bytes) -> None:
         self._stream, self._end = stream, end
@@ -241,10 +241,10 @@ class _Appended(io.RawIOBase):
 
 
 def _header(file: Path, beginning: bytes, delimiter: str, encoding: str) -> list[str]:
-    """Return the column names as they are written; bytes that are no text are marked."""
+    """Return the column names as they are written; bytes that are not text are marked."""
     if beginning[:4] == b"PAR1":
         raise ValueError(f"{file} is a Parquet file by its content. Give it the ending .parquet.")
-    # of bytes that are not UTF-8 pyarrow knows the row
+    # for bytes that are not UTF-8 pyarrow reports the row
     known, errors = ("utf-8-sig", "replace") if encoding == "utf-8" else (encoding, "strict")
     text = codecs.getincrementaldecoder(known)(errors).decode(beginning[:_BLOCK])
     if len(beginning) >= _BLOCK and not re.search("[\r\n]", text):
@@ -259,26 +259,26 @@ def _header(file: Path, beginning: bytes, delimiter: str, encoding: str) -> list
 
 
 def _hint(header: list[str], delimiter: str) -> str:
-    """Return what to do if column names look odd."""
+    """Return advice for unusual column names."""
     if any("\0" in name for name in header):
-        return " They hold NUL characters: name the encoding, such as utf-16."
+        return " They contain NUL characters: name the encoding, such as utf-16."
     if len(header) == 1:
         for other, name in _DELIMITERS.items():
             if other != delimiter and other in header[0]:
                 shown = r"$'\t'" if other == "\t" else f"'{other}'"
                 way = f"pass delimiter={other!r} (--delimiter {shown})"
-                return f" They seem to be parted by a {name}: {way}."
+                return f" They seem to be separated by a {name}: {way}."
     return ""
 
 
 def _known(encoding: str) -> str:
-    """Return the name of an encoding that Python knows."""
+    """Return the name of an encoding that Python supports."""
     try:
         # some codecs, such as base64, turn bytes into bytes
         io.TextIOWrapper(io.BytesIO(), encoding=encoding)
         return codecs.lookup(encoding).name
     except (LookupError, ValueError):
-        raise ValueError(f"encoding={encoding!r} is not an encoding that Python knows.") from None
+        raise ValueError(f"encoding={encoding!r} is not an encoding that Python supports.") from None
 
 
 def _not_encoded(encoding: str) -> str:
@@ -286,12 +286,12 @@ def _not_encoded(encoding: str) -> str:
 
 
 def _csv_error(file: Path, message: str, header: Sequence[str], delimiter: str) -> str:
-    """Return what pyarrow says of a file, with its name, and with the name of the column for its number."""
+    """Return pyarrow's error message with the file name and the column name."""
     if found := re.match(r"In CSV column #(\d+): Row #(\d+): (.*)", message, flags=re.DOTALL):
         column, row, what = found.groups()
         place = f"{file}: row {row} of column {header[int(column)].strip()!r}"
         if "invalid UTF8" in what:
-            return f"{place} holds {_not_encoded('utf-8')}"
+            return f"{place} contains {_not_encoded('utf-8')}"
         if value := re.search("invalid value '(.*)'", what, flags=re.DOTALL):
             return not_a_number(place, value[1])
         return f"{place}: {what}"
@@ -299,7 +299,7 @@ def _csv_error(file: Path, message: str, header: Sequence[str], delimiter: str) 
         parted = _DELIMITERS.get(delimiter, "delimiter")
         return (
             f"{file}: row {found[1]} has {found[3]} cells, but the header has {found[2]}. Quote cells that "
-            f"hold a {parted}."
+            f"contain a {parted}."
         )
     if "straddl" in message:
         message = f"a row is longer than {_BLOCK} bytes; is a quote not closed?"

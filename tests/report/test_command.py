@@ -167,8 +167,8 @@ def test_integer_classes_without_names(tmp_path, capsys):
         ("", "is empty. It needs a line of column names"),
         ("  \n", "is empty"),
         ("y,p\n", "has column names but no rows"),
-        ("y;p\n1;0.5\n", "They seem to be parted by a semicolon: pass delimiter=';' (--delimiter ';')"),
-        ("y\tp\n1\t0.5\n", "They seem to be parted by a tab"),
+        ("y;p\n1;0.5\n", "They seem to be separated by a semicolon: pass delimiter=';' (--delimiter ';')"),
+        ("y\tp\n1\t0.5\n", "They seem to be separated by a tab"),
         ("y,q\n1,0.5\n", "has no column 'p'. Its columns are 'y', 'q'."),
         ("y,p,p\n1,0.5,0.5\n", "has 2 columns named 'p'"),
         ("y,p\n1,0.5\n0,abc\n", "row 3 of column 'p' is 'abc', not a number."),
@@ -178,7 +178,7 @@ def test_integer_classes_without_names(tmp_path, capsys):
             "y,p\n1,80\n0,20.5\n",
             "row 2 of column 'p' is 80, not a probability in [0, 1]. These look like perc",
         ),
-        ("y,p\n1,-3\n0,20.5\n", "Scores first need a calibrator."),
+        ("y,p\n1,-3\n0,20.5\n", "Convert scores to probabilities with a calibrator first."),
         ("y,p\n1,inf\n", "row 2 of column 'p' is inf"),
         ("y,p\n1,0.5\n,0.5\n0,0.1\nNA,0.2\n", "column 'y' has empty or missing cells, the first in row 3"),
         ("y,p\n1,nan\n", "column 'p' has empty or missing cells, the first in row 2"),
@@ -204,7 +204,7 @@ def test_bad_tables_are_refused(content, message, tmp_path, capsys):
 def test_bad_bytes_and_files_are_refused(tmp_path, table, capsys):
     path = tmp_path / "bytes.csv"
     path.write_bytes(b"y,p\n1,0.5\n\xff,0.5\n")
-    assert "row 3 of column 'y' holds bytes that are not utf-8" in refused(
+    assert "row 3 of column 'y' contains bytes that are not utf-8" in refused(
         [str(path), "--y", "y", "--p", "p"], capsys
     )
     path.write_bytes(gzip.compress(b"y,p\n1,0.5\n" * 50)[:-12])

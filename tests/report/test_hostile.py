@@ -142,16 +142,16 @@ BAD = {
     "header of blanks": (" , \n1,0.5\n", "is empty|has no column 'y'"),
     "two marks of UTF-8": ("\ufeff\ufeff" + TABLE, r"has no column 'y'. Its columns are '\\ufeffy', 'p'"),
     "UTF-16": (TABLE.encode("utf-16"), "name the encoding, such as utf-16"),
-    "UTF-16 without a mark": (TABLE.encode("utf-16-le"), "hold NUL characters: name the encoding"),
-    "Latin-1": (b"y,p\n\xe4,0.5\n", "row 2 of column 'y' holds bytes that are not utf-8"),
+    "UTF-16 without a mark": (TABLE.encode("utf-16-le"), "contain NUL characters: name the encoding"),
+    "Latin-1": (b"y,p\n\xe4,0.5\n", "row 2 of column 'y' contains bytes that are not utf-8"),
     "all bytes": (bytes(range(256)) * 20, "NUL characters"),
     "NULs": (b"\0" * 5000, "NUL characters"),
     "NUL in the header": ("y\0,p\n" + ROWS, "NUL characters"),
     "NUL in a number": (TABLE + "1,0.5\0\n", r"row 42 of column 'p' is '0.5\\x00', not a number"),
-    "NUL in an outcome": (TABLE + "1\0,0.5\n", r"row 42 of column 'y' is '1\\x00', which holds a NUL"),
+    "NUL in an outcome": (TABLE + "1\0,0.5\n", r"row 42 of column 'y' is '1\\x00', which contains a NUL"),
     "NUL that would make labels one": (
         "y,p\n" + "a,0.1\na\0,0.2\nb,0.3\n",
-        r"row 3 of column 'y' is 'a\\x00', which holds a NUL",
+        r"row 3 of column 'y' is 'a\\x00', which contains a NUL",
     ),
     "control characters": ("y,\x1b]0;evil\x07q\n" + ROWS, r"Its columns are 'y', '\\x1b\]0;evil\\x07q'"),
     "control characters in a number": (TABLE + "1,\x1b[2J\n", r"is '\\x1b\[2J', not a number"),
@@ -212,13 +212,13 @@ def test_harmless_oddities_are_read(content, tmp_path, capsys):
     ("options", "message"),
     [
         *(
-            (["--encoding", name], "is not an encoding that Python knows")
+            (["--encoding", name], "is not an encoding that Python supports")
             for name in ("base64", "hex", "zlib")
         ),
-        (["--encoding", "x" * 10_000], "is not an encoding that Python knows"),
-        (["--encoding", "punycode"], "holds bytes that are not punycode"),
-        (["--encoding", "undefined"], "holds bytes that are not undefined"),
-        (["--encoding", "utf-32"], "holds bytes that are not utf-32"),
+        (["--encoding", "x" * 10_000], "is not an encoding that Python supports"),
+        (["--encoding", "punycode"], "contains bytes that are not punycode"),
+        (["--encoding", "undefined"], "contains bytes that are not undefined"),
+        (["--encoding", "utf-32"], "contains bytes that are not utf-32"),
         (["--delimiter", ""], "must be one character"),
         (["--delimiter", "\n"], "must not be a quote or the end of a line"),
         (["--delimiter", '"'], "must not be a quote or the end of a line"),

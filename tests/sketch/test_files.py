@@ -65,8 +65,8 @@ def test_counts_are_written_as_whole_numbers():
     ("change", "message"),
     [
         ({"format": "something"}, "not a saved CalibrationSketch"),
-        ({"version": 3}, "version 3 of the format, and known is 2. Read it with a newer"),
-        ({"version": 1}, "version 1 of the format, and known is 2. .*before the first release"),
+        ({"version": 3}, "version 3 of the format, but 2 is supported. Read it with a newer"),
+        ({"version": 1}, "version 1 of the format, but 2 is supported. .*before the first release"),
         ({"version": "2"}, "version '2' of the format"),
         ({"version": 0}, "version 0 of the format"),
         ({"version": -3}, "version -3 of the format"),

@@ -69,7 +69,7 @@ def test_random_tables_are_read_as_by_the_csv_module(tmp_path):
     ("rows", "message"),
     [
         (["0,1.5"], "row 5002 of column 'p' is 1.5, not a probability in [0, 1]. These look like perc"),
-        (["0,-1"], "row 5002 of column 'p' is -1, not a probability in [0, 1]. Scores first"),
+        (["0,-1"], "row 5002 of column 'p' is -1, not a probability in [0, 1]. Convert scores"),
         (["0,half"], "row 5002 of column 'p' is 'half', not a number."),
         (["0,inf"], "row 5002 of column 'p' is inf"),
         (["0,"], "column 'p' has empty or missing cells, the first in row 5002"),
@@ -78,7 +78,7 @@ def test_random_tables_are_read_as_by_the_csv_module(tmp_path):
         ([",0.5"], "column 'y' has empty or missing cells, the first in row 5002"),
         (["n/a,0.5"], "column 'y' has empty or missing cells, the first in row 5002"),
         (['"two\nlines",0.5', "0,2"], "row 5003 of column 'p' is 2"),
-        (["0,0.5,1"], "row 5002 has 3 cells, but the header has 2. Quote cells that hold a comma."),
+        (["0,0.5,1"], "row 5002 has 3 cells, but the header has 2. Quote cells that contain a comma."),
         (["0"], "row 5002 has 1 cells, but the header has 2."),
     ],
 )
@@ -94,7 +94,7 @@ def test_the_row_of_an_error_many_blocks_down(tmp_path):
     path = tmp_path / "a.csv"
     for last, message in (
         (b"0,7", "row 300002 of column 'p' is 7"),
-        (b"\xff,0.5", "row 300002 of column 'y' holds bytes that are not utf-8"),
+        (b"\xff,0.5", "row 300002 of column 'y' contains bytes that are not utf-8"),
         (b"0,x", "row 300002 of column 'p' is 'x', not a number"),
     ):
         path.write_bytes(b"y,p\n" + b"1,0.5\n" * 300_000 + last + b"\n1,0.5\n")
@@ -106,7 +106,7 @@ def test_damaged_bytes_are_refused(tmp_path):
     path = tmp_path / "bytes.csv"
     data = gzip.compress(b"y,p\n1,0.5\n\xff,0.5\n")
     path.write_bytes(data)
-    with pytest.raises(ValueError, match="row 3 of column 'y' holds bytes"):
+    with pytest.raises(ValueError, match="row 3 of column 'y' contains bytes"):
         sketch_file(path, y="y", p="p")
     path.write_bytes(data[:-9])
     with pytest.raises(ValueError, match=r"bytes\.csv: the gzip data are damaged"):
@@ -115,7 +115,7 @@ def test_damaged_bytes_are_refused(tmp_path):
     with pytest.raises(ValueError, match="row 3"):
         sketch_file(path, y="y", p="p")
     path.write_bytes("y,p\n1,0.5\nä,0.5\n".encode("latin-1"))
-    with pytest.raises(ValueError, match=r"bytes\.csv holds bytes that are not ascii"):
+    with pytest.raises(ValueError, match=r"bytes\.csv contains bytes that are not ascii"):
         sketch_file(path, y="y", p="p", encoding="ascii")
 
 
