@@ -1,11 +1,15 @@
 """What hypothesis draws for the properties: small samples made of the hardest numbers there are."""
 
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
 #: More examples for a law that is not repeated for every row of a registry.
 more = settings(max_examples=4 * settings.default.max_examples)
+
+#: Twenty and more predictions of exactly 0 or 1, which the ends of the interval can make, are warned of.
+certain_predictions = pytest.mark.filterwarnings("ignore:y_proba holds only 0 and 1:UserWarning")
 
 #: Ends of the unit interval, denormal and tiny numbers, neighbours of round ones, edges of usual bins.
 HARD = [

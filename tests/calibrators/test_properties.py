@@ -14,6 +14,8 @@ from sklearn_calib.calibrators import (
 from tests import _references, _strategies
 from tests.calibrators._registry import CALIBRATORS
 
+pytestmark = _strategies.certain_predictions
+
 GRID = np.unique([*_strategies.HARD, *np.linspace(0.0, 1.0, 33)])
 SYMMETRIC = np.concatenate([[0.0, 2.0**-53], np.arange(1, 64) / 64, [1 - 2.0**-53, 1.0]])
 

@@ -9,6 +9,8 @@ from tests import _strategies
 from tests._every import OTHER_TESTS
 from tests.inference._registry import TESTS
 
+pytestmark = _strategies.certain_predictions
+
 #: Of these 1 - p is a float too, and none is the edge of a bin, which belongs to one side.
 OFF_EDGES = st.one_of(
     st.integers(0, 2**19 - 1).map(lambda k: (2 * k + 1) / 2**20),

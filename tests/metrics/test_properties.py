@@ -9,6 +9,8 @@ from sklearn_calib import metrics
 from tests import _references, _strategies
 from tests._registry import ELSEWHERE, METRICS
 
+pytestmark = _strategies.certain_predictions
+
 every_metric = pytest.mark.parametrize("case", METRICS, ids=lambda case: case.name)
 near = pytest.approx
 
