@@ -38,7 +38,7 @@ def interrupt(run, at, events=CALLS):
     return False
 
 
-def spread(total, n_between=4, n_ends=2):
+def spread(total, n_between=2, n_ends=2):
     """Return numbers of calls from 1 to ``total``: some evenly spread, and all near both ends."""
     ends = [*range(1, n_ends + 1), *range(total - n_ends + 1, total + 1)]
     between = np.linspace(1, total, n_between + 2)[1:-1].astype(int).tolist()

@@ -25,6 +25,7 @@ from tests._every import (
     several,
 )
 from tests._interrupt import count_calls, interrupt, spread
+from tests.calibrators._registry import CALIBRATORS, once_a_class
 
 KINDS = {
     "calibrator": CALIBRATOR_MAKERS,
@@ -33,12 +34,14 @@ KINDS = {
     "meta": META_MAKERS,
     "grouped": ["column"],
 }
-# These fit many others.
-SLOW = {"auto", "auto_3", "log_average_default", "log_average_default_3"}
+# These fit many others, or are of a class that another one stands for.
+SLOW = {"auto", "log_average_default"} | {
+    case.values[0].name for case in once_a_class(CALIBRATORS) if case.marks
+}
 every_estimator = pytest.mark.parametrize(
     ("kind", "name"),
     [
-        pytest.param(kind, name, marks=[pytest.mark.thorough] if name in SLOW else [])
+        pytest.param(kind, name, marks=[pytest.mark.thorough] if name.removesuffix("_3") in SLOW else [])
         for kind, names in KINDS.items()
         for name in names
     ],

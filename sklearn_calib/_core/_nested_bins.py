@@ -234,11 +234,13 @@ class NestedBins:
                 total[first:last] = np.bincount(cell, row)
         powers = None
         for level in range(self._middle, 0, -1):
-            some = np.flatnonzero(cells[4] > 1.5)
             coarser = cells[:, ::2] + cells[:, 1::2] if level > 1 else cells
-            count = cells[4].take(some)
-            above = coarser[4].take(some >> 1) if level > 1 else count
-            add(_Bins(count, 1.0 / count, 1.0 / above, level - 1, level), cells.take(some, axis=1))
+            for first in range(0, cells.shape[1], _BLOCK):
+                part = cells[:, first : first + _BLOCK]
+                some = np.flatnonzero(part[4] > 1.5)
+                count = part[4].take(some)
+                above = coarser[4, first >> 1 :].take(some >> 1) if level > 1 else count
+                add(_Bins(count, 1.0 / count, 1.0 / above, level - 1, level), part.take(some, axis=1))
             if level == _ALIKE_LEVEL and self._leaf.shape[0] >= _ALIKE_FROM:
                 powers = _alike_powers(cells[2], cells[3], cells[4])
             cells = coarser

@@ -175,10 +175,12 @@ def _local(name: str) -> str:
 
 def _svg(draw: Callable[[Axes], Any], title: str) -> str:
     """Return a drawing as an SVG element for a page of HTML, with the colours of the page."""
-    from matplotlib import figure
+    from matplotlib import figure, layout_engine
 
-    drawn = figure.Figure(figsize=(5.2, 4.2), layout="constrained")
+    drawn = figure.Figure(figsize=(5.2, 4.2))
     draw(drawn.subplots())
+    # a figure that has this engine would be drawn twice
+    layout_engine.ConstrainedLayoutEngine().execute(drawn)
     file = BytesIO()
     drawn.savefig(file, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     root = ElementTree.fromstring(file.getvalue())

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+import pytest
+
 from sklearn_calib.calibrators import (
     AutoCalibrator,
     BaseCalibrator,
@@ -338,3 +340,14 @@ CALIBRATORS = [
         constant=True,
     ),
 ]
+
+
+def once_a_class(cases):
+    """Return the cases as parameters: the first of each class, and in the second tier the others too."""
+    known = set()
+    params = []
+    for case in cases:
+        kind = type(case.make())
+        params.append(pytest.param(case, marks=[pytest.mark.thorough] if kind in known else []))
+        known.add(kind)
+    return params

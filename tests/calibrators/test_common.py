@@ -8,18 +8,18 @@ from sklearn.base import clone
 
 from tests._optional import pandas as pd
 from tests._optional import polars as pl
-from tests.calibrators._registry import CALIBRATORS
+from tests.calibrators._registry import CALIBRATORS, once_a_class
 
 TOLERANCE = 1e-10
 GRID = np.linspace(0.0, 1.0, 101)
 
-every_calibrator = pytest.mark.parametrize("case", CALIBRATORS, ids=lambda case: case.name)
+every_calibrator = pytest.mark.parametrize("case", once_a_class(CALIBRATORS), ids=lambda case: case.name)
 
 
 def calibrators_with(flag=None, without=None):
     chosen = [case for case in CALIBRATORS if flag is None or getattr(case, flag)]
     chosen = [case for case in chosen if without is None or not getattr(case, without)]
-    return pytest.mark.parametrize("case", chosen, ids=lambda case: case.name)
+    return pytest.mark.parametrize("case", once_a_class(chosen), ids=lambda case: case.name)
 
 
 @pytest.fixture

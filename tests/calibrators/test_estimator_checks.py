@@ -17,7 +17,7 @@ from sklearn.utils.fixes import parse_version
 from sklearn.utils.validation import validate_data
 
 from sklearn_calib._validation import check_scores
-from tests.calibrators._registry import CALIBRATORS
+from tests.calibrators._registry import CALIBRATORS, once_a_class
 
 LEAST_PASSED = 60
 ONE_DIMENSIONAL = "a calibrator takes one-dimensional input, by design"
@@ -73,7 +73,7 @@ def on_columns(calibrator):
     return globals()[name](**calibrator.get_params(deep=False))
 
 
-@pytest.mark.parametrize("case", CALIBRATORS, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", once_a_class(CALIBRATORS), ids=lambda case: case.name)
 def test_passes_the_checks_of_scikit_learn(case):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -24,7 +24,7 @@ from sklearn_calib.calibrators import (
     VennAbersCalibrator,
 )
 from sklearn_calib.monitor import StreamingCalibrator
-from tests.calibrators._registry import CALIBRATORS
+from tests.calibrators._registry import CALIBRATORS, once_a_class
 
 LEAST, MOST = 2.0**-53, 1.0 - 2.0**-53
 # frequencies of blocks or bins, as they are
@@ -42,7 +42,9 @@ FREQUENCIES = {
 ENDS = [0.0, 5e-324, 1e-300, 2.0**-53, 0.5, 1 - 2.0**-53, 1.0]
 
 inner_maps = pytest.mark.parametrize(
-    "case", [case for case in CALIBRATORS if case.name not in FREQUENCIES], ids=lambda case: case.name
+    "case",
+    once_a_class([case for case in CALIBRATORS if case.name not in FREQUENCIES]),
+    ids=lambda case: case.name,
 )
 
 
@@ -82,7 +84,7 @@ def test_separated_classes(case):
 
 @pytest.mark.parametrize(
     "case",
-    [case for case in CALIBRATORS if case.multiclass and case.name not in FREQUENCIES],
+    once_a_class([case for case in CALIBRATORS if case.multiclass and case.name not in FREQUENCIES]),
     ids=lambda case: case.name,
 )
 @pytest.mark.parametrize("kind", [np.float64, np.float32])

@@ -12,7 +12,7 @@ from sklearn_calib.calibrators import (
     IsotonicCalibrator,
 )
 from tests import _references, _strategies
-from tests.calibrators._registry import CALIBRATORS
+from tests.calibrators._registry import CALIBRATORS, once_a_class
 
 pytestmark = _strategies.certain_predictions
 
@@ -29,7 +29,7 @@ inner = st.one_of(
 def calibrators_with(flag=None, without=None):
     chosen = [case for case in CALIBRATORS if flag is None or getattr(case, flag)]
     chosen = [case for case in chosen if without is None or not getattr(case, without)]
-    return pytest.mark.parametrize("case", chosen, ids=lambda case: case.name)
+    return pytest.mark.parametrize("case", once_a_class(chosen), ids=lambda case: case.name)
 
 
 @calibrators_with()

@@ -47,7 +47,7 @@ def test_against_all_outcomes(test, kind):
     # the path without simulations: fits of its own, known suprema where a threshold separates
     asymptotic = copy_of(test, method="asymptotic")
     values = np.abs([asymptotic.test(y, p, pos_label=1).statistic for y in every])
-    for row in (0, 5, 23, 64, 100, 127):
+    for row in (0, 23, 100):
         among = chance
         if getattr(test, "parameter", "") == "slope":
             # given the number of events the intercept does not matter

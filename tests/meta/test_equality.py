@@ -52,8 +52,7 @@ def problem(n_classes, seed=0):
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
 @pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("ensemble", [True, False])
+@pytest.mark.parametrize(("weighted", "ensemble"), [(False, True), (True, False)])
 @pytest.mark.parametrize(
     ("method", "calibrator"),
     [

@@ -20,7 +20,7 @@ def sample(seed=0, n=25):
 
 
 @pytest.mark.parametrize("eps", [EPS, 1e-3])
-@pytest.mark.parametrize("s", [1e-7, 1e-4, 1e-3, 0.01, 0.1, 0.3, 1.0, 3.0, 10.0])
+@pytest.mark.parametrize("s", [1e-7, 1e-3, 0.1, 1.0, 10.0])
 def test_gaussian_noise_is_the_definition(s, eps):
     y, p, w = sample()
     value = logit_smoothed_ece(y, p, sample_weight=w, bandwidth=s, eps=eps)

@@ -53,7 +53,7 @@ SMOOTHED = [
     partial(logit_smoothed_ece, bandwidth=0.4, eps=1e-3),
 ]
 SLOW = [partial(smooth_ece, scale="logit")]
-DRAWS = 24
+DRAWS = 8
 
 
 def predictions():

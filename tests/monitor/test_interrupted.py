@@ -26,7 +26,7 @@ def broken_off(make, change, state):
     for events in (CALLS, RETURNS):
         fresh = make()
         total = count_calls(lambda fresh=fresh: change(fresh), events)
-        for at in spread(total, n_between=8, n_ends=10):
+        for at in spread(total, n_between=4, n_ends=3):
             found = make()
             assert interrupt(lambda found=found: change(found), at, events)
             if at % 2:

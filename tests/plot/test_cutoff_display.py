@@ -104,7 +104,7 @@ def test_a_single_value_and_narrow_intervals_in_words():
 @pytest.mark.parametrize("power", [0.8, 1.0, 1.15, 2.0])
 @pytest.mark.parametrize("confidence", [0.9, 0.95])
 def test_the_walk_leaves_the_strip_if_and_only_if_the_test_rejects(method, power, confidence):
-    for seed in range(4):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
         p = np.round(rng.random(200), 2)
         y = (rng.random(200) < p**power).astype(int)

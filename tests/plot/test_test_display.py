@@ -114,7 +114,7 @@ def test_the_dark_bars_are_the_pvalue(forecast, test, power):
 
 
 @pytest.mark.parametrize("tail", ["upper", "lower", "two-sided"])
-@pytest.mark.parametrize("observed", [-3.0, -1.0, 0.0, 0.25, 2.0, 40.0])
+@pytest.mark.parametrize("observed", [-1.0, 0.25, 2.0, 40.0])
 @pytest.mark.parametrize("kind", ["normal", "integers", "constant", "skewed", "positive"])
 def test_every_draw_is_on_its_side(tail, observed, kind):
     rng = np.random.default_rng(1)

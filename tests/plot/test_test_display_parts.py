@@ -159,7 +159,7 @@ def test_errors_of_paths(forecast):
     assert plt.get_fignums() == []
 
 
-@pytest.mark.parametrize("size", [(6.4, 4.2), (2.8, 2.2)])
+@pytest.mark.parametrize("size", [pytest.param((6.4, 4.2), marks=pytest.mark.thorough), (2.8, 2.2)])
 @pytest.mark.parametrize(
     ("test", "kind"),
     [

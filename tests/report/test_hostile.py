@@ -97,7 +97,9 @@ def test_groups_titles_and_columns_are_text(tmp_path, capsys):
     assert {part["name"] for part in numbers["groups"]} == {evil.strip() for evil in EVILS}
 
 
-@pytest.mark.parametrize("k", range(0, len(EVILS), 2))
+@pytest.mark.parametrize(
+    "k", [0, *(pytest.param(k, marks=pytest.mark.thorough) for k in range(2, len(EVILS), 2))]
+)
 def test_labels_of_two_classes_are_text(k, tmp_path, capsys):
     rows = "".join(f"{quoted(EVILS[k + i % 2])},{0.05 + i % 10 / 10:.2f}\r\n" for i in range(40))
     path = write(tmp_path / "t.csv", "y,p\r\n" + rows)
@@ -359,6 +361,7 @@ class Bomb:
         return (pytest.fail, ("the pickle was loaded",))
 
 
+@pytest.mark.thorough
 def test_the_program_ends_with_a_line_and_a_code(tmp_path):
     """As a process: no traceback whatever the bytes, and pages of names that are no text."""
     path = write(tmp_path / "\x1b[31m<b>.csv", b"\x00\xff\xfe,;\n\x1b")

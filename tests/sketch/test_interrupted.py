@@ -33,7 +33,7 @@ def broken_off(make, change, state):
     for events in (CALLS, RETURNS):
         fresh = make()
         total = count_calls(lambda fresh=fresh: change(fresh), events)
-        for at in spread(total, n_between=12, n_ends=10):
+        for at in spread(total, n_between=5, n_ends=4):
             found = make()
             assert interrupt(lambda found=found: change(found), at, events)
             # a call is noticed when the object is used again: whatever is asked first
@@ -85,7 +85,7 @@ def test_reading_a_sketch():
     sketch = filled(100, 3000, 70)
     expected = sketch.copy().to_dict()
     for events in (CALLS, RETURNS):
-        for at in spread(count_calls(lambda: filled(100, 3000, 70).to_dict(), events), 30, 10):
+        for at in spread(count_calls(lambda: filled(100, 3000, 70).to_dict(), events), 10, 4):
             sketch = filled(100, 3000, 70)
             interrupt(sketch.to_dict, at, events)
             assert sketch.to_dict() == expected
