@@ -158,15 +158,7 @@ def test_seed():
 
 
 @pytest.mark.parametrize("test", [ASYMPTOTIC, DRAWN])
-@pytest.mark.parametrize(
-    "check",
-    [
-        _properties.check_rows_and_weights,
-        _properties.check_estimator,
-        _properties.check_bad_data,
-        _properties.check_impossible,
-    ],
-)
+@_properties.every_check
 def test_properties(test, check):
     check(test)
 

@@ -115,15 +115,7 @@ def test_certain_bins_do_not_count():
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize(
-    "check",
-    [
-        _properties.check_rows_and_weights,
-        _properties.check_estimator,
-        _properties.check_bad_data,
-        _properties.check_impossible,
-    ],
-)
+@_properties.every_check
 def test_properties(strategy, check):
     check(HosmerLemeshowTest(n_bins=5, strategy=strategy))
     check(hosmer_lemeshow(n_bins=5, strategy=strategy))

@@ -13,48 +13,7 @@ from sklearn.base import clone
 from sklearn_calib.inference import SequentialTest, SequentialTestResult, _betting, _sequential
 from sklearn_calib.metrics import cutoff_calibration_error
 from tests._optional import pandas as pd
-
-SHIFTS = (-1.0, -0.3, 0.3, 1.0)
-GRID = [
-    (a, b) for a in (0, -0.1, 0.1, -0.3, 0.3, -1, 1) for b in (1 / 2, 3 / 4, 1, 4 / 3, 2) if (a, b) != (0, 1)
-]
-
-
-def ratio(y, p, a, b=1.0):
-    """Return q(y) / p(y) for logit q = a + b logit p."""
-    q = expit(a + b * logit(p))
-    return q / p if y else (1 - q) / (1 - p)
-
-
-class Cell:
-    """A cell of the tree: wealth of each bettor in it, its past, its three cells."""
-
-    def __init__(self, low, high, level):
-        self.low, self.high = low, high
-        self.wealth = dict.fromkeys((*SHIFTS, "learned", "out"), 1.0)
-        self.past = []
-        third = (high - low) / 3
-        self.within = [
-            Cell(low + i * third, low + (i + 1) * third, level - 1) for i in range(3 if level else 0)
-        ]
-
-    def bet(self, y, p):
-        if not self.low <= 2 / math.pi * math.asin(math.sqrt(p)) < self.high:
-            return
-        learned = sum(v - u for v, u in self.past) / (1 + sum(u * (1 - u) for _, u in self.past))
-        for shift in SHIFTS:
-            self.wealth[shift] *= ratio(y, p, shift)
-        self.wealth["learned"] *= ratio(y, p, min(1.0, max(-1.0, learned)))
-        self.past.append((y, p))
-        for cell in self.within:
-            cell.bet(y, p)
-
-    def total(self):
-        own = (
-            sum(self.wealth[shift] for shift in SHIFTS) / 12
-            + (self.wealth["learned"] + self.wealth["out"]) / 3
-        )
-        return (own + math.prod(cell.total() for cell in self.within)) / 2 if self.within else own
+from tests.inference._bets import GRID, Cell, ratio
 
 
 def reference(y, p, block=32):
@@ -63,7 +22,7 @@ def reference(y, p, block=32):
     wealths = [[1.0] * (len(GRID) + 1)]
     path = []
     for t, (v, u) in enumerate(zip(y, p, strict=True), start=1):
-        root.bet(v, u)
+        root.bet([(v, u)])
         grid = [old * ratio(v, u, a, b) for old, (a, b) in zip(wealths[-1], GRID, strict=False)]
         wealths.append([*grid, root.total()])
         shares = {j: 1 / ((j + 1) * (j + 2)) for j in range(t) if block * j < t}

@@ -81,15 +81,7 @@ def test_what_is_improbable_is_not_impossible():
     assert 0 < TEST.test([1], [1e-300]).pvalue < 1e-200
 
 
-@pytest.mark.parametrize(
-    "check",
-    [
-        _properties.check_rows_and_weights,
-        _properties.check_estimator,
-        _properties.check_bad_data,
-        _properties.check_impossible,
-    ],
-)
+@_properties.every_check
 @pytest.mark.parametrize("test", [TEST, SpiegelhalterTest()])
 def test_properties(test, check):
     check(test)

@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import binom, chi2_contingency, norm
 
 from sklearn_calib._core._simplex_bins import alcoves, shared_alcoves
-from sklearn_calib.inference import SampleSplittingTest, TCal
-from sklearn_calib.inference._splitting import SplitClass, _pearson, _statistics
+from sklearn_calib.inference import SampleSplittingTest, SplitClass, TCal
+from sklearn_calib.inference._splitting import _pearson, _statistics
 from tests.inference import _properties
 from tests.inference._properties import check_level
 

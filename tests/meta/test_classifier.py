@@ -33,25 +33,7 @@ from sklearn_calib.calibrators import (
     VennAbersCalibrator,
 )
 from sklearn_calib.meta import CalibratedClassifier, CalibratedPair
-
-
-@pytest.fixture(scope="module")
-def binary():
-    return make_classification(200, n_features=5, flip_y=0.2, random_state=0)
-
-
-@pytest.fixture(scope="module")
-def three():
-    return make_classification(
-        240, n_features=5, n_informative=4, n_redundant=0, n_classes=3, flip_y=0.2, random_state=0
-    )
-
-
-def assert_probabilities(proba, n_rows, n_classes):
-    assert proba.shape == (n_rows, n_classes)
-    assert proba.dtype == np.float64
-    assert (proba >= 0).all()
-    np.testing.assert_allclose(proba.sum(axis=1), 1.0, atol=1e-12)
+from tests.meta._probabilities import assert_probabilities
 
 
 def test_fitted_parts_are_public(binary):

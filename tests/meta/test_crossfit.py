@@ -31,18 +31,6 @@ from tests._optional import pandas as pd
 from tests._optional import polars as pl
 
 
-@pytest.fixture(scope="module")
-def binary():
-    return make_classification(200, n_features=5, flip_y=0.2, random_state=0)
-
-
-@pytest.fixture(scope="module")
-def three():
-    return make_classification(
-        240, n_features=5, n_informative=4, n_redundant=0, n_classes=3, flip_y=0.2, random_state=0
-    )
-
-
 def binned_error(y, p, n_bins=10):
     """Expected calibration error over equal-width bins, from the definition."""
     error = 0.0

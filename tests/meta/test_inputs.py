@@ -5,7 +5,6 @@ import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.compose import make_column_transformer
-from sklearn.datasets import make_classification
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
@@ -23,25 +22,7 @@ from sklearn_calib.calibrators import (
 from sklearn_calib.meta import CalibratedClassifier
 from tests._optional import pandas as pd
 from tests._optional import polars as pl
-
-
-@pytest.fixture(scope="module")
-def binary():
-    return make_classification(200, n_features=5, flip_y=0.2, random_state=0)
-
-
-@pytest.fixture(scope="module")
-def three():
-    return make_classification(
-        240, n_features=5, n_informative=4, n_redundant=0, n_classes=3, flip_y=0.2, random_state=0
-    )
-
-
-def assert_probabilities(proba, n_rows, n_classes):
-    assert proba.shape == (n_rows, n_classes)
-    assert proba.dtype == np.float64
-    assert (proba >= 0).all()
-    np.testing.assert_allclose(proba.sum(axis=1), 1.0, atol=1e-12)
+from tests.meta._probabilities import assert_probabilities
 
 
 @pytest.mark.parametrize("ensemble", [True, False])

@@ -12,8 +12,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss
 from sklearn.naive_bayes import GaussianNB
 
-from sklearn_calib.inference import ModelPair, ModelSummary, compare_models, confidence_interval, paired_test
-from sklearn_calib.inference._comparison_table import ModelComparison
+from sklearn_calib.inference import (
+    ModelComparison,
+    ModelPair,
+    ModelSummary,
+    compare_models,
+    confidence_interval,
+    paired_test,
+)
 from sklearn_calib.metrics import cutoff_calibration_error, expected_calibration_error, smooth_ece
 from sklearn_calib.plot import ComparisonDisplay
 
