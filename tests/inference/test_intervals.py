@@ -287,7 +287,7 @@ SAMPLES = {
 def test_every_sample_has_an_interval(metric, name):
     for method in ("inversion", "percentile"):
         interval = confidence_interval(
-            *SAMPLES[name], metric=metric, method=method, n_resamples=10, random_state=0
+            *SAMPLES[name], metric=metric, method=method, n_resamples=20, random_state=0
         )
         assert interval.estimate == pytest.approx(metric(*SAMPLES[name]), rel=1e-8)
         assert 0 <= interval.lower <= interval.upper <= 1
