@@ -337,6 +337,15 @@ def of_report(folder):
     yield entry(made.metric, "CalibrationReport.metric", key="smooth_ece")
     # a path is whatever names a file
     yield entry(made.to_html, None, ("path",))
+    requirements = report.CalibrationRequirements
+    yield of_parameters(requirements, lambda made: made, limits={"slope": [0.5, 2.0], "smooth_ece": 0.1})
+    yield entry(requirements.from_dict, data={"slope": [0.5, 2.0]})
+    file = folder / "requirements.toml"
+    file.write_text("slope = [0.5, 2.0]", encoding="utf-8")
+    yield entry(requirements.from_toml, None, ("path",), path=file)
+    limited = requirements({"slope": [0.5, 2.0], "segment_difference": 0.5})
+    yield entry(limited.check, **ROWS, groups=GROUPS, **FEW)
+    yield entry(limited.check(Y, P, groups=GROUPS).to_junit, undecided="failure")
 
 
 def of_sketch(folder):

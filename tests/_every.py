@@ -154,6 +154,10 @@ RESULT_MAKERS = {
     ),
     "report": _report,
     "report_of_classes": _report_of_classes,
+    "requirements": lambda: report.CalibrationRequirements({"slope": [0.9, 1.1]}),
+    "requirements_result": lambda: report.CalibrationRequirements(
+        {"slope": [0.5, 1.5], "smooth_ece": 0.05, "segment_difference": 0.1}
+    ).check(*binary(), groups=_groups(), n_resamples=20),
     "alert": lambda: CalibrationMonitor(alpha=0.5).update(np.ones(50), np.full(50, 0.3)),
     "weighted_sample": lambda: sketch.CalibrationSketch().update(*binary()).as_weighted_sample(),
     "forecasts": lambda: datasets.make_forecasts(50, random_state=0),

@@ -38,6 +38,7 @@ __all__ = [
     "confidence_interval",
     "interval_of",
     "inverted",
+    "shifted",
 ]
 
 Array = NDArray[np.float64]
@@ -384,8 +385,8 @@ class _Path:
         low = left.value + fraction * (right.value - left.value)
         left, right, fraction = self._crossing(lambda point: point.lower, estimate + slack)
         high = left.value + fraction * (right.value - left.value)
-        shifted = [self.redrawn.population(truth) for truth in _shifted(self.redrawn.grouped, self.alpha)]
-        return min(low, high), max(low, high, *shifted)
+        at_shifts = [self.redrawn.population(truth) for truth in shifted(self.redrawn.grouped, self.alpha)]
+        return min(low, high), max(low, high, *at_shifts)
 
     def corrected(self) -> float:
         """Return the value of the population whose samples have the estimate on average.
@@ -432,7 +433,7 @@ def _direction(grouped: GroupedOutcomes) -> Array:
     return direction
 
 
-def _shifted(grouped: GroupedOutcomes, alpha: float) -> list[Array]:
+def shifted(grouped: GroupedOutcomes, alpha: float) -> list[Array]:
     """Return event probabilities shifted to either end of the score interval of the number of events."""
     events, z = grouped.positives.sum(), -ndtri(alpha / 2.0)
     if grouped.clusters is not None:

@@ -2,12 +2,20 @@
 
 from sklearn_calib.report._numbers import ReportMetric, ReportPart, ReportRegion, ReportTest
 from sklearn_calib.report._report import CalibrationReport, calibration_report
+from sklearn_calib.report._requirements import (
+    CalibrationRequirements,
+    RequirementResult,
+    RequirementsResult,
+)
 
 __all__ = [
     "CalibrationReport",
+    "CalibrationRequirements",
     "ReportMetric",
     "ReportPart",
     "ReportRegion",
     "ReportTest",
+    "RequirementResult",
+    "RequirementsResult",
     "calibration_report",
 ]

@@ -1,6 +1,6 @@
 """The command line: ``python -m sklearn_calib report predictions.csv --y y --p p --out report.html``.
 
-And ``python -m sklearn_calib sketch predictions.csv --y y --p p --out sketch.npz``.
+And ``python -m sklearn_calib sketch predictions.csv --y y --p p --out sketch.npz``, and ``check``.
 """
 
 import argparse
@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 
 from sklearn_calib._validation import check_fraction, check_integer, check_size
 from sklearn_calib._writing import write_whole
+from sklearn_calib.report._check_command import add_check, exit_status, judge
 from sklearn_calib.report._report import calibration_report
+from sklearn_calib.report._requirements import CalibrationRequirements
 from sklearn_calib.report._words import one_line
 from sklearn_calib.sketch import CalibrationSketch
 from sklearn_calib.sketch._outcomes import OutcomeSketches, ambiguous, is_label
@@ -79,6 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     _add_report(commands)
     _add_sketch(commands)
+    add_check(commands, _FILES, _add_columns)
     return parser
 
 
@@ -449,8 +452,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0, or 2 for invalid input, with a message on stderr. 141 if the reader of the output, such as head,
-        has closed the pipe.
+        0, or 2 for invalid input, with a message on stderr; of ``check`` also 1 and 3, if requirements are
+        not met. 141 if the reader of the output, such as head, has closed the pipe.
     """
     try:
         try:
@@ -467,6 +470,8 @@ def _run(arguments: Sequence[str] | None) -> int:
     try:
         if options.command == "sketch":
             _sketch(options)
+        elif options.command == "check":
+            return _check(options)
         else:
             _report(options)
     except BrokenPipeError:
@@ -501,11 +506,7 @@ def _report(options: argparse.Namespace) -> None:
     check_fraction(options.confidence, "--confidence")
     check_size(options.n_resamples, "--n-resamples")
     check_integer(options.seed, "--seed", 0)
-    for name, target in (("--out", options.out), ("--json", options.json)):
-        _check_folder(name, target)
-        _check_not_read(name, target, options.files)
-    if options.out is not None and options.json is not None and _same(options.out, options.json):
-        raise ValueError(f"--out and --json name the same file, {options.out}. Name two.")
+    _check_outputs({"--out": options.out, "--json": options.json}, options.files)
     inputs = _read_inputs(options)
     report = calibration_report(
         inputs.y,
@@ -534,6 +535,35 @@ def _sketch(options: argparse.Namespace) -> None:
     sketch = _read_sketch(options)
     sketch.save(options.out)
     _print(str(sketch))
+
+
+def _check(options: argparse.Namespace) -> int:
+    check_size(options.n_resamples, "--n-resamples", minimum=20)
+    check_integer(options.seed, "--seed", 0)
+    outputs = {"--junit": options.junit, "--markdown": options.markdown}
+    _check_outputs(outputs, [*options.files, options.requirements])
+    if not Path(options.requirements).exists() or Path(options.requirements).is_dir():
+        raise ValueError(f"--requirements: {options.requirements!r} is not a file.")
+    requirements = CalibrationRequirements.from_toml(options.requirements)
+    if options.p is not None and len(options.p) > 2:
+        raise ValueError(f"requirements are for a binary target, but --p names {len(options.p)} columns.")
+    inputs = _read_inputs(options)
+    weight, groups = inputs.sample_weight, inputs.groups
+    result = judge(
+        options, requirements, inputs.y, inputs.p, sample_weight=weight, groups=groups, **inputs.given
+    )
+    _print(str(result))
+    return exit_status(result, options.undecided)
+
+
+def _check_outputs(outputs: dict[str, str | None], files: Sequence[str]) -> None:
+    """Raise if a file cannot be written, or is an input file or the other output file."""
+    for name, target in outputs.items():
+        _check_folder(name, target)
+        _check_not_read(name, target, files)
+    first, second = outputs.values()
+    if first is not None and second is not None and _same(first, second):
+        raise ValueError(f"{' and '.join(outputs)} name the same file, {first}. Name two.")
 
 
 def _check_folder(name: str, target: str | None) -> None:

@@ -49,6 +49,7 @@ __all__ = [
     "ReportPart",
     "ReportRegion",
     "ReportTest",
+    "affordable",
     "bins_of",
     "class_metrics",
     "class_test",
@@ -449,7 +450,7 @@ ERRORS: tuple[tuple[str, str, Callable[..., float]], ...] = (
 )
 
 # Metrics whose every value needs a fit: number of bins of neighbours, and of resamples.
-_COSTLY = {"ici": (256, 128, 4)}
+_COSTLY: dict[Callable[..., float], tuple[int, int, int]] = {integrated_calibration_index: (256, 128, 4)}
 _FEWEST = 50
 
 
@@ -477,6 +478,17 @@ class Budget:
         return np.random.default_rng(self.seed)
 
 
+def affordable(
+    metric: Callable[..., float], populations: Populations, grouped: GroupedOutcomes, budget: Budget
+) -> Populations:
+    """Return the populations, or fewer samples of fewer predictions for a metric that takes long."""
+    if metric not in _COSTLY:
+        return populations
+    most, bins, part = _COSTLY[metric]
+    n_resamples = max(min(_FEWEST, budget.n_resamples), budget.n_resamples // part)
+    return Populations(condensed(grouped, most, bins), n_resamples, budget.generator)
+
+
 def _error(
     key: str,
     name: str,
@@ -490,10 +502,7 @@ def _error(
     if key == "log_loss_miscalibration" and (grouped.prob[0] <= 0.0 or grouped.prob[-1] >= 1.0):
         # infinite for some outcomes
         return ReportMetric(key, name, _value(metric, sample))
-    if key in _COSTLY:
-        most, bins, part = _COSTLY[key]
-        n_resamples = max(min(_FEWEST, budget.n_resamples), budget.n_resamples // part)
-        populations = Populations(condensed(grouped, most, bins), n_resamples, budget.generator)
+    populations = affordable(metric, populations, grouped, budget)
     small = populations.grouped
     bound = bound_metric(metric, small, weighted=bool((small.weight != 1).any()))
     value = bound.estimate if small is grouped else _value(metric, sample)

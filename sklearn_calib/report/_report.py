@@ -50,7 +50,7 @@ from sklearn_calib.report._numbers import (
 )
 from sklearn_calib.report._words import advice, findings, report_dict, report_text, verdict, warnings
 
-__all__ = ["CalibrationReport", "calibration_report"]
+__all__ = ["CalibrationReport", "calibration_report", "of_groups", "seed_of"]
 
 _FEWEST_RESAMPLES = 20
 
@@ -331,12 +331,12 @@ def calibration_report(
     n_resamples = check_resamples(n_resamples, confidence)
     if n_resamples < _FEWEST_RESAMPLES:
         raise ValueError(f"n_resamples must be at least {_FEWEST_RESAMPLES}, got {n_resamples}.")
-    seed = _seed(random_state)
+    seed = seed_of(random_state)
     budget = Budget(confidence, n_resamples, seed)
     sketched = isinstance(y_true, Mapping) or is_summary(y_true)
     if isinstance(y_true, Mapping):
         label = shown_label(next(iter(y_true.values()), ()), pos_label)
-        y_true, y_proba, sample_weight, groups = _of_groups(y_true, y_proba, sample_weight, pos_label, groups)
+        y_true, y_proba, sample_weight, groups = of_groups(y_true, y_proba, sample_weight, pos_label, groups)
     else:
         label = shown_label(y_true, pos_label)
         y_true, y_proba, sample_weight = sample_rows(y_true, y_proba, sample_weight, pos_label, groups)
@@ -429,7 +429,7 @@ def calibration_report(
     )
 
 
-def _of_groups(
+def of_groups(
     sketches: Mapping[Any, Any], y_proba: Any, sample_weight: Any, pos_label: Any, groups: Any
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Return outcomes, predictions, weights and groups of the samples that represent sketches."""
@@ -454,7 +454,7 @@ def _of_groups(
     return y, p, w, np.repeat(np.array(list(sketches)), [np.shape(outcomes)[0] for outcomes, _, _ in parts])
 
 
-def _seed(random_state: Any) -> int:
+def seed_of(random_state: Any) -> int:
     """Return the seed itself, or one drawn from a source of randomness."""
     generator = check_generator(random_state)
     if isinstance(random_state, int | np.integer):

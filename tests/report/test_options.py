@@ -50,11 +50,16 @@ def run(tmp_path, monkeypatch, capsys, one_measure):
     """Return what runs a command with an option; the answer is its code and stderr, the rest is looked at."""
     monkeypatch.setattr("sklearn_calib.report._page.report_page", lambda report, title: "page")
     (tmp_path / "t.csv").write_text(TABLE, encoding="utf-8")
+    (tmp_path / "r.toml").write_text("slope = [-100, 100]", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
 
     def call(command, action, *given):
         needed = {"--y": ["y"], "--p": ["p"]}
-        needed |= {"--n-resamples": ["20"]} if command == "report" else {"--out": ["s.json"]}
+        needed |= {
+            "report": {"--n-resamples": ["20"]},
+            "sketch": {"--out": ["s.json"]},
+            "check": {"--requirements": ["r.toml"]},
+        }[command]
         name = action.option_strings[-1]
         beside = [text for each, values in needed.items() if each != name for text in (each, *values)]
         before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
@@ -97,7 +102,7 @@ def test_a_value_is_missing(command, action, run):
 @valued_option
 def test_an_option_is_given_twice(command, action, run):
     name = action.option_strings[-1]
-    value = {"--sketch": "auto", "--delimiter": ";"}.get(name, "1")
+    value = {"--sketch": "auto", "--delimiter": ";", "--undecided": "skipped"}.get(name, "1")
     code, error = run(command, action, name, value, name, value)
     assert code == 2
     assert f"argument {'/'.join(action.option_strings)}: is given twice" in error
@@ -111,7 +116,7 @@ def test_bad_values(command, action, run):
     for value in values[-2:] if name in ANY_TEXT else values:
         code, error = run(command, action, f"{name}={value}")
         if code == 0:
-            good = action.dest in ("out", "json") or name in ANY_TEXT
+            good = action.dest in ("out", "json", "junit", "markdown") or name in ANY_TEXT
             # a seed may be any whole number, and Python reads 1_0 as one
             good |= action.type is int and (value == "1_0" or (name == "--seed" and value == "9" * 30))
             good |= name == "--precision" and value == "1_0"
@@ -151,4 +156,4 @@ def test_no_file_is_left_half_written(option, run, tmp_path, monkeypatch):
     code, error = run("report", argparse.Action(["--none"], "none"), option, "old")
     assert code == 2
     assert "old: No space left on device" in error
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["old", "t.csv"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["old", "r.toml", "t.csv"]

@@ -1,0 +1,500 @@
+"""Requirements on the calibration of a model, and whether a sample shows that they are met."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from numbers import Real
+from pathlib import Path
+from typing import Any, Self
+from xml.etree import ElementTree
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
+from sklearn_calib._docs import shared_docs
+from sklearn_calib._html import result_html
+from sklearn_calib._validation import (
+    Outcomes,
+    binary_sample,
+    check_frequency_weights,
+    check_groups,
+    check_integer,
+    check_option,
+    check_positive,
+    check_size,
+    equals_label,
+    sample_rows,
+    shape_of,
+)
+from sklearn_calib.inference._intervals import Populations, bound_metric, inverted, shifted
+from sklearn_calib.metrics._cutoff import bootstrap_margin, cutoff_of_groups
+from sklearn_calib.metrics._names import as_metric, metric_names
+from sklearn_calib.metrics._summary import IntervalEstimate, summarize
+from sklearn_calib.report._numbers import Budget, affordable, condensed
+from sklearn_calib.report._report import of_groups, seed_of
+from sklearn_calib.report._words import one_line
+
+__all__ = ["CalibrationRequirements", "RequirementResult", "RequirementsResult"]
+
+_LINES = ("slope", "intercept")
+_SEGMENTS = "segment_difference"
+_UNDECIDED = ("failure", "skipped")
+# The first is what recalibration cannot remove; for the second `confidence_interval` has no population.
+_NO_ERRORS = {"refinement_loss", "kernel_calibration_error"}
+
+
+@dataclass(frozen=True)
+class RequirementResult:
+    """One requirement, judged on a sample.
+
+    Attributes
+    ----------
+    name : str
+        Its name, such as "slope".
+    requirement : str
+        The requirement in words, such as "slope in [0.9, 1.1]"; for a segment with the name of its group.
+    outcome : {"shown", "refuted", "undecided"}
+        "shown" if the interval lies within the limits, "refuted" if it lies outside, else "undecided".
+    estimate : float
+        Estimate, bias-corrected for calibration errors; NaN if the sample does not determine it.
+    lower, upper : float
+        Ends of the interval.
+    n_samples : float
+        Number of samples; for a segment those of its group.
+    n_needed : float
+        If undecided, the number of samples that would decide if the estimate stayed the same; infinite if the
+        estimate is at the limit or not determined. NaN if the outcome is decided.
+    """
+
+    name: str
+    requirement: str
+    outcome: str
+    estimate: float
+    lower: float
+    upper: float
+    n_samples: float
+    n_needed: float
+
+    @property
+    def detail(self) -> str:
+        """Estimate, interval and number of samples in words."""
+        if np.isnan(self.estimate):
+            return f"not determined by {self.n_samples:,.0f} samples"
+        found = f"{self.estimate:.4f} [{self.lower:.4f}, {self.upper:.4f}], n = {self.n_samples:,.0f}"
+        return found if self.outcome != "undecided" else f"{found}; {self._needed()}"
+
+    def _needed(self) -> str:
+        if np.isinf(self.n_needed):
+            return "the estimate is at the limit"
+        return f"about {float(f'{self.n_needed:.2g}'):,.0f} samples would decide"
+
+
+@dataclass(frozen=True)
+class RequirementsResult:
+    """Whether requirements on calibration are met; result of :meth:`CalibrationRequirements.check`.
+
+    Attributes
+    ----------
+    results : tuple of RequirementResult
+        One for each requirement, and for each segment.
+    alpha : float
+        Level: the probability of showing a requirement that is not met.
+    n_samples : float
+        Number of samples.
+    """
+
+    results: tuple[RequirementResult, ...]
+    alpha: float
+    n_samples: float
+
+    @property
+    def outcome(self) -> str:
+        """The outcome of all: "refuted" if one requirement is, else "undecided" if one is, else "shown"."""
+        found = {result.outcome for result in self.results}
+        return next((each for each in ("refuted", "undecided") if each in found), "shown")
+
+    def _headline(self) -> str:
+        outcomes = [result.outcome for result in self.results]
+        counts = ", ".join(f"{outcomes.count(each)} {each}" for each in ("shown", "refuted", "undecided"))
+        return f"calibration requirements: {counts} (alpha = {self.alpha:g}, n = {self.n_samples:,.0f})"
+
+    def __str__(self) -> str:
+        width = max(len(result.requirement) for result in self.results)
+        lines = (f"  {r.outcome:<9}  {r.requirement:<{width}}  {r.detail}" for r in self.results)
+        return "\n".join([self._headline(), *lines])
+
+    def _repr_html_(self) -> str:
+        rows = [
+            {"outcome": r.outcome, "requirement": r.requirement, "estimate [interval]": r.detail}
+            for r in self.results
+        ]
+        return result_html(self._headline(), [], [("requirements", rows)], unfolded=True)
+
+    def to_markdown(self) -> str:
+        """Return a table in Markdown, for a model card.
+
+        Returns
+        -------
+        str
+        """
+        lines = [self._headline(), "", "| requirement | outcome | estimate [interval] |", "|---|---|---|"]
+        for result in self.results:
+            cells = (result.requirement, result.outcome, result.detail)
+            lines.append(f"| {' | '.join(_markdown(cell) for cell in cells)} |")
+        return "\n".join(lines) + "\n"
+
+    def to_junit(self, *, undecided: str = "failure") -> str:
+        """Return a report in JUnit's XML format, which continuous integration systems display.
+
+        Parameters
+        ----------
+        undecided : {"failure", "skipped"}, default="failure"
+            What an undecided requirement is. By default it fails, as it has not been shown.
+
+        Returns
+        -------
+        str
+
+        Raises
+        ------
+        ValueError
+            If ``undecided`` is none of these.
+        """
+        check_option(undecided, "undecided", _UNDECIDED)
+        kinds = {"refuted": "failure", "undecided": undecided}
+        found = [kinds.get(result.outcome) for result in self.results]
+        counts = {"failures": str(found.count("failure")), "skipped": str(found.count("skipped"))}
+        root = ElementTree.Element("testsuites")
+        about = {"name": "calibration requirements", "tests": str(len(found)), "errors": "0"}
+        suite = ElementTree.SubElement(root, "testsuite", about | counts)
+        for result, kind in zip(self.results, found, strict=True):
+            case = ElementTree.SubElement(
+                suite, "testcase", classname="calibration", name=result.requirement, time="0"
+            )
+            if kind is not None:
+                ElementTree.SubElement(case, kind, message=f"{result.outcome}: {result.detail}")
+            else:
+                ElementTree.SubElement(case, "system-out").text = result.detail
+        ElementTree.indent(root)
+        return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
+
+
+def _markdown(text: str) -> str:
+    return "".join(f"\\{c}" if c in "\\`*_[]<>|#" else c for c in text)
+
+
+@shared_docs
+@dataclass(frozen=True)
+class CalibrationRequirements:
+    r"""Requirements on the calibration of a model, judged by equivalence tests.
+
+    A test that does not reject perfect calibration does not show that a model is calibrated: the sample may
+    be too small. Here a requirement is *shown* only if the sample excludes that it is violated, *refuted* if
+    it excludes that it is met, and *undecided* otherwise.
+
+    Parameters
+    ----------
+    limits : dict
+        The requirements by their names:
+
+        - "slope" and "intercept": ``[low, high]``, limits of the calibration slope and intercept;
+        - "certificate": an upper bound of the cutoff calibration error, shown by a margin that no calibration
+          curve exceeds;
+        - the name of a calibration error of :mod:`sklearn_calib.metrics`, such as "smooth_ece": its upper
+          bound in the population;
+        - "segment_difference": a number or ``{"limit": number, "min_samples": count}``, a bound of
+          ``|observed - predicted|``, event frequency minus mean prediction, in every group with at least
+          ``min_samples`` samples (default: 1).
+    alpha : float, default=0.05
+        Level, less than 0.5.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown, or a limit or ``alpha`` is out of range.
+    TypeError
+        If a limit is of the wrong type.
+
+    See Also
+    --------
+    calibration_report : Everything about the calibration of a model.
+
+    Notes
+    -----
+    A requirement is shown if the two one-sided tests [1]_ of level :math:`\alpha` reject that the value lies
+    below and above the limits, that is if the interval with confidence :math:`1 - 2 \alpha` lies within them.
+    It is refuted if this interval lies outside. A requirement that is violated is therefore shown with
+    probability at most about :math:`\alpha`. That all requirements are shown while one is violated is not
+    more likely, so that there is no adjustment for their number. For each of them, the probability of being
+    refuted though it is met is about :math:`\alpha`; for metrics it can be :math:`2 \alpha` if the limit is
+    below their expected value under perfect calibration.
+
+    Intervals of slope and intercept are those of the profile likelihood
+    (:func:`~sklearn_calib.metrics.calibration_summary`), those of metrics are found by inversion
+    (:func:`~sklearn_calib.inference.confidence_interval`), with neighbouring predictions averaged as in
+    :func:`calibration_report`. "certificate" is the plug-in cutoff calibration error plus and minus the
+    quantile at :math:`1 - \alpha` of the range of the cumulative residuals of bootstrap samples around those
+    of the sample. This bound is wider than that of "cutoff_calibration_error", and holds in the limit of many
+    samples whatever the calibration curve is. Of each of m segments, the interval contains the differences of
+    predictions shifted by a constant that a score test with continuity correction at level :math:`2 \alpha /
+    m` accepts: by Bonferroni's inequality the intervals hold simultaneously.
+
+    An undecided requirement has the number of samples that would decide: the distances between the estimate
+    and the ends of the interval are extrapolated as :math:`n^{-1/2}`.
+
+    References
+    ----------
+    .. [1] D. J. Schuirmann (1987). A comparison of the two one-sided tests procedure and the power approach
+       for assessing the equivalence of average bioavailability. Journal of Pharmacokinetics and
+       Biopharmaceutics 15.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_calib.report import CalibrationRequirements
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(size=4000)
+    >>> y = rng.uniform(size=4000) < p
+    >>> requirements = CalibrationRequirements({"slope": [0.85, 1.15], "certificate": 0.02})
+    >>> print(requirements.check(y, p))
+    calibration requirements: 1 shown, 0 refuted, 1 undecided (alpha = 0.05, n = 4,000)
+      shown      slope in [0.85, 1.15]  ...
+      undecided  certificate <= 0.02    ...
+    """
+
+    limits: Mapping[str, Any]
+    alpha: float = field(default=0.05, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.limits, Mapping) or not self.limits:
+            raise ValueError(f"limits must be a dict with one requirement or more, got {self.limits!r}.")
+        if not check_positive(self.alpha, "alpha") < 0.5:
+            raise ValueError(f"alpha must be less than 0.5, got {self.alpha!r}.")
+        for name, limit in self.limits.items():
+            if name in _LINES:
+                _check_range(limit, name)
+            elif name == _SEGMENTS:
+                _segment_limit(limit)
+            else:
+                errors = [each for each in metric_names() if each not in _NO_ERRORS]
+                check_option(name, "a requirement", (*_LINES, "certificate", _SEGMENTS, *errors))
+                check_positive(limit, name)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Return the requirements of a dict of limits, which can also have the key "alpha".
+
+        Parameters
+        ----------
+        data : dict
+            Such as ``{"slope": [0.9, 1.1], "smooth_ece": 0.03, "alpha": 0.05}``.
+
+        Returns
+        -------
+        CalibrationRequirements
+
+        Raises
+        ------
+        ValueError
+            If a name is unknown, or a limit is out of range.
+        TypeError
+            If ``data`` is not a dict, or a limit is of the wrong type.
+        """
+        if not isinstance(data, Mapping):
+            raise TypeError(f"data must be a dict, got an object of type {type(data).__name__}.")
+        limits = {name: limit for name, limit in data.items() if name != "alpha"}
+        if not limits:
+            raise ValueError("data has no requirement. Pass a dict such as {'slope': [0.9, 1.1]}.")
+        return cls(limits, alpha=data.get("alpha", 0.05))
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> Self:
+        """Return the requirements of a TOML file with the keys of :meth:`from_dict`.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+
+        Returns
+        -------
+        CalibrationRequirements
+
+        Raises
+        ------
+        ValueError
+            If the file is not valid, or as :meth:`from_dict`; the message names the file.
+        OSError
+            If the file cannot be read.
+        """
+        content = Path(path).read_bytes()
+        try:
+            return cls.from_dict(tomllib.loads(content.decode("utf-8")))
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{path}: {error}") from None
+
+    def check(
+        self,
+        y_true: Outcomes | Mapping[Any, Outcomes],
+        y_proba: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        pos_label: Any = None,
+        groups: ArrayLike | None = None,
+        n_resamples: int = 200,
+        random_state: int | np.random.Generator | np.random.RandomState | None = 0,
+    ) -> RequirementsResult:
+        """Judge every requirement on a sample that the model was not trained on.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n,), CalibrationSketch or dict of these
+            Binary labels; or a sketch, or a dict with a sketch for each group.
+        y_proba : array-like of shape (n,), (n, 1) or (n, 2), default=None
+            Predicted probabilities of the positive class in [0, 1]; of two columns the last is used. Omitted
+            with a sketch.
+        sample_weight : array-like of shape (n,), default=None
+            Integer frequency weights.
+        %(pos_label)s
+        groups : array-like of shape (n,), default=None
+            Segment of each sample, for "segment_difference".
+        n_resamples : int, default=200
+            Simulated samples for each step of an interval of a metric, at least 20; "certificate" uses 5
+            times as many bootstrap samples, less one.
+        random_state : int, Generator, RandomState or None, default=0
+            Source of the simulations; by default equal samples give equal results.
+
+        Returns
+        -------
+        RequirementsResult
+            The outcomes; ``print`` it, or write it with ``to_markdown`` or ``to_junit``.
+
+        Raises
+        ------
+        ValueError
+            If an argument is malformed (the message names it), weights are not whole numbers, or there is no
+            segment of the required size.
+        """
+        least = max(20, int(np.ceil(1.0 / self.alpha)))
+        n_resamples = check_size(n_resamples, "n_resamples", minimum=least)
+        budget = Budget(1.0 - 2.0 * self.alpha, n_resamples, seed_of(random_state))
+        if isinstance(y_true, Mapping):
+            y_true, y_proba, sample_weight, groups = of_groups(
+                y_true, y_proba, sample_weight, pos_label, groups
+            )
+        else:
+            y_true, y_proba, sample_weight = sample_rows(y_true, y_proba, sample_weight, pos_label, groups)
+        if _SEGMENTS in self.limits and groups is None:
+            raise ValueError("segment_difference is required, but groups is missing. Pass the segments.")
+        sample = binary_sample(y_true, y_proba, sample_weight, pos_label)
+        n_samples = shape_of(y_true, "y_true")[0]
+        groups_of = check_groups(np.zeros(n_samples) if groups is None else groups, n_samples)
+        if sample.w is not None:
+            check_frequency_weights(sample.w)
+            groups_of = groups_of[np.asarray(sample_weight) > 0]
+        grouped = group_outcomes(sample.y, sample.p, sample.w)
+        small = condensed(grouped)
+        populations = Populations(small, n_resamples, budget.generator, keep=True)
+        results = []
+        for name, limit in self.limits.items():
+            if name == _SEGMENTS:
+                parts = {
+                    str(key): group_outcomes(part.y, part.p, part.w)
+                    for key in np.unique(groups_of).tolist()
+                    for part in [sample.take(equals_label(groups_of, key))]
+                }
+                results += _segments(parts, *_segment_limit(limit), 2.0 * self.alpha)
+                continue
+            low, high, text = -np.inf, limit, f"{name} <= {limit}"
+            if name in _LINES:
+                (low, high), text = limit, f"{name} in [{limit[0]}, {limit[1]}]"
+                found = getattr(summarize(small, 5, budget.confidence, "profile"), name)
+            elif name == "certificate":
+                found = _certificate(grouped, small, self.alpha, budget)
+            else:
+                metric = as_metric(name)
+                used = affordable(metric, populations, grouped, budget)
+                bound = bound_metric(metric, used.grouped, weighted=bool((used.grouped.weight != 1).any()))
+                interval = inverted(bound, used, budget.confidence)
+                found = IntervalEstimate(interval.corrected, interval.lower, interval.upper)
+            results.append(_judged(name, text, found, low, high, grouped.total))
+        return RequirementsResult(tuple(results), self.alpha, grouped.total)
+
+
+def _check_range(limit: Any, name: str) -> None:
+    pair = isinstance(limit, list | tuple) and len(limit) == 2
+    if not pair or not all(isinstance(end, Real) and np.isfinite(float(end)) for end in limit):
+        raise TypeError(f"{name} must be [low, high], two numbers, got {limit!r}.")
+    if not limit[0] < limit[1]:
+        raise ValueError(f"{name} must be [low, high] with low < high, got {limit!r}.")
+
+
+def _segment_limit(limit: Any) -> tuple[float, int]:
+    """Return the bound of the difference, and the least number of samples of a segment."""
+    given = dict(limit) if isinstance(limit, Mapping) else {"limit": limit}
+    if "limit" not in given or not given.keys() <= {"limit", "min_samples"}:
+        raise ValueError(f"{_SEGMENTS} must have the key 'limit' and may have 'min_samples', got {limit!r}.")
+    least = check_integer(given.get("min_samples", 1), f"{_SEGMENTS}: min_samples")
+    return check_positive(given["limit"], f"{_SEGMENTS}: limit"), least
+
+
+def _certificate(
+    grouped: GroupedOutcomes, small: GroupedOutcomes, alpha: float, budget: Budget
+) -> IntervalEstimate:
+    """Return the cutoff calibration error with a margin on both sides that holds for every curve.
+
+    The estimate is 0 if the error is below its asymptotic null mean: the range of Brownian motion on [0, 1]
+    has mean (8 / pi)**.5.
+    """
+    value = cutoff_of_groups(grouped)
+    margin = bootstrap_margin(small, 1.0 - alpha, budget.n_draws, budget.generator)
+    null_mean = float(np.sqrt(8.0 / np.pi * grouped.variance.sum())) / grouped.total
+    return IntervalEstimate(value if value > null_mean else 0.0, max(value - margin, 0.0), value + margin)
+
+
+def _segments(
+    parts: Mapping[str, GroupedOutcomes], limit: float, least: int, alpha: float
+) -> list[RequirementResult]:
+    """Judge the difference between event frequency and mean prediction in each large segment."""
+    large = {key: part for key, part in parts.items() if part.total >= least}
+    if not large:
+        most = max(part.total for part in parts.values())
+        raise ValueError(
+            f"segment_difference: no group has min_samples={least} samples; the largest has {most:.0f}."
+        )
+    results = []
+    for key, part in large.items():
+        ends = (float(part.weight @ (truth - part.prob)) for truth in shifted(part, alpha / len(large)))
+        value = float(part.residual.sum())
+        found = IntervalEstimate(*(sum_ / part.total for sum_ in (value, *ends)))
+        text = f"|observed - predicted| <= {limit:g} in group {one_line(key, 80)}"
+        results.append(_judged(_SEGMENTS, text, found, -limit, limit, part.total))
+    return results
+
+
+def _judged(
+    name: str, text: str, found: IntervalEstimate, low: float, high: float, n_samples: float
+) -> RequirementResult:
+    """Compare an interval with its limits."""
+    value, needed = found.value, float("nan")
+    if low <= found.lower and found.upper <= high:
+        outcome = "shown"
+    elif found.lower > high or found.upper < low:
+        outcome = "refuted"
+    else:
+        outcome = "undecided"
+        # how much narrower the interval would have to be, on the sides that cross a limit
+        above, below = found.upper - value, value - found.lower
+        if low < value < high:
+            ratio = max(above / (high - value), below / (value - low))
+        elif value > high:
+            ratio = below / (value - high)
+        elif value < low:
+            ratio = above / (low - value)
+        else:
+            ratio = float("inf")
+        needed = float(np.ceil(n_samples * ratio**2))
+    return RequirementResult(name, text, outcome, value, found.lower, found.upper, n_samples, needed)
