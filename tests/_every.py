@@ -27,6 +27,7 @@ from sklearn_calib.calibrators import (
 )
 from sklearn_calib.export import from_json, to_json
 from sklearn_calib.monitor import CalibrationMonitor, StreamingCalibrator
+from sklearn_calib.plot import ThresholdCurve
 from sklearn_calib.plot._belt import fit_belt
 from sklearn_calib.plot._decision import risk_gap_null
 from sklearn_calib.plot._smooth_curve import smooth_curve
@@ -145,6 +146,10 @@ RESULT_MAKERS = {
         *binary(), metric=metrics.cutoff_calibration_error, n_resamples=20, random_state=0
     ),
     "comparison": _comparison,
+    "dominance": lambda: inference.dominance_test(
+        *binary(), binary()[1] ** 2, n_resamples=39, random_state=0
+    ),
+    "threshold_curve": lambda: ThresholdCurve(*np.full((4, 1), 0.5), 0.5, 0.95, "pointwise"),
     "selection": lambda: AutoCalibrator().fit(*reversed(several())).selection_,
     "pairs": lambda: META_MAKERS["ensemble"].fit(*features()).calibrated_classifiers_,
     "belt": lambda: fit_belt(group_outcomes(*binary())),

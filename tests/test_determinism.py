@@ -87,6 +87,9 @@ DRAWN = {
             Y, P, P**2, metric=metrics.expected_calibration_error, n_resamples=39, random_state=s
         ).lower
     ),
+    "dominance_test": lambda s: inference.dominance_test(
+        Y, P, P**2, n_resamples=49, random_state=s
+    ).upper.tolist(),
     "compare_models": lambda s: [
         m.null_mean
         for m in inference.compare_models(
