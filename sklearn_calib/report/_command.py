@@ -1,6 +1,7 @@
 """The command line: ``python -m sklearn_calib report predictions.csv --y y --p p --out report.html``.
 
-And ``python -m sklearn_calib sketch predictions.csv --y y --p p --out sketch.npz``, and ``check``.
+And ``python -m sklearn_calib sketch predictions.csv --y y --p p --out sketch.npz``, ``check``,
+``fit predictions.csv --y y --p p --out map.json`` and ``apply map.json scores.csv --out calibrated.csv``.
 """
 
 import argparse
@@ -15,9 +16,10 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_calib._validation import check_fraction, check_integer, check_size
+from sklearn_calib._validation import check_fraction, check_integer, check_positive, check_size
 from sklearn_calib._writing import write_whole
 from sklearn_calib.report._check_command import add_check, exit_status, judge
+from sklearn_calib.report._deploy import CALIBRATORS, apply_map, fit_map, load_map
 from sklearn_calib.report._report import calibration_report
 from sklearn_calib.report._requirements import CalibrationRequirements
 from sklearn_calib.report._words import one_line
@@ -40,6 +42,14 @@ _SKETCH_EXAMPLES = """examples:
   python -m sklearn_calib sketch monday.csv --y outcome --p probability --out monday.npz
   python -m sklearn_calib sketch scores/*.parquet --y died --p risk --out all.npz
   python -m sklearn_calib sketch monday.npz tuesday.npz --out days.npz
+"""
+_FIT_EXAMPLES = """examples:
+  python -m sklearn_calib fit predictions.csv --y outcome --p probability --out map.json
+  python -m sklearn_calib fit january.parquet --y died --p risk --calibrator isotonic --out map.json
+"""
+_APPLY_EXAMPLES = """examples:
+  python -m sklearn_calib apply map.json scores.csv --p probability --out calibrated.csv
+  python -m sklearn_calib apply map.json scores.parquet --p risk --name calibrated_risk --out new.parquet
 """
 _SIGPIPE = 13  # by number, as not every system has it
 # Longer messages are shortened in the middle: the cause comes first, the advice last.
@@ -82,6 +92,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_report(commands)
     _add_sketch(commands)
     add_check(commands, _FILES, _add_columns)
+    _add_fit(commands)
+    _add_apply(commands)
     return parser
 
 
@@ -150,6 +162,64 @@ def _add_sketch(commands: Any) -> None:
     )
     sketch.add_argument("-o", "--out", required=True, metavar="FILE", help="the sketch: .npz or .json")
     sketch.set_defaults(group=None)
+
+
+def _add_fit(commands: Any) -> None:
+    fit = commands.add_parser(
+        "fit",
+        help="fit a calibrator to predictions in files, and write it as JSON",
+        description="Fit a calibrator to predicted probabilities and outcomes in files, and write it as JSON "
+        "for the command apply and for sklearn_calib.export.from_json.",
+        epilog=_FIT_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    fit.add_argument("files", nargs="+", metavar="FILE", help=f"{_FILES}, or a saved sketch (.npz, .json)")
+    _add_columns(fit)
+    fit.add_argument("--group", metavar="COLUMN", help="column of groups, each with a calibrator of its own")
+    fit.add_argument(
+        "--calibrator",
+        choices=("default", *CALIBRATORS),
+        default="default",
+        help="the calibrator (default: a spline, or an average of calibrators for three or more classes)",
+    )
+    fit.add_argument(
+        "--tolerance",
+        type=float,
+        default=1e-6,
+        metavar="EPS",
+        help="largest deviation of the written map from the calibrator (default: 1e-6)",
+    )
+    fit.add_argument("--date", metavar="TEXT", help="date of the data, to be recorded")
+    fit.add_argument("-o", "--out", required=True, metavar="FILE", help="the calibrator, as JSON")
+
+
+def _add_apply(commands: Any) -> None:
+    apply = commands.add_parser(
+        "apply",
+        help="add calibrated probabilities to a file",
+        description="Copy a CSV or Parquet file of any size, and append calibrated probabilities. "
+        "Empty cells stay empty.",
+        epilog=_APPLY_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    apply.add_argument("map", metavar="MAP", help="a calibrator written by the command fit or by to_json")
+    apply.add_argument("file", metavar="FILE", help="CSV (also gzipped) or Parquet (.parquet)")
+    apply.add_argument(
+        "--p", nargs="+", default=["p"], metavar="COLUMN", help="columns of scores, as for fit (default: p)"
+    )
+    apply.add_argument(
+        "--labels", nargs="+", metavar="LABEL", help="label of each column of --p, as for the command fit"
+    )
+    apply.add_argument("--group", metavar="COLUMN", help="column of groups")
+    apply.add_argument(
+        "--name", default="calibrated", metavar="COLUMN", help="name of the new column (default: calibrated)"
+    )
+    apply.add_argument("--delimiter", default=",", metavar="C", help="field delimiter of a CSV (default: ,)")
+    apply.add_argument(
+        "--encoding", default="utf-8", metavar="NAME", help="encoding of a CSV (default: utf-8)"
+    )
+    apply.add_argument("-o", "--out", required=True, metavar="FILE", help="the copy, in the same format")
+    apply.set_defaults(y=None, pos_label=None)
 
 
 def _add_columns(parser: argparse.ArgumentParser) -> None:
@@ -468,12 +538,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str] | None) -> int:
     options = _parser().parse_args(arguments)
     try:
-        if options.command == "sketch":
-            _sketch(options)
-        elif options.command == "check":
+        if options.command == "check":
             return _check(options)
-        else:
-            _report(options)
+        {"sketch": _sketch, "fit": _fit, "apply": _apply, "report": _report}[options.command](options)
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -564,6 +631,30 @@ def _check_outputs(outputs: dict[str, str | None], files: Sequence[str]) -> None
     first, second = outputs.values()
     if first is not None and second is not None and _same(first, second):
         raise ValueError(f"{' and '.join(outputs)} name the same file, {first}. Name two.")
+
+
+def _fit(options: argparse.Namespace) -> None:
+    check_positive(options.tolerance, "--tolerance")
+    _check_folder("--out", options.out)
+    _check_not_read("--out", options.out, options.files)
+    options.sketch = "auto" if options.group is None else "never"
+    _print(str(fit_map(_read_inputs(options), options)))
+
+
+def _apply(options: argparse.Namespace) -> None:
+    options.files = [options.file]
+    _check_folder("--out", options.out)
+    _check_not_read("--out", options.out, [options.file, options.map])
+    check_delimiter(options.delimiter, "--delimiter")
+    found = load_map(options.map)
+    labels = found.classes_
+    order = [0] if len(options.p) == 1 else _classes(options, labels).order
+    if len(options.p) not in {len(labels), 3 - len(labels)}:
+        raise ValueError(
+            f"--p names {len(options.p)} columns, but {options.map} has {len(labels)} classes. Name one "
+            "column for each class; of two classes the second is enough."
+        )
+    _print(f"{apply_map(found, options, order)} rows")
 
 
 def _check_folder(name: str, target: str | None) -> None:
