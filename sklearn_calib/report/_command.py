@@ -113,6 +113,11 @@ def _add_report(commands: Any) -> None:
         "--group", metavar="COLUMN", help="column of groups; the report evaluates each group separately"
     )
     report.add_argument(
+        "--clusters",
+        metavar="COLUMN",
+        help="column of clusters (patient, customer, day), within which samples need not be independent",
+    )
+    report.add_argument(
         "--sketch",
         choices=("auto", "always", "never"),
         default="auto",
@@ -161,7 +166,7 @@ def _add_sketch(commands: Any) -> None:
         help="resolution of predictions, 2**-BITS (default: 17, or that of saved sketches)",
     )
     sketch.add_argument("-o", "--out", required=True, metavar="FILE", help="the sketch: .npz or .json")
-    sketch.set_defaults(group=None)
+    sketch.set_defaults(group=None, clusters=None)
 
 
 def _add_fit(commands: Any) -> None:
@@ -253,7 +258,7 @@ def _add_columns(parser: argparse.ArgumentParser) -> None:
 _MOST_ROWS = 1_000_000
 
 _SAVED = (".npz", ".json")
-_OF_TABLES = ("y", "p", "labels", "pos_label", "weight", "group")
+_OF_TABLES = ("y", "p", "labels", "pos_label", "weight", "group", "clusters")
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,6 +269,7 @@ class _Inputs:
     p: Any = None
     sample_weight: Any = None
     groups: Any = None
+    clusters: Any = None
     given: dict[str, Any] = field(default_factory=dict)
 
 
@@ -271,6 +277,10 @@ def _read_inputs(options: argparse.Namespace) -> _Inputs:
     """Return the rows of tables, or a sketch of them."""
     saved, tables = _files(options)
     several = tables and len(options.p) > 2
+    if options.clusters is not None and (saved or options.sketch == "always"):
+        raise ValueError(
+            "--clusters needs the rows of tables: leave it out, or saved sketches and --sketch always."
+        )
     if several and (saved or options.sketch == "always"):
         raise ValueError(
             f"a sketch is for a binary target, but --p names {len(options.p)} columns. Report on the rows of "
@@ -281,7 +291,7 @@ def _read_inputs(options: argparse.Namespace) -> _Inputs:
     if not tables:
         return _Inputs(_merged(saved))
     reader = _reader(options, tables)
-    if several or options.sketch == "never":
+    if several or options.sketch == "never" or options.clusters is not None:
         most = float("inf")
     else:
         most = 0.0 if saved or options.sketch == "always" else _MOST_ROWS
@@ -355,6 +365,7 @@ def _reader(options: argparse.Namespace, tables: list[Path]) -> PredictionFiles:
         options.p,
         options.weight,
         options.group,
+        options.clusters,
         delimiter=options.delimiter,
         encoding=options.encoding,
     )
@@ -424,6 +435,7 @@ def _rows(options: argparse.Namespace, reader: PredictionFiles, parts: list[Pred
         groups=None
         if options.group is None
         else reader.groups.values()[_together([part.groups for part in parts])],
+        clusters=_together([part.clusters for part in parts]),
         given=given,
     )
 
@@ -580,6 +592,7 @@ def _report(options: argparse.Namespace) -> None:
         inputs.p,
         sample_weight=inputs.sample_weight,
         groups=inputs.groups,
+        clusters=inputs.clusters,
         name=_name(options.files) if options.title is None else options.title,
         confidence=options.confidence,
         n_resamples=options.n_resamples,

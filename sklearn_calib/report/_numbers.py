@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtrc, xlog1py, xlogy
-from scipy.stats import norm
+from scipy.stats import norm, t
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
 from sklearn_calib._core._links import expit, logit
 from sklearn_calib._core._multiple import adjust_pvalues
-from sklearn_calib._core._null import draw_positives
+from sklearn_calib._core._null import draw_positives, monte_carlo_pvalue
 from sklearn_calib._validation import BinarySample, ClassSample, check_option
 from sklearn_calib.inference import (
     BinomialTest,
@@ -42,6 +42,7 @@ from sklearn_calib.metrics._decomposition import decompose
 from sklearn_calib.metrics._summary import summarize
 
 __all__ = [
+    "DEPENDENCE_LEVEL",
     "Budget",
     "Findings",
     "ReportMetric",
@@ -60,6 +61,7 @@ __all__ = [
     "examine_parts",
     "find_regions",
     "n_steps",
+    "serial_dependence",
     "with_adjusted",
 ]
 
@@ -245,6 +247,9 @@ class ReportNumbers:
     seed: int = field(repr=False)
     version: str = field(repr=False)
     sketched: bool = field(repr=False)
+    n_clusters: int | None
+    design_effect: float | None
+    dependence_pvalue: float = field(repr=False)
     _sample: BinarySample = field(repr=False)
 
     def metric(self, key: str) -> ReportMetric:
@@ -266,6 +271,11 @@ class ReportNumbers:
         """
         lines = {line.key: line for line in self.metrics}
         return lines[check_option(key, "key", lines)]
+
+    @property
+    def n_effective(self) -> float | None:
+        """Number of samples divided by the design effect; None without clusters."""
+        return None if self.design_effect is None else self.n_samples / self.design_effect
 
     @property
     def miscalibrated(self) -> bool:
@@ -525,19 +535,42 @@ def _value(metric: Callable[..., float], sample: BinarySample) -> float:
     return float(metric(sample.y, sample.p, sample_weight=sample.w, pos_label=1))
 
 
-def _large_scale(grouped: GroupedOutcomes, summary: CalibrationSummary, budget: Budget) -> list[ReportMetric]:
+def _half_width(sample: BinarySample, values: Array, budget: Budget) -> float:
+    """Return half the width of the interval for the mean of ``values``, which sum to 0 with the weights.
+
+    It is normal for independent samples. With C clusters the standard error is that of the sums over
+    clusters, with the quantile of Student's t distribution with C - 1 degrees of freedom.
+    """
+    weighted = values if sample.w is None else values * sample.w
+    if sample.clusters is None:
+        return budget.z * float(np.sqrt(weighted @ values)) / sample.total
+    sums = np.bincount(sample.clusters, weighted)
+    n_clusters = sums.shape[0]
+    error = np.sqrt(sums @ sums * n_clusters / (n_clusters - 1.0))
+    return float(t.isf((1.0 - budget.confidence) / 2.0, n_clusters - 1) * error) / sample.total
+
+
+def _null_half_width(sample: BinarySample, grouped: GroupedOutcomes, slope: Array, budget: Budget) -> float:
+    """Return half the width of the range of the mean of ``slope`` times y - p under perfect calibration.
+
+    ``slope`` is given for each distinct prediction. Without clusters the variance is that of the predictions.
+    """
+    if sample.clusters is None:
+        return budget.z * float(np.sqrt(grouped.variance @ slope**2)) / grouped.total
+    values = slope[np.searchsorted(grouped.prob, sample.p)] * (sample.y - sample.p)
+    return _half_width(sample, values - np.average(values, weights=sample.w), budget)
+
+
+def _large_scale(
+    sample: BinarySample, grouped: GroupedOutcomes, summary: CalibrationSummary, budget: Budget
+) -> list[ReportMetric]:
     """Return calibration in the large, intercept and slope, with normal ranges under perfect calibration."""
-    z, total = budget.z, grouped.total
+    total = grouped.total
     expected, events = float(grouped.weight @ grouped.prob), float(grouped.positives.sum())
-    deviation = z * float(np.sqrt(grouped.variance.sum()))
+    around = _null_half_width(sample, grouped, np.ones_like(grouped.prob), budget)
     difference = (events - expected) / total
-    # variance of the residuals y - p
-    negatives = grouped.weight - grouped.positives
-    squares = float(
-        grouped.positives @ (1.0 - grouped.prob - difference) ** 2
-        + negatives @ (grouped.prob + difference) ** 2
-    )
-    half, around = z * squares**0.5 / total, deviation / total
+    half = _half_width(sample, sample.y - sample.p - difference, budget)
+    of_intercept, of_slope = _null_recalibration(sample, grouped, budget)
     lines = [
         ReportMetric(
             "observed_minus_expected",
@@ -550,7 +583,7 @@ def _large_scale(grouped: GroupedOutcomes, summary: CalibrationSummary, budget: 
             around,
         )
     ]
-    ratio_width = deviation / expected if expected > 0.0 else _NAN
+    ratio_width = around * total / expected if expected > 0.0 else _NAN
     for key, name, estimate, ideal, width in (
         (
             "observed_over_expected",
@@ -564,9 +597,9 @@ def _large_scale(grouped: GroupedOutcomes, summary: CalibrationSummary, budget: 
             "calibration intercept (slope 1)",
             summary.intercept,
             0.0,
-            z * _null_errors(grouped)[0],
+            of_intercept,
         ),
-        ("slope", "calibration slope", summary.slope, 1.0, z * _null_errors(grouped)[1]),
+        ("slope", "calibration slope", summary.slope, 1.0, of_slope),
     ):
         low = ideal - width
         lines.append(
@@ -584,39 +617,49 @@ def _large_scale(grouped: GroupedOutcomes, summary: CalibrationSummary, budget: 
     return lines
 
 
-def _null_errors(grouped: GroupedOutcomes) -> tuple[float, float]:
-    """Return standard errors of intercept and slope at a = 0, b = 1 from the expected information."""
+def _null_recalibration(
+    sample: BinarySample, grouped: GroupedOutcomes, budget: Budget
+) -> tuple[float, float]:
+    """Return half the widths of the ranges of intercept and slope around 0 and 1.
+
+    They are those of the score at a = 0, b = 1, divided by the expected information.
+    """
     variance, x = grouped.variance, logit(grouped.prob)
     total = float(variance.sum())
     if total <= 0.0:
         return _NAN, _NAN
-    around = float(variance @ (x - variance @ x / total) ** 2)
-    return total**-0.5, around**-0.5 if around > 1e-12 * total else _NAN
+    centred = x - variance @ x / total
+    around = float(variance @ centred**2)
+    of_intercept, of_slope = (
+        _null_half_width(sample, grouped, slope, budget) * grouped.total
+        for slope in (np.ones_like(x), centred)
+    )
+    return of_intercept / total, of_slope / around if around > 1e-12 * total else _NAN
 
 
 def _scores(
-    grouped: GroupedOutcomes, brier: ScoreDecomposition, log_loss: ScoreDecomposition, budget: Budget
+    sample: BinarySample,
+    grouped: GroupedOutcomes,
+    brier: ScoreDecomposition,
+    log_loss: ScoreDecomposition,
+    budget: Budget,
 ) -> list[ReportMetric]:
     """Return the proper scores, with normal ranges under perfect calibration, and the parts of the first."""
     p, w = grouped.prob, grouped.weight
-    negatives = w - grouped.positives
+    of_outcome = np.where(sample.y == 1, sample.p, 1.0 - sample.p)
     with np.errstate(divide="ignore"):
-        # loss of an event and of a non-event, their mean if p is right, and their difference
+        # loss of each sample, its mean if p is right, and the difference between the two outcomes
         losses = (
-            (brier.score, (1.0 - p) ** 2, p**2, p * (1.0 - p), 1.0 - 2.0 * p),
-            (log_loss.score, -np.log(p), -np.log1p(-p), -(xlogy(p, p) + xlog1py(1.0 - p, -p)), logit(p)),
+            (brier.score, (1.0 - of_outcome) ** 2, p * (1.0 - p), 1.0 - 2.0 * p),
+            (log_loss.score, -np.log(of_outcome), -(xlogy(p, p) + xlog1py(1.0 - p, -p)), logit(p)),
         )
     lines = []
-    for (key, name), (value, event, other, mean, slope) in zip(
+    for (key, name), (value, loss, mean, slope) in zip(
         (("brier", "Brier score"), ("log_loss", "log loss")), losses, strict=True
     ):
-        half = _NAN
-        if np.isfinite(value):
-            happened = np.where(grouped.positives > 0, event, 0.0), np.where(negatives > 0, other, 0.0)
-            squares = grouped.positives @ (happened[0] - value) ** 2 + negatives @ (happened[1] - value) ** 2
-            half = budget.z * float(np.sqrt(squares)) / grouped.total
+        half = _half_width(sample, loss - value, budget) if np.isfinite(value) else _NAN
         centre = float(w @ mean) / grouped.total
-        around = budget.z * float(np.sqrt(grouped.variance @ slope**2)) / grouped.total
+        around = _null_half_width(sample, grouped, slope, budget)
         low = max(0.0, value - half) if np.isfinite(half) else _NAN
         lines.append(
             ReportMetric(key, name, value, low, value + half, centre, centre - around, centre + around)
@@ -672,6 +715,7 @@ class Findings:
     brier: ScoreDecomposition
     log_loss: ScoreDecomposition
     residual_pvalue: float
+    design_effect: float | None
 
 
 def n_steps() -> int:
@@ -682,7 +726,8 @@ def n_steps() -> int:
 def examine(sample: BinarySample, budget: Budget, step: Step) -> Findings:
     """Return all metrics, tests and regions of a checked binary sample with frequency weights."""
     step("scores and slopes")
-    grouped = group_outcomes(sample.y, sample.p, sample.w)
+    grouped = group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
+    design = None if grouped.clusters is None else grouped.clusters.design_effect(grouped.prob)
     small = condensed(grouped)
     inside = _inside(grouped)
     summary = summarize(condensed(inside), 5, budget.confidence, "profile")
@@ -693,15 +738,51 @@ def examine(sample: BinarySample, budget: Budget, step: Step) -> Findings:
         step(name)
         metrics.append(_error(key, name, metric, sample, grouped, populations, budget))
     del populations
-    metrics += _large_scale(grouped, summary, budget)
-    metrics += _scores(grouped, brier, log_loss, budget)
+    metrics += _large_scale(sample, grouped, summary, budget)
+    metrics += _scores(sample, grouped, brier, log_loss, budget)
     step("tests of calibration")
     tests = _tests(sample, grouped, budget)
     step("what remains after recalibration")
-    residual = _after_recalibration(inside, summary, budget)
+    residual = _after_recalibration(sample, inside, summary, budget)
     step("regions of predictions")
     regions = find_regions(grouped, budget.confidence, budget.n_draws, budget.generator)
-    return Findings(grouped, tuple(metrics), tests, regions, summary, brier, log_loss, residual)
+    return Findings(grouped, tuple(metrics), tests, regions, summary, brier, log_loss, residual, design)
+
+
+# Lags, and most samples, of the test of dependence; rarer than this, dependence is reported.
+_LAGS, _MOST_IN_ORDER, _N_PERMUTATIONS, DEPENDENCE_LEVEL = 5, 100_000, 299, 0.01
+
+
+def serial_dependence(sample: BinarySample, seed: int) -> float:
+    r"""Return the p-value of a test of positive autocorrelation of the residuals in the order of samples.
+
+    Residuals are centred within 20 bins of predictions, so that miscalibration of sorted predictions does not
+    count. The statistic is :math:`S = \sum_{k=1}^5 \sum_i r_i r_{i+k}`; the p-value comes from permutations
+    if that of the normal distribution is below 0.05. NaN if the order tells nothing: for weighted samples, or
+    sorted outcomes.
+    """
+    y, p = sample.y[:_MOST_IN_ORDER], sample.p[:_MOST_IN_ORDER]
+    n, steps = y.shape[0], np.diff(y)
+    if sample.w is not None or n <= 2 * _LAGS or (steps >= 0).all() or (steps <= 0).all():
+        return _NAN
+    residual = y - p
+    bins = 20 * np.searchsorted(np.sort(p), p) // n
+    sums, counts = np.bincount(bins, residual), np.bincount(bins)
+    residual -= (sums / np.maximum(counts, 1))[bins]
+    squares = float(residual @ residual)
+
+    def statistic(r: Array) -> float:
+        return sum(float(r[k:] @ r[:-k]) for k in range(1, _LAGS + 1))
+
+    if squares == 0.0:
+        return _NAN
+    observed = statistic(residual)
+    pvalue = float(norm.sf((observed / squares + _LAGS / n) * (n / _LAGS) ** 0.5))
+    if pvalue > 0.05:
+        return pvalue
+    generator = np.random.default_rng(seed)
+    drawn = np.array([statistic(generator.permutation(residual)) for _ in range(_N_PERMUTATIONS)])
+    return monte_carlo_pvalue(observed, drawn)
 
 
 def contradictions(grouped: GroupedOutcomes) -> tuple[float, float]:
@@ -737,7 +818,7 @@ def _asymptotic(grouped: GroupedOutcomes) -> bool:
 def _tests(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> tuple[ReportTest, ...]:
     draws: dict[str, Any] = {"n_resamples": budget.n_draws, "random_state": budget.seed, "extreme": "clip"}
     method = "asymptotic" if _asymptotic(grouped) else "monte_carlo"
-    if grouped.total >= _LARGE and method == "monte_carlo":
+    if grouped.total >= _LARGE and method == "monte_carlo" and sample.clusters is None:
         sample = BinarySample(*condensed(grouped).rows())
     chosen: list[tuple[str, str, CalibrationTest]] = [
         ("combined test", "any miscalibration", CombinedTest(method=method, **draws)),
@@ -747,7 +828,11 @@ def _tests(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> tu
         ("Spiegelhalter's z", "over- or underconfidence", SpiegelhalterTest(**draws)),
     ]
     distinct = grouped.prob.shape[0]
-    if 1 < distinct <= _FEW_VALUES and grouped.total >= _SAMPLES_PER_VALUE * distinct:
+    if (
+        sample.clusters is None
+        and 1 < distinct <= _FEW_VALUES
+        and grouped.total >= _SAMPLES_PER_VALUE * distinct
+    ):
         chosen.append(("binomial test", "each distinct prediction", BinomialTest(extreme="clip")))
     return with_adjusted(
         [ReportTest(name, question, test._test_binary(sample), _NAN) for name, question, test in chosen], 1
@@ -782,7 +867,9 @@ def class_test(sample: ClassSample, budget: Budget) -> ReportTest:
     return ReportTest("all classes", "any miscalibration", result, _NAN, "multiclass")
 
 
-def _after_recalibration(grouped: GroupedOutcomes, summary: CalibrationSummary, budget: Budget) -> float:
+def _after_recalibration(
+    sample: BinarySample, grouped: GroupedOutcomes, summary: CalibrationSummary, budget: Budget
+) -> float:
     """Return the p-value of a test after logistic recalibration; NaN where this is not determined.
 
     Two fitted parameters make the statistics smaller: the p-value is conservative.
@@ -790,14 +877,20 @@ def _after_recalibration(grouped: GroupedOutcomes, summary: CalibrationSummary, 
     intercept, slope = summary.slope_intercept.value, summary.slope.value
     if not (np.isfinite(intercept) and np.isfinite(slope)) or slope <= 0.0:
         return _NAN
-    fitted = expit(intercept + slope * logit(grouped.prob))
+
+    def recalibrated(p: Array) -> Array:
+        return np.asarray(expit(intercept + slope * logit(p)))
+
     test = CombinedTest(
         components=("tcal", "cutoff"),
         method="asymptotic" if _asymptotic(grouped) else "monte_carlo",
         n_resamples=budget.n_draws,
         random_state=budget.seed,
     )
-    small = condensed(GroupedOutcomes(fitted, grouped.weight, grouped.positives))
+    if sample.clusters is not None:
+        inside = np.clip(sample.p, grouped.prob[0], grouped.prob[-1])
+        return test._test_binary(replace(sample, p=recalibrated(inside))).pvalue
+    small = condensed(GroupedOutcomes(recalibrated(grouped.prob), grouped.weight, grouped.positives))
     return test._test_binary(BinarySample(*small.rows())).pvalue
 
 
@@ -814,12 +907,17 @@ def examine_parts(
 
 
 def _part(name: str, sample: BinarySample, budget: Budget) -> ReportPart:
-    grouped = group_outcomes(sample.y, sample.p, sample.w)
+    if sample.clusters is not None:
+        sample = replace(sample, clusters=np.unique(sample.clusters, return_inverse=True)[1])
+    grouped = group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
     small = condensed(grouped, _PART_DISTINCT, _PART_BINS)
     bound = bound_metric(smooth_ece, small, weighted=bool((small.weight != 1).any()))
     null = null_distribution_of(bound, budget.n_resamples, budget.generator, budget.confidence)
     test = CutoffTest(n_resamples=budget.n_draws, random_state=budget.seed, extreme="clip")
-    pvalue = test._test_binary(BinarySample(*condensed(grouped).rows())).pvalue
+    tested = sample if sample.clusters is not None else BinarySample(*condensed(grouped).rows())
+    # one cluster has no replicate, so that nothing can be said of its errors
+    single = sample.clusters is not None and not sample.clusters.any()
+    pvalue = 1.0 if single else test._test_binary(tested).pvalue
     regions = find_regions(grouped, budget.confidence, _PART_DRAWS, budget.generator)
     total, events = grouped.total, float(grouped.positives.sum())
     return ReportPart(

@@ -46,6 +46,7 @@ from sklearn_calib.report._numbers import (
     examine,
     examine_parts,
     n_steps,
+    serial_dependence,
     with_adjusted,
 )
 from sklearn_calib.report._words import advice, findings, report_dict, report_text, verdict, warnings
@@ -104,6 +105,14 @@ class CalibrationReport(ReportNumbers):
         Version of the package.
     sketched : bool
         Whether the report was computed from a sketch, whose bins represent the predictions in them.
+    n_clusters : int or None
+        Number of clusters; None if samples were taken to be independent.
+    design_effect, n_effective : float or None
+        Estimated variance of the number of events, given the predictions, divided by that of independent
+        samples, and the number of samples divided by it; None without clusters.
+    dependence_pvalue : float
+        p-value of a test of autocorrelation of the residuals in the order of the samples; NaN with clusters,
+        weights, a sketch or sorted outcomes.
     """
 
     @classmethod
@@ -127,7 +136,7 @@ class CalibrationReport(ReportNumbers):
         name : str, default=None
             Name of the model; the class of the estimator by default.
         **params : dict
-            Passed to :func:`calibration_report`, among them ``sample_weight`` and ``groups``.
+            Passed to :func:`calibration_report`, among them ``sample_weight``, ``groups`` and ``clusters``.
 
         Returns
         -------
@@ -230,6 +239,7 @@ def calibration_report(
     pos_label: Any = None,
     labels: ArrayLike | None = None,
     groups: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
     name: str | None = None,
     confidence: float = 0.95,
     n_resamples: int = 200,
@@ -260,6 +270,10 @@ def calibration_report(
         ``y_true``, unless labels are 0, ..., n_classes - 1.
     groups : array-like of shape (n,), default=None
         Group of each sample, such as a region or a year; the report then has a line for each group.
+    clusters : array-like of shape (n,), default=None
+        Label of the cluster (patient, customer, session, day) of each sample. Samples of different clusters
+        are independent, those of a cluster need not be. By default all samples are independent, and the
+        report warns if consecutive ones do not look so.
     name : str, default=None
         Name of the model, for the title.
     confidence : float, default=0.95
@@ -302,6 +316,10 @@ def calibration_report(
     observed - expected, intercept, slope and the proper scores are normal, with the variance that the
     predictions imply; confidence intervals of the scores are normal, too.
 
+    With ``clusters``, tests, intervals and ranges allow for dependence within them: simulated outcomes have
+    the estimated dependence, and normal ranges have the variance of the sums over clusters. The binomial test
+    is left out. Without, the residuals of consecutive samples are tested for autocorrelation at level 0.01.
+
     With more than 4096 distinct predictions, simulations, intervals, slopes and regions use 2048 bins of
     neighbouring predictions, each with its mean (ICI: 128 bins for more than 256, and a quarter of the
     resamples). From 100 000 samples on, the tests use asymptotic distributions instead of simulations.
@@ -336,10 +354,14 @@ def calibration_report(
     sketched = isinstance(y_true, Mapping) or is_summary(y_true)
     if isinstance(y_true, Mapping):
         label = shown_label(next(iter(y_true.values()), ()), pos_label)
+        if clusters is not None:
+            raise ValueError("clusters need samples, which sketches do not keep. Pass arrays.")
         y_true, y_proba, sample_weight, groups = of_groups(y_true, y_proba, sample_weight, pos_label, groups)
     else:
         label = shown_label(y_true, pos_label)
-        y_true, y_proba, sample_weight = sample_rows(y_true, y_proba, sample_weight, pos_label, groups)
+        y_true, y_proba, sample_weight = sample_rows(
+            y_true, y_proba, sample_weight, pos_label, groups, clusters
+        )
     keys = None if groups is None else check_groups(groups, shape_of(y_true, "y_true")[0])
     shape = shape_of(y_proba, "y_proba")
     if sample_weight is not None:
@@ -361,14 +383,14 @@ def calibration_report(
                 f"pos_label={pos_label!r} belongs to a binary problem, but y_proba has {shape[1]} columns. "
                 "Leave it out, or pass one column."
             )
-        whole = check_class_sample(y_true, y_proba, sample_weight, labels)
+        whole = check_class_sample(y_true, y_proba, sample_weight, labels, clusters)
         names = [str(label) for label in whole.classes.tolist()]
         (problem,) = split_classes(whole.y, whole.p, "confidence", whole.w)
-        sample = BinarySample(problem.outcome, problem.probability, whole.w)
+        sample = BinarySample(problem.outcome, problem.probability, whole.w, clusters=whole.clusters)
     else:
         if labels is not None:
             raise ValueError("labels is for three or more columns; for a binary target pass pos_label.")
-        sample = check_binary(y_true, y_proba, sample_weight, pos_label)
+        sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters)
     group_names = [] if keys is None else np.unique(keys).tolist()
     with Progress(progress, n_steps() + bool(several) + len(names) + len(group_names)) as step:
         found = examine(sample, budget, step)
@@ -382,7 +404,7 @@ def calibration_report(
             problems = split_classes(whole.y, whole.p, "classwise", whole.w)
             classes = examine_parts(
                 [
-                    (label, BinarySample(part.outcome, part.probability, whole.w))
+                    (label, BinarySample(part.outcome, part.probability, whole.w, clusters=whole.clusters))
                     for label, part in zip(names, problems, strict=True)
                 ],
                 budget,
@@ -396,6 +418,8 @@ def calibration_report(
             [] if keys is None else [(str(key), sample.take(equals_label(keys, key))) for key in group_names]
         )
         group_lines = examine_parts(parts, budget, step)
+    untested = clusters is not None or sketched or (whole is not None and bool((np.diff(whole.y) >= 0).all()))
+    ordered = np.nan if untested else serial_dependence(sample, seed)
     deciding = [line.result.pvalue for line in tests if np.isnan(line.adjusted)]
     grouped = found.grouped
     n_certain, n_impossible = contradictions(grouped)
@@ -425,6 +449,9 @@ def calibration_report(
         seed=seed,
         version=__version__,
         sketched=sketched,
+        n_clusters=None if sample.clusters is None else int(sample.clusters.max()) + 1,
+        design_effect=found.design_effect,
+        dependence_pvalue=ordered,
         _sample=sample,
     )
 

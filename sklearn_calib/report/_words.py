@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sklearn_calib.inference._base import contradiction_words
+from sklearn_calib.inference._base import cluster_words, contradiction_words
 from sklearn_calib.report._numbers import (
+    DEPENDENCE_LEVEL,
     ReportMetric,
     ReportNumbers,
     ReportPart,
@@ -207,16 +208,19 @@ def about(report: ReportNumbers) -> str:
     """Return what the report is about, in one line."""
     percent = 100.0 * report.observed
     shown = f"{percent:.1f}%" if 0.95 <= percent <= 99.05 or percent in (0.0, 100.0) else f"{percent:.2g}%"
+    within = ""
+    if report.n_clusters is not None and report.design_effect is not None:
+        within = f"; clusters: {cluster_words(report.n_clusters, report.n_samples, report.design_effect)}"
     if report.kind == "binary":
         label = "" if report.positive == "1" else f', positive class "{one_line(report.positive, 40)}"'
         source = ", computed from a sketch" if report.sketched else ""
         return (
             f"{sample_words(report.n_samples)}, {sample_words(report.n_events, 'event')} ({shown}), "
-            f"mean prediction {probability(report.predicted)}{label}{source}"
+            f"mean prediction {probability(report.predicted)}{label}{source}{within}"
         )
     return (
         f"{sample_words(report.n_samples)}, {len(report.classes)} classes, accuracy {shown}, mean confidence "
-        f"{probability(report.predicted)}"
+        f"{probability(report.predicted)}{within}"
     )
 
 
@@ -359,6 +363,12 @@ def _is_nonlinear(report: ReportNumbers) -> bool:
 def warnings(report: ReportNumbers) -> tuple[str, ...]:
     """Return the limitations of these data."""
     lines = []
+    if report.dependence_pvalue <= DEPENDENCE_LEVEL:
+        lines.append(
+            "Consecutive samples look dependent: their residuals are autocorrelated "
+            f"({pvalue_words(report.dependence_pvalue)}). If samples share a patient, customer, session or "
+            "day, p-values are too small and intervals too narrow: pass clusters=."
+        )
     n, events, sure = report.n_samples, report.n_events, report.kind == "confidence"
     rarer = min(events, n - events)
     if events <= n - events:

@@ -25,12 +25,13 @@ Show = bool | Callable[[int, int, str], Any] | None
 
 @dataclass(frozen=True, eq=False)
 class PredictionRows:
-    """Some rows of files: numbers of labels, predictions (one array for each column), weights, groups."""
+    """Some rows of files: numbers of labels, of groups and of clusters; predictions by column; weights."""
 
     y: Codes
     p: tuple[Array, ...]
     w: Array | None
     groups: Codes | None
+    clusters: Codes | None
 
 
 class PredictionFiles:
@@ -44,8 +45,8 @@ class PredictionFiles:
         Column of outcomes.
     p : sequence of str
         Columns of probabilities.
-    weight, group : str or None
-        Columns of weights and of groups.
+    weight, group, clusters : str or None
+        Columns of weights, of groups and of clusters.
     """
 
     def __init__(
@@ -55,13 +56,14 @@ class PredictionFiles:
         p: Sequence[str],
         weight: str | None = None,
         group: str | None = None,
+        clusters: str | None = None,
         *,
         delimiter: str = ",",
         encoding: str = "utf-8",
         batch_size: int = BATCH_SIZE,
     ) -> None:
-        self.files, self.labels, self.groups = files, Labels(), Labels()
-        self._y, self._p, self._weight, self._group = y, tuple(p), weight, group
+        self.files, self.labels, self.groups, self.clusters = files, Labels(), Labels(), Labels()
+        self._y, self._p, self._weight, self._group, self._clusters = y, tuple(p), weight, group, clusters
         self._options: dict[str, Any] = {
             "delimiter": delimiter,
             "encoding": encoding,
@@ -77,7 +79,7 @@ class PredictionFiles:
     def rows(self, progress: Show = False) -> Iterator[PredictionRows]:
         """Yield the rows."""
         numeric = [*self._p, *([] if self._weight is None else [self._weight])]
-        labels = [name for name in (self._y, self._group) if name is not None]
+        labels = [name for name in (self._y, self._group, self._clusters) if name is not None]
         total = sum(file.stat().st_size for file in self.files)
         with Progress(progress, total, "B") as step:
             step.reach(0, self.files[0].name)
@@ -89,6 +91,7 @@ class PredictionFiles:
                     tuple(block[name].probabilities() for name in self._p),
                     None if self._weight is None else block[self._weight].weights(),
                     None if self._group is None else self.groups.encode(block[self._group]),
+                    None if self._clusters is None else self.clusters.encode(block[self._clusters]),
                 )
                 step.reach(position, self._at(position))
 

@@ -1,0 +1,173 @@
+"""Reports on dependent samples: clusters reach every number, and dependence is noticed."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy.stats import binom, norm, t
+
+from sklearn_calib._validation import BinarySample
+from sklearn_calib.inference import CombinedTest, CutoffTest, expected_under_calibration
+from sklearn_calib.metrics import smooth_ece
+from sklearn_calib.report import calibration_report
+from sklearn_calib.report._numbers import serial_dependence
+from sklearn_calib.sketch import CalibrationSketch
+from tests._program import main
+
+pytestmark = pytest.mark.usefixtures("one_measure")
+
+
+def dependent(seed, n_clusters=40, size=15, rho=0.3):
+    """Calibrated predictions whose outcomes depend on each other within clusters."""
+    rng = np.random.default_rng(seed)
+    clusters = np.repeat(np.arange(n_clusters), size)
+    p = rng.beta(2, 3, clusters.size)
+    effect = np.sqrt(rho) * rng.normal(size=n_clusters)[clusters]
+    y = (effect + np.sqrt(1 - rho) * rng.normal(size=p.size) < norm.ppf(p)).astype(int)
+    return y, p, clusters
+
+
+@pytest.fixture(scope="module")
+def data():
+    return dependent(0)
+
+
+@pytest.fixture(scope="module")
+def clustered(data):
+    y, p, clusters = data
+    with pytest.MonkeyPatch.context() as patch:
+        from sklearn_calib.report import _numbers
+
+        patch.setattr(_numbers, "ERRORS", _numbers.ERRORS[:1])
+        return calibration_report(y, p, clusters=clusters, groups=clusters % 2, n_resamples=40)
+
+
+def test_numbers_are_those_of_the_functions(data, clustered):
+    y, p, clusters = data
+    draws = {"n_resamples": 199, "random_state": 0}
+    combined = CombinedTest(method="monte_carlo", **draws).test(y, p, clusters=clusters)
+    assert clustered.pvalue == combined.pvalue
+    assert (clustered.n_clusters, clustered.design_effect) == (40, combined.design_effect)
+    assert clustered.n_effective == pytest.approx(600 / combined.design_effect)
+    (line,) = (line for line in clustered.tests if line.name == "cutoff test")
+    assert line.result.pvalue == CutoffTest(**draws).test(y, p, clusters=clusters).pvalue
+    assert "binomial test" not in [line.name for line in clustered.tests]
+    part = clustered.groups[1]
+    odd = clusters % 2 == 1
+    found = CutoffTest(**draws).test(y[odd], p[odd], clusters=clusters[odd])
+    assert part.pvalue == found.pvalue
+
+
+def test_intervals_against_sums_over_clusters(data, clustered):
+    """The interval of a mean is that of the t-test of the sums over clusters."""
+    y, p, clusters = data
+    width = t.isf(0.025, 39)
+    for key, values in {"observed_minus_expected": y - p, "brier": (y - p) ** 2}.items():
+        line = clustered.metric(key)
+        sums = np.array([(values - values.mean())[clusters == c].sum() for c in range(40)])
+        half = width * np.sqrt(np.sum(sums**2) * 40 / 39) / 600
+        assert line.value == pytest.approx(values.mean())
+        assert (line.lower, line.upper) == pytest.approx((values.mean() - half, values.mean() + half))
+    # under perfect calibration the Brier score varies with (1 - 2 p) (y - p)
+    values = (1 - 2 * p) * (y - p)
+    sums = np.array([(values - values.mean())[clusters == c].sum() for c in range(40)])
+    line = clustered.metric("brier")
+    assert line.null_upper - line.null_mean == pytest.approx(width * np.sqrt(np.sum(sums**2) * 40 / 39) / 600)
+
+
+def test_clusters_are_shown(clustered):
+    assert "clusters: 40 (design effect" in str(clustered)
+    assert "effective n" in clustered.to_html()
+    assert clustered.to_dict()["n_clusters"] == 40
+    assert not any("pass clusters" in line for line in clustered.warnings)
+
+
+def test_expected_values_allow_for_clusters(data, clustered):
+    _, p, _ = data
+    alone = expected_under_calibration(p, metric=smooth_ece, n_resamples=40, random_state=0)
+    assert clustered.metric("smooth_ece").null_mean > 1.1 * alone.mean
+
+
+def test_dependence_is_noticed(data):
+    y, p, _ = data
+    report = calibration_report(y, p, n_resamples=20)
+    assert report.dependence_pvalue <= 0.01
+    assert any("pass clusters=" in line for line in report.warnings)
+    assert report.n_clusters is None
+    # the order tells nothing of shuffled, sorted or weighted samples
+    shuffled = np.random.default_rng(1).permutation(y.size)
+    by_label = np.argsort(y, kind="stable")
+    for order in (shuffled, by_label):
+        report = calibration_report(y[order], p[order], n_resamples=20)
+        assert not report.dependence_pvalue <= 0.01
+        assert not any("clusters" in line for line in report.warnings)
+    assert np.isnan(calibration_report(y, p, sample_weight=np.ones(y.size), n_resamples=20).dependence_pvalue)
+
+
+@pytest.mark.parametrize("kind", ["common", "rare", "miscalibrated, sorted"])
+def test_false_alarms_of_dependence(kind):
+    """At most 1% of independent samples are called dependent, whatever their order and calibration."""
+    rng = np.random.default_rng(5)
+    alarms, repetitions = 0, 1500
+    for k in range(repetitions):
+        p = rng.beta(1, 60, 400) if kind == "rare" else rng.uniform(size=200)
+        truth = np.sort(p) ** 1.7 if kind == "miscalibrated, sorted" else p
+        p = np.sort(p) if kind == "miscalibrated, sorted" else p
+        sample = BinarySample((rng.random(p.size) < truth).astype(np.int64), p, None)
+        alarms += serial_dependence(sample, k) <= 0.01
+    assert alarms <= binom.ppf(0.999, repetitions, 0.01)
+
+
+def test_a_group_of_one_cluster_is_not_tested(data):
+    y, p, clusters = data
+    report = calibration_report(y, p, clusters=clusters, groups=clusters == 0, n_resamples=20)
+    assert report.groups[1].pvalue == 1.0
+
+
+def test_several_classes():
+    rng = np.random.default_rng(2)
+    P = rng.dirichlet([1, 1, 1], 300)
+    y = np.array([rng.choice(3, p=row) for row in P])
+    report = calibration_report(y, P, clusters=np.arange(300) // 5, n_resamples=20)
+    assert report.n_clusters == 60
+    assert report.design_effect >= 1.0
+    by_class = np.argsort(y, kind="stable")
+    assert np.isnan(calibration_report(y[by_class], P[by_class], n_resamples=20).dependence_pvalue)
+
+
+def test_single_clusters_change_nothing(data):
+    y, p, _ = data
+    plain = calibration_report(y, p, n_resamples=20)
+    single = calibration_report(y, p, clusters=np.arange(y.size), n_resamples=20)
+    assert single.pvalue == plain.pvalue
+    assert single.n_clusters is None
+    assert [line.value for line in single.metrics] == [line.value for line in plain.metrics]
+
+
+def test_bad_clusters(data):
+    y, p, clusters = data
+    with pytest.raises(ValueError, match="clusters"):
+        calibration_report(y, p, clusters=clusters[:3], n_resamples=20)
+    with pytest.raises(ValueError, match="clusters"):
+        calibration_report(y, p, clusters=np.zeros(y.size), n_resamples=20)
+    sketch = CalibrationSketch().update(y, p)
+    for given in (sketch, {"a": sketch}):
+        with pytest.raises(ValueError, match="clusters"):
+            calibration_report(given, clusters=clusters, n_resamples=20)
+
+
+def test_command(tmp_path, data, capsys):
+    pytest.importorskip("pyarrow", reason="pyarrow reads files")
+    y, p, clusters = data
+    path, numbers = tmp_path / "a.csv", tmp_path / "out.json"
+    rows = [f"{a},{b},patient {c}" for a, b, c in zip(y, p, clusters, strict=True)]
+    path.write_text("\n".join(["y,p,patient", *rows]) + "\n", encoding="utf-8")
+    options = ["report", str(path), "--y", "y", "--p", "p", "--clusters", "patient", "--n-resamples", "20"]
+    assert main([*options, "--json", str(numbers)]) == 0
+    found = json.loads(numbers.read_text(encoding="utf-8"))
+    report = calibration_report(y, p, clusters=clusters, n_resamples=20)
+    assert found["n_clusters"] == 40
+    assert found["pvalue"] == report.pvalue
+    capsys.readouterr()
+    assert main([*options, "--sketch", "always"]) == 2
+    assert "--clusters needs the rows" in capsys.readouterr().err
