@@ -57,7 +57,10 @@ class _Weighted:
     def take(self, index: NDArray[Any]) -> Self:
         """Return a subset of the samples."""
         w = None if self.w is None else self.w[index]
-        clusters = None if self.clusters is None else self.clusters[index]
+        clusters = self.clusters
+        if clusters is not None:
+            # without gaps
+            clusters = np.unique(clusters[index], return_inverse=True)[1]
         return replace(self, y=self.y[index], p=self.p[index], w=w, clusters=clusters)
 
 

@@ -102,13 +102,14 @@ def check_problem(
     sample_weight: ArrayLike | None,
     pos_label: Any,
     labels: ArrayLike | None,
+    clusters: ArrayLike | None = None,
 ) -> BinarySample | ClassSample | list[BinarySample]:
     """Check the input of a metric: a binary sample, a multiclass sample, or a binary sample per label."""
-    y_true, y_proba, sample_weight = sample_rows(y_true, y_proba, sample_weight, pos_label)
+    y_true, y_proba, sample_weight = sample_rows(y_true, y_proba, sample_weight, pos_label, clusters=clusters)
     y, p = as_array(y_true, "y_true"), as_array(y_proba, "y_proba")
     if p.ndim == 2 and p.shape[1] >= 2:
         if has_classes(y, p, pos_label):
-            return check_class_sample(y, p, sample_weight, labels)
+            return check_class_sample(y, p, sample_weight, labels, clusters)
         if y.shape == p.shape:
             if labels is not None:
                 raise ValueError("labels must be omitted if y_true has one column per label (multilabel).")
@@ -120,7 +121,7 @@ def check_problem(
             "labels name the columns of y_proba in a multiclass problem, but y_proba belongs to a binary "
             "problem. Pass pos_label instead."
         )
-    return binary_sample(y, p, sample_weight, pos_label)
+    return binary_sample(y, p, sample_weight, pos_label, clusters)
 
 
 def reduced_error(

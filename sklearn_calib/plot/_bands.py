@@ -189,14 +189,21 @@ def consistency_band(
     generator: np.random.Generator,
     *,
     bars: bool = False,
+    around: Array | None = None,
 ) -> ReliabilityBand:
     """Return the pointwise quantiles of the curves of simulated samples.
 
-    ``curve_of`` maps weights of positives, shape (bins, r), to r curves at ``predicted``.
+    ``curve_of`` maps weights of positives, shape (bins, r), to r curves at ``predicted``. If samples were
+    simulated from an estimated curve ``around``, the band is that curve plus the deviations of the simulated
+    ones from their mean: a confidence band.
     """
     curves = np.concatenate(
         [curve_of(positives) for positives in simulated.simulate(n_resamples, generator)], axis=1
     )
     risk = 0.5 * (1.0 - confidence)
     lower, upper = np.quantile(curves, [risk, 1.0 - risk], axis=1)
-    return ReliabilityBand("consistency", confidence, predicted, lower, upper, bars)
+    if around is None:
+        return ReliabilityBand("consistency", confidence, predicted, lower, upper, bars)
+    mean = curves.mean(axis=1)
+    lower, upper = (np.clip(around + limit - mean, 0.0, 1.0) for limit in (lower, upper))
+    return ReliabilityBand("confidence", confidence, predicted, lower, upper, bars)

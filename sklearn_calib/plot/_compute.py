@@ -103,13 +103,18 @@ class CurveOptions:
                 "method='belt' cannot use them. Clip them first, e.g. np.clip(y_proba, 1e-6, 1 - 1e-6)."
             )
         exact = self.band == "simultaneous" or self.method == "belt"
+        if sample.clusters is not None and (exact or (self.method, self.band) == ("corp", "confidence")):
+            raise ValueError(
+                f"method={self.method!r} with band={self.band!r} assumes independent samples and cannot use "
+                "clusters. Pass method='smooth' or 'binned', or band='consistency' or 'none'."
+            )
         if sample.w is not None and (exact or (self.method, self.band) == ("corp", "confidence")):
             check_frequency_weights(sample.w)
 
     def curve(self, sample: BinarySample) -> ReliabilityCurve:
         """Return the curve of a sample."""
         self.check_sample(sample)
-        grouped = group_outcomes(sample.y, sample.p, sample.w)
+        grouped = group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
         if self.method == "belt":
             return self._belt(sample, grouped)
         again: Smoother | NDArray[np.int64] | None = None
@@ -144,15 +149,16 @@ class CurveOptions:
             return replace(curve, bands=())
         if self.band == "simultaneous" or (self.band, self.method) == ("confidence", "corp"):
             return replace(curve, bands=(monotone_band(grouped, self.confidence, str(self.band)),))
-        if self.band == "confidence":
+        around = self.band == "confidence"
+        if around and sample.clusters is None:
             return curve
-        simulation = (self.confidence, int(self.n_resamples), check_generator(self.random_state))
+        simulation = (around, self.confidence, int(self.n_resamples), check_generator(self.random_state))
         if isinstance(again, Smoother):
-            band = _smooth_consistency(curve, again, *simulation)
+            band = _smooth_band(curve, again, *simulation)
         elif again is None:
-            band = _corp_consistency(sample, grouped, *simulation)
+            band = _corp_consistency(sample, grouped, *simulation[1:])
         else:
-            band = _binned_consistency(sample, grouped, again, curve.predicted, *simulation)
+            band = _binned_band(sample, grouped, again, curve, *simulation)
         return replace(curve, bands=(band,))
 
     def _belt(self, sample: BinarySample, grouped: GroupedOutcomes) -> ReliabilityCurve:
@@ -245,42 +251,69 @@ def corp_curve(
     )
 
 
-def _smooth_consistency(
+def _smooth_band(
     curve: ReliabilityCurve,
     smoother: Smoother,
+    around: bool,
     confidence: float,
     n_resamples: int,
     generator: np.random.Generator,
 ) -> ReliabilityBand:
-    """Return the consistency band of a smooth curve at its bandwidth, where the curve is drawn."""
+    """Return the simulated band of a smooth curve at its bandwidth: consistency, or ``around`` the curve."""
     sample = smoother.sample
-    simulated = SimulatedOutcomes(sample, group_outcomes(sample.y, sample.p, sample.w), _BINS)
-    shown = np.where(np.isfinite(curve.observed), 1.0, np.nan)[:, np.newaxis]
+    grouped = group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
+    simulated = SimulatedOutcomes(sample, grouped, _BINS)
+    drawn = np.isfinite(curve.observed)
+    shown = np.where(drawn, 1.0, np.nan)[:, np.newaxis]
+    if around:
+        simulated.set_truth(np.interp(simulated.prob, curve.predicted[drawn], curve.observed[drawn]))
 
     def smoothed(sums: Array) -> Array:
         return np.asarray(shown * smoother.smooth(simulated.prob, sums))
 
-    return consistency_band(simulated, curve.predicted, smoothed, confidence, n_resamples, generator)
+    return consistency_band(
+        simulated,
+        curve.predicted,
+        smoothed,
+        confidence,
+        n_resamples,
+        generator,
+        around=curve.observed if around else None,
+    )
 
 
-def _binned_consistency(
+def _binned_band(
     sample: BinarySample,
     grouped: GroupedOutcomes,
     bin_of: NDArray[np.int64],
-    predicted: Array,
+    curve: ReliabilityCurve,
+    around: bool,
     confidence: float,
     n_resamples: int,
     generator: np.random.Generator,
 ) -> ReliabilityBand:
-    """Return consistency bars at the bins of the groups, whose indices are non-decreasing."""
+    """Return simulated bars at the bins of the groups, whose indices are non-decreasing."""
     simulated = SimulatedOutcomes(sample, grouped, _BINS, bin_of)
     starts = group_starts(simulated.part)
-    mass = np.add.reduceat(simulated.weight, starts)[:, np.newaxis]
+    mass = np.add.reduceat(simulated.weight, starts)
+    if around:
+        # Jeffreys' estimate: bins without events, or with nothing else, also vary
+        estimate = (curve.observed * mass + 0.5) / (mass + 1.0)
+        simulated.set_truth(np.repeat(estimate, np.diff(starts, append=simulated.part.shape[0])))
 
     def frequencies(sums: Array) -> Array:
-        return np.asarray(np.add.reduceat(sums, starts, axis=0) / mass)
+        return np.asarray(np.add.reduceat(sums, starts, axis=0) / mass[:, np.newaxis])
 
-    return consistency_band(simulated, predicted, frequencies, confidence, n_resamples, generator, bars=True)
+    return consistency_band(
+        simulated,
+        curve.predicted,
+        frequencies,
+        confidence,
+        n_resamples,
+        generator,
+        bars=True,
+        around=curve.observed if around else None,
+    )
 
 
 def _corp_consistency(

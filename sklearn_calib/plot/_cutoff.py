@@ -302,6 +302,7 @@ class CutoffDisplay(DisplayMixin):
         *,
         sample_weight: ArrayLike | None = None,
         pos_label: Any = None,
+        clusters: ArrayLike | None = None,
         n_resamples: int = 999,
         random_state: int | np.random.Generator | np.random.RandomState | None = 0,
         name: str | None = None,
@@ -316,6 +317,9 @@ class CutoffDisplay(DisplayMixin):
         sample_weight : array-like of shape (n,), default=None
             Non-negative weights.
         %(pos_label)s
+        clusters : array-like of shape (n,), default=None
+            Label of the cluster (patient, customer, day) of each sample, within which outcomes can depend on
+            each other; the test and the null band then allow for it. Weights must be integers.
         n_resamples, random_state, name, ax, **plot_params
             As in :meth:`from_result`.
 
@@ -331,6 +335,12 @@ class CutoffDisplay(DisplayMixin):
         %(no_matplotlib)s
         """
         result = cutoff_result(y_true, y_proba, sample_weight=sample_weight, pos_label=pos_label)
+        if clusters is not None:
+            test = CutoffTest(n_resamples=n_resamples, random_state=random_state).test(
+                y_true, y_proba, sample_weight=sample_weight, pos_label=pos_label, clusters=clusters
+            )
+            label = shown_label(y_true, pos_label)
+            return cls(result, test=test, name=name, pos_label=label).plot(ax, **plot_params)
         return cls.from_result(
             result,
             n_resamples=n_resamples,

@@ -41,14 +41,15 @@ def reduced_parts(problem: BinarySample | ClassSample, reduction: str) -> list[P
         return [Part("", problem)]
     else:
         proba, known = np.column_stack((1.0 - problem.p, problem.p)), ["negative", "positive"]
-    top, w = proba.argmax(axis=1), problem.w
+    top = proba.argmax(axis=1)
     parts = []
     for k, (_, y, p, rows) in enumerate(split_classes(problem.y, proba, reduction)):
         if reduction == "classwise":
             name = known[k]
         else:
             name = "" if rows is None else f"predicted {known[top[rows[0]]]}"
-        parts.append(Part(name, BinarySample(y, p, w if w is None or rows is None else w[rows])))
+        chosen = problem if rows is None else problem.take(rows)
+        parts.append(Part(name, BinarySample(y, p, chosen.w, clusters=chosen.clusters)))
     return parts
 
 

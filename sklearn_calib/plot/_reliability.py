@@ -212,6 +212,7 @@ class ReliabilityDisplay(DisplayMixin):
         labels: ArrayLike | None = None,
         reduction: Literal["classwise", "confidence", "top-label"] | None = None,
         groups: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
         method: Literal["smooth", "binned", "corp", "isotonic", "belt"] = "smooth",
         band: Literal["confidence", "consistency", "simultaneous", "none"] | None = "confidence",
         bandwidth: float | Literal["auto", "smooth_ece"] = "auto",
@@ -248,6 +249,10 @@ class ReliabilityDisplay(DisplayMixin):
             class. The latter two also apply to binary predictions.
         groups : array-like of shape (n,), default=None
             Group of each sample: one curve for each group, with its own number.
+        clusters : array-like of shape (n,), default=None
+            Label of the cluster (patient, customer, day) of each sample, within which outcomes can depend on
+            each other. The bands "confidence" and "consistency" allow for it; the other bands, the belt and
+            ``method="corp"`` with a confidence band assume independent samples and raise an error.
         method : {"smooth", "binned", "corp", "isotonic", "belt"}, default="smooth"
             Kernel regression; frequencies in bins; isotonic regression with the decomposition of the Brier
             score ("corp", also named "isotonic"); or polynomial recalibration with its calibration belt. See
@@ -314,8 +319,10 @@ class ReliabilityDisplay(DisplayMixin):
             check_option(reduction, "reduction", REDUCTIONS)
         _check_density(plot_params)
         label = shown_label(y_true, pos_label)
-        y_true, y_proba, sample_weight = sample_rows(y_true, y_proba, sample_weight, pos_label, groups)
-        problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels)
+        y_true, y_proba, sample_weight = sample_rows(
+            y_true, y_proba, sample_weight, pos_label, groups, clusters
+        )
+        problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels, clusters)
         if isinstance(problem, list):
             raise ValueError(
                 "y_true has one column per label, and a reliability diagram shows one label. Pass its column "

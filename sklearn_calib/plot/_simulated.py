@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,8 @@ Array = NDArray[np.float64]
 
 class SimulatedOutcomes:
     """Sums of simulated labels, Y* ~ Bernoulli(p), in bins of neighbouring predictions.
+
+    Labels depend on each other within ``grouped.clusters``.
 
     ``prob`` and ``weight`` are mean prediction and weight of the bins, ``part`` the part of each bin, and
     ``index`` the bin of each distinct prediction. Integer weights are numbers of independent labels; other
@@ -56,6 +59,10 @@ class SimulatedOutcomes:
         self.index = np.repeat(np.arange(starts.shape[0]), np.diff(starts, append=number))
         self._bins = grouped.pooled(starts)
         self.prob, self.weight = self._bins.prob, self._bins.weight
+
+    def set_truth(self, truth: Array) -> None:
+        """Simulate from these event probabilities of the bins, instead of from the predictions."""
+        self._bins = replace(self._bins, prob=truth)
 
     def simulate(self, n_resamples: int, generator: np.random.Generator) -> Iterator[Array]:
         """Yield the weights of positive labels of shape (bins, r), ``n_resamples`` in all."""

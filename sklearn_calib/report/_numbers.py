@@ -907,8 +907,6 @@ def examine_parts(
 
 
 def _part(name: str, sample: BinarySample, budget: Budget) -> ReportPart:
-    if sample.clusters is not None:
-        sample = replace(sample, clusters=np.unique(sample.clusters, return_inverse=True)[1])
     grouped = group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
     small = condensed(grouped, _PART_DISTINCT, _PART_BINS)
     bound = bound_metric(smooth_ece, small, weighted=bool((small.weight != 1).any()))
