@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sklearn_calib.inference._base import cluster_words, contradiction_words
+from sklearn_calib._core._clusters import cluster_words
+from sklearn_calib.inference._base import contradiction_words
 from sklearn_calib.report._numbers import (
     DEPENDENCE_LEVEL,
     ReportMetric,
@@ -208,9 +209,7 @@ def about(report: ReportNumbers) -> str:
     """Return what the report is about, in one line."""
     percent = 100.0 * report.observed
     shown = f"{percent:.1f}%" if 0.95 <= percent <= 99.05 or percent in (0.0, 100.0) else f"{percent:.2g}%"
-    within = ""
-    if report.n_clusters is not None and report.design_effect is not None:
-        within = f"; clusters: {cluster_words(report.n_clusters, report.n_samples, report.design_effect)}"
+    within = f"; clusters: {cluster_words(report)}" if report.n_clusters else ""
     if report.kind == "binary":
         label = "" if report.positive == "1" else f', positive class "{one_line(report.positive, 40)}"'
         source = ", computed from a sketch" if report.sketched else ""

@@ -77,7 +77,7 @@ def test_intervals_against_sums_over_clusters(data, clustered):
 
 def test_clusters_are_shown(clustered):
     assert "clusters: 40 (design effect" in str(clustered)
-    assert "effective n" in clustered.to_html()
+    assert "effective number of samples" in clustered.to_html()
     assert clustered.to_dict()["n_clusters"] == 40
     assert not any("pass clusters" in line for line in clustered.warnings)
 
