@@ -112,6 +112,9 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         Number of features, if the classifier records it.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the features, if the classifier records them.
+    coef_, feature_importances_ : ndarray
+        Mean of those of the classifiers of the pairs, if all of them have these attributes, in the same
+        shape. They describe the scores before calibration.
 
     See Also
     --------
@@ -372,6 +375,25 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
     def calibrators_(self) -> list[Any]:
         """The fitted calibrators of the pairs."""
         return [pair.calibrator for pair in self.calibrated_classifiers_]
+
+    @property
+    def coef_(self) -> Array:
+        """Mean of ``coef_`` of the classifiers."""
+        return self._mean_of_members("coef_")
+
+    @property
+    def feature_importances_(self) -> Array:
+        """Mean of ``feature_importances_`` of the classifiers."""
+        return self._mean_of_members("feature_importances_")
+
+    def _mean_of_members(self, name: str) -> Array:
+        """Return the mean of an attribute of all classifiers; raise AttributeError if one has none."""
+        if "calibrated_classifiers_" not in vars(self):
+            raise AttributeError(f"{type(self).__name__} has no {name} before fit.")
+        found = [np.asarray(getattr(member, name)) for member in self.estimators_]
+        if len({values.shape for values in found}) > 1 or found[0].dtype.kind not in "fiu":
+            raise AttributeError(f"{name} of the classifiers are no arrays of numbers of the same shape.")
+        return np.asarray(np.mean(found, axis=0))
 
     def cutoff_certificate(
         self,
