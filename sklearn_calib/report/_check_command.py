@@ -41,6 +41,11 @@ def add_check(commands: Any, files: str, add_columns: Callable[[argparse.Argumen
     check.add_argument("--requirements", required=True, metavar="FILE", help="the requirements, in TOML")
     add_columns(check)
     check.add_argument("--group", metavar="COLUMN", help="column of segments, for segment_difference")
+    check.add_argument(
+        "--clusters",
+        metavar="COLUMN",
+        help="column of clusters, within which samples need not be independent",
+    )
     check.add_argument("--junit", metavar="FILE", help="write the outcomes as JUnit XML")
     check.add_argument("--markdown", metavar="FILE", help="write the outcomes as a table in Markdown")
     check.add_argument(

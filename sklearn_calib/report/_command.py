@@ -628,9 +628,15 @@ def _check(options: argparse.Namespace) -> int:
     if options.p is not None and len(options.p) > 2:
         raise ValueError(f"requirements are for a binary target, but --p names {len(options.p)} columns.")
     inputs = _read_inputs(options)
-    weight, groups = inputs.sample_weight, inputs.groups
     result = judge(
-        options, requirements, inputs.y, inputs.p, sample_weight=weight, groups=groups, **inputs.given
+        options,
+        requirements,
+        inputs.y,
+        inputs.p,
+        sample_weight=inputs.sample_weight,
+        groups=inputs.groups,
+        clusters=inputs.clusters,
+        **inputs.given,
     )
     _print(str(result))
     return exit_status(result, options.undecided)

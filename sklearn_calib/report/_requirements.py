@@ -344,6 +344,7 @@ class CalibrationRequirements:
         sample_weight: ArrayLike | None = None,
         pos_label: Any = None,
         groups: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
         n_resamples: int = 200,
         random_state: int | np.random.Generator | np.random.RandomState | None = 0,
     ) -> RequirementsResult:
@@ -361,6 +362,9 @@ class CalibrationRequirements:
         %(pos_label)s
         groups : array-like of shape (n,), default=None
             Segment of each sample, for "segment_difference".
+        clusters : array-like of shape (n,), default=None
+            Label of the cluster (patient, customer, day) of each sample, within which samples need not be
+            independent. The intervals allow for this as in :func:`calibration_report`.
         n_resamples : int, default=200
             Simulated samples for each step of an interval of a metric, at least 20; "certificate" uses 5
             times as many bootstrap samples, less one.
@@ -382,27 +386,31 @@ class CalibrationRequirements:
         n_resamples = check_size(n_resamples, "n_resamples", minimum=least)
         budget = Budget(1.0 - 2.0 * self.alpha, n_resamples, seed_of(random_state))
         if isinstance(y_true, Mapping):
+            if clusters is not None:
+                raise ValueError("clusters need samples, which sketches do not keep. Pass arrays.")
             y_true, y_proba, sample_weight, groups = of_groups(
                 y_true, y_proba, sample_weight, pos_label, groups
             )
         else:
-            y_true, y_proba, sample_weight = sample_rows(y_true, y_proba, sample_weight, pos_label, groups)
+            y_true, y_proba, sample_weight = sample_rows(
+                y_true, y_proba, sample_weight, pos_label, groups, clusters
+            )
         if _SEGMENTS in self.limits and groups is None:
             raise ValueError("segment_difference is required, but groups is missing. Pass the segments.")
-        sample = binary_sample(y_true, y_proba, sample_weight, pos_label)
+        sample = binary_sample(y_true, y_proba, sample_weight, pos_label, clusters)
         n_samples = shape_of(y_true, "y_true")[0]
         groups_of = check_groups(np.zeros(n_samples) if groups is None else groups, n_samples)
         if sample.w is not None:
             check_frequency_weights(sample.w)
             groups_of = groups_of[np.asarray(sample_weight) > 0]
-        grouped = group_outcomes(sample.y, sample.p, sample.w)
+        grouped = group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
         small = condensed(grouped)
         populations = Populations(small, n_resamples, budget.generator, keep=True)
         results = []
         for name, limit in self.limits.items():
             if name == _SEGMENTS:
                 parts = {
-                    str(key): group_outcomes(part.y, part.p, part.w)
+                    str(key): group_outcomes(part.y, part.p, part.w, part.clusters)
                     for key in np.unique(groups_of).tolist()
                     for part in [sample.take(equals_label(groups_of, key))]
                 }

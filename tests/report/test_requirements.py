@@ -160,6 +160,28 @@ def test_weights_and_sketches_are_samples(sample):
         assert one.upper == pytest.approx(other.upper, rel=0.02)
 
 
+def test_clusters_reach_the_intervals(sample):
+    y, p = np.repeat(sample[0][:300], 3), np.repeat(sample[1][:300], 3)
+    clusters = np.repeat(np.arange(300), 3)
+    limits = {"slope": [0.5, 1.5], "smooth_ece": 0.1, "certificate": 0.1, "segment_difference": 0.1}
+    given = {"groups": np.zeros(900), "n_resamples": 20}
+    alone = judged(limits, y, p, **given)
+    found = judged(limits, y, p, clusters=clusters, **given)
+    summary = calibration_summary(y, p, clusters=clusters, confidence=0.9).slope
+    assert (found[0].lower, found[0].upper) == pytest.approx((summary.lower, summary.upper))
+    interval = confidence_interval(
+        y, p, metric="smooth_ece", clusters=clusters, confidence=0.9, n_resamples=20, random_state=0
+    )
+    assert (found[1].lower, found[1].upper) == (interval.lower, interval.upper)
+    for dependent, independent in zip(found, alone, strict=True):
+        # three copies of each sample are one sample
+        ratio = (dependent.upper - dependent.estimate) / (independent.upper - independent.estimate)
+        assert ratio > 1.25, dependent
+    assert found[3].upper - found[3].estimate == pytest.approx(
+        np.sqrt(3) * (alone[3].upper - alone[3].estimate), rel=0.15
+    )
+
+
 def test_text_markdown_and_junit(sample):
     y, p = sample
     groups = np.where(np.arange(1500) % 3, EVIL, "right")
@@ -299,6 +321,8 @@ class TestCommand:
         assert "r.toml" in capsys.readouterr().err
         assert self.run("segment_difference = 0.1") == 2
         assert "groups is missing" in capsys.readouterr().err
+        assert self.run("slope = [0.5, 1.5]", "--clusters", "none") == 2
+        assert "none" in capsys.readouterr().err
         assert self.run("slope = [0.5, 1.5]", "--junit", self.toml) == 2
         assert "which is an input file" in capsys.readouterr().err
         assert main(["check", self.table, "--requirements", self.folder / "none.toml"]) == 2
