@@ -39,6 +39,10 @@ class BettingRounds:
         is a martingale.
     lives : sequence of float
         For each tree, the number of starts after which a new one takes its place.
+    dependent : bool, default=False
+        Whether samples of a round may depend on each other. The wealth of a strategy with probabilities q is
+        then multiplied by the mean of q(y) / p(y) over the round, whose expectation is 1 whatever their
+        dependence, instead of by the product. There are no trees.
 
     Attributes
     ----------
@@ -52,12 +56,20 @@ class BettingRounds:
         The first outcome of probability zero under its forecast, and the forecast.
     """
 
-    def __init__(self, *, new_capital: bool = False, lives: Sequence[float] = _LIVES) -> None:
+    def __init__(
+        self, *, new_capital: bool = False, lives: Sequence[float] = _LIVES, dependent: bool = False
+    ) -> None:
         self.n_samples = 0
+        self._dependent = dependent
+        if dependent:
+            lives = ()
         self.impossible: tuple[int, float] | None = None
         self.log_wealths = np.zeros(len(GRID) + len(lives))
         self._new_capital, self._lives = new_capital, lives
-        shares = np.append(np.full(len(GRID), 0.5 / len(GRID)), np.full(len(lives), 0.5 / len(lives)))
+        of_grid = 0.5 if lives else 1.0
+        shares = np.append(
+            np.full(len(GRID), of_grid / len(GRID)), np.full(len(lives), (1.0 - of_grid) / max(1, len(lives)))
+        )
         self._log_capital = np.log(shares)
         self._finite = -np.inf if new_capital else 0.0
         # starts so far, and samples on which bets were made since the last one
@@ -91,15 +103,21 @@ class BettingRounds:
         """Process a round, all forecasts strictly between 0 and 1."""
         if not self._starts or self._since >= BLOCK:
             self._start()
-        gains = np.zeros(len(GRID))
+        gains = np.full(len(GRID), -np.inf if self._dependent else 0.0)
         self._trees.begin()
         for first in range(0, p.shape[0], _CHUNK):
             rows = slice(first, first + _CHUNK)
             outcome, forecast, times = y[rows], p[rows], weight[rows]
             sign, signed, base = in_log_odds(outcome, forecast)
+            if self._dependent:
+                # log of the weighted sum of q(y) / p(y)
+                gains = np.logaddexp(gains, log_sum((grid_gains(sign, signed, base) + np.log(times)).T))
+                continue
             gains += grid_gains(sign, signed, base) @ times
             moments = (outcome - forecast, forecast * (1.0 - forecast))
             self._trees.add(*moments, times, sign, signed, base, smallest_bin(forecast))
+        if self._dependent:
+            gains -= np.log(weight.sum())
         self._since += int(weight.sum())
         grid, roots = self.log_wealths[: len(GRID)] + gains, self._log_inherited + self._trees.close()
         self.log_wealths = np.append(grid, roots)

@@ -18,10 +18,12 @@ class Evidence:
     ----------
     detector : bool
         Whether every start brings capital of its own.
+    dependent : bool
+        Whether outcomes of a batch may depend on each other.
     """
 
-    def __init__(self, detector: bool) -> None:
-        self._rounds = BettingRounds(new_capital=detector)
+    def __init__(self, detector: bool, dependent: bool = False) -> None:
+        self._rounds = BettingRounds(new_capital=detector, dependent=dependent)
         # the smallest wealth of each strategy so far, and when it was that small: None before the first round
         self._lowest = np.zeros(self._rounds.log_wealths.shape[0])
         self._since: list[Any] = [None] * self._lowest.shape[0]

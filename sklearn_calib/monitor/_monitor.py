@@ -84,6 +84,9 @@ class CalibrationMonitor(Locked):
     restart : bool, default=False
         Whether the test restarts automatically after an alert. Otherwise there is no further alert until
         :meth:`restart` is called.
+    dependent_batches : bool, default=False
+        Whether the outcomes of a batch may depend on each other: if each batch is a cluster, such as a day or
+        a hospital. The guarantee then holds whatever this dependence; miscalibration is detected later.
     window : int, float or timedelta, default=10_000
         Length of the window on which errors are measured, as for :class:`WindowedSketch`: a number of
         samples, or of the unit of numbers passed as ``time``, or a duration if dates are passed.
@@ -144,6 +147,10 @@ class CalibrationMonitor(Locked):
     outcomes is used. The order of the batches must not depend on future outcomes: if events are reported
     sooner than their absence, score a prediction once its outcome window has closed.
 
+    With ``dependent_batches`` they may depend on each other: the wealth of a strategy with probabilities q is
+    multiplied by the mean of q(y) / p(y) over the batch instead of by the product, which has expectation 1
+    whatever the dependence, as any mean of e-values [4]_. Only the recalibrations of the log-odds bet then.
+
     *Evidence.* The bets are those of :class:`SequentialTest`, recalibrations of the log-odds and a tree
     over the values of the predictions, except that the learned bets do not change within a batch, and that
     there are five trees with equal weights: one that remembers all batches, and four that are replaced by new
@@ -197,6 +204,8 @@ class CalibrationMonitor(Locked):
     .. [2] J. Ville (1939). Étude critique de la notion de collectif. Gauthier-Villars.
     .. [3] S. Arnold, A. Henzi and J. F. Ziegel (2023). Sequentially valid tests for forecast calibration.
        Annals of Applied Statistics 17.
+    .. [4] V. Vovk and R. Wang (2021). E-values: calibration, combination and applications. Annals of
+       Statistics 49.
 
     Examples
     --------
@@ -219,6 +228,7 @@ class CalibrationMonitor(Locked):
         alpha: float = 0.05,
         run_length: int = 1_000_000,
         restart: bool = False,
+        dependent_batches: bool = False,
         window: Any = 10_000,
         n_slots: int = 10,
         late: str = "raise",
@@ -236,6 +246,7 @@ class CalibrationMonitor(Locked):
         )
         self.threshold_ = 1.0 / alpha if mode == "anytime" else float(run_length)
         self._restarts = check_flag(restart, "restart")
+        self._dependent = check_flag(dependent_batches, "dependent_batches")
         self._metrics = _check_metrics(metrics)
         self._pos_label = pos_label
         self._empty_window = WindowedSketch(window, n_slots=n_slots, late=late, precision=precision)
@@ -508,7 +519,7 @@ class CalibrationMonitor(Locked):
         self._next = None
 
     def _new_evidence(self) -> Evidence:
-        return Evidence(detector=self._mode == "run-length")
+        return Evidence(detector=self._mode == "run-length", dependent=self._dependent)
 
     def _measure(self, sketch: CalibrationSketch) -> dict[str, float]:
         """Return all metrics of a sketch; one that fails is NaN, so that the monitor continues."""

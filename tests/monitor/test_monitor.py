@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy.special import expit, logit
-from scipy.stats import binom, poisson
+from scipy.stats import binom, norm, poisson
 from sklearn.metrics import log_loss
 
 from sklearn_calib.inference._betting_rounds import BettingRounds
@@ -406,3 +406,65 @@ def test_an_alert_without_a_pvalue_prints_none():
         assert monitor.mode == mode
         assert ("p-value" in str(alerts[0])) == has
         assert "evidence" in str(alerts[0])
+
+
+def clustered(rng, n=40, rho=0.4, truth=lambda p: p):
+    """A batch whose outcomes depend on each other: P(Y = 1) = truth(p) for each of them."""
+    p = rng.uniform(size=n)
+    value = np.sqrt(rho) * rng.normal() + np.sqrt(1.0 - rho) * rng.normal(size=n)
+    return (norm.cdf(value) < truth(p)).astype(int), p
+
+
+@pytest.mark.parametrize("mode", ["anytime", "run-length"])
+def test_evidence_of_dependent_batches_against_a_loop(mode):
+    """Each strategy is multiplied by its mean likelihood ratio; starts divide or add wealth."""
+    rng = np.random.default_rng(1)
+    made = CalibrationMonitor(mode=mode, dependent_batches=True, **ALL)
+    grid = [
+        (a, b)
+        for a in (-1.0, -0.3, -0.1, 0.0, 0.1, 0.3, 1.0)
+        for b in (0.5, 0.75, 1.0, 4 / 3, 2.0)
+        if (a, b) != (0.0, 1.0)
+    ]
+    starts, since = [], 0
+    for number in range(5):
+        y, p = clustered(rng, n=20 + 5 * number)
+        w = rng.integers(1, 3, y.size)
+        if not starts or since >= 32:
+            added = max(1, since) if mode == "run-length" else 1 / ((len(starts) + 1) * (len(starts) + 2))
+            starts.append([added, np.ones(len(grid))])
+            since = 0
+        for start in starts:
+            for k, (a, b) in enumerate(grid):
+                q = expit(a + b * logit(p))
+                start[1][k] *= np.average(np.where(y == 1, q / p, (1 - q) / (1 - p)), weights=w)
+        since += w.sum()
+        made.update(y, p, sample_weight=w)
+        expected = sum(added * wealth.mean() for added, wealth in starts)
+        expected += 1 / (len(starts) + 1) if mode == "anytime" else 0
+        assert made.evidence_ == pytest.approx(expected)
+
+
+@pytest.mark.thorough
+def test_dependent_batches_raise_no_false_alarms():
+    """Independent bets on dependent batches raise false alarms; those of dependent batches do not."""
+    alarms, repetitions = {False: 0, True: 0}, 100
+    for seed in range(repetitions):
+        for dependent in alarms:
+            rng = np.random.default_rng(seed)
+            made = CalibrationMonitor(alpha=0.1, dependent_batches=dependent, **ALL)
+            for _ in range(60):
+                made.update(*clustered(rng))
+            alarms[dependent] += made.alarmed_
+    assert alarms[True] <= binom.ppf(0.999, repetitions, 0.1)
+    assert alarms[False] > 50
+
+
+def test_dependent_batches_detect_a_drift():
+    rng = np.random.default_rng(3)
+    made = CalibrationMonitor(dependent_batches=True, **ALL)
+    for _ in range(150):
+        made.update(*clustered(rng, rho=0.1, truth=too_high))
+    assert made.alarmed_
+    with pytest.raises(TypeError, match="dependent_batches"):
+        CalibrationMonitor(dependent_batches="yes")
