@@ -384,7 +384,7 @@ def of_export(folder):
         yield entry(function, None, ("path",), calibrator=fitted)
     if importlib.util.find_spec("skl2onnx"):
         yield entry(export.to_onnx, None, ("X",), estimator=fitted)
-    yield entry(export.from_json, source=export.to_json(fitted))
+    yield entry(export.from_json, None, ("source",), source=export.to_json(fitted))
     yield of_parameters(export.ExportedCalibrator, lambda made: made.transform(P), document=loaded.document)
     for method in ("transform", "inverse_transform", "predict_proba", "predict"):
         yield of_method(lambda: loaded, method, X=P)

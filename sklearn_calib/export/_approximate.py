@@ -23,9 +23,10 @@ Function = Callable[[Array], Array]
 _FINER = 10
 _FIRST_KNOTS = 33
 _MOST_KNOTS = 50_000
-# Of the tolerance, what rounding in other programs is left.
-_ROOM = 0.999
+# What deviations at the points of the grid may have of the tolerance: between them they are a little larger.
+_ROOM = 0.98
 _STEP_GRID = 4097
+_REACH = 700.0
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,10 @@ class Axis:
             found = expit(np.linspace(-FAR, FAR, n))
             found[[0, -1]] = EPS, 1.0 - EPS
             return np.asarray(found)
-        reach = float(np.arcsinh(LARGEST / self.scale / 2.0))
+        if max(abs(self.center), self.scale) > LARGEST / 4.0:
+            raise ValueError(f"Scores beyond {LARGEST:g} cannot be exported. Divide them by a constant.")
+        # as far as quotients of scores and scale are finite
+        reach = min(float(np.log(LARGEST) - np.log(self.scale)), _REACH)
         return np.clip(self.center + self.scale * np.sinh(np.linspace(-reach, reach, n)), -LARGEST, LARGEST)
 
     def between(self, low: Array, high: Array, share: Array | float) -> Array:

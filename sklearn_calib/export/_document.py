@@ -16,7 +16,7 @@ from sklearn.utils.metaestimators import available_if
 
 from sklearn_calib._core._links import clip_probability
 from sklearn_calib._persistence import VersionStamped
-from sklearn_calib._validation import check_groups, check_positive, check_scores
+from sklearn_calib._validation import check_groups, check_positive, check_scores, check_share, check_size
 from sklearn_calib._version import __version__
 from sklearn_calib._writing import write_whole
 from sklearn_calib.calibrators import CutoffCertificate, GroupCalibrator
@@ -348,7 +348,20 @@ def exported(
     classes = calibrator.classes_.tolist()
     if len({type(label) for label in classes}) > 1 or type(classes[0]) not in _LABELS:
         raise TypeError(f"calibrator has the classes {classes}. Encode them as strings or numbers.")
+    if known.get("n_samples") is not None:
+        check_size(known["n_samples"], "n_samples")
+    if known.get("event_rate") is not None:
+        check_share(known["event_rate"], "event_rate")
+    if not isinstance(known.get("date"), str | None):
+        raise TypeError(f"date must be a text such as '2026-01-31', got {known['date']!r}.")
     node, exact = convert(calibrator, len(classes), tolerance, relative)
+    try:
+        node.check(len(classes))
+    except ValueError as error:
+        raise ValueError(
+            f"calibrator={type(calibrator).__name__} cannot be exported: {error}. Divide scores beyond "
+            f"{maps.LARGEST:g} by a constant before fit."
+        ) from None
     columns = calibrator.n_features_in_
     if isinstance(calibrator, GroupCalibrator) and calibrator.group_column is not None:
         columns -= 1
@@ -359,6 +372,9 @@ def exported(
     }
     certificate = known.pop("certificate", None)
     training.update({name: value for name, value in known.items() if value is not None})
+    training = {
+        name: value if isinstance(value, str | None) else float(value) for name, value in training.items()
+    }
     document: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
@@ -399,7 +415,7 @@ def to_json(
     *,
     tolerance: float = 1e-6,
     certificate: CutoffCertificate | None = None,
-    n_samples: float | None = None,
+    n_samples: int | None = None,
     event_rate: float | None = None,
     date: str | None = None,
 ) -> str:
@@ -421,8 +437,10 @@ def to_json(
         the knots and around all scores at which the map may jump.
     certificate : CutoffCertificate, default=None
         A certificate to be recorded: the result of ``calibrator.cutoff_certificate()``.
-    n_samples, event_rate : float, default=None
-        Number of training samples and their event rate, where the calibrator does not know them.
+    n_samples : int, default=None
+        Number of training samples, where the calibrator does not know it.
+    event_rate : float, default=None
+        Frequency of ``classes_[1]`` in the training samples, where the calibrator does not know it.
     date : str, default=None
         Date of the training data, in any format.
 
@@ -490,17 +508,19 @@ def from_json(source: str | os.PathLike[str]) -> ExportedCalibrator:
     >>> print(from_json(text).predict([0.2, 0.7]))
     ['no' 'yes']
     """
+    if not isinstance(source, str | os.PathLike):
+        raise TypeError(f"source must be a path or a text, got {source!r}.")
     if isinstance(source, str) and source.lstrip().startswith("{"):
         text = source
     else:
         try:
             text = Path(source).read_text(encoding="utf-8")
         except UnicodeDecodeError:
-            raise ValueError(f"{os.fspath(source)!r} is no exported calibrator: it is no text.") from None
+            raise ValueError(f"source={os.fspath(source)!r} is no exported calibrator: no text.") from None
     try:
         document = json.loads(text, object_pairs_hook=_without_repeats)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"The document is damaged or no JSON ({type(error).__name__}: {error}).") from None
+        raise ValueError(f"source is damaged or no JSON ({type(error).__name__}: {error}).") from None
     return ExportedCalibrator(document)
 
 
@@ -520,7 +540,7 @@ def _fingerprint(document: dict[str, Any]) -> str:
 def _read(document: Any) -> Any:
     """Return the map of a document; raise ValueError unless all of it is sound."""
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ValueError("This is no exported calibrator. Pass what to_json has written.")
+        raise ValueError("document is no exported calibrator. Pass what to_json has written.")
     version = document.get("version")
     if type(version) is not int or version != VERSION:
         newer = type(version) is int and version > VERSION

@@ -43,6 +43,7 @@ VALUES = ("probability", "logit")
 SCALES = ("probability", "log")
 #: Log-odds of the least probability of a map that is never certain.
 FAR = float(-logit(np.array([EPS]))[0])
+_STEEPEST = float(np.finfo(np.float64).max)
 # Deeper documents are refused.
 _DEEPEST = 8
 
@@ -158,7 +159,11 @@ class Linear(Node):
         """Return the place of scores on the axis."""
         if self.axis == "logit":
             return ops.logit(scores)
-        return scores if self.axis == "score" else ops.asinh((scores - self.center) * (1.0 / self.scale))
+        if self.axis == "score":
+            return scores
+        # beyond the knots the quotient may overflow
+        inner = ops.let(ops.clip(scores, float(self.x[0]), float(self.x[-1])))
+        return ops.asinh((inner - self.center) * (1.0 / self.scale))
 
     @cached_property
     def pieces(self) -> tuple[Array, Array, Array]:
@@ -167,7 +172,7 @@ class Linear(Node):
         gap, rise = np.diff(knots), np.diff(self.y)
         with np.errstate(over="ignore"):
             slope = np.divide(rise, gap, out=np.zeros_like(gap), where=gap > 0.0)
-        slope = np.clip(slope, -LARGEST, LARGEST)
+        slope = np.clip(slope, -_STEEPEST, _STEEPEST)
         # rounding must not lead beyond the next knot, so that monotone maps stay monotone
         for _ in range(8):
             beyond = np.abs(self.y[:-1] + gap * slope - self.y[:-1]) > np.abs(rise)

@@ -18,6 +18,7 @@ class _Numpy:
     log = staticmethod(np.log)
     asinh = staticmethod(np.arcsinh)
     maximum = staticmethod(np.maximum)
+    clip = staticmethod(np.clip)
     expit = staticmethod(expit)
     logit = staticmethod(logit)
     inside = staticmethod(clip_probability)

@@ -94,8 +94,11 @@ class _Onnx:
     def maximum(self, x: _Tensor, least: float) -> _Tensor:
         return self.node("Max", x, least)
 
+    def clip(self, x: _Tensor, least: float, most: float) -> _Tensor:
+        return self.node("Min", self.maximum(x, least), most)
+
     def inside(self, x: _Tensor) -> _Tensor:
-        return self.node("Min", self.maximum(x, EPS), 1.0 - EPS)
+        return self.clip(x, EPS, 1.0 - EPS)
 
     def expit(self, x: _Tensor) -> _Tensor:
         return self.node("Div", 1.0, self.exp(self.node("Neg", x)) + 1.0)
@@ -175,7 +178,7 @@ def _proba(ops: _Onnx, found: ExportedCalibrator, scores: _Tensor, groups: _Tens
         ops.node("LessOrEqual", scores, high + edge),
     )
     valid = ops.sum(ops.double(known)) - (0.5 if n_classes == 2 else n_classes - 0.5)
-    scores = ops.node("Min", ops.maximum(scores, low), high)
+    scores = ops.clip(scores, low, high)
 
     def mapped(node: maps.Node) -> Any:
         proba = node.evaluate(ops, scores)

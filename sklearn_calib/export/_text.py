@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._links import EPS
+from sklearn_calib._validation import check_flag
 from sklearn_calib.export import _maps as maps
 from sklearn_calib.export._document import ExportedCalibrator, exported
 
@@ -74,12 +75,15 @@ class _Printer:
         limit = self.number(least)
         return self.each(x, lambda part: self.if_else(f"{part} > {limit}", part, limit))
 
-    def inside(self, x: _Text) -> _Text:
-        low, high = self.number(EPS), self.number(1.0 - EPS)
+    def clip(self, x: _Text, least: float, most: float) -> _Text:
+        low, high = self.number(least), self.number(most)
         return self.each(
             x,
             lambda part: self.if_else(f"{part} < {low}", low, self.if_else(f"{part} > {high}", high, part)),
         )
+
+    def inside(self, x: _Text) -> _Text:
+        return self.clip(x, EPS, 1.0 - EPS)
 
     def expit(self, x: _Text) -> _Text:
         one = self.number(1.0)
@@ -299,9 +303,13 @@ def to_sql(
     >>> to_sql(binning, "score").split("THEN ")[1]
     'CASE WHEN "score" < 0.4e0 '
     """
+    columns, kept = _names(score, "score"), _names(keep, "keep")
+    for argument, value in (("table", table), ("group", group), ("name", name), ("quote", quote)):
+        if not isinstance(value, str) and (value is not None or argument in ("name", "quote")):
+            raise TypeError(f"{argument} must be a text, got {value!r}.")
+    check_flag(materialized, "materialized")
     found = exported(calibrator, tolerance)
     node, n_classes = found._node, found.classes_.shape[0]
-    columns = [score] if isinstance(score, str) else list(score)
     wanted = 1 if n_classes == 2 else n_classes
     if len(columns) != wanted:
         raise ValueError(
@@ -351,11 +359,19 @@ def to_sql(
     if table is None:
         return guarded[0]
     names = [name] if n_classes == 2 else [f"{name}_{k}" for k in range(n_classes)]
-    result = [named(column) for column in keep]
+    result = [named(column) for column in kept]
     result += [f"{part} AS {named(column)}" for part, column in zip(guarded, names, strict=True)]
     hint = "MATERIALIZED " if materialized and n_classes > 2 else ""
     layers = ",\n".join(f"calib_layer_{k} AS {hint}({layer})" for k, layer in enumerate(printer.layers))
     return f"WITH {layers}\nSELECT {', '.join(result)} FROM {printer.source}"
+
+
+def _names(value: Any, argument: str) -> list[str]:
+    """Return names of columns."""
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list | tuple) or not all(isinstance(one, str) for one in names):
+        raise TypeError(f"{argument} must name columns by texts, got {value!r}.")
+    return list(names)
 
 
 def _outputs(printer: _Printer, found: ExportedCalibrator, node: maps.Node, scores: _Text) -> list[str]:

@@ -14,6 +14,7 @@ from sklearn_calib import CalibratedClassifier
 from sklearn_calib.calibrators import (
     BaseCalibrator,
     BetaCalibrator,
+    CenteredIsotonicCalibrator,
     CertifiedCalibrator,
     GroupCalibrator,
     HistogramBinningCalibrator,
@@ -281,6 +282,42 @@ def test_what_cannot_be_exported_says_so(calibrator, error, match):
         to_json(calibrator)
 
 
+@pytest.mark.parametrize("scale", [1e-300, 1e-12, 1e12, 1e200])
+@pytest.mark.parametrize(
+    "calibrator",
+    [
+        SplineCalibrator(link="identity", monotone=True),
+        CenteredIsotonicCalibrator(),
+        IsotonicCalibrator(),
+        PlattCalibrator(link="identity"),
+    ],
+    ids=lambda calibrator: type(calibrator).__name__,
+)
+def test_scores_of_any_size(calibrator, scale):
+    scores, labels = data(2)
+    calibrator.fit((scores - 0.4) * scale, labels)
+    loaded = from_json(to_json(calibrator, tolerance=1e-4))
+    new = np.concatenate([(np.linspace(-3.0, 3.0, 1001) - 0.4) * scale, [-1e308, 1e308]])
+    # Platt scaling of tiny scores overflows to log-odds of infinity, as it should
+    with np.errstate(over="ignore"):
+        found, wanted = loaded.transform(new), calibrator.transform(new)
+    assert np.abs(found - wanted).max() <= 1e-4
+
+
+def test_scores_that_are_too_large_are_refused():
+    scores, labels = data(2)
+    for calibrator in (IsotonicCalibrator(), SplineCalibrator(link="identity")):
+        with pytest.raises(ValueError, match="beyond 1e"):
+            to_json(calibrator.fit(scores * 1e306, labels))
+
+
+def test_what_is_recorded_is_checked():
+    calibrator = PlattCalibrator().fit(*data(2))
+    for name, value in (("n_samples", 0.5), ("event_rate", 2.0), ("date", 2026)):
+        with pytest.raises((ValueError, TypeError), match=name):
+            to_json(calibrator, **{name: value})
+
+
 def test_a_tolerance_that_needs_too_many_knots_says_so():
     with pytest.raises(ValueError, match="Pass a greater one"):
         to_json(SplineCalibrator().fit(*data(2)), tolerance=1e-12)
@@ -381,3 +418,5 @@ def test_newer_versions_and_binary_files_are_refused(tmp_path):
         from_json(tmp_path / "none.json")
     with pytest.raises(ValueError, match="no exported calibrator"):
         ExportedCalibrator([])
+    with pytest.raises(TypeError, match="source must be a path or a text"):
+        from_json({})
