@@ -196,6 +196,7 @@ def _add_fit(commands: Any) -> None:
     )
     fit.add_argument("--date", metavar="TEXT", help="date of the data, to be recorded")
     fit.add_argument("-o", "--out", required=True, metavar="FILE", help="the calibrator, as JSON")
+    fit.set_defaults(clusters=None)
 
 
 def _add_apply(commands: Any) -> None:
