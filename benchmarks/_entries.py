@@ -73,6 +73,7 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
 #: Arguments of what cannot be made without.
 SETTINGS: dict[str, dict[str, Any]] = {
     "decision_risk_gap": {"threshold": 0.3},
+    "risk_coverage_curve": {"reduction": "confidence"},
     "ConsistencyTest": {"metric": metrics.smooth_ece},
     "PriorShiftCalibrator": {"training_prior": 0.5, "target_prior": 0.3},
     "ScalingBinningCalibrator": {"random_state": 0},
@@ -207,7 +208,7 @@ def own_metrics_of_classes() -> dict[str, Build]:
     for name in metrics.__all__:
         function = getattr(metrics, name)
         if inspect.isfunction(function) and "reduction" in inspect.signature(function).parameters:
-            settings = SETTINGS.get(name, {}) | {"reduction": "classwise"}
+            settings = {"reduction": "classwise"} | SETTINGS.get(name, {})
             found[f"{name}, ten classes"] = lambda data, function=function, settings=settings: _call(
                 function, data.labels, data.rows, **settings
             )
@@ -290,6 +291,7 @@ def own_displays(draws: int | None = None) -> dict[str, Build]:
         "ReliabilityDisplay, belt": (plot.ReliabilityDisplay, {"method": "belt"}),
         "CutoffDisplay": (plot.CutoffDisplay, {}),
         "DecisionDisplay": (plot.DecisionDisplay, {}),
+        "RiskCoverageDisplay": (plot.RiskCoverageDisplay, {"confidence": 0.95}),
         "TestDisplay": (plot.TestDisplay, {"test": inference.CutoffTest(**few, random_state=0)}),
         "ComparisonDisplay": (
             plot.ComparisonDisplay,

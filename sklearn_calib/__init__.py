@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING
 
 from sklearn_calib._persistence import SavedVersionWarning
 from sklearn_calib._version import __version__
-from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer
+from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer, SelectiveClassifier
 from sklearn_calib.scorers import get_scorer, get_scorer_names
 
 __all__ = [
     "CalibratedClassifier",
     "CrossFitScorer",
     "SavedVersionWarning",
+    "SelectiveClassifier",
     "__version__",
     "get_scorer",
     "get_scorer_names",

@@ -58,6 +58,7 @@ NEEDED = {
     "ConsistencyTest": {"metric": CUTOFF},
     "BinomialTest": {"max_values": 100},
     "CrossFitScorer": {"estimator": LogisticRegression()},
+    "SelectiveClassifier": {"estimator": LogisticRegression()},
 }
 #: Arguments of the methods of estimators, by name of the method.
 METHODS = {
@@ -160,8 +161,10 @@ def of_metrics(folder):
             yield entry(function, **ROWS)
             if "reduction" in inspect.signature(function).parameters:
                 leave_out = ("pos_label", "sample_weight")
-                yield entry(function, f"{name}.classes", leave_out, **CLASSES, reduction="classwise")
+                kind = "confidence" if name == "risk_coverage_curve" else "classwise"
+                yield entry(function, f"{name}.classes", leave_out, **CLASSES, reduction=kind)
     yield entry(metrics.cutoff_result(Y, P).margin)
+    yield entry(metrics.risk_coverage_curve(Y, P).at, threshold=0.6)
     yield entry(metrics.MetricKernel(), "MetricKernel.__call__", metric=count_of)
 
 
@@ -243,6 +246,18 @@ def of_meta(folder):
             made = partial(cls, **inner) if method.startswith("fit") else lambda fitted=fitted: fitted
             known = {key: value for key, value in good.items() if key in parameters(getattr(fitted, method))}
             yield of_method(made, method, ("X",), **known)
+    rejecting = {
+        "estimator": LogisticRegression(),
+        "target": 0.9,
+        "validation_fraction": 0.5,
+        "random_state": 1,
+    }
+    theirs = ("estimator", "abstain_label")  # any label will do
+    yield of_parameters(meta.SelectiveClassifier, lambda model: model.fit(FEATURES, Y), theirs, **rejecting)
+    yield of_method(partial(meta.SelectiveClassifier, **rejecting), "fit", ("X",), **good)
+    fitted = meta.SelectiveClassifier(**rejecting).fit(FEATURES, Y)
+    for method in ("accepts", "predict", "predict_proba"):
+        yield of_method(lambda fitted=fitted: fitted, method, ("X",), X=FEATURES)
     single = meta.CalibratedClassifier(**inner, calibrator=calibrators.PlattCalibrator(), ensemble=False)
     yield of_method(lambda: single.fit(FEATURES, Y), "cutoff_certificate")
     (pair, *_) = meta.CalibratedClassifier(**inner).fit(FEATURES, Y).calibrated_classifiers_
@@ -277,6 +292,7 @@ def of_plot(folder):
         "ComparisonDisplay": inference.compare_models(Y, metric=CUTOFF, **MODELS, **FEW),
         "CutoffDisplay": metrics.cutoff_result(Y, P),
         "DecisionDisplay": metrics.decision_risk_result(Y, P),
+        "RiskCoverageDisplay": metrics.risk_coverage_curve(Y, P),
         "TestDisplay": test.test(Y, P),
     }
     for name in plot.__all__:

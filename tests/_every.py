@@ -16,7 +16,16 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
 import sklearn_calib
-from sklearn_calib import CalibratedClassifier, CrossFitScorer, datasets, inference, metrics, report, sketch
+from sklearn_calib import (
+    CalibratedClassifier,
+    CrossFitScorer,
+    SelectiveClassifier,
+    datasets,
+    inference,
+    metrics,
+    report,
+    sketch,
+)
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._validation import check_binary
 from sklearn_calib.calibrators import (
@@ -93,6 +102,7 @@ META_MAKERS = {
     "pooled": CalibratedClassifier(GaussianNB(), PlattCalibrator(), cv=3, ensemble=False, average="log"),
     "passthrough": CalibratedClassifier(GaussianNB(), "passthrough", cv=3),
     "cross_fit": CrossFitScorer(LogisticRegression(), cv=3),
+    "selective": SelectiveClassifier(LogisticRegression(), target=0.8, random_state=0),
 }
 
 
@@ -134,6 +144,7 @@ RESULT_MAKERS = {
     "cutoff": lambda: metrics.cutoff_result(*binary()),
     "decision_risk": lambda: metrics.decision_risk_result(*binary()),
     "expected_performance": lambda: metrics.expected_performance(binary()[1], certificate=0.02),
+    "risk_coverage": lambda: metrics.risk_coverage_curve(*binary()),
     "smooth": lambda: metrics.smooth_ece_result(*binary()),
     "decomposition": lambda: metrics.score_decomposition(*binary()),
     "distance": lambda: metrics.distance_from_calibration(*binary()),

@@ -119,12 +119,14 @@ METRICS = [
 
 #: Public functions of predictions that are no rows above, and why.
 ELSEWHERE = {
+    "area_under_risk_coverage": "how well confidences order errors, no error of calibration",
     "calibration_summary": "a table of numbers, some of them no errors; tests/metrics/test_summary.py",
     "cutoff_result": "the parts of cutoff_calibration_error",
     "decision_risk_result": "the parts of decision_risk_gap",
     "distance_from_calibration": "bounds made of the errors above",
     "net_benefit": "a benefit, no error; tests/metrics/test_decision_losses.py",
     "expected_performance": "estimates without labels; tests/metrics/test_expected.py",
+    "risk_coverage_curve": "the parts of area_under_risk_coverage",
     "refinement_loss": "what discrimination leaves, no error of calibration",
     "score_decomposition": "the parts of calibration_loss",
     "smooth_ece_result": "the parts of smooth_ece",

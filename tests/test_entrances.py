@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss
 
-from sklearn_calib import CalibratedClassifier, CrossFitScorer, metrics
+from sklearn_calib import CalibratedClassifier, CrossFitScorer, SelectiveClassifier, metrics
 from sklearn_calib._compat import safe_indexing
 from sklearn_calib.calibrators import GroupCalibrator, IsotonicCalibrator, PlattCalibrator
 from sklearn_calib.inference import (
@@ -29,6 +29,7 @@ from sklearn_calib.plot import (
     CutoffDisplay,
     DecisionDisplay,
     ReliabilityDisplay,
+    RiskCoverageDisplay,
     TestDisplay,
 )
 from sklearn_calib.report import calibration_report
@@ -86,7 +87,11 @@ def test_metrics(container, binary, tmp_path):
     thresholds = np.array([0.25, 0.5])
     found = metrics.decision_risk_result(*held[:2], thresholds=container.make(thresholds, tmp_path))
     np.testing.assert_array_equal(found.thresholds, thresholds)
-    for function in (metrics.distance_from_calibration, metrics.score_decomposition):
+    for function in (
+        metrics.distance_from_calibration,
+        metrics.score_decomposition,
+        metrics.risk_coverage_curve,
+    ):
         assert str(function(*held[:2])) == str(function(y, p))
 
 
@@ -227,6 +232,7 @@ def test_displays(container, binary, three, tmp_path):
     few = {"n_resamples": 99, "random_state": 0}
     CutoffDisplay.from_predictions(y, p, **weighted, **few)
     DecisionDisplay.from_predictions(y, p, **weighted, **few)
+    RiskCoverageDisplay.from_predictions(y, p, **weighted)
     TestDisplay.from_predictions(y, p, test=TESTS[0].test, **weighted)
     ComparisonDisplay.from_predictions(y, {"a": p, "b": p}, **few)
     plt.close("all")
@@ -281,6 +287,9 @@ def test_classifier(container, binary, tmp_path):
     expected = clone(model).fit(X, y, w).predict_proba(X)
     labels, weight = container.make(y, tmp_path), container.make(w, tmp_path)
     np.testing.assert_array_equal(clone(model).fit(X, labels, weight).predict_proba(X), expected)
+    selective = SelectiveClassifier(LogisticRegression(), target=0.6, random_state=0)
+    found = clone(selective).fit(X, labels, weight)
+    assert found.threshold_ == clone(selective).fit(X, y, w).threshold_
     stage = CrossFitScorer(LogisticRegression(), cv=3)
     found = clone(stage).fit_transform(X, labels, weight)
     np.testing.assert_array_equal(found, clone(stage).fit_transform(X, y, w))

@@ -18,7 +18,14 @@ from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import DataConversionWarning
 
-from sklearn_calib import CalibratedClassifier, CrossFitScorer, calibrators, inference, monitor
+from sklearn_calib import (
+    CalibratedClassifier,
+    CrossFitScorer,
+    SelectiveClassifier,
+    calibrators,
+    inference,
+    monitor,
+)
 from sklearn_calib.report._numbers import ERRORS
 from tests._entries import MAKERS, ROOMS, N, estimators, good_parameters, public_methods, wanted
 from tests._optional import Missing
@@ -321,7 +328,7 @@ def test_arguments_may_be_read_only_and_stay_as_they_are(maker, folder):
 
 
 ESTIMATORS = [cls for room in (calibrators, inference, monitor) for cls in estimators(room)]
-ESTIMATORS += [CalibratedClassifier, CrossFitScorer]
+ESTIMATORS += [CalibratedClassifier, CrossFitScorer, SelectiveClassifier]
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda cls: cls.__name__)

@@ -27,6 +27,7 @@ SECTIONS = ("Parameters", "Examples")
 POSITIONAL = {
     "CalibratedClassifier": ["estimator", "calibrator"],
     "CrossFitScorer": ["estimator"],
+    "SelectiveClassifier": ["estimator"],
     "CertifiedCalibrator": ["calibrator"],
     "CutoffCertificate": ["value"],
     "GroupCalibrator": ["calibrator"],
@@ -45,6 +46,7 @@ POSITIONAL = {
     "CutoffDisplay": ["result"],
     "DecisionCurveDisplay": ["curves"],
     "DecisionDisplay": ["result"],
+    "RiskCoverageDisplay": ["result"],
     "TestDisplay": ["result"],
     "MonitorDisplay": ["history"],
     "MurphyDisplay": ["curves"],

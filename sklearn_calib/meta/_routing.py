@@ -47,7 +47,7 @@ def route(
         return Routed(
             estimator=dict(routed["estimator"]["fit"]),
             calibrator={} if calibrator is None else dict(routed["calibrator"]["fit"]),
-            splitter=dict(routed["splitter"]["split"]),
+            splitter=dict(routed.get("splitter", {}).get("split", {})),
         )
     fit_params = dict(params)
     split_params = {"groups": fit_params.pop("groups")} if "groups" in fit_params else {}

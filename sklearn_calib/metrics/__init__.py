@@ -26,6 +26,11 @@ from sklearn_calib.metrics._expected import ExpectedPerformance, expected_perfor
 from sklearn_calib.metrics._kernel import kernel_calibration_error
 from sklearn_calib.metrics._logit_smoothed import logit_smoothed_ece
 from sklearn_calib.metrics._metric_kernel import MetricKernel
+from sklearn_calib.metrics._risk_coverage import (
+    RiskCoverageCurve,
+    area_under_risk_coverage,
+    risk_coverage_curve,
+)
 from sklearn_calib.metrics._smooth import SmoothECEResult, smooth_ece, smooth_ece_result
 from sklearn_calib.metrics._summary import (
     CalibrationSummary,
@@ -44,8 +49,10 @@ __all__ = [
     "ExpectedPerformance",
     "IntervalEstimate",
     "MetricKernel",
+    "RiskCoverageCurve",
     "ScoreDecomposition",
     "SmoothECEResult",
+    "area_under_risk_coverage",
     "averaged_two_bin_calibration_error",
     "calibration_decision_loss",
     "calibration_loss",
@@ -64,6 +71,7 @@ __all__ = [
     "lower_distance_to_calibration",
     "net_benefit",
     "refinement_loss",
+    "risk_coverage_curve",
     "score_decomposition",
     "smooth_calibration_error",
     "smooth_ece",

@@ -8,6 +8,7 @@ from sklearn_calib.plot._cutoff import CutoffDisplay
 from sklearn_calib.plot._decision import DecisionDisplay, RiskGapNullDistribution
 from sklearn_calib.plot._monitor import MonitorDisplay
 from sklearn_calib.plot._reliability import ReliabilityDisplay, ReliabilityPanel
+from sklearn_calib.plot._risk_coverage import RiskCoverageDisplay
 from sklearn_calib.plot._score_plane import ScoreDecompositionDisplay
 from sklearn_calib.plot._test_display import TestDisplay
 from sklearn_calib.plot._threshold_curves import DecisionCurveDisplay, MurphyDisplay, ThresholdCurve
@@ -24,6 +25,7 @@ __all__ = [
     "ReliabilityCurve",
     "ReliabilityDisplay",
     "ReliabilityPanel",
+    "RiskCoverageDisplay",
     "RiskGapNullDistribution",
     "ScoreDecompositionDisplay",
     "TestDisplay",

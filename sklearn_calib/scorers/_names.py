@@ -9,6 +9,7 @@ from sklearn.metrics import get_scorer_names as _sklearn_get_scorer_names
 
 from sklearn_calib._compat import register_scorers
 from sklearn_calib.metrics import (
+    area_under_risk_coverage,
     averaged_two_bin_calibration_error,
     calibration_decision_loss,
     calibration_loss,
@@ -47,8 +48,9 @@ class PValueByName:
         return PValueScorer(self._test)
 
 
-#: Calibration errors and the refinement loss, negated.
+#: Calibration errors, the refinement loss and the area under the risk-coverage curve, negated.
 CALIBRATION_SCORERS = {
+    "neg_area_under_risk_coverage": CalibrationScorer(area_under_risk_coverage, reduction="confidence"),
     "neg_averaged_two_bin_calibration_error": CalibrationScorer(averaged_two_bin_calibration_error),
     "neg_calibration_decision_loss": CalibrationScorer(calibration_decision_loss),
     "neg_calibration_loss": CalibrationScorer(calibration_loss),
@@ -164,9 +166,9 @@ def get_scorer(scoring: str | Callable[..., Any]) -> Callable[..., Any]:
 def get_scorer_names() -> list[str]:
     """Return the names of the scorers of this package.
 
-    All but "neg_brier_score", "neg_log_loss", "neg_refinement_loss" and "net_benefit" are calibration errors
-    or, from "pvalue_cox" to "pvalue_tcal", p-values of tests, hence not proper scores: select models by
-    :class:`BestCalibrated`, not by one of them alone.
+    All but "neg_area_under_risk_coverage", "neg_brier_score", "neg_log_loss", "neg_refinement_loss" and
+    "net_benefit" are calibration errors or, from "pvalue_cox" to "pvalue_tcal", p-values of tests, hence not
+    proper scores: select models by :class:`BestCalibrated`, not by one of them alone.
 
     Returns
     -------

@@ -23,7 +23,7 @@ from sklearn.utils.estimator_checks import (
 )
 
 from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator
-from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer
+from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer, SelectiveClassifier
 
 NEED_PANDAS = {"check_classifier_data_not_an_array", "check_sample_weights_pandas_series"}
 WEIGHT_CHECKS = (
@@ -112,6 +112,11 @@ def test_classifiers_of_several_labels(base, link, reason):
 
 def test_cross_fit_scorer():
     assert run(CrossFitScorer(LogisticRegression(), cv=3), CROSS_FIT_FAILURES) >= 49
+
+
+def test_selective_classifier():
+    unlike = dict.fromkeys(WEIGHT_CHECKS, "draws samples, of copies otherwise than of weights")
+    assert run(SelectiveClassifier(LogisticRegression(), validation_fraction=0.1), unlike) >= 58
 
 
 @pytest.mark.parametrize(

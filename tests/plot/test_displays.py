@@ -19,6 +19,7 @@ from sklearn_calib.plot import (
     MonitorDisplay,
     MurphyDisplay,
     ReliabilityDisplay,
+    RiskCoverageDisplay,
     ScoreDecompositionDisplay,
     TestDisplay,
 )
@@ -55,7 +56,11 @@ def plane(y, p, **params):
     return ScoreDecompositionDisplay.from_predictions(y, {"$a$": p, "b": p**2}, **params)
 
 
-DRAWN = [cutoff, decision, comparison, benefit, murphy, plane]
+def risk_coverage(y, p, **params):
+    return RiskCoverageDisplay.from_predictions(y, p, confidence=0.95, **params)
+
+
+DRAWN = [cutoff, decision, comparison, benefit, murphy, plane, risk_coverage]
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +122,7 @@ def observed(y, p, **params):
     [
         (cutoff, lambda display: display.line_),
         (decision, lambda display: display.line_),
+        (risk_coverage, lambda display: display.line_),
         (comparison, lambda display: display.points_[0]),
         (benefit, lambda display: display.lines_[0]),
         (murphy, lambda display: display.lines_[0]),
@@ -168,7 +174,7 @@ def test_from_estimator_is_from_predictions(display):
         display.from_estimator(LogisticRegression(max_iter=999).fit(X, y), X, y)
 
 
-@pytest.mark.parametrize("draw", [cutoff, decision])
+@pytest.mark.parametrize("draw", [cutoff, decision, risk_coverage])
 def test_names_are_not_mathematics(forecast, draw):
     display = draw(*forecast, name=r"$\undefined{$")
     display.figure_.canvas.draw()

@@ -48,6 +48,7 @@ RESULTS = [
     metrics.calibration_summary,
     metrics.score_decomposition,
     metrics.distance_from_calibration,
+    metrics.risk_coverage_curve,
 ]
 
 
@@ -94,7 +95,7 @@ def test_results(function, data):
 def test_no_metric_is_forgotten(data):
     listed = {case.function.__name__ for case in METRICS} | {function.__name__ for function in RESULTS}
     functions = {name for name in metrics.__all__ if name[0].islower()}
-    others = {"net_benefit", "refinement_loss"}
+    others = {"area_under_risk_coverage", "net_benefit", "refinement_loss"}
     # of unlabelled samples, in a test of its own
     assert functions - listed <= others | {"expected_performance"}
     for name in others:

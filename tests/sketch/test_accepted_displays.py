@@ -16,6 +16,7 @@ from sklearn_calib.plot import (
     CutoffDisplay,
     DecisionDisplay,
     ReliabilityDisplay,
+    RiskCoverageDisplay,
     TestDisplay,
 )
 from sklearn_calib.report import calibration_report
@@ -57,6 +58,7 @@ def test_other_displays(data):
     for make in (
         lambda *data, **weight: CutoffDisplay.from_predictions(*data, **weight, **few),
         lambda *data, **weight: DecisionDisplay.from_predictions(*data, **weight, **few),
+        RiskCoverageDisplay.from_predictions,
         lambda *data, **weight: TestDisplay.from_predictions(
             *data, test=TCal(n_resamples=99, random_state=0), **weight
         ),
@@ -102,6 +104,7 @@ CALLS = {
     "decision curve": plot.DecisionCurveDisplay.from_predictions,
     "murphy": plot.MurphyDisplay.from_predictions,
     "score plane": plot.ScoreDecompositionDisplay.from_predictions,
+    "risk coverage": RiskCoverageDisplay.from_predictions,
     "test display": lambda *data, **more: TestDisplay.from_predictions(*data, test=CoxTest(), **more),
 }
 
@@ -117,6 +120,7 @@ def test_no_display_is_forgotten():
         "MonitorDisplay",
         "MurphyDisplay",
         "ReliabilityDisplay",
+        "RiskCoverageDisplay",
         "ScoreDecompositionDisplay",
         "TestDisplay",
     }

@@ -1,0 +1,467 @@
+"""SelectiveClassifier: abstention with a guarantee for the risk among the accepted samples."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+from scipy.special import betainc, rel_entr
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import get_tags, indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_calib._atomic import AtomicFit
+from sklearn_calib._compat import safe_indexing, slice_metadata
+from sklearn_calib._persistence import VersionStamped
+from sklearn_calib._validation import (
+    check_fraction,
+    check_frequency_weights,
+    check_generator,
+    check_numbers,
+    check_option,
+    check_positive,
+    check_scores,
+    check_weights,
+    equals_label,
+)
+from sklearn_calib.meta._pairs import CalibratedPair
+from sklearn_calib.meta._responses import (
+    Target,
+    check_classifier,
+    check_target,
+    record_features,
+    with_known_classes,
+)
+from sklearn_calib.meta._routing import route
+
+__all__ = ["SelectiveClassifier"]
+
+Array = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+_RISKS = ("error", "false_discovery")
+# Fraction of the held-out samples that determines which thresholds are tested; see the benchmark
+# selective_risk.py.
+_LEARNING = 0.2
+
+
+def risk_pvalue(total: Any, count: Any, risk: float, binary: bool) -> Array:
+    """Return p-values of the hypothesis that the mean loss is at least ``risk``.
+
+    ``total`` is the sum of ``count`` independent losses in [0, 1]. Losses of 0 and 1 have the exact binomial
+    p-value P(Bin(count, risk) <= total); others the smaller of the bounds of Hoeffding, exp(-count kl(mean,
+    risk)), and Bentkus, e P(Bin(count, risk) <= ceil(total)).
+    """
+    total, count = np.asarray(total, dtype=np.float64), np.asarray(count, dtype=np.float64)
+    up = np.ceil(total)
+    tail: Array = np.where(up < count, betainc(np.maximum(count - up, 1.0), up + 1.0, 1.0 - risk), 1.0)
+    if binary:
+        return tail
+    mean = np.minimum(total / np.maximum(count, 1.0), risk)
+    hoeffding = np.exp(-count * (rel_entr(mean, risk) + rel_entr(1.0 - mean, 1.0 - risk)))
+    return np.minimum(hoeffding, np.minimum(np.e * tail, 1.0))
+
+
+def accepted_loss(confidence: Array, loss: Array, weight: Counts, thresholds: Array) -> tuple[Array, Array]:
+    """Return the total loss and the number of the samples that each threshold accepts."""
+    order = np.argsort(-confidence, kind="stable")
+    last = np.searchsorted(-confidence[order], -thresholds, side="right")
+    total, count = (
+        np.concatenate(([0.0], np.cumsum(part[order], dtype=np.float64)))[last]
+        for part in (loss * weight, weight)
+    )
+    return total, count
+
+
+class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    """A classifier that abstains where it is not confident, with a guarantee for the risk where it decides.
+
+    Samples are accepted if the confidence reaches a threshold. The threshold is chosen on held-out samples
+    such that the risk among the accepted samples of the same distribution is at most ``target``, with
+    probability ``confidence`` over the held-out samples.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A classifier with ``predict_proba``. Calibrated probabilities make the order of the confidences good;
+        the guarantee holds for any. One that is fitted already and wrapped in
+        :class:`~sklearn.frozen.FrozenEstimator` is used as it is, and all samples passed to ``fit`` serve to
+        choose the threshold; they must not be those it was fitted on, or calibrated on.
+    target : float, default=0.05
+        Upper bound of the risk among accepted samples.
+    risk : {"error", "false_discovery"} or array-like of shape (n_classes, n_classes), default="error"
+        What is bounded. "error": the error rate of the class of highest probability, which is the
+        confidence. "false_discovery": 1 - precision of the class ``pos_label``, whose probability is the
+        confidence. A matrix of non-negative costs: the mean cost, with ``risk[i, j]`` the cost of the
+        decision ``classes_[j]`` if ``classes_[i]`` is true. The decision with the least expected cost is
+        taken, and the confidence is 1 - expected cost / highest cost.
+    pos_label : label, default=None
+        The class of ``risk="false_discovery"``; ``classes_[1]`` by default for two classes.
+    confidence : float, default=0.95
+        Probability of the guarantee.
+    abstain_label : label, default=None
+        What :meth:`predict` returns for samples that are not accepted, for example -1. None: a class all the
+        same; use :meth:`accepts`.
+    validation_fraction : float, default=0.25
+        Fraction of the samples that is held out from ``estimator`` and serves to choose the threshold. Not
+        used for a frozen estimator.
+    random_state : int, Generator, RandomState or None, default=None
+        Source of the random division of the samples.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted classifier.
+    classes_ : ndarray of shape (n_classes,)
+        The sorted class labels.
+    threshold_ : float
+        Samples with at least this confidence are accepted; infinity if no threshold meets the target.
+    coverage_ : float
+        Fraction of the test samples (see the Notes) that is accepted.
+    risk_ : float
+        Risk among these; NaN if none is accepted.
+    risk_bound_ : float
+        Upper confidence bound of the risk at ``threshold_``, at most ``target``; NaN if none is accepted. The
+        guarantee that accounts for the choice of the threshold is ``target``.
+    n_features_in_ : int
+        Number of features, if the classifier records it.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if the classifier records them.
+
+    See Also
+    --------
+    CalibratedClassifier : Calibrates the probabilities; can be the ``estimator``.
+    sklearn_calib.plot.RiskCoverageDisplay : Risk as a function of the accepted fraction.
+
+    Notes
+    -----
+    *Guarantee.* P(risk of the accepted samples <= ``target``) >= ``confidence``, for every classifier and
+    every distribution, if the held-out samples are independent, with the distribution of the new samples.
+    Repeated measurements of a patient, or several answers to one question, are not independent; neither are
+    samples on which ``estimator`` was fitted.
+
+    *Method.* Learn then test [1]_ with fixed sequence testing. A fifth of the held-out samples, drawn at
+    random, determines the sequence: it starts at the threshold with the smallest p-value there, and continues
+    with all lower confidences in decreasing order. With the other samples, the test samples, the hypothesis
+    that the risk exceeds the target is tested at one threshold after the other, until the first p-value
+    above 1 - ``confidence``; the last threshold before is chosen. If each loss is 0 or the highest cost,
+    p-values are exact binomial tail probabilities, as in [2]_, and ``risk_bound_`` is the Clopper-Pearson
+    bound. Other costs are divided by the highest one, the p-value is the smaller of the bounds of Hoeffding
+    and Bentkus [3]_, and ``risk_bound_`` is the risk with p-value 1 - ``confidence``.
+
+    *No threshold.* At least log(1 - ``confidence``) / log(1 - ``target``) accepted test samples are needed
+    (59 for a target of 0.05), all without error. If no threshold passes, ``fit`` warns, ``threshold_`` is
+    infinite, and no sample is ever accepted.
+
+    *Weights* are frequencies, whole numbers, and also passed to ``fit`` of the estimator.
+
+    References
+    ----------
+    .. [1] A. N. Angelopoulos, S. Bates, E. J. Candes, M. I. Jordan and L. Lei (2021). Learn then test:
+       calibrating predictive algorithms to achieve risk control. arXiv:2110.01052
+    .. [2] Y. Geifman and R. El-Yaniv (2017). Selective classification for deep neural networks. NeurIPS.
+       arXiv:1705.08500
+    .. [3] S. Bates, A. Angelopoulos, L. Lei, J. Malik and M. I. Jordan (2021). Distribution-free,
+       risk-controlling prediction sets. Journal of the ACM 68. arXiv:2101.02703
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn_calib import SelectiveClassifier
+    >>> X, y = make_classification(n_samples=4000, flip_y=0.2, random_state=0)
+    >>> model = SelectiveClassifier(LogisticRegression(), target=0.15, abstain_label=-1, random_state=0)
+    >>> model.fit(X[:3000], y[:3000]).risk_bound_ <= 0.15
+    True
+    >>> accepted = model.accepts(X[3000:])
+    >>> bool((model.predict(X[3000:])[~accepted] == -1).all())
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        target: float = 0.05,
+        risk: Any = "error",
+        pos_label: Any = None,
+        confidence: float = 0.95,
+        abstain_label: Any = None,
+        validation_fraction: float = 0.25,
+        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.target = target
+        self.risk = risk
+        self.pos_label = pos_label
+        self.confidence = confidence
+        self.abstain_label = abstain_label
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, **params: Any) -> Self:
+        """Fit the classifier unless it is frozen, and choose the threshold on held-out samples.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, dataframe or list of length n
+            What the estimator takes.
+        y : array-like of shape (n,)
+            Class labels.
+        sample_weight : array-like of shape (n,), default=None
+            How often each sample was observed.
+        **params : dict
+            Further metadata for ``fit`` of the estimator.
+
+        Returns
+        -------
+        SelectiveClassifier
+            The fitted classifier itself.
+
+        Raises
+        ------
+        TypeError
+            If ``estimator`` is not a classifier with ``predict_proba``.
+        ValueError
+            If a parameter is invalid, weights are not whole numbers, or a class is absent from the samples
+            that remain to fit the estimator.
+        """
+        check_classifier(self.estimator)
+        if not hasattr(self.estimator, "predict_proba"):
+            raise TypeError(
+                f"estimator must have predict_proba, which {type(self.estimator).__name__} lacks. Wrap it in "
+                "CalibratedClassifier."
+            )
+        if "groups" in params:
+            raise ValueError(
+                "groups cannot be used: samples must be independent, and are divided at random. Pass one "
+                "sample of each group."
+            )
+        alpha = 1.0 - check_fraction(self.confidence, "confidence")
+        validation = check_fraction(self.validation_fraction, "validation_fraction")
+        generator = check_generator(self.random_state)
+        target = check_target(y, type(self).__name__)
+        X, labels = indexable(X, target.labels)
+        n = labels.shape[0]
+        counts = (
+            np.ones(n, dtype=np.int64)
+            if sample_weight is None
+            else check_frequency_weights(check_weights(sample_weight, n))
+        )
+        frozen = isinstance(self.estimator, FrozenEstimator)
+        if frozen:
+            check_is_fitted(self.estimator)
+            target = with_known_classes(self.estimator, target)
+            validation = 1.0
+        self.classes_ = target.classes
+        highest, limit = self._set_decisions()
+        parts = [1.0 - validation, _LEARNING * validation, (1.0 - _LEARNING) * validation]
+        train, learn, test = generator.multinomial(counts, parts).T
+        self.estimator_ = self.estimator if frozen else self._fitted(X, target, train, sample_weight, params)
+        record_features(self, self.estimator_)
+        rows = np.flatnonzero(learn + test)
+        confidence, loss = np.empty(0), np.empty(0)
+        if rows.shape[0]:
+            proba = self.predict_proba(safe_indexing(X, rows))
+            check_scores(proba, f"predict_proba of {type(self.estimator_).__name__}", kind="probability")
+            codes, confidence = self._decide(proba)
+            loss = self._losses(target.codes[rows], codes)
+        chosen = self._choose(confidence, loss, learn[rows], test[rows], limit / highest, alpha)
+        self.threshold_, self.coverage_ = chosen[:2]
+        self.risk_, self.risk_bound_ = highest * chosen[2], highest * chosen[3]
+        if not self.coverage_:
+            needed = np.ceil(np.log(alpha) / np.log1p(-limit / highest))
+            warnings.warn(
+                f"No threshold has a risk of at most {limit:g} with confidence {self.confidence:g}, so the "
+                f"classifier always abstains. {test.sum()} samples served to test this; even without errors, "
+                f"{needed:g} accepted ones are needed. Use more samples, a higher target or a better "
+                "classifier.",
+                UserWarning,
+                stacklevel=3,
+            )
+        return self
+
+    def _fitted(
+        self, X: Any, target: Target, train: Counts, sample_weight: Any, params: dict[str, Any]
+    ) -> Any:
+        """Return the estimator, fitted to its part of the samples."""
+        routed = route(self, "fit", self.estimator, None, train.shape[0], sample_weight, params)
+        rows = np.flatnonzero(train)
+        absent = np.bincount(target.codes[rows], minlength=target.classes.shape[0]) == 0
+        if absent.any():
+            raise ValueError(
+                f"The class {target.label(int(absent.argmax()))!r} is absent from the samples that remain to "
+                f"fit the estimator. Use more samples of it, a smaller validation_fraction than "
+                f"{self.validation_fraction:g}, or FrozenEstimator(fitted_classifier)."
+            )
+        metadata = routed.estimator
+        if "sample_weight" in metadata:
+            metadata = metadata | {"sample_weight": train}
+        metadata = slice_metadata(X, metadata, rows)
+        return clone(self.estimator).fit(safe_indexing(X, rows), target.labels[rows], **metadata)
+
+    def _choose(
+        self, confidence: Array, loss: Array, learn: Counts, test: Counts, target: float, alpha: float
+    ) -> tuple[float, float, float, float]:
+        """Return the threshold, and coverage, risk and bound of the risk of the test samples there."""
+        binary = self._gains is None or bool(np.isin(self._gains, (0.0, 1.0)).all())
+        # 0 accepts all
+        candidates = np.append(np.unique(confidence[learn > 0])[::-1], 0.0)
+        start = risk_pvalue(*accepted_loss(confidence, loss, learn, candidates), target, binary).argmin()
+        sequence = candidates[start:]
+        total, count = accepted_loss(confidence, loss, test, sequence)
+        passed = np.append(risk_pvalue(total, count, target, binary) <= alpha, False)
+        last = int(passed.argmin()) - 1
+        if last < 0:
+            return np.inf, 0.0, np.nan, np.nan
+        bound = brentq(lambda risk: risk_pvalue(total[last], count[last], risk, binary) - alpha, 0.0, target)
+        return float(sequence[last]), float(count[last] / test.sum()), float(total[last] / count[last]), bound
+
+    def _set_decisions(self) -> tuple[float, float]:
+        """Store the decisions and their gains, 1 - cost / highest cost; return highest cost and target.
+
+        Without gains each class is a decision, and its probability the expected gain.
+        """
+        classes = self.classes_.tolist()
+        n_classes = len(classes)
+        label = self.abstain_label
+        if label is not None and (np.ndim(label) or equals_label(self.classes_, label).any()):
+            raise ValueError(
+                f"abstain_label must be a label other than the classes {classes}, got {label!r}."
+            )
+        self._gains: Array | None = None
+        self._decisions = np.arange(n_classes)
+        if isinstance(self.risk, str):
+            if check_option(self.risk, "risk", _RISKS) == "false_discovery":
+                self._decisions = np.array([self._positive()])
+                self._gains = np.eye(n_classes)[:, self._decisions]
+            return 1.0, check_fraction(self.target, "target")
+        costs = check_numbers(self.risk, "risk")
+        if costs.shape != (n_classes, n_classes) or not np.isfinite(costs).all() or costs.min() < 0:
+            raise ValueError(
+                "risk must be 'error', 'false_discovery' or a matrix of finite, non-negative costs of shape "
+                f"({n_classes}, {n_classes}), with a row for each true class, got {self.risk!r}."
+            )
+        highest, limit = float(costs.max()), check_positive(self.target, "target")
+        if limit >= highest:
+            raise ValueError(f"target must be less than the highest cost, {highest:g}, got {limit:g}.")
+        self._gains = 1.0 - costs / highest
+        return highest, limit
+
+    def _positive(self) -> int:
+        """Return the index of the class whose precision is bounded."""
+        classes = self.classes_.tolist()
+        if self.pos_label is None and len(classes) == 2:
+            return 1
+        found = np.flatnonzero(equals_label(self.classes_, self.pos_label))
+        if not found.shape[0]:
+            raise ValueError(
+                f"pos_label must be one of the classes {classes} for risk='false_discovery', got "
+                f"{self.pos_label!r}."
+            )
+        return int(found[0])
+
+    def _decide(self, proba: Array) -> tuple[NDArray[np.intp], Array]:
+        """Return the decision for each sample if it is accepted, as a column, and the confidence."""
+        gain = proba if self._gains is None else proba @ self._gains
+        return self._decisions[gain.argmax(axis=1)], gain.max(axis=1)
+
+    def _losses(self, codes: NDArray[np.int64], decisions: NDArray[np.intp]) -> Array:
+        """Return the loss of each decision, between 0 and 1."""
+        if self._gains is None or self._decisions.shape[0] == 1:
+            return (codes != decisions).astype(np.float64)
+        losses: Array = 1.0 - self._gains[codes, decisions]
+        return losses
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probabilities of the classifier, for accepted and other samples.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, dataframe or list of length n
+            What the estimator takes.
+
+        Returns
+        -------
+        ndarray of shape (n, n_classes)
+            Probabilities; columns follow ``classes_``.
+        """
+        check_is_fitted(self)
+        return CalibratedPair(self.estimator_, "passthrough", "predict_proba", self.classes_).predict_proba(X)
+
+    def accepts(self, X: Any) -> NDArray[np.bool_]:
+        """Tell which samples are accepted.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, dataframe or list of length n
+            What the estimator takes.
+
+        Returns
+        -------
+        ndarray of bool of shape (n,)
+            True where the confidence is at least ``threshold_``.
+        """
+        return self._decide(self.predict_proba(X))[1] >= self.threshold_
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the decisions.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, dataframe or list of length n
+            What the estimator takes.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Class labels, and ``abstain_label`` for samples that are not accepted. If that is None, these have
+            a class as well: with ``risk="false_discovery"`` the most probable one of the other classes, so
+            that the precision of ``pos_label`` is guaranteed.
+        """
+        proba = self.predict_proba(X)
+        codes, confidence = self._decide(proba)
+        accepted = confidence >= self.threshold_
+        if self.abstain_label is not None:
+            return self._with_abstentions(self.classes_[codes], accepted)
+        if self._decisions.shape[0] == 1:
+            others = proba.copy()
+            others[:, self._decisions] = -1.0
+            codes = np.where(accepted, codes, others.argmax(axis=1))
+        labels: NDArray[Any] = self.classes_[codes]
+        return labels
+
+    def _with_abstentions(self, labels: NDArray[Any], accepted: NDArray[np.bool_]) -> NDArray[Any]:
+        label = np.asarray(self.abstain_label)
+        same = {labels.dtype.kind, label.dtype.kind} <= set("iuf") or labels.dtype.kind == label.dtype.kind
+        decided = labels.astype(np.result_type(labels, label) if same else object)
+        decided[~accepted] = self.abstain_label
+        return decided
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return what is requested: ``sample_weight`` of ``fit``, and what the estimator requests.
+
+        Returns
+        -------
+        MetadataRouter
+            The routing information.
+        """
+        router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
+        return router.add(
+            estimator=self.estimator, method_mapping=MethodMapping().add(caller="fit", callee="fit")
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator)
+        tags.input_tags = inner.input_tags
+        tags.non_deterministic = inner.non_deterministic
+        if inner.classifier_tags is not None:
+            tags.classifier_tags = replace(inner.classifier_tags, multi_label=False)
+        return tags

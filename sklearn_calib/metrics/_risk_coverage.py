@@ -1,0 +1,248 @@
+"""Risk-coverage curve of selective prediction, and the area under it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import digamma
+
+from sklearn_calib._core._bounds import effective_size
+from sklearn_calib._core._grouping import group_outcomes
+from sklearn_calib._docs import shared_docs
+from sklearn_calib._html import result_html
+from sklearn_calib._validation import BinarySample, Outcomes, check_not_negative, check_option
+from sklearn_calib.metrics._metric_kernel import MetricKernel
+from sklearn_calib.metrics._reductions import (
+    Reduction,
+    check_problem,
+    checked_error,
+    split_classes,
+)
+
+__all__ = ["RiskCoverageCurve", "area_under_risk_coverage", "risk_coverage_curve"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class RiskCoverageCurve:
+    """Risk among the accepted samples as a function of the fraction that is accepted.
+
+    Attributes
+    ----------
+    threshold : ndarray of shape (m,)
+        The distinct confidences in decreasing order; samples with at least this confidence are accepted.
+    coverage : ndarray of shape (m,)
+        Fraction of the samples that is accepted; the last one is 1.
+    risk : ndarray of shape (m,)
+        Error rate among them.
+    area : float
+        Area under the curve (AURC); see :func:`area_under_risk_coverage`.
+    n_samples : float
+        Number of samples; with non-integer weights, the effective sample size.
+    """
+
+    threshold: Array = field(repr=False)
+    coverage: Array = field(repr=False)
+    risk: Array = field(repr=False)
+    area: float
+    n_samples: float
+
+    def at(self, threshold: float) -> tuple[float, float]:
+        """Return coverage and risk if samples with at least this confidence are accepted.
+
+        Parameters
+        ----------
+        threshold : float
+            Threshold of the confidence.
+
+        Returns
+        -------
+        coverage, risk : float
+            Above the highest confidence the coverage is 0 and the risk NaN.
+        """
+        threshold = check_not_negative(threshold, "threshold")
+        last = int(np.searchsorted(-self.threshold, -threshold, side="right")) - 1
+        return (float(self.coverage[last]), float(self.risk[last])) if last >= 0 else (0.0, float("nan"))
+
+    def __str__(self) -> str:
+        return (
+            f"AURC = {self.area:.4f}, risk {self.risk[-1]:.4f} without abstention "
+            f"({self.threshold.shape[0]} thresholds, n = {self.n_samples:g})"
+        )
+
+    def _repr_html_(self) -> str:
+        return result_html(
+            "risk-coverage curve",
+            [
+                ("area under the curve (AURC)", f"{self.area:.4f}"),
+                ("risk without abstention", f"{self.risk[-1]:.4f}"),
+                ("thresholds", str(self.threshold.shape[0])),
+                ("n", f"{self.n_samples:g}"),
+            ],
+        )
+
+
+def _curve(sample: BinarySample) -> RiskCoverageCurve:
+    """Return the curve of outcomes 1 (right) and 0 (wrong) that are accepted by descending ``p``."""
+    grouped = group_outcomes(sample.y, sample.p, sample.w)
+    n = sample.total if sample.w is None else effective_size(sample.w)
+    scale, threshold = n / grouped.total, grouped.prob[::-1]
+    weight, wrong = grouped.weight[::-1] * scale, (grouped.weight - grouped.positives)[::-1] * scale
+    del grouped
+    after, risk = np.cumsum(weight), np.cumsum(wrong)
+    # sum over i = before + 1, ..., after of the expected risk (wrong_before + (i - before) rate) / i of the
+    # first i samples; with the harmonic sum as a difference of digamma functions
+    excess = wrong / weight
+    excess *= weight - after
+    excess += risk
+    excess -= wrong
+    harmonic, tied = 1.0 / after, weight != 1.0
+    harmonic[tied] = digamma(after[tied] + 1.0) - digamma(after[tied] - weight[tied] + 1.0)
+    area = (wrong.sum() + excess @ harmonic) / n
+    risk /= after
+    return RiskCoverageCurve(
+        threshold=threshold,
+        coverage=after / after[-1],
+        risk=np.clip(risk, 0.0, 1.0),
+        area=float(np.clip(area, 0.0, 1.0)),
+        n_samples=n,
+    )
+
+
+@shared_docs
+def risk_coverage_curve(
+    y_true: Outcomes,
+    y_proba: ArrayLike | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
+    pos_label: Any = None,
+    reduction: Reduction = "confidence",
+    labels: ArrayLike | None = None,
+) -> RiskCoverageCurve:
+    """Compute the error rate among the samples of highest confidence, for each fraction that is accepted.
+
+    Parameters
+    ----------
+    y_true, y_proba, sample_weight, pos_label, labels
+        As in :func:`area_under_risk_coverage`, for one label per sample.
+    reduction : {"confidence", "classwise"}, default="confidence"
+        "confidence": the predicted class with its probability, the largest one. "classwise", for binary
+        targets: the positive class with its probability; the risk is 1 - precision.
+
+    Returns
+    -------
+    RiskCoverageCurve
+        Coverage and risk at each threshold, and the area under the curve.
+
+    Raises
+    ------
+    %(malformed)s
+
+    See Also
+    --------
+    area_under_risk_coverage : The area alone.
+    sklearn_calib.meta.SelectiveClassifier : Chooses a threshold with a guarantee for the risk.
+
+    Examples
+    --------
+    >>> from sklearn_calib.metrics import risk_coverage_curve
+    >>> curve = risk_coverage_curve([0, 0, 1, 1], [0.1, 0.6, 0.3, 0.8])
+    >>> print(curve)
+    AURC = 0.2083, risk 0.5000 without abstention (4 thresholds, n = 4)
+    >>> for threshold, coverage, risk in zip(curve.threshold, curve.coverage, curve.risk):
+    ...     print(f"accept from {threshold:.1f}: coverage {coverage:.2f}, risk {risk:.2f}")
+    accept from 0.9: coverage 0.25, risk 0.00
+    accept from 0.8: coverage 0.50, risk 0.00
+    accept from 0.7: coverage 0.75, risk 0.33
+    accept from 0.6: coverage 1.00, risk 0.50
+    """
+    check_option(reduction, "reduction", ("confidence", "classwise"))
+    problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels)
+    binary = isinstance(problem, BinarySample)
+    if isinstance(problem, list) or (reduction == "classwise" and not binary):
+        raise ValueError(
+            "One curve needs one confidence per sample, but y_proba holds those of several "
+            f"{'labels' if isinstance(problem, list) else 'classes'}. "
+            "Pass y_true == label with the column of that label and reduction='classwise'."
+        )
+    if isinstance(problem, BinarySample):
+        if reduction == "classwise":
+            return _curve(problem)
+        proba = np.column_stack((1.0 - problem.p, problem.p))
+    else:
+        proba = problem.p
+    ((_, right, confidence, _),) = split_classes(problem.y, proba, "confidence")
+    return _curve(BinarySample(right, confidence, problem.w))
+
+
+@shared_docs
+@MetricKernel()
+def area_under_risk_coverage(
+    y_true: Outcomes,
+    y_proba: ArrayLike | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
+    pos_label: Any = None,
+    reduction: Reduction = "confidence",
+    labels: ArrayLike | None = None,
+) -> float:
+    r"""Compute the area under the risk-coverage curve (AURC).
+
+    The error rate among the accepted samples, averaged over all coverages, if samples are accepted in the
+    order of their confidence: how well the confidence separates right from wrong predictions. It depends on
+    the order of the confidences only, and is not a measure of calibration.
+
+    Parameters
+    ----------
+    %(sample)s
+    reduction : {"confidence", "classwise", "top-label"}, default="confidence"
+        What is right or wrong. "confidence": the predicted class, with its probability as confidence.
+        "classwise": the positive class, with its probability, so that the risk is 1 - precision; use it for
+        probabilities that an answer is correct. The mean over classes if there are several. "top-label": as
+        "confidence", within the samples of each predicted class, the mean weighted by their frequency.
+    %(labels)s
+
+    Returns
+    -------
+    float
+        Area in [0, 1]; 0 is best. For a confidence without information it is the error rate.
+
+    Raises
+    ------
+    %(malformed)s
+
+    See Also
+    --------
+    risk_coverage_curve : The curve.
+
+    Notes
+    -----
+    With the samples in descending order of confidence and losses :math:`\ell_1, \dots, \ell_n` of 0 and 1
+    (risk and coverage of [1]_, their curve and its area in Section 2 of [2]_)
+
+    .. math:: \mathrm{AURC} = \frac1n \sum_{i=1}^n \frac1i \sum_{j \le i} \ell_j .
+
+    Samples with equal confidence have no order: the expected value over random orders within ties is
+    computed, exactly, from harmonic sums. Weights are repetitions; non-integer weights are scaled so that
+    their sum is the effective sample size :math:`(\sum w)^2 / \sum w^2`. O(n log n).
+
+    References
+    ----------
+    .. [1] R. El-Yaniv and Y. Wiener (2010). On the foundations of noise-free selective classification.
+       Journal of Machine Learning Research 11.
+    .. [2] Y. Geifman, G. Uziel and R. El-Yaniv (2019). Bias-reduced uncertainty estimation for deep neural
+       classifiers. ICLR. arXiv:1805.08206
+
+    Examples
+    --------
+    >>> from sklearn_calib.metrics import area_under_risk_coverage
+    >>> print(f"{area_under_risk_coverage([0, 0, 1, 1], [0.1, 0.6, 0.3, 0.8]):.4f}")
+    0.2083
+    """
+    return checked_error(
+        lambda sample: _curve(sample).area, y_true, y_proba, sample_weight, pos_label, reduction, labels
+    )

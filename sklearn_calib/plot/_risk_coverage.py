@@ -1,0 +1,287 @@
+"""Risk-coverage curve: the error rate among the accepted samples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_calib._validation import Outcomes, check_fraction
+from sklearn_calib.metrics import RiskCoverageCurve, risk_coverage_curve
+from sklearn_calib.metrics._reductions import Reduction
+from sklearn_calib.plot._bands import clopper_pearson
+from sklearn_calib.plot._estimator import DisplayMixin, check_result
+from sklearn_calib.plot._matplotlib import (
+    check_flags,
+    draw_marks,
+    full_names,
+    legend_above,
+    next_style,
+    thinned,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import Collection
+    from matplotlib.lines import Line2D
+
+__all__ = ["RiskCoverageDisplay"]
+
+_CURVE = "sklearn_calib.risk_coverage"
+
+
+class RiskCoverageDisplay(DisplayMixin):
+    """Error rate among the accepted samples over the fraction that is accepted.
+
+    Make one with :meth:`from_predictions`, :meth:`from_estimator` or :meth:`from_result`. Samples are
+    accepted in the order of their confidence. Draw several models into the same axes to compare them; for a
+    :class:`~sklearn_calib.meta.SelectiveClassifier` the point of its threshold is marked.
+
+    Parameters
+    ----------
+    result : RiskCoverageCurve
+        The curve.
+    name : str, default=None
+        Name of the model in the legend.
+
+    Attributes
+    ----------
+    result : RiskCoverageCurve
+        What is shown.
+    %(axes)s
+    line_ : matplotlib Line2D
+        The curve.
+    band_ : matplotlib Collection or None
+        The confidence band.
+    point_ : matplotlib Line2D or None
+        The point of the threshold; None if no sample reaches it.
+
+    See Also
+    --------
+    sklearn_calib.metrics.risk_coverage_curve : The numbers behind the plot.
+
+    Notes
+    -----
+    The band is pointwise: at each coverage, fixed in advance, the Clopper-Pearson interval of the risk. It
+    does not account for the choice of a threshold on this plot, as
+    :class:`~sklearn_calib.meta.SelectiveClassifier` does. With non-integer weights it is
+    approximate, from the effective sample size.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> import numpy as np
+    >>> from sklearn_calib.plot import RiskCoverageDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(size=1000)
+    >>> y = rng.uniform(size=1000) < p
+    >>> display = RiskCoverageDisplay.from_predictions(y, p, name="model", threshold=0.8)
+    >>> print(display.line_.get_label())
+    model: AURC = 0.119
+    >>> print(display.point_.get_label())
+    confidence at least 0.8: coverage 40%, risk 0.091
+    >>> plt.close(display.figure_)
+    """
+
+    _multiclass = True
+    line_: Line2D
+    band_: Collection | None
+    point_: Line2D | None
+
+    def __init__(self, result: RiskCoverageCurve, *, name: str | None = None) -> None:
+        self.result = result
+        self.name = name
+
+    @classmethod
+    def from_result(
+        cls,
+        result: RiskCoverageCurve,
+        *,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **plot_params: Any,
+    ) -> Self:
+        """Draw a result of :func:`~sklearn_calib.metrics.risk_coverage_curve`.
+
+        Parameters
+        ----------
+        result : RiskCoverageCurve
+            The curve to show.
+        name : str, default=None
+            Name of the model in the legend.
+        %(passed_on)s
+
+        Returns
+        -------
+        RiskCoverageDisplay
+
+        Raises
+        ------
+        TypeError
+            If ``result`` is not a RiskCoverageCurve.
+        ValueError
+            If a parameter is invalid.
+        %(no_matplotlib)s
+        """
+        check_result(result, RiskCoverageCurve, "Pass the result of risk_coverage_curve().")
+        return cls(result, name=name).plot(ax, **plot_params)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: Outcomes,
+        y_proba: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        pos_label: Any = None,
+        reduction: Reduction = "confidence",
+        labels: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **plot_params: Any,
+    ) -> Self:
+        """Draw the curve of predictions.
+
+        Parameters
+        ----------
+        y_true, y_proba, sample_weight, pos_label, reduction, labels
+            As in :func:`~sklearn_calib.metrics.risk_coverage_curve`.
+        name : str, default=None
+            Name of the model in the legend.
+        %(passed_on)s
+
+        Returns
+        -------
+        RiskCoverageDisplay
+
+        Raises
+        ------
+        %(malformed)s
+        TypeError
+            If a parameter is of the wrong type.
+        %(no_matplotlib)s
+        """
+        result = risk_coverage_curve(
+            y_true,
+            y_proba,
+            sample_weight=sample_weight,
+            pos_label=pos_label,
+            reduction=reduction,
+            labels=labels,
+        )
+        return cls(result, name=name).plot(ax, **plot_params)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        *,
+        pos_label: Any = None,
+        name: str | None = None,
+        **params: Any,
+    ) -> Any:
+        """Draw the curve of a fitted classifier.
+
+        Parameters
+        ----------
+        estimator : object
+            Fitted classifier with ``predict_proba`` and ``classes_``. For a
+            :class:`~sklearn_calib.meta.SelectiveClassifier` of the error rate, or of the precision of one of
+            two classes, the curve is that of its risk, and its threshold is marked.
+        %(held_out)s
+        name : str, default=None
+            Name in the legend; that of the estimator's class by default.
+        **params : dict
+            Passed to :meth:`from_predictions`, among them ``sample_weight`` and ``ax``.
+
+        Returns
+        -------
+        RiskCoverageDisplay
+
+        Raises
+        ------
+        TypeError
+            If the estimator does not predict probabilities.
+        ValueError
+            As in :meth:`from_predictions`.
+        """
+        # a fitted SelectiveClassifier, which this subpackage does not import
+        if hasattr(estimator, "risk_bound_") and isinstance(estimator.risk, str):
+            shown: dict[str, Any] = {"threshold": estimator.threshold_ if estimator.coverage_ else None}
+            if estimator.risk == "false_discovery":
+                shown["reduction"] = "classwise"
+                pos_label = estimator.pos_label if pos_label is None else pos_label
+            params = shown | params
+        return super().from_estimator(estimator, X, y, pos_label=pos_label, name=name, **params)
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        threshold: float | None = None,
+        confidence: float | None = None,
+        name: str | None = None,
+        show_legend: bool = True,
+        **line_params: Any,
+    ) -> Self:
+        """Draw the curve.
+
+        Parameters
+        ----------
+        %(drawn_into)s
+        threshold : float, default=None
+            Threshold of the confidence whose point is marked.
+        confidence : float, default=None
+            Level of a pointwise confidence band; None for no band.
+        name : str, default=None
+            Name in the legend; the display's own by default.
+        show_legend : bool, default=True
+            Whether to draw the legend.
+        **line_params : dict
+            Properties of the curve, such as ``color`` or ``linewidth``.
+
+        Returns
+        -------
+        RiskCoverageDisplay
+            The display itself.
+
+        Raises
+        ------
+        ValueError
+            If ``confidence`` or ``threshold`` is invalid.
+        %(no_matplotlib)s
+        """
+        check_flags(show_legend=show_legend)
+        alpha = None if confidence is None else 1.0 - check_fraction(confidence, "confidence")
+        curve = self.result
+        x, y = (0.0, 0.0) if threshold is None else curve.at(threshold)
+        ax = self._new_or(ax, 6.4, 4.4)
+        kept = thinned(np.minimum(curve.coverage, np.nextafter(1.0, 0.0)), curve.risk)
+        coverage, risk = curve.coverage[kept], curve.risk[kept]
+        color, dashes = next_style(ax, _CURVE)
+        line: dict[str, Any] = {"color": color, "linestyle": dashes, "linewidth": 2.0, "zorder": 4}
+        line |= {"label": self._named(f"AURC = {curve.area:.3f}", name)} | full_names(line_params)
+        if coverage.shape[0] == 1:
+            line = {"marker": "o"} | line
+        (self.line_,) = ax.plot(coverage, risk, gid=_CURVE, **line)
+        self.band_, self.point_ = None, None
+        if alpha is not None:
+            trials = coverage * curve.n_samples
+            lower, upper = clopper_pearson(risk * trials, trials, 0.5 * alpha)
+            text = f"{100 * (1.0 - alpha):g}% confidence band (at each coverage)"
+            self.band_ = ax.fill_between(
+                coverage, lower, upper, color=self.line_.get_color(), alpha=0.2, linewidth=0, label=text
+            )
+        if x > 0:
+            label = f"confidence at least {threshold:.3g}: coverage {100 * x:.0f}%, risk {y:.3f}"
+            self.point_ = draw_marks(ax, x, y, self.line_.get_color(), marker="D", label=label)
+        ax.set_xlim(0.0, 1.0)
+        ax.set_xlabel("Coverage (fraction accepted)")
+        ax.set_ylabel("Risk among the accepted")
+        ax.set_ylim(bottom=0.0)
+        if show_legend:
+            legend_above(ax)
+        return self

@@ -1,0 +1,430 @@
+"""SelectiveClassifier: the threshold by plain loops, the guarantee by simulation, inputs and errors."""
+
+import warnings
+from math import ceil, e, exp, log
+
+import numpy as np
+import pytest
+from scipy.stats import binom, binomtest
+from sklearn import config_context
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.datasets import load_iris, make_classification
+from sklearn.exceptions import UnsetMetadataPassedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sklearn_calib import CalibratedClassifier, SelectiveClassifier
+from sklearn_calib.calibrators import PlattCalibrator
+
+
+class Given(ClassifierMixin, BaseEstimator):
+    """A fitted classifier whose features are the probabilities of its classes."""
+
+    def __init__(self, classes=(0, 1)):
+        self.classes = classes
+        self.classes_ = np.asarray(classes)
+
+    def fit(self, X, y):
+        return self
+
+    def predict_proba(self, X):
+        X = np.asarray(X, dtype=float)
+        return np.column_stack([1 - X[:, 0], X[:, 0]]) if X.shape[1] == 1 else X
+
+
+def given(classes=(0, 1)):
+    return FrozenEstimator(Given(classes))
+
+
+def forecasts(n, rng, power=0.5):
+    """Return probabilities of class 1, as features, and classes that are more predictable than they say."""
+    p = rng.random(n)
+    sharp = np.where(p > 0.5, 1 - 0.5 * (2 - 2 * p) ** (1 / power), 0.5 * (2 * p) ** (1 / power))
+    return p[:, np.newaxis], (rng.random(n) < sharp).astype(int)
+
+
+COSTS = np.array([[0.0, 1.0], [4.0, 0.0]])
+UNEQUAL = np.array([[0.0, 1.0, 3.0], [2.0, 0.5, 1.0], [5.0, 1.0, 0.0]])
+
+
+def plain_decision(row, risk, positive):
+    """Return the decision for a sample and the confidence, from the definitions."""
+    if isinstance(risk, str):
+        if risk == "false_discovery":
+            return positive, row[positive]
+        best = max(range(len(row)), key=lambda k: row[k])
+        return best, row[best]
+    expected = [sum(row[i] * risk[i][j] for i in range(len(row))) for j in range(len(row))]
+    best = min(range(len(row)), key=lambda j: expected[j])
+    return best, 1 - expected[best] / np.max(risk)
+
+
+def plain_pvalue(losses, risk):
+    m, total = len(losses), sum(losses)
+    if set(np.round(losses, 12)) <= {0.0, 1.0}:
+        exact = binom.cdf(round(total), m, risk) if m else 1.0
+    mean = min(total / m, risk) if m else risk
+    kl = (mean * log(mean / risk) if mean else 0.0) + (1 - mean) * log((1 - mean) / (1 - risk))
+    bound = min(exp(-m * kl), e * binom.cdf(ceil(total - 1e-9), m, risk), 1.0)
+    return (exact if set(np.round(losses, 12)) <= {0.0, 1.0} else None), bound
+
+
+def plain_threshold(P, y, learn, test, risk, target, alpha, positive=1):
+    """Return the threshold by testing one after the other, in plain loops."""
+    highest = 1.0 if isinstance(risk, str) else np.max(risk)
+    binary = isinstance(risk, str) or set(np.ravel(risk)) <= {0.0, highest}
+    decided = [plain_decision(row, risk, positive) for row in P.tolist()]
+    losses = [
+        float(choice != label) if isinstance(risk, str) else risk[label][choice] / highest
+        for (choice, _), label in zip(decided, y, strict=True)
+    ]
+
+    def pvalue(part, threshold):
+        accepted = [
+            losses[i] for i in range(len(y)) for _ in range(part[i]) if decided[i][1] >= threshold - 1e-12
+        ]
+        exact, bound = plain_pvalue(accepted, target / highest)
+        return exact if binary else bound
+
+    candidates = [*sorted({decided[i][1] for i in range(len(y)) if learn[i]}, reverse=True), 0.0]
+    start = int(np.argmin([pvalue(learn, threshold) for threshold in candidates]))
+    found = np.inf
+    for threshold in candidates[start:]:
+        if pvalue(test, threshold) > alpha:
+            break
+        found = threshold
+    return found
+
+
+@pytest.mark.parametrize(
+    ("risk", "target", "n_classes"),
+    [
+        ("error", 0.2, 2),
+        ("error", 0.3, 3),
+        ("false_discovery", 0.2, 2),
+        (COSTS, 0.7, 2),
+        (UNEQUAL, 1.5, 3),
+        (4 * (1 - np.eye(3)), 1.5, 3),
+    ],
+    ids=["error", "three", "precision", "costs", "three-costs", "equal-costs"],
+)
+def test_threshold_by_plain_loops(risk, target, n_classes):
+    found = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        P = np.round(rng.dirichlet(np.full(n_classes, 0.5), 150), 2)
+        P[:, -1] = np.abs(1 - P[:, :-1].sum(axis=1))
+        sharp = P**1.5 / (P**1.5).sum(axis=1, keepdims=True)
+        y = np.array([rng.choice(n_classes, p=row) for row in sharp])
+        weight = rng.integers(0, 3, 150)
+        model = SelectiveClassifier(
+            given(range(n_classes)), risk=risk, target=target, confidence=0.9, random_state=seed
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(P, y, sample_weight=weight)
+        # the division of the samples, as documented: a fifth, drawn at random
+        _, learn, test = np.random.default_rng(seed).multinomial(weight, [0.0, 0.2, 0.8]).T
+        expected = plain_threshold(P, y, learn, test, risk, target, 0.1)
+        assert model.threshold_ == pytest.approx(expected, abs=1e-12)
+        accepted = model.accepts(P)
+        assert model.coverage_ == pytest.approx(test @ accepted / test.sum())
+        found.append(model.threshold_)
+        if accepted.any():
+            assert model.risk_ < model.risk_bound_ <= target
+    assert np.isfinite(found).any()
+
+
+def test_bound_of_errors_is_clopper_and_pearsons():
+    X, y = forecasts(2000, np.random.default_rng(0))
+    model = SelectiveClassifier(given(), target=0.1, random_state=0).fit(X, y)
+    test = np.random.default_rng(0).multinomial(np.ones(2000, int), [0.0, 0.2, 0.8])[:, 2] > 0
+    accepted = model.accepts(X) & test
+    wrong = int((model.predict(X) != y)[accepted].sum())
+    assert (model.coverage_, model.risk_) == pytest.approx(
+        (accepted.sum() / test.sum(), wrong / accepted.sum())
+    )
+    exact = binomtest(wrong, int(accepted.sum()), alternative="less").proportion_ci(0.95)
+    assert model.risk_bound_ == pytest.approx(exact.high, abs=1e-9)
+
+
+def test_abstention():
+    X, y = forecasts(3000, np.random.default_rng(1))
+    model = SelectiveClassifier(given(), target=0.05, random_state=0).fit(X, y)
+    accepted = model.accepts(X)
+    assert 0.2 < accepted.mean() < 0.95
+    np.testing.assert_array_equal(accepted, np.maximum(X[:, 0], 1 - X[:, 0]) >= model.threshold_)
+    np.testing.assert_array_equal(model.predict_proba(X)[:, 1], X[:, 0])
+    labels = model.predict(X)
+    np.testing.assert_array_equal(labels, X[:, 0] > 0.5)
+    marked = model.set_params(abstain_label=-1).predict(X)
+    assert marked.dtype.kind == "i"
+    np.testing.assert_array_equal(marked, np.where(accepted, labels, -1))
+    words = np.array(["no", "yes"])[y]
+    model = SelectiveClassifier(given(("no", "yes")), abstain_label="do not know", random_state=0)
+    found = model.fit(X, words).predict(X)
+    assert found[~accepted].tolist() == ["do not know"] * int((~accepted).sum())
+    np.testing.assert_array_equal(found[accepted], np.array(["no", "yes"])[labels[accepted]])
+    mixed = model.set_params(abstain_label=-1).predict(X)
+    assert mixed.dtype == object
+    assert set(mixed.tolist()) == {"no", "yes", -1}
+
+
+def test_precision_of_a_class_without_abstention():
+    X, y = forecasts(3000, np.random.default_rng(2))
+    for label in (1, 0):
+        model = SelectiveClassifier(
+            given(), risk="false_discovery", pos_label=label, target=0.1, random_state=0
+        ).fit(X[:2000], y[:2000])
+        found = model.predict(X[2000:])
+        np.testing.assert_array_equal(found == label, model.accepts(X[2000:]))
+        chosen = y[2000:][found == label]
+        assert np.mean(chosen != label) < 0.13
+    three = SelectiveClassifier(given((0, 1, 2)), risk="false_discovery", target=0.3, random_state=0)
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet([0.3] * 3, 1000)
+    y = np.array([rng.choice(3, p=row) for row in P])
+    with pytest.raises(ValueError, match=r"pos_label must be one of the classes \[0, 1, 2\]"):
+        three.fit(P, y)
+    three.set_params(pos_label=2).fit(P, y)
+    found, accepted = three.predict(P), three.accepts(P)
+    np.testing.assert_array_equal(found == 2, accepted)
+    np.testing.assert_array_equal(found[~accepted], P[~accepted, :2].argmax(axis=1))
+
+
+def test_all_are_accepted_where_the_target_is_loose():
+    X, y = forecasts(1000, np.random.default_rng(0))
+    model = SelectiveClassifier(given(), target=0.6, random_state=0).fit(X, y)
+    assert (model.threshold_, model.coverage_) == (0.0, 1.0)
+    assert model.accepts([[0.5]]).all()
+
+
+def test_no_threshold_meets_the_target():
+    X, y = forecasts(1000, np.random.default_rng(0))
+    model = SelectiveClassifier(given(), target=0.001, abstain_label=-1, random_state=0)
+    with pytest.warns(UserWarning, match="always abstains.*2995 accepted ones are needed") as caught:
+        model.fit(X, y)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    assert (model.threshold_, model.coverage_) == (np.inf, 0.0)
+    assert np.isnan([model.risk_, model.risk_bound_]).all()
+    assert not model.accepts(X).any()
+    assert set(model.predict(X).tolist()) == {-1}
+    with pytest.warns(UserWarning, match="always abstains"):
+        model.fit(X[:2], [0, 1])
+
+
+def test_the_estimator_does_not_see_the_held_out_samples():
+    X, y = make_classification(n_samples=400, random_state=0)
+    model = SelectiveClassifier(LogisticRegression(), target=0.2, random_state=3).fit(X, y)
+    train = np.random.default_rng(3).multinomial(np.ones(400, int), [0.75, 0.05, 0.2])[:, 0] > 0
+    expected = LogisticRegression().fit(X[train], y[train])
+    np.testing.assert_array_equal(model.predict_proba(X)[:, 1], expected.predict_proba(X)[:, 1])
+    # of a sample that was observed several times each observation is in one part
+    weight = np.random.default_rng(0).integers(0, 4, 400)
+    model.fit(X, y, sample_weight=weight)
+    parts = np.random.default_rng(3).multinomial(weight, [0.75, 0.05, 0.2])
+    rows = parts[:, 0] > 0
+    expected = LogisticRegression().fit(X[rows], y[rows], sample_weight=parts[rows, 0])
+    np.testing.assert_allclose(model.predict_proba(X), expected.predict_proba(X), atol=1e-12)
+
+
+def violations(model, make, true_risk, n, repetitions):
+    """Return how often the risk of the accepted samples exceeds the target."""
+    rng = np.random.default_rng(0)
+    count = accepted = 0
+    for seed in range(repetitions):
+        X, y = make(n, rng)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.set_params(random_state=seed).fit(X, y)
+        accepted += bool(model.coverage_)
+        count += bool(model.coverage_) and true_risk(model.threshold_) > model.target
+    assert accepted > 0.5 * repetitions
+    return count / repetitions
+
+
+def limit(repetitions):
+    return 0.05 + 2 * np.sqrt(0.05 * 0.95 / repetitions)
+
+
+def calibrated(n, rng):
+    p = rng.random(n)
+    return p[:, np.newaxis], (rng.random(n) < p).astype(int)
+
+
+def test_guarantee_by_simulation():
+    # accepted are those with p >= t and p <= 1 - t, whose mean error is (1 - t) / 2
+    model = SelectiveClassifier(given(), target=0.2)
+    rate = violations(model, calibrated, lambda t: (1 - t) / 2 if t > 0.5 else 0.25, 400, 120)
+    assert rate <= limit(120)
+
+
+def coarse(n, rng):
+    """Few confidences, the highest of which is overconfident."""
+    level = rng.integers(0, 4, n)
+    p, true = np.array([0.6, 0.75, 0.9, 1.0])[level], np.array([0.85, 0.9, 0.97, 0.7])[level]
+    return p[:, np.newaxis], (rng.random(n) < true).astype(int)
+
+
+def coarse_risk(threshold):
+    used = np.array([0.6, 0.75, 0.9, 1.0]) >= threshold
+    return np.mean(np.array([0.15, 0.1, 0.03, 0.3])[used])
+
+
+def test_guarantee_where_high_confidence_is_wrong():
+    rate = violations(SelectiveClassifier(given(), target=0.16), coarse, coarse_risk, 3000, 60)
+    assert rate <= limit(60)
+
+
+def cost_risk(threshold):
+    # expected costs of the decisions are p / 4 for 0 and (1 - p) / 16, in units of the highest
+    p = (np.arange(20000) + 0.5) / 20000
+    expected = np.minimum(4 * p, 1 - p)
+    used = 1 - expected / 4 >= threshold
+    return expected[used].mean()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("n", [1000, 4000])
+def test_guarantee_by_long_simulation(n):
+    for model, make, risk in (
+        (SelectiveClassifier(given(), target=0.2), calibrated, lambda t: (1 - t) / 2 if t > 0.5 else 0.25),
+        (
+            SelectiveClassifier(given(), target=0.2, risk="false_discovery"),
+            calibrated,
+            lambda t: (1 - t) / 2,
+        ),
+        (SelectiveClassifier(given(), target=0.16 if n > 3000 else 0.2), coarse, coarse_risk),
+        (SelectiveClassifier(given(), target=0.35, risk=COSTS), calibrated, cost_risk),
+    ):
+        assert violations(model, make, risk, n, 2000) <= limit(2000)
+
+
+def test_in_a_pipeline_and_a_search():
+    X, y = make_classification(n_samples=900, flip_y=0.1, random_state=0)
+    base = CalibratedClassifier(GaussianNB(), PlattCalibrator(), cv=3, ensemble=False)
+    pipe = make_pipeline(StandardScaler(), SelectiveClassifier(base, target=0.15, random_state=0))
+
+    def coverage(model, X, y):
+        return model[-1].accepts(model[:-1].transform(X)).mean()
+
+    targets = [0.1, 0.15, 0.25]
+    search = GridSearchCV(pipe, {"selectiveclassifier__target": targets}, scoring=coverage, cv=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        search.fit(X, y)
+    assert search.best_params_ == {"selectiveclassifier__target": 0.25}
+    costs = clone(SelectiveClassifier(base, risk=COSTS, target=0.4, random_state=0))
+    np.testing.assert_array_equal(costs.risk, COSTS)
+    assert costs.fit(X.astype(np.float32), y.tolist()).coverage_ > 0
+
+
+def test_metadata_routing():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2000, 2))
+    y = (X[:, 0] + 0.7 * rng.standard_normal(2000) > 0).astype(int)
+    weight = rng.integers(1, 4, 2000)
+    plain = SelectiveClassifier(LogisticRegression(), target=0.12, random_state=0)
+    expected = clone(plain).fit(X, y, sample_weight=weight)
+    assert 0.5 < expected.threshold_ < 1
+    with config_context(enable_metadata_routing=True):
+        assert clone(plain).set_params(target=0.5).fit(X, y).coverage_ == 1.0
+        with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
+            clone(plain).fit(X, y, sample_weight=weight)
+        inner = LogisticRegression().set_fit_request(sample_weight=True)
+        routed = SelectiveClassifier(inner, target=0.12, random_state=0)
+        found = clone(routed).fit(X, y, sample_weight=weight)
+        assert found.threshold_ == expected.threshold_
+        np.testing.assert_array_equal(found.predict_proba(X), expected.predict_proba(X))
+        staged = make_pipeline(StandardScaler(with_std=False, with_mean=False), routed)
+        staged[0].set_fit_request(sample_weight=False)
+        staged[-1].set_fit_request(sample_weight=True)
+        assert staged.fit(X, y, sample_weight=weight)[-1].threshold_ == expected.threshold_
+        frozen = SelectiveClassifier(FrozenEstimator(expected.estimator_), target=0.12, random_state=0)
+        found = frozen.fit(X, y, sample_weight=weight).threshold_
+    assert found == frozen.fit(X, y, sample_weight=weight).threshold_
+
+
+def test_containers_and_labels():
+    pd = pytest.importorskip("pandas")
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    X.index = X.index[::-1] + 7
+    words = pd.Series(np.array(["a", "b", "c"])[y], index=X.index)
+    model = SelectiveClassifier(LogisticRegression(max_iter=500), target=0.3, random_state=0).fit(X, words)
+    assert model.feature_names_in_.tolist() == list(X.columns)
+    assert model.classes_.tolist() == ["a", "b", "c"]
+    assert model.coverage_ > 0
+    for values in (X.to_numpy(), words.to_numpy()):
+        values.setflags(write=False)
+    again = clone(model).fit(X.to_numpy(), words.to_numpy())
+    assert again.threshold_ == model.threshold_
+
+
+def test_a_class_that_only_the_frozen_estimator_knows():
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet([3, 3, 0.1], 500)
+    y = (P[:, 1] > P[:, 0]).astype(int)
+    model = SelectiveClassifier(given((0, 1, 2)), target=0.2, random_state=0).fit(P, y)
+    assert model.classes_.tolist() == [0, 1, 2]
+    with pytest.raises(
+        ValueError, match="y contains the class 3, which the fitted FrozenEstimator does not have"
+    ):
+        model.fit(P, np.where(y == 1, 3, 0))
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "message"),
+    [
+        ({"target": 0}, ValueError, "target must lie strictly between 0 and 1"),
+        ({"target": "0.1"}, TypeError, "target must be a number"),
+        ({"confidence": 1.0}, ValueError, "confidence must lie strictly between 0 and 1"),
+        ({"validation_fraction": 1}, ValueError, "validation_fraction must lie strictly"),
+        ({"risk": "precision"}, ValueError, "risk must be one of 'error', 'false_discovery'"),
+        ({"risk": [[0, 1]]}, ValueError, r"costs of shape \(2, 2\), with a row for each true class"),
+        ({"risk": [[0, -1], [1, 0]]}, ValueError, "finite, non-negative costs"),
+        ({"risk": [[0, np.nan], [1, 0]]}, ValueError, "finite, non-negative costs"),
+        ({"risk": [[0, 1], [2, 0]], "target": 2}, ValueError, "target must be less than the highest cost, 2"),
+        (
+            {"risk": "false_discovery", "pos_label": 2},
+            ValueError,
+            r"pos_label must be one of the classes \[0",
+        ),
+        ({"abstain_label": 1}, ValueError, r"abstain_label must be a label other than the classes \[0, 1\]"),
+        ({"abstain_label": [-1]}, ValueError, "abstain_label must be a label other than"),
+        ({"random_state": -1}, ValueError, "random_state must not be negative"),
+        ({"estimator": RidgeClassifier()}, TypeError, "must have predict_proba, which RidgeClassifier lacks"),
+        ({"estimator": LogisticRegression}, TypeError, "estimator is the class LogisticRegression"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_bad_parameters(params, error, message):
+    X, y = make_classification(n_samples=60, random_state=0)
+    model = SelectiveClassifier(**{"estimator": LogisticRegression(), **params})
+    with pytest.raises(error, match=message):
+        model.fit(X, y)
+
+
+def test_bad_samples():
+    X, y = make_classification(n_samples=60, random_state=0)
+    model = SelectiveClassifier(LogisticRegression(), random_state=0)
+    with pytest.raises(ValueError, match="sample_weight must contain whole numbers"):
+        model.fit(X, y, sample_weight=np.full(60, 0.5))
+    with pytest.raises(ValueError, match="samples must be independent"):
+        model.fit(X, y, groups=np.arange(60))
+    with pytest.raises(ValueError, match="samples must be independent"):
+        SelectiveClassifier(given()).fit(calibrated(9, np.random.default_rng(0))[0], y[:9], groups=y[:9])
+    rare = np.zeros(60, int)
+    rare[5] = 1
+    parts = (
+        [seed, *np.random.default_rng(seed).multinomial(1, [0.75, 0.05, 0.2], 60)[5]] for seed in range(50)
+    )
+    seed = next(seed for seed, trained, *_ in parts if not trained)
+    with pytest.raises(ValueError, match="The class 1 is absent from the samples that remain to fit"):
+        model.set_params(random_state=seed).fit(X, rare)
+    with pytest.raises(ValueError, match=r"predict_proba of .* contains NaN"):
+        SelectiveClassifier(given()).fit([[0.2], [np.nan], [0.3]] * 9, [0, 1, 1] * 9)
