@@ -184,6 +184,7 @@ def of_inference(folder):
         y_proba_b=P3[:, ::-1],
         **FEW,
     )
+    yield entry(inference.required_n_samples, y_proba=P, bound=0.1, n_resamples=39, random_state=0)
     result = inference.SpiegelhalterTest().test(Y, P)
     yield entry(result.rejects)
     stream = inference.SequentialTest().test(Y, P)

@@ -18,6 +18,7 @@ from sklearn_calib.inference._hosmer_lemeshow import HosmerLemeshowTest
 from sklearn_calib.inference._intervals import ConfidenceInterval, confidence_interval
 from sklearn_calib.inference._kernel import KernelScale, KernelTest
 from sklearn_calib.inference._null_distribution import NullDistribution, expected_under_calibration
+from sklearn_calib.inference._planning import required_n_samples
 from sklearn_calib.inference._sequential import SequentialTest, SequentialTestResult
 from sklearn_calib.inference._spiegelhalter import SpiegelhalterTest
 from sklearn_calib.inference._splitting import SampleSplittingTest, SplitClass
@@ -55,4 +56,5 @@ __all__ = [
     "dominance_test",
     "expected_under_calibration",
     "paired_test",
+    "required_n_samples",
 ]

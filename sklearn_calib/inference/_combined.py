@@ -36,7 +36,7 @@ from sklearn_calib.inference._tcal import (
 )
 from sklearn_calib.metrics._cutoff import cutoff_of_groups, walk_ranges
 
-__all__ = ["CombinedTest", "TestComponent"]
+__all__ = ["CombinedTest", "TestComponent", "tcal_evidence"]
 
 Array = NDArray[np.float64]
 
@@ -283,7 +283,8 @@ class CombinedTest(CalibrationTest):
 Statistic = Callable[[Array], Array]
 
 
-def _tcal(scales: BinaryScales) -> Statistic:
+def tcal_evidence(scales: BinaryScales) -> Statistic:
+    """Return the statistic of T-Cal with all scales: minus the logarithm of its smallest weighted p-value."""
     moments, grouped = scales.moments, scales.grouped
     usable = usable_scales(moments)
     if usable == 0:
@@ -346,7 +347,7 @@ def _is_list(value: Any) -> bool:
 
 
 _COMPONENTS: dict[str, Callable[[BinaryScales], Statistic]] = {
-    "tcal": _tcal,
+    "tcal": tcal_evidence,
     "cutoff": _cutoff,
     "intercept": _intercept,
     "slope": _slope,

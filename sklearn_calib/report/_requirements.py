@@ -221,6 +221,7 @@ class CalibrationRequirements:
     See Also
     --------
     calibration_report : Everything about the calibration of a model.
+    sklearn_calib.inference.required_n_samples : Number of samples to plan for.
 
     Notes
     -----

@@ -1,0 +1,171 @@
+"""Planned numbers of samples: by definition, by hand, and beside simulations."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+from scipy.stats import beta, chi2, ncx2, norm, uniform
+
+from sklearn_calib.inference import CoxTest, TCal, confidence_interval, required_n_samples
+from sklearn_calib.metrics import cutoff_result
+
+DECILES = np.arange(10) / 10 + 0.05
+
+
+def test_a_shift_of_equal_predictions_by_hand():
+    # the test of one proportion, p = .5 against q
+    q = expit(0.3)
+    n = required_n_samples([0.5, 0.5], shift=0.3, power=0.9)
+
+    def power(n):
+        far = np.sqrt(n) * (q - 0.5)
+        z, spread = norm.isf(0.025) * 0.5, np.sqrt(q * (1 - q))
+        return norm.sf((z - far) / spread) + norm.cdf((-z - far) / spread)
+
+    assert power(n - 1) < 0.9 <= power(n)
+
+
+def test_small_alternatives_by_the_noncentral_distribution():
+    p = beta(2, 3).ppf((np.arange(3000) + 0.5) / 3000)
+    x, v = np.stack((np.ones(3000), logit(p))), p * (1 - p)
+    q = expit(0.02 + 1.01 * logit(p))
+    u = x @ (q - p)
+    gain = u @ np.linalg.solve((x * v) @ x.T, u)
+    n = required_n_samples(p, slope=1.01, shift=0.02)
+    assert ncx2.sf(chi2.isf(0.05, 2), 2, n / 3000 * gain) == pytest.approx(0.8, abs=0.003)
+
+
+def test_a_bound_by_simulated_walks():
+    rng = np.random.default_rng(0)
+    for given, p in ((uniform(), (np.arange(1000) + 0.5) / 1000), (np.repeat(DECILES, 3), DECILES)):
+        n = required_n_samples(given, bound=0.05, alpha=0.1, power=0.7)
+        copies = n / p.size
+        steps = rng.standard_normal((2000, p.size)) * np.sqrt(copies * p * (1 - p))
+        walk = np.cumsum(steps, axis=1)
+        ranges = (np.maximum(walk.max(axis=1), 0) - np.minimum(walk.min(axis=1), 0)) / n
+        assert np.quantile(ranges, 0.9) + np.quantile(ranges, 0.7) + 1 / n == pytest.approx(0.05, rel=0.05)
+
+
+def test_tied_predictions_need_fewer_samples_for_a_bound():
+    tied = required_n_samples(np.repeat(DECILES, 5), bound=0.02)
+    smooth = required_n_samples(np.random.default_rng(0).permutation(np.arange(1000) / 1000), bound=0.02)
+    assert tied < 0.95 * smooth
+
+
+def test_a_wave_is_detected_at_the_planned_size():
+    n = required_n_samples(uniform(), wave=(0.25, 2), n_resamples=99)
+    rng, found = np.random.default_rng(0), 0
+    for seed in range(40):
+        p = rng.random(n)
+        y = rng.random(n) < np.clip(p + 0.25 * np.sin(4 * np.pi * p), 0, 1)
+        found += TCal(n_resamples=99, random_state=seed).test(y, p).pvalue <= 0.05
+    assert 0.6 < found / 40 < 0.95
+
+
+def test_more_is_needed_for_harder_goals():
+    plan = partial(required_n_samples, uniform(), n_resamples=100)
+    assert (
+        plan(slope=0.9) > plan(slope=0.8) > plan(slope=0.8, power=0.5) > plan(slope=0.8, power=0.5, alpha=0.2)
+    )
+    assert plan(bound=0.02) > plan(bound=0.03) > plan(bound=0.03, power=0.6)
+    assert plan(wave=(0.15, 2)) > plan(wave=(0.25, 2))
+    assert plan(slope=0.8) == required_n_samples(uniform(), slope=0.8, random_state=3)
+
+
+def test_two_columns_and_order_do_not_matter():
+    p = np.random.default_rng(0).random(50)
+    expected = required_n_samples(p, slope=0.8)
+    assert required_n_samples(np.column_stack([1 - p, p]), slope=0.8) == expected
+    assert required_n_samples(p[::-1].astype(np.float32), slope=0.8) == pytest.approx(expected, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "pass one goal of .*, got none"),
+        ({"bound": 0.1, "slope": 0.8}, "got slope and shift and bound"),
+        ({"slope": 1.0}, "is perfect calibration"),
+        ({"slope": 0.0}, "slope must be positive"),
+        ({"shift": np.inf}, "shift must be finite"),
+        ({"shift": "1"}, "shift must be a number"),
+        ({"wave": 0.1}, "wave must be .amplitude, n_periods."),
+        ({"wave": (0.1, -1)}, "wave: n_periods must be positive"),
+        ({"bound": 1.5}, "bound must lie strictly between 0 and 1"),
+        ({"width": 0}, "width must lie strictly between 0 and 1"),
+        ({"width": 1e-6}, "needs more than 1000000 samples"),
+        ({"bound": 0.1, "power": 0.01}, "power must be greater than alpha=0.05"),
+        ({"wave": (0.1, 2), "n_resamples": 5}, "n_resamples=5 is too few for alpha=0.05"),
+        ({"bound": 1e-15}, "bound must be at least 1e-12"),
+        ({"slope": 0.5, "alpha": 1e-15}, "alpha must be at least 1e-12"),
+    ],
+)
+def test_malformed_arguments(given, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        required_n_samples([0.2, 0.4, 0.7], **given)
+
+
+def test_alternatives_that_do_not_exist():
+    with pytest.raises(ValueError, match="is perfect calibration"):
+        required_n_samples([0.5, 0.5, 0.5], wave=(0.1, 2))
+    with pytest.raises(ValueError, match="is perfect calibration"):
+        required_n_samples([0.5, 0.5, 0.5], slope=0.5)
+    with pytest.raises(ValueError, match="only 0 and 1"):
+        required_n_samples([0, 1, 1], slope=0.5)
+
+
+def test_extreme_predictions_and_alternatives():
+    assert required_n_samples([0.0, 0.5, 1.0], slope=0.5) >= 1
+    assert required_n_samples([1e-6, 2e-6], shift=10.0) >= 1
+    assert required_n_samples([0.2, 0.4, 0.7], slope=50.0) < 100
+    assert required_n_samples([0.3], shift=0.5) == required_n_samples([0.3] * 4, shift=0.5)
+    # a small wave of large predictions, found between neighbouring numbers
+    assert required_n_samples([0.25, 0.75], wave=(0.5, 1), n_resamples=39) < 64
+
+
+def reached(quantiles, goal, n, repetitions):
+    """Return how often a goal is reached on samples of size n, or the mean width of an interval."""
+    rng, found = np.random.default_rng(2), []
+    for seed in range(repetitions):
+        p = quantiles(rng.random(n))
+        if "wave" in goal:
+            q = np.clip(p + goal["wave"][0] * np.sin(2 * np.pi * goal["wave"][1] * p), 0, 1)
+        else:
+            q = expit(goal.get("shift", 0) + goal.get("slope", 1) * logit(p))
+        y = rng.random(n) < q
+        if "width" in goal:
+            interval = confidence_interval(y, p, metric="smooth_ece", n_resamples=100, random_state=seed)
+            found.append(interval.upper - interval.lower)
+        elif "bound" in goal:
+            result = cutoff_result(y, p)
+            margin = result.margin(0.95, "bootstrap", n_resamples=399, random_state=seed)
+            found.append(result.value + margin <= goal["bound"])
+        else:
+            test = (
+                TCal(n_resamples=399, random_state=seed) if "wave" in goal else CoxTest(method="asymptotic")
+            )
+            found.append(test.test(y, p).pvalue <= 0.05)
+    return np.mean(found), np.std(found) / np.sqrt(repetitions)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    "quantiles",
+    [lambda u: u, lambda u: expit(1.5 * norm.ppf(u) - 1), lambda u: np.floor(10 * u) / 10 + 0.05],
+    ids=["uniform", "logit-normal", "deciles"],
+)
+@pytest.mark.parametrize(
+    "goal",
+    [{"slope": 0.8}, {"slope": 1.3}, {"shift": 0.3}, {"wave": (0.15, 2)}, {"bound": 0.05}, {"width": 0.1}],
+    ids=lambda goal: next(iter(goal)),
+)
+def test_simulations_need_within_ten_percent_of_the_planned_size(goal, quantiles):
+    pilot = quantiles((np.arange(2000) + 0.5) / 2000)
+    n = required_n_samples(pilot, **goal)
+    repetitions = 60 if "width" in goal else 400
+    below, error_below = reached(quantiles, goal, int(0.9 * n), repetitions)
+    above, error_above = reached(quantiles, goal, int(np.ceil(1.1 * n)), repetitions)
+    if "width" in goal:
+        assert above - 2 * error_above <= goal["width"] <= below + 2 * error_below
+    else:
+        assert below - 2 * error_below <= 0.8 <= above + 2 * error_above
