@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.special import log_ndtr, ndtr, ndtri
+from scipy.special import log_ndtr, ndtr, ndtri, stdtrit
 
 __all__ = ["Clusters", "Dependence", "cluster_words", "clusters_of_classes", "dependence", "dependence_of"]
 
@@ -119,12 +119,15 @@ class Clusters:
             times = np.bincount(chosen.ravel(), minlength=r * self.n_clusters).reshape(r, -1).T * 1.0
             yield count @ times, positives @ times
 
-    @property
-    def widening(self) -> tuple[float, float]:
-        """Degrees of freedom of a bootstrap of clusters, and by what its standard deviation is too small."""
+    def widening(self, alpha: float) -> float:
+        """Return by what an error of a bootstrap of clusters is to be multiplied.
+
+        Its standard deviation is too small by (1 - 1/C)^(1/2), and normal quantiles are those of Student's t
+        with C - 1 degrees of freedom, where C is the effective number of clusters, n^2 / sum of n_c^2.
+        """
         size = np.bincount(self.code, self.count)
-        effective = float(size.sum() ** 2 / (size @ size))
-        return max(effective - 1.0, 1.0), float(np.sqrt(effective / max(effective - 1.0, 1.0)))
+        df = max(float(size.sum() ** 2 / (size @ size)) - 1.0, 1.0)
+        return float(np.sqrt((df + 1.0) / df) * stdtrit(df, 1.0 - alpha / 2.0) / ndtri(1.0 - alpha / 2.0))
 
     def described(self, prob: Array) -> dict[str, Any]:
         """Return the fields with which results tell of the clusters."""

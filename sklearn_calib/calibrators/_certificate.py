@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_calib._core._binning import bin_starts
 from sklearn_calib._core._bounds import MARGIN_METHODS, cutoff_bound, effective_size, whole_numbers
 from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes, group_starts
-from sklearn_calib._core._null import draw_outcomes
+from sklearn_calib._core._null import draw_outcomes, draw_rows
 from sklearn_calib._validation import (
     as_double,
     check_fraction,
@@ -276,7 +276,8 @@ def certify(calibrator: Any, grouped: GroupedOutcomes, weight: Array | None) -> 
 def outcomes_by_value(grouped: GroupedOutcomes, mapped: Array, most: int = _MOST_VALUES) -> GroupedOutcomes:
     """Return outcomes by the value of a monotone map, in increasing order; more than ``most`` are pooled."""
     rows = slice(None, None, -1 if mapped[0] > mapped[-1] else 1)
-    fitted = GroupedOutcomes(mapped[rows], grouped.weight[rows], grouped.positives[rows])
+    clusters = grouped.clusters if rows.step == 1 else None
+    fitted = GroupedOutcomes(mapped[rows], grouped.weight[rows], grouped.positives[rows], clusters)
     starts = group_starts(fitted.prob)
     if starts.shape[0] < mapped.shape[0]:
         fitted = fitted.pooled(starts)
@@ -352,7 +353,12 @@ def fitted_steps(
     rate = (block * outcomes.positives / weight + 0.5) / (block + 1.0)
     spread = np.sqrt(total / max(total - edges.shape[0] + 1.0, 1.0))
     centre = weight * (rate - outcomes.prob)
-    for drawn, positives in draw_outcomes(outcomes, n_resamples, generator, truth=rate):
+    samples = draw_outcomes(outcomes, n_resamples, generator, truth=rate)
+    if outcomes.clusters is not None:
+        # whole clusters instead, whatever their dependence
+        samples, centre = draw_rows(outcomes, n_resamples, generator), outcomes.residual
+        spread *= outcomes.clusters.widening(0.05)
+    for drawn, positives in samples:
         steps = residuals(outcomes.prob, drawn, positives)
         steps -= centre[:, np.newaxis]
         steps *= spread

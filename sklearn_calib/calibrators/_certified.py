@@ -1,15 +1,17 @@
 """Fit on one part of the samples, certify on the other: the two-step procedure for any calibrator."""
 
-from typing import Any
+from typing import Any, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core._bounds import cutoff_bound
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._validation import (
+    Outcomes,
+    check_clusters,
     check_flag,
     check_fraction,
     check_frequency_weights,
@@ -19,6 +21,8 @@ from sklearn_calib._validation import (
     check_randomness,
     check_resamples,
     check_size,
+    is_summary,
+    shape_of,
 )
 from sklearn_calib.calibrators._base import BaseCalibrator, may_be_certain
 from sklearn_calib.calibrators._certificate import (
@@ -206,6 +210,61 @@ class CertifiedCalibrator(BaseCalibrator):
         self.method = method
         self.random_state = random_state
 
+    def fit(
+        self,
+        X: Outcomes,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        classes: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
+    ) -> Self:
+        """Fit the calibrator on one part of the samples and certify it on the other.
+
+        Parameters
+        ----------
+        X : array-like of shape (n,), (n, 1) or (n, 2)
+            Scores; see the class.
+        y : array-like of shape (n,)
+            Class labels.
+        sample_weight : array-like of shape (n,) or None, default=None
+            Frequencies; None with clusters.
+        classes : array-like of shape (2,) or None, default=None
+            The labels, if ``y`` lacks one of them.
+        clusters : array-like of shape (n,) or None, default=None
+            Label of the cluster of each sample. Clusters are divided as wholes, not stratified;
+            ``method="fitted"`` is a bootstrap of clusters, widened for few of them; and a ``tolerance`` that
+            is a name is that of the effective number of samples. Other methods take samples to be
+            independent, and are refused.
+
+        Returns
+        -------
+        self
+            The fitted calibrator.
+
+        Raises
+        ------
+        ValueError
+            If an argument is malformed, the message names it; or if the method or weights cannot be combined
+            with clusters.
+        """
+        codes = None
+        if clusters is not None:
+            if sample_weight is not None or is_summary(X):
+                raise ValueError(
+                    "clusters cannot be combined with sample_weight or a sketch. Pass each sample by itself."
+                )
+            if self.method != "fitted":
+                raise ValueError(
+                    f"method={self.method!r} takes samples to be independent and cannot be given clusters. "
+                    "Use method='fitted'."
+                )
+            codes = check_clusters(clusters, shape_of(cast(ArrayLike, X), "X")[0])
+        self._clusters = codes
+        super().fit(X, y, sample_weight, classes=classes)
+        del self._clusters
+        return self
+
     def cutoff_certificate(
         self,
         confidence: float = 0.95,
@@ -264,6 +323,11 @@ class CertifiedCalibrator(BaseCalibrator):
     ) -> tuple[CutoffCertificate, float]:
         """Return the certificate of the map in use, and the margin for a fitted map."""
         rows = self._certified_rows
+        if rows.clusters is not None and method != "fitted":
+            raise ValueError(
+                f"method={method!r} takes samples to be independent, but fit was given clusters. Use "
+                "method='fitted'."
+            )
         note = too_few(rows) if method == "fitted" else ""
         method = "asymptotic" if note else method
         error, fraction = self.cutoff_error_, 1.0
@@ -279,7 +343,7 @@ class CertifiedCalibrator(BaseCalibrator):
             margin = bootstrap_margin(rows, confidence, n_resamples, generator, event_rate=True)
             bound = error + margin
         else:
-            margin = cutoff_bound(self.certified_size_, confidence, method, base_rate=self.mean_)
+            margin = cutoff_bound(self._effective_size(), confidence, method, base_rate=self.mean_)
             bound = error + fraction * margin
         certificate = CutoffCertificate(
             bound, confidence=confidence, method=method, n_samples=self.certified_size_, note=note
@@ -309,6 +373,7 @@ class CertifiedCalibrator(BaseCalibrator):
 
     def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
         fixed = isinstance(self.calibrator, str | FrozenEstimator)
+        clusters: Codes | None = getattr(self, "_clusters", None)
         generator = check_generator(self.random_state)
         if fixed:
             if weight is not None:
@@ -324,20 +389,26 @@ class CertifiedCalibrator(BaseCalibrator):
             weight = None
         self.mean_ = float(np.average(codes, weights=weight))
         if not fixed:
-            held_out, fitting = self._divide(codes, generator)
+            if clusters is None:
+                held_out, fitting = self._divide(codes, generator)
+            else:
+                held_out, fitting = self._divide_clusters(clusters, generator)
+                clusters = clusters[held_out]
             self.calibrator_ = None
             if (codes[fitting] != codes[fitting[0]]).any():
                 self.calibrator_ = fit_clone(
                     self._resolve_calibrator(), scores[fitting], codes[fitting], None
                 )
             scores, codes = scores[held_out], codes[held_out]
-        self._certified_rows = group_outcomes(codes, self._forecasts(scores), weight)
+        self._certified_rows = group_outcomes(codes, self._forecasts(scores), weight, clusters)
         self.certified_size_ = int(self._certified_rows.total)
         self.certified_event_rate_ = float(self._certified_rows.positives.sum()) / self.certified_size_
         # without a map the constant alone remains to be certified
         found = self.calibrator_ is not None
         self.cutoff_error_ = cutoff_of_groups(self._certified_rows) if found else float("nan")
-        self.tolerance_ = resolve_tolerance(self.tolerance, self.certified_size_, self.confidence, self.mean_)
+        self.tolerance_ = resolve_tolerance(
+            self.tolerance, self._effective_size(), self.confidence, self.mean_
+        )
         self.accepted_ = self.cutoff_error_ <= self.tolerance_
         certificate, self.margin_ = self._certify(self.confidence, self.method, _RESAMPLES, generator)
         # a plain number, as not every format of files keeps what it says
@@ -356,6 +427,22 @@ class CertifiedCalibrator(BaseCalibrator):
                 f"test_size={self.test_size!r}. Pass more samples, or a greater test_size."
             )
         return draw_rows(strata, sizes, generator)
+
+    def _divide_clusters(
+        self, clusters: Codes, generator: np.random.Generator
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return the samples of the clusters that certify, and those of the clusters that fit."""
+        n_clusters = int(clusters.max()) + 1
+        size = min(max(int(self.test_size * n_clusters + 0.5), 1), n_clusters - 1)
+        certify = np.zeros(n_clusters, dtype=bool)
+        certify[generator.permutation(n_clusters)[:size]] = True
+        return np.flatnonzero(certify[clusters]), np.flatnonzero(~certify[clusters])
+
+    def _effective_size(self) -> float:
+        """Return the number of samples that certify, over the design effect of clusters."""
+        rows = self._certified_rows
+        effect = 1.0 if rows.clusters is None else rows.clusters.design_effect(rows.prob)
+        return self.certified_size_ / effect
 
     def _take_fixed(self) -> Any:
         """Return the calibrator that needs no fit."""

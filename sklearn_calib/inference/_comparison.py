@@ -66,6 +66,8 @@ class PairedComparison:
         "half-sampling" or "swap".
     n_samples : int
         Number of samples; frequency weights count.
+    n_clusters : int or None
+        Number of clusters; None if samples were taken to be independent.
     null_distribution : ndarray
         Differences after each swap, or simulated errors of ``corrected_difference``.
     """
@@ -83,7 +85,12 @@ class PairedComparison:
     alternative: str
     method: str
     n_samples: int
+    n_clusters: int | None = field(default=None, kw_only=True)
     null_distribution: Array = field(repr=False, compare=False)
+
+    def _size(self) -> str:
+        clusters = "" if self.n_clusters is None else f", {self.n_clusters} clusters"
+        return f"n = {self.n_samples}{clusters}"
 
     def __str__(self) -> str:
         lines = [
@@ -96,7 +103,7 @@ class PairedComparison:
                 f", bias-corrected {self.corrected_difference:.4f} [{self.lower:.4f}, {self.upper:.4f}] "
                 f"({100 * self.confidence:g}% confidence)"
             )
-        lines.append(f"p-value {self.pvalue:.3g} ({self.alternative}, {self.method}, n = {self.n_samples})")
+        lines.append(f"p-value {self.pvalue:.3g} ({self.alternative}, {self.method}, {self._size()})")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -113,7 +120,7 @@ class PairedComparison:
                 ("model b", f"{self.value_b:.4f} (expected under calibration {self.null_mean_b:.4f})"),
                 ("a - b", f"{self.difference:.4f}"),
                 ("bias-corrected", without_noise),
-                ("p-value", f"{self.pvalue:.3g} ({self.alternative}, {self.method}, n = {self.n_samples})"),
+                ("p-value", f"{self.pvalue:.3g} ({self.alternative}, {self.method}, {self._size()})"),
             ],
         )
 
@@ -129,6 +136,7 @@ def paired_test(
     confidence: float = 0.95,
     alternative: Literal["two-sided", "less", "greater"] = "two-sided",
     sample_weight: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
     pos_label: Any = None,
     random_state: int | np.random.Generator | np.random.RandomState | None = None,
 ) -> PairedComparison:
@@ -163,6 +171,10 @@ def paired_test(
         "less": the metric of model a is smaller.
     sample_weight : array-like of shape (n,) or None, default=None
         Frequencies: whole numbers, k for a sample that was observed k times.
+    clusters : array-like of shape (n,) or None, default=None
+        Label of the cluster of each sample. Clusters, which are independent, are halved and swapped whole.
+    clusters : array-like of shape (n,) or None, default=None
+        Label of the cluster of each sample. Clusters, which are independent, are halved and swapped whole.
     pos_label : label, default=None
         The positive class of a binary problem, as in the metrics.
     random_state : int, Generator, RandomState or None, default=None
@@ -243,7 +255,9 @@ def paired_test(
     confidence = check_fraction(confidence, "confidence")
     n_resamples = check_size(n_resamples, "n_resamples")
     generator = check_generator(random_state)
-    rows = check_rows(y_true, {"y_proba_a": y_proba_a, "y_proba_b": y_proba_b}, sample_weight, pos_label)
+    rows = check_rows(
+        y_true, {"y_proba_a": y_proba_a, "y_proba_b": y_proba_b}, sample_weight, pos_label, clusters
+    )
     sides = 2 if alternative == "two-sided" else 1
     method_used = choose_method(method, rows.y.shape[0], n_resamples, confidence, sides)
     if method_used == "swap":
@@ -253,7 +267,7 @@ def paired_test(
         comparison = halves_test(halves, 0, 1, confidence, alternative)
     null_means = [rows.null_mean(metric, model, generator) for model in (0, 1)]
     values = [rows.value(metric, model) for model in (0, 1)]
-    return assemble(comparison, values, null_means, confidence, alternative, method_used, rows.y.shape[0])
+    return assemble(comparison, values, null_means, confidence, alternative, method_used, rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,7 +288,7 @@ def assemble(
     confidence: float,
     alternative: str,
     method: str,
-    n_samples: int,
+    rows: PairedRows,
 ) -> PairedComparison:
     """Return the result for users."""
     return PairedComparison(
@@ -290,7 +304,8 @@ def assemble(
         pvalue=contrast.pvalue,
         alternative=alternative,
         method=method,
-        n_samples=n_samples,
+        n_samples=rows.y.shape[0],
+        n_clusters=None if rows.clusters is None else int(rows.clusters.max()) + 1,
         null_distribution=contrast.draws,
     )
 

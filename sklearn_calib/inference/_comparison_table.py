@@ -205,6 +205,7 @@ def compare_models(
     n_resamples: int = 999,
     confidence: float = 0.95,
     sample_weight: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
     pos_label: Any = None,
     random_state: int | np.random.Generator | np.random.RandomState | None = None,
 ) -> ModelComparison:
@@ -225,7 +226,7 @@ def compare_models(
     correction : {"holm", "bonferroni", "none"}, default="holm"
         Adjustment of the p-values for the number of tests. Both control the family-wise error rate under any
         dependence of the tests; "holm" [1]_ is uniformly more powerful.
-    method, n_resamples, confidence, sample_weight, pos_label, random_state
+    method, n_resamples, confidence, sample_weight, clusters, pos_label, random_state
         As in :func:`paired_test`. All models are evaluated on the same half-samples. Intervals are for
         one model or one pair each, not adjusted for their number.
 
@@ -290,7 +291,7 @@ def compare_models(
     n_resamples = check_size(n_resamples, "n_resamples")
     generator = check_generator(random_state)
     arrays = {f"predictions[{name!r}]": predictions[name] for name in names}
-    checked = check_rows(y_true, arrays, sample_weight, pos_label)
+    checked = check_rows(y_true, arrays, sample_weight, pos_label, clusters)
     n = checked.y.shape[0]
     method_used = choose_method(method, n, n_resamples, confidence, 2)
     if reference is None:
@@ -326,7 +327,7 @@ def compare_models(
             confidence,
             "two-sided",
             method_used,
-            n,
+            checked,
         )
         pairs.append(ModelPair(names[a], names[b], comparison, pvalue))
         if pvalue <= 1.0 - confidence + 1e-12:
@@ -365,6 +366,7 @@ def interval_of_one(
         metric=metric,
         confidence=confidence,
         pos_label=1,
+        clusters=rows.clusters,
         random_state=generator,
     )
     return found.lower, found.upper

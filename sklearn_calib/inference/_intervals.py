@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
-from scipy.special import ndtri, stdtrit
+from scipy.special import ndtri
 
 from sklearn_calib._core._clusters import cluster_words, dependence_of
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
@@ -264,9 +264,7 @@ def interval_of(
         draws = np.concatenate([redrawn.values(count, positives) for count, positives in samples])
         low, high = np.quantile(draws, [alpha / 2, 1 - alpha / 2])
         if redrawn.grouped.clusters is not None:
-            # the factor of Student's t, and of the variance of few clusters
-            df, deflated = redrawn.grouped.clusters.widening
-            factor = deflated * stdtrit(df, 1.0 - alpha / 2.0) / ndtri(1.0 - alpha / 2.0)
+            factor = redrawn.grouped.clusters.widening(alpha)
             low, high = (redrawn.estimate + factor * (end - redrawn.estimate) for end in (low, high))
     else:
         return inverted(redrawn, Populations(redrawn.grouped, n_resamples, rng), confidence)

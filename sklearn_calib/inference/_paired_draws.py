@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib._core._clusters import clusters_of_classes
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
 from sklearn_calib._core._null import sample_labels, tail_rank
 from sklearn_calib._validation import (
     as_array,
     check_classes,
+    check_clusters,
     check_frequency_weights,
     check_labels,
     check_scores,
@@ -43,6 +46,12 @@ class PairedRows:
 
     y: NDArray[np.int64]
     predictions: tuple[Array, ...]
+    clusters: NDArray[np.int64] | None = None
+
+    @cached_property
+    def units(self) -> NDArray[np.int64]:
+        """Return a code for each sample: those of the same code stay together."""
+        return np.arange(self.y.shape[0]) if self.clusters is None else self.clusters
 
     def value(self, metric: Metric, model: int) -> float:
         """Return the metric of one model."""
@@ -53,11 +62,17 @@ class PairedRows:
         p = self.predictions[model]
         if p.ndim == 1:
             return expected_under_calibration(
-                p, metric=metric, n_resamples=_NULL_SAMPLES, random_state=generator
+                p,
+                metric=metric,
+                clusters=self.clusters,
+                y_true=None if self.clusters is None else self.y,
+                n_resamples=_NULL_SAMPLES,
+                random_state=generator,
             ).mean
+        clusters = None if self.clusters is None else clusters_of_classes(self.y, p, self.clusters)
         total = sum(
             _evaluate(metric, labels, p)
-            for drawn in sample_labels(p, _NULL_SAMPLES, generator)
+            for drawn in sample_labels(p, _NULL_SAMPLES, generator, clusters)
             for labels in drawn
         )
         return total / _NULL_SAMPLES
@@ -68,6 +83,7 @@ def check_rows(
     predictions: Mapping[str, ArrayLike],
     sample_weight: ArrayLike | None,
     pos_label: Any,
+    clusters: ArrayLike | None = None,
 ) -> PairedRows:
     """Check labels, the predictions of all models by argument name, and weights; repeat samples by weight."""
     checked = {name: check_scores(p, name, kind="probability") for name, p in predictions.items()}
@@ -94,10 +110,13 @@ def check_rows(
             f"y_true has {y.shape[0]} samples but {first} has {n}. Pass arrays of the same length."
         )
     arrays = tuple(checked.values())
-    if sample_weight is not None:
-        times = check_frequency_weights(check_weights(sample_weight, n))
+    weight = None if sample_weight is None else check_weights(sample_weight, n)
+    times = None if weight is None else check_frequency_weights(weight)
+    codes = None if clusters is None else check_clusters(clusters, n, weight)
+    if times is not None:
         y, arrays = np.repeat(y, times), tuple(np.repeat(p, times, axis=0) for p in arrays)
-    return PairedRows(y, arrays)
+        codes = None if codes is None else np.repeat(codes, times[times > 0])
+    return PairedRows(y, arrays, codes)
 
 
 def _class_codes(y_true: ArrayLike, n_classes: int, name: str) -> NDArray[np.int64]:
@@ -142,7 +161,7 @@ class _Subsets:
     """
 
     def __init__(self, metric: Metric, y: NDArray[np.int64], p: Array, size: int) -> None:
-        self.metric, self.y, self.p = metric, y, p
+        self.metric, self.y, self.p, self.size = metric, y, p, size
         bound = bind_kernel(metric, size) if p.ndim == 1 else None
         self.evaluate: Evaluate | None = None
         self.accuracy = 0.0
@@ -170,6 +189,8 @@ class _Subsets:
             rows = (np.flatnonzero(some) for some in member)
             return np.array([_evaluate(self.metric, self.y[some], self.p[some]) for some in rows])
         count = member.T[self.order].astype(np.float64)
+        # subsets of clusters differ in size, and the kernel is bound to one
+        count *= self.size / count.sum(axis=0)
         positives = count * self.y[self.order, np.newaxis]
         if self.starts.shape[0] < self.order.shape[0]:
             count, positives = (np.add.reduceat(each, self.starts, axis=0) for each in (count, positives))
@@ -212,29 +233,35 @@ class HalfSamples:
         everything = np.ones((1, n), dtype=bool)
         whole = np.array([_Subsets(metric, rows.y, p, n)(everything)[0] for p in rows.predictions])
         half = n // 2
+        n_units = int(rows.units.max()) + 1
+        fraction = np.empty((n_resamples, 1))
         halves = [[_Subsets(metric, rows.y, p, size) for p in rows.predictions] for size in (half, n - half)]
         parts = np.empty((2, n_resamples, len(models)))
         for block in _blocks(n_resamples, n):
             member = np.zeros((len(block), n), dtype=bool)
             for subset in member:
-                subset[generator.permutation(n)[:half]] = True
+                chosen_units = np.zeros(n_units, dtype=bool)
+                chosen_units[generator.permutation(n_units)[: n_units // 2]] = True
+                subset[:] = chosen_units[rows.units]
+            fraction[block.start : block.stop, 0] = member.mean(axis=1)
             for side, chosen in enumerate((member, ~member)):
                 for model in models:
                     parts[side, block.start : block.stop, model] = halves[side][model](chosen)
-        share = half / n
-        mean = share * parts[0] + (1.0 - share) * parts[1]
+        mean = fraction * parts[0] + (1.0 - fraction) * parts[1]
+        # 1/2 for halves of equal size
+        unit = np.sqrt(fraction * (1.0 - fraction)) if rows.clusters is not None else 0.5
         rounding = _ROUNDING * np.abs(parts).max() + halves[0][0].accuracy
         is_average = bool((np.abs(mean - whole) <= rounding).all())
         if is_average:
-            return cls(whole, (parts[0] - parts[1]) / 2.0, np.zeros_like(mean), is_average)
+            return cls(whole, (parts[0] - parts[1]) * unit, np.zeros_like(mean), is_average)
         if min(whole.min(), parts.min()) < 0:
             raise ValueError(
                 f"metric returned {min(whole.min(), parts.min()):.6g}. For a metric that is not an average "
                 "over samples, method='half-sampling' needs values >= 0; use method='swap'."
             )
         parts, whole = parts**2, whole**2
-        mean = share * parts[0] + (1.0 - share) * parts[1]
-        return cls(whole, (parts[0] - parts[1]) / 2.0, mean - whole, is_average)
+        mean = fraction * parts[0] + (1.0 - fraction) * parts[1]
+        return cls(whole, (parts[0] - parts[1]) * unit, mean - whole, is_average)
 
     @property
     def corrected(self) -> Array:
@@ -284,18 +311,20 @@ def swapped_differences(
     """
     first, second = rows.predictions[a], rows.predictions[b]
     n = first.shape[0]
-    differs = np.flatnonzero((first != second).reshape(n, -1).any(axis=1))
+    # clusters in which the models differ
+    differs = np.unique(rows.units[(first != second).reshape(n, -1).any(axis=1)])
     d = differs.shape[0]
     exact = d < 60 and 1 << d <= n_resamples + 1
     n_draws = 1 << d if exact else n_resamples
     subsets = _Subsets(metric, np.tile(rows.y, 2), np.concatenate((first, second)), n)
     draws = []
     for block in _blocks(n_draws, 2 * n):
-        swap = np.zeros((len(block), n), dtype=bool)
+        swap = np.zeros((len(block), int(rows.units.max()) + 1), dtype=bool)
         for subset, number in zip(swap, block, strict=True):
-            # the binary digits of the number, or a random bit for each sample
+            # the binary digits of the number, or a random bit for each cluster
             subset[differs] = (
                 [number >> (d - 1 - k) & 1 for k in range(d)] if exact else generator.random(d) < 0.5
             )
+        swap = swap if rows.clusters is None else swap[:, rows.units]
         draws.append(subsets(np.hstack((~swap, swap))) - subsets(np.hstack((swap, ~swap))))
     return np.concatenate(draws), exact, subsets.accuracy

@@ -117,6 +117,10 @@ class Redrawn:
         """
         count = count if count.ndim == 2 else count[:, np.newaxis]
         if self._evaluate is not None:
+            if self.grouped.clusters is not None:
+                # bootstrap samples of clusters differ in size, and the kernel is bound to one
+                factor = self.grouped.total / count.sum(axis=0)
+                count, positives = count * factor, positives * factor
             values = self._evaluate(count, positives)
             if not np.isfinite(values).all():
                 k = int(np.isfinite(values).argmin())

@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn_calib._core._clusters import Clusters, Dependence, clusters_of_classes, dependence
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._null import draw_positives, sample_labels
+from sklearn_calib.calibrators import CertifiedCalibrator
 from sklearn_calib.inference import (
     CombinedTest,
     ConsistencyTest,
@@ -24,8 +25,10 @@ from sklearn_calib.inference import (
     KernelTest,
     SpiegelhalterTest,
     TCal,
+    compare_models,
     confidence_interval,
     expected_under_calibration,
+    paired_test,
 )
 from sklearn_calib.metrics import calibration_summary
 from sklearn_calib.sketch import CalibrationSketch
@@ -490,3 +493,81 @@ def test_log_of_small_probabilities_is_finite():
     assert np.isfinite(log_ndtr(ndtri(1e-9) * 10))
     y, p, clusters = dependent(20, 10, 0.3, seed=0)
     assert CutoffTest(random_state=0).test(y, p**40 * 1e-200, clusters=clusters).pvalue < 0.01
+
+
+# ---- comparisons
+
+
+def models(n_clusters, size, seed):
+    """Outcomes of clusters with a common effect, and two models that are wrong by the same amount."""
+    rng = np.random.default_rng(seed)
+    clusters = np.repeat(np.arange(n_clusters), size)
+    effect = 1.5 * rng.normal(size=n_clusters)[clusters]
+    logits = rng.normal(size=clusters.size)
+    y = rng.uniform(size=clusters.size) < expit(logits + effect)
+    return y.astype(int), expit(logits + 0.4), expit(logits - 0.4), clusters
+
+
+@pytest.mark.parametrize("method", ["half-sampling", "swap"])
+@pytest.mark.parametrize("metric", [brier_score_loss, "cutoff_calibration_error"])
+def test_comparisons_respect_clusters(method, metric):
+    given = {"metric": metric, "method": method, "n_resamples": 99, "random_state": 0}
+    y, a, b, clusters = models(20, 60, 0)
+    alone, found = paired_test(y, a, b, **given), paired_test(y, a, b, clusters=clusters, **given)
+    assert found.null_distribution.std() > 1.3 * alone.null_distribution.std()
+    assert found.difference == alone.difference
+    assert found.n_clusters == 20
+    assert "20 clusters" in str(found)
+    y, a, b, clusters = models(60, 10, 9)
+    assert paired_test(y, a, 1 - a, clusters=clusters, **given).pvalue < 0.3
+    single = paired_test(y, a, b, clusters=np.arange(y.size), **given)
+    without = paired_test(y, a, b, **given)
+    assert (single.pvalue, single.n_clusters) == (without.pvalue, None)
+
+
+def test_all_swaps_of_clusters_are_enumerated():
+    y, a, b, clusters = models(5, 20, 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = paired_test(y, a, b, metric=brier_score_loss, method="swap", clusters=clusters)
+    loss = np.bincount(clusters, (y - a) ** 2 - (y - b) ** 2) / y.size
+    signs = np.array(np.meshgrid(*[[1, -1]] * 5)).reshape(5, -1)
+    assert np.sort(found.null_distribution) == pytest.approx(np.sort(loss @ signs))
+
+
+def test_comparisons_of_several_models():
+    y, a, b, clusters = models(40, 10, 0)
+    given = {"metric": "cutoff_calibration_error", "n_resamples": 99, "random_state": 0}
+    found = compare_models(y, {"a": a, "b": b}, clusters=clusters, **given)
+    assert found.pairs[0].comparison.n_clusters == 40
+    alone = compare_models(y, {"a": a, "b": b}, **given)
+    for wide, narrow in zip(found.models, alone.models, strict=True):
+        assert wide.upper - wide.lower > narrow.upper - narrow.lower
+
+
+# ---- certificates
+
+
+def test_certificates_of_dependent_samples_are_wider():
+    y, p, clusters = dependent(200, 10, 0.4, seed=0)
+    given = {"calibrator": "passthrough", "random_state": 0}
+    alone = CertifiedCalibrator(**given).fit(p, y)
+    found = CertifiedCalibrator(**given).fit(p, y, clusters=clusters)
+    assert found.certificate_ > 1.2 * alone.certificate_
+    assert found.tolerance_ > 1.3 * alone.tolerance_
+    single = CertifiedCalibrator(**given).fit(p, y, clusters=np.arange(y.size))
+    assert single.certificate_ == alone.certificate_
+    with pytest.raises(ValueError, match="method='dkw' takes samples to be independent"):
+        found.cutoff_certificate(method="dkw")
+    with pytest.raises(ValueError, match="method='bootstrap' takes samples to be independent"):
+        CertifiedCalibrator(method="bootstrap").fit(p, y, clusters=clusters)
+    with pytest.raises(ValueError, match="clusters cannot be combined with sample_weight"):
+        CertifiedCalibrator().fit(p, y, np.ones(y.size), clusters=clusters)
+
+
+def test_clusters_are_divided_whole():
+    y, p, clusters = dependent(40, 10, 0.2, seed=1)
+    found = CertifiedCalibrator(test_size=0.25, random_state=0).fit(p, y, clusters=clusters)
+    assert found.certified_size_ == 100
+    assert 0 < found.certificate_ < 1
+    assert not hasattr(found, "_clusters")
