@@ -15,7 +15,7 @@ standard error sqrt(r (1 - r) / runs).
 
     --rounds 40                rounds, of 5 runs of each cell
     --seed 0                   of the first round
-    --picture FILE             draw the results there are, instead
+    --picture FILE             draw the results there are, and print a summary, instead
     --smoke                    one run of few cells, not saved
 """
 
@@ -132,6 +132,9 @@ def summary(total: dict[tuple, np.ndarray]) -> None:
     rows: dict[tuple, np.ndarray] = defaultdict(lambda: np.zeros(1 + len(TESTS), dtype=int))
     for (clusters, sizes, kind, rho, _, _, shift), counts in total.items():
         rows[clusters, sizes, kind, rho, shift] += counts
+        if kind == "intercept" and float(shift) == 0:
+            rows["all", "", kind, rho, shift] += counts
+            rows["all", "", kind, "all", shift] += counts
     print("clusters sizes   effect    rho  shift  runs  " + "  ".join(f"{test[:9]:>9}" for test in TESTS))
     for (clusters, sizes, kind, rho, shift), (runs, *counts) in rows.items():
         rates = "  ".join(f"{count / runs:9.3f}" for count in counts)
@@ -205,6 +208,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     if options.picture:
         picture(collected(), options.picture)
+        summary(collected())
         return
     for number in range(options.seed, options.seed + options.rounds):
         found = {}
