@@ -16,12 +16,14 @@ standard error sqrt(r (1 - r) / runs).
     --rounds 40                rounds, of 5 runs of each cell
     --seed 0                   of the first round
     --picture FILE             draw the results there are, and print a summary, instead
+    --speed                    instead, the cost of clusters for 10^5 samples, as a ratio to no clusters
     --smoke                    one run of few cells, not saved
 """
 
 import argparse
 import csv
 import itertools
+import time
 import warnings
 from collections import defaultdict
 from collections.abc import Sequence
@@ -30,7 +32,7 @@ from pathlib import Path
 import numpy as np
 from scipy.special import expit, logit, ndtri
 
-from sklearn_calib.inference import CombinedTest, CoxTest
+from sklearn_calib.inference import CombinedTest, CoxTest, CutoffTest, TCal
 
 RESULTS = Path(__file__).parent / "results" / "cluster_level.csv"
 SIZES = {15: 40, 30: 20, 100: 10, 1000: 3}
@@ -192,6 +194,28 @@ def picture(total: dict[tuple, np.ndarray], path: str) -> None:
     figure.savefig(path, dpi=110)
 
 
+def speed(n: int) -> None:
+    """Print the time of tests with clusters, divided by that without."""
+    rng = np.random.default_rng(0)
+    tests = {
+        "T-Cal": TCal(random_state=0),
+        "cutoff": CutoffTest(method="monte_carlo", random_state=0),
+        "combined": CombinedTest(random_state=0),
+        "Cox": CoxTest(method="monte_carlo"),
+    }
+    for size in (2, 100):
+        clusters = np.repeat(np.arange(n // size), size)
+        p = expit(1.2 * rng.normal(size=n))
+        y = (rng.random(n) < p).astype(int)
+        for name, test in tests.items():
+            times = []
+            for given in (None, clusters):
+                start = time.perf_counter()
+                test.test(y, p, clusters=given)
+                times.append(time.perf_counter() - start)
+            print(f"clusters of {size:>3}: {name:<8} {times[1] / times[0]:.1f} times {times[0]:.2f} s")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -199,8 +223,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--picture", default="")
+    parser.add_argument("--speed", action="store_true")
     parser.add_argument("--smoke", action="store_true")
     options = parser.parse_args(arguments)
+    if options.speed:
+        speed(10**5)
+        return
     # few events in few clusters: the study is about these cases, too
     warnings.filterwarnings("ignore", category=UserWarning)
     if options.smoke:
