@@ -99,13 +99,28 @@ DRAWN = {
     "calibration_report": lambda s: [
         line.null_mean for line in report.calibration_report(Y, P, n_resamples=20, random_state=s).metrics[:2]
     ],
+    "check": lambda s: [
+        line.upper
+        for line in report.CalibrationRequirements({"smooth_ece": 0.1, "certificate": 0.1})
+        .check(Y, P, n_resamples=20, random_state=s)
+        .results
+    ],
+    "required_n_samples": lambda s: inference.required_n_samples(
+        np.arange(1, 30) // 3 / 10, bound=0.01, random_state=s
+    ),
     "make_forecasts": lambda s: datasets.make_forecasts(20, random_state=s).y_proba,
     "make_discrete_forecasts": lambda s: (
         datasets.make_discrete_forecasts(200, [0.2, 0.7], [0.3, 0.6], random_state=s).y_true
     ),
     "make_multiclass_forecasts": lambda s: datasets.make_multiclass_forecasts(20, random_state=s).y_proba,
 }
-SMOOTHED = {"ConsistencyTest", "expected_under_calibration", "confidence_interval", "calibration_report"}
+SMOOTHED = {
+    "ConsistencyTest",
+    "calibration_report",
+    "check",
+    "confidence_interval",
+    "expected_under_calibration",
+}
 
 
 def _auto(random_state):
@@ -164,7 +179,7 @@ def test_seeds(name):
     state = np.random.get_state()[1].copy()  # noqa: NPY002
     first = numbers(draw(5))
     np.testing.assert_array_equal(numbers(draw(np.int64(5))), first)
-    if name != "calibration_report":  # it draws a seed from a generator, and says it
+    if name not in ("calibration_report", "check"):  # they draw a seed from a generator
         np.testing.assert_array_equal(numbers(draw(np.random.default_rng(5))), first)
     assert not np.array_equal(numbers(draw(6)), first)
     legacy = [numbers(draw(np.random.RandomState(5))) for _ in range(2)]

@@ -349,8 +349,8 @@ def edge(name, limit, quantiles, truth, n, repetitions):
 
 
 def within_level(shown, repetitions):
-    """Tell whether a number of errors is at most two standard errors above 5%."""
-    return shown <= 0.05 * repetitions + 2 * np.sqrt(0.05 * 0.95 * repetitions)
+    """Tell whether a number of errors is at most three standard errors above 5%: there are 38 cases."""
+    return shown <= 0.05 * repetitions + 3 * np.sqrt(0.05 * 0.95 * repetitions)
 
 
 @pytest.mark.thorough
