@@ -157,7 +157,9 @@ def count_of(y_true, y_proba):
 def of_metrics(folder):
     for name in metrics.__all__:
         function = getattr(metrics, name)
-        if inspect.isfunction(function):
+        if name == "expected_performance":
+            yield entry(function, y_proba=P, reference=np.sqrt(P), certificate=0.02, sample_weight=W)
+        elif inspect.isfunction(function):
             yield entry(function, **ROWS)
             if "reduction" in inspect.signature(function).parameters:
                 leave_out = ("pos_label", "sample_weight")

@@ -16,10 +16,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, clone
+from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 import sklearn_calib
-from sklearn_calib import datasets, inference, metrics, report
+from sklearn_calib import SelectiveClassifier, datasets, inference, metrics, report
 from sklearn_calib._core import _null
 from sklearn_calib._core._links import EPS, clip_probability, expit, logit
 from sklearn_calib.calibrators import (
@@ -96,6 +97,11 @@ DRAWN = {
             Y, {"a": P, "b": P**2}, metric=metrics.expected_calibration_error, n_resamples=39, random_state=s
         ).models
     ],
+    "SelectiveClassifier": lambda s: (
+        SelectiveClassifier(LogisticRegression(), target=0.3, random_state=s)
+        .fit(np.tile(P, 4)[:, np.newaxis], np.tile(Y, 4))
+        .estimator_.coef_
+    ),
     "calibration_report": lambda s: [
         line.null_mean for line in report.calibration_report(Y, P, n_resamples=20, random_state=s).metrics[:2]
     ],

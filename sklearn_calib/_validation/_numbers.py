@@ -134,7 +134,7 @@ def check_weights(sample_weight: ArrayLike, n_samples: int, name: str = "sample_
     if w.ndim != 1:
         raise ValueError(f"{name} must have shape (n,), got shape {w.shape}. Pass one weight per sample.")
     if w.shape[0] != n_samples:
-        raise ValueError(f"{name} has {w.shape[0]} values, expected {n_samples}.")
+        raise ValueError(f"{name} has {w.shape[0]} values, expected {n_samples}, one for every sample.")
     if not np.isfinite(w).all():
         row = int(np.flatnonzero(~np.isfinite(w))[0])
         raise ValueError(f"{name} contains {w[row]} at index {row}. Weights must be finite.")

@@ -116,7 +116,7 @@ class BatchTrees:
             owned = np.concatenate((wealths, np.zeros_like(wealths[:, :1])), axis=1) + _LOG_CELL[:, None]
             total = log_sum(np.moveaxis(owned, 1, 0))
             if level < _DEPTH:
-                within = inner.reshape(total.shape[0], inner.shape[1] // 3, 3).sum(axis=2)
+                within = inner.reshape(total.shape[0], 3**level, 3).sum(axis=2)
                 total = np.logaddexp(total, within) + _LOG_HALF
             inner = total
         return inner[:, 0]

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_calib._validation import check_fraction, check_integer, check_positive, check_size
+from sklearn_calib._validation import check_fraction, check_integer, check_size
 from sklearn_calib._writing import write_whole
 from sklearn_calib.report._check_command import add_check, exit_status, judge
 from sklearn_calib.report._deploy import CALIBRATORS, apply_map, fit_map, load_map
@@ -654,7 +654,7 @@ def _check_outputs(outputs: dict[str, str | None], files: Sequence[str]) -> None
 
 
 def _fit(options: argparse.Namespace) -> None:
-    check_positive(options.tolerance, "--tolerance")
+    check_fraction(options.tolerance, "--tolerance")
     _check_folder("--out", options.out)
     _check_not_read("--out", options.out, options.files)
     options.sketch = "auto" if options.group is None else "never"
@@ -668,7 +668,7 @@ def _apply(options: argparse.Namespace) -> None:
     check_delimiter(options.delimiter, "--delimiter")
     found = load_map(options.map)
     labels = found.classes_
-    order = [0] if len(options.p) == 1 else _classes(options, labels).order
+    order = _classes(options, labels).order
     if len(options.p) not in {len(labels), 3 - len(labels)}:
         raise ValueError(
             f"--p names {len(options.p)} columns, but {options.map} has {len(labels)} classes. Name one "

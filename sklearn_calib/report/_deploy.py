@@ -27,7 +27,7 @@ from sklearn_calib.calibrators import (
 from sklearn_calib.calibrators._default import default_calibrator
 from sklearn_calib.calibrators._multiclass import is_binary
 from sklearn_calib.export import ExportedCalibrator, from_json, to_json
-from sklearn_calib.sketch._read import BATCH_SIZE
+from sklearn_calib.sketch._read import BATCH_SIZE, known_encoding
 
 __all__ = ["CALIBRATORS", "apply_map", "fit_map", "load_map"]
 
@@ -122,11 +122,11 @@ def _copy_csv(
     """Copy a CSV file with further columns; all other cells stay as they are."""
     opened: Any = gzip.open if source.suffix.lower() == ".gz" else open
     packed: Any = gzip.open if Path(options.out).suffix.lower() == ".gz" else open
-    wanted = _columns(options)
+    wanted, encoding = _columns(options), known_encoding(options.encoding)
     n_rows = 0
     with (
-        opened(source, "rt", encoding=options.encoding, newline="") as file,
-        packed(target, "wt", encoding=options.encoding, newline="") as out,
+        opened(source, "rt", encoding=encoding, newline="") as file,
+        packed(target, "wt", encoding=encoding, newline="") as out,
     ):
         reader = csv.reader(file, delimiter=options.delimiter)
         writer = csv.writer(out, delimiter=options.delimiter, lineterminator="\n")
@@ -194,9 +194,10 @@ def _columns(options: argparse.Namespace) -> list[str]:
 
 def _place(header: list[str], name: str, source: Path) -> int:
     if header.count(name) != 1:
+        doubt = "" if len(header) > 1 else " Check --delimiter."
         raise ValueError(
             f"{source} has {header.count(name)} columns named {name!r}. Its columns are: "
-            f"{', '.join(header[:20])}."
+            f"{', '.join(header[:20])}.{doubt}"
         )
     return header.index(name)
 

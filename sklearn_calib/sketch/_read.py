@@ -13,7 +13,15 @@ from typing import Any
 
 from sklearn_calib.sketch._columns import MISSING, Column, not_a_number, shortened
 
-__all__ = ["BATCH_SIZE", "FilePath", "arrow_columns", "check_columns", "read_blocks", "table_files"]
+__all__ = [
+    "BATCH_SIZE",
+    "FilePath",
+    "arrow_columns",
+    "check_columns",
+    "known_encoding",
+    "read_blocks",
+    "table_files",
+]
 
 #: Rows that are read at a time.
 BATCH_SIZE = 1 << 18
@@ -172,7 +180,7 @@ def _csv_batches(
     import pyarrow
     from pyarrow import csv as arrow_csv
 
-    encoding = _known(encoding)
+    encoding = known_encoding(encoding)
     header: list[str] = []
     ends: list[str] = []
 
@@ -271,7 +279,7 @@ def _hint(header: list[str], delimiter: str) -> str:
     return ""
 
 
-def _known(encoding: str) -> str:
+def known_encoding(encoding: str) -> str:
     """Return the name of an encoding that Python supports."""
     try:
         # some codecs, such as base64, turn bytes into bytes

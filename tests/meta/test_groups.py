@@ -85,7 +85,7 @@ def test_several_classes(routing):
     native = grouped(OneVsRestCalibrator(PlattCalibrator()))
     model = CalibratedClassifier(GaussianNB(), native, cv=2).fit(X, y, groups=GROUPS)
     assert model.predict_proba(X, groups=GROUPS).shape == (600, 3)
-    with pytest.raises(ValueError, match=r"passes on no groups\. Give it a calibrator of several classes"):
+    with pytest.raises(ValueError, match=r"passes on no groups\. Use a multiclass calibrator"):
         CalibratedClassifier(GaussianNB(), grouped(), cv=2).fit(X, y, groups=GROUPS)
 
 

@@ -2,12 +2,16 @@
 
 import argparse
 
+import numpy as np
 import pytest
 
+from sklearn_calib.calibrators import PlattCalibrator
+from sklearn_calib.export import to_json
 from sklearn_calib.report._command import _parser
 from tests._program import main
 
 TABLE = "y,p,g\n" + "".join(f"{k % 2},{0.05 + k % 10 / 10:.2f},{'ab'[k % 3 % 2]}\n" for k in range(40))
+MAP = to_json(PlattCalibrator().fit(np.arange(1, 41) / 41, np.arange(40) % 3 // 2))
 #: In place of a value, whatever the option.
 WORDS = ["", " ", "no such", "\x1b[31mred\x1b[0m", "\u65e5\u672c", "a" * 5000, "=1+1", "\udcff", "a\nb"]
 NUMBERS = [
@@ -27,7 +31,7 @@ NUMBERS = [
     "1_0",
 ]
 #: Options of which any text is a good one.
-ANY_TEXT = {"--title"}
+ANY_TEXT = {"--title", "--date", "--name"}
 
 
 def options():
@@ -50,6 +54,7 @@ def run(tmp_path, monkeypatch, capsys, one_measure):
     """Return what runs a command with an option; the answer is its code and stderr, the rest is looked at."""
     monkeypatch.setattr("sklearn_calib.report._page.report_page", lambda report, title: "page")
     (tmp_path / "t.csv").write_text(TABLE, encoding="utf-8")
+    (tmp_path / "map.json").write_text(MAP, encoding="utf-8")
     (tmp_path / "r.toml").write_text("slope = [-100, 100]", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
 
@@ -59,12 +64,18 @@ def run(tmp_path, monkeypatch, capsys, one_measure):
             "report": {"--n-resamples": ["20"]},
             "sketch": {"--out": ["s.json"]},
             "check": {"--requirements": ["r.toml"]},
+            "fit": {"--out": ["m.json"]},
+            "apply": {"--out": ["o.csv"]},
         }[command]
+        files = ["t.csv"]
+        if command == "apply":
+            del needed["--y"]
+            files = ["map.json", "t.csv"]
         name = action.option_strings[-1]
         beside = [text for each, values in needed.items() if each != name for text in (each, *values)]
         before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
         try:
-            code = main([command, "t.csv", *beside, *given])
+            code = main([command, *files, *beside, *given])
         except SystemExit as end:
             code = end.code
         out, err = capsys.readouterr()
@@ -102,7 +113,9 @@ def test_a_value_is_missing(command, action, run):
 @valued_option
 def test_an_option_is_given_twice(command, action, run):
     name = action.option_strings[-1]
-    value = {"--sketch": "auto", "--delimiter": ";", "--undecided": "skipped"}.get(name, "1")
+    value = {"--sketch": "auto", "--delimiter": ";", "--undecided": "skipped", "--calibrator": "beta"}.get(
+        name, "1"
+    )
     code, error = run(command, action, name, value, name, value)
     assert code == 2
     assert f"argument {'/'.join(action.option_strings)}: is given twice" in error
@@ -156,4 +169,4 @@ def test_no_file_is_left_half_written(option, run, tmp_path, monkeypatch):
     code, error = run("report", argparse.Action(["--none"], "none"), option, "old")
     assert code == 2
     assert "old: No space left on device" in error
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["old", "r.toml", "t.csv"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["map.json", "old", "r.toml", "t.csv"]
