@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["RiskCoverageDisplay"]
 
 _CURVE = "sklearn_calib.risk_coverage"
+# Coverage from which on the curve determines the height of the axes.
+_LEAST_SHOWN = 0.05
 
 
 class RiskCoverageDisplay(DisplayMixin):
@@ -281,7 +283,10 @@ class RiskCoverageDisplay(DisplayMixin):
         ax.set_xlim(0.0, 1.0)
         ax.set_xlabel("Coverage (fraction accepted)")
         ax.set_ylabel("Risk among the accepted")
-        ax.set_ylim(bottom=0.0)
+        # the band of the few most confident samples would make the rest flat
+        shown = [line.get_xydata() for line in ax.lines if line.get_gid() == _CURVE]
+        highest = max(float(at[at[:, 0] >= _LEAST_SHOWN, 1].max()) for at in map(np.asarray, shown))
+        ax.set_ylim(0.0, 1.15 * highest or 0.01)
         if show_legend:
             legend_above(ax)
         return self
