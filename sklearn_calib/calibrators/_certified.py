@@ -1,5 +1,7 @@
 """Fit on one part of the samples, certify on the other: the two-step procedure for any calibrator."""
 
+from __future__ import annotations
+
 from typing import Any, Self, cast
 
 import numpy as np

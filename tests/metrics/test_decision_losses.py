@@ -154,8 +154,9 @@ def test_the_biased_square_of_the_kernel_error_is_truthful():
         assert expected(square, p, truth) >= least - 1e-15
 
 
-#: Truthful as a square; not known; proved in Theorem 45, and slow.
+#: A measure of discrimination; truthful as a square; not known; proved in Theorem 45, and slow.
 LEFT_OUT = {
+    "area_under_risk_coverage",
     "averaged_two_bin_calibration_error",
     "kernel_calibration_error",
     "logit_smoothed_ece",
