@@ -11,6 +11,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib._core._clusters import dependence_of
+from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._validation import (
     BinarySample,
     Outcomes,
@@ -24,6 +26,8 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._betting import BettingStream
+from sklearn_calib.inference._betting_rounds import BettingRounds
+from sklearn_calib.inference._betting_tree import N_CELLS, smallest_bin
 
 __all__ = ["SequentialTest", "SequentialTestResult"]
 
@@ -144,6 +148,11 @@ class SequentialTest(CalibrationTest):
        of y - p in the bin and V that of p (1 - p); one third on q = p. The tree detects local and
        oscillating errors.
 
+    *Clusters.* Outcomes of a cluster may depend on each other in any way, given the past. The bets on a
+    cluster are placed before its first outcome is used, and the wealth of a recalibration is multiplied by
+    the mean of q(y) / p(y) over the cluster, whose expectation is 1 whatever the dependence. There is no
+    tree. Samples of a cluster must follow each other, and the e-value changes after the last of them.
+
     For errors that begin late, each strategy has many starts: start j = 0, 1, 2, ... before sample 32 j + 1
     has the fraction 1 / ((j + 1)(j + 2)) of its initial wealth, and bets as if it had started at sample 1.
     The wealth of later starts is kept, so that E_t >= 1 / (2 + floor((t - 1) / 32)).
@@ -198,12 +207,13 @@ class SequentialTest(CalibrationTest):
     n_samples_: int
 
     _needs_order = True
+    _knows_clusters = True
 
     def _check_parameters(self) -> None:
         """Do nothing: the test has no parameters."""
 
     def _test_sample(self, sample: BinarySample) -> SequentialTestResult:
-        return _advance(BettingStream(), sample)
+        return _advance(BettingStream() if sample.clusters is None else _ClusterStream(), sample)
 
     def fit(
         self,
@@ -223,7 +233,7 @@ class SequentialTest(CalibrationTest):
         sample_weight : array-like of shape (n,) or None, default=None
             Frequencies; k stands for the sample repeated k times in its place.
         clusters : None
-            Not supported: outcomes of a stream may depend on earlier ones.
+            Not supported by a stream that is continued: pass them to :meth:`test`.
 
         Returns
         -------
@@ -236,7 +246,11 @@ class SequentialTest(CalibrationTest):
             As :meth:`test`; and if ``y`` contains a single label from which the other cannot be inferred.
         """
         self._refuse_summary(X)
-        self._refuse_clusters(clusters)
+        if clusters is not None:
+            raise ValueError(
+                "clusters cannot be passed to fit, which begins a stream. Use test, or CalibrationMonitor "
+                "with dependent_batches=True."
+            )
         X, y, sample_weight = fit_rows(X, y, sample_weight)
         return self._continue(BettingStream(), check_two_labels(y), X, y, sample_weight)
 
@@ -311,7 +325,51 @@ class SequentialTest(CalibrationTest):
         return self
 
 
-def _advance(stream: BettingStream, sample: BinarySample) -> SequentialTestResult:
+class _ClusterStream:
+    """The wealth of all strategies for clusters of samples that follow each other."""
+
+    def __init__(self) -> None:
+        self._rounds = BettingRounds(dependent=True)
+        self.max_log_wealth, self.row_of_max, self.cutoff_error = 0.0, 0, 0.0
+
+    @property
+    def n_samples(self) -> int:
+        return self._rounds.n_samples
+
+    @property
+    def log_wealth(self) -> float:
+        return self._rounds.log_wealth
+
+    @property
+    def impossible(self) -> tuple[int, float] | None:
+        return self._rounds.impossible
+
+    def advance(self, sample: BinarySample, times: NDArray[np.int64] | None) -> Array:
+        """Process clusters one by one; return the log-wealth after each sample."""
+        assert sample.clusters is not None
+        starts = np.flatnonzero(np.diff(sample.clusters, prepend=-1))
+        if starts.shape[0] > sample.clusters.max() + 1:
+            raise ValueError(
+                "in a sequential test the samples of each of the clusters must follow each other. Sort them "
+                "by the time of their cluster."
+            )
+        ends = np.append(starts[1:], sample.y.shape[0])
+        until = np.append(0, np.cumsum(np.ones(sample.y.shape[0], np.int64) if times is None else times))
+        path = np.zeros(int(until[-1]))
+        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+            path[until[start] : until[end]] = self.log_wealth
+            rows = slice(start, end)
+            value = self._rounds.play(sample.y[rows], sample.p[rows], None if times is None else times[rows])
+            path[until[end] - 1] = value
+            if value > self.max_log_wealth:
+                self.max_log_wealth, self.row_of_max = value, int(until[end])
+        residual = sample.weights * (sample.y - sample.p)
+        walk = np.append(0.0, np.cumsum(np.bincount(smallest_bin(sample.p), residual, minlength=N_CELLS)))
+        self.cutoff_error = float(np.ptp(walk)) / max(1, self.n_samples)
+        return path
+
+
+def _advance(stream: BettingStream | _ClusterStream, sample: BinarySample) -> SequentialTestResult:
     """Continue ``stream`` with the sample and return its result."""
     times = None
     if sample.w is not None:
@@ -321,8 +379,15 @@ def _advance(stream: BettingStream, sample: BinarySample) -> SequentialTestResul
                 "for a test that processes them one by one. Pass smaller weights."
             )
         times = check_frequency_weights(sample.w)
+    described: dict[str, Any] = {}
+    if sample.clusters is not None:
+        grouped = group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
+        described = dependence_of(grouped.clusters, grouped.prob)
     n_before, max_before = stream.n_samples, stream.max_log_wealth
-    path = stream.advance(sample.y, sample.p, times)
+    if isinstance(stream, _ClusterStream):
+        path = stream.advance(sample, times)
+    else:
+        path = stream.advance(sample.y, sample.p, times)
     largest = stream.max_log_wealth
     if stream.impossible is not None:
         outcome, forecast = stream.impossible
@@ -346,4 +411,5 @@ def _advance(stream: BettingStream, sample: BinarySample) -> SequentialTestResul
         log_e_path=path,
         n_before=n_before,
         max_log_e_before=max_before,
+        **described,
     )

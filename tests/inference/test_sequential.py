@@ -341,3 +341,64 @@ def test_input_types():
     frame = pd.DataFrame({"p": p, "y": y})
     assert SequentialTest().fit(frame[["p"]], frame["y"]).result_ == expected
     assert SequentialTest().partial_fit(np.column_stack((1 - p, p)), y).result_ == expected
+
+
+RECALIBRATIONS = [
+    (a, b)
+    for a in (-1.0, -0.3, -0.1, 0.0, 0.1, 0.3, 1.0)
+    for b in (0.5, 0.75, 1.0, 4 / 3, 2.0)
+    if (a, b) != (0.0, 1.0)
+]
+
+
+@pytest.mark.filterwarnings("ignore:.*clusters")
+@pytest.mark.parametrize("weighted", [False, True])
+def test_clusters_against_a_loop(weighted):
+    """Each recalibration is multiplied by its mean likelihood ratio over the cluster."""
+    rng = np.random.default_rng(4)
+    clusters = np.repeat([3, 1, 4, 0, 2], [20, 35, 7, 1, 30])
+    p = rng.uniform(0.05, 0.95, clusters.size)
+    y = (rng.random(clusters.size) < p).astype(int)
+    w = rng.integers(1, 4, clusters.size) if weighted else np.ones(clusters.size, dtype=int)
+    result = SequentialTest().test(y, p, clusters=clusters, sample_weight=w if weighted else None)
+    starts, since, path, wealth = [], 0, [], 1.0
+    for name in [3, 1, 4, 0, 2]:
+        inside = clusters == name
+        if not starts or since >= 32:
+            starts.append([1 / ((len(starts) + 1) * (len(starts) + 2)), np.ones(len(RECALIBRATIONS))])
+            since = 0
+        path += [wealth] * (int(w[inside].sum()) - 1)
+        for start in starts:
+            for k, (a, b) in enumerate(RECALIBRATIONS):
+                q = 1 / (1 + np.exp(-(a + b * np.log(p[inside] / (1 - p[inside])))))
+                ratio = np.where(y[inside] == 1, q / p[inside], (1 - q) / (1 - p[inside]))
+                start[1][k] *= np.average(ratio, weights=w[inside])
+        since += w[inside].sum()
+        wealth = sum(part * each.mean() for part, each in starts) + 1 / (len(starts) + 1)
+        path.append(wealth)
+    np.testing.assert_allclose(np.exp(result.log_e_path), path)
+    assert result.pvalue == pytest.approx(1 / max(1.0, *path))
+    assert result.n_clusters == 5
+
+
+def test_clusters_must_follow_each_other():
+    y, p = [0, 1] * 20, [0.4] * 40
+    with pytest.raises(ValueError, match="clusters must follow each other"):
+        SequentialTest().test(y, p, clusters=np.arange(40) % 20)
+    with pytest.raises(ValueError, match="clusters cannot be passed to fit"):
+        SequentialTest().fit(p, y, clusters=np.arange(40) // 2)
+
+
+@pytest.mark.thorough
+def test_level_with_clusters():
+    from scipy.stats import binom, norm
+
+    rejections = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        clusters = np.repeat(np.arange(50), 20)
+        p = rng.uniform(size=1000)
+        effect = 0.6 * rng.normal(size=50)[clusters]
+        y = (effect + 0.8 * rng.normal(size=1000) < norm.ppf(p)).astype(int)
+        rejections += SequentialTest().test(y, p, clusters=clusters).pvalue <= 0.1
+    assert rejections <= binom.ppf(0.999, 200, 0.1)
