@@ -128,11 +128,14 @@ def _one_model(
     confidence: float,
     sample_weight: ArrayLike | None,
     pos_label: Any,
+    clusters: ArrayLike | None,
     random_state: np.random.Generator,
 ) -> ModelComparison:
     """Return the summary of a single model, as a comparison without tests."""
     (name,) = predictions
-    samples = check_rows(y_true, {f"predictions[{name!r}]": predictions[name]}, sample_weight, pos_label)
+    samples = check_rows(
+        y_true, {f"predictions[{name!r}]": predictions[name]}, sample_weight, pos_label, clusters
+    )
     n = samples.y.shape[0]
     method = choose_method("half-sampling", n, n_resamples, confidence, 2)
     halves = HalfSamples.draw(metric, samples, n_resamples, random_state)
@@ -451,6 +454,7 @@ class ComparisonDisplay:
         confidence: float = 0.95,
         sample_weight: ArrayLike | None = None,
         pos_label: Any = None,
+        clusters: ArrayLike | None = None,
         random_state: int | np.random.Generator | np.random.RandomState | None = 0,
         ax: Axes | Sequence[Axes] | None = None,
         **plot_params: Any,
@@ -468,7 +472,7 @@ class ComparisonDisplay:
             Names of functions of :mod:`sklearn_calib.metrics` that return a number, or ``metric(y_true,
             y_proba) -> float``, smaller is better, as in :func:`~sklearn_calib.inference.compare_models`. The
             keys of a mapping are used as labels.
-        reference, correction, confidence, sample_weight, pos_label
+        reference, correction, confidence, sample_weight, pos_label, clusters
             As in :func:`~sklearn_calib.inference.compare_models`.
         n_resamples : int, default=None
             Number of random splits. By default 999, or more if adjusted p-values could otherwise not be
@@ -512,6 +516,7 @@ class ComparisonDisplay:
             "confidence": confidence,
             "sample_weight": sample_weight,
             "pos_label": pos_label,
+            "clusters": clusters,
             "random_state": generator,
         }
         comparisons = {}

@@ -580,6 +580,7 @@ class TestDisplay(AxesMixin):
         sample_weight: ArrayLike | None = None,
         pos_label: Any = None,
         labels: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
         name: str | None = None,
         ax: Axes | None = None,
         **plot_params: Any,
@@ -603,6 +604,8 @@ class TestDisplay(AxesMixin):
             The positive class of a binary target.
         labels : array-like of shape (K,), default=None
             Class labels of three or more columns.
+        clusters : array-like of shape (n,), default=None
+            Label of the cluster of each sample, for tests that support clusters.
         name : str, default=None
             Title of the legend; the name of the test by default.
         %(passed_on)s
@@ -624,7 +627,14 @@ class TestDisplay(AxesMixin):
         # a picture leads with the samples that do not contradict predictions of 0 and 1
         if "extreme" in test.get_params():
             test.set_params(extreme="clip")
-        result = test.test(y_true, y_proba, sample_weight=sample_weight, pos_label=pos_label, labels=labels)
+        result = test.test(
+            y_true,
+            y_proba,
+            sample_weight=sample_weight,
+            pos_label=pos_label,
+            labels=labels,
+            clusters=clusters,
+        )
         return cls.from_result(result, name=name, ax=ax, **plot_params)
 
     @classmethod
