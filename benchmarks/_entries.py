@@ -124,9 +124,12 @@ def own_metrics() -> dict[str, Build]:
     for name in metrics.__all__:
         function = getattr(metrics, name)
         if inspect.isfunction(function):
+            alone = "y_true" not in inspect.signature(function).parameters
 
-            def make(settings: dict[str, Any], function: Any = function) -> Build:
-                return lambda data: _call(function, data.y, data.p, **settings)
+            def make(
+                settings: dict[str, Any], function: Any = function, unlabelled: bool = unlabelled
+            ) -> Build:
+                return lambda data: _call(function, *([] if unlabelled else [data.y]), data.p, **settings)
 
             found |= _named(name, SETTINGS.get(name, {}), make)
     found["CalibrationSketch"] = lambda data: _call(

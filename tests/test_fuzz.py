@@ -216,8 +216,9 @@ def complaint(entry, name, key, value):
         if not any(known in str(error) for known in names):
             return f"does not name it: {type(error).__name__}: {error}"
     except UserWarning as error:
-        # a table after a fit of arrays, as scikit-learn warns
-        return None if "feature names" in str(error) else repr(error)
+        # a table after a fit of arrays, as scikit-learn warns; a target that cannot be met
+        known = "feature names", "always abstains"
+        return None if any(words in str(error) for words in known) else repr(error)
     except FileNotFoundError as error:
         return None if name == "path" else repr(error)
     except Exception as error:

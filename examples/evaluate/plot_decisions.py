@@ -43,20 +43,19 @@ for name, model in models.items():
     )
 
 # %%
-# At a threshold of 1/6, the default of a credit costs five times as much as the refusal of a good one. Below
-# the line "treat all" it is better to refuse everyone. The right panel shows the differences to the trees,
-# with simultaneous bands and the p-values of the hypothesis that the curves are equal.
+# A model dominates another one if the expected cost of its decisions is nowhere higher: it is then at least
+# as good by every proper score. The tests ask for both directions whether the other model is better anywhere.
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(12.5, 4.8), layout="constrained")
-curves = DecisionCurveDisplay.from_predictions(y_test, predictions, reference="trees", ax=left)
-curves.plot(right, kind="differences")
-plt.show()
+print(dominance_test(y_test, predictions["calibrated trees"], predictions["trees"], random_state=0))
 
 # %%
-# The Murphy diagram shows the cost of the same decisions, on a scale that does not grow with the threshold. A
-# model whose curve is nowhere higher dominates: it is at least as good by every proper score. The tests below
-# ask for both directions whether the other model is better anywhere.
+# At a threshold of 1/6, the default of a credit costs five times as much as the refusal of a good one. Below
+# the line "treat all" it is better to refuse everyone. The second panel shows the differences to the trees,
+# with simultaneous bands and the p-values of the hypothesis that the curves are equal. The Murphy diagram on
+# the right shows the cost of the same decisions, on a scale that does not grow with the threshold.
 
-MurphyDisplay.from_predictions(y_test, predictions)
-print(dominance_test(y_test, predictions["calibrated trees"], predictions["trees"], random_state=0))
+fig, (left, middle, right) = plt.subplots(1, 3, figsize=(15, 4.6), layout="constrained")
+curves = DecisionCurveDisplay.from_predictions(y_test, predictions, reference="trees", ax=left)
+curves.plot(middle, kind="differences")
+MurphyDisplay.from_predictions(y_test, predictions, ax=right)
 plt.show()

@@ -276,7 +276,8 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
         self.threshold_, self.coverage_ = chosen[:2]
         self.risk_, self.risk_bound_ = highest * chosen[2], highest * chosen[3]
         if not self.coverage_:
-            needed = np.ceil(np.log(alpha) / np.log1p(-limit / highest))
+            with np.errstate(over="ignore"):
+                needed = np.ceil(np.log(alpha) / np.log1p(-limit / highest))
             warnings.warn(
                 f"No threshold has a risk of at most {limit:g} with confidence {self.confidence:g}, so the "
                 f"classifier always abstains. {test.sum()} samples served to test this; even without errors, "
