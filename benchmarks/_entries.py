@@ -126,10 +126,8 @@ def own_metrics() -> dict[str, Build]:
         if inspect.isfunction(function):
             alone = "y_true" not in inspect.signature(function).parameters
 
-            def make(
-                settings: dict[str, Any], function: Any = function, unlabelled: bool = unlabelled
-            ) -> Build:
-                return lambda data: _call(function, *([] if unlabelled else [data.y]), data.p, **settings)
+            def make(settings: dict[str, Any], function: Any = function, alone: bool = alone) -> Build:
+                return lambda data: _call(function, *([] if alone else [data.y]), data.p, **settings)
 
             found |= _named(name, SETTINGS.get(name, {}), make)
     found["CalibrationSketch"] = lambda data: _call(
