@@ -86,8 +86,7 @@ class BaseCalibrator(
     - ``_score_kind()`` returns what the scores are: "probability", "logit", or "score" for any numbers.
     - ``_fit_scores(scores, codes, weight)`` fits the map and sets the fitted attributes.
     - ``_map_scores(scores)`` returns the probabilities: of ``classes_[1]``, shape (n,), for binary problems,
-    and
-      of all classes, shape (n, K), otherwise.
+      and of all classes, shape (n, K), otherwise.
 
     It may also define
 
