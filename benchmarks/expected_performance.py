@@ -8,7 +8,7 @@ the population, from the known event probabilities. New samples have the scores 
 scores (covariate shift), or other event probabilities for the same scores (concept shift), which violates the
 assumption. The intervals hold jointly: "all" counts the repetitions in which all of them do.
 
-Also printed: the time for 10 million predictions beside np.sort.
+Also printed: the time for 10 million predictions, compared with np.sort.
 
     --repetitions 100    labelled samples of each case
     --smoke              a few small ones, to see that everything runs

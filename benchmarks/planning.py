@@ -1,4 +1,4 @@
-"""Planned numbers of samples beside those that simulations need.
+"""Planned numbers of samples, compared with those that simulations need.
 
 For each distribution of the predictions and each goal the script prints ``required_n_samples``, the number of
 samples that reaches the goal in simulations of the test, the bound or the interval itself, and their ratio.

@@ -31,7 +31,7 @@ print(f"observed risk {model.risk_:.3f}, at most {model.risk_bound_:.3f} with 95
 
 # %%
 # On the remaining questions the risk is below the target at the chosen threshold. The curve alone would
-# suggest a threshold at which the risk is just the target, without room for the error of the estimate.
+# suggest a threshold at which the risk is just the target, without a margin for the error of the estimate.
 
 display = RiskCoverageDisplay.from_estimator(
     model, confidence[4000:], correct[4000:], name="new questions", confidence=0.95

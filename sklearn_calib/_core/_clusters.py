@@ -27,7 +27,15 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import log_ndtr, ndtr, ndtri, stdtrit
 
-__all__ = ["Clusters", "Dependence", "cluster_words", "clusters_of_classes", "dependence", "dependence_of"]
+__all__ = [
+    "Clusters",
+    "Dependence",
+    "cluster_words",
+    "clusters_of_classes",
+    "dependence",
+    "dependence_of",
+    "single_clusters",
+]
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -224,6 +232,11 @@ def dependence_of(clusters: Clusters | None, prob: Array) -> dict[str, Any]:
     return {} if clusters is None else clusters.described(prob)
 
 
+def single_clusters(n_samples: float) -> dict[str, Any]:
+    """Return the same fields for samples that are all clusters of their own."""
+    return {"n_clusters": int(n_samples), "design_effect": 1.0, "n_effective": float(n_samples)}
+
+
 def cluster_words(result: Any) -> str:
     """Return what a result tells of clusters, in words; nothing if there are none."""
     if result.n_clusters is None:
@@ -296,7 +309,7 @@ def _with_slope(found: Dependence, code: Index, prob: Array, count: Array, posit
     if scale <= _LEAST:
         return found
     found = replace(found, centre=centre, scale=scale)
-    x, f = found.covariate(prob), np.exp(-0.5 * quantile**2) / np.sqrt(2.0 * np.pi)
+    x, f = found.covariate(prob), _normal_density(quantile)
     size = np.maximum(np.bincount(code, count * f), _LEAST)
     within = x - (np.bincount(code, count * f * x) / size)[code]
     variance = np.bincount(code, count * v * within**2)
@@ -338,7 +351,7 @@ def _log_likelihood(
         (n_clusters, 2 * n_bins),
     )
     p = np.clip(prob, _LEAST, 1.0 - _LEAST)
-    density = np.exp(-0.5 * ndtri(p) ** 2) / np.sqrt(2.0 * np.pi)
+    density = _normal_density(ndtri(p))
     # of the common shift, in each cluster, if its samples were independent
     information = np.bincount(code, count * density**2 / (p * (1.0 - p)), n_clusters)
     out = np.empty_like(rho)
@@ -360,6 +373,11 @@ def _log_likelihood(
         total = terms.sum(axis=0)
         # the integral over shifts
         out[k] = np.logaddexp.reduce(total) + np.log(error)
+    return out
+
+
+def _normal_density(quantile: Array) -> Array:
+    out: Array = np.exp(-0.5 * quantile**2) / np.sqrt(2.0 * np.pi)
     return out
 
 

@@ -244,7 +244,7 @@ class BaseCalibrator(
 
     @available_if(_is_monotone)
     def inverse_transform(self, X: ArrayLike, *, side: str = "left") -> Array:
-        """Return the scores that are mapped to given probabilities; of monotone maps of two classes only.
+        """Return the scores that are mapped to given probabilities; of monotone binary maps only.
 
         With ``side="left"`` it is the least score at which the map has reached the probability, with
         ``side="right"`` the greatest at which it has not passed it. All scores between both have the same

@@ -207,7 +207,7 @@ class ExportedCalibrator(
 
     @available_if(_is_monotone)
     def inverse_transform(self, X: ArrayLike, *, side: str = "left") -> Array:
-        """Return the scores that are mapped to given probabilities; of monotone maps of two classes only.
+        """Return the scores that are mapped to given probabilities; of monotone binary maps only.
 
         Parameters
         ----------

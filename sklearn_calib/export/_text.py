@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -50,17 +51,20 @@ class _Text:
         return _Text(self.printer, [f"({form.format(*pair)})" for pair in pairs])
 
 
-class _Printer:
+class _Printer(ABC):
     """The operations of maps as text; ``let`` names what is used several times."""
 
+    @abstractmethod
     def number(self, value: float) -> str:
-        raise NotImplementedError
+        """Return a number as text."""
 
+    @abstractmethod
     def if_else(self, condition: str, then: str, other: str) -> str:
-        raise NotImplementedError
+        """Return a condition as text."""
 
+    @abstractmethod
     def log(self, x: _Text) -> _Text:
-        raise NotImplementedError
+        """Return the natural logarithm."""
 
     def let(self, x: _Text) -> _Text:
         return x

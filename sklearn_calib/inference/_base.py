@@ -14,7 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._atomic import AtomicFit
-from sklearn_calib._core._clusters import cluster_words
+from sklearn_calib._core._clusters import cluster_words, single_clusters
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
 from sklearn_calib._persistence import VersionStamped
@@ -568,9 +568,7 @@ def _with_single(result: CalibrationTestResult, clusters: ArrayLike | None) -> C
     """Tell of clusters that are all single, which a test need not know."""
     if clusters is None or result.n_clusters is not None:
         return result
-    return replace(
-        result, n_clusters=result.n_samples, design_effect=1.0, n_effective=float(result.n_samples)
-    )
+    return replace(result, **single_clusters(result.n_samples))
 
 
 def _check_frequencies(sample_weight: ArrayLike | None) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn_calib._core._links import logit
 from sklearn_calib.inference._betting_tree import N_CELLS, BettingTree, log_sum, smallest_bin, softplus
 
-__all__ = ["BLOCK", "GRID", "BettingStream", "grid_gains", "in_log_odds"]
+__all__ = ["BLOCK", "GRID", "BettingStream", "binned_cutoff_error", "grid_gains", "in_log_odds"]
 
 Array = NDArray[np.float64]
 
@@ -33,6 +33,12 @@ BLOCK = 32
 
 # Samples at a time: a block of all wealths stays in cache.
 _CHUNK = 8192
+
+
+def binned_cutoff_error(residuals: NDArray[Any], n_samples: int) -> float:
+    """Return the cutoff calibration error of residual sums of bins."""
+    walk = np.append(0.0, np.cumsum(residuals))
+    return float(walk.max() - walk.min()) / max(1, n_samples)
 
 
 class BettingStream:
@@ -70,8 +76,7 @@ class BettingStream:
     @property
     def cutoff_error(self) -> float:
         """Largest absolute residual sum over runs of neighbouring bins, divided by the number of samples."""
-        walk = np.append(0.0, np.cumsum(self._residuals))
-        return float(walk.max() - walk.min()) / max(1, self.n_samples)
+        return binned_cutoff_error(self._residuals, self.n_samples)
 
     def advance(self, y: NDArray[np.int64], p: Array, times: NDArray[np.int64] | None = None) -> Array:
         """Process the samples in order, sample i ``times[i]`` times; return the log-wealth after each."""

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtri
 
-from sklearn_calib._core._clusters import cluster_words, dependence_of
+from sklearn_calib._core._clusters import cluster_words, dependence_of, single_clusters
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._null import draw_outcomes, draw_positives, draw_rows
 from sklearn_calib._docs import shared_docs
@@ -243,7 +243,7 @@ def confidence_interval(
     redrawn = bound_metric(metric, grouped, weighted=sample.w is not None)
     found = interval_of(redrawn, confidence, method, n_resamples, rng)
     if clusters is not None and grouped.clusters is None:
-        return replace(found, n_clusters=int(grouped.total), design_effect=1.0, n_effective=grouped.total)
+        return replace(found, **single_clusters(grouped.total))
     return found
 
 

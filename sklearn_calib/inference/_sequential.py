@@ -25,7 +25,7 @@ from sklearn_calib._validation import (
     shape_of,
 )
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
-from sklearn_calib.inference._betting import BettingStream
+from sklearn_calib.inference._betting import BettingStream, binned_cutoff_error
 from sklearn_calib.inference._betting_rounds import BettingRounds
 from sklearn_calib.inference._betting_tree import N_CELLS, smallest_bin
 
@@ -364,8 +364,8 @@ class _ClusterStream:
             if value > self.max_log_wealth:
                 self.max_log_wealth, self.row_of_max = value, int(until[end])
         residual = sample.weights * (sample.y - sample.p)
-        walk = np.append(0.0, np.cumsum(np.bincount(smallest_bin(sample.p), residual, minlength=N_CELLS)))
-        self.cutoff_error = float(np.ptp(walk)) / max(1, self.n_samples)
+        residuals = np.bincount(smallest_bin(sample.p), residual, minlength=N_CELLS)
+        self.cutoff_error = binned_cutoff_error(residuals, self.n_samples)
         return path
 
 

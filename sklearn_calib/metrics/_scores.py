@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_calib._validation import check_binary, check_class_sample, shape_of
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel
 
-__all__ = ["brier_score", "log_loss"]
+__all__ = ["brier_score", "log_loss", "squared_distances"]
 
 Array = NDArray[np.float64]
 
@@ -18,6 +18,13 @@ _EPS = np.finfo(np.float64).eps
 
 def _log(p: Array) -> Array:
     return -np.log(np.clip(p, _EPS, 1.0 - _EPS))
+
+
+def squared_distances(p: NDArray[Any], codes: NDArray[np.int64]) -> Array:
+    """Return the sum over k of (p_k - 1{y = k})^2 of each sample, for class indices ``codes``."""
+    gap = np.array(p, dtype=np.float64)
+    gap[np.arange(codes.shape[0]), codes] -= 1.0
+    return np.asarray(np.einsum("ij,ij->i", gap, gap))
 
 
 def _mean_of(loss_of_0: Array, loss_of_1: Array, n_samples: float) -> Evaluate:
@@ -40,9 +47,7 @@ def brier_score(
     """Return the mean squared distance of forecast and outcome; of probability vectors with three classes."""
     if _is_multiclass(y_proba):
         sample = check_class_sample(y_true, y_proba, sample_weight)
-        gap = sample.p.copy()
-        gap[np.arange(gap.shape[0]), sample.y] -= 1.0
-        return float(np.average(np.square(gap).sum(axis=1), weights=sample.w))
+        return float(np.average(squared_distances(sample.p, sample.y), weights=sample.w))
     binary = check_binary(y_true, y_proba, sample_weight, pos_label)
     return float(np.average((binary.y - binary.p) ** 2, weights=binary.w))
 

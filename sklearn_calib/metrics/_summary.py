@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, ndtr
 from scipy.stats import norm
 
-from sklearn_calib._core._clusters import cluster_words, dependence_of
+from sklearn_calib._core._clusters import cluster_words, dependence_of, single_clusters
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._null import draw_positives
@@ -373,7 +373,7 @@ def calibration_summary(
     grouped = group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
     found = summarize(grouped, n_knots, confidence, interval)
     if clusters is not None and sample.clusters is None:
-        return replace(found, n_clusters=int(grouped.total), design_effect=1.0, n_effective=grouped.total)
+        return replace(found, **single_clusters(grouped.total))
     return found
 
 

@@ -39,6 +39,7 @@ from sklearn_calib.metrics import (
     smooth_ece,
 )
 from sklearn_calib.metrics._decomposition import decompose
+from sklearn_calib.metrics._scores import squared_distances
 from sklearn_calib.metrics._summary import summarize
 
 __all__ = [
@@ -675,8 +676,6 @@ def class_metrics(sample: ClassSample, parts: Sequence[ReportPart]) -> list[Repo
     """Return ``smooth_ece(y, P)`` and the proper scores of the class probabilities."""
     weight = sample.weights
     right = sample.p[np.arange(sample.y.shape[0]), sample.y]
-    # sum over k of (p_k - 1{y = k})^2
-    squares = (sample.p**2).sum(axis=1) - 2.0 * right + 1.0
     with np.errstate(divide="ignore"):
         losses = -np.log(right)
     mean_error = float(np.mean([part.error for part in parts]))
@@ -687,7 +686,7 @@ def class_metrics(sample: ClassSample, parts: Sequence[ReportPart]) -> list[Repo
         *(
             ReportMetric(key, name, float(weight @ loss / weight.sum()), reduction="multiclass")
             for key, name, loss in (
-                ("brier_multiclass", "Brier score, sum over classes", squares),
+                ("brier_multiclass", "Brier score, sum over classes", squared_distances(sample.p, sample.y)),
                 ("log_loss_multiclass", "log loss", losses),
             )
         ),
@@ -715,7 +714,6 @@ class Findings:
     brier: ScoreDecomposition
     log_loss: ScoreDecomposition
     residual_pvalue: float
-    design_effect: float | None
 
 
 def n_steps() -> int:
@@ -727,7 +725,6 @@ def examine(sample: BinarySample, budget: Budget, step: Step) -> Findings:
     """Return all metrics, tests and regions of a checked binary sample with frequency weights."""
     step("scores and slopes")
     grouped = group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
-    design = None if grouped.clusters is None else grouped.clusters.design_effect(grouped.prob)
     small = condensed(grouped)
     inside = _inside(grouped)
     summary = summarize(condensed(inside), 5, budget.confidence, "profile")
@@ -746,7 +743,7 @@ def examine(sample: BinarySample, budget: Budget, step: Step) -> Findings:
     residual = _after_recalibration(sample, inside, summary, budget)
     step("regions of predictions")
     regions = find_regions(grouped, budget.confidence, budget.n_draws, budget.generator)
-    return Findings(grouped, tuple(metrics), tests, regions, summary, brier, log_loss, residual, design)
+    return Findings(grouped, tuple(metrics), tests, regions, summary, brier, log_loss, residual)
 
 
 # Lags, and most samples, of the test of dependence; rarer than this, dependence is reported.

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sklearn_calib._core._clusters import dependence_of
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._progress import Progress
 from sklearn_calib._validation import (
@@ -51,7 +52,7 @@ from sklearn_calib.report._numbers import (
 )
 from sklearn_calib.report._words import advice, findings, report_dict, report_text, verdict, warnings
 
-__all__ = ["CalibrationReport", "calibration_report", "of_groups", "seed_of"]
+__all__ = ["CalibrationReport", "calibration_report", "given_samples", "seed_of"]
 
 _FEWEST_RESAMPLES = 20
 
@@ -352,16 +353,11 @@ def calibration_report(
     seed = seed_of(random_state)
     budget = Budget(confidence, n_resamples, seed)
     sketched = isinstance(y_true, Mapping) or is_summary(y_true)
-    if isinstance(y_true, Mapping):
-        label = shown_label(next(iter(y_true.values()), ()), pos_label)
-        if clusters is not None:
-            raise ValueError("clusters need samples, which sketches do not keep. Pass arrays.")
-        y_true, y_proba, sample_weight, groups = of_groups(y_true, y_proba, sample_weight, pos_label, groups)
-    else:
-        label = shown_label(y_true, pos_label)
-        y_true, y_proba, sample_weight = sample_rows(
-            y_true, y_proba, sample_weight, pos_label, groups, clusters
-        )
+    one = next(iter(y_true.values()), ()) if isinstance(y_true, Mapping) else y_true
+    label = shown_label(one, pos_label)
+    y_true, y_proba, sample_weight, groups = given_samples(
+        y_true, y_proba, sample_weight, pos_label, groups, clusters
+    )
     keys = None if groups is None else check_groups(groups, shape_of(y_true, "y_true")[0])
     shape = shape_of(y_proba, "y_proba")
     if sample_weight is not None:
@@ -422,6 +418,7 @@ def calibration_report(
     ordered = np.nan if untested else serial_dependence(sample, seed)
     deciding = [line.result.pvalue for line in tests if np.isnan(line.adjusted)]
     grouped = found.grouped
+    dependent = dependence_of(grouped.clusters, grouped.prob)
     n_certain, n_impossible = contradictions(grouped)
     return CalibrationReport(
         name="" if name is None else str(name),
@@ -449,17 +446,20 @@ def calibration_report(
         seed=seed,
         version=__version__,
         sketched=sketched,
-        n_clusters=None if sample.clusters is None else int(sample.clusters.max()) + 1,
-        design_effect=found.design_effect,
+        n_clusters=dependent.get("n_clusters"),
+        design_effect=dependent.get("design_effect"),
         dependence_pvalue=ordered,
         _sample=sample,
     )
 
 
-def of_groups(
-    sketches: Mapping[Any, Any], y_proba: Any, sample_weight: Any, pos_label: Any, groups: Any
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return outcomes, predictions, weights and groups of the samples that represent sketches."""
+def given_samples(
+    y_true: Any, y_proba: Any, sample_weight: Any, pos_label: Any, groups: Any, clusters: Any
+) -> tuple[ArrayLike, ArrayLike, ArrayLike | None, ArrayLike | None]:
+    """Return outcomes, predictions, weights and groups: those that were passed, or those of sketches."""
+    if not isinstance(y_true, Mapping):
+        return (*sample_rows(y_true, y_proba, sample_weight, pos_label, groups, clusters), groups)
+    sketches = y_true
     if not sketches:
         raise ValueError("y_true is an empty dict. Pass a CalibrationSketch for each group.")
     if len({repr(getattr(sketch, "pos_label", None)) for sketch in sketches.values()}) > 1:
@@ -472,7 +472,7 @@ def of_groups(
                 "group; pass groups together with arrays."
             )
         try:
-            parts.append(sample_rows(sketch, y_proba, sample_weight, pos_label, groups))
+            parts.append(sample_rows(sketch, y_proba, sample_weight, pos_label, groups, clusters))
         except ValueError as error:
             raise ValueError(f"y_true[{name!r}]: {error}") from None
     y, p, w = (

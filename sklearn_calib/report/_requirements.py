@@ -26,7 +26,6 @@ from sklearn_calib._validation import (
     check_positive,
     check_size,
     equals_label,
-    sample_rows,
     shape_of,
 )
 from sklearn_calib.inference._intervals import Populations, bound_metric, inverted, shifted
@@ -34,7 +33,7 @@ from sklearn_calib.metrics._cutoff import bootstrap_margin, cutoff_of_groups
 from sklearn_calib.metrics._names import as_metric, metric_names
 from sklearn_calib.metrics._summary import IntervalEstimate, summarize
 from sklearn_calib.report._numbers import Budget, affordable, condensed
-from sklearn_calib.report._report import of_groups, seed_of
+from sklearn_calib.report._report import given_samples, seed_of
 from sklearn_calib.report._words import one_line
 
 __all__ = ["CalibrationRequirements", "RequirementResult", "RequirementsResult"]
@@ -386,16 +385,9 @@ class CalibrationRequirements:
         least = max(20, int(np.ceil(1.0 / self.alpha)))
         n_resamples = check_size(n_resamples, "n_resamples", minimum=least)
         budget = Budget(1.0 - 2.0 * self.alpha, n_resamples, seed_of(random_state))
-        if isinstance(y_true, Mapping):
-            if clusters is not None:
-                raise ValueError("clusters need samples, which sketches do not keep. Pass arrays.")
-            y_true, y_proba, sample_weight, groups = of_groups(
-                y_true, y_proba, sample_weight, pos_label, groups
-            )
-        else:
-            y_true, y_proba, sample_weight = sample_rows(
-                y_true, y_proba, sample_weight, pos_label, groups, clusters
-            )
+        y_true, y_proba, sample_weight, groups = given_samples(
+            y_true, y_proba, sample_weight, pos_label, groups, clusters
+        )
         if _SEGMENTS in self.limits and groups is None:
             raise ValueError("segment_difference is required, but groups is missing. Pass the segments.")
         sample = binary_sample(y_true, y_proba, sample_weight, pos_label, clusters)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._validation import check_weights
+from sklearn_calib.metrics._scores import squared_distances
 
 __all__ = ["brier_loss", "log_loss"]
 
@@ -36,9 +37,7 @@ def brier_loss(codes: NDArray[np.int64], proba: Array, *, sample_weight: ArrayLi
     With this factor the binary case is the usual (probability of the positive class - outcome)^2.
     """
     _check_rows(proba)
-    gap = np.array(proba, dtype=np.float64)
-    gap[np.arange(codes.shape[0]), codes] -= 1.0
-    distance = np.einsum("ij,ij->i", gap, gap)
+    distance = squared_distances(proba, codes)
     return _mean(distance / 2 if proba.shape[1] == 2 else distance, sample_weight)
 
 
