@@ -144,6 +144,23 @@ def skip_scikit_learn(app, what, name, obj, skip, options):
     return True if added or module.startswith("sklearn.") else None
 
 
+def quote_readme(app, docname, source):
+    """Put sections of the README into the front page, with links as seen from this folder."""
+    if docname == "index":
+        readme = Path(app.srcdir).parent.joinpath("README.md").read_text(encoding="utf-8")
+        parts = re.split(r"^## (.+)\n", readme, flags=re.MULTILINE)
+        sections = {title: f"## {title}\n{text}" for title, text in zip(parts[1::2], parts[2::2], strict=True)}
+        sections["introduction"] = parts[0].split("\n\n", 2)[2]
+        source[0] = re.sub(r"<!-- README: (.+?) -->", lambda match: sections[match[1]], source[0])
+        for link, target in {
+            "(benchmarks/results/interval_coverage.md)": "(testing.md#coverage-of-the-confidence-intervals)",
+            "(benchmarks/results/calibrators_two_classes.md)": "(calibrators.md#results-for-binary-targets)",
+            "](docs/": "](",
+            "](benchmarks/": "](../benchmarks/",
+        }.items():
+            source[0] = source[0].replace(link, target)
+
+
 def list_objects(app, docname, source):
     """Put the tables of all modules into the page of the reference, one line for each object."""
     if docname == "api":
@@ -175,6 +192,7 @@ def check_site(app, exception):
 
 def setup(app):
     app.connect("builder-inited", lambda app: draw_all())
+    app.connect("source-read", quote_readme)
     app.connect("source-read", list_objects)
     app.connect("build-finished", check_site)
     app.connect("autodoc-process-docstring", escape_trailing_underscores, priority=1)
