@@ -46,7 +46,7 @@ _ALIKE_FROM, _ALIKE_LEVEL = 1 << 19, EXACT_LEVELS + 5
 _ROUNDING = 1e-6
 
 # Groups in a block, so that its sums stay in cache: for one sample, and for many of them.
-_BLOCK, _BLOCK_OF_MANY = 1 << 15, 1 << 12
+_BLOCK, _BLOCK_OF_MANY = 1 << 16, 1 << 12
 
 Array = NDArray[np.float64]
 Levels = NDArray[np.int8]
@@ -219,9 +219,11 @@ class NestedBins:
             p, w = grouped.prob[rows], grouped.weight[rows]
             columns = np.empty((5, p.shape[0]))
             # sum r^2 = w p (1 - p) + (1 - 2p) sum r in a group of w samples
+            v = p * (1.0 - p)
             columns[0] = grouped.positives[rows] - w * p
-            columns[1] = w * p * (1.0 - p) + (1.0 - 2.0 * p) * columns[0]
-            v = null[rows] * (1.0 - null[rows])
+            columns[1] = w * v + (1.0 - 2.0 * p) * columns[0]
+            if prob is not None:
+                v = prob[rows] * (1.0 - prob[rows])
             columns[2] = w * v
             columns[3] = columns[2] * v
             columns[4] = w
