@@ -149,8 +149,8 @@ def quote_readme(app, docname, source):
     if docname == "index":
         readme = Path(app.srcdir).parent.joinpath("README.md").read_text(encoding="utf-8")
         parts = re.split(r"^## (.+)\n", readme, flags=re.MULTILINE)
-        sections = {title: f"## {title}\n{text}" for title, text in zip(parts[1::2], parts[2::2], strict=True)}
-        sections["introduction"] = parts[0].split("\n\n", 2)[2]
+        sections = {parts[i]: f"## {parts[i]}\n{parts[i + 1]}" for i in range(1, len(parts), 2)}
+        sections["introduction"] = parts[0].split("\n\n", 2)[2]  # without title and slogan
         source[0] = re.sub(r"<!-- README: (.+?) -->", lambda match: sections[match[1]], source[0])
         for link, target in {
             "(benchmarks/results/interval_coverage.md)": "(testing.md#coverage-of-the-confidence-intervals)",

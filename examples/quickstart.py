@@ -1,9 +1,9 @@
 """Calibrate an underconfident classifier and evaluate it, with a guarantee.
 
 A random forest of shallow trees predicts whether a handwritten digit is five or more. It is accurate but
-underconfident. We choose a calibrator by grid search, measure the calibration error before and after on
-held-out samples, test for the remaining miscalibration, compute a certificate, and save reliability diagrams
-next to this file.
+underconfident. The script chooses a calibrator by grid search, measures the calibration error before and
+after calibration on held-out samples, tests for remaining miscalibration, computes a certificate, and saves
+reliability diagrams in the folder of this file.
 """
 
 from functools import partial
@@ -70,10 +70,10 @@ def choose_calibrator(classifier, X, y):
 
 
 def report(y, forecasts):
-    """Print the estimate of every metric of every forecast with its 95% confidence interval.
+    """Print every metric of every forecast with its 95% confidence interval.
 
-    Sampling noise makes raw values of calibration errors too large; estimates and intervals are corrected for
-    it. A raw value is to be compared with the value that is expected under perfect calibration.
+    Raw values of calibration errors are biased upwards by sampling noise; estimates and intervals are
+    corrected for it. Compare a raw value with the value that is expected under perfect calibration.
     """
     print(f"\n{len(y)} held-out samples" + " " * 12 + "".join(f"{when:>40}" for when in forecasts))
     print(" " * 33 + 2 * "    estimate [95% interval]  raw expected")
@@ -87,8 +87,8 @@ def report(y, forecasts):
             cells += f"{estimate:10.3f} [{interval.lower:.3f}, {interval.upper:.3f}]"
             cells += " " * 15 if average else f"{interval.estimate:7.3f} {interval.null_mean:7.3f}"
         print(f"  {name:<31}{cells}".rstrip())
-    print("  Estimates are corrected for sampling noise, which makes raw calibration errors too large;")
-    print("  expected: the mean of the raw value under perfect calibration, for the same predictions.")
+    print("  estimate: corrected for sampling noise, by which raw calibration errors are biased upwards;")
+    print("  expected: mean of the raw value under perfect calibration, for the same predictions.")
 
 
 def draw(y, forecasts, verdicts):
@@ -133,9 +133,9 @@ def main():
         print(f"  {when:<7} p = {verdict.pvalue:.3f}: {answer}")
 
     certificate = calibrated.calibrators_[0].cutoff_certificate(confidence=0.95, random_state=0)
-    print("\nCertificate for new samples of the same distribution, from the calibration samples alone")
-    print(f"  with 95% confidence the population cutoff calibration error is at most {certificate:.3f}:")
-    print("  no decision threshold loses more than this compared with the best recalibration")
+    print("\nCertificate for new samples from the same distribution, computed from the calibration samples")
+    print(f"  cutoff calibration error at most {certificate:.3f} with 95% confidence: at every decision")
+    print("  threshold, the best monotone recalibration would reduce the mean loss by at most this amount")
     draw(y_test, forecasts, verdicts)
     print(f"\nPicture: {PICTURE}")
 

@@ -46,6 +46,8 @@ def test_example_is_short_and_stands_alone(path):
     lines = [line for line in code.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     assert len(lines) < MOST_LINES
     assert lines[-1] == "plt.show()"
+    # the gallery saves a figure at the end of the block that creates it
+    assert "plt.subplots(" not in code.rpartition("# %%")[0]
     assert not re.search(r"\._[a-z]|import _", code), "private names"
 
 

@@ -1,10 +1,10 @@
 """
-When should a model abstain?
-============================
+Abstention with a guaranteed error rate
+=======================================
 
-A language model answers multiple-choice questions and states a confidence. It should answer only if at most
-10% of its answers are wrong. :class:`~sklearn_calib.SelectiveClassifier` chooses the threshold of the
-confidence such that this holds for new questions, with a probability of 95%.
+A language model answers multiple-choice questions and states a confidence. At most 10% of the answers that it
+gives should be wrong; it abstains from the other questions. :class:`~sklearn_calib.SelectiveClassifier`
+chooses the confidence threshold such that this holds for new questions with a confidence of 95%.
 """
 
 import matplotlib.pyplot as plt
@@ -20,8 +20,8 @@ correct, confidence = answers.y_true, answers.y_proba
 spline = SplineCalibrator(monotone=True).fit(confidence[:2000], correct[:2000])
 
 # %%
-# The threshold is chosen on other questions than those to which the calibrator was fitted. The risk is 1 -
-# precision of "the answer is correct".
+# The threshold is chosen on questions that were not used to fit the calibrator. With
+# ``risk="false_discovery"`` the risk is the fraction of wrong answers among those given.
 
 model = SelectiveClassifier(FrozenEstimator(spline), risk="false_discovery", target=0.1, random_state=0).fit(
     confidence[2000:4000], correct[2000:4000]
@@ -30,11 +30,12 @@ print(f"answer from confidence {model.threshold_:.3f}: coverage {model.coverage_
 print(f"observed risk {model.risk_:.3f}, at most {model.risk_bound_:.3f} with 95% confidence")
 
 # %%
-# On the remaining questions the risk is below the target at the chosen threshold. The curve alone would
-# suggest a threshold at which the risk is just the target, without a margin for the error of the estimate.
+# On the remaining questions the risk at the chosen threshold is below the target. A threshold that is read
+# off the risk-coverage curve, where the observed risk equals the target, has no margin for sampling error.
 
 display = RiskCoverageDisplay.from_estimator(
     model, confidence[4000:], correct[4000:], name="new questions", confidence=0.95
 )
 display.ax_.axhline(model.target, color="0.4", linestyle=":")
+display.ax_.set_title("The risk on new questions is below the target of 10%")
 plt.show()

@@ -2,8 +2,8 @@
 Recalibrating an overfitted gradient boosting model
 ===================================================
 
-Boosting with too many iterations drives predictions towards 0 and 1: they still rank new samples well, but
-are overconfident. A calibrator that is fitted on held-out samples corrects them without retraining.
+With too many boosting iterations, predictions approach 0 and 1: they still rank new samples well, but they
+are overconfident. A calibrator that is fitted to held-out samples corrects them without retraining.
 """
 
 import matplotlib.pyplot as plt
@@ -20,8 +20,8 @@ from sklearn_calib.plot import ReliabilityDisplay
 models = {"HistGradientBoosting": HistGradientBoostingClassifier(max_iter=200, random_state=0)}
 try:
     from lightgbm import LGBMClassifier
-except (ImportError, OSError):  # the latter where its library for threads is missing
-    print("LightGBM is not installed, so this run omits it.")
+except (ImportError, OSError):  # OSError: its thread library is missing
+    print("LightGBM is not installed and therefore omitted.")
 else:
     models["LightGBM"] = LGBMClassifier(n_estimators=200, n_jobs=1, verbose=-1, random_state=0)
 
@@ -30,8 +30,10 @@ X_train, X_rest, y_train, y_rest = train_test_split(X, y, train_size=2000, rando
 X_calib, X_test, y_calib, y_test = train_test_split(X_rest, y_rest, train_size=3000, random_state=0)
 
 # %%
-# ``FrozenEstimator`` marks the model as fitted, so that ``CalibratedClassifier`` uses all samples for the
-# calibrator. Without it, the classifier would be refitted on each fold.
+# ``FrozenEstimator`` marks the model as fitted, so that ``CalibratedClassifier`` fits the calibrator only.
+# Without it, the classifier would be refitted on each fold. The curve of the original model is too flat: low
+# predictions are too low, and high predictions are too high. The histograms show that recalibration moves
+# the predictions away from 0 and 1.
 
 fig, axes = plt.subplots(1, len(models), figsize=(5 * len(models), 5.4), squeeze=False, layout="constrained")
 for ax, (name, model) in zip(axes[0], models.items(), strict=True):
@@ -42,10 +44,5 @@ for ax, (name, model) in zip(axes[0], models.items(), strict=True):
         ReliabilityDisplay.from_predictions(y_test, p, name=when, ax=ax)
         print(f"{name:<22}{when:<14} log loss {log_loss(y_test, p):.3f}")
     ax.set_title(name)
-
-# %%
-# The curve of the original model is too flat: low predictions are too low, and high predictions too high. The
-# histograms show that recalibration moves the predictions away from 0 and 1.
-
 fig.suptitle("Boosted trees are overconfident; a spline calibrator corrects them (held-out samples)")
 plt.show()

@@ -2,9 +2,9 @@
 Certificate of a calibrated classifier and decision risk
 ========================================================
 
-A monotone calibrator can state an upper bound on its true calibration error that holds with the confidence
-you choose. It is computed from the samples the calibrator was fitted on, and it bounds the loss of
-every decision that compares the probability with a threshold.
+A monotone calibrator reports an upper confidence bound for its calibration error on new data. The bound is
+computed from the samples to which the calibrator was fitted. It also bounds the loss of every decision that
+compares the probability with a threshold.
 """
 
 import matplotlib.pyplot as plt
@@ -37,9 +37,9 @@ for name, p in {"before": before, "after": after}.items():
     )
 
 # %%
-# A decision that compares the probability with a threshold costs false positives and false negatives. The
-# *risk gap* is the part of this cost that the best recalibration would save. It is at most the cutoff
-# calibration error, so the certificate bounds it at all thresholds simultaneously.
+# A decision that compares the probability with a threshold leads to false positives and false negatives,
+# which have costs. The *risk gap* is the part of the cost that the best recalibration would save. It is at
+# most the cutoff calibration error, so the certificate bounds it at all thresholds simultaneously.
 
 fig, ax = plt.subplots(figsize=(8, 5.2), layout="constrained")
 DecisionDisplay.from_predictions(y_test, before, name="before", show_bound=False, show_null_band=False, ax=ax)

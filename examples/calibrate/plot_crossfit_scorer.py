@@ -2,8 +2,8 @@
 Calibrating out-of-fold scores in a pipeline
 ============================================
 
-The scores of a random forest on its training samples are too good. A calibrator fitted on them learns the
-wrong map, and the probabilities become worse. ``CrossFitScorer`` passes out-of-fold scores to the next step.
+The scores of a random forest on its training samples are too optimistic. A calibrator that is fitted to them
+makes the probabilities worse. ``CrossFitScorer`` passes out-of-fold scores to the next step of a pipeline.
 """
 
 import matplotlib.pyplot as plt
@@ -19,8 +19,8 @@ from sklearn_calib.calibrators import SplineCalibrator
 from sklearn_calib.plot import ReliabilityDisplay
 
 # %%
-# Both pipelines score new samples with the same forest, fitted on all training samples. They differ only in
-# the scores on which the calibrator is fitted.
+# Both pipelines score new samples with the same forest, fitted to all training samples. They differ only in
+# the scores to which the calibrator is fitted.
 
 X, y = make_classification(12_000, n_features=20, n_informative=5, flip_y=0.1, class_sep=0.6, random_state=0)
 X_train, X_test, y_train, y_test = train_test_split(X, y, train_size=1500, random_state=0)
@@ -36,5 +36,5 @@ for ax, (name, model) in zip(axes, models.items(), strict=True):
     print(f"{name:<18} log loss on test samples {log_loss(y_test, p):.3f}")
     ReliabilityDisplay.from_predictions(y_test, p, ax=ax)
     ax.set_title(name)
-fig.suptitle("Calibrating in-sample scores makes a forest worse, out-of-fold scores better")
+fig.suptitle("Calibration with in-sample scores fails; with out-of-fold scores it succeeds")
 plt.show()

@@ -2,8 +2,8 @@
 Calibration by subgroup
 =======================
 
-A risk score can be calibrated on average and miscalibrated in every subgroup, with errors of opposite sign.
-``GroupCalibrator`` fits a map for each group.
+A risk score can be calibrated on average although it is miscalibrated in each subgroup, with errors of
+opposite sign. ``GroupCalibrator`` fits one map for each group.
 """
 
 import matplotlib.pyplot as plt
@@ -26,7 +26,7 @@ group = np.repeat(["north", "south"], 10_000)
 fit = np.arange(20_000) % 4 > 0
 
 # %%
-# A single map is fitted to the pooled data, which are nearly calibrated.
+# The pooled data are nearly calibrated, so a single map that is fitted to them changes little.
 
 pooled = PlattCalibrator().fit(score[fit], event[fit])
 separate = GroupCalibrator(PlattCalibrator()).fit(score[fit], event[fit], groups=group[fit])
@@ -43,7 +43,7 @@ for name, p in predictions.items():
     print(f"{name:<48}" + "   ".join(f"{place}: p-value {value:.3f}" for place, value in pvalues.items()))
 
 # %%
-# Groups with too few samples, and groups that were not in the training data, get the pooled map.
+# Groups with too few samples, and groups that do not occur in the training data, use the pooled map.
 
 fig, axes = plt.subplots(1, 2, figsize=(10.5, 5.6), sharey=True, layout="constrained")
 for ax, (name, p) in zip(axes, predictions.items(), strict=True):

@@ -1,10 +1,10 @@
 """
-How sure can I be about the calibrated model?
-=============================================
+Certificates by number of training samples
+==========================================
 
-A certificate is an upper confidence bound of the cutoff calibration error of a calibrator on new data, from
-its own training samples. No samples need to be held out. Here it is compared with the error on a million new
-samples, for samples of different sizes.
+A certificate is an upper confidence bound for the cutoff calibration error of a calibrator on new data. It is
+computed from the training samples of the calibrator, so no held-out samples are needed. Here it is compared
+with the error on a million new samples, for different numbers of training samples.
 """
 
 import matplotlib.pyplot as plt
@@ -16,7 +16,7 @@ from sklearn_calib.metrics import cutoff_calibration_error
 new = make_forecasts(1_000_000, distortion="slope", random_state=1)
 sizes = [200, 500, 1000, 2000, 5000, 10_000]
 calibrators = {"isotonic regression": IsotonicCalibrator(), "Platt scaling": PlattCalibrator()}
-methods = {"fitted": "certificate of the fitted map", "asymptotic": "certificate of all monotone maps"}
+methods = {"fitted": "certificate of the fitted map", "asymptotic": "certificate for all monotone maps"}
 
 found = {name: {"error": [], "fitted": [], "asymptotic": []} for name in calibrators}
 for name, calibrator in calibrators.items():
@@ -30,15 +30,17 @@ for name, calibrator in calibrators.items():
         found[name]["error"].append(error)
 
 # %%
-# Printed, a certificate says how it was found. With fewer than 100 samples, or 10 of a class, the default is
-# replaced by the certificate of all monotone maps, and the result says so.
+# A printed certificate names its method. With fewer than 100 samples, or fewer than 10 of a class, the
+# default is replaced by the certificate for all monotone maps, and the output says so.
 
 print(calibrator.cutoff_certificate(random_state=0))
 few = make_forecasts(80, distortion="slope", random_state=0)
 print(IsotonicCalibrator().fit(few.y_proba, few.y_true).cutoff_certificate())
 
 # %%
-# Both certificates hold with 95% confidence. The one of the fitted map is much tighter.
+# Both certificates hold with 95% confidence. The certificate of the fitted map is much smaller. It is valid
+# as the number of samples grows, for the distribution at hand. For a bound that holds for every sample size
+# and every distribution, pass ``method="dkw"``.
 
 fig, axes = plt.subplots(1, 2, figsize=(10, 4.4), sharey=True, layout="constrained")
 for ax, (name, values) in zip(axes, found.items(), strict=True):
@@ -48,8 +50,5 @@ for ax, (name, values) in zip(axes, found.items(), strict=True):
     ax.set(xscale="log", yscale="log", xlabel="Training samples", title=name.capitalize())
 axes[0].set_ylabel("Cutoff calibration error")
 axes[0].legend()
+fig.suptitle("Both certificates exceed the error on new samples; that of the fitted map is closer to it")
 plt.show()
-
-# %%
-# The default is valid for the distribution at hand as the number of samples grows. For a bound that holds at
-# every sample size and for all distributions at once, pass ``method="dkw"``.

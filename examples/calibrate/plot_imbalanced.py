@@ -2,8 +2,8 @@
 Correcting probabilities after class weighting
 ==============================================
 
-Training with ``class_weight="balanced"`` or undersampling makes a model predict as if half of the samples
-were events. If the base rates are known, Bayes' formula corrects the probabilities exactly.
+A model that is trained with ``class_weight="balanced"`` or with undersampling predicts as if half of the
+samples were events. If the base rates are known, Bayes' theorem corrects the probabilities.
 """
 
 import matplotlib.pyplot as plt
@@ -22,14 +22,14 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, stratif
 print(f"{y_test.sum()} events among {len(y_test)} test samples")
 
 balanced = LogisticRegression(class_weight="balanced").fit(X_train, y_train)
-p_train, p_test = (balanced.predict_proba(rows)[:, 1] for rows in (X_train, X_test))
+p_train, p_test = (balanced.predict_proba(features)[:, 1] for features in (X_train, X_test))
 
 # %%
-# Balanced weights correspond to a base rate of 1/2; the other base rate is that of the labels passed to
-# ``fit``. The log-odds are shifted by a known constant. No curve is estimated, so the training samples can be
-# used again.
+# Balanced weights correspond to a base rate of 1/2 in training. The base rate of the target population is
+# that of the labels passed to ``fit``. The correction shifts the log-odds by a known constant. Since no curve
+# is estimated, the training samples can be reused.
 #
-# If you kept one of ten non-events, use ``PriorShiftCalibrator(sampling_rate=0.1)``. If the base rate of the
+# If one in ten non-events was kept, use ``PriorShiftCalibrator(sampling_rate=0.1)``. If the base rate of the
 # target population is unknown, ``target_prior="em"`` estimates it from unlabelled scores.
 
 calibrator = PriorShiftCalibrator(training_prior=0.5).fit(p_train, y_train)

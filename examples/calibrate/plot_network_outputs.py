@@ -2,11 +2,11 @@
 Temperature scaling of neural network outputs
 =============================================
 
-Neural networks that are trained for long are overconfident. Temperature scaling divides the logits by a
-scalar; the predicted classes do not change.
+Neural networks that are trained for many steps are often overconfident. Temperature scaling divides the
+logits by a scalar; the predicted classes do not change.
 
-Calibrators take arrays, so the network may come from any framework. Here a small network in numpy is
-trained for too many steps on noisy scans of digits.
+Calibrators accept arrays, so you can use any framework for neural networks. Here a small network in numpy is
+trained for too many steps on noisy images of digits.
 """
 
 import matplotlib.pyplot as plt
@@ -34,11 +34,12 @@ for _ in range(600):
 logits = np.maximum(X @ hidden, 0) @ output
 
 # %%
-# The temperature is fitted on one set of held-out scans and evaluated on another. Pass logits with
+# The temperature is fitted to one set of held-out images and evaluated on another. Pass logits with
 # ``link="identity"`` and probabilities with ``link="logit"``, the default.
 #
 # If your network has ``predict_proba`` and ``classes_``, you can wrap it in scikit-learn's
-# ``FrozenEstimator`` and pass it to ``CalibratedClassifier``, as in the example on gradient boosting.
+# ``FrozenEstimator`` and pass it to ``CalibratedClassifier``, as in the example
+# :ref:`sphx_glr_auto_examples_calibrate_plot_boosting.py`.
 
 calibrator = TemperatureCalibrator(link="identity").fit(logits[calib], y[calib])
 outputs = {
@@ -59,5 +60,5 @@ fig, axes = plt.subplots(1, 2, figsize=(10, 5.4), sharey=True, layout="constrain
 for ax, (name, p) in zip(axes, outputs.items(), strict=True):
     ReliabilityDisplay.from_predictions(y[test], p, reduction="confidence", ax=ax)
     ax.set_title(name[0].upper() + name[1:])
-fig.suptitle("Accuracy and confidence of a neural network on digits")
+fig.suptitle("Temperature scaling corrects an overconfident neural network (held-out digits)")
 plt.show()

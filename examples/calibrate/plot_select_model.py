@@ -2,9 +2,9 @@
 Model selection with a calibration metric
 =========================================
 
-Do not select a model by its calibration error alone: a model that predicts the base rate has almost none. The
-refit rule ``BestCalibrated`` considers only the candidates that are close to the best in a proper score, and
-selects the best calibrated of these.
+Do not select a model by its calibration error alone: a model that always predicts the base rate has almost no
+calibration error. The refit rule ``BestCalibrated`` considers only candidates whose proper score is close to
+the best, and selects the best calibrated of these.
 """
 
 import matplotlib.pyplot as plt
@@ -19,8 +19,9 @@ X, y = make_classification(5000, n_features=15, n_informative=6, flip_y=0.1, cla
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0)
 
 # %%
-# The candidates differ in the number of boosting iterations and the learning rate. ``MultiScorer`` calls
-# ``predict_proba`` once for all scores.
+# The candidates differ in the number of boosting iterations and in the learning rate. ``MultiScorer`` calls
+# ``predict_proba`` once for all scores. The candidate with the smallest calibration error is underfitted: its
+# log loss is large.
 
 search = GridSearchCV(
     HistGradientBoostingClassifier(max_leaf_nodes=8, random_state=0),
@@ -31,19 +32,15 @@ search = GridSearchCV(
 ).fit(X_train, y_train)
 
 loss, error = (-search.cv_results_[f"mean_test_{name}"] for name in ("neg_log_loss", "neg_smooth_ece"))
-picks = {"least calibration error": error.argmin(), "refit rule": search.best_index_}
+picks = {"smallest calibration error": error.argmin(), "refit rule": search.best_index_}
 fig, ax = plt.subplots(figsize=(7.5, 5.2), layout="constrained")
 ax.plot(loss, error, "o", color="0.6", label="candidates")
 for (name, j), marker, color in zip(picks.items(), "Xo", ("C1", "C0"), strict=True):
     model = search.estimator.set_params(**search.cv_results_["params"][j]).fit(X_train, y_train)
     auc = roc_auc_score(y_test, model.predict_proba(X_test)[:, 1])
-    print(f"{name:<24} {search.cv_results_['params'][j]}")
-    print(f"{'':<24} log loss {loss[j]:.3f}, smooth ECE {error[j]:.3f}, AUC on test samples {auc:.3f}")
+    print(f"{name:<27} {search.cv_results_['params'][j]}")
+    print(f"{'':<27} log loss {loss[j]:.3f}, smooth ECE {error[j]:.3f}, AUC on test samples {auc:.3f}")
     ax.plot(loss[j], error[j], marker, color=color, markersize=13, label=f"{name}: AUC {auc:.2f}")
-
-# %%
-# The candidate with the smallest calibration error is underfitted, and has a large log loss.
-
 ax.set(
     xlabel="Log loss, cross-validated",
     ylabel="Smooth ECE, cross-validated",

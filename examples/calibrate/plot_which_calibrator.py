@@ -2,8 +2,9 @@
 Choosing a calibrator by cross-validation
 =========================================
 
-Parametric calibrators are best for small samples, flexible ones for large samples. ``AutoCalibrator``
-compares them by cross-validation and selects the simplest one within one standard error of the best.
+Parametric calibrators are usually better for small samples, and flexible calibrators for large samples.
+``AutoCalibrator`` compares them by cross-validation and selects the simplest one within one standard error of
+the best.
 """
 
 import matplotlib.pyplot as plt
@@ -11,6 +12,10 @@ import numpy as np
 
 from sklearn_calib.calibrators import AutoCalibrator
 from sklearn_calib.datasets import make_forecasts
+
+# %%
+# The lower panels show the excess log loss of the candidates with one standard error, from the simplest to
+# the most flexible. The first candidate whose error bar includes 0 is selected (blue).
 
 grid = np.linspace(0.01, 0.99, 99)
 fig, axes = plt.subplots(2, 2, figsize=(10.5, 8), layout="constrained", height_ratios=(3, 2))
@@ -22,10 +27,10 @@ for (top, bottom), n in zip(axes.T, (300, 20_000), strict=True):
 
     order = np.argsort(data.y_proba)
     top.plot([0, 1], [0, 1], ":", color="0.4")
-    top.plot(data.y_proba[order], data.true_proba[order], color="0.7", linewidth=5, label="truth")
-    top.plot(grid, calibrator.transform(grid), color="C0", linewidth=2, label=f"chosen: {selection.chosen}")
+    top.plot(data.y_proba[order], data.true_proba[order], color="0.7", linewidth=5, label="true curve")
+    top.plot(grid, calibrator.transform(grid), color="C0", linewidth=2, label=f"selected: {selection.chosen}")
     top.set(
-        title=f"{n} samples: {selection.chosen} is chosen",
+        title=f"{n} samples: {selection.chosen} is selected",
         xlabel="Predicted probability",
         ylabel="Probability of the event",
         aspect="equal",
@@ -44,9 +49,4 @@ for (top, bottom), n in zip(axes.T, (300, 20_000), strict=True):
     bottom.axvline(0, color="0.4", linewidth=0.8, zorder=0)
     bottom.set_xlabel("Excess log loss (thousandths)")
     bottom.invert_yaxis()
-
-# %%
-# The lower panels show the excess log loss of the candidates with one standard error, from the simplest to
-# the most flexible. The first whose bar reaches 0 is chosen (blue).
-
 plt.show()

@@ -2,9 +2,9 @@
 Comparing the calibration of several models
 ===========================================
 
-Estimates of calibration errors are noisy, so ranking models by them is not enough. ``ComparisonDisplay``
-shows confidence intervals, the values expected under perfect calibration, and which differences are
-significant.
+Calibration errors are estimated with sampling noise, so a ranking by their estimates can be wrong.
+``ComparisonDisplay`` shows confidence intervals, the values expected under perfect calibration, and which
+differences are significant.
 """
 
 import matplotlib.pyplot as plt
@@ -23,27 +23,28 @@ flares = load_solar_flares()
 y, p = flares.y_true[1:], flares.y_proba[1:]
 yesterday = flares.y_true[:-1]
 year = flares.date[1:].astype("datetime64[Y]")
-learn, judge = year == year[0], year == year[-1]
+first, second = year == year[0], year == year[-1]
 
-after = np.array([y[learn & (yesterday == state)].mean() for state in (0, 1)])
+after = np.array([y[first & (yesterday == state)].mean() for state in (0, 1)])
 forecasters = {
-    "operational": p[judge],
-    "recalibrated": PlattCalibrator().fit(p[learn], y[learn]).transform(p[judge]),
-    "as yesterday": after[yesterday[judge]],
-    "base rate": np.full(judge.sum(), y[learn].mean()),
+    "operational": p[second],
+    "recalibrated": PlattCalibrator().fit(p[first], y[first]).transform(p[second]),
+    "as yesterday": after[yesterday[second]],
+    "base rate": np.full(second.sum(), y[first].mean()),
 }
 
 # %%
-# One year of data is not enough to tell the calibration of the four apart: no difference is significant after
-# correction for multiple comparisons. The right panel shows the components of the Brier score; models further
-# up and further left are better, and the grey lines are lines of equal score. The base rate has no
-# discrimination: a calibrated forecast can be useless.
+# After correction for multiple comparisons, no difference in smooth ECE is significant: one year of data is
+# not enough. The right panel shows the components of the Brier score. Models further up and further left are
+# better; each grey line connects points of equal score. The base rate has no discrimination.
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(12.5, 4.8), layout="constrained")
-display = ComparisonDisplay.from_predictions(y[judge], forecasters, n_resamples=499, ax=left)
+display = ComparisonDisplay.from_predictions(y[second], forecasters, n_resamples=499, ax=left)
+left.set_title("No significant difference in smooth ECE")
 print(display.comparisons["smooth ECE"])
 
-plane = ScoreDecompositionDisplay.from_predictions(y[judge], forecasters, ax=right)
+plane = ScoreDecompositionDisplay.from_predictions(y[second], forecasters, ax=right)
+right.set_title("The base rate does not discriminate")
 for name, parts in plane.decompositions.items():
     print(f"{name:<20} {parts}")
 plt.show()

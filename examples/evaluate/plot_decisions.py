@@ -2,9 +2,9 @@
 Decision curves and Murphy diagrams
 ===================================
 
-Predicted probabilities are used for decisions: act if the probability reaches a threshold that depends on
-the costs. ``DecisionCurveDisplay`` shows the net benefit of models for all thresholds, and
-``MurphyDisplay`` whether one model is better for every decision maker.
+Decisions often compare a predicted probability with a threshold that depends on the costs of both errors.
+``DecisionCurveDisplay`` shows the net benefit of models at all thresholds. ``MurphyDisplay`` shows whether
+one model has lower expected costs than another at every threshold.
 """
 
 import matplotlib.pyplot as plt
@@ -22,7 +22,8 @@ from sklearn_calib.metrics import calibration_decision_loss, net_benefit
 from sklearn_calib.plot import DecisionCurveDisplay, MurphyDisplay
 
 # %%
-# Three models of the default of credits: boosted trees, the same trees calibrated, and logistic regression.
+# Three models predict credit default: boosted trees, the same trees after calibration, and logistic
+# regression.
 
 credit = load_german_credit()
 X_train, X_test, y_train, y_test = train_test_split(
@@ -43,19 +44,22 @@ for name, model in models.items():
     )
 
 # %%
-# A model dominates another one if the expected cost of its decisions is nowhere higher: it is then at least
-# as good by every proper score. The tests ask for both directions whether the other model is better anywhere.
+# A model dominates another model if the expected cost of its decisions is not higher at any threshold. It is
+# then at least as good for every proper score. Each of the two tests has the null hypothesis that one model
+# is at no threshold worse than the other.
 
 print(dominance_test(y_test, predictions["calibrated trees"], predictions["trees"], random_state=0))
 
 # %%
-# At a threshold of 1/6, the default of a credit costs five times as much as the refusal of a good one. Below
-# the line "treat all" it is better to refuse everyone. The second panel shows the differences to the trees,
-# with simultaneous bands and the p-values of the hypothesis that the curves are equal. The Murphy diagram on
-# the right shows the cost of the same decisions, on a scale that does not grow with the threshold.
+# A threshold of 1/6 is optimal if a default costs five times as much as the rejection of a good applicant.
+# Where a curve is below "treat all", rejecting every applicant is better than using the model. The second
+# panel shows the differences to the trees, with simultaneous bands and the p-values of the hypothesis that
+# the curves are equal. The Murphy diagram on the right shows the expected cost of the same decisions; all
+# thresholds have the same weight there.
 
 fig, (left, middle, right) = plt.subplots(1, 3, figsize=(15, 4.6), layout="constrained")
 curves = DecisionCurveDisplay.from_predictions(y_test, predictions, reference="trees", ax=left)
 curves.plot(middle, kind="differences")
 MurphyDisplay.from_predictions(y_test, predictions, ax=right)
+fig.suptitle("Calibration significantly improves the decisions of boosted trees")
 plt.show()

@@ -2,10 +2,10 @@
 Random forest that predicts exactly 0 and 1
 ===========================================
 
-A random forest averages the votes of its trees. Where all trees agree it predicts exactly 0 or 1, and a
-single outcome that contradicts such a prediction refutes calibration: the p-value of every test is 0. This is
-correct, and says little about the model. Results, pictures and reports therefore show how many predictions of
-0 or 1 were contradicted, and what the test finds in all other samples.
+A random forest averages the votes of its trees. Where all trees agree it predicts exactly 0 or 1. A single
+outcome that contradicts such a prediction is impossible under calibration, so that the p-value of every test
+is 0. This is correct but uninformative. Results, figures and reports therefore show how many predictions of 0
+or 1 were contradicted, and the test of the other samples.
 """
 
 import matplotlib.pyplot as plt
@@ -24,9 +24,9 @@ forest = RandomForestClassifier(random_state=0).fit(X_train, y_train)
 p = forest.predict_proba(X_test)[:, 1]
 
 # %%
-# The result has both p-values: ``pvalue_strict`` of all samples, and ``pvalue_clipped`` of those that do not
-# contradict a prediction of 0 or 1. ``contradicted`` are the indices of the others. The parameter ``extreme``
-# of the test decides which of the two is ``pvalue``.
+# The result has two p-values: ``pvalue_strict`` for all samples, and ``pvalue_clipped`` for the samples that
+# do not contradict a prediction of 0 or 1. ``contradicted`` contains the indices of the other samples. The
+# parameter ``extreme`` of the test decides which of the two is ``pvalue``.
 
 result = CombinedTest(random_state=0).test(y_test, p)
 print(result)
@@ -34,13 +34,13 @@ wrong = result.contradicted
 print(f"samples {wrong}: predictions {p[wrong]}, labels {y_test[wrong]}")
 
 # %%
-# The report begins with the verdict on the other samples. The contradicted predictions are the first of its
-# findings, with what to do about them.
+# The headline of the report refers to the samples that are not contradicted. The first finding lists the
+# contradicted predictions and recommends what to do.
 
 print(calibration_report(y_test, p, name="random forest", random_state=0))
 
 # %%
-# Calibrated by cross-validation within the training samples, the forest predicts neither 0 nor 1.
+# After calibration with cross-validation on the training samples, no prediction is 0 or 1.
 
 calibrated = CalibratedClassifier(RandomForestClassifier(random_state=0)).fit(X_train, y_train)
 q = calibrated.predict_proba(X_test)[:, 1]
@@ -49,4 +49,5 @@ print(f"smallest prediction {q.min():.4f}, largest {q.max():.4f}")
 fig, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
 for ax, name, proba in zip(axes, ("random forest", "calibrated"), (p, q), strict=True):
     TestDisplay.from_predictions(y_test, proba, test=CombinedTest(random_state=0), name=name, ax=ax)
+fig.suptitle("The forest is miscalibrated even without its contradicted predictions of 0 and 1")
 plt.show()

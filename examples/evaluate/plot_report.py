@@ -2,8 +2,8 @@
 Calibration report of a forecast
 ================================
 
-If you do not know where to begin, begin here. A report contains metrics, tests, the intervals of predictions
-that are miscalibrated, and recommendations. It prints as text, is displayed in notebooks, and writes a
+A calibration report is a good starting point. It contains metrics, tests, the miscalibrated intervals of
+predictions, and recommendations. It can be printed as text, displayed in notebooks, and written to a
 self-contained HTML page.
 """
 
@@ -18,9 +18,9 @@ report = calibration_report(flares.y_true, flares.y_proba, name="solar flares")
 print(report)
 
 # %%
-# Every finding is available as a value, too. Here the miscalibrated intervals of the report are marked in the
-# diagram. ``report.to_html("report.html")`` writes the page, and ``python -m sklearn_calib report
-# predictions.csv --y y --p p --out report.html`` does all of it without any code.
+# Every finding is also available as an attribute. Here the miscalibrated intervals of the report are shaded
+# in the reliability diagram. ``report.to_html("report.html")`` writes the page. The command ``python -m
+# sklearn_calib report predictions.csv --y y --p p --out report.html`` creates a report without Python code.
 
 fig, ax = plt.subplots(figsize=(6.8, 7), layout="constrained")
 ReliabilityDisplay.from_predictions(flares.y_true, flares.y_proba, ax=ax)

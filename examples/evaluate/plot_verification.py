@@ -2,9 +2,9 @@
 Score decomposition and cumulative residuals of a forecast
 ==========================================================
 
-A proper score such as the Brier score combines calibration and discrimination. The decomposition by isotonic
-regression (CORP) separates the two, and the cutoff test locates the interval of predictions that is
-miscalibrated.
+A proper score such as the Brier score measures calibration and discrimination together. The decomposition by
+isotonic regression (CORP) separates the two. The cutoff test finds the interval of predictions with the
+largest miscalibration.
 """
 
 import matplotlib.pyplot as plt
@@ -16,8 +16,8 @@ from sklearn_calib.plot import CutoffDisplay, ReliabilityDisplay
 
 # %%
 # The data are two years of daily forecasts of solar flares by an operational system. *Miscalibration* is the
-# improvement that the best non-decreasing recalibration would have given. *Discrimination* is the advantage
-# of the recalibrated forecast over a constant one, whose score is the *uncertainty*.
+# improvement of the score by the best nondecreasing recalibration. *Discrimination* is the improvement of the
+# recalibrated forecast over a constant forecast, whose score is the *uncertainty*.
 
 flares = load_solar_flares()
 print(flares)

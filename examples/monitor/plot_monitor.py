@@ -2,9 +2,9 @@
 Monitoring a model in production: drift, alert, recalibration
 =============================================================
 
-``CalibrationMonitor`` tests the calibration of a model after every batch of outcomes; the probability of ever
-raising a false alarm is bounded. After an alert, ``StreamingCalibrator`` recalibrates the predictions with a
-map that is updated on the same stream.
+``CalibrationMonitor`` tests the calibration of a model after every batch of outcomes, and the probability of
+any false alarm is bounded. After an alert, ``StreamingCalibrator`` recalibrates the predictions with a map
+that is updated on the same stream.
 """
 
 import matplotlib.pyplot as plt
@@ -30,8 +30,8 @@ def outcomes_of(day):
 
 # %%
 # The monitor is updated with predictions and outcomes every day. While the predictions are calibrated, the
-# probability of any alert at any time is at most 1%. The calibrator is updated with the same data; a sample
-# loses half of its weight after 1000 more. A second monitor watches the model without recalibration.
+# probability of an alert at any time is at most 1%. The calibrator is updated with the same data; the weight
+# of a sample is halved after 1000 further samples. A second monitor tests the model without recalibration.
 
 window = {"window": np.timedelta64(14, "D"), "n_slots": 14}
 monitor, unchanged = (CalibrationMonitor(alpha=0.01, **window) for _ in range(2))
@@ -44,13 +44,14 @@ for day in np.arange("2025-01-01", "2025-07-01", dtype="datetime64[D]"):
     calibrator.partial_fit(p, y)
     for alert in alerts:
         print(alert)
-        # the predictions change, so the test is restarted
+        # the predictions change from here on, so the test is restarted
         recalibrated = True
         monitor.restart()
 
 # %%
-# The alert comes a few days after the drift. The e-value then restarts at 1 and stays low. The errors are
-# computed on windows of 14 days, in which they are positive even under perfect calibration.
+# The alert is raised a few days after the drift. The evidence, an e-value, then restarts at 1 and remains
+# below the limit. The errors are computed in windows of 14 days; they are positive even under perfect
+# calibration.
 
 fig, axes = plt.subplots(2, 1, figsize=(8, 6), sharex=True, layout="constrained", height_ratios=[3, 2])
 table = unchanged.history()
@@ -59,4 +60,5 @@ MonitorDisplay.from_monitor(monitor, ax=axes, name="served predictions")
 for ax in axes:
     ax.axvline(DRIFT, color="0.4", linestyle=":", zorder=0)
 axes[1].legend(loc="upper left")
+axes[0].set_title("Drift on 1 April: an alert, then calibrated predictions again")
 plt.show()

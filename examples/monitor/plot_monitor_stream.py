@@ -2,9 +2,9 @@
 Sequential testing with e-values
 ================================
 
-Repeating an ordinary test every day raises false alarms. A sequential test is anytime-valid: you may look
-after every outcome and stop at any time, and the probability of ever raising a false alarm is at most the
-level.
+If an ordinary test is repeated every day, its probability of a false alarm increases with the number of
+repetitions. A sequential test is anytime-valid: you can test after every outcome and stop at any time, and
+the probability of any false alarm is at most the level.
 """
 
 import matplotlib.pyplot as plt
@@ -24,8 +24,9 @@ drifted = make_forecasts(2000, distribution="peaked", distortion="shift", streng
 streams = {"Calibrated: no alarm": (before, steady), "Drift after 1000 outcomes: alarm": (before, drifted)}
 
 # %%
-# The e-value is a test martingale: under perfect calibration its expectation is 1 at all times. Calibration
-# is rejected at level 5% when it reaches 20. In production, call ``partial_fit`` with each batch of outcomes.
+# The e-value is a test martingale: under perfect calibration its expected value is 1 at all times.
+# Calibration is rejected at level 5% when the e-value reaches 20. In production, call ``partial_fit`` with
+# each batch.
 
 fig, axes = plt.subplots(1, 2, figsize=(11, 4.8), sharey=True, layout="constrained")
 for ax, (name, parts) in zip(axes, streams.items(), strict=True):
@@ -34,7 +35,7 @@ for ax, (name, parts) in zip(axes, streams.items(), strict=True):
     cox = CoxTest(method="asymptotic")
     naive = [cox.test(y[:n], p[:n]).rejects() for n in range(50, len(y) + 1, 10)]
     print(f"{name}: sequential alarm after outcome {result.rejected_at(0.05)}")
-    print(f"{'':<{len(name)}}  an ordinary test raised {sum(naive)} alarms in {len(naive)} looks")
+    print(f"{'':<{len(name)}}  an ordinary test rejected {sum(naive)} times in {len(naive)} repetitions")
     TestDisplay.from_result(result, ax=ax)
     ax.axvline(1000, color="0.6", linestyle=":", zorder=0)
     ax.set_title(name)

@@ -2,8 +2,9 @@
 Calibration of a log in constant memory
 =======================================
 
-A service scores millions of requests. Instead of storing them, it keeps a ``CalibrationSketch`` of a few
-megabytes for each hour. Sketches can be added, and metrics, tests and displays accept them like samples.
+A service scores millions of requests. Instead of the requests, it stores a ``CalibrationSketch`` of a few
+megabytes for each hour. Sketches can be added, and metrics, tests and displays accept them in place of
+samples.
 """
 
 import matplotlib.pyplot as plt
@@ -28,7 +29,7 @@ day = sum(hours)
 print(day)
 
 # %%
-# The result does not depend on the order of merging, to the last bit.
+# The merged sketch does not depend on the order of merging; it is identical bit for bit.
 
 morning, evening = sum(hours[:18]), sum(hours[18:])
 print(evening + morning == day, day - evening == morning)
@@ -37,11 +38,11 @@ for name, part in (("until 18 h", morning), ("from 18 h", evening)):
     print(f"{name}: cutoff {cutoff_calibration_error(part):.4f}, smooth ECE {found}")
 
 # %%
-# The bars show when the error begins, and the curve shows which predictions are affected.
+# The bars show in which hours the error is large. The curve shows which predictions are too high.
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 5), layout="constrained")
 left.bar(range(24), [cutoff_calibration_error(sketch) for sketch in hours], color="C0")
-left.set(xlabel="hour", ylabel="cutoff calibration error", title="The error rises at 18 h")
+left.set(xlabel="Hour", ylabel="Cutoff calibration error", title="The error increases at 18 h")
 ReliabilityDisplay.from_predictions(evening, ax=right)
 right.set_title("Overprediction after 18 h, from the sketch")
 plt.show()

@@ -1,10 +1,10 @@
 """
-Precision before the labels arrive
-==================================
+Estimating precision before labels are available
+================================================
 
 Outcomes of loans or treatments are known months after the prediction. Until then, ``expected_performance``
-estimates classification metrics from the calibrated probabilities, with intervals that the certificate of the
-calibrator guarantees as long as the probability of an event given the prediction does not change.
+estimates classification metrics from the calibrated probabilities. The certificate of the calibrator gives
+guaranteed intervals, provided that the probability of an event given the prediction does not change.
 """
 
 import matplotlib.pyplot as plt
@@ -15,8 +15,8 @@ from sklearn_calib.calibrators import IsotonicCalibrator
 from sklearn_calib.metrics import expected_performance
 
 # %%
-# Scores of a model drift upwards from month to month. In the last four months the events change as well,
-# which unlabelled samples cannot show.
+# The scores of a model increase from month to month. In the last four months the relation between scores and
+# events changes as well (concept drift), which unlabelled samples cannot show.
 
 rng = np.random.default_rng(0)
 
@@ -34,7 +34,7 @@ reference = calibrator.transform(score)
 print(certificate)
 
 # %%
-# Each month is estimated without its labels and, later, compared with the observed precision.
+# The precision of each month is estimated without labels, and compared with the precision observed later.
 
 months, estimates, observed = np.arange(1, 13), [], []
 for number in months:
@@ -46,9 +46,9 @@ for number in months:
 print(found)
 
 # %%
-# The intervals widen with the drift of the scores and contain the observed precision while the assumption
-# holds. When the relation between scores and events changes, they do not: check the estimates with labels as
-# soon as there are some.
+# The intervals become wider as the distribution of the scores changes. They contain the observed precision
+# while the assumption holds, and do not after the concept drift. Check the estimates as soon as labels are
+# available.
 
 fig, ax = plt.subplots(figsize=(7, 3.5), layout="constrained")
 value = np.array([estimate.value for estimate in estimates])
@@ -58,6 +58,6 @@ ax.plot(months, value, label="expected, without labels")
 ax.plot(months, observed, "o", color="C1", label="observed later")
 ax.axvline(8.5, color="0.4", linestyle=":")
 ax.set(xlabel="Month", ylabel="Precision at threshold 0.4", xticks=months)
-ax.set_title("Valid under drift of the scores, not under a change of the events")
+ax.set_title("The intervals hold under a shift of the scores, not under concept drift")
 ax.legend(loc="lower left")
 plt.show()

@@ -3,8 +3,8 @@ Bandwidth selection of smooth ECE (Błasiok and Nakkiran 2024)
 =============================================================
 
 Figure 2(d) of Błasiok and Nakkiran (2024): 1000 predictions whose calibration curve is a sine wave around the
-diagonal. The bandwidth of smooth ECE is the fixed point at which it equals the error. The reliability diagram
-with this bandwidth shows the wave.
+diagonal. The bandwidth of smooth ECE is the fixed point at which the bandwidth equals the error. The
+reliability diagram with this bandwidth shows the sine wave.
 """
 
 import matplotlib.pyplot as plt
@@ -25,7 +25,8 @@ p = rng.uniform(size=1000)
 y = (rng.uniform(size=1000) < truth(p)).astype(int)
 
 # %%
-# The population value: a fine grid, each prediction with both outcomes, weighted by their probabilities.
+# The population value is computed on a fine grid. Each prediction occurs with both outcomes, weighted by
+# their probabilities.
 
 fine = (np.arange(100_000) + 0.5) / 100_000
 weight = np.concatenate([truth(fine), 1 - truth(fine)])
@@ -37,19 +38,21 @@ for n_bins in (5, 15, 50):
     print(f"ECE with {n_bins} bins: {expected_calibration_error(y, p, n_bins=n_bins):.4f}")
 
 # %%
-# On the left the error as a function of the bandwidth: it does not increase (Lemma 1), so the fixed point is
-# unique. On the right the reliability diagram with this bandwidth. The width of the curve is the density of
-# the predictions; the area between curve and diagonal, weighted by it, is close to the error (Lemma 10).
+# The left panel shows the error as a function of the bandwidth. It is nonincreasing (Lemma 1), so the fixed
+# point is unique. The right panel shows the reliability diagram with this bandwidth. The width of the curve
+# is proportional to the density of the predictions. The area between curve and diagonal, weighted by the
+# density, is close to smooth ECE (Lemma 10).
 
 widths = np.geomspace(0.005, 0.5, 60)
 fig, axes = plt.subplots(1, 2, figsize=(11, 5.2), layout="constrained")
 axes[0].loglog(widths, [smooth_ece(y, p, bandwidth=s) for s in widths], label="smoothed calibration error")
 axes[0].loglog(widths, widths, "k:", label="bandwidth")
 axes[0].plot(result.bandwidth, result.value, "o", label=f"smooth ECE = {result.value:.3f}")
-axes[0].set(xlabel="bandwidth s", ylabel="smoothed calibration error", title="Fixed point")
+axes[0].set(xlabel="Bandwidth s", ylabel="Smoothed calibration error")
+axes[0].set_title("Smooth ECE is the fixed point of the error")
 axes[0].legend()
 ReliabilityDisplay.from_predictions(y, p, ax=axes[1], bandwidth="smooth_ece", density="width")
 axes[1].plot(grid, truth(grid), color="C1", label="true calibration curve")
-axes[1].set_title("Reliability diagram with this bandwidth")
+axes[1].set_title("The diagram with this bandwidth shows the sine wave")
 axes[1].legend()
 plt.show()
