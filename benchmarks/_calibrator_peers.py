@@ -1,8 +1,9 @@
-"""The calibrators that are compared, ours and those of other packages, behind one function each.
+"""Calibrators to compare, of this package and of others, with a common interface.
 
-An entry takes ``(scores, labels, new_scores)``: for two classes probabilities of shape (n,), labels 0 and
-1, and returns the calibrated probabilities of class 1; for several classes probabilities of shape (n, K),
-codes of the labels, and returns (m, K). Packages that cannot be imported are named and left out.
+An entry is a function ``(scores, labels, new_scores) -> probabilities``. For binary problems scores have
+shape (n,), labels are 0 and 1, and the result contains the probabilities of class 1; for multiclass problems
+scores have shape (n, K), labels are class indices, and the result has shape (m, K). Packages that cannot be
+imported are reported and omitted.
 """
 
 import contextlib
@@ -17,7 +18,7 @@ from sklearn_calib import calibrators as ours
 
 Method = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
-# Packages and the name they are imported by.
+# Packages and their import names.
 PACKAGES = {
     "betacal": "betacal",
     "venn-abers": "venn_abers",
@@ -31,7 +32,7 @@ PACKAGES = {
 
 
 def own_binary() -> dict[str, Method]:
-    """Return the calibrators of this package for two classes."""
+    """Return the binary calibrators of this package."""
     spline, beta, venn_abers = ours.SplineCalibrator(), ours.BetaCalibrator(), ours.VennAbersCalibrator()
     return {
         name: _fitted(calibrator)
@@ -59,7 +60,7 @@ def own_binary() -> dict[str, Method]:
 
 
 def own_multiclass() -> dict[str, Method]:
-    """Return the calibrators of this package for several classes."""
+    """Return the multiclass calibrators of this package."""
     lift, spline = ours.OneVsRestCalibrator, ours.SplineCalibrator()
     return {
         name: _fitted(calibrator)
@@ -90,19 +91,19 @@ def peers(several: bool, log: Callable[[str], None]) -> dict[str, Method]:
                 importlib.import_module(module)
                 methods |= _READERS[package](several)
         except ImportError as error:
-            log(f"{package} is left out: {error}")
+            log(f"{package} is omitted: {error}")
     return methods
 
 
 def peer(name: str, several: bool) -> Method:
-    """Return one of them, and import its package only."""
+    """Return one of them, and import only its package."""
     package = name.split(": ")[0]
     methods = _scikit_learn() if package == "scikit-learn" else _READERS[package](several)
     return methods[name]
 
 
 class Forecasts:
-    """A classifier that has been fitted already: its scores are its probabilities."""
+    """A fitted classifier whose scores are its probabilities."""
 
     def __init__(self, n_classes: int) -> None:
         self.n_classes = n_classes
@@ -260,7 +261,7 @@ def _splinecalib(several: bool) -> dict[str, Method]:
 def _netcal(several: bool) -> dict[str, Method]:
     from netcal import binning, scaling
 
-    rooms = {
+    modules = {
         "temperature": (scaling, "TemperatureScaling"),
         "logistic": (scaling, "LogisticCalibration"),
         "beta": (scaling, "BetaCalibration"),
@@ -268,17 +269,17 @@ def _netcal(several: bool) -> dict[str, Method]:
         "histogram": (binning, "HistogramBinning"),
     }
     if not several:
-        rooms |= {"BBQ": (binning, "BBQ"), "ENIR": (binning, "ENIR")}
+        modules |= {"BBQ": (binning, "BBQ"), "ENIR": (binning, "ENIR")}
 
-    def method(room: Any, name: str) -> Method:
+    def method(module: Any, name: str) -> Method:
         def calibrate(scores: np.ndarray, labels: np.ndarray, new: np.ndarray) -> np.ndarray:
-            calibrator = getattr(room, name)()
+            calibrator = getattr(module, name)()
             calibrator.fit(scores, labels)
             return np.asarray(calibrator.transform(new))
 
         return calibrate
 
-    return {f"netcal: {title}": method(*place) for title, place in rooms.items()}
+    return {f"netcal: {title}": method(*place) for title, place in modules.items()}
 
 
 def _probmetrics(several: bool) -> dict[str, Method]:

@@ -1,7 +1,7 @@
-"""Every metric, test and calibrator of the package, made ready to be timed.
+"""Calls of every metric, test and calibrator of the package, for timing.
 
-They are found in the lists of what the rooms export, so that none can be forgotten. What cannot be made
-without arguments has them in ``SETTINGS``; settings that cost something else have a row in ``VARIANTS``.
+They are found by the ``__all__`` of the subpackages, so that none is missing. Objects with required arguments
+have them in ``SETTINGS``; other settings with a different cost are listed in ``VARIANTS``.
 """
 
 import inspect
@@ -22,7 +22,7 @@ N_CLASSES = 10
 
 @dataclass(frozen=True)
 class Data:
-    """Outcomes and predictions of n rows, of two and of ten classes, and fresh predictions to be mapped."""
+    """Outcomes and predictions of n samples, binary and with ten classes, and new predictions to calibrate."""
 
     n: int
 
@@ -40,7 +40,7 @@ class Data:
 
     @cached_property
     def rows(self) -> np.ndarray:
-        """Too certain probabilities of ten classes."""
+        """Overconfident probabilities of ten classes."""
         return _softmax(2 * np.random.default_rng(3).standard_normal((self.n, N_CLASSES)))
 
     @cached_property
@@ -60,7 +60,7 @@ Build = Callable[[Data], Task]
 
 @lru_cache(maxsize=8)
 def data_of(n: int) -> Data:
-    """Return the sample of n rows."""
+    """Return n samples."""
     return Data(n)
 
 
@@ -70,7 +70,7 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
     return logits
 
 
-#: Arguments of what cannot be made without.
+#: Required arguments.
 SETTINGS: dict[str, dict[str, Any]] = {
     "decision_risk_gap": {"threshold": 0.3},
     "risk_coverage_curve": {"reduction": "confidence"},
@@ -81,7 +81,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "OneVsRestCalibrator": {"calibrator": calibrators.IsotonicCalibrator()},
     "TopLabelCalibrator": {"calibrator": calibrators.PlattCalibrator()},
 }
-#: Other settings of the same objects, by what is said of them.
+#: Other settings of the same objects, by their description.
 VARIANTS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "expected_calibration_error": [
         ("equal mass", {"strategy": "quantile"}),
@@ -105,13 +105,13 @@ VARIANTS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "ScalingBinningCalibrator": [("all rows", {"split": False})],
     "HistogramBinningCalibrator": [("equal width", {"strategy": "uniform"})],
 }
-# These have nothing to do for two classes, or are there for those who write their own.
+# These are the same as others for two classes, or base classes.
 _SEVERAL_ONLY = {"OneVsRestCalibrator", "TopLabelCalibrator"}
 _ABSTRACT = {"BaseCalibrator", "CalibrationTest"}
 
 
 def _named(name: str, settings: dict[str, Any], make: Callable[[dict[str, Any]], Build]) -> dict[str, Build]:
-    """Return the entries of an object: as it is, and its variants."""
+    """Return the entries of an object: with default settings, and its variants."""
     found = {name: make(settings)}
     for said, other in VARIANTS.get(name, []):
         found[f"{name}, {said}"] = make(settings | other)
@@ -119,7 +119,7 @@ def _named(name: str, settings: dict[str, Any], make: Callable[[dict[str, Any]],
 
 
 def own_metrics() -> dict[str, Build]:
-    """Return every function of the room of metrics."""
+    """Return every function of ``sklearn_calib.metrics``."""
     found: dict[str, Build] = {}
     for name in metrics.__all__:
         function = getattr(metrics, name)
@@ -137,7 +137,7 @@ def own_metrics() -> dict[str, Build]:
 
 
 def own_tests(draws: int | None = None) -> dict[str, Build]:
-    """Return every test of calibration, with so many draws if a number is given."""
+    """Return every test of calibration, with ``draws`` simulations if given."""
     found: dict[str, Build] = {}
     for name in inference.__all__:
         kind = getattr(inference, name)
@@ -153,7 +153,7 @@ def own_tests(draws: int | None = None) -> dict[str, Build]:
 
 
 def values_of(kind: type, data: Data) -> np.ndarray:
-    """Return the predictions; for the binomial test, which is for few values, the middles of twenty cells."""
+    """Return the predictions; for the binomial test, which needs few distinct ones, midpoints of twenty bins."""
     return (np.floor(data.p * 20) + 0.5) / 20 if kind is inference.BinomialTest else data.p
 
 
@@ -169,7 +169,7 @@ def calibrator_classes() -> list[str]:
 
 
 def own_calibrators() -> dict[str, Build]:
-    """Return every calibrator for two classes: its fit, and its map of as many fresh scores."""
+    """Return every binary calibrator: its fit, and its map of as many new scores."""
     found: dict[str, Build] = {}
     for name in calibrator_classes():
         if name not in _SEVERAL_ONLY:
@@ -179,13 +179,13 @@ def own_calibrators() -> dict[str, Build]:
                 return lambda data: _fit(made, data.p, data.y, data.fresh)
 
             found |= _named(name, SETTINGS.get(name, {}), make)
-    # it refits while it goes through the rows
+    # it refits while it iterates over the samples
     found["StreamingCalibrator"] = lambda data: _fit(StreamingCalibrator(), data.p, data.y, data.fresh)
     return found
 
 
 def own_several() -> dict[str, Build]:
-    """Return every calibrator that takes several classes by itself, for ten of them."""
+    """Return every multiclass calibrator, for ten classes."""
     found: dict[str, Build] = {}
     lift = calibrators.OneVsRestCalibrator
     for name in calibrator_classes():
@@ -204,7 +204,7 @@ def own_several() -> dict[str, Build]:
 
 
 def own_metrics_of_classes() -> dict[str, Build]:
-    """Return every metric that takes several classes, for ten of them."""
+    """Return every metric with multiclass support, for ten classes."""
     found: dict[str, Build] = {}
     for name in metrics.__all__:
         function = getattr(metrics, name)
@@ -217,7 +217,7 @@ def own_metrics_of_classes() -> dict[str, Build]:
 
 
 def own_intervals(draws: int | None = None) -> dict[str, Build]:
-    """Return whatever resamples to say how far off an error can be."""
+    """Return every function that quantifies the uncertainty of an error by resampling."""
     metric = metrics.smooth_ece
 
     def of_pair(function: Any, *, table: bool) -> Build:
@@ -268,7 +268,7 @@ def own_intervals(draws: int | None = None) -> dict[str, Build]:
 
 
 def own_report(draws: int | None = None) -> dict[str, Build]:
-    """Return the report, all of it in one call."""
+    """Return the calibration report."""
     return {
         "calibration_report": lambda data: _call(
             report.calibration_report, data.y, data.p, n_resamples=draws or 200, random_state=0
@@ -277,7 +277,7 @@ def own_report(draws: int | None = None) -> dict[str, Build]:
 
 
 def own_displays(draws: int | None = None) -> dict[str, Build]:
-    """Return every display that is made of predictions: its numbers, and the picture."""
+    """Return every display of predictions, including its computations."""
     few = {} if draws is None else {"n_resamples": draws}
     kinds: dict[str, tuple[Any, dict[str, Any]]] = {
         "ReliabilityDisplay": (plot.ReliabilityDisplay, {}),
@@ -320,7 +320,7 @@ def _closed(display: Any) -> Any:
 
 
 def families(draws: int | None = None) -> dict[str, dict[str, Build]]:
-    """Return all that takes memory, by the family that it belongs to."""
+    """Return all entries, by family."""
     found = {
         "metrics": own_metrics(),
         "tests": own_tests(draws),

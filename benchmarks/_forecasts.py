@@ -1,8 +1,8 @@
 """Forecasts of classifiers on real tables, split for the comparison of calibrators.
 
-Each split has rows to train a classifier, rows to calibrate, and rows to score; they are drawn anew,
-stratified by class, for each repetition and each number of rows to calibrate. The tables that scikit-learn
-does not bring along are read from a folder of data; those that are missing are left out and named.
+Each split has samples to train a classifier, to calibrate, and to evaluate; it is random, stratified by
+class, and different for each repetition and each number of calibration samples. Tables that are not part of
+scikit-learn are read from a folder of data; missing ones are reported and omitted.
 """
 
 import os
@@ -25,7 +25,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-# Most rows that a classifier is trained on, and scored on; and the fewest of either for a split to be used.
+# Maximum numbers of samples to train and to evaluate a classifier; and the minimum of either for a split.
 MOST_TRAINED, MOST_SCORED, LEAST = 2000, 5000, 35
 
 CLASSIFIERS = {
@@ -40,7 +40,7 @@ CLASSIFIERS = {
 
 @dataclass(frozen=True)
 class Split:
-    """Forecasts to calibrate with, and to score: probabilities of all classes, and codes of the labels."""
+    """Forecasts to calibrate and to evaluate: probabilities of all classes, and class indices."""
 
     source: str
     classifier: str
@@ -79,7 +79,7 @@ def _satimage(folder: Path) -> tuple[pd.DataFrame, np.ndarray]:
 
 
 def _damp_soil(folder: Path) -> tuple[pd.DataFrame, np.ndarray]:
-    """Return the rarest kind of soil, which classifiers confuse most, against the rest."""
+    """Return the rarest type of soil, which classifiers confuse most, against the rest."""
     X, y = _satimage(folder)
     return X, _codes(y == 3)
 
@@ -133,7 +133,7 @@ def table_splits(
         try:
             X, y = TABLES[name](folder)
         except FileNotFoundError:
-            log(f"{name} is left out, its file is not in {folder}")
+            log(f"{name} is omitted, its file is not in {folder}")
             continue
         for n in rows:
             rest = (len(y) - n) // 2
@@ -152,7 +152,7 @@ def table_splits(
                 for title, classifier in CLASSIFIERS.items():
                     model = _pipeline(clone(classifier), X, seed)
                     with warnings.catch_warnings():
-                        # networks are stopped early on purpose
+                        # networks are stopped early intentionally
                         warnings.simplefilter("ignore", ConvergenceWarning)
                         model.fit(X.iloc[train], y[train])
                         found = [model.predict_proba(X.iloc[part]) for part in (fit, score)]
@@ -162,11 +162,11 @@ def table_splits(
 def network_splits(
     names: list[str], rows: list[int], repetitions: range, log: Callable[[str], None]
 ) -> Iterator[Split]:
-    """Yield the splits of the outputs of networks; class by class in proportion."""
+    """Yield the splits of the outputs of networks, stratified by class."""
     for name in names:
         file = data_folder() / "cifar_softmax" / f"{NETWORKS[name]}.npz"
         if not file.is_file():
-            log(f"{name} is left out, {file} is missing")
+            log(f"{name} is omitted, {file} is missing")
             continue
         with np.load(file) as stored:
             proba, label = stored["probs"].astype(np.float64), stored["label"].astype(np.int64)

@@ -1,8 +1,8 @@
-"""What other packages have of the same, made ready to be timed beside ours.
+"""Equivalent calls of other packages, for timing in comparison with ours.
 
-``PEERS`` names for each entry of ``_entries`` those of other packages that compute the same quantity, or fit
-the same kind of map; ``peer_equality.py`` tells which of their numbers are equal. What they need converted,
-such as tensors, is converted before the clock runs. A package is imported when its first entry is made.
+For each entry of ``_entries``, ``PEERS`` has those of other packages that compute the same quantity, or fit
+the same type of map; ``peer_equality.py`` shows which of them return equal numbers. Data are converted, for
+example to tensors, before the timing starts. A package is imported when its first entry is created.
 """
 
 import importlib
@@ -14,13 +14,13 @@ import sklearn.calibration
 from _calibrator_peers import PACKAGES, peer
 from _entries import Build, Data
 
-# This is what is compared, so that it may be private.
+# The compared function is private.
 _SIGMOID = sklearn.calibration._SigmoidCalibration
 N_BINS = 15
 
 
 def function(path: str, order: str = "yp", **settings: Any) -> Build:
-    """Return the entry of a function of outcomes and predictions, in that order ("yp") or not."""
+    """Return the entry of a function of outcomes and predictions, in this order ("yp") or reversed ("py")."""
 
     def build(data: Data) -> Any:
         call = _load(path)
@@ -89,7 +89,7 @@ def of_grades(path: str) -> Build:
 
 
 def regressor(make: Any, **settings: Any) -> Build:
-    """Return the entry of a regressor of scikit-learn, with nothing around it."""
+    """Return the entry of a regressor of scikit-learn, without a wrapper."""
 
     def build(data: Data) -> Any:
         return lambda: make(**settings).fit(data.p, data.y).predict(data.fresh)
@@ -98,7 +98,7 @@ def regressor(make: Any, **settings: Any) -> Build:
 
 
 def calibrator(name: str, several: bool = False) -> Build:
-    """Return the entry of a calibrator of ``_calibrator_peers``: its fit, and its map of fresh scores."""
+    """Return the entry of a calibrator of ``_calibrator_peers``: its fit, and its map of new scores."""
 
     def build(data: Data) -> Any:
         method = peer(name, several)
@@ -113,7 +113,7 @@ def _calibrators(*names: str, several: bool = False) -> dict[str, Build]:
     return {name: calibrator(name, several) for name in names}
 
 
-#: Other packages' entries, "package: name", by the entry of ours that they stand beside.
+#: Entries of other packages, "package: name", by the equivalent entry of this package.
 PEERS: dict[str, dict[str, Build]] = {
     "expected_calibration_error": {
         "scikit-learn: calibration_curve": function("sklearn.calibration.calibration_curve", n_bins=N_BINS),
@@ -235,12 +235,12 @@ PEERS: dict[str, dict[str, Build]] = {
     ),
     "OneVsRestCalibrator(BetaCalibrator), ten classes": _calibrators("netcal: beta", several=True),
 }
-#: Packages by the name under which they are imported.
+#: Packages by their import names.
 MODULES = PACKAGES | {"relplot": "relplot", "torchmetrics": "torchmetrics", "scikit-learn": "sklearn"}
 
 
 def missing_packages() -> dict[str, str]:
-    """Return why a package cannot be imported, for those that cannot."""
+    """Return the packages that cannot be imported, with the reason."""
     found = {}
     for package, module in MODULES.items():
         try:

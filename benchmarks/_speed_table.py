@@ -1,4 +1,4 @@
-"""The table of ``compare_peers.py``: as text, as CSV and Markdown, and as a picture."""
+"""The table of ``compare_peers.py`` as text, CSV, Markdown and figure."""
 
 import csv
 import io
@@ -11,9 +11,9 @@ import numpy as np
 from _timing import Measured
 
 OURS = "sklearn_calib"
-#: Times below depend on overheads more than on the number of rows.
+#: Below this, times depend on overhead more than on the number of samples.
 _FROM = 10**4
-#: What the picture shows.
+#: Tasks shown in the figure.
 _PANELS = (
     "expected_calibration_error",
     "smooth_ece",
@@ -32,7 +32,7 @@ _PANELS = (
 
 @dataclass(frozen=True)
 class Cell:
-    """What was measured once: medians with quartiles, or why there are none."""
+    """One measurement: medians with quartiles, or why it is missing."""
 
     status: str
     seconds: float = np.nan
@@ -64,14 +64,14 @@ class Cell:
 
 @dataclass
 class Row:
-    """One task of one package, and what was measured of it by number of rows."""
+    """One task of one package, with its measurements by number of samples."""
 
     task: str
     package: str
     cells: dict[int, Cell] = field(default_factory=dict)
 
     def seconds(self, n: int) -> float:
-        """Return the median time at n rows, NaN without one."""
+        """Return the median time for n samples, NaN if not measured."""
         return self.cells[n].seconds if n in self.cells else np.nan
 
     @property
@@ -85,14 +85,14 @@ class Row:
 
     @property
     def bytes_a_row(self) -> float:
-        """Memory at the peak of the largest size that was measured, over its number of rows."""
+        """Peak memory at the largest measured size, divided by the number of samples."""
         known = [n for n, cell in self.cells.items() if n >= _FROM and np.isfinite(cell.peak_bytes)]
         return self.cells[max(known)].peak_bytes / max(known) if known else np.nan
 
 
 @dataclass
 class Run:
-    """All rows, np.sort among them, and on what machine."""
+    """All rows, including np.sort, and the machine."""
 
     machine: str
     features: str
@@ -106,20 +106,20 @@ class Run:
         return sorted(self.sort.cells)
 
     def sort_facts(self) -> list[str]:
-        """Say how fast np.sort is, and by which instructions."""
+        """Return how fast np.sort is, and with which instructions."""
         if not self.features:
-            return ["np.sort uses no vector instructions beyond those that every such processor has."]
+            return ["np.sort uses only vector instructions that are available on every such processor."]
         lines = [f"np.sort uses vector instructions; numpy found {self.features}."]
         for n in self.sizes:
             fast, plain = self.sort.seconds(n), self.plain.seconds(n)
             lines.append(
-                f"n = {n:,}: np.sort {_time(fast)}, without vector instructions {_time(plain)}; ratios to "
-                f"the plain sort are those of the table over {plain / fast:.2g}."
+                f"n = {n:,}: np.sort {_time(fast)}, without vector instructions {_time(plain)}; for ratios "
+                f"to the latter divide those of the table by {plain / fast:.2g}."
             )
         return lines
 
     def heading(self) -> str:
-        """Return what stands above the printed table."""
+        """Return the header of the printed table."""
         columns = "".join(f"{f'n = {n:,}':>32}" for n in self.sizes)
         names = f"{'task':54}{'package':46}{columns}{'exponent':>10}{'bytes/row':>11}"
         return "\n".join([self.machine, *self.sort_facts(), "", names])
@@ -133,7 +133,7 @@ class Run:
         )
 
     def faster(self) -> list[str]:
-        """Name every case in which another package took less time than ours."""
+        """Return the cases in which another package took less time than ours."""
         lines = []
         for row in self.rows:
             sizes = [n for n in self.sizes if self._beats(row, n)]
@@ -155,7 +155,7 @@ class Run:
         return not ours.seconds(n) <= row.seconds(n)
 
     def markdown(self) -> str:
-        """Return the table of the documentation; bold is what took less time than ours."""
+        """Return the table of the documentation; faster times than ours are bold."""
         out = io.StringIO()
         print(f"{self.machine}.", *self.sort_facts(), sep="\n\n", file=out)
         sizes = " | ".join(f"n = {n:,}" for n in self.sizes)
@@ -193,7 +193,7 @@ def _number(value: float, how: str) -> str:
 
 
 def write(run: Run, root: Path) -> None:
-    """Write the CSV, the table of the documentation, and the picture."""
+    """Write the CSV, the table of the documentation, and the figure."""
     results = root / "benchmarks" / "results"
     with open(results / "speed.csv", "w", newline="", encoding="utf-8") as file:
         table = csv.writer(file, lineterminator="\n")
@@ -214,7 +214,7 @@ def _values(cell: Cell, names: Sequence[str]) -> Iterator[str]:
 
 
 def read(path: Path) -> Run:
-    """Return what :func:`write` wrote."""
+    """Return the content of a CSV of :func:`write`."""
     with open(path, newline="", encoding="utf-8") as file:
         table = csv.reader(file)
         _, machine, _, features, _, limit = next(table)
@@ -229,7 +229,7 @@ def read(path: Path) -> Run:
 
 
 def _row_of(run: Run, task: str, package: str) -> Row:
-    """Return the row that lines of a file belong to; all lines of a row follow each other."""
+    """Return the row of a line of the file; all lines of a row are consecutive."""
     for row in (run.sort, run.plain, *run.rows[-1:]):
         if (row.task, row.package) == (task, package):
             return row
@@ -238,12 +238,12 @@ def _row_of(run: Run, task: str, package: str) -> Row:
 
 
 def draw(run: Run, path: Path) -> None:
-    """Draw time over size for the tasks that most packages have."""
+    """Plot time against size for the tasks that most packages have."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(3, 4, figsize=(16, 11), sharex=True, sharey=True, layout="constrained")
     names = sorted({row.package.split(": ")[0] for row in run.rows if row.task in _PANELS} - {OURS})
-    # all but the blue that is ours
+    # blue is the colour of this package
     shades = [*plt.get_cmap("tab10").colors[1:], *plt.get_cmap("Dark2").colors]
     colors = dict(zip(names, shades, strict=False))
     for ax, task in zip(axes.flat, _PANELS, strict=True):

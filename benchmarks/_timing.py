@@ -1,4 +1,4 @@
-"""What benchmarks of speed share: processor time, peak memory, and a process with a limit for each call."""
+"""Shared parts of speed benchmarks: processor time, peak memory, and processes with limits for each call."""
 
 import ctypes
 import json
@@ -29,20 +29,20 @@ THREADS = dict.fromkeys(
     ),
     "1",
 )
-#: Seconds; quicker calls are repeated to fill it.
+#: Seconds; shorter calls are repeated for at least this time.
 SHORTEST = 2e-3
-#: Seconds of waiting, as a multiple of the limit of processor time: others use the machine too.
+#: Maximum elapsed time, as a multiple of the limit of processor time, on a shared machine.
 PATIENCE = 60
-#: Seconds of processor time for imports and data.
+#: Allowance in seconds of processor time for imports and data.
 PREPARATION = 60
 
 
 @dataclass
 class Measured:
-    """Seconds of processor time of each repetition, of np.sort beside it, and bytes of memory at the peak.
+    """Seconds of processor time of each repetition and of np.sort, and peak memory in bytes.
 
-    ``status`` is "ok", "limit" if a call took longer than allowed, "memory" if it asked for more than
-    allowed, or "failed", and ``message`` says why.
+    ``status`` is "ok", "limit" if a call exceeded the time limit, "memory" if it exceeded the memory limit, or
+    "failed", and ``message`` has the reason.
     """
 
     seconds: list[float] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Measured:
 
 
 def vector_features() -> list[str]:
-    """Return the processor features beyond its baseline that numpy can dispatch to and finds here."""
+    """Return the processor features beyond its baseline that numpy supports and detects."""
     core = np._core if hasattr(np, "_core") else np.core
     found = core._multiarray_umath.__cpu_features__
     return [name for name in core._multiarray_umath.__cpu_dispatch__ if found.get(name)]
@@ -68,17 +68,17 @@ def clock(task: Task, repeats: int = 1) -> float:
 
 
 def repeats_of(seconds: float) -> int:
-    """Return how many calls fill the shortest time that is measured well."""
+    """Return the number of calls needed for an accurate measurement."""
     return max(1, round(SHORTEST / max(seconds, 1e-6)))
 
 
 class PeakMemory:
-    """Memory that a block adds at its peak, in bytes; None where Linux's account of it is missing."""
+    """Peak memory that a block adds, in bytes; None where Linux's accounting is not available."""
 
     def __enter__(self) -> Self:
         self.bytes: int | None = None
         with suppress(OSError, AttributeError):
-            # what was freed before must not hide what is allocated now
+            # memory freed before must not be reused, as it would not be counted
             ctypes.CDLL(None).malloc_trim(0)
         try:
             Path("/proc/self/clear_refs").write_text("5")
@@ -99,7 +99,7 @@ def _status(name: str) -> int:
 
 
 def measure(task: Task, sort: Task, budget: float, say: Callable[[dict[str, Any]], None]) -> None:
-    """Time a task in turns with a sort, and ``say`` what was found as soon as it is known.
+    """Time a task alternately with a sort, and report results by ``say`` as soon as they are known.
 
     The first call warms up, and is only counted if it takes longer than the budget.
     """
@@ -123,13 +123,13 @@ def measure(task: Task, sort: Task, budget: float, say: Callable[[dict[str, Any]
 
 
 def allow_memory(more: int) -> None:
-    """Let this process allocate no more than so many bytes beyond what it has."""
+    """Limit the memory of this process to ``more`` bytes above the current amount."""
     with suppress(OSError, KeyError, ValueError):
         resource.setrlimit(resource.RLIMIT_AS, (_status("VmSize") + more, resource.RLIM_INFINITY))
 
 
 def serve(answer: Callable[[dict[str, Any], Callable[[dict[str, Any]], None]], None]) -> None:
-    """Answer requests, a line of JSON each, until there are none; what the tasks print is thrown away."""
+    """Answer requests, one line of JSON each, until the end of the input; output of the tasks is discarded."""
     out = os.fdopen(os.dup(1), "w")
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
@@ -145,21 +145,21 @@ def serve(answer: Callable[[dict[str, Any], Callable[[dict[str, Any]], None]], N
         except MemoryError as error:
             say({"status": "memory", "message": str(error)})
         except Exception as error:
-            # torch reports a lack of memory in words
+            # torch reports a lack of memory in the text of another exception
             lack = "alloc" in str(error).lower() and "memory" in str(error).lower()
             message = f"{type(error).__name__}: {error}".splitlines()[0]
             say({"status": "memory" if lack else "failed", "message": message})
 
 
 class Worker:
-    """A process that measures, and is replaced when a call takes too long."""
+    """A process that measures, and is restarted if a call takes too long."""
 
     def __init__(self, command: list[str], environment: dict[str, str], limit: float) -> None:
         self._command, self._environment, self._limit = command, environment, limit
         self._process: subprocess.Popen[str] | None = None
 
     def ask(self, request: dict[str, Any]) -> Measured:
-        """Return what the process measures."""
+        """Return the measurement of the process."""
         found = Measured()
         for message in self._messages(request):
             if "seconds" in message:
@@ -172,7 +172,7 @@ class Worker:
         return found
 
     def ask_once(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Return one answer that is no measurement."""
+        """Return one answer that is not a measurement."""
         found: dict[str, Any] = {}
         for message in self._messages(request):
             found |= message
@@ -202,12 +202,12 @@ class Worker:
             yield message
             if "status" in message:
                 if message["status"] != "ok":
-                    # what failed may have left memory behind
+                    # a failed call may not have freed its memory
                     self._stop()
                 return
 
     def _next_line(self, limit: float) -> str:
-        """Return what the process says next; nothing if it has ended or computes for too long."""
+        """Return the next line of the process; empty if it has ended or exceeds the limit."""
         assert self._process is not None
         pid, start = self._process.pid, time.monotonic()
         used = _processor_seconds(pid)
@@ -232,7 +232,7 @@ class Worker:
         self._reader.start()
 
     def _stop(self) -> int | None:
-        """End the process and return its code, None if it still ran."""
+        """End the process and return its exit code, None if it was still running."""
         assert self._process is not None
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(0.5)
@@ -262,9 +262,9 @@ def _read(stream: Any, lines: "queue.Queue[str]") -> None:
 
 
 def _processor_seconds(pid: int) -> float | None:
-    """Return the processor time that a process has used; None where Linux's account of it is missing.
+    """Return the processor time that a process has used; None where Linux's accounting is not available.
 
-    A timer of the process itself would make its own clock coarse.
+    A timer within the process would reduce the resolution of its own clock.
     """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -274,7 +274,7 @@ def _processor_seconds(pid: int) -> float | None:
 
 
 class Clock:
-    """A process that answers each line with a number of seconds."""
+    """A process that answers each line with a time in seconds."""
 
     def __init__(self, command: list[str], environment: dict[str, str]) -> None:
         self._process = subprocess.Popen(
@@ -282,13 +282,13 @@ class Clock:
         )
 
     def ask(self, line: str) -> float:
-        """Return the seconds that it measures."""
+        """Return the measured time in seconds."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(line, file=self._process.stdin, flush=True)
         answer = self._process.stdout.readline()
         if not answer:
-            raise RuntimeError(f"the process that measures {line!r} ended; its message stands above")
+            raise RuntimeError(f"the process that measures {line!r} ended; see its message above")
         return float(answer)
 
     def __enter__(self) -> Self:

@@ -1,19 +1,19 @@
-"""How often the bands of the reliability diagram cover what they are for.
+"""Coverage of the bands of the reliability diagram, at the nominal level of 95%.
 
     python benchmarks/band_coverage.py
 
-For each truth, predictions and outcomes are drawn anew many times, at the nominal level of 95 %.
+For each calibration curve, predictions and outcomes are simulated repeatedly.
 
-First the band of the smooth curve, for the smoothed frequency, beside a bootstrap at the same bandwidth:
-coverage and mean width at several predictions. The bootstrap (rows drawn with replacement, percentiles) loses
-its width at the ends, where no event or nothing but events is seen.
+First table: coverage of the smoothed event frequency by the band of the smooth curve, and its mean width, at
+several predictions, compared with a percentile bootstrap at the same bandwidth. The width of the bootstrap
+interval vanishes at the ends, where all outcomes agree.
 
-Then the bands for event probabilities that do not decrease: how often the simultaneous one holds the whole
-curve, and the pointwise one its points on average, with their mean widths over the predictions. For a few of
-the samples, the width of the simultaneous band is compared with that from all runs of all predictions.
+Second table: bands for non-decreasing event probabilities. Shown are the probability that the simultaneous
+band contains the whole curve, the average coverage of the pointwise band, and their mean widths. For some
+samples, the width of the simultaneous band is compared with that from all intervals of all predictions.
 
     --repetitions 400
-    --smoke              a few repetitions, to see that everything runs
+    --smoke              a few repetitions, as a quick check
 """
 
 import argparse
@@ -57,7 +57,7 @@ def simulate(n: int, truth: Truth, repetitions: int) -> np.ndarray:
         ours = [np.interp(POINTS, curve.predicted, limit) for limit in (curve.lower, curve.upper)]
         times = rng.multinomial(n, np.full(n, 1 / n), size=N_BOOT)
         drawn = (times @ (kernel * y).T) / (times @ kernel.T)
-        # where too few predictions are near, no curve is drawn and neither band is judged
+        # with too few predictions nearby there is no curve, and neither band is evaluated
         shown = np.isfinite(ours[0])
         times_drawn += shown
         for row, (low, high) in enumerate((ours, np.quantile(drawn, [0.025, 0.975], axis=0))):

@@ -1,28 +1,29 @@
-"""Fitting a calibrator beside scikit-learn's own regressors; ``compare_peers.py`` has all other packages.
+"""Time of fitting a calibrator, compared with scikit-learn's regressors.
 
     python benchmarks/calibrator_speed.py
-    python benchmarks/calibrator_speed.py --only wanted
+    python benchmarks/calibrator_speed.py --only target
 
-Ours groups equal scores, fits, and computes the training error for the certificate; theirs only fits. In each
-turn ours, theirs and ``np.sort`` of the same scores follow each other, and each turn gives one ratio; the
-table shows the median time of ours, the median of the ratios theirs / ours with their quartiles, and the
-median of ours as a multiple of the sort. Scores are continuous, the worst case for grouping. Everything runs
-on one thread, and its processor time is measured, so that other programs on the machine disturb little.
+Other packages are compared by ``compare_peers.py``. Our calibrators group equal scores, fit the map, and
+compute the training error for the certificate; scikit-learn's regressors only fit. Each repetition measures
+ours, scikit-learn's and ``np.sort`` of the same scores, and gives one ratio. The table shows our median time,
+the median of the ratios scikit-learn / ours with quartiles, and our median time as a multiple of the sort.
+Scores are continuous, the worst case for grouping. Processor time of one thread is measured, so that other
+programs on the machine have little influence.
 
-Where scikit-learn has no such calibrator: beta calibration stands beside a logistic regression on both
-logarithms, which is how it is commonly fitted; the spline, which searches for its penalty, beside a logistic
-regression on as many splines at a single one; and Venn-Abers beside a single isotonic regression, where both
-also predict as many rows. Vector scaling of ten classes stands alone, as does Dirichlet calibration, of
-10 000 softmax outputs for 100 classes whatever the size, and the certificates of fitted maps with 999
-bootstrap samples. The last column says what is wanted of a row, at a million rows unless it names another
-number.
+If scikit-learn does not have the calibrator, it is compared as follows: beta calibration with a logistic
+regression on both logarithms, the usual implementation; the spline, which selects its penalty, with a
+logistic regression on the same number of splines with a fixed penalty; Venn-Abers calibration with a single
+isotonic regression, including prediction of as many samples. There is no comparison for vector scaling of ten
+classes, Dirichlet calibration (10 000 softmax outputs of 100 classes for all sizes), and certificates of
+fitted maps with 999 bootstrap samples. The last column is the target, for a million samples unless it states
+another number.
 
     --sizes 1e3 1e5 1e6
     --seconds 4          time for each row of the table
     --softmax FILE       softmax outputs for Dirichlet calibration: an .npz with ``probs`` and ``label``;
-                         simulated ones if it is not given
-    --only WORD ...      only rows whose name, peer or wish contains a word; "wanted" for those with a wish
-    --smoke              one small size and two turns, to see that everything runs
+                         simulated by default
+    --only WORD ...      only rows whose name, peer or target contains a word; "target" for those with a target
+    --smoke              one small size and two repetitions, as a quick check
 """
 
 # ruff: noqa: E402 (the number of threads must be set before numpy is imported)
@@ -64,24 +65,24 @@ THEIR_TEMPERATURE = getattr(sklearn.calibration, "_TemperatureScaling", None)
 
 @dataclass(frozen=True)
 class Row:
-    """Our task, theirs if there is one, the scores for the sort, and what is wanted."""
+    """Our task, that of scikit-learn if there is one, the scores for the sort, and the target."""
 
     name: str
     peer: str
     ours: Task
     theirs: Task | None
     scores: np.ndarray
-    wanted: str = ""
+    target: str = ""
 
     def chosen(self, words: list[str]) -> bool:
         """Tell whether one of the words is in the line, or there are none."""
-        shown = f"{self.name} {self.peer} {'wanted ' + self.wanted if self.wanted else ''}"
+        shown = f"{self.name} {self.peer} {'target ' + self.target if self.target else ''}"
         return not words or any(word in shown for word in words)
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Margins, probabilities and outcomes of n rows, and as many fresh probabilities."""
+    """Margins, probabilities and outcomes of n samples, and as many new probabilities."""
 
     score: np.ndarray
     proba: np.ndarray
@@ -90,7 +91,7 @@ class Sample:
 
     @classmethod
     def draw(cls, n: int) -> "Sample":
-        """Return rows whose margins are twice as large as they should be."""
+        """Return samples whose margins are too large by a factor of 2."""
         rng = np.random.default_rng(0)
         score = 2 * rng.standard_normal(n)
         y = (rng.random(n) < expit(score / 2)).astype(np.int64)
@@ -102,7 +103,7 @@ def both(p: np.ndarray) -> np.ndarray:
 
 
 def rows(n: int) -> Iterator[Row]:
-    """Yield what is compared with scikit-learn."""
+    """Yield the rows of the table."""
     sample = Sample.draw(n)
     score, proba, y, fresh = sample.score, sample.proba, sample.y, sample.fresh
     columns = both(proba)
@@ -201,7 +202,7 @@ def rows(n: int) -> Iterator[Row]:
 
 
 def dirichlet_row(path: Path | None, n: int, n_classes: int) -> Row:
-    """Return Dirichlet calibration of softmax outputs, of a file or simulated."""
+    """Return Dirichlet calibration of softmax outputs, from a file or simulated."""
     if path is None:
         rng = np.random.default_rng(2)
         logits = rng.standard_normal((n, n_classes))
@@ -229,18 +230,18 @@ def seconds(task: Task) -> float:
 
 
 def run_row(row: Row, n: int, budget: float) -> str:
-    """Measure in turns, and return a line of the table."""
+    """Measure alternately, and return a line of the table."""
     times, end, least = [], time.perf_counter() + budget, 2
     while len(times) < least or time.perf_counter() < end:
         theirs = np.nan if row.theirs is None else seconds(row.theirs)
         times.append((seconds(row.ours), theirs, seconds(lambda: np.sort(row.scores))))
-    # the first turn warms up, unless it took so long that this cannot matter
+    # the first repetition warms up, unless it took so long that this is negligible
     ours, theirs, sort = np.array(times[1:] if len(times) > 2 else times).T
     low, middle, high = np.quantile(theirs / ours, [0.25, 0.5, 0.75])
     ratio = "" if row.theirs is None else f"{middle:8.2f}  {low:7.2f} .. {high:.2f}"
     return (
         f"{n:9d}  {row.name:28}{row.peer:24}{np.median(ours):9.4f}{np.median(ours / sort):9.1f}"
-        f"{ratio:30}{row.wanted}"
+        f"{ratio:30}{row.target}"
     )
 
 
@@ -259,8 +260,8 @@ def main() -> None:
         sizes, classes, budget = [1000], 5, 0.0
     print(f"scikit-learn {sklearn.__version__}, numpy {np.__version__}, one thread")
     print(
-        f"{'rows':>9}  {'calibrator':28}{'beside':24}{'ours, s':>9}{'/ sort':>9}"
-        f"{'  theirs / ours, quartiles':30}wanted"
+        f"{'samples':>9}  {'calibrator':28}{'scikit-learn':24}{'ours, s':>9}{'/ sort':>9}"
+        f"{'  sklearn / ours, quartiles':30}target"
     )
     for n in sizes:
         for row in rows(n):

@@ -1,6 +1,6 @@
-"""How much code a call runs through: files, functions, calls and depth of four common calls.
+"""Numbers of files, functions and calls, and the call depth, of four common calls.
 
-``python benchmarks/call_paths.py`` prints a table; only code of the package counts.
+``python benchmarks/call_paths.py`` prints a table; only code of the package is counted.
 """
 
 import argparse
@@ -23,7 +23,7 @@ PACKAGE = str(Path(sklearn_calib.__file__).parent)
 
 
 class CallPaths:
-    """Counts the functions of the package that run inside the ``with`` block."""
+    """Counter of the functions of the package that run inside the ``with`` block."""
 
     def __enter__(self) -> "CallPaths":
         self.functions: set[tuple[str, int]] = set()
@@ -53,7 +53,7 @@ class CallPaths:
 
 
 def calls(n: int) -> dict[str, Callable[[], Any]]:
-    """Return the calls that are followed."""
+    """Return the calls to analyse."""
     rng = np.random.default_rng(0)
     p = rng.random(n)
     y = (rng.random(n) < p**1.2).astype(int)
@@ -76,7 +76,7 @@ def main() -> None:
     for name, call in calls(options.n).items():
         if options.smoke and name == "calibration_report":
             continue
-        call()  # what the first call imports or caches does not count
+        call()  # imports and caches of the first call are not counted
         with CallPaths() as paths:
             call()
         print(paths.row(name))

@@ -1,18 +1,18 @@
-"""How often certificates hold, for calibrators fitted on the rows that they certify.
+"""Coverage of certificates, for calibrators certified on their training samples.
 
     python benchmarks/certificate_coverage.py
 
-Every truth is a law on finitely many scores, each with its mass and its event probability, so that the cutoff
-calibration error of a fitted map in the population is computed exactly. In each repetition n rows are drawn,
-each calibrator is fitted, and its certificates are compared with that error. Shown are the share of
-repetitions in which they hold, the binomial standard error of that of "bootstrap", and the means of the true
-error and of the certificates. A sample with outcomes of one kind only cannot be fitted and is drawn again.
+Every population has finitely many scores, with their masses and event probabilities, so that the cutoff
+calibration error of a fitted map in the population is computed exactly. In each repetition n samples are
+simulated, each calibrator is fitted, and its certificates are compared with that error. Shown are the
+coverage (fraction of repetitions in which the certificate is at least the error), its binomial standard error
+for "bootstrap", and the means of the true error and of the certificates. Samples with outcomes of one class
+only are replaced.
 
-Certificates make room for the monotone map that fits its rows most deceptively. The rows "any map" show how
-much of this room is needed: the true error is there the largest amount, over all monotone maps and intervals,
-by which the sample and the population can disagree, and the certificate is the margin alone. The rows "as it
-is" take the score for the forecast and fit nothing: there the true error is the distance of the two cutoff
-calibration errors of the score, at most, and the certificate is the margin of `cutoff_result`.
+Uniform certificates are valid for all monotone maps simultaneously. For the rows "any map" the true error is the
+largest deviation between sample and population over all monotone maps and intervals, and the certificate is the
+margin. For the rows "as it is" the score is the forecast, without a fit: the true error is the maximum deviation
+of its residual sums, and the certificate is the margin of `cutoff_result`.
 
 The table in benchmarks/results was written by
 
@@ -25,14 +25,14 @@ The table in benchmarks/results was written by
     --resamples 199       bootstrap samples of each margin
     --csv PATH            also write the table to this file
     --fitted              instead: certificates of the fitted map, method="fitted", see below
-    --refitted            instead: the same with a bootstrap that fits the map again
-    --metrics             instead: the same device for other metrics
+    --refitted            instead: the same with a bootstrap that refits the map
+    --metrics             instead: the same method for other metrics
     --calibrators NAMES   some calibrators only, with --fitted
     --tables PATH         print the tables of docs/certificates.md from a file of --fitted
-    --smoke               few repetitions and two sizes, to see that everything runs
+    --smoke               few repetitions and two sizes, as a quick check
 
-With --fitted, method="fitted" of every calibrator is compared with the true error of its map, over the same
-truths and seven more. The file benchmarks/results/certificate_fitted.csv was written, by appending, by
+With --fitted, method="fitted" of every calibrator is compared with the true error of its map, for the same
+populations and seven others. The file benchmarks/results/certificate_fitted.csv was written, by appending, by
 
     python benchmarks/certificate_coverage.py --fitted --csv benchmarks/results/certificate_fitted.csv
 
@@ -42,7 +42,7 @@ with
     --sizes 100 300 1000 --repetitions 200 --resamples 39 --calibrators "modified Platt" "Platt, certified"
         "as it is, certified"
     --sizes 10000 --repetitions 100 --resamples 39 --calibrators Platt "monotone spline"
-and sorted. Of 39 bootstrap samples the second largest is their 95% quantile.
+and sorted. The 95% quantile of 39 bootstrap samples is the second largest value.
 """
 
 import argparse
@@ -88,13 +88,13 @@ CALIBRATORS: dict[str, Callable[[], BaseCalibrator]] = {
     "Venn-Abers": VennAbersCalibrator,
     "monotone spline": lambda: SplineCalibrator(monotone=True),
 }
-#: Those of the study of the certificate of the fitted map; the last two certify a map fixed beforehand.
+#: Calibrators of the study of the certificate of the fitted map; the last two certify an independent map.
 FITTED = CALIBRATORS | {
     "histogram binning": HistogramBinningCalibrator,
     "Platt, certified": lambda: CertifiedCalibrator(method="asymptotic", random_state=0),
     "as it is, certified": lambda: CertifiedCalibrator("passthrough", tolerance=1.0, method="asymptotic"),
 }
-# The other certificates hardly vary, and take time.
+# The other certificates hardly vary, but take long.
 UNIFORM_REPETITIONS = 20
 ANY_MAP = "any map"
 AS_IT_IS = "as it is"
@@ -109,7 +109,7 @@ class Truth:
     event: np.ndarray
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Return scores and outcomes of n independent rows, with at least one outcome of each kind."""
+        """Return scores and outcomes of n independent samples, with at least one of each class."""
         while True:
             rows = rng.choice(self.score.shape[0], n, p=self.mass)
             y = (rng.random(n) < self.event[rows]).astype(int)
@@ -134,9 +134,9 @@ class Truth:
     def largest_disagreement(self, scores: np.ndarray, y: np.ndarray) -> float:
         """Return the supremum over monotone h and intervals J of |(P_n - P)[(Y - h(f)) 1{f in J}]|.
 
-        It is linear in h, so steps from 0 to 1 suffice: with walks W_y of the excess share of rows with Y =
-        y, a rising step at c within J = [a, b] gives W_1(c) - W_1(a) - (W_0(b) - W_0(c)), a falling step the
-        same with both classes exchanged.
+        It is linear in h, so step functions from 0 to 1 suffice: with cumulative excesses W_y of the fraction
+        of samples with Y = y, an increasing step at c within J = [a, b] gives W_1(c) - W_1(a) - (W_0(b) -
+        W_0(c)), a decreasing step the same with both classes exchanged.
         """
         n, cells = scores.shape[0], self.score.shape[0]
         rows = np.searchsorted(self.score, scores)
@@ -152,7 +152,7 @@ class Truth:
 
 @dataclass(frozen=True)
 class Fitted:
-    """What the repetitions gave for the certificate of the fitted map; certificates are means."""
+    """Results for the certificate of the fitted map; certificates are means."""
 
     truth: str
     n: int
@@ -173,7 +173,7 @@ class Fitted:
 
 @dataclass(frozen=True)
 class Result:
-    """What the repetitions of one truth, size and calibrator gave; arrays hold one number per method."""
+    """Results for one population, size and calibrator; arrays have one number for each method."""
 
     truth: str
     n: int
@@ -195,7 +195,7 @@ def dense(
     density: Callable[[np.ndarray], np.ndarray],
     n_scores: int = 1000,
 ) -> Truth:
-    """Return a truth on the middles of equal bins of [0, 1]."""
+    """Return a population on the midpoints of equal bins of [0, 1]."""
     score = (np.arange(n_scores) + 0.5) / n_scores
     mass = density(score)
     return Truth(score, mass / mass.sum(), event(score))
@@ -232,7 +232,7 @@ TRUTHS = {
     "two atoms": atoms([0.3, 0.7], [1, 1], [0.5, 0.5]),
     "atoms, rare": atoms([0.001, 0.01, 0.1], [0.9, 0.09, 0.01], [0.005, 0.03, 0.2]),
 }
-#: Further truths of the study of the certificate of the fitted map, each on 300 scores.
+#: Further populations of the study of the certificate of the fitted map, each with 300 scores.
 SHAPES = {
     "linear": dense(lambda p: p, flat, 300),
     "step": dense(lambda p: np.where(p < 0.5, 0.25, 0.75), flat, 300),
@@ -247,7 +247,7 @@ SHAPES = {
 def simulate(
     name: str, n: int, repetitions: int, confidence: float, n_resamples: int, rng: np.random.Generator
 ) -> list[Result]:
-    """Return one result per calibrator, all of them fitted to the same rows, for any map, and for none."""
+    """Return the results of all calibrators, fitted to the same samples, of "any map" and of "as it is"."""
     truth = TRUTHS[name]
     labels = [*CALIBRATORS, ANY_MAP, AS_IT_IS]
     certificates = {label: np.empty((repetitions, len(METHODS))) for label in labels}
@@ -263,7 +263,7 @@ def simulate(
         for label, make in CALIBRATORS.items():
             calibrator = make().fit(scores, y)
             errors[label][i] = truth.cutoff_error(calibrator)
-            # one margin serves all maps, and spares the bootstrap of each
+            # the margin is the same for all maps, so that one bootstrap suffices
             certificates[label][i] = np.minimum(
                 calibrator.training_cutoff_error_ + np.array(margins[ANY_MAP]), 1.0
             )
@@ -292,7 +292,7 @@ def fitted_study(
     labels: list[str] | None = None,
     seed: int = 0,
 ) -> Iterator[Fitted]:
-    """Yield the results of method="fitted" for all truths, sizes and calibrators named."""
+    """Yield the results of method="fitted" for all populations, sizes and named calibrators."""
     truths = TRUTHS | SHAPES
     for n in sizes:
         for number, (name, truth) in enumerate(truths.items()):
@@ -340,7 +340,7 @@ def certified(
     calibrator.fit(scores, y)
     monotone = not isinstance(calibrator, HistogramBinningCalibrator)
     if not monotone and (y.shape[0] < 100 or min(y.sum(), (1 - y).sum()) < 10):
-        # no certificate: the uniform one is of monotone maps
+        # the uniform certificate is for monotone maps only
         return None
     fitted = calibrator.cutoff_certificate(
         confidence, "fitted", n_resamples=n_resamples, random_state=int(y.sum())
@@ -369,7 +369,7 @@ def refitted_bound(
 
 
 def main_refitted(arguments: argparse.Namespace) -> None:
-    """Print how often bounds hold that take into account that the fit absorbs a part of the noise."""
+    """Print the coverage of bounds that allow for overfitting."""
     repetitions = 2 if arguments.smoke else arguments.repetitions
     truths = list(TRUTHS.items())[: 1 if arguments.smoke else 6]
     print("outcomes of the bootstrap from     the fitted map     isotonic regression      (no fit: fitted)")
@@ -402,7 +402,7 @@ def l2_error(prob: np.ndarray, count: np.ndarray, positives: np.ndarray) -> np.n
 
 
 def main_metrics(arguments: argparse.Namespace) -> None:
-    """Print how often the quantile of other metrics of the simulated residuals is an upper bound."""
+    """Print the coverage of the same bound for other metrics."""
     repetitions, sizes = (2, [300]) if arguments.smoke else (arguments.repetitions, arguments.sizes)
     metrics = [("isotonic", "smooth ECE"), ("Platt", "smooth ECE"), ("isotonic", "l2")]
     print(f"{'':26}" + "".join(f"{f'{label}, {metric}':>22}" for label, metric in metrics))
@@ -455,7 +455,7 @@ def metric_holds(
 
 
 def main_fitted(arguments: argparse.Namespace) -> None:
-    """Print, and write as they come, the results of method="fitted"."""
+    """Print the results of method="fitted", and write each as soon as it is known."""
     names = [field.name for field in fields(Fitted)] + ["ratio"]
     file = arguments.csv.open("a", newline="") if arguments.csv else None
     if file and not file.tell():
@@ -483,9 +483,9 @@ def print_tables(path: Path) -> None:
             {key: value if key in ("truth", "calibrator") else float(value) for key, value in row.items()}
             for row in csv.DictReader(file)
         ]
-    # in few samples of a rare event there are enough events to count
+    # few samples of populations with rare events have enough events
     rows = [row for row in rows if row["repetitions"] >= 40]
-    print("Coverage over the populations, lowest to highest; truths with enough samples only\n")
+    print("Coverage over the populations, lowest to highest; only populations with enough samples\n")
     sizes = sorted({row["n"] for row in rows})
     print("| | " + " | ".join(f"n = {n:g}" for n in sizes) + " |\n|---|" + "---|" * len(sizes))
     for label in FITTED:
@@ -510,7 +510,7 @@ def print_tables(path: Path) -> None:
 def study(
     sizes: list[int], repetitions: int, confidence: float, n_resamples: int = 199, seed: int = 0
 ) -> Iterator[Result]:
-    """Yield the results of all truths and sizes."""
+    """Yield the results of all populations and sizes."""
     rng = np.random.default_rng(seed)
     for name in TRUTHS:
         for n in sizes:
@@ -548,8 +548,8 @@ def main() -> None:
     sizes, repetitions = ([200, 1000], 20) if arguments.smoke else (arguments.sizes, arguments.repetitions)
     print(f"confidence {arguments.confidence:g}, {repetitions} repetitions")
     header = "".join(f"{method:>12}" for method in METHODS)
-    print(f"{'':41}{'holds':>48} {'standard':>9}{'true':>8}{'mean certificate':>48}")
-    print(f"{'truth':18}{'n':>5} {'calibrator':>17}{header} {'error':>9}{'error':>8}{header}")
+    print(f"{'':41}{'coverage':>48} {'standard':>9}{'true':>8}{'mean certificate':>48}")
+    print(f"{'population':18}{'n':>5} {'calibrator':>17}{header} {'error':>9}{'error':>8}{header}")
     results = []
     for result in study(sizes, repetitions, arguments.confidence, arguments.resamples):
         results.append(result)
@@ -573,7 +573,7 @@ def main() -> None:
 
 
 def write(results: list[Result], path: Path, repetitions: int, confidence: float, n_resamples: int) -> None:
-    """Write one line per result; the ratio is that of the paper's certificate to the bootstrap's."""
+    """Write one line per result; the ratio is that of the certificate of the paper to the bootstrap one."""
     path.parent.mkdir(exist_ok=True)
     with path.open("w", newline="") as file:
         writer = csv.writer(file)

@@ -1,23 +1,23 @@
-"""How often tests reject calibrated predictions of dependent samples, with and without ``clusters``.
+"""Rejection rates of tests for calibrated predictions of dependent samples, with and without ``clusters``.
 
     python benchmarks/cluster_level.py
     python benchmarks/cluster_level.py --picture docs/_static/cluster_level.png
 
-Outcomes have a random intercept for each cluster on the scale of log-odds, whose distribution is not that of
-the model by which the tests simulate, or a random slope for each cluster; for every prediction p,
-P(Y = 1) = p. Grid: 15, 30, 100 and 1000 clusters of equal sizes, or one with a third of the samples, others
-of exponentially distributed sizes; intra-cluster correlation 0, .05, .2 and .5; predictions that vary within
+Outcomes have a random intercept for each cluster on the scale of log-odds, whose distribution differs from
+that of the simulations of the tests, or a random slope for each cluster; for every prediction p, P(Y = 1) =
+p. Grid: 15, 30, 100 and 1000 clusters of equal sizes, or one with a third of the samples, others of
+exponentially distributed sizes; intra-cluster correlation 0, .05, .2 and .5; predictions that vary within
 clusters or not; common events, or 2%. Rows with a ``shift`` of the log-odds have correlation 0, and their
 rates are powers. "unaware" is the asymptotic score test of intercept and slope for independent samples.
 
-Rounds of all cells are added to results/cluster_level.csv, which --picture summarizes. A rate r has the
+Rounds of all settings are added to results/cluster_level.csv, which --picture summarizes. A rate r has the
 standard error sqrt(r (1 - r) / runs).
 
-    --rounds 40                rounds, of 5 runs of each cell
-    --seed 0                   of the first round
-    --picture FILE             draw the results there are, and print a summary, instead
-    --speed                    instead, the cost of clusters for 10^5 samples, as a ratio to no clusters
-    --smoke                    one run of few cells, not saved
+    --rounds 40                rounds, of 5 runs of each setting
+    --seed 0                   seed of the first round
+    --picture FILE             instead: plot the saved results, and print a summary
+    --speed                    instead: the cost of clusters for 10^5 samples, as a ratio to no clusters
+    --smoke                    one run of few settings, not saved
 """
 
 import argparse
@@ -41,8 +41,8 @@ KEYS = ("clusters", "sizes", "dependence", "correlation", "predictions", "events
 RUNS = 5
 
 
-def cells() -> list[tuple]:
-    """Return all cells of the grid."""
+def settings() -> list[tuple]:
+    """Return all settings of the grid."""
     kinds = [("intercept", rho) for rho in (0.0, 0.05, 0.2, 0.5)] + [("slope", 0.2)]
     grid = itertools.product(SIZES, ("equal", "unequal"), kinds, ("varying", "constant"), ("common", "rare"))
     out = [
@@ -59,9 +59,9 @@ def cells() -> list[tuple]:
     ]
 
 
-def simulate(cell: tuple, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def simulate(setting: tuple, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return outcomes, predictions and clusters."""
-    n_clusters, sizes, kind, rho, predictions, events, shift = cell
+    n_clusters, sizes, kind, rho, predictions, events, shift = setting
     n = n_clusters * SIZES[n_clusters]
     size = np.full(n_clusters, SIZES[n_clusters])
     if sizes == "unequal":
@@ -101,9 +101,9 @@ def conditional_logit(p: np.ndarray, deviation: float) -> np.ndarray:
     return np.interp(p, mean, table)
 
 
-def pvalues(cell: tuple, seed: Sequence[int]) -> list[float]:
+def pvalues(setting: tuple, seed: Sequence[int]) -> list[float]:
     """Return the p-values of all tests for one sample."""
-    y, p, clusters = simulate(cell, np.random.default_rng(seed))
+    y, p, clusters = simulate(setting, np.random.default_rng(seed))
     combined = CombinedTest(
         components=TESTS[:5], weights=(4, 4, 1e-9, 3, 1e-9), n_resamples=99, random_state=seed[-1]
     ).test(y, p, clusters=clusters)
@@ -112,7 +112,7 @@ def pvalues(cell: tuple, seed: Sequence[int]) -> list[float]:
 
 
 def collected() -> dict[tuple, np.ndarray]:
-    """Return runs and numbers of rejections of each cell, of all rounds in the file."""
+    """Return runs and numbers of rejections of each setting, of all rounds in the file."""
     total: dict[tuple, np.ndarray] = defaultdict(lambda: np.zeros(1 + len(TESTS), dtype=int))
     if RESULTS.exists():
         with RESULTS.open() as file:
@@ -130,7 +130,7 @@ def save(total: dict[tuple, np.ndarray]) -> None:
 
 
 def summary(total: dict[tuple, np.ndarray]) -> None:
-    """Print rates by number of clusters, sizes and correlation, and the cells that exceed their level."""
+    """Print rates by number of clusters, sizes and correlation, and the settings that exceed the level."""
     rows: dict[tuple, np.ndarray] = defaultdict(lambda: np.zeros(1 + len(TESTS), dtype=int))
     for (clusters, sizes, kind, rho, _, _, shift), counts in total.items():
         rows[clusters, sizes, kind, rho, shift] += counts
@@ -155,7 +155,7 @@ def summary(total: dict[tuple, np.ndarray]) -> None:
 
 
 def picture(total: dict[tuple, np.ndarray], path: str) -> None:
-    """Draw the distribution of levels over cells, for each number of clusters."""
+    """Plot the distribution of levels over settings, for each number of clusters."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout="constrained")
@@ -229,10 +229,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.speed:
         speed(10**5)
         return
-    # few events in few clusters: the study is about these cases, too
+    # warnings about few events in few clusters are expected
     warnings.filterwarnings("ignore", category=UserWarning)
     if options.smoke:
-        print([round(value, 2) for cell in cells()[:2] for value in pvalues(cell, (0, 0))])
+        print([round(value, 2) for setting in settings()[:2] for value in pvalues(setting, (0, 0))])
         return
     if options.picture:
         picture(collected(), options.picture)
@@ -240,12 +240,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     for number in range(options.seed, options.seed + options.rounds):
         found = {}
-        for index, cell in enumerate(cells()):
-            values = np.array([pvalues(cell, (number, index, run)) for run in range(RUNS)])
-            found[cell] = (values <= 0.05).sum(axis=0)
+        for index, setting in enumerate(settings()):
+            values = np.array([pvalues(setting, (number, index, run)) for run in range(RUNS)])
+            found[setting] = (values <= 0.05).sum(axis=0)
         total = collected()
-        for cell, counts in found.items():
-            total[tuple(map(str, cell))] += [RUNS, *counts]
+        for setting, counts in found.items():
+            total[tuple(map(str, setting))] += [RUNS, *counts]
         save(total)
         print(f"round {number}", flush=True)
     summary(collected())

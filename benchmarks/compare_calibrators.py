@@ -1,28 +1,28 @@
-"""Calibrators on real tables and networks, beside those of other packages: which one to take.
+"""Comparison of calibrators on real tables and networks, with those of other packages.
 
     python benchmarks/compare_calibrators.py [--peers]
 
-Six classifiers are trained on each table; 100, 500 or 5000 other rows calibrate them, and the rest are
-scored; all of this is repeated with new divisions of the rows. Outputs of networks are calibrated and
-scored likewise. A cell is one classifier on one table with one number of rows. Each calibrator is ranked in
-each cell by its mean log loss (and Brier score), and ranks are averaged over cells. What a method loses is
-its mean difference to the default on the same splits, SplineCalibrator() for two classes and
-LogAverageCalibrator() for several, with the standard error over repetitions; ranks are those of the loss in a
-cell. A difference within one standard error is a tie.
+Six classifiers are trained on each table; 100, 500 or 5000 other samples are used for calibration, and the
+rest for evaluation, with several random splits. Outputs of networks are calibrated and evaluated in the same
+way. A setting is one classifier on one table with one number of calibration samples. Each calibrator is
+ranked in each setting by its mean log loss (and Brier score), and ranks are averaged over settings. The loss
+of a method relative to the default is the mean difference on the same splits, with its standard error over
+repetitions; the default is SplineCalibrator() for binary and LogAverageCalibrator() for multiclass problems.
+A difference within one standard error is a tie.
 
-Log losses are clipped at 0.001 for all, so that one impossible outcome does not decide; "hard" counts the
-outcomes that were given less than one in a million. A method that fails on a split scores there as the
-uncalibrated forecasts do, and the failure is counted. Rows that do not sum to one are divided by their sum.
+Probabilities are clipped at 0.001 in log losses, so that a single impossible outcome does not dominate; "hard" is
+the number of outcomes with predicted probability below 1e-6. If a method fails on a split, the uncalibrated
+forecasts are evaluated instead, and the failure is counted. Probabilities are normalised to sum 1.
 
     --peers              also those of other packages, if installed: pip install -r benchmarks/peers.txt
-    --classes two        two or several classes only
-    --repetitions 4      divisions of the rows
-    --slow 2             the same, for methods of others where they take more than half a second; what they
-                         lose then has no standard error
-    --limit 60           seconds of the processor for a split, after which a method has failed on it
+    --classes two        only binary or only multiclass problems
+    --repetitions 4      random splits
+    --slow 2             the same, for methods of other packages that take more than half a second; their
+                         differences then have no standard error
+    --limit 60           processor seconds for a split, after which the method has failed
     --tables NAME ...    some of the tables, or networks
     --write FOLDER       write the tables as CSV
-    --smoke              two bundled tables, one repetition, to see that everything runs
+    --smoke              two bundled tables, one repetition, as a quick check
 """
 
 # ruff: noqa: E402 (the number of threads must be set before numpy is imported)
@@ -73,8 +73,8 @@ def main() -> None:
         results = measure(_splits(chosen, arguments), methods, arguments.slow, arguments.limit)
         table = ranked(results, default)
         title = "Several classes" if several else "Two classes"
-        cells = results[["source", "classifier", "rows"]].drop_duplicates()
-        print(f"\n{title}: {len(cells)} cells, {results['split'].nunique()} splits")
+        settings = results[["source", "classifier", "rows"]].drop_duplicates()
+        print(f"\n{title}: {len(settings)} settings, {results['split'].nunique()} splits")
         print(table.to_string(float_format=lambda value: f"{value:.4f}"), flush=True)
         if arguments.write:
             stem = arguments.write / f"calibrators_{'several' if several else 'two'}_classes"
@@ -129,9 +129,9 @@ def measure(splits: Iterable[Split], methods: dict[str, Method], slow: int, limi
 
 
 def scored(proba: np.ndarray, label: np.ndarray) -> tuple[float, ...]:
-    """Return log loss, Brier score, smooth ECE (several classes: of confidence), AUC, hard mistakes."""
+    """Return log loss, Brier score, smooth ECE (multiclass: of the confidence), AUC, number of hard mistakes."""
     if not np.isfinite(proba).all() or proba.min() < -1e-6 or proba.max() > 1 + 1e-6:
-        raise ValueError("returned no probabilities")
+        raise ValueError("did not return probabilities")
     proba = np.clip(proba, 0.0, 1.0)
     if proba.ndim == 1:
         of_label = np.where(label == 1, proba, 1.0 - proba)
@@ -163,7 +163,7 @@ def ranked(results: pd.DataFrame, default: str) -> pd.DataFrame:
         mean, error = by_cell.mean(), by_cell.sem()
         table[f"{score}_rank"] = mean.rank(axis=1).mean()
         table[score] = wide[default].mean() + mean.mean()
-        # of methods that ran everywhere; what varies is how rows were divided
+        # of methods that ran everywhere; the variance is that over splits
         everywhere = lost.dropna(axis=1).groupby(level="repetition").mean()
         table[f"{score}_lost"], table[f"{score}_lost_se"] = mean.mean(), everywhere.sem()
         if score == "log_loss":
@@ -177,7 +177,7 @@ def ranked(results: pd.DataFrame, default: str) -> pd.DataFrame:
 
 
 def markdown(table: pd.DataFrame) -> str:
-    """Return the table for the documentation, in thousandths what is lost to the default."""
+    """Return the table for the documentation, with the difference to the default in thousandths."""
 
     def lost(row: pd.Series, score: str) -> str:
         mean, error = 1e3 * row[f"{score}_lost"], 1e3 * row[f"{score}_lost_se"]
@@ -233,7 +233,7 @@ def _hard(of_label: np.ndarray) -> int:
 
 @contextlib.contextmanager
 def _limit(seconds: int):
-    """Raise TimeoutError after so many seconds of the processor, unless they are 0."""
+    """Raise TimeoutError after ``seconds`` of processor time, unless it is 0."""
 
     def stop(number, frame):
         raise TimeoutError(f"more than {seconds} s")
@@ -249,7 +249,7 @@ def _limit(seconds: int):
 
 @contextlib.contextmanager
 def _silence():
-    """Peers print and warn a lot."""
+    """Suppress output and warnings of other packages."""
     with (
         warnings.catch_warnings(),
         np.errstate(all="ignore"),

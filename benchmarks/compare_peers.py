@@ -1,25 +1,25 @@
-"""Time and memory of every metric, test and calibrator, beside other packages that have the same, in one run.
+"""Time and memory of every metric, test and calibrator, compared with other packages in one run.
 
     python benchmarks/compare_peers.py
 
-Other packages go into a virtual environment of their own, made on first use in the user's cache folder;
-every measurement, also of ours, runs with its Python. A cell of the table is the median processor time of
-one call, and its ratio to ``np.sort`` of as many predictions, measured in turns with it, with the quartiles
-of the ratio. Whatever takes more processor time than the limit is ended, and stands as "> limit"; larger
-samples are then not tried. The exponent is the slope of log time over log n from 10 000 rows on. Memory is
-what one call adds at its peak at the largest size, in bytes a row. Calibrators are fitted on n scores and
-map as many fresh ones.
+Other packages are installed in a separate virtual environment, created on first use in the user's cache
+folder; all measurements use its Python. The table shows the median processor time of one call, and its ratio
+to ``np.sort`` of as many predictions, measured alternately, with the quartiles of the ratio. A call that
+exceeds the limit of processor time is stopped and shown as "> limit"; larger samples are then not measured.
+The exponent is the slope of log time against log n from 10 000 samples on. Memory is the peak that one call
+adds at the largest size, in bytes per sample. Calibrators are fitted to n scores and applied to as many new
+ones.
 
-    --sizes 1e3 1e4 ...  numbers of rows
+    --sizes 1e3 1e4 ...  numbers of samples
     --only WORD ...      tasks or packages whose name contains one of the words
-    --ours               leave the other packages out
-    --limit 10           seconds of processor time for one call
-    --seconds 0.6        time for each measurement that takes less
+    --ours               omit other packages
+    --limit 10           processor seconds for one call
+    --seconds 0.6        minimum time for each measurement
     --memory 6           gigabytes for one call
-    --python PATH        an interpreter that has the packages of peers.txt, instead of making one
+    --python PATH        an interpreter with the packages of peers.txt, instead of a new environment
     --write              also write results/speed.csv, results/speed.md and docs/_static/speed.png
-    --redraw             only that, from the results/speed.csv that is there
-    --smoke              one tiny size with the running Python and what it has, to see that everything works
+    --redraw             only that, from the existing results/speed.csv
+    --smoke              one small size with the running Python and its packages, as a quick check
 """
 
 import argparse
@@ -38,13 +38,13 @@ from _timing import Worker, serve, vector_features
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 SIZES = (10**3, 10**4, 10**5, 10**6, 10**7)
-#: Ten classes take ten times the memory.
+#: Ten classes need ten times the memory.
 MOST_ROWS_OF_CLASSES = 10**6
 OURS = "sklearn_calib"
 
 
 def answer(request: dict[str, Any], say: Any) -> None:
-    """Do in the process that measures what a request asks for."""
+    """Answer a request in the measuring process."""
     import warnings
 
     import numpy as np
@@ -191,7 +191,9 @@ def main() -> None:
         sys.exit("not everything could be measured")
     if options.write:
         if any(cell.status == "failed" for row in table.rows for cell in row.cells.values()):
-            sys.exit("nothing is written, as calls failed: mend them, and leave the sources alone meanwhile")
+            sys.exit(
+                "nothing is written because calls failed: fix them, and do not edit the sources during a run"
+            )
         tables.write(table, ROOT)
 
 

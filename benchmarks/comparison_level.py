@@ -1,16 +1,16 @@
-"""How often comparisons of two equally calibrated models find a difference, and how often they should not.
+"""Level of comparisons of two equally calibrated models.
 
     python benchmarks/comparison_level.py
 
-For each pair of models and each metric, samples are drawn many times and tested at the level of 5 %. In all
-pairs but the last the metric of both models is equal in the population, and the rate of rejection should
-not exceed 0.05 (binomial standard error in the head of the table). Beside both methods of `paired_test` is
-the usual bootstrap of the pairs, which rejects where its percentile interval excludes zero. The last column
-is the coverage of the interval of half-sampling for the true difference.
+For each pair of models and each metric, samples are simulated repeatedly and tested at level 5%. In all pairs
+but the last the metric of both models is equal in the population, and the rejection rate should not exceed
+0.05 (its binomial standard error is in the header of the table). Both methods of `paired_test` are compared
+with the usual bootstrap of pairs, which rejects if its percentile interval excludes 0. The last column is the
+coverage of the interval of half-sampling for the true difference.
 
     --sizes 200 1000 --repetitions 200 --resamples 199
     --metrics ECE,cutoff   only these
-    --smoke                a few repetitions, to see that everything runs
+    --smoke                a few repetitions, as a quick check
 """
 
 import argparse
@@ -26,7 +26,7 @@ from sklearn_calib.metrics import cutoff_calibration_error, expected_calibration
 
 
 def brier(y_true, y_proba, *, sample_weight=None):
-    """Return the Brier score; scikit-learn's spends most of its time on checks."""
+    """Return the Brier score; scikit-learn's function takes most of its time for validation."""
     return float(np.average((y_true - y_proba) ** 2, weights=sample_weight))
 
 
@@ -38,7 +38,7 @@ METRICS = {
     "smooth ECE": smooth_ece,
     "Brier": brier,
 }
-# costs some hundred times the others for each sample
+# takes about a hundred times as long as the others
 SLOW = {"smooth ECE"}
 GRID = (np.arange(20_000) + 0.5) / 20_000
 
@@ -47,7 +47,7 @@ Draw = Callable[[np.random.Generator, int], Sample]
 
 
 def population(metric, predicted):
-    """Return the metric where the true probability is uniform and the prediction a function of it."""
+    """Return the metric for uniform true probabilities and predictions that are a function of them."""
     events = np.rint(GRID * 2.0**40)
     weight = np.concatenate([events, 2.0**40 - events])
     p = predicted(GRID)
@@ -69,14 +69,14 @@ def of_truth(first, second) -> Draw:
 
 
 def sharper(rng, n):
-    """Both calibrated; the first knows which way the truth departs from the second."""
+    """Return two calibrated models, the first with more information."""
     coarse = 0.2 + 0.6 * rng.random(n)
     sharp = coarse + 0.95 * np.minimum(coarse, 1 - coarse) * rng.choice([-1, 1], n)
     return (rng.random(n) < sharp).astype(int), sharp, coarse
 
 
 def twins(rng, n):
-    """Exchangeable, slightly over-confident models with errors of their own."""
+    """Return exchangeable, slightly overconfident models with independent errors."""
     shared, *own = rng.standard_normal((3, n))
     y = (rng.random(n) < expit(1.3 * shared)).astype(int)
     return y, expit(1.5 * shared + 0.5 * own[0]), expit(1.5 * shared + 0.5 * own[1])

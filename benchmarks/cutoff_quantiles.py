@@ -1,16 +1,16 @@
-"""The quantiles behind the certificates, and simulated paths that confirm them.
+"""Quantiles of the asymptotic certificates, compared with simulated paths.
 
     python benchmarks/cutoff_quantiles.py
 
 The margin of a certificate is a quantile of (range of a Brownian bridge on [0, pi]) + (its range on [pi, 1])
-over sqrt(n). The package computes it from a closed form. Shown are the table of quantiles, and beside it, for
-some event rates, the same from simulated paths. A path known at m steps only has too small a range, by about
-c / sqrt(m): the ranges of each path at m and at m / 4 steps are extrapolated to infinitely many steps, twice
-the fine one less the coarse one. The last column says by how many standard errors the two differ.
+over sqrt(n). The package computes it from a closed form. Shown are the table of quantiles, and for some event
+rates the quantiles of simulated paths. The range of a path with m steps is too small by about c / sqrt(m):
+the ranges at m and at m / 4 steps are extrapolated to infinitely many steps, as twice the fine one minus the
+coarse one. The last column is the difference in standard errors.
 
     --paths 100000       simulated paths for each event rate
     --steps 4096         steps of each path
-    --smoke              few short paths, to see that everything runs
+    --smoke              few short paths, as a quick check
 """
 
 import argparse
@@ -28,7 +28,7 @@ PATHS_AT_A_TIME = 1000
 
 
 def sum_of_ranges(path: np.ndarray, split: int) -> np.ndarray:
-    """Return the range up to and from the split, of paths in rows; single precision is enough."""
+    """Return the sum of the ranges before and after the split, of paths in rows, in single precision."""
     return np.ptp(path[:, : split + 1], axis=1) + np.ptp(path[:, split:], axis=1)
 
 

@@ -1,10 +1,9 @@
-"""Time of a sketch on two Dask workers beside one, each a process of one thread.
+"""Time of a sketch on two Dask workers, compared with one worker; each is a process of one thread.
 
-The rows are drawn inside the partitions, so that nothing but sketches travels. Both clusters run side by side
-and are measured in turns, so that other load meets both; the busy processors before each turn are printed,
-because two workers need two idle ones. The last column is the ratio of processor time: that of the one worker
-to that of the busier of the two, which is what the ratio of seconds would be on an idle machine, if nothing
-were lost in waiting.
+The samples are simulated inside the partitions, so that only sketches are transferred. Both clusters are
+measured alternately, so that other load affects both; the number of busy processors before each measurement
+is printed, because two workers need two idle ones. The last column is the ratio of processor time of the
+single worker to that of the busier of the two, the speed-up on an idle machine without waiting.
 """
 
 import argparse
@@ -23,7 +22,7 @@ WORKERS = (1, 2)
 
 
 def rows(seed: int, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows of a partition."""
+    """Return the samples of a partition."""
     rng = np.random.default_rng(seed)
     p = rng.random(n, dtype=np.float32)
     return rng.random(n, dtype=np.float32) < p, p
@@ -42,7 +41,7 @@ def timed(client: Client, n_parts: int, n: int) -> tuple[float, float, Calibrati
 
 
 def load() -> float:
-    """Return the number of busy processors during half a second in which nothing is done here."""
+    """Return the number of processors used by other processes during half a second."""
     if not os.path.exists("/proc/stat"):
         return float("nan")
     before = _busy()
@@ -62,7 +61,7 @@ def main() -> None:
     parser.add_argument("--parts", type=int, default=64, help="partitions (default: 64)")
     parser.add_argument("--rows", type=int, default=2_000_000, help="rows of each (default: 2 million)")
     parser.add_argument("--repeats", type=int, default=5, help="turns (default: 5)")
-    parser.add_argument("--smoke", action="store_true", help="a run of seconds that only shows that it works")
+    parser.add_argument("--smoke", action="store_true", help="a quick check of a few seconds")
     options = parser.parse_args()
     if options.smoke:
         options.parts, options.rows, options.repeats = 4, 10_000, 1
@@ -75,7 +74,7 @@ def main() -> None:
                 LocalCluster(n_workers=n, threads_per_worker=1, processes=True, dashboard_address=":0")
             )
             clients[n] = stack.enter_context(Client(cluster, set_as_default=False))
-            # workers import the package at their first part
+            # workers import the package with their first partition
             clients[n].wait_for_workers(n)
             clients[n].run(sketch_batches, [rows(0, 10)])
         expected = sketch_batches(rows(seed, options.rows) for seed in range(options.parts))

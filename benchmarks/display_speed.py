@@ -1,12 +1,12 @@
-"""How long the reliability diagram of many predictions takes, for each kind of curve and band.
+"""Time of the reliability diagram of many predictions, for each type of curve and band.
 
     python benchmarks/display_speed.py
 
 A diagram is computed, drawn and rendered to pixels. Shown are seconds, and the ratio to np.sort of the same
-predictions, measured in turns with it; the best of a few repetitions.
+predictions, measured alternately; the minimum of a few repetitions.
 
     --rows 1000000       number of predictions
-    --smoke              few rows, to see that everything runs
+    --smoke              few predictions, as a quick check
 """
 
 import argparse
@@ -63,7 +63,7 @@ def main() -> None:
     rng = np.random.default_rng(0)
     p = rng.beta(0.5, 0.8, rows)
     y = (rng.random(rows) < p**1.2).astype(int)
-    # what is loaded once, fonts among it, is not counted
+    # one-time costs, such as loading fonts, are not counted
     draw(y[:100], p[:100], {})
     print(f"{rows} predictions, best of {repetitions}        seconds   in units of np.sort")
     for name, params in DIAGRAMS.items():

@@ -3,20 +3,18 @@
     python benchmarks/error_rates.py level      rejection rates if predictions are the true probabilities
     python benchmarks/error_rates.py power      rejection rates at level .05 if they are not
 
-Under the null hypothesis every rejection is an error: the rate should not exceed the level but by chance. A
-rate that does so by more than three standard errors is marked with *, and measured again on fresh samples,
-which then count; only tests that their documentation calls asymptotic or approximate may exceed again. All
-tests see the same samples.
-
-Long because the tests, the laws and both tables belong to one study.
+Under the null hypothesis every rejection is a type I error: the rate should not exceed the level except by
+chance. A rate that exceeds it by more than three standard errors is marked with *, and replaced by that of
+new samples; only tests that are documented as asymptotic or approximate may exceed the level again. All tests
+are applied to the same samples.
 
     --sizes 50 200 1000 10000   numbers of observations ("level" only; "power" has n = 1000)
     --repetitions 1000          samples for each table; a quarter of them for n = 10000
     --only WORD ...             tests whose name contains one of the words
     --jobs 1                    processes
     --csv PATH                  write the table
-    --figure PATH               draw it
-    --smoke                     few samples, to see that everything runs
+    --figure PATH               plot it
+    --smoke                     few samples, as a quick check
 """
 
 import argparse
@@ -48,20 +46,20 @@ from sklearn_calib.inference import (
 )
 from sklearn_calib.metrics import smooth_ece
 
-Law = Callable[[np.random.Generator, int], np.ndarray]
+Distribution = Callable[[np.random.Generator, int], np.ndarray]
 Make = Callable[..., Any]
 
 LEVELS = (0.01, 0.05, 0.10)
 POWER_SIZE = 1000
 
-# ---- laws of the predictions under the null hypothesis
+# ---- distributions of the predictions under the null hypothesis
 
 
 def simplex(n_classes: int, concentration: float, rng: np.random.Generator, n: int) -> np.ndarray:
     return rng.dirichlet(np.full(n_classes, concentration), n)
 
 
-NULLS: dict[str, Law] = {
+NULLS: dict[str, Distribution] = {
     "uniform": lambda rng, n: rng.uniform(size=n),
     "near 0 and 1": lambda rng, n: special.expit(6.0 * rng.normal(size=n)),
     "tied": lambda rng, n: rng.integers(1, 10, size=n) / 10.0,
@@ -70,7 +68,7 @@ NULLS: dict[str, Law] = {
     "K = 10": partial(simplex, 10, 0.2),
 }
 
-# ---- alternatives: a law of the predictions, and the calibration curve
+# ---- alternatives: a distribution of the predictions, and the calibration curve
 
 
 def wave(k: int, p: np.ndarray) -> np.ndarray:
@@ -98,7 +96,7 @@ def _middle(rng: np.random.Generator, n: int) -> np.ndarray:
     return rng.uniform(0.2, 0.8, n)
 
 
-ALTERNATIVES: dict[str, tuple[Law, Callable[[np.ndarray], np.ndarray]]] = {
+ALTERNATIVES: dict[str, tuple[Distribution, Callable[[np.ndarray], np.ndarray]]] = {
     "wave, 1 period": (_middle, partial(wave, 1)),
     "wave, 4 periods": (_middle, partial(wave, 4)),
     "wave, 8 periods": (_middle, partial(wave, 8)),
@@ -116,7 +114,7 @@ ALTERNATIVES: dict[str, tuple[Law, Callable[[np.ndarray], np.ndarray]]] = {
     "curved log-odds": (_normal_log_odds, _curved),
 }
 
-# ---- tests: how to make one from a generator, and where it applies
+# ---- tests: how to create one from a generator, and the distributions to which it applies
 
 BINARY = ("uniform", "near 0 and 1", "tied", "rare")
 EVERYWHERE = tuple(NULLS)
@@ -205,7 +203,7 @@ TESTS: dict[str, tuple[Make, tuple[str, ...]]] = {
 }
 
 
-#: The largest n at which slow tests are tried, by name and by whether there are several classes.
+#: The largest n for slow tests, by name and by whether the problem is multiclass.
 MOST_ROWS = {
     (name, several): 1000
     for name in ("plug-in l2, s = 1", "plug-in l1, s = 1", "T-Cal, pairs redrawn (approximate)")
@@ -219,7 +217,7 @@ MOST_ROWS = {
 }
 
 
-#: Tests that are here for comparison; their power is measured elsewhere, or has no use.
+#: Tests without a column of power, which is measured elsewhere or not of interest.
 NOT_FOR_USE = (
     "T-Cal, theory",
     "plug-in l2, s = 1",
@@ -231,7 +229,7 @@ NOT_FOR_USE = (
 
 
 def pvalues(
-    law: Law,
+    distribution: Distribution,
     curve: Callable[[np.ndarray], np.ndarray] | None,
     n: int,
     seed: Sequence[int],
@@ -239,12 +237,12 @@ def pvalues(
 ) -> list[float]:
     """Return the p-value of each test on the sample of a seed."""
     rng = np.random.default_rng(seed)
-    p = law(rng, n)
+    p = distribution(rng, n)
     if p.ndim == 1:
         y = (rng.uniform(size=n) < (p if curve is None else curve(p))).astype(int)
     else:
         y = (p.cumsum(axis=1)[:, :-1] < rng.uniform(size=(n, 1))).sum(axis=1)
-    # a source of their own for the draws of each test
+    # an independent source of simulations for each test
     return [
         TESTS[name][0](random_state=np.random.default_rng((*seed, list(TESTS).index(name)))).test(y, p).pvalue
         for name in names
@@ -252,7 +250,7 @@ def pvalues(
 
 
 def simulate(
-    law: Law,
+    distribution: Distribution,
     curve: Callable[[np.ndarray], np.ndarray] | None,
     key: tuple[int, int],
     repetitions: int,
@@ -262,22 +260,24 @@ def simulate(
     """Return p-values of shape (repetitions, tests)."""
     n = key[1]
     seeds = [(*key, repetition) for repetition in range(repetitions)]
-    return np.array(Parallel(n_jobs=jobs)(delayed(pvalues)(law, curve, n, seed, names) for seed in seeds))
+    return np.array(
+        Parallel(n_jobs=jobs)(delayed(pvalues)(distribution, curve, n, seed, names) for seed in seeds)
+    )
 
 
-def chosen(words: Sequence[str], law: str, n: int) -> list[str]:
-    """Return the tests that apply to a law of the predictions and were asked for, without the slowest."""
+def chosen(words: Sequence[str], distribution: str, n: int) -> list[str]:
+    """Return the requested tests that apply to a distribution of the predictions, without the slowest."""
     return [
         name
-        for name, (_, laws) in TESTS.items()
-        if law in laws
+        for name, (_, distributions) in TESTS.items()
+        if distribution in distributions
         and (not words or any(word in name for word in words))
-        and n <= MOST_ROWS.get((name, law.startswith("K")), n)
+        and n <= MOST_ROWS.get((name, distribution.startswith("K")), n)
     ]
 
 
 def rates(column: np.ndarray) -> tuple[list[float], list[bool]]:
-    """Return the rejection rate at each level, and whether it is too large to be chance."""
+    """Return the rejection rate at each level, and whether it exceeds the level significantly."""
     found = [float(np.mean(column <= level + 1e-12)) for level in LEVELS]
     errors = [np.sqrt(level * (1.0 - level) / column.shape[0]) for level in LEVELS]
     return found, [r > level + 3.0 * e for r, level, e in zip(found, LEVELS, errors, strict=True)]
@@ -285,21 +285,21 @@ def rates(column: np.ndarray) -> tuple[list[float], list[bool]]:
 
 def level(options: argparse.Namespace) -> list[dict[str, Any]]:
     rows = []
-    for index, (law_name, law) in enumerate(NULLS.items()):
+    for index, (distribution_name, distribution) in enumerate(NULLS.items()):
         for n in options.sizes:
-            names = chosen(options.only, law_name, n)
+            names = chosen(options.only, distribution_name, n)
             if not names:
                 continue
             repetitions = max(2, options.repetitions // 4) if n >= 10_000 else options.repetitions
-            values = simulate(law, None, (index, n), repetitions, names, options.jobs)
+            values = simulate(distribution, None, (index, n), repetitions, names, options.jobs)
             columns = dict(zip(names, values.T, strict=True))
-            # all tests see the same samples: an unlucky set of them must not count
+            # all tests share their samples, so that an unusual set of them would affect all
             doubtful = [name for name, column in columns.items() if any(rates(column)[1])]
             fresh = {}
             if doubtful:
-                again = simulate(law, None, (50 + index, n), 2 * repetitions, doubtful, options.jobs)
+                again = simulate(distribution, None, (50 + index, n), 2 * repetitions, doubtful, options.jobs)
                 fresh = dict(zip(doubtful, again.T, strict=True))
-            print(f"\nn = {n}, predictions {law_name}, {repetitions} samples")
+            print(f"\nn = {n}, predictions {distribution_name}, {repetitions} samples")
             print(f"  {'':<44}" + "".join(f"{level:>9.2f}" for level in LEVELS))
             for name, column in columns.items():
                 for part, label in (
@@ -316,7 +316,7 @@ def level(options: argparse.Namespace) -> list[dict[str, Any]]:
                 used = fresh.get(name, column)
                 found, beyond = rates(used)
                 rows.append(
-                    {"test": name, "predictions": law_name, "n": n, "samples": used.shape[0]}
+                    {"test": name, "predictions": distribution_name, "n": n, "samples": used.shape[0]}
                     | {f"at_{level:g}": f"{r:.4f}" for r, level in zip(found, LEVELS, strict=True)}
                     | {"exceeds": "yes" if any(beyond) else "no"}
                 )
@@ -339,27 +339,33 @@ def write_csv(path: Path, rows: Sequence[dict[str, Any]], heads: Sequence[str]) 
 
 
 def report_exceeding(rows: Sequence[dict[str, Any]]) -> None:
-    """Print which tests exceed a level, and the size from which they no longer do."""
+    """Print the tests that exceed a level, and the size from which they no longer do."""
     exceeding = [row for row in rows if row["exceeds"] == "yes"]
     print(f"\n{len(exceeding)} of {len(rows)} rows exceed a level by more than three standard errors")
-    for test, law in dict.fromkeys((row["test"], row["predictions"]) for row in exceeding):
-        largest = max(row["n"] for row in exceeding if (row["test"], row["predictions"]) == (test, law))
+    for test, distribution in dict.fromkeys((row["test"], row["predictions"]) for row in exceeding):
+        largest = max(
+            row["n"] for row in exceeding if (row["test"], row["predictions"]) == (test, distribution)
+        )
         larger = sorted(n for n in {row["n"] for row in rows} if n > largest)
         holds = f"holds from n = {larger[0]}" if larger else "does not hold yet at the largest n"
-        print(f"  {test}, {law}: {holds}")
+        print(f"  {test}, {distribution}: {holds}")
 
 
 def power(options: argparse.Namespace) -> list[dict[str, Any]]:
     table: dict[str, dict[str, Any]] = {}
-    for index, (name, (law, curve)) in enumerate(ALTERNATIVES.items()):
-        law_name = next((key for key, value in NULLS.items() if value is law), "uniform")
-        tests = [test for test in chosen(options.only, law_name, POWER_SIZE) if test not in NOT_FOR_USE]
-        values = simulate(law, curve, (100 + index, POWER_SIZE), options.repetitions, tests, options.jobs)
+    for index, (name, (distribution, curve)) in enumerate(ALTERNATIVES.items()):
+        distribution_name = next((key for key, value in NULLS.items() if value is distribution), "uniform")
+        tests = [
+            test for test in chosen(options.only, distribution_name, POWER_SIZE) if test not in NOT_FOR_USE
+        ]
+        values = simulate(
+            distribution, curve, (100 + index, POWER_SIZE), options.repetitions, tests, options.jobs
+        )
         for test, column in zip(tests, values.T, strict=True):
             table.setdefault(test, {"test": test})[name] = f"{np.mean(column <= 0.05 + 1e-12):.3f}"
         print(f"{name}: done", flush=True)
     rows = [{name: row.get(name, "") for name in ("test", *ALTERNATIVES)} for row in table.values()]
-    # what the best test of the table whose level is exact reaches, beyond this one, at worst
+    # largest difference to the best test with an exact level
     every = np.array([[float(row[name] or 0.0) for name in ALTERNATIVES] for row in rows])
     best = every[["asymptotic" not in row["test"] for row in rows]].max(axis=0)
     for row, lost in zip(rows, (best - every).max(axis=1), strict=True):
@@ -376,7 +382,7 @@ def power(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def draw_level(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Draw the rate at level .05 of each test, one point for each law and n."""
+    """Plot the rate at level .05 of each test, one point for each distribution and n."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -408,7 +414,7 @@ def draw_level(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def draw_power(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Draw the table of power as shaded cells with their numbers."""
+    """Plot the table of power as a heat map with numbers."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -446,7 +452,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.smoke:
         options.sizes, options.repetitions = [50], 2
     elif options.what is None:
-        parser.error("say what to measure: level or power")
+        parser.error("the first argument must be level or power")
     for what, measure, draw in (("level", level, draw_level), ("power", power, draw_power)):
         if options.what not in (what, None):
             continue

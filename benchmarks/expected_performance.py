@@ -1,4 +1,4 @@
-"""How often the intervals of performance without labels contain the true performance.
+"""Coverage of the intervals of expected performance without labels.
 
     python benchmarks/expected_performance.py [--repetitions 100]
 
@@ -11,7 +11,7 @@ assumption. The intervals hold jointly: "all" counts the repetitions in which al
 Also printed: the time for 10 million predictions, compared with np.sort.
 
     --repetitions 100    labelled samples of each case
-    --smoke              a few small ones, to see that everything runs
+    --smoke              a few small ones, as a quick check
 """
 
 import argparse
@@ -55,7 +55,7 @@ def truth_of(score: np.ndarray, shift: str) -> np.ndarray:
 
 
 def _holds(rng: np.random.Generator, n: int, n_new: int, shift: str) -> tuple[np.ndarray, float]:
-    """Return which intervals contain the truth, and the width of that of the recall."""
+    """Return which intervals contain the true value, and the width of the interval of the recall."""
     score = rng.beta(1.5, 3.0, n)
     calibrator = IsotonicCalibrator().fit(score, rng.random(n) < truth_of(score, "none"))
     certificate = calibrator.cutoff_certificate(random_state=rng)
@@ -79,7 +79,7 @@ def _defined(truth: np.ndarray, p: np.ndarray) -> dict[str, float]:
         "f1": sk.f1_score(y, act, sample_weight=w),
         "accuracy": sk.accuracy_score(y, act, sample_weight=w),
         "roc_auc": sk.roc_auc_score(y, score, sample_weight=w),
-        # not clipped: infinite where an event has probability 0
+        # not clipped: infinite if an event has probability 0
         "log_loss": float(np.average(_loss(y, score), weights=w)),
         "brier_score": sk.brier_score_loss(y, score, sample_weight=w),
     }

@@ -1,20 +1,18 @@
-"""What importing the package costs beside importing what it needs.
+"""Import time of the package, compared with that of its dependencies.
 
     python benchmarks/import_time.py
 
-``import sklearn_calib`` runs in turns with the import statements of other packages that its modules have at
-their top, each in a fresh process; these statements are read from the source of the modules that were loaded,
-so the list is never out of date. Processor time from before the first import to after the last is measured,
-without the start of Python, and each turn gives one ratio. Target: a median of at most 1.15. Below stand the
-rooms, each alone in a process with its ratio to what it needs, and the modules of the package that take the
-longest by themselves.
+``import sklearn_calib`` alternates with the import statements of other packages in its modules, each in a new
+process; these statements are read from the source of the loaded modules. Processor time of the imports is
+measured, without the start of Python, and each pair gives one ratio. Target: a median of at most 1.15. The
+same is printed for each subpackage, and the modules of the package that take longest by themselves.
 
-Packages that nothing needs, such as pandas, are hidden, as if they were not installed: scikit-learn imports
-some of them when they are there, and the ratio would look better for it.
+Optional packages, such as pandas, are hidden, as if they were not installed: scikit-learn imports some of
+them if they are available, which would reduce the ratio.
 
-    --pairs 25        turns for the package; every room has a fifth of them, at least three
-    --as-installed    do not hide what is optional
-    --smoke           few turns, to see that everything runs
+    --pairs 25        pairs for the package; subpackages have a fifth of them, at least three
+    --as-installed    do not hide optional packages
+    --smoke           few pairs, as a quick check
 """
 
 import argparse
@@ -33,7 +31,7 @@ import numpy as np
 TARGET = 1.15
 OPTIONAL = ("matplotlib", "pandas", "polars", "dask", "distributed", "pyarrow", "pyspark", "torch", "tqdm")
 THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-# compiled files are written, once, as they are for users
+# compiled files are used, as after an installation
 ENVIRONMENT = {
     name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
 } | THREADS
@@ -99,14 +97,14 @@ def _statements(body: list[ast.stmt]) -> Iterator[str]:
 
 
 def needs(code: str, *, hide: bool) -> tuple[str, list[str]]:
-    """Return the statements that import what the modules of ours need, and what is loaded but optional."""
+    """Return the import statements of our modules for other packages, and the optional packages loaded."""
     found = json.loads(run(LOADED.format(code=code, optional=OPTIONAL), hide=hide).stdout)
     statements = {statement for path in found["files"] for statement in imports_of_others(path)}
     return "\n".join(sorted(statements)), found["optional"]
 
 
 def in_turns(code: str, other: str, turns: int, *, hide: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return the times of both, one pair a turn, the first of a turn alternating."""
+    """Return the times of both in pairs, in alternating order."""
     pairs = []
     for turn in range(turns):
         if turn % 2:
@@ -119,7 +117,7 @@ def in_turns(code: str, other: str, turns: int, *, hide: bool) -> tuple[np.ndarr
 
 
 def own_modules(runs: int, *, hide: bool) -> dict[str, float]:
-    """Return the least time that each module of ours takes by itself, in seconds."""
+    """Return the minimum time of each module of the package by itself, in seconds."""
     found: dict[str, float] = {}
     for _ in range(runs):
         lines = run("import sklearn_calib", hide=hide, options=("-X", "importtime")).stderr
@@ -128,8 +126,8 @@ def own_modules(runs: int, *, hide: bool) -> dict[str, float]:
     return found
 
 
-def rooms() -> list[str]:
-    """Return the names of the rooms."""
+def subpackages() -> list[str]:
+    """Return the names of the subpackages."""
     import sklearn_calib
 
     folder = Path(sklearn_calib.__path__[0])
@@ -156,16 +154,16 @@ def main() -> None:
     hide = not options.as_installed
     pairs = 2 if options.smoke else options.pairs
     other, _ = needs("import sklearn_calib", hide=hide)
-    print(f"what the package needs, {len(other.splitlines())} statements:")
+    print(f"dependencies of the package, {len(other.splitlines())} statements:")
     modules = sorted({statement.split()[1] for statement in other.splitlines()})
     print(f"  {', '.join(modules)}\n")
     seconds("import sklearn_calib", hide=hide)
-    print(f"{'import of':<26} {'ms':>8} {'ms needs':>8}  ratio")
+    print(f"{'import of':<26} {'ms':>8} {'ms deps':>8}  ratio")
     line, ratio = row("sklearn_calib", pairs, hide=hide)
     print(f"{line}{'' if ratio <= TARGET else f'  above {TARGET}'}", flush=True)
-    chosen = rooms()[:1] if options.smoke else rooms()
-    for room in chosen:
-        print(row(f"sklearn_calib.{room}", max(pairs // 5, 3), hide=hide)[0], flush=True)
+    chosen = subpackages()[:1] if options.smoke else subpackages()
+    for subpackage in chosen:
+        print(row(f"sklearn_calib.{subpackage}", max(pairs // 5, 3), hide=hide)[0], flush=True)
     found = own_modules(1 if options.smoke else 5, hide=hide)
     print(f"\nmodules of the package by themselves: {len(found)} in {sum(found.values()) * 1e3:.0f} ms")
     for name in sorted(found, key=found.__getitem__, reverse=True)[:8]:

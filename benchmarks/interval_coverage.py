@@ -1,4 +1,4 @@
-"""How often the 95% confidence intervals of calibration errors contain the population value.
+"""Coverage of the 95% confidence intervals of calibration errors.
 
 Predictions have one of five distributions, and event probabilities differ from them by a shift, a slope in
 log-odds or a nonlinear curve. For each case the script prints the coverage with its binomial standard error,
@@ -41,7 +41,7 @@ PREDICTIONS = {
 
 
 def shift(size):
-    """Return event probabilities shifted by ``size``; of rare events by as many fifths of the prediction."""
+    """Return event probabilities shifted by ``size``; for rare events relative to the prediction."""
     return lambda p, u, rare: p * (1 + 5 * size) if rare else np.clip(p + size, 0, 1)
 
 
@@ -97,7 +97,7 @@ def measure(metrics, predictions, truth, n, repetitions, n_resamples):
     lines = []
     for name, (lower, upper) in ((name, pairs.T) for name, pairs in ends.items()):
         value = population_value(METRICS[name], predictions, truth)
-        # the ends are found on simulated quantiles, to about this accuracy
+        # the ends are computed from simulated quantiles, to about this accuracy
         above, below = np.mean(lower > value + 1e-6), np.mean(upper < value - 1e-6)
         coverage = 1 - above - below
         lines.append(
@@ -154,7 +154,7 @@ def main():
     parser.add_argument("--repetitions", type=int, default=400)
     parser.add_argument("--resamples", type=int, default=50)
     parser.add_argument("--write", type=Path, help="also write the tables to this folder")
-    parser.add_argument("--smoke", action="store_true", help="a few seconds, to see that it runs")
+    parser.add_argument("--smoke", action="store_true", help="a quick check of a few seconds")
     args = parser.parse_args()
     if args.smoke:
         args.sizes, args.repetitions, args.resamples = [50], 1, 20

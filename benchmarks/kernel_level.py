@@ -1,17 +1,17 @@
-"""How often kernel tests reject: perfect calibration, and predictions whose logit is shifted.
+"""Rejection rates of kernel tests for calibrated predictions, and for predictions with shifted log-odds.
 
     python benchmarks/kernel_level.py
 
-With a shift of 0 every rejection is an error, and the rate should not exceed the level but by chance. Label
-draws are exact, so their rows only confirm it; "asymptotic" is an approximation, and this is its test. With
-another shift the rate is the power. The standard error of a rate r is sqrt(r (1 - r) / repetitions).
+With a shift of 0 every rejection is a type I error, and the rate should not exceed the level except by
+chance. Monte Carlo tests are exact; "asymptotic" is an approximation, which is evaluated here. With another
+shift the rate is the power. The standard error of a rate r is sqrt(r (1 - r) / repetitions).
 
     --sizes 20 1000            numbers of observations
     --repetitions 500          samples for each size
     --shift 0                  shift of the logit of the predictions
     --wave 0                   amplitude of an oscillating deviation with 4 periods, in units of p (1 - p)
     --only WORD ...            rows whose name contains one of the words
-    --smoke                    few samples, to see that everything runs
+    --smoke                    few samples, as a quick check
 """
 
 import argparse

@@ -1,16 +1,16 @@
-"""Time, memory and log loss of the default calibrator for many classes, beside single calibrators.
+"""Time, memory and log loss of the default calibrator for many classes, compared with single calibrators.
 
     python benchmarks/many_classes.py [--write FOLDER]
 
-The scores are the outputs of a network on CIFAR-100, if its file is there, half of them to calibrate; and
-simulated logits, in which classes are confused in groups of ten and have slopes and offsets of their own.
-Seconds are those of the processor for one fit. Memory is the peak of a process of its own, less that before
-the fit.
+The scores are the outputs of a network on CIFAR-100, if its file is available, half of them for calibration;
+and simulated logits, in which classes are confused in groups of ten and have individual slopes and
+intercepts. Seconds are processor time for one fit. Memory is the peak of a separate process, minus that
+before the fit.
 
     --sizes 5000x100 10000x1000   samples and classes of the simulated logits
     --all                         every calibrator, not only the default and temperature, for more than 200
     --write FOLDER                write the table
-    --smoke                       200 samples of 40 classes, to see that everything runs
+    --smoke                       200 samples of 40 classes, as a quick check
 """
 
 # ruff: noqa: E402 (the number of threads must be set before numpy is imported)
@@ -34,7 +34,7 @@ CIFAR = "CIFAR-100"
 
 
 def simulated(n: int, n_classes: int) -> tuple[np.ndarray, ...]:
-    """Return logits and labels to calibrate with, and others to score."""
+    """Return logits and labels for calibration, and others for evaluation."""
     rng = np.random.default_rng(0)
     slopes, offsets = np.exp(rng.normal(0.0, 0.2, n_classes)), rng.normal(0.0, 0.4, n_classes)
     found = []
@@ -49,7 +49,7 @@ def simulated(n: int, n_classes: int) -> tuple[np.ndarray, ...]:
 
 
 def network() -> tuple[np.ndarray, ...]:
-    """Return the probabilities of a network and labels: to calibrate with, and to score."""
+    """Return the probabilities of a network and labels, for calibration and for evaluation."""
     with np.load(data_folder() / "cifar_softmax" / "densenet-bc-100-cifar-100.npz") as stored:
         p, y = stored["probs"].astype(np.float64), stored["label"].astype(np.int64)
     p /= p.sum(axis=1, keepdims=True)
@@ -59,7 +59,7 @@ def network() -> tuple[np.ndarray, ...]:
 
 
 def methods(link: str) -> dict[str, object]:
-    """Return the default and single calibrators, those that take K x K parameters last."""
+    """Return the default and single calibrators, those with K x K parameters last."""
     spline = ours.SplineCalibrator(link=link)
     return {
         "default": ours.LogAverageCalibrator(link=link),
@@ -105,7 +105,7 @@ def main() -> None:
             try:
                 seconds, memory, loss = receive.recv()
             except EOFError:
-                print(f"{title}, {name} is left out: see above", flush=True)
+                print(f"{title}, {name} is omitted: see above", flush=True)
                 continue
             finally:
                 process.join()

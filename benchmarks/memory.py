@@ -1,20 +1,20 @@
-"""How much memory every call needs at its peak, as a multiple of its input.
+"""Peak memory of every call, as a multiple of its input.
 
     python benchmarks/memory.py --write
 
-For each metric, test, calibrator (its fit, and its map of as many fresh scores), interval and display, and
-for the sketch: what one call allocates at its peak, as tracemalloc counts it, in units of the bytes of its
-input, at 10^5 and 10^6 rows, and the exponent by which the peak grows between the two. The input is there
-before and is not counted: 16 bytes a row, an int64 outcome and a float64 prediction; 88 a row for ten
-classes. Whatever redraws samples does so 99 times; blocks of draws have a fixed size, so more draws take more
-time but no more memory. What would take longer than the limit at 10^6 rows is not run there. The bounds that
-docs/scale_out.md states are kept by tests/test_memory.py.
+For each metric, test, calibrator (its fit, and its map of as many new scores), interval, display and for the
+sketch: the peak memory that one call allocates, by tracemalloc, in units of the bytes of its input, with 10^5
+and 10^6 samples, and the exponent of the growth between the two. The input is not counted: 16 bytes per
+sample, an int64 outcome and a float64 prediction; 88 bytes for ten classes. Resampling uses 99 samples; they
+are processed in blocks of fixed size, so more resamples take more time but not more memory. Calls that would
+take longer than the limit with 10^6 samples are omitted. The bounds in docs/scale_out.md are tested by
+tests/test_memory.py.
 
-    --sizes 1e5 1e6      numbers of rows
+    --sizes 1e5 1e6      numbers of samples
     --only WORD ...      entries, or families, whose name contains one of the words
-    --seconds 60         limit for a call, as foreseen from the size before
+    --seconds 60         limit for a call, predicted from the previous size
     --write              write results/memory.md
-    --smoke              two small sizes, to see that everything runs
+    --smoke              two small sizes, as a quick check
 """
 
 # ruff: noqa: E402 (the number of threads must be set before numpy is imported)
@@ -36,13 +36,13 @@ import numpy as np
 from _entries import N_CLASSES, Build, data_of, families
 
 DRAWS = 99
-#: Rows of the first call, which imports and caches what later calls need.
+#: Number of samples of the first call, which imports modules and fills caches.
 FIRST = 300
 
 
 @dataclass
 class Row:
-    """An entry: bytes at the peak by number of rows."""
+    """An entry: peak memory in bytes by number of samples."""
 
     family: str
     name: str
@@ -56,7 +56,7 @@ class Row:
 
     @property
     def exponent(self) -> str:
-        """Return the growth between the two greatest sizes."""
+        """Return the exponent of the growth between the two largest sizes."""
         sizes = sorted(self.peaks)[-2:]
         if len(sizes) < 2 or not min(self.peaks[n] for n in sizes):
             return "-"
@@ -65,12 +65,12 @@ class Row:
 
 
 def width_of(family: str) -> int:
-    """Return the bytes of a row of the input."""
+    """Return the bytes of the input for one sample."""
     return 8 + 8 * N_CLASSES if "classes" in family else 16
 
 
 def peak_of(build: Build, n: int) -> tuple[int, float]:
-    """Return the bytes that a call allocates at its peak, and the seconds that it takes meanwhile."""
+    """Return the peak memory of a call in bytes, and its time in seconds."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         build(data_of(FIRST))()
@@ -86,7 +86,7 @@ def peak_of(build: Build, n: int) -> tuple[int, float]:
 
 
 def measure(row: Row, build: Build, sizes: Sequence[int], limit: float) -> None:
-    """Fill in the peaks of an entry, as far as time allows."""
+    """Measure the peaks of an entry for all sizes within the time limit."""
     seconds, before = 0.0, sizes[0]
     for n in sizes:
         if seconds * n / before > limit:
@@ -100,7 +100,7 @@ def measure(row: Row, build: Build, sizes: Sequence[int], limit: float) -> None:
 
 
 def markdown(rows: Sequence[Row], sizes: Sequence[int]) -> str:
-    """Return the table that is kept with the benchmarks."""
+    """Return the table in Markdown."""
     heads = [*(f"multiple at {n:.0e}".replace("e+0", "e") for n in sizes), "growth"]
     lines = [
         "# Memory at the peak of a call, as a multiple of its input",

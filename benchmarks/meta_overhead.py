@@ -1,20 +1,20 @@
-"""What CalibratedClassifier costs beside scikit-learn's CalibratedClassifierCV.
+"""Time of CalibratedClassifier, compared with scikit-learn's CalibratedClassifierCV.
 
     python benchmarks/meta_overhead.py
 
-Both fit the same classifier with the same folds and the same kind of calibrator, and then predict as many
-rows as they were fitted on. The two run in turns, the first of a repetition alternating, and each repetition
-gives one ratio; the table shows their median and quartiles. Processor time of one thread is measured, so
-that other programs on the machine disturb little. Target: a median of at most 1.05 in every row.
+Both fit the same classifier with the same folds and the same type of calibrator, and then predict as many
+samples as they were fitted to. The two alternate, and each repetition gives one ratio; the table shows the
+median and quartiles. Processor time of one thread is measured, so that other programs on the machine have
+little influence. Target: a median of at most 1.05 in every row.
 
-A second table has predict_proba of the default, ``CalibratedClassifier(LogisticRegression())`` of five folds,
-beside that of the bare classifier, for one sample and for many.
+A second table compares predict_proba of the default, ``CalibratedClassifier(LogisticRegression())`` with five
+folds, with that of the classifier alone, for one sample and for many.
 
-    --rows 1000 20000    numbers of training rows
+    --rows 1000 20000    numbers of training samples
     --seconds 6          time for each row of the table (at least 9 repetitions)
     --only WORD          classifiers whose name contains the word; "default": only the second table
     --many 200000        number of samples of the second table
-    --smoke              one small size and two repetitions, to see that everything runs
+    --smoke              one small size and two repetitions, as a quick check
 """
 
 # ruff: noqa: E402 (the number of threads must be set before numpy is imported)
@@ -87,7 +87,7 @@ def measure(case: Case, budget: float, repetitions: int | None) -> tuple[np.ndar
     ours, theirs = case.models()
     gap = np.abs(clone(ours).fit(X, y).predict_proba(X) - clone(theirs).fit(X, y).predict_proba(X)).max()
     if gap > 1e-4:
-        raise RuntimeError(f"{case}: the two differ by {gap:.2g}, so their times can not be compared.")
+        raise RuntimeError(f"{case}: the results differ by {gap:.2g}, so times cannot be compared.")
     times: list[tuple[float, float]] = []
     end = time.perf_counter() + budget
     while len(times) < (repetitions or 9) or (repetitions is None and time.perf_counter() < end):
@@ -101,9 +101,9 @@ def measure(case: Case, budget: float, repetitions: int | None) -> tuple[np.ndar
 
 
 def compare_default(many: int, repetitions: int) -> None:
-    """Print what prediction by the default costs beside the bare classifier."""
-    print("\npredict_proba of the default beside LogisticRegression\n")
-    print(f"{'classes':>7} {'samples':>8} {'ms':>10} {'ms bare':>9}  ratio")
+    """Print the time of predict_proba of the default, compared with the classifier alone."""
+    print("\npredict_proba of the default, compared with LogisticRegression\n")
+    print(f"{'classes':>7} {'samples':>8} {'ms':>10} {'ms alone':>9}  ratio")
     for n_classes, n in product((2, 3, 10), (1, many)):
         X, y = make_classification(
             3000, n_features=10, n_informative=6, n_classes=n_classes, flip_y=0.1, random_state=0
@@ -111,7 +111,7 @@ def compare_default(many: int, repetitions: int) -> None:
         bare = LogisticRegression().fit(X, y)
         model = CalibratedClassifier(LogisticRegression()).fit(X, y)
         queries = np.resize(X, (n, 10))
-        # a call for one sample is too short for the clock
+        # a call for one sample is shorter than the resolution of the clock
         calls = 20 if n == 1 else 1
         times = []
         for _ in range(repetitions + 1):
@@ -140,8 +140,8 @@ def main() -> None:
     options = parser.parse_args()
     rows = [300] if options.smoke else options.rows
     print("ratio: time of CalibratedClassifier to that of CalibratedClassifierCV, fit and predict_proba\n")
-    heads = f"{'classifier':<12} {'method':<9} {'mode':<9} {'classes':>7} {'rows':>7}"
-    print(f"{heads} {'ms':>9} {'ms theirs':>9}  ratio")
+    heads = f"{'classifier':<12} {'method':<9} {'mode':<9} {'classes':>7} {'samples':>7}"
+    print(f"{heads} {'ms':>9} {'sklearn':>9}  ratio")
     medians = []
     names = [name for name in ESTIMATORS if options.only in name]
     for values in product(names, CALIBRATORS, (True, False), (2, 3), rows):

@@ -1,19 +1,19 @@
-"""Watching a stream: false alarms over its whole length, and the delay after a drift.
+"""Monitoring of streams: false alarms, and the detection delay after a drift.
 
     python benchmarks/monitor_power.py
 
-First table: calibrated streams, watched batch by batch. The share of streams with any alarm, which mode
-"anytime" keeps below alpha, and the number of alarms in a million rows, which mode "run-length" keeps below a
-million divided by its run length. Every watcher starts anew after an alarm. Beside them a test of fixed
-sample size, Cox's at level alpha, repeated on every batch, or on all rows since the start or the last alarm.
+First table: calibrated streams, monitored batch by batch. The fraction of streams with any alarm, which mode
+"anytime" bounds by alpha, and the number of alarms per million samples, which mode "run-length" bounds by a million
+divided by its run length. Every monitor restarts after an alarm. For comparison a test of fixed sample size, Cox's
+test at level alpha, is repeated on every batch, or on all samples since the start or the last alarm.
 
-Second table: streams that drift after a calm of some rows. Of those without an alarm before, the median
-number of rows from the drift to the alarm, and the share that is found at all within the rows that follow.
+Second table: streams with a drift after a number of calibrated samples. Among those without an alarm before, the
+median number of samples from the drift to the alarm, and the fraction that is detected.
 
-    --batch 200                rows in a batch
-    --batches 100              batches in a calibrated stream, in the longer calm, and after the drift
+    --batch 200                samples in a batch
+    --batches 100              batches in a calibrated stream, before the later drift, and after a drift
     --repetitions 50           calibrated streams; a fifth of them for each drift
-    --smoke                    few short streams, to see that everything runs
+    --smoke                    few short streams, as a quick check
 """
 
 import argparse
@@ -45,14 +45,14 @@ DRIFTS: dict[str, Truth] = {
 
 
 class Repeated:
-    """Cox's test after every batch, on the batch alone or on all rows since the start or the last alarm."""
+    """Cox's test after every batch, on the batch or on all samples since the start or the last alarm."""
 
     def __init__(self, *, cumulative: bool) -> None:
         self.cumulative = cumulative
         self.rows: list[tuple[np.ndarray, np.ndarray]] = []
 
     def update(self, y: np.ndarray, p: np.ndarray) -> bool:
-        """Take the next batch; tell whether there is an alarm."""
+        """Add the next batch; tell whether there is an alarm."""
         self.rows = [*self.rows, (y, p)] if self.cumulative else [(y, p)]
         y, p = (np.concatenate(parts) for parts in zip(*self.rows, strict=True))
         alarm = (
@@ -64,7 +64,7 @@ class Repeated:
 
 
 def monitor(mode: str) -> CalibrationMonitor:
-    # one slot, so that metrics are not measured with every batch
+    # one slot, so that metrics are not computed for every batch
     return CalibrationMonitor(
         mode=mode, alpha=ALPHA, run_length=RUN_LENGTH, restart=True, window=10**9, n_slots=1
     )
@@ -79,8 +79,8 @@ WATCHERS: dict[str, Callable[[], CalibrationMonitor | Repeated]] = {
 
 
 def false_alarms(batch: int, batches: int, repetitions: int) -> None:
-    print(f"alarms in {repetitions} calibrated streams of {batches} batches of {batch} rows")
-    print(f"{'predictions':13}{'watcher':24}{'any alarm':>10}{'in a million rows':>19}")
+    print(f"alarms in {repetitions} calibrated streams of {batches} batches of {batch} samples")
+    print(f"{'predictions':13}{'monitor':24}{'any alarm':>10}{'per million samples':>20}")
     for number, (name, make) in enumerate(PREDICTIONS.items()):
         counts = np.zeros((len(WATCHERS), repetitions))
         for i in range(repetitions):
@@ -93,12 +93,12 @@ def false_alarms(batch: int, batches: int, repetitions: int) -> None:
         for watcher, found in zip(WATCHERS, counts, strict=True):
             rate = 1e6 * found.mean() / (batch * batches)
             print(f"{name:13}{watcher:24}{(found > 0).mean():10.3f}{rate:19.1f}")
-    print(f"promised: {ALPHA} for any alarm ever, {1e6 / RUN_LENGTH:g} in a million rows")
+    print(f"guaranteed: {ALPHA} for any alarm, {1e6 / RUN_LENGTH:g} per million samples")
 
 
 def delays(batch: int, calms: tuple[int, ...], after: int, repetitions: int) -> None:
     print(
-        f"\nrows from the drift to the alarm, median of {repetitions} streams; found within {after * batch}"
+        f"\nsamples from the drift to the alarm, median of {repetitions} streams; detected within {after * batch}"
     )
     names = [name for name in WATCHERS if name.startswith("monitor")]
     print(f"{'drift':26}{'calm rows':>10}" + "".join(f"{name:>24}{'found':>7}" for name in names))
@@ -129,7 +129,7 @@ def delay_of(
     after: int,
     truth: Truth,
 ) -> float | None:
-    """Return the rows to the alarm, infinity if there is none, None if there was one before the drift."""
+    """Return the samples to the alarm, infinity if there is none, None if there was one before the drift."""
     for number in range(calm + after):
         p = rng.uniform(size=batch)
         y = (rng.random(batch) < (p if number < calm else truth(p))).astype(int)

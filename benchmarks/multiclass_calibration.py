@@ -1,23 +1,23 @@
-"""Calibrators of several classes, few rows and many: held-out log loss beside temperature scaling, time.
+"""Held-out log loss of multiclass calibrators, relative to temperature scaling, and time.
 
     python benchmarks/multiclass_calibration.py [FILE ...]
 
 A file is an .npz archive: with ``probs`` (n, K) and ``label`` (n,) it holds forecasts, for example softmax
-outputs on the test images of CIFAR; with ``X`` and ``y`` a table, on some of whose rows classifiers of
-scikit-learn are trained, which forecast the rest. scikit-learn's digits and wine are such tables, always
-included. Without forecasts in files, some are simulated: logits whose labels are drawn after a linear map
-that mixes pairs of classes.
+outputs on the test images of CIFAR; with ``X`` and ``y`` a table, of which classifiers of scikit-learn are
+trained on one part and predict the rest. scikit-learn's digits and wine are always included. Without
+forecasts in files, some are simulated: logits whose labels are sampled after a linear map that mixes pairs of
+classes.
 
-The forecasts are divided at random, ``--splits`` times; the first ``--rows`` are calibrated, the rest scored.
-The first table has the mean log loss of temperature scaling, clipped at 2**-53, and what each calibrator,
-with its default parameters, adds to it, in units of 0.0001; the last lines have the mean and the worst over
-the samples. A class without a row to calibrate gets one of weight zero; calibrators that then raise are left
-out (nan). The second table has the Brier score of the largest fits, and the third the time of a fit to all
-rows, in seconds of processor time on one thread.
+The forecasts are split at random, ``--splits`` times; the first ``--rows`` are used for calibration, the rest
+for evaluation. The first table has the mean log loss of temperature scaling, clipped at 2**-53, and the
+difference of each calibrator with default parameters, in units of 0.0001; the last lines have the mean and
+the maximum over the data sets. A class without a calibration sample gets one of weight zero; calibrators that
+then raise an error are omitted (nan). The second table has the Brier score of the largest fits, and the third
+the time of a fit to all samples, in seconds of processor time on one thread.
 
-    --rows 100 500 1000 5000     rows to calibrate; a sample takes part with at most 60 % of its rows
-    --splits 6                   random divisions
-    --smoke                      few simulated rows, one division, to see that everything runs
+    --rows 100 500 1000 5000     calibration samples; at most 60% of a data set
+    --splits 6                   random splits
+    --smoke                      few simulated samples, one split, as a quick check
 """
 
 # ruff: noqa: E402 (the number of threads must be set before numpy is imported)
@@ -77,14 +77,14 @@ CLASSIFIERS = {
     "forest": RandomForestClassifier(100, random_state=0),
     "network": make_pipeline(StandardScaler(), MLPClassifier((64,), max_iter=200, random_state=0)),
 }
-# Of a table, the share of rows to train on, and the most of them.
+# Fraction of training samples of a table, and their maximum number.
 TRAINING, MOST_TRAINING = 0.3, 1000
 
 Sample = tuple[np.ndarray, np.ndarray]
 
 
 def simulated(n: int, k: int) -> Sample:
-    """Return forecasts that are too sure and mix up neighbouring classes, and labels."""
+    """Return overconfident forecasts that confuse neighbouring classes, and labels."""
     rng = np.random.default_rng(0)
     z = 2 * rng.standard_normal((n, k))
     mixed = 0.5 * z + 0.2 * np.roll(z, 1, axis=1)
@@ -94,7 +94,7 @@ def simulated(n: int, k: int) -> Sample:
 
 
 def forecasts(name: str, X: np.ndarray, y: np.ndarray) -> dict[str, Sample]:
-    """Return what classifiers say on the rows of a table that they were not trained on."""
+    """Return the forecasts of classifiers for held-out samples of a table."""
     codes = np.unique(y, return_inverse=True)[1]
     order = np.random.default_rng(0).permutation(codes.shape[0])
     size = min(MOST_TRAINING, int(TRAINING * codes.shape[0]))
@@ -126,7 +126,7 @@ def collect(files: list[Path], smoke: bool) -> dict[str, Sample]:
 
 
 def fit(calibrator: BaseEstimator, proba: np.ndarray, labels: np.ndarray) -> BaseCalibrator:
-    """Return the calibrator fitted; classes without rows are named by rows of weight zero."""
+    """Return the fitted calibrator; classes without samples get a sample of weight zero."""
     absent = np.setdiff1d(np.arange(proba.shape[1]), labels)
     if absent.size == 0:
         return clone(calibrator).fit(proba, labels)
@@ -136,7 +136,7 @@ def fit(calibrator: BaseEstimator, proba: np.ndarray, labels: np.ndarray) -> Bas
 
 
 def scores(calibrator: BaseEstimator, sample: Sample, n: int, split: int) -> tuple[float, float]:
-    """Return log loss and Brier score of the rows left out, or nan."""
+    """Return log loss and Brier score of the held-out samples, or nan."""
     proba, labels = sample
     order = np.random.default_rng(split).permutation(labels.shape[0])
     rows, rest = order[:n], order[n:]
@@ -167,7 +167,7 @@ def main() -> None:
     splits = 1 if arguments.smoke else arguments.splits
     samples = collect(arguments.files, arguments.smoke)
     head = f"{'sample':26}{'rows':>6}" + "".join(f"{title:>9}" for title in CALIBRATORS)
-    print("log loss of temperature scaling; what others add, in 0.0001")
+    print("log loss of temperature scaling; differences of the others, in 0.0001")
     print(head)
     brier = {}
     for n in sizes:
@@ -192,7 +192,7 @@ def main() -> None:
     print(head)
     for name, (n, values) in brier.items():
         line(name, n, values, ".4f")
-    print("\nseconds of a fit to all rows")
+    print("\nseconds of a fit to all samples")
     print(head)
     for name, (proba, labels) in samples.items():
         seconds = []

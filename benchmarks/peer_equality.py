@@ -1,17 +1,15 @@
-"""What other packages compute, beside what this one computes from the same data: which numbers are equal.
+"""Comparison of numbers computed by this package and by other packages from the same data.
 
     python benchmarks/peer_equality.py [--smoke]
 
-A row names a function or class of another package and what stands for it here, and gives the largest
-difference over three samples of each size, in units of what is compared, mostly probabilities. Rows marked
-"=" are claimed to be equal within the tolerance printed beside them, and the script fails if one is not. Rows
-marked "~" answer the same question in another way, and say why the numbers differ. Packages that are not
-installed are named and left out; ``pip install -r benchmarks/peers.txt`` brings all of them
-but nannyml. The pages under docs/migration rest on this table.
+Each row has a function or class of another package, its equivalent here, and the largest difference over
+three data sets of each size, in units of the compared quantity, mostly probabilities. Rows marked "=" must be
+equal within the printed tolerance; the script fails if one is not. Rows marked "~" answer the same question
+in another way, and state why the numbers differ. Packages that are not installed are reported and omitted;
+``pip install -r benchmarks/peers.txt`` installs all of them but nannyml. The pages under docs/migration are
+based on this table.
 
-    --smoke     few rows and one sample
-
-Long because it lists the comparisons of all packages, each a few lines.
+    --smoke     few samples and one data set
 """
 
 import argparse
@@ -38,13 +36,13 @@ from sklearn_calib.plot import ReliabilityDisplay
 
 ece = metrics.expected_calibration_error
 _TARGETS = "Platt's targets here, plain labels there"
-_PLATEAUS = "neighbouring blocks of equal frequency, such as 0, are one here"
-_BETA = "two imagined rows, and less weight on remote rows here"
+_PLATEAUS = "neighbouring blocks of equal frequency, such as 0, are merged here"
+_BETA = "two pseudo-observations, and less weight on outlying scores here"
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows to fit a calibrator, and new ones, of two and of several classes."""
+    """Samples to fit a calibrator, and new ones, binary and multiclass."""
 
     p: np.ndarray
     y: np.ndarray
@@ -56,7 +54,7 @@ class Sample:
 
     @property
     def saturated(self) -> tuple[np.ndarray, np.ndarray]:
-        """Forecasts of which many are exactly 0 or 1, and their outcomes."""
+        """Forecasts, many of which are exactly 0 or 1, and their outcomes."""
         data = make_forecasts(
             len(self.p), distribution="saturated", distortion="slope", random_state=self.seed
         )
@@ -66,7 +64,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Row:
-    """One comparison: what both return on a sample, and the tolerance of equality or why they differ."""
+    """One comparison: a function that returns both results, and the tolerance, or why they differ."""
 
     theirs: str
     ours: str
@@ -480,7 +478,7 @@ def probcal() -> Iterator[Row]:
         "metrics.ece_sweep(y, p)",
         "sweep_calibration_error(y, p)",
         lambda s: (theirs.ece_sweep(s.y, s.p), metrics.sweep_calibration_error(s.y, s.p)),
-        why="rows that are left over when bins of equal mass are filled go to other bins",
+        why="the remainder after filling bins of equal mass is distributed differently",
     )
     yield Row(
         "metrics.calibration_slope(y, p)",
@@ -526,9 +524,9 @@ def probcal() -> Iterator[Row]:
         )
 
 
-# Packages, the name they are imported by, and their rows.
+# Packages, their import names, and their rows.
 def nannyml() -> Iterator[Row]:
-    """Confidence-based performance estimation; predictions that it finds calibrated are not changed."""
+    """Yield confidence-based performance estimation, which does not change calibrated predictions."""
     import nannyml
     import pandas as pd
 
@@ -607,7 +605,7 @@ def main() -> int:
                 importlib.import_module(module)
                 listed = list(rows())
         except ImportError as error:
-            print(f"\n{package} is left out: {error}")
+            print(f"\n{package} is omitted: {error}")
             continue
         heads = "".join(f"{f'{n} rows':<12}" for n in sizes)
         print(f"\n{package}: largest difference\n    {heads}theirs -> ours")
@@ -620,7 +618,7 @@ def main() -> int:
             note = row.why or f"within {row.tolerance:g}"
             print(f"  {mark} {shown}{row.theirs} -> {row.ours} ({note})", flush=True)
     if broken:
-        print(f"\n{broken} rows marked ! are not equal to the tolerance claimed.")
+        print(f"\n{broken} rows marked ! are not equal within their tolerance.")
     return int(broken > 0)
 
 

@@ -1,7 +1,7 @@
 """Planned numbers of samples, compared with those that simulations need.
 
 For each distribution of the predictions and each goal the script prints ``required_n_samples``, the number of
-samples that reaches the goal in simulations of the test, the bound or the interval itself, and their ratio.
+samples that reaches the goal in simulations of the test, the bound or the interval, and their ratio.
 The simulated number is interpolated between five sizes around the planned one: by a probit regression of the
 rate of success, or a regression of the mean width, on log n. The table in benchmarks/results was written by
 

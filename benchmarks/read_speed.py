@@ -2,12 +2,12 @@
 
     python benchmarks/read_speed.py
 
-Each file is read by a process of its own, which reports how much its peak of memory grew above what the
-package itself takes (on Linux). Seconds are of the processor; the ratio is to np.sort of as many numbers in
-the same process.
+Each file is read by a separate process, which reports how much its peak memory grew above that of the
+imported package (on Linux). Seconds are processor time; the ratio is to np.sort of as many numbers in the
+same process.
 
     --rows 1000000 10000000    rows of the files
-    --smoke                    small files, to see that everything runs
+    --smoke                    small files, as a quick check
 """
 
 import argparse
@@ -29,7 +29,7 @@ _PIECE = 1_000_000
 
 
 def peak() -> float:
-    """Return the peak of memory of this process in megabytes, or NaN where the system does not say."""
+    """Return the peak memory of this process in megabytes, or NaN if it is not available."""
     status = Path("/proc/self/status")
     lines = status.read_text(encoding="ascii").splitlines() if status.exists() else []
     return next((float(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:")), float("nan"))
@@ -57,12 +57,12 @@ def write(folder: Path, n_rows: int) -> None:
 
 
 def child(path: str, n_rows: int) -> None:
-    """Read one file and print what it took."""
+    """Read one file and print time and memory."""
     import pyarrow.compute
     import pyarrow.csv
     import pyarrow.parquet  # noqa: F401
 
-    # a sketch once, so that what is always needed is there before
+    # a first sketch, so that one-time costs are not counted
     CalibrationSketch().update([0, 1], [0.25, 0.75])
     before, start = peak(), time.process_time()
     sketch = sketch_file(path, y="y", p="p")

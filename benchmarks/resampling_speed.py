@@ -1,8 +1,8 @@
-"""How fast metrics are evaluated on redrawn samples, beside the plain loop of the public function.
+"""Time of metrics on simulated samples, compared with a loop over the public function.
 
-For each metric: the null mean and the confidence interval with 1000 resamples of 1000 rows, in seconds; as a
-ratio to `np.sort` of as many numbers in as many samples; and how many times longer the plain loop of the same
-draws takes (measured on fewer of them). Times are the least of three.
+For each metric: the null mean and the confidence interval with 1000 resamples of 1000 samples, in seconds; as
+a ratio to `np.sort` of as many numbers in as many arrays; and the ratio of the time of a loop over the same
+resamples (measured on fewer of them). Times are the minimum of three.
 """
 
 import argparse
@@ -32,7 +32,7 @@ def _mean_bias_kernel(prob, n_samples):
 
 @MetricKernel(_mean_bias_kernel)
 def mean_bias(y_true, y_proba, sample_weight=None):
-    """Return the absolute difference of event rate and mean prediction: a metric that a user might write."""
+    """Return the absolute difference of event rate and mean prediction: an example of a user's metric."""
     return abs(np.average(np.asarray(y_true) - y_proba, weights=sample_weight))
 
 
@@ -50,7 +50,7 @@ METRICS = {
 
 
 def seconds(run, repetitions):
-    """Return the least time of a call."""
+    """Return the minimum time of a call."""
     times = []
     for _ in range(repetitions):
         start = time.perf_counter()
@@ -68,7 +68,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", type=int, default=1000, help="rows of a sample")
     parser.add_argument("--resamples", type=int, default=1000)
-    parser.add_argument("--smoke", action="store_true", help="a few seconds, to see that it runs")
+    parser.add_argument("--smoke", action="store_true", help="a quick check of a few seconds")
     args = parser.parse_args()
     if args.smoke:
         args.size, args.resamples = 100, 40
@@ -80,7 +80,7 @@ def main():
     few = max(10, resamples // 10)
     print(f"n = {n}, {resamples} resamples; np.sort of as many samples: {sort:.4f} s")
     print(f"{'':28}{'null mean':>33}{'interval':>22}")
-    print(f"{'metric':28}{'seconds':>11}{'/ sort':>11}{'loop / it':>11}{'seconds':>11}{'/ sort':>11}")
+    print(f"{'metric':28}{'seconds':>11}{'/ sort':>11}{'loop ratio':>11}{'seconds':>11}{'/ sort':>11}")
     for name, metric in METRICS.items():
         null = seconds(
             partial(expected_under_calibration, p, metric=metric, n_resamples=resamples, random_state=0),
@@ -99,7 +99,7 @@ def main():
 
 
 def compare(n, resamples):
-    """Print how long a comparison of four models takes, with the kernel of the metric and without it."""
+    """Print the time of a comparison of four models, with and without the kernel of the metric."""
     rng = np.random.default_rng(0)
     p = rng.beta(0.6, 0.9, n)
     y = (rng.random(n) < p).astype(np.int64)
@@ -112,9 +112,7 @@ def compare(n, resamples):
         seconds(partial(compare_models, y, models, metric=metric, n_resamples=resamples, random_state=0), 1)
         for metric in (smooth_ece, without_kernel)
     ]
-    print(
-        f"compare_models, smooth ECE, four models, n = {n}: {both[0]:.2f} s, by a plain loop {both[1]:.2f} s"
-    )
+    print(f"compare_models, smooth ECE, four models, n = {n}: {both[0]:.2f} s, with a loop {both[1]:.2f} s")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ The table in benchmarks/results was written by
     --sizes 300 1000 5000
     --learning .2         fractions of the samples that determine the sequence of thresholds
     --csv PATH            also write the table to this file
-    --smoke               few repetitions, to see that everything runs
+    --smoke               few repetitions, as a quick check
 """
 
 import argparse
@@ -59,7 +59,7 @@ TRUTHS: dict[str, Callable[[Array], Array]] = {
 
 @dataclass(frozen=True)
 class Row:
-    """What is found for one rule."""
+    """The results of one rule."""
 
     distribution: str
     target: float
@@ -72,7 +72,7 @@ class Row:
 
 
 class Given(ClassifierMixin, BaseEstimator):
-    """A classifier that reads the probability of class 1."""
+    """A classifier whose features are the probabilities of class 1."""
 
     def __init__(self) -> None:
         self.classes_ = np.array([0, 1])

@@ -1,16 +1,16 @@
-"""The sequential test: errors when watched all the time, power at a fixed time, cost per observation.
+"""The sequential test: type I errors under continuous monitoring, power, and cost per observation.
 
     python benchmarks/sequential_power.py
 
-First table: share of calibrated streams whose e-value *ever* reaches 1 / alpha, which must not exceed alpha,
-and, beside it, the same for Cox's test looked at again after every 100 observations, which has no such
-guarantee. Second table: share of miscalibrated streams rejected at level 0.05, and the median observation at
-which the sequential test decided, beside tests that look once, at the end. The standard error of a rate r is
-sqrt(r (1 - r) / repetitions).
+First table: the fraction of calibrated streams whose e-value *ever* reaches 1 / alpha, which must not exceed
+alpha, and for comparison the same for Cox's test repeated after every 100 observations, which has no such
+guarantee. Second table: the fraction of miscalibrated streams rejected at level 0.05, and the median number
+of observations at which the sequential test rejects, compared with tests at the end of the stream. The
+standard error of a rate r is sqrt(r (1 - r) / repetitions).
 
     --size 2000                length of the streams
     --repetitions 200          streams for each row
-    --smoke                    few short streams, to see that everything runs
+    --smoke                    few short streams, as a quick check
 """
 
 import argparse
@@ -49,7 +49,7 @@ def stream(rng: np.random.Generator, p: np.ndarray, truth: np.ndarray) -> tuple[
 
 
 def level_table(size: int, repetitions: int) -> None:
-    print(f"share of {repetitions} calibrated streams of {size} rejected at any time")
+    print(f"fraction of {repetitions} calibrated streams of {size} rejected at any time")
     print(f"{'predictions':14}{'alpha':>7}{'sequential':>12}{'Cox, repeated':>15}")
     for number, (name, make) in enumerate(PREDICTIONS.items()):
         once, repeated = [], []
@@ -66,7 +66,7 @@ def level_table(size: int, repetitions: int) -> None:
 
 
 def power_table(size: int, repetitions: int) -> None:
-    print(f"\nshare of {repetitions} miscalibrated streams of {size} rejected at 0.05")
+    print(f"\nfraction of {repetitions} miscalibrated streams of {size} rejected at 0.05")
     print(f"{'error':26}{'sequential':>11}{'decided at':>11}{'Cox':>7}{'T-Cal':>7}")
     for number, (name, truth) in enumerate(ERRORS.items()):
         decided, cox, tcal = [], 0, 0

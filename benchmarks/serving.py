@@ -1,16 +1,16 @@
-"""Time of calibrated predictions in a service: one sample, and a million.
+"""Time of calibrated predictions: one sample, and a million.
 
     python benchmarks/serving.py
 
-A logistic regression of ten features, bare, in scikit-learn's wrapper with isotonic regression, and in
-CalibratedClassifier with isotonic regression and with the default spline; then the map alone, for scores of
-the classifier: as a calibrator, loaded from JSON, as Python source, and with ONNX Runtime, where it is
-installed. Processor time of one thread is measured, so that other programs on the machine disturb little: the
-median of 9 repetitions. Targets: 20 microseconds for one sample through a loaded map, and 150 microseconds
-for each member of a CalibratedClassifier more than the classifier takes.
+A logistic regression of ten features alone, in scikit-learn's CalibratedClassifierCV with isotonic
+regression, and in CalibratedClassifier with isotonic regression and with the default spline; then the map
+alone, for scores of the classifier: as a calibrator, loaded from JSON, as Python source, and with ONNX
+Runtime if it is installed. Shown is the median processor time of one thread over 9 repetitions, so that other
+programs on the machine have little influence. Targets: 20 microseconds for one sample with a loaded map, and
+for each pair of a CalibratedClassifier 150 microseconds more than the classifier alone.
 
     --out FILE           write the table
-    --smoke              fewer samples and repetitions, to see that everything runs
+    --smoke              fewer samples and repetitions, as a quick check
 """
 
 # ruff: noqa: E402 (the number of threads must be set before numpy is imported)
@@ -39,7 +39,7 @@ MANY = 1_000_000
 
 
 def calls(X: np.ndarray, y: np.ndarray) -> dict[str, tuple[Callable[[np.ndarray], Any], bool]]:
-    """Return functions by name, and whether they take scores in place of features."""
+    """Return functions by name, and whether their input is scores instead of features."""
     bare = LogisticRegression().fit(X, y)
     scores = bare.predict_proba(X)[:, 1]
     found: dict[str, tuple[Callable[[np.ndarray], Any], bool]] = {
@@ -83,7 +83,7 @@ def calls(X: np.ndarray, y: np.ndarray) -> dict[str, tuple[Callable[[np.ndarray]
 def measure(
     function: Callable[[np.ndarray], Any], values: np.ndarray, n_calls: int, repetitions: int
 ) -> float:
-    """Return the median of the seconds of one call."""
+    """Return the median time of one call in seconds."""
     times = []
     for _ in range(repetitions + 1):
         start = time.process_time()

@@ -2,20 +2,21 @@
 
     python benchmarks/sketch_speed.py [throughput] [cutoff] [interval] [stream]
 
-throughput  rows a second that one thread adds: spread over [0, 1], rare events, weighted, and small batches
-cutoff      cutoff calibration error through a sketch, beside the exact one of the same rows
-interval    SmoothECE with a 200-fold bootstrap interval from a sketch, beside relplot's smECE if it can be
-            imported (and without any interval)
-stream      --rows 1e9 simulated rows through a sketch in batches, with the peak memory of the process
+throughput  samples per second of one thread: spread over [0, 1], rare events, weighted, and small batches
+cutoff      cutoff calibration error from a sketch, compared with the exact one
+interval    smooth ECE with an interval of 200 resamples from a sketch, compared with relplot's smECE (without
+an
+            interval) if it can be imported
+stream      --rows 1e9 simulated samples added to a sketch in batches, with the peak memory of the process
 
-Without a word all four. Ratios are to np.sort of as many predictions, in turns with it, once as it is and
-once without its vector code, in a second process. Times are those of the processor, which other load disturbs
-less than those of the clock; the table shows medians.
+All four by default. Ratios are to np.sort of as many predictions, measured alternately, with its vector
+instructions and, in a second process, without them. Times are processor time, on which other load has less
+influence than on elapsed time; the table shows medians.
 
-    --rows 1e9      rows of the stream, and --batch 1e6 at a time
-    --size 1e7      rows of the other parts
-    --repeat 5      turns
-    --smoke         small sizes, to see that everything runs
+    --rows 1e9      samples of the stream, in batches of --batch 1e6
+    --size 1e7      samples of the other parts
+    --repeat 5      repetitions
+    --smoke         small sizes, as a quick check
 """
 
 # ruff: noqa: E402 (the number of threads must be set before numpy is imported)
@@ -50,7 +51,7 @@ def processor_seconds(call: Callable[[], object]) -> float:
 
 
 class Plain(Clock):
-    """np.sort without its vector code, in a process of its own."""
+    """np.sort without its vector instructions, in a separate process."""
 
     def __init__(self) -> None:
         super().__init__([sys.executable, __file__, "--serve"], {FEATURES: " ".join(vector_features())})
@@ -75,18 +76,18 @@ def rows(kind: str, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def in_batches(y: np.ndarray, p: np.ndarray, size: int, w: np.ndarray | None = None) -> CalibrationSketch:
-    """Return the sketch of rows that come in batches."""
+    """Return the sketch of samples that are added in batches."""
     sketch = CalibrationSketch()
     for start in range(0, p.shape[0], size):
         part = slice(start, start + size)
         sketch.update(y[part], p[part], sample_weight=None if w is None else w[part])
-    # the sums are ready to be read
+    # completes pending sums
     assert sketch.n_bins
     return sketch
 
 
 def through_sketch(y: np.ndarray, p: np.ndarray) -> float:
-    """Return the cutoff calibration error of the sketch of the rows."""
+    """Return the cutoff calibration error of the sketch of the samples."""
     return cutoff_calibration_error(CalibrationSketch().update(y, p))
 
 
@@ -112,7 +113,7 @@ def throughput(n: int, repeat: int, plain: Plain) -> None:
         y, p = rows(kind, n)
         w = np.random.default_rng(1).integers(1, 5, n).astype(types["w"]) if "w" in types else None
         y, p = y.astype(types.get("y", y.dtype)), p.astype(types.get("p", p.dtype))
-        # a hundred thousand small batches say enough
+        # a hundred thousand small batches are enough
         many = min(n, 10**5 * size)
         add = partial(in_batches, y[:many], p[:many], size, w)
         own, sort, plain_sort = in_turns([add, partial(np.sort, p)], n, repeat, plain)
@@ -175,7 +176,7 @@ def interval(n: int, repeat: int, plain: Plain) -> None:
 
 
 def stream(n: int, size: int) -> None:
-    """Add n rows in batches that are made when they are needed, as a log is read."""
+    """Add n samples in batches that are simulated one after the other."""
     import resource
 
     rng = np.random.default_rng(0)
@@ -194,9 +195,9 @@ def stream(n: int, size: int) -> None:
     elapsed = time.perf_counter() - start
     unit = 1 if sys.platform == "darwin" else 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
-    print(f"{n:,} rows in batches of {size:,}: {elapsed:.1f} s, of which {adding:.1f} s in update")
-    print(f"{median(batches) * 1e9:.1f} ns a row; peak memory of the process {peak:.0f} MB")
-    print(f"cutoff calibration error {value:.2e}; {sketch.n_bins} cells")
+    print(f"{n:,} samples in batches of {size:,}: {elapsed:.1f} s, of which {adding:.1f} s in update")
+    print(f"{median(batches) * 1e9:.1f} ns per sample; peak memory of the process {peak:.0f} MB")
+    print(f"cutoff calibration error {value:.2e}; {sketch.n_bins} bins")
 
 
 def main() -> None:
@@ -221,7 +222,7 @@ def main() -> None:
         options.rows, options.batch, options.size, options.repeat = 10**5, 10**4, 10**4, 1
     chosen = options.parts or PARTS
     print(f"numpy {np.__version__}; its vector code uses: {', '.join(vector_features()) or 'nothing'}")
-    # memory first: the other parts hold arrays
+    # memory first: the other parts allocate arrays
     if "stream" in chosen:
         stream(options.rows, options.batch)
     with Plain() as plain:

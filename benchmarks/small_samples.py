@@ -1,21 +1,20 @@
-"""Log loss of the default calibrators on small calibration sets, beside simpler ones and none.
+"""Log loss of the default calibrators on small calibration sets, compared with simpler ones and none.
 
     python benchmarks/small_samples.py [--write FOLDER]
 
-Between 30 and 200 samples calibrate. Simulated models have two, three or ten classes, are weak or strong, and
-are calibrated already, overconfident, underconfident, or shifted (wrong class frequencies); as the true
+There are 30 to 200 calibration samples. Simulated models have two, three or ten classes, are weak or strong,
+and are calibrated, overconfident, underconfident, or shifted (wrong class frequencies); as the true
 probabilities are known, losses are expectations over the labels. Real models are trained on a third of breast
-cancer, digits, wine and, if its file is there, adult; margins are those of a support vector machine, which
-say nothing about probabilities until they are calibrated. Loss is the mean log loss in nats, with
-probabilities clipped to 1e-9, on the same divisions for every method.
+cancer, digits, wine and, if its file is available, adult; margins are those of a support vector machine. The
+loss is the mean log loss in nats, with probabilities clipped at 1e-9, on the same splits for every method.
 
-"excess" is the mean loss of the default less that of another method, over all divisions of a line, with the
-standard error over repetitions.
+"excess" is the mean loss of the default minus that of another method, over all splits of a line, with the standard
+error over repetitions.
 
-    --repetitions 20     divisions of each simulated case; of real ones half
+    --repetitions 20     splits of each simulated case; half for real ones
     --rows 30 50         numbers of calibration samples
     --write FOLDER       write the tables
-    --smoke              two repetitions of a few cases, to see that everything runs
+    --smoke              two repetitions of a few cases, as a quick check
 """
 
 # ruff: noqa: E402 (the number of threads must be set before numpy is imported)
@@ -67,7 +66,7 @@ CLIP = 1e-9
 
 @dataclass(frozen=True)
 class Case:
-    """Scores to calibrate with, scores to be calibrated, and the probabilities of their labels."""
+    """Scores for calibration and for evaluation, and the probabilities of the labels of the latter."""
 
     source: str
     model: str
@@ -107,7 +106,7 @@ def main() -> None:
 
 
 def simulated_cases(rows: list[int], repetitions: int) -> Iterator[Case]:
-    """Yield the cases whose true probabilities are known."""
+    """Yield the cases with known true probabilities."""
     for n_classes in N_CLASSES:
         for strength, scale in STRENGTHS.items():
             for n in rows:
@@ -142,12 +141,12 @@ def _distorted(eta: np.ndarray, model: str) -> np.ndarray:
 
 
 def real_cases(names: list[str], rows: list[int], repetitions: int) -> Iterator[Case]:
-    """Yield the cases of models that are trained on tables."""
+    """Yield the cases of models trained on tables."""
     for name in names:
         try:
             X, y = TABLES[name](data_folder())
         except FileNotFoundError:
-            print(f"{name} is left out, its file is missing")
+            print(f"{name} is omitted, its file is missing")
             continue
         X = pd.get_dummies(X).to_numpy(dtype=np.float64)
         n_classes = int(y.max()) + 1
@@ -183,7 +182,7 @@ def real_cases(names: list[str], rows: list[int], repetitions: int) -> Iterator[
 
 
 def methods(link: str, n_classes: int) -> dict[str, Callable]:
-    """Return the default and those that it is compared with."""
+    """Return the default and the methods that it is compared with."""
     if n_classes == 2:
         default, platt = SplineCalibrator(link=link), PlattCalibrator(link=link)
     else:
@@ -213,7 +212,7 @@ def _loss(proba: np.ndarray, truth: np.ndarray) -> float:
 
 
 def excesses(results: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Return mean losses, and by how much the default is above the others."""
+    """Return mean losses, and the excess of the default over the others."""
     lines = []
     for place, part in results.groupby(by, sort=False):
         line = dict(zip(by, place, strict=True)) | {"default": f"{part['default'].mean():.4f}"}
@@ -226,7 +225,7 @@ def excesses(results: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 
 
 def summary(results: pd.DataFrame) -> str:
-    """Return in a sentence each what the default loses on average."""
+    """Return the mean excess of the default over each other method, one sentence each."""
     calibrated = results[results["model"] == "calibrated"]
     sentences = [
         f"Mean excess over {other}: {(part['default'] - part[other]).mean():+.4f} ({name})."

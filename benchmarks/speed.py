@@ -2,17 +2,16 @@
 
     python benchmarks/speed.py
 
-Times depend on the machine, so each is divided by the time of np.sort on the same predictions. The two are
-measured in turns, one after the other, in the same repetition; the table shows the median of the ratios and
-their quartiles. numpy sorts about eight times faster on processors whose vector instructions it knows how
-to use, so the ratio is also given to its plain sort, measured at the same time in a second process that has
-those instructions switched off. Everything runs on one thread. ``compare_peers.py`` has
-everything else, and other packages.
+Times depend on the machine, so each is divided by the time of np.sort of the same predictions. The two are
+measured alternately; the table shows the median of the ratios and their quartiles. numpy sorts about eight
+times faster on processors with supported vector instructions, so the ratio to its sort without these
+instructions is also given, measured at the same time in a second process. Everything runs on one thread.
+``compare_peers.py`` measures all other functions, and other packages.
 
-    --sizes 1e3 1e4 1e5 1e6    number of predictions in the rows that scale (1e7 works too)
+    --sizes 1e3 1e4 1e5 1e6    numbers of predictions
     --only WORD ...            rows whose name contains one of the words
     --seconds 3                time for each row
-    --smoke                    one small size, to see that everything runs
+    --smoke                    one small size, as a quick check
 """
 
 # ruff: noqa: E402 (the number of threads must be set before numpy is imported)
@@ -38,12 +37,12 @@ Build = Callable[[np.ndarray, np.ndarray], Task]
 
 SIZES = (10**3, 10**4, 10**5, 10**6)
 REFERENCE = "np.sort"
-SHORTEST = 2e-3  # seconds; quicker calls are repeated to fill it
+SHORTEST = 2e-3  # seconds; shorter calls are repeated for at least this time
 
 
 @dataclass(frozen=True)
 class Row:
-    """One thing to time: how to make it from (y, p), at which sizes, and what it should reach."""
+    """One call to time: how to create it from (y, p), its sizes, and its target."""
 
     name: str
     build: Build
@@ -119,7 +118,7 @@ BUILDS = {row.name: row.build for row in ROWS} | {REFERENCE: np_sort}
 
 @cache
 def sample(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return outcomes and slightly wrong predictions, spread over [0, 1] with more of them near the ends."""
+    """Return outcomes and slightly miscalibrated predictions in [0, 1], more of them near the ends."""
     rng = np.random.default_rng(0)
     p = rng.beta(0.7, 0.9, n)
     return (rng.random(n) < p**1.1).astype(np.int64), p
@@ -127,7 +126,7 @@ def sample(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 @cache
 def task(name: str, n: int) -> tuple[Task, int]:
-    """Return what to time, warmed up, and how often to repeat it in one measurement."""
+    """Return the call to time, after a first call, and how often to repeat it in one measurement."""
     call = BUILDS[name](*sample(n))
     call()
     start = time.perf_counter()
@@ -145,13 +144,13 @@ def measure(name: str, n: int) -> float:
 
 
 class Helper(Clock):
-    """The same measurements in another process: another environment, or other processor features."""
+    """The same measurements in another process, with another environment or other processor features."""
 
     def __init__(self, python: str, environment: dict[str, str]) -> None:
         super().__init__([python, "-W", "ignore", __file__, "--helper"], environment)
 
     def measure(self, name: str, n: int) -> float:
-        """Have a call timed there."""
+        """Time a call in the other process."""
         return self.ask(f"{name}\t{n}")
 
     @staticmethod
@@ -168,8 +167,8 @@ def summary(ratios: Sequence[float]) -> str:
 
 
 def run_row(row: Row, n: int, plain: Helper, budget: float) -> str:
-    """Measure one row in turns with both sorts and return its line of the table."""
-    measure(row.name, n)  # warms up
+    """Measure one row alternately with both sorts and return its line of the table."""
+    measure(row.name, n)  # the first call is not counted
     rounds: list[tuple[float, float, float]] = []
     start = time.perf_counter()
     while len(rounds) < 5 or (time.perf_counter() - start < budget and len(rounds) < 101):
@@ -203,8 +202,10 @@ def main() -> None:
     sizes, budget = ((1000,), 0.0) if options.smoke else (options.sizes, options.seconds)
 
     print(f"Python {platform.python_version()}, numpy {np.__version__}, {platform.machine()}, one thread")
-    print(f"numpy's vector code uses: {', '.join(vector_features()) or 'nothing beyond its baseline'}")
-    print("ratio: to np.sort of the same predictions, median [quartiles]; plain: without its vector code\n")
+    print(f"vector instructions of numpy: {', '.join(vector_features()) or 'none beyond its baseline'}")
+    print(
+        "ratio: to np.sort of the same predictions, median [quartiles]; plain: without vector instructions\n"
+    )
     print(f"| {'':<38} | {'n':>9} | {'ms':>10} | {'sort ms':>10} | {'ratio':<22} | {'plain':<22} | target |")
     print("|---|---|---|---|---|---|---|")
     with Helper(sys.executable, {"NPY_DISABLE_CPU_FEATURES": " ".join(vector_features())}) as plain:

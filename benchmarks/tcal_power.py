@@ -1,4 +1,4 @@
-"""Power of T-Cal and its competitors on the alternatives of the paper, beside the published figures.
+"""Power of T-Cal and other tests on the alternatives of the paper, compared with the published figures.
 
     python benchmarks/tcal_power.py
 
@@ -10,28 +10,27 @@ JMLR 24, Figures 3(b), 4 and 7: predictions are uniform, and the calibration cur
 on [1/4, 3/4], where j = floor(2 m (p - 1/4)); elsewhere g(p) = p. Each curve shows how often a test at level
 0.05 does not reject, against the l2 calibration error 0.0098 rho m^-s (one-hot vectors, as in the paper).
 
-The published numbers (reference/tcal_power.csv) were read off the authors' figures. There critical values
-are simulated once for each curve; here every sample has its own p-value, given its predictions: "debiased"
-and the adaptive tests by method="asymptotic" ("--draws" adds Monte Carlo), "biased", "l1" and "splitting" by
-199 simulations or permutations, at some of the points. "biased" and "l1" are the plug-in estimates of
-Sec. 4.1 of the paper, see ``plug_in_pvalue``. The published splitting test uses only the positive class, and
-the number of bins that belongs to the whole sample: "splitting" is that, "splitting, both classes" our test
-with these bins, "splitting, chi-squared" our test with its own bins and Pearson's statistic.
+The published numbers (reference/tcal_power.csv) were digitized from the figures of the paper. There critical
+values are simulated once for each curve; here every sample has its own p-value, given its predictions:
+"debiased" and the adaptive tests by method="asymptotic" ("--draws" adds Monte Carlo), "biased", "l1" and
+"splitting" by 199 simulations or permutations, at some of the points. "biased" and "l1" are the plug-in
+estimates of Sec. 4.1 of the paper, see ``plug_in_pvalue``. The published splitting test uses only the
+positive class, and the number of bins for the whole sample: "splitting" is this test, "splitting, both
+classes" our test with these bins, "splitting, chi-squared" our test with its own bins and Pearson's
+statistic.
 
-The standard error of a difference counts our samples, the 10000 published ones, and the published critical
-value, which rests on 1000 samples: an error of its level moves the whole curve, by the slope of power in the
-level of a test of a normal mean. After the tables: differences by curve, and the adaptive tests beside
-Bonferroni's correction on the same samples; these alternatives lie in few, fine scales, which suits minima
-of p-values better than the largest standardised statistic ("max").
-
-Long because the simulation, the published numbers, the tables and the figure belong to one study.
+The standard error of a difference includes our samples, the 10000 published ones, and the published critical
+value from 1000 samples: an error of its level shifts the whole curve, by the slope of power in the level of a
+test of a normal mean. After the tables: differences by curve, and the adaptive tests compared with
+Bonferroni's correction on the same samples. These alternatives are concentrated on few, fine scales, for
+which minima of p-values are more powerful than the largest standardised statistic ("max").
 
     --repetitions 400          samples for each point
-    --only WORD                curves whose name contains it; the others are taken from the CSV
-    --draws                    also the Monte Carlo p-values of what is asymptotic, at a part of the points
+    --only WORD                curves whose name contains it; the others are read from the CSV
+    --draws                    also Monte Carlo p-values of asymptotic tests, at some of the points
     --jobs 1                   processes
-    --csv, --figure PATH       where results go
-    --smoke                    few samples and points, to see that everything runs; writes only to given paths
+    --csv, --figure PATH       output files
+    --smoke                    few samples and points, as a quick check; writes only to given paths
 """
 
 import argparse
@@ -59,11 +58,11 @@ from sklearn_calib.metrics import expected_calibration_error
 HERE = Path(__file__).parent
 LEVEL = 0.05
 NORM_OF_ZETA = 0.0098
-# samples behind each published point, and behind the critical value of each published curve
+# number of samples of each published point, and of the critical value of each published curve
 PUBLISHED_SAMPLES, PUBLISHED_NULL_SAMPLES = 10_000, 1000
 DRAWS: dict[str, Any] = {"n_resamples": 199}
 
-# where the slow tests are run: power is neither 0 nor 1 there
+# points for slow tests, at which power is neither 0 nor 1
 SLOW_AT = {2000: (40, 50, 70), 5000: (50, 70, 90), 10_000: (70, 90, 110, 140)}
 SPLIT_AT = {0.6: (40, 60, 90), 0.8: (40, 60)}
 
@@ -108,7 +107,7 @@ def perturb(p: np.ndarray, s: float, rho: float, m: int) -> np.ndarray:
 
 
 def curves(alternative: Alternative, draws: bool, only: str = "") -> list[str]:
-    """Return the names of the tests that are tried on an alternative, those that contain a word."""
+    """Return the names of the tests for an alternative, those that contain a word."""
     n, s, _, m = alternative
     names = ["debiased"]
     slow = m in SLOW_AT.get(n, ())
@@ -126,7 +125,7 @@ def curves(alternative: Alternative, draws: bool, only: str = "") -> list[str]:
 def pvalues(name: str, y: np.ndarray, p: np.ndarray, s: float, rng: np.random.Generator) -> dict[str, float]:
     """Return the p-values of one test object, by the names of their curves."""
     if name == "splitting":
-        # as many bins as belong to the whole sample; about a quarter of it has label 1 in either half
+        # the number of bins for the whole sample; about a quarter of it has label 1 in either half
         n_bins = np.floor(p.size ** (2.0 / (4.0 * s + 1.0)))
         smoothness = (2.0 * np.log(p.size / 4.0) / np.log(n_bins + 0.5) - 1.0) / 4.0
         result = SampleSplittingTest(smoothness=smoothness, random_state=rng, **DRAWS).test(y, p)
@@ -266,7 +265,7 @@ def read_results(path: Path) -> Rates:
 
 
 def standard_error(published: float, ours: float, repetitions: int) -> float:
-    """Return the standard error of the difference, from all three sources of chance."""
+    """Return the standard error of the difference, from all three sources of randomness."""
     total = PUBLISHED_SAMPLES + repetitions
     rate = (PUBLISHED_SAMPLES * published + repetitions * ours) / total
     slope = norm.pdf(norm.ppf(rate)) / norm.pdf(norm.ppf(LEVEL)) if 0.0 < rate < 1.0 else 0.0
@@ -337,9 +336,9 @@ def print_summary(rows: Sequence[dict[str, Any]]) -> None:
 
 
 def print_pairs(rates: Rates, pairs: Sequence[tuple[str, str]]) -> None:
-    """Print by how much the first of two curves lies above the second on the same samples."""
+    """Print the difference of the first curve and the second on the same samples."""
     for first, second in pairs:
-        # those taken from an earlier run are single numbers
+        # rates of an earlier run are single numbers
         points = [
             a
             for a, curve in rates

@@ -33,7 +33,7 @@ pos_label : label, default=None
     required for text labels with a single column of probabilities.""",
     "weight": """\
 sample_weight : array-like of shape (n,), default=None
-    Non-negative weights; weight k counts as k repetitions of the sample.
+    Non-negative weights; a weight of k is equivalent to k repetitions of the sample.
 %(pos_label)s""",
     "reduction": """\
 reduction : {"classwise", "confidence", "top-label"}, default="classwise"
@@ -44,8 +44,8 @@ reduction : {"classwise", "confidence", "top-label"}, default="classwise"
 %(labels)s""",
     "labels": """\
 labels : array-like of shape (n_classes,), default=None
-    Class labels of three or more columns, in sorted order. Needed if a label is missing in ``y_true``,
-    unless labels are 0, ..., n_classes - 1.""",
+    Class labels of three or more columns, in sorted order. Required if a class does not occur in
+    ``y_true``, unless labels are 0, ..., n_classes - 1.""",
     "trained_fit": """\
 training_event_rate_ : float
     Weighted frequency of ``classes_[1]`` in the training samples.
@@ -54,9 +54,9 @@ training_size_ : float
 %(binary_fit)s""",
     "affine_fit": """\
 penalty_ : float
-    The penalty in use.
+    The penalty that was used.
 n_iter_ : int
-    Newton steps taken.
+    Number of Newton steps.
 %(clipped_fit)s""",
     "clipped_fit": """\
 min_proba_ : float
@@ -72,10 +72,9 @@ classes_ : ndarray of shape (n_classes,)
 %(columns)s""",
     "link": """\
 link : {"logit", "identity"}, default="logit"
-    Type of the scores. "logit": probabilities, in one, two or K columns. 0 is raised to 2**-53, and of
-    three or more columns to ``min_proba_``, as is what lies below.
-    "identity": logits, that is the log-odds of ``classes_[1]`` in one column, or one logit per class in
-    two or more.""",
+    Type of the scores. "logit": probabilities, in one, two or K columns, clipped at 2**-53, and with three
+    or more columns at ``min_proba_``. "identity": logits, that is the log-odds of ``classes_[1]`` in one
+    column, or one logit per class in two or more.""",
     "extreme": """\
 extreme : {"strict", "clip"}, default="strict"
     The p-value where outcomes contradict predictions of exactly 0 or 1. "strict": 0, since they are
@@ -122,7 +121,7 @@ random_state : int, Generator, RandomState or None, default=0
 X : array-like
     Scores, with as many columns as those of the fit.
 groups : array-like of shape (n,) or None, default=None
-    Group of each sample, if ``fit`` was given groups.""",
+    Group of each sample, if groups were passed to ``fit``.""",
     "malformed": """\
 ValueError
     If an argument is malformed; the message names it.""",
@@ -170,12 +169,12 @@ bands_ : list of matplotlib Collection
 n_features_in_ : int
     Number of columns of ``X``.
 feature_names_in_ : ndarray of shape (n_features_in_,)
-    Column names of ``X``, where it has string names.""",
+    Column names of ``X``, if it has string names.""",
 }
 
 
 def shared_docs(documented: Documented) -> Documented:
-    """Put paragraphs for lines ``%(name)s`` in the docstring of a function, or of a class and its methods."""
+    """Replace lines ``%(name)s`` in the docstring of a function, or of a class and its methods."""
     parts = vars(documented).values() if isinstance(documented, type) else ()
     for part in (documented, *(getattr(part, "__func__", part) for part in parts)):
         text = getattr(part, "__doc__", None)

@@ -197,7 +197,9 @@ def test_parameters_of_scikit_learn_are_translated():
 
 def test_decision_scores_and_a_calibrator_of_probabilities(data):
     X, y = data
-    with pytest.raises(ValueError, match=r"Use SplineCalibrator\(link='identity'\), which takes such scores"):
+    with pytest.raises(
+        ValueError, match=r"Use SplineCalibrator\(link='identity'\), which supports any scores"
+    ):
         CalibratedClassifier(LinearSVC(), SplineCalibrator()).fit(X, y)
     model = CalibratedClassifier(LinearSVC(), SplineCalibrator(link="identity"), cv=2).fit(X, y)
     assert model.response_method_ == "decision_function"
@@ -212,9 +214,7 @@ def test_certificate_of_a_classifier(data):
     pooled = CalibratedClassifier(LogisticRegression(), IsotonicCalibrator(), ensemble=False).fit(X, y)
     assert pooled.cutoff_certificate(method="dkw") == pooled.calibrators_[0].cutoff_certificate(method="dkw")
     several = CalibratedClassifier(LogisticRegression(), IsotonicCalibrator()).fit(X, y)
-    with pytest.raises(
-        ValueError, match=r"5 are averaged here.*ensemble=False, or calibrate FrozenEstimator"
-    ):
+    with pytest.raises(ValueError, match=r"5 are averaged.*ensemble=False, or calibrate FrozenEstimator"):
         several.cutoff_certificate()
     for calibrator, shown in (("passthrough", "'passthrough'"), (LogisticRegression(), "LogisticRegression")):
         other = CalibratedClassifier(frozen, calibrator).fit(X[100:], y[100:])

@@ -3,5 +3,5 @@
 import sys
 from pathlib import Path
 
-# at the end: this folder must not stand for the package of the same name
+# at the end: this folder must not shadow the package of the same name
 sys.path.append(str(Path(__file__).resolve().parents[1]))

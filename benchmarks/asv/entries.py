@@ -1,6 +1,6 @@
 """Time and peak memory of every metric, test and calibrator at a few sizes.
 
-A new public object needs nothing here: the entries are found in what the rooms export.
+New public objects are included automatically: the entries are found by the ``__all__`` of the subpackages.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from _entries import Build, data_of, own_calibrators, own_metrics, own_several, 
 
 
 class _Entries:
-    """One benchmark for each entry and size; a subclass says which."""
+    """One benchmark for each entry and size, defined by a subclass."""
 
     entries: ClassVar[dict[str, Build]]
     param_names: ClassVar = ["entry", "n"]
@@ -19,7 +19,7 @@ class _Entries:
     task: Callable[[], object]
 
     def setup(self, entry: str, n: int) -> None:
-        """Make the data and what is called."""
+        """Create the data and the call."""
         self.task = self.entries[entry](data_of(n))
 
     def time_call(self, entry: str, n: int) -> None:
@@ -39,7 +39,7 @@ class Metrics(_Entries):
 
 
 class Tests(_Entries):
-    """Tests of calibration with n predictions; many redraw samples."""
+    """Tests of calibration with n predictions; many simulate samples."""
 
     entries = own_tests()
     params: ClassVar = [list(entries), [1_000, 10_000]]
@@ -60,8 +60,8 @@ class TenClasses(_Entries):
 
 
 class Import:
-    """What the import of the package costs, in a process of its own."""
+    """Import time of the package, in a separate process."""
 
     def timeraw_import(self) -> str:
-        """Return the code that is timed."""
+        """Return the code to time."""
         return "import sklearn_calib"

@@ -1,4 +1,4 @@
-"""Rerun the experiments of the four papers on which this package rests.
+"""Rerun the experiments of the four papers on which this package is based.
 
     python -m benchmarks.papers
 

@@ -17,7 +17,7 @@ def midpoints(n: int) -> Array:
 def population(forecast: Any, event: Any, mass: Any = None) -> dict[str, Array]:
     """Return arguments of a metric for forecasts with the given event probabilities and masses.
 
-    Samples of weight 0 are left out, so that no forecast has an outcome of probability zero.
+    Samples of weight 0 are omitted, so that no forecast has an outcome of probability zero.
     """
     p, g = np.asarray(forecast, dtype=float), np.asarray(event, dtype=float)
     weight = np.full(p.shape, 1.0 / p.shape[0]) if mass is None else np.asarray(mass, dtype=float)

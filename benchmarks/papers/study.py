@@ -34,7 +34,7 @@ class Row:
 class Study:
     """The results of one paper while it is rerun.
 
-    ``data`` is the folder of outside data, ``figures`` the folder for the pictures; either may be None.
+    ``data`` is the folder of external data, ``figures`` that of the figures; either may be None.
     """
 
     paper: str
@@ -44,7 +44,7 @@ class Study:
     rows: list[Row] = field(default_factory=list)
 
     def pick(self, smoke: Any, default: Any, full: Any) -> Any:
-        """Return the argument for the effort chosen: numbers of repetitions, sample sizes."""
+        """Return the argument for the chosen effort: numbers of repetitions, sample sizes."""
         return {"smoke": smoke, "default": default, "full": full}[self.effort]
 
     def rng(self, name: str, *more: int) -> np.random.Generator:
@@ -87,7 +87,7 @@ class Study:
     def holds(
         self, experiment: str, reported: str, ours: str, condition: str, ok: bool, note: str = ""
     ) -> None:
-        """Add a row for a stated property; ``condition`` is what ``ours`` has to satisfy."""
+        """Add a row for a stated property; ``condition`` must hold for ``ours``."""
         self._add(experiment, reported, ours, condition, "holds" if ok else "FAILS", note)
 
     def compared(
@@ -111,7 +111,7 @@ class Study:
 
     @contextmanager
     def figure(self, name: str, n_rows: int, n_columns: int, **options: Any) -> Iterator[Any]:
-        """Yield the axes of a figure, which is saved as NAME.png where there is a folder for it."""
+        """Yield the axes of a figure, which is saved as NAME.png if there is a folder for it."""
         from matplotlib.figure import Figure
 
         size = (4.2 * n_columns, 3.6 * n_rows)

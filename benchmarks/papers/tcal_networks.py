@@ -57,7 +57,7 @@ TABLES = {
         5,
     ),
 }
-# Other networks on the same images, whose outputs are more often available.
+# Other networks on the same images, whose outputs are easier to obtain.
 STAND_INS = {
     "as in Table 1": (("vgg16_cifar10", "wideresnet-16-4-cifar-10"), 2000, 3),
     "as in Table 2": (("densenet-bc-100-cifar-100",), 2000, 5),
@@ -65,7 +65,7 @@ STAND_INS = {
 }
 LEVEL = 0.05
 CLIP = 1e-9
-# far more than the number of scales over the level, which is below 600 for 50 000 samples
+# far more than the number of scales divided by the level, which is below 600 for 50 000 samples
 N_RESAMPLES = 4999
 
 
@@ -142,7 +142,7 @@ def _shown(found: dict[str, tuple[float, bool]]) -> str:
 
 
 def _compare(study: Study, experiment: str, published: str, found: dict[str, tuple[float, bool]]) -> None:
-    """Add the verdicts beside the published ones."""
+    """Add the verdicts with the published ones."""
     verdicts = {"r": "reject", "a": "accept"}
     ours = "".join("r" if rejected else "a" for _, rejected in found.values())
     study.compared(

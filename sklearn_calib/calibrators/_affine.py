@@ -33,7 +33,7 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 _FOLDS = 3
-# Logits that agree to so many decimals count as equal: the last bits depend on the order of the classes.
+# Logits are compared after rounding to this many decimals: the last bits depend on the order of the classes.
 _DIGITS = 8
 # "cv" tries the multiples by powers of ten, from this one down to one, of the least penalty, which for a
 # penalty per unit of weight is the following number, divided by the total weight.
@@ -52,10 +52,9 @@ _TIE = 1e-9
 class AffineCalibrator(BaseCalibrator):
     """Base of calibrators of the form softmax(W x + b), with x log-probabilities and penalties on W and b.
 
-    A subclass defines the penalties, the map, and what else differs: x are the logits times the inverse
-    temperature, and the penalties pull to W = I and b = 0. Two classes are the case K = 2, with log-odds t
-    read as the logits (-t/2, t/2); there remote probabilities count less, by the rule of
-    :class:`PlattCalibrator`.
+    A subclass defines the penalties and the map. By default x are the logits times the inverse temperature,
+    and the parameters are shrunk to W = I and b = 0. Binary problems are the case K = 2, with logits (-t/2,
+    t/2) for log-odds t; there outlying probabilities are downweighted as by :class:`PlattCalibrator`.
     """
 
     link: str
@@ -69,11 +68,11 @@ class AffineCalibrator(BaseCalibrator):
     n_iter_: int
 
     def _features(self, logits: Array, beta: float, total: float) -> Array:
-        """Return what W is multiplied with, given inverse temperature and total weight of the fit."""
+        """Return the features x, given inverse temperature and total weight of the fit."""
         return beta * logits
 
     def _centre(self, n_classes: int, beta: float) -> tuple[Array, Array]:
-        """Return the parameters that the penalties pull to, and those to start from."""
+        """Return the parameters with penalty 0, and the initial ones."""
         centre = np.eye(n_classes, n_classes + 1)
         return centre, centre
 
@@ -82,7 +81,7 @@ class AffineCalibrator(BaseCalibrator):
         """Return the factor of half the square of each parameter's deviation; the loss is a weighted sum."""
 
     def _least_penalty(self, n_classes: int, total: float) -> float:
-        """Return the least penalty that "cv" tries: the fewer samples, the greater."""
+        """Return the smallest penalty that "cv" evaluates, which decreases with the number of samples."""
         return _LEAST / total
 
     def _keep(self, theta: Array, beta: float, total: float) -> None:
@@ -112,14 +111,14 @@ class AffineCalibrator(BaseCalibrator):
         return "probability" if check_link(self.link) == "probability" else "logit"
 
     def _needs_every_class(self) -> bool:
-        # without a penalty the offset of an absent class has no finite optimum
+        # without a penalty the intercept of an absent class has no finite optimum
         return not isinstance(self.penalty, str) and float(self.penalty) == 0.0
 
     def _merge_ties(self, scores: Array, codes: Codes, weight: Array | None) -> tuple[Array, Codes, Array]:
         """Return one sample for each score and class, so that ties and the order of samples cannot matter."""
         grouped = group_scores(codes, scores, weight)
         if self.link == "logit":
-            # as in Platt scaling, which this is but for the penalty
+            # as in Platt scaling, which is the case without a penalty
             discounted = discount_remote(logit(grouped.prob), grouped)
             if discounted is not None:
                 grouped = GroupedOutcomes(grouped.prob, discounted.weight, discounted.positives)
@@ -137,7 +136,7 @@ class AffineCalibrator(BaseCalibrator):
             weight = np.ones(scores.shape[0]) if weight is None else weight
             if self.link == "logit":
                 self.min_proba_ = fit_log_clip(scores, codes, weight)
-        # class by class in memory: sums over a few neighbours are slow
+        # contiguous classes: sums over a short contiguous axis are slow
         logits = np.asfortranarray(self._logits(scores))
         if self.shrink_temperature:
             beta = fit_shrunk_temperature(logits, codes, weight, self.link == "logit")
@@ -149,7 +148,7 @@ class AffineCalibrator(BaseCalibrator):
         fit.solve(self.penalty_)
         if not fit.converged:
             warnings.warn(
-                f"{type(self).__name__} did not converge in {fit.n_iter} Newton steps. A greater penalty "
+                f"{type(self).__name__} did not converge in {fit.n_iter} Newton steps. A larger penalty "
                 "makes the problem better conditioned.",
                 ConvergenceWarning,
                 stacklevel=5,
@@ -171,15 +170,15 @@ class AffineCalibrator(BaseCalibrator):
         return centred
 
     def _choose(self, logits: Array, codes: Codes, weight: Array, beta: float) -> float:
-        """Return the greatest penalty of the path whose loss of samples left out is as good as the least.
+        """Return the largest penalty of the path whose held-out loss is about as small as the smallest.
 
-        That is: exceeds it by no more than half the standard error of the differences, sample by sample.
+        It may exceed the smallest by at most half a standard error of the paired differences.
         """
         total = float(weight.sum())
         least_penalty = self._least_penalty(logits.shape[1], total)
         path = [least_penalty * 10.0**power for power in range(_DECADES, -1, -1)]
         shares = _shares(logits, codes, weight)
-        # one temperature for all folds, so that the choice is about the penalties alone
+        # one temperature for all folds, so that only the penalties differ
         parts, counts = [], []
         for share in shares.T:
             rest, out = np.flatnonzero(share < 1), np.flatnonzero(share > 0)
@@ -244,7 +243,7 @@ def _rows(logits: Array, rows: NDArray[np.intp]) -> Array:
 
 
 def _is_as_good(losses: Array, best: Array, weight: Array, errors: float) -> bool:
-    """Return whether the mean loss exceeds the best by at most so many standard errors, or by rounding."""
+    """Tell whether the mean loss exceeds the best by at most ``errors`` standard errors, or by rounding."""
     total = float(weight.sum())
     excess = losses - best
     mean = float(excess @ weight) / total
@@ -253,10 +252,10 @@ def _is_as_good(losses: Array, best: Array, weight: Array, errors: float) -> boo
 
 
 def _shares(logits: Array, codes: Codes, weight: Array) -> Array:
-    """Return the fraction of each sample left out by each fold; order and names of classes do not matter.
+    """Return the fraction of each sample that each fold holds out, invariant to order and names of classes.
 
-    Groups of equal samples, put in the order of their sorted logits and then of the logit of the true class,
-    are dealt out; those whose weight allows it are divided among all folds.
+    Groups of equal samples, sorted by their sorted logits and then by the logit of the true class, are
+    assigned to the folds in turn; groups with sufficient weight are divided among all folds.
     """
     rows = np.arange(codes.shape[0])
     keys = np.column_stack([np.sort(logits, axis=1)[:, ::-1], logits[rows, codes]]).round(_DIGITS)
@@ -277,7 +276,7 @@ def _shares(logits: Array, codes: Codes, weight: Array) -> Array:
 
 
 def check_penalty(value: Any, name: str, *options: str | None) -> None:
-    """Raise unless ``value`` is one of the options or a finite number that is not negative."""
+    """Raise unless ``value`` is one of the options or a finite non-negative number."""
     if (value is None or isinstance(value, str)) and value in options:
         return
     listed = "".join(f" or {option!r}" for option in options)

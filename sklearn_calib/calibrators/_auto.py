@@ -35,28 +35,28 @@ __all__ = ["AutoCalibrator", "CalibratorSelection", "Candidate"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
-# Samples with counts as weights are written out up to so many copies, each for several samples if there are
-# more.
+# Samples with integer weights are expanded to at most this many copies, each of which represents several
+# samples if there are more.
 _MOST_COPIES = 10**6
-# The fraction of a sample by which class frequencies are mixed into the probabilities of the default
+# Weight of the class frequencies, in samples, that are mixed into the probabilities of the default
 # candidates.
 _DOUBT = 0.1
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """How one calibrator did in the cross-validation of :class:`AutoCalibrator`.
+    """Cross-validation result of one candidate of :class:`AutoCalibrator`.
 
     Attributes
     ----------
     name : str
         Name of the calibrator.
     log_loss : float
-        Mean log loss, in nats, of samples that it was not fitted to.
+        Mean log loss, in nats, of held-out samples.
     excess : float
-        What this is above the least of all candidates.
+        Difference from the smallest log loss of all candidates.
     standard_error : float
-        Standard error of the excess, from the differences sample by sample.
+        Standard error of the excess, from the paired differences.
 
     Examples
     --------
@@ -75,22 +75,22 @@ class Candidate:
 
 @dataclass(frozen=True)
 class CalibratorSelection:
-    """What :class:`AutoCalibrator` chose, and why; print it.
+    """Choice of :class:`AutoCalibrator`, with the results of all candidates.
 
     Attributes
     ----------
     chosen : str
-        Name of the calibrator that was chosen.
+        Name of the chosen calibrator.
     best : str
-        Name of the one with the least log loss.
+        Name of the candidate with the smallest log loss.
     candidates : tuple of Candidate
-        All of them, from the simplest to the most flexible; empty if there was no cross-validation.
+        All candidates, from the simplest to the most flexible; empty without cross-validation.
     n_folds : int
-        Number of folds; 0 if there was no cross-validation.
+        Number of folds; 0 without cross-validation.
     n_standard_errors : float
-        How many standard errors a simpler calibrator may be behind.
+        Maximum excess of a simpler calibrator, in standard errors.
     reason : str
-        The reason, in a sentence.
+        The reason for the choice, in a sentence.
 
     Examples
     --------
@@ -98,7 +98,7 @@ class CalibratorSelection:
     >>> p = [0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9]
     >>> y = [0, 0, 1, 0, 1, 0, 1, 1]
     >>> print(AutoCalibrator(n_folds=4).fit(p, y).selection_.reason)
-    spline has the least log loss of samples held out.
+    spline has the smallest held-out log loss.
     """
 
     chosen: str
@@ -112,7 +112,7 @@ class CalibratorSelection:
         lines = [f"Calibrator: {self.chosen}", f"  {self.reason}"]
         if self.candidates:
             width = max(len(one.name) for one in self.candidates)
-            lines.append(f"  {'':{width}}  log loss   above the best (s.e.), {self.n_folds} folds")
+            lines.append(f"  {'':{width}}  log loss   excess (s.e.), {self.n_folds} folds")
             for one in self.candidates:
                 mark = "  <- chosen" if one.name == self.chosen else ""
                 lines.append(
@@ -122,7 +122,7 @@ class CalibratorSelection:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """Return the same for a notebook."""
+        """Return the text of ``__str__`` as HTML."""
         pairs = [("chosen", self.chosen), ("why", self.reason)]
         return result_html("Choice of a calibrator", pairs, [("Candidates", self.candidates)], unfolded=True)
 
@@ -136,43 +136,44 @@ class _Fold:
 
 
 class AutoCalibrator(BaseCalibrator):
-    r"""The simplest calibrator that is about as good as the best one, by cross-validated log loss.
+    r"""Choice among calibrators by cross-validated log loss, with the one-standard-error rule.
 
-    Each candidate is fitted to all folds but one and scored on the one left out. The one chosen is the first,
-    in order of complexity, whose mean log loss is above the least one by no more than one standard error of
-    the difference [1]_. It is then fitted to all samples. ``selection_`` describes the choice and its reason.
+    Each candidate is fitted to all folds but one and evaluated on the held-out fold. The first candidate, in
+    order of complexity, whose mean log loss exceeds the smallest one by at most one standard error of the
+    difference is chosen [1]_ and fitted to all samples. ``selection_`` describes the choice and its reason.
 
     Parameters
     ----------
     candidates : dict of str to calibrator, or None, default=None
         Calibrators or other classifiers with ``predict_proba`` by name, from the simplest to the most
         flexible. None: for binary problems temperature scaling, Platt scaling, beta calibration, spline and
-        Venn-Abers; with ``link="identity"`` those of them that take any score, Platt scaling, spline and
+        Venn-Abers; with ``link="identity"`` those that support any scores, Platt scaling, spline and
         Venn-Abers; for multiclass problems temperature, vector and structured matrix scaling, and the log
-        average (with ``link="identity"`` of one spline per class and both kinds of matrix scaling).
+        average (with ``link="identity"`` of one spline per class and both types of matrix scaling).
     n_folds : int, default=5
-        Number of folds, at least 2; fewer where a class has fewer samples. A class with a single sample
-        leaves nothing to compare: the first candidate is then taken, and ``selection_`` reports it.
+        Number of folds, at least 2; fewer if a class has fewer samples. If a class has a single sample, the
+        first candidate is chosen without cross-validation, which ``selection_`` reports.
     cv : splitter or None, default=None
-        A splitter of :mod:`sklearn.model_selection`, in place of ``n_folds``. None:
+        A splitter of :mod:`sklearn.model_selection`, instead of ``n_folds``. None:
         ``StratifiedKFold(n_folds, shuffle=True)``.
     n_standard_errors : float, default=1.0
-        How many standard errors a simpler candidate may be behind; 0 takes the one with the least log loss.
+        Maximum excess of a simpler candidate, in standard errors; 0 chooses the smallest log loss.
     link : {"logit", "identity"}, default="logit"
-        What the scores are, for the default candidates. "logit": probabilities. "identity": any real scores,
-        or for multiclass problems logits. With ``candidates`` their own links count, and this one is ignored.
+        Type of the scores for the default candidates. "logit": probabilities. "identity": any real scores,
+        or for multiclass problems logits. Ignored with ``candidates``, which have their own links.
     random_state : int, Generator, RandomState or None, default=0
         Source of the folds; not used with ``cv``.
     progress : bool or callable, default=False
-        Whether to show a bar of fits, one for each candidate and fold and one of the candidate chosen. Needs
-        tqdm (extra ``report``). A function is called as ``progress(done, total, what)``.
+        Whether to show a progress bar over the fits. Needs tqdm (extra ``report``). A function is called as
+        ``progress(done, total, what)``.
 
     Attributes
     ----------
     selection_ : CalibratorSelection
-        What was chosen and why, and how all candidates did.
+        The choice, its reason, and the results of all candidates.
     calibrator_ : calibrator
-        The one chosen, fitted to all samples, with the indices of the labels in ``classes_`` as its labels.
+        The chosen calibrator, fitted to all samples, with the indices of the labels in ``classes_`` as
+        labels.
     %(multiclass_fit)s
 
     Raises
@@ -189,26 +190,26 @@ class AutoCalibrator(BaseCalibrator):
 
     See Also
     --------
-    SplineCalibrator : one curve that weighs its own complexity, for a fraction of the time.
-    LogAverageCalibrator : several calibrators together instead of one.
+    SplineCalibrator : A curve whose flexibility adapts to the data, for a fraction of the time.
+    LogAverageCalibrator : Average of several calibrators.
 
     Notes
     -----
-    The log loss of sample i is :math:`-\log p_{i, y_i}` with probabilities raised to 2**-53. With the
+    The log loss of sample i is :math:`-\log p_{i, y_i}` with probabilities clipped at 2**-53. With the
     differences :math:`d_i` between a candidate and the best, weights :math:`w_i` and :math:`W = \sum w_i`,
     the excess is :math:`\bar d = \sum w_i d_i / W`, and its standard error :math:`\sqrt{\sum w_i (d_i - \bar
     d)^2 / (W (W - 1))}`.
 
-    For the folds, samples with whole numbers as weights are written out as repeated samples, or about 10**6
-    equal copies if they stand for more; samples with other weights are dealt out as they are.
+    For the folds, samples with integer weights are expanded to repeated samples, at most about 10**6 equal
+    copies; samples with other weights are assigned to one fold each.
 
-    *No impossible outcomes.* Some of the default candidates say 0 or 1 of what lies beyond the samples. With
-    ``candidates=None`` their probabilities :math:`p` become :math:`(1 - \epsilon) p + \epsilon q`, before
-    they are compared and in the result, with :math:`\epsilon = 0.1/n` and the class frequencies
-    :math:`q_k = (n_k + 1/2) / (n + K/2)` of the n samples of a fit. Candidates that are passed are
-    used as they are; among these ``IsotonicCalibrator(clip="auto")`` avoids zeros.
+    *Smoothing.* Some of the default candidates extrapolate to probabilities of 0 or 1. With
+    ``candidates=None`` their probabilities :math:`p` become :math:`(1 - \epsilon) p + \epsilon q`, in the
+    comparison and in the result, with :math:`\epsilon = 0.1/n` and the class frequencies :math:`q_k = (n_k +
+    1/2) / (n + K/2)` of the n training samples. Candidates passed by the user are not smoothed; for isotonic
+    regression ``IsotonicCalibrator(clip="auto")`` avoids zeros.
 
-    *Cost.* That of ``n_folds`` fits of all candidates, and one fit more.
+    *Cost.* ``n_folds`` fits of every candidate, and one final fit.
 
     References
     ----------
@@ -389,7 +390,7 @@ def _class_counts(codes: Codes, weight: Array | None, n_classes: int) -> Array:
 
 
 def _soften(proba: Array, counts: Array) -> Array:
-    """Mix the frequencies of the classes of a fit into probabilities, by a tenth of a sample."""
+    """Mix the class frequencies of the training samples into probabilities, with the weight 0.1 / n."""
     total, n_classes = float(counts.sum()), counts.shape[0]
     share = min(_DOUBT / total, 1.0)
     softened: Array = (1.0 - share) * proba + share * (counts + 0.5) / (total + n_classes / 2.0)
@@ -397,7 +398,7 @@ def _soften(proba: Array, counts: Array) -> Array:
 
 
 def _select(losses: dict[str, Array], weight: Array, n_standard_errors: float) -> CalibratorSelection:
-    """Choose the first candidate that is within so many standard errors of the best."""
+    """Choose the first candidate whose loss is within ``n_standard_errors`` of the smallest."""
     total = float(weight.sum())
 
     def mean(values: Array) -> float:
@@ -412,11 +413,11 @@ def _select(losses: dict[str, Array], weight: Array, n_standard_errors: float) -
         error = np.sqrt(mean(np.square(difference - excess)) / max(total - 1.0, 1.0))
         found.append(Candidate(name, means[name], excess, float(error)))
     chosen = next(one for one in found if one.excess <= n_standard_errors * one.standard_error)
-    reason = f"{best} has the least log loss of samples held out"
+    reason = f"{best} has the smallest held-out log loss"
     if chosen.name != best:
         reason += (
-            f", but {chosen.name} is simpler and only {chosen.excess:.2g} above it, with a standard error of "
-            f"{chosen.standard_error:.2g}"
+            f", but {chosen.name} is simpler, with an excess of only {chosen.excess:.2g} and a standard "
+            f"error of {chosen.standard_error:.2g}"
         )
     return CalibratorSelection(
         chosen.name, best, tuple(found), weight.shape[0], n_standard_errors, f"{reason}."
@@ -428,6 +429,6 @@ def _uncontested(name: str, n_candidates: int, n_standard_errors: float) -> Cali
     reason = (
         f"{name} is the only candidate."
         if n_candidates == 1
-        else f"A class has a single sample, so nothing can be held out; {name} is the simplest candidate."
+        else f"A class has a single sample, which prevents cross-validation; {name} is the simplest one."
     )
     return CalibratorSelection(name, name, (), 0, float(n_standard_errors), reason)

@@ -43,8 +43,7 @@ __all__ = [
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
-#: What the scores of a calibrator with a link are: probabilities, read on the logit scale, or scores as they
-#: are.
+#: Type of the scores for each link: probabilities on the logit scale, or any scores.
 LINKS = ("logit", "identity")
 
 # Number of multiclass scores that are mapped at a time.
@@ -63,8 +62,8 @@ _CAN_DO_WITHOUT = (
 def _is_monotone(calibrator: Any) -> bool:
     if not calibrator._monotone:
         raise AttributeError(
-            f"inverse_transform needs a monotone map, which that of {type(calibrator).__name__} need not be. "
-            "Use a calibrator with one, such as IsotonicCalibrator or SplineCalibrator(monotone=True)."
+            f"inverse_transform needs a monotone map, but that of {type(calibrator).__name__} may not be. "
+            "Use a monotone calibrator, such as IsotonicCalibrator or SplineCalibrator(monotone=True)."
         )
     return True
 
@@ -74,37 +73,37 @@ class BaseCalibrator(
 ):
     """Base class of calibrators: estimators that map scores or probabilities to calibrated probabilities.
 
-    A calibrator is a classifier and a transformer at once. ``X`` contains scores: one column, shape (n,) or
+    A calibrator is both a classifier and a transformer. ``X`` contains scores: one column, shape (n,) or
     (n, 1), is the score of ``classes_[1]``; two columns are the probabilities of both classes, of which the
     last is used; K columns are the scores of the K classes. Values are converted to float64 first, and never
     changed in place.
 
-    A calibrator of your own derives from this class and defines three methods. They see checked arrays:
+    A custom calibrator derives from this class and defines three methods. Their arguments are checked arrays:
     ``scores``, float64 of shape (n,) for binary problems and (n, K) otherwise; ``codes``, the index of each
     label in ``classes_``; and ``weight``, positive numbers or None.
 
-    - ``_score_kind()`` returns what the scores are: "probability", "logit", or "score" for any numbers.
+    - ``_score_kind()`` returns the type of the scores: "probability", "logit", or "score" for any numbers.
     - ``_fit_scores(scores, codes, weight)`` fits the map and sets the fitted attributes.
     - ``_map_scores(scores)`` returns the probabilities: of ``classes_[1]``, shape (n,), for binary problems,
       and of all classes, shape (n, K), otherwise.
 
     It may also define
 
-    - ``_check_parameters()``, called first by ``fit``, which raises if a parameter is unusable;
+    - ``_check_parameters()``, called first by ``fit``, which raises an error if a parameter is invalid;
     - ``_multiclass = False``, if it supports binary problems only;
-    - ``_needs_every_class()``, False if three or more classes can be fitted of which some have no sample;
-    - ``_may_be_certain()``. What ``_map_scores`` returns is moved inwards to at least 2**-53 from 0 and 1, so
-      that no single outcome makes the log loss infinite, unless this is True, as for the event frequencies of
-      blocks or bins, which are 0 or 1 where all outcomes agree.
+    - ``_needs_every_class()``, False if it can be fitted to three or more classes without samples of each;
+    - ``_may_be_certain()``. The result of ``_map_scores`` is clipped to [2**-53, 1 - 2**-53], so that no
+      single outcome makes the log loss infinite, unless this is True, as for event frequencies of blocks or
+      bins, which are 0 or 1 if all outcomes agree.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The sorted class labels, those of samples with zero weight included.
+        The sorted class labels, including those of samples with zero weight.
     n_features_in_ : int
         Number of columns of ``X`` (1 for shape (n,)).
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Column names of ``X``, where it has string names.
+        Column names of ``X``, if it has string names.
 
     Examples
     --------
@@ -128,7 +127,7 @@ class BaseCalibrator(
     classes_: NDArray[Any]
     n_features_in_: int
     _multiclass: bool = True
-    #: Whether the map of two classes rises or falls throughout, so that it has an inverse.
+    #: Whether the map of two classes is monotone, so that it has an inverse.
     _monotone: bool = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -145,23 +144,23 @@ class BaseCalibrator(
     ) -> Self:
         """Fit the map from scores to probabilities.
 
-        All fitted attributes are set in one step at the end: a fit that is refused or interrupted leaves the
-        calibrator as it was.
+        All fitted attributes are set in one step at the end: a fit that fails or is interrupted does not
+        change the calibrator.
 
         Parameters
         ----------
         X : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes), or CalibrationSketch
             Scores; see the class. A sketch contains binary probabilities, with classes 0 and 1.
         y : array-like of shape (n,), default=None
-            Class labels. Left out with a sketch.
+            Class labels. Omitted with a sketch.
         sample_weight : array-like of shape (n,) or None, default=None
-            Non-negative weights; a weight of k counts as the sample repeated k times. Samples of weight zero
-            are left out, except that their labels count for ``classes_``.
+            Non-negative weights; a weight of k is equivalent to k repetitions of the sample. Samples of
+            weight zero are ignored, except that their labels are included in ``classes_``.
         classes : array-like of shape (n_classes,) or None, default=None
-            The labels of the columns, which are in sorted order; needed if ``y`` lacks some of them.
-            Temperature, vector, matrix, structured matrix and Dirichlet calibration and
-            :class:`TopLabelCalibrator` can be fitted to three or more classes without a sample of each, as
-            can averages and choices made of them. None: the labels that occur in ``y``.
+            The labels of the columns, in sorted order; required if some of them do not occur in ``y``.
+            Temperature, vector, matrix, structured matrix and Dirichlet calibration,
+            :class:`TopLabelCalibrator`, and averages and choices of these can be fitted to three or more
+            classes without samples of each. None: the labels that occur in ``y``.
 
         Returns
         -------
@@ -171,9 +170,9 @@ class BaseCalibrator(
         Raises
         ------
         ValueError
-            If an argument has the wrong shape, NaN or infinite values, values outside [0, 1] where
-            probabilities are declared, negative weights, or if fewer than two classes have a sample of
-            positive weight, or not all of them although the calibrator needs samples of each.
+            If an argument has the wrong shape, NaN or infinite values, values outside [0, 1] if probabilities
+            are required, or negative weights; if fewer than two classes have a sample of positive weight, or
+            not all of them although the calibrator needs samples of each.
         TypeError
             If ``X`` is sparse, or a parameter is of the wrong type.
         """
@@ -244,36 +243,36 @@ class BaseCalibrator(
 
     @available_if(_is_monotone)
     def inverse_transform(self, X: ArrayLike, *, side: str = "left") -> Array:
-        """Return the scores that are mapped to given probabilities; of monotone binary maps only.
+        """Return the scores that are mapped to given probabilities; for monotone binary maps only.
 
-        With ``side="left"`` it is the least score at which the map has reached the probability, with
-        ``side="right"`` the greatest at which it has not passed it. All scores between both have the same
-        probability. If the map jumps over the probability, they are neighbouring numbers on both sides of
-        the jump, in the opposite order. An increasing map is in a band [a, b] from ``inverse_transform(a)``
-        to ``inverse_transform(b, side="right")``.
+        For an increasing map, ``side="left"`` gives the smallest score whose probability is at least the
+        given one, ``side="right"`` the largest score whose probability is at most the given one. All scores
+        between them have the same probability. If the map jumps over the probability, they are the
+        neighbouring numbers on both sides of the jump, in the opposite order. The probabilities are in [a, b]
+        for scores from ``inverse_transform(a)`` to ``inverse_transform(b, side="right")``.
 
         Parameters
         ----------
         X : array-like of shape (n,) or (n, 1)
             Probabilities of ``classes_[1]``.
         side : {"left", "right"}, default="left"
-            Which end, where the map is constant.
+            End of the interval in which the map is constant.
 
         Returns
         -------
         ndarray of the shape of ``X``
-            Scores: in [0, 1] if the calibrator takes probabilities. NaN where the map does not reach the
-            probability ("left"), or has passed it everywhere ("right").
+            Scores, in [0, 1] for calibrators of probabilities. NaN if the map is below the probability
+            everywhere ("left"), or above it everywhere ("right").
 
         Raises
         ------
         ValueError
-            If ``X`` contains other numbers than probabilities, or for three or more classes.
+            If ``X`` contains numbers that are not probabilities, or for three or more classes.
         """
         check_is_fitted(self)
         if self.classes_.shape[0] > 2:
             raise ValueError(
-                f"Only maps of two classes have an inverse, but y of fit had {self.classes_.shape[0]}."
+                f"Only maps of two classes have an inverse, but y had {self.classes_.shape[0]} in fit."
             )
         return inverse(self._probabilities, self._score_kind(), X, side)
 
@@ -285,11 +284,11 @@ class BaseCalibrator(
         return tags
 
     def _check_parameters(self) -> None:
-        """Raise if a parameter given at construction is unusable; called first by ``fit``."""
+        """Raise if a parameter of the constructor is invalid; called first by ``fit``."""
 
     @abstractmethod
     def _score_kind(self) -> str:
-        """Return what the scores are, one of the kinds of :func:`check_scores`."""
+        """Return the type of the scores, one of the kinds of :func:`check_scores`."""
 
     @abstractmethod
     def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
@@ -323,7 +322,7 @@ class BaseCalibrator(
         return self._fit_known(scores, codes, weight, classes)
 
     def _fit_known(self, scores: Array, codes: Codes, weight: Array | None, classes: NDArray[Any]) -> Self:
-        """Fit checked arrays, of which samples of weight zero are left out."""
+        """Fit to checked arrays, without samples of weight zero."""
         n_classes, given = classes.shape[0], codes
         if weight is not None and not weight.all():
             keep = weight > 0
@@ -369,7 +368,7 @@ class BaseCalibrator(
         n_rows = max(1, _CHUNK // scores.shape[1])
         for start in range(0, scores.shape[0], n_rows):
             part = slice(start, start + n_rows)
-            # class by class in memory: sums over a few neighbours are slow
+            # contiguous classes: sums over a short contiguous axis are slow
             proba[part] = self._probabilities(np.asfortranarray(scores[part]))
         return proba
 
@@ -431,14 +430,14 @@ def inverse(function: Callable[[Array], Array], kind: str, X: ArrayLike, side: s
         raise ValueError(f"X must have shape (n,) or (n, 1), got {np.shape(X)}. Pass the last column.")
     largest = float(np.finfo(np.float64).max)
     low, high = (0.0, 1.0) if kind == "probability" else (-largest, largest)
-    # at the largest scores log-odds overflow to infinity, as they should
+    # log-odds of the largest scores overflow to infinity, which is correct
     with np.errstate(over="ignore"):
         found = invert(function, low, high, values, side)
     return found[:, np.newaxis] if np.shape(X)[1:] == (1,) else found
 
 
 def inside(proba: Array) -> Array:
-    """Return probabilities of which neither they nor their complements are 0 or 1."""
+    """Return probabilities clipped such that neither they nor their complements are 0 or 1."""
     if proba.size and (proba.min() < EPS or proba.max() > 1.0 - EPS):
         return clip_probability(proba)
     return proba

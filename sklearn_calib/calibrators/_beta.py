@@ -1,4 +1,4 @@
-"""Beta calibration: log-odds linear in log p and log(1 - p), fitted with little leverage of far scores."""
+"""Beta calibration: log-odds linear in log p and log(1 - p), with bounded influence of outlying scores."""
 
 import warnings
 
@@ -19,8 +19,8 @@ __all__ = ["BetaCalibrator"]
 Array = NDArray[np.float64]
 
 _PARAMETERS = ("abm", "ab", "am")
-# Slopes are taken for normal around 1, the identity, with this standard deviation: nothing against dozens of
-# samples, but it decides where the samples do not.
+# Standard deviation of the normal prior of the slopes around 1, the identity: negligible against dozens of
+# samples, but it determines the slopes if the samples do not.
 _PRIOR_DEVIATION = 10.0
 _LOG_2 = float(np.log(2.0))
 
@@ -28,26 +28,27 @@ _LOG_2 = float(np.log(2.0))
 class BetaCalibrator(CutoffCertificateMixin, BaseCalibrator):
     r"""Beta calibration, :math:`\mathrm{logit}\, h(p) = c + a \log p - b \log(1 - p)`, :math:`a, b \ge 0`.
 
-    It is the true map where the scores of either class follow a beta distribution (Section 3 of [1]_). It
-    contains the identity, :math:`a = b = 1, c = 0`, Platt scaling of the log-odds, :math:`a = b`, and maps
-    that distort both ends differently.
+    The map is correctly specified if the scores of each class follow a beta distribution (Section 3 of [1]_).
+    Special cases are the identity, :math:`a = b = 1, c = 0`, and Platt scaling of the log-odds, :math:`a =
+    b`. Unlike Platt scaling it can correct small and large probabilities differently.
 
     Parameters
     ----------
     parameters : {"abm", "ab", "am"}, default="abm"
-        What is free. "abm": :math:`a`, :math:`b` and :math:`c`. "ab": the map passes through (1/2, 1/2), that
-        is :math:`c = (a - b) \log 2`. "am": :math:`a = b`. The letter m is the probability mapped to 1/2.
+        Free parameters. "abm": :math:`a`, :math:`b` and :math:`c`. "ab": the map passes through (1/2, 1/2),
+        that is :math:`c = (a - b) \log 2`. "am": :math:`a = b`. The letter m stands for the probability that
+        is mapped to 1/2.
     regularized : bool, default=True
-        Whether the fit is regularized and limits the leverage of remote samples; see Notes. False: plain
-        maximum likelihood under :math:`a, b \ge 0`, the fit of [1]_. If the scores separate the outcomes it
-        has no solution, and a very steep map is returned.
+        Whether the fit is regularized and limits the influence of outlying samples; see Notes. False: maximum
+        likelihood under :math:`a, b \ge 0`, as in [1]_. Under perfect separation it has no solution, and a
+        very steep map is returned.
 
     Attributes
     ----------
     a_, b_, c_ : float
         The coefficients.
     reach_ : float
-        Absolute log-odds beyond which training samples lose leverage; see Notes. Infinite with
+        Absolute log-odds beyond which training samples are downweighted; see Notes. Infinite with
         ``regularized=False``.
     training_cutoff_error_ : float
         Cutoff calibration error of the fitted map on the training samples.
@@ -55,35 +56,35 @@ class BetaCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     See Also
     --------
-    PlattCalibrator : one slope for both ends, which may also be negative.
+    PlattCalibrator : A single slope, which may also be negative.
 
     Notes
     -----
-    Scores are probabilities; 0 and 1 are moved inwards by 2**-53 only, because very confident models still
-    rank their samples at such distances. Maximum likelihood would then give a sample at such a distance an
-    influence without bound: a handful of them that are contradicted can flatten the whole map. So the slopes
-    minimise
+    Scores are probabilities, clipped to [2**-53, 1 - 2**-53], because the differences between very confident
+    predictions are informative. The influence of a sample on the maximum likelihood estimate grows with its
+    log-odds without bound: a few very confident but wrong predictions can flatten the whole map. The slopes
+    therefore minimise
 
     .. math::
         \sum_i d_i w_i \left( \log(1 + e^{z_i}) - t_i z_i \right)
         + \frac{(a - 1)^2 + (b - 1)^2}{2 \cdot 10^2},
         \qquad d_i = \min(1, r^3 / |\ell_i|^3),
 
-    where :math:`z_i` is the calibrated and :math:`\ell_i` the given log-odds, and the reach :math:`r` is the
-    .95 quantile of :math:`|\ell|` by weight, but at least :math:`\log 19`. The targets :math:`t_i = (n y_i +
-    p_i + \bar y)/(n + 2)`, with :math:`n` the total weight and :math:`\bar y = (n_1 + 1/2)/(n + 1)`, are as
-    with two pseudo-observations, one that agrees with the forecasts and one with the event rate: without
-    them scores that separate the outcomes would have no best map. The influence of a sample grows with its
-    distance up to the reach and then falls like the inverse of its square. As :math:`d` depends on the score
-    alone, the estimate stays consistent where the model is right (Mallows' type of bounded influence [2]_);
-    and where more than 5% of the samples are equally far out, none of them is discounted. With these slopes
-    :math:`c`, where it is free, is set so that the map and the targets have the same mean over all samples,
-    each counted in full. With ``regularized=False`` slopes and :math:`c` minimise :math:`\sum_i w_i (\log(1 +
-    e^{z_i}) - y_i z_i)`.
+    where :math:`z_i` is the calibrated and :math:`\ell_i` the given log-odds, and :math:`r`, the attribute
+    ``reach_``, is the weighted .95 quantile of :math:`|\ell|`, but at least :math:`\log 19`. The targets
+    :math:`t_i = (n y_i + p_i + \bar y)/(n + 2)`, with :math:`n` the total weight and :math:`\bar y = (n_1 +
+    1/2)/(n + 1)`, correspond to two pseudo-observations, one that agrees with the forecasts and one with the
+    event rate: without them there would be no solution under perfect separation. The influence of a sample
+    grows with :math:`|\ell|` up to :math:`r` and then decreases as :math:`|\ell|^{-2}`. As :math:`d` depends
+    on the score alone, the estimate remains consistent if the model is correct (bounded influence of Mallows'
+    type [2]_). If more than 5% of the samples have the largest :math:`|\ell|`, none is downweighted. Given
+    the slopes, :math:`c`, if free, is chosen such that the map and the targets have the same mean over all
+    samples with their original weights. With ``regularized=False`` slopes and :math:`c` minimise
+    :math:`\sum_i w_i (\log(1 + e^{z_i}) - y_i z_i)`.
 
-    A slope that comes out negative is fixed at 0 and the rest fitted anew, which gives the minimum under the
-    constraint; if the event becomes rarer as the score grows, what remains is a constant. Newton's method
-    with a safeguarded line search; O(n log n) for the sort that groups equal scores, then O(n) a step.
+    If a slope is negative, it is fixed at 0 and the other parameters are fitted again, which gives the
+    constrained minimum; if the event rate decreases with the score, the map is a constant. Newton's method
+    with a line search; O(n log n) for the sort that groups equal scores, then O(n) for each step.
 
     References
     ----------
@@ -159,17 +160,17 @@ def _logs(p: Array) -> tuple[Array, Array]:
 
 
 def _targets(grouped: GroupedOutcomes) -> Array:
-    """Return the sum of weighted targets of each group, with a sample for forecasts and one for the rate."""
+    """Return the sum of weighted targets of each group, including the two pseudo-observations."""
     total = grouped.total
     rate = (float(grouped.positives.sum()) + 0.5) / (total + 1.0)
-    # divided first: the square of the total may be no float
+    # divided first: the square of the total may overflow
     target: Array = grouped.positives * (total / (total + 2.0))
     target += grouped.weight * (grouped.prob + rate) / (total + 2.0)
     return target
 
 
 def _fit(columns: Array, weight: Array, mass: Array, precision: float, basis: Array) -> tuple[float, Array]:
-    """Return the least loss of (a, b, c) without a negative slope, and where it is attained."""
+    """Return the minimum of the loss over (a, b, c) without a negative slope, and where it is attained."""
 
     def loss(theta: Array) -> float:
         prior = precision / 2.0 * float(np.square(theta[:2] - 1.0).sum())
@@ -191,7 +192,7 @@ def _minimise(columns: Array, weight: Array, mass: Array, precision: float, basi
         # without a prior the likelihood may be flat: its rounding must not depend on the unit of the weights
         unit = np.ldexp(1.0, np.frexp(weight.sum())[1])
         weight, mass = weight / unit, mass / unit
-    # intercepts stand alone in their column
+    # the intercept is the only parameter in its column
     alone = (basis[:2] == 0.0).all(axis=0)
     fit = fit_logistic(
         lambda rows: basis.T @ columns[:, rows],
@@ -200,7 +201,7 @@ def _minimise(columns: Array, weight: Array, mass: Array, precision: float, basi
         start=np.where(alone, np.log(mean / (1.0 - mean)), 0.0),
         penalty=precision * np.square(basis[:2]).sum(axis=0),
         centre=np.where(alone, 0.0, 1.0),
-        # without a prior the loss may have no minimum, and what is left to gain is its rounding
+        # without a prior the loss may have no minimum, and further steps change it by rounding only
         last_gain=1e-20 if precision else 1e-14,
     )
     if not fit.converged:

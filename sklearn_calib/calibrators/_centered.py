@@ -18,20 +18,20 @@ _FARTHEST = 1e300
 
 
 class CenteredIsotonicCalibrator(CutoffCertificateMixin, BaseCalibrator):
-    r"""Isotonic regression that keeps every score apart.
+    r"""Centred isotonic regression: strictly increasing, so that the ranking of the scores is preserved.
 
-    Isotonic regression maps all scores of a block to one value, and so gives up their ranking. Here each
-    block becomes a single point, its event frequency at its mean score, and the map is linear between these
-    points: strictly increasing from the first to the last. Outside there are no two blocks to join; there a
-    small tilt keeps the order.
+    Isotonic regression maps all scores of a block to one value, and thus creates ties. Here each block is
+    replaced by a single point, its event frequency at its mean score, and the map is linear between these
+    points: strictly increasing from the first to the last. Outside this range a small tilt preserves the
+    order.
 
     Parameters
     ----------
     tilt : float, default=1e-6
-        Share :math:`\delta` in [0, 1) of a fixed increasing curve, see Notes, that is mixed into the map. It
-        keeps the order of all scores, below the first and above the last block too, and probabilities away
-        from 0 and 1; no probability changes by more than this. With 0 the map is the one of the paper,
-        constant outside of the block means.
+        Weight :math:`\delta` in [0, 1) of a fixed increasing curve, see Notes, that is mixed into the map. It
+        preserves the order of scores below the first and above the last block, and avoids probabilities of 0
+        and 1; no probability changes by more than this. With 0 the map is that of the paper, constant outside
+        the range of the block means.
 
     Attributes
     ----------
@@ -52,8 +52,8 @@ class CenteredIsotonicCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     See Also
     --------
-    IsotonicCalibrator : keeps the plateaus, and the exact event frequency of each block.
-    SplineCalibrator : a smooth curve, for ``monotone=True`` strictly monotone too.
+    IsotonicCalibrator : Constant on each block, at its event frequency.
+    SplineCalibrator : A smooth curve, strictly monotone with ``monotone=True``.
 
     Notes
     -----
@@ -124,7 +124,7 @@ class CenteredIsotonicCalibrator(CutoffCertificateMixin, BaseCalibrator):
         share = float(self.tilt)
         if share == 0.0:
             return centred
-        # beside tiny scores of the fit others may overflow
+        # relative to tiny training scores, other scores may overflow
         with np.errstate(over="ignore"):
             u = (scores / self._magnitude - self._middle) / self._half_range
         u = np.clip(u, -_FARTHEST, _FARTHEST)

@@ -47,13 +47,13 @@ Array = NDArray[np.float64]
 
 #: Methods of a certificate: for the map that was fitted, or for all monotone maps.
 CERTIFICATE_METHODS = ("fitted", *MARGIN_METHODS)
-#: Those of them that draw.
+#: Those of them that use random samples.
 RESAMPLING_METHODS = ("fitted", "bootstrap")
 
 _TOLERANCES = ("sharp", "paper")
-# With less the bootstrap of the fitted map misses too often.
+# With fewer samples the bootstrap of the fitted map has too low coverage.
 _FEWEST_SAMPLES, _FEWEST_OF_CLASS = 100, 10
-# More fitted values are pooled, at once if there are more than the second.
+# More fitted values than the first are pooled; more than the second before anything else is computed.
 _MOST_VALUES, _MOST_KEPT = 500, 2000
 # The tolerance of the paper is its margin at this confidence.
 _PAPER_CONFIDENCE = 0.95
@@ -69,14 +69,14 @@ class CutoffCertificate(float):
     value : float
         The bound; values above 1 are clipped to 1 and are not informative.
     confidence : float
-        Probability, over the sampling of the samples, with which the bound holds.
+        Probability, over the samples, with which the bound holds.
     method : str
-        The method in use.
+        The method used.
     n_samples : float
-        Number of samples behind the bound.
+        Number of samples from which the bound was computed.
     note : str, default=""
-        Why the method in use is not the requested one, or that the bound is of probabilities before
-        they are divided by their sum.
+        Why the method used is not the requested one, or that the bound is for probabilities before
+        normalisation to sum 1.
 
     Attributes
     ----------
@@ -125,14 +125,14 @@ class CutoffCertificate(float):
 class CutoffCertificateMixin:
     """Mixin of calibrators whose map has a certificate.
 
-    It takes no part in the fit, which calls :func:`certify` at its end.
+    The fit calls :func:`certify` at its end.
     """
 
     classes_: NDArray[Any]
     training_cutoff_error_: float
     training_event_rate_: float
     training_size_: float
-    #: Outcomes in the order of the scores; None if the map need not be monotone.
+    #: Outcomes in the order of the scores; None if the map may be non-monotone.
     _training_counts: tuple[NDArray[Any], NDArray[Any]] | None
     #: Fitted values, their weights and positives; None if weights are not counts.
     _fitted_outcomes: tuple[Array, Array, Array] | None
@@ -148,7 +148,7 @@ class CutoffCertificateMixin:
     ) -> CutoffCertificate:
         r"""Return an upper confidence bound of the cutoff calibration error of the fitted map on new data.
 
-        "fitted" bounds the error of this map. It is a quantile of the range of the walk
+        "fitted" bounds the error of this map. It is a quantile of the range of the cumulative sums
 
         .. math:: \frac1n \Bigl[\sum_{f_j \le t} (e_j - k_j f_j) + \sqrt{\tfrac{n}{n - K}} \sum_{f_j \le t}
             \bigl(e^*_j - k^*_j f_j - k_j (\tilde p_j - f_j)\bigr)\Bigr]
@@ -156,57 +156,57 @@ class CutoffCertificateMixin:
         plus :math:`1/n`. The map has the value :math:`f_j` at :math:`k_j` of the :math:`n` training samples,
         of which :math:`e_j` are events. These values lie in the :math:`K` blocks of the isotonic regression
         of the outcomes on :math:`f`, and with :math:`N` samples in the block, :math:`\tilde p_j = (N e_j /
-        k_j + 1/2) / (N + 1)`. The counts :math:`k^*` are drawn from the multinomial distribution with
+        k_j + 1/2) / (N + 1)`. The counts :math:`k^*` are sampled from the multinomial distribution with
         probabilities :math:`k_j / n`, and :math:`e^*_j` from the binomial distribution of :math:`k^*_j`
-        trials with probability :math:`\tilde p_j`. It is valid in the limit of many samples. With fewer
-        than 100 samples, or 10 of either class, the result is that of "asymptotic" and says so.
+        trials with probability :math:`\tilde p_j`. The bound is asymptotically valid. With fewer than 100
+        samples, or 10 of either class, the method is "asymptotic", which the result states.
 
-        The other methods bound the error of every monotone map at once: they are ``training_cutoff_error_``
-        plus a margin that holds however the map was chosen. With :math:`d` = 1 - confidence and the event
-        rate :math:`\pi`, the margin is
+        The other methods bound the error of all monotone maps simultaneously: they are
+        ``training_cutoff_error_`` plus a margin that is valid however the map was chosen. With :math:`d` = 1
+        - confidence and the event rate :math:`\pi`, the margin is
 
         - "asymptotic": :math:`q_{1-d}(\pi)/\sqrt n`, where :math:`q` is the quantile of the range of a
           Brownian bridge on :math:`[0, \pi]` plus its range on :math:`[\pi, 1]`; 2.86 at most for 95%;
         - "dkw": :math:`4\sqrt{\log(4/d)/(2n)}`, valid for every :math:`n`; 5.92 over :math:`\sqrt n` for 95%;
-        - "bootstrap": the quantile of the largest disagreement, over all monotone maps and intervals, of the
-          samples with bootstrap samples of them; tighter, above all where scores are tied;
+        - "bootstrap": the bootstrap quantile of the largest deviation of residual sums over all monotone maps
+          and intervals; tighter, in particular with tied scores;
         - "paper": :math:`(30 + 2\sqrt{2\log(2/d)})/\sqrt n`, Proposition 5.1 of [1]_; 35.4 for 95%.
 
         Parameters
         ----------
         confidence : float, default=0.95
-            Probability, over the sampling of the training samples, with which the bound holds.
+            Probability, over the training samples, with which the bound holds.
         method : {"fitted", "asymptotic", "dkw", "paper", "bootstrap"}, default="fitted"
-            What is bounded, and how.
+            Method of the bound; see above.
         n_resamples : int, default=999
-            Bootstrap samples of "fitted" and "bootstrap"; at least 1 / (1 - ``confidence``) - 1.
+            Number of bootstrap samples of "fitted" and "bootstrap"; at least 1 / (1 - ``confidence``) - 1.
         random_state : int, Generator, RandomState or None, default=None
             Source of the bootstrap samples; an integer makes the certificate reproducible.
 
         Returns
         -------
         CutoffCertificate
-            The bound, a float in [0, 1], with the method in use.
+            The bound, a float in [0, 1], with the method used.
 
         Raises
         ------
         ValueError
-            If a parameter is out of range; if the fit used weights that are not integers, as a certificate
-            counts independent samples; for more than two classes, as the cutoff calibration error is one
-            of binary forecasts; or if a map that need not be monotone has too few samples for "fitted", or
-            is requested with another method.
+            If a parameter is out of range; if the fit used non-integer weights, because a certificate depends
+            on the number of independent samples; for more than two classes, because the cutoff calibration
+            error is defined for binary forecasts; or if a map that may be non-monotone has too few samples
+            for "fitted", or another method is requested for it.
         TypeError
             If ``confidence`` is not a number.
 
         Notes
         -----
         Assumes that the samples are independent and have the same distribution as the new data, and that the
-        scores come from a model that was fitted on other samples. Integer weights stand for as many
-        independent samples; do not use them for copies made to rebalance classes.
+        scores come from a model that was fitted to other samples. Integer weights are numbers of independent
+        samples; do not use them to rebalance classes.
 
         More than 500 fitted values are pooled with their neighbours into 500 bins of about equal weight.
-        This changes the true error that is bounded by no more than the largest probability of a bin times
-        the largest difference of event rate and forecast within one; see docs/certificates.md.
+        This changes the bounded error by at most the largest probability of a bin times the largest
+        difference between event rate and forecast within a bin; see docs/certificates.md.
 
         References
         ----------
@@ -220,13 +220,13 @@ class CutoffCertificateMixin:
         check_is_fitted(self)
         if self.classes_.shape[0] > 2:
             raise ValueError(
-                f"A certificate is for binary problems, but y of fit had {self.classes_.shape[0]} classes. "
+                f"A certificate needs a binary problem, but y had {self.classes_.shape[0]} classes in fit. "
                 "Calibrate one class against the rest to certify its probability."
             )
         if self._fitted_outcomes is None:
             raise ValueError(
-                "sample_weight of fit had weights that are not integers, and a certificate depends on the "
-                "number of independent samples. Fit with integer weights (sample counts) or without weights."
+                "sample_weight had non-integer weights in fit, but a certificate depends on the number of "
+                "independent samples. Fit with integer weights (sample counts) or without weights."
             )
         outcomes = GroupedOutcomes(*self._fitted_outcomes)
         n_resamples = check_resamples(n_resamples, confidence) if method in RESAMPLING_METHODS else 0
@@ -234,9 +234,9 @@ class CutoffCertificateMixin:
         monotone = self._training_counts is not None
         if not monotone and (note or method != "fitted"):
             raise ValueError(
-                f"The map of {type(self).__name__} need not be monotone, and then "
+                f"The map of {type(self).__name__} need not be monotone, in which case "
                 + (f"there is no certificate: {note}." if note else f"method={method!r} has no certificate.")
-                + " Use CertifiedCalibrator, which certifies on samples that the fit did not use"
+                + " Use CertifiedCalibrator, which certifies with samples that the fit did not use"
                 + (", or pass more samples." if note else ", or method='fitted'.")
             )
         generator = check_generator(random_state)
@@ -248,7 +248,7 @@ class CutoffCertificateMixin:
             bound = fitted_bound(outcomes, confidence, n_resamples, generator, monotone=monotone)
         elif method == "bootstrap":
             weight, positives = (count.astype(np.float64) for count in self._training_counts or ())
-            # ranks in the place of scores
+            # ranks in place of scores
             rows = GroupedOutcomes(np.arange(weight.shape[0], dtype=np.float64), weight, positives)
             margin = bootstrap_margin(rows, confidence, n_resamples, generator, refitted=True)
             bound = self.training_cutoff_error_ + margin
@@ -262,7 +262,7 @@ class CutoffCertificateMixin:
 
 
 def certify(calibrator: Any, grouped: GroupedOutcomes, weight: Array | None) -> None:
-    """Record at a monotone calibrator, once its map is fitted, what its certificate depends on."""
+    """Store the quantities that the certificate of a fitted monotone calibrator depends on."""
     record_sample(calibrator, grouped, weight)
     mapped = calibrator._probabilities(grouped.prob)
     calibrator.training_cutoff_error_ = cutoff_error_of_map(grouped, mapped)
@@ -285,7 +285,7 @@ def outcomes_by_value(grouped: GroupedOutcomes, mapped: Array, most: int = _MOST
     if size <= most:
         return fitted
     if fitted.total == size:
-        # what the general case gives for single samples, without sums of weights
+        # a faster equivalent of the general case for distinct scores
         bins = np.arange(_MOST_VALUES)
         return fitted.pooled(np.ceil(bins * (size / _MOST_VALUES) - 0.5).astype(np.intp))
     return fitted.pooled(bin_starts(fitted, _MOST_VALUES, "quantile"))
@@ -322,16 +322,17 @@ def fitted_bound(
     n_resamples : int
         Number of bootstrap samples, at least 1 / (1 - ``confidence``) - 1.
     generator : Generator
-        Source of the draws.
+        Source of the bootstrap samples.
     monotone : bool
         Whether the map is monotone in the score. Otherwise its values are those of bins of the score that do
-        not depend on the outcomes, and the bound holds for every order of the bins: the range of the walk is
-        replaced by its largest value over all orders, the sum of the positive or of the negative steps.
+        not depend on the outcomes, and the bound holds for every order of the bins: the range of the
+        cumulative sums is replaced by its maximum over all orders, the sum of the positive or of the negative
+        steps.
 
     Returns
     -------
     float
-        The quantile and 1 / n, as a sample sees no interval that ends between its members.
+        The quantile plus 1 / n, for intervals that end between two values of the sample.
     """
     ranges = [
         walk_ranges(steps) if monotone else largest_sums(steps)
@@ -344,7 +345,7 @@ def fitted_bound(
 def fitted_steps(
     outcomes: GroupedOutcomes, n_resamples: int, generator: np.random.Generator, *, monotone: bool = True
 ) -> Iterator[Array]:
-    """Yield simulated steps, shape (groups, r), of n times the residual walk of a fitted map on new data."""
+    """Yield simulated steps (groups, r) of n times the cumulative residuals of a fitted map on new data."""
     weight, total = outcomes.weight, outcomes.total
     edges = np.arange(weight.shape[0] + 1)
     if monotone:
@@ -355,7 +356,7 @@ def fitted_steps(
     centre = weight * (rate - outcomes.prob)
     samples = draw_outcomes(outcomes, n_resamples, generator, truth=rate)
     if outcomes.clusters is not None:
-        # whole clusters instead, whatever their dependence
+        # resampling whole clusters allows for any dependence within them
         samples, centre = draw_rows(outcomes, n_resamples, generator), outcomes.residual
         spread *= outcomes.clusters.widening(0.05)
     for drawn, positives in samples:
@@ -378,14 +379,14 @@ def record_sample(calibrator: Any, grouped: GroupedOutcomes, weight: Array | Non
 
 
 def _in_few_bytes(count: Array) -> NDArray[np.unsignedinteger[Any]]:
-    """Return whole numbers in the smallest type that holds them, as fitted objects are sent around."""
+    """Return whole numbers in the smallest integer type that holds them, to keep pickles small."""
     return count.astype(np.min_scalar_type(int(count.max())))
 
 
 def cutoff_error_of_map(grouped: GroupedOutcomes, mapped: Array) -> float:
     """Return the plug-in cutoff calibration error of a monotone map with values ``mapped`` on the groups.
 
-    Scores with the same value form one group of the mapped forecast, so that no interval can part them.
+    Scores with the same value form one group of the mapped forecast, which no interval can separate.
     """
     high = low = walk = 0.0
     n = mapped.shape[0]
@@ -397,7 +398,7 @@ def cutoff_error_of_map(grouped: GroupedOutcomes, mapped: Array) -> float:
         steps[0] += walk
         np.cumsum(steps, out=steps)
         walk = float(steps[-1])
-        # the walk has no value inside a tie
+        # the cumulative sum is not defined inside a tie
         last = np.append(part[1:] != part[:-1], start + CHUNK >= n or mapped[start + CHUNK] != part[-1])
         seen = steps if last.all() else steps[last]
         if seen.shape[0]:
@@ -406,7 +407,7 @@ def cutoff_error_of_map(grouped: GroupedOutcomes, mapped: Array) -> float:
 
 
 def check_tolerance(tolerance: Any) -> None:
-    """Raise unless ``tolerance`` is a name of one, or a number that is finite and not negative."""
+    """Raise unless ``tolerance`` is a valid name, or a finite non-negative number."""
     if isinstance(tolerance, str):
         check_option(tolerance, "tolerance", _TOLERANCES)
     elif isinstance(tolerance, bool) or not isinstance(tolerance, Real):
@@ -416,7 +417,7 @@ def check_tolerance(tolerance: Any) -> None:
 
 
 def resolve_tolerance(tolerance: str | float, size: float, confidence: float, event_rate: float) -> float:
-    """Return what a plug-in cutoff calibration error on ``size`` samples is compared with."""
+    """Return the tolerance of the plug-in cutoff calibration error on ``size`` samples."""
     if tolerance == "paper":
         return cutoff_bound(size, _PAPER_CONFIDENCE, "paper")
     if tolerance == "sharp":

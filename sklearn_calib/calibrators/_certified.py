@@ -1,4 +1,4 @@
-"""Fit on one part of the samples, certify on the other: the two-step procedure for any calibrator."""
+"""The two-step procedure for any calibrator: fit on one part of the samples, certify on the other."""
 
 from __future__ import annotations
 
@@ -57,61 +57,62 @@ _RESAMPLES = 999
 
 
 class CertifiedCalibrator(BaseCalibrator):
-    r"""Any calibrator, kept only if its calibration is not rejected on held-out samples.
+    r"""Any calibrator, used only if its calibration error on held-out samples is within a tolerance.
 
-    The samples are divided at random. On one part the calibrator is fitted; on the other its plug-in cutoff
-    calibration error is measured. If this is within a tolerance of order :math:`1/\sqrt n` the fitted map is
-    returned, otherwise the constant event rate. So the error of what is returned goes to zero as :math:`n`
-    grows, whatever the truth and whatever the calibrator: it need not be monotone. ``certificate_`` is an
-    upper confidence bound of the true error. Division and fallback are those of the two-step procedure of
-    Section 4.1 of [1]_; for its rule of acceptance see ``tolerance``.
+    The samples are split at random. The calibrator is fitted to one part, and its plug-in cutoff calibration
+    error is estimated on the other. If the error is within a tolerance of order :math:`1/\sqrt n`, the fitted
+    map is used, otherwise the constant event rate. The error of the resulting map therefore converges to 0
+    for every distribution and every calibrator, monotone or not. ``certificate_`` is an upper confidence
+    bound of the true error. Split and fallback are those of the two-step procedure of Section 4.1 of [1]_;
+    for its acceptance rule see ``tolerance``.
 
     Parameters
     ----------
     calibrator : calibrator, classifier, "passthrough" or None, default=None
         A binary calibrator of this package, or any classifier with ``predict_proba``, which then receives the
-        scores as one column and labels 0 and 1. It is cloned. None means :class:`PlattCalibrator`. If
-        there is nothing to fit, the samples are not divided and all of them certify: "passthrough", for
-        scores that are probabilities already, and a fitted calibrator within
-        :class:`sklearn.frozen.FrozenEstimator`; both must come from other samples.
+        scores as one column and labels 0 and 1. It is cloned. None means :class:`PlattCalibrator`.
+        "passthrough", for scores that are already probabilities, and a fitted calibrator within
+        :class:`sklearn.frozen.FrozenEstimator` need no fit: the samples are not split, and all of them are
+        used for certification; both must come from other samples.
     test_size : float, default=0.5
-        Fraction of the samples that certify.
+        Fraction of the samples used for certification.
     stratify : bool, default=True
-        Whether the classes are divided separately, so that both parts have their share of either. See Notes.
+        Whether the split is stratified by class; see Notes.
     tolerance : {"sharp", "paper"} or float, default="sharp"
-        What the plug-in error may not exceed. "sharp": the "asymptotic" margin at ``confidence``; a map that
-        is right in the population is rarely rejected. "paper": :math:`\epsilon_n = (20 + \sqrt{2 \log
-        20})/\sqrt n` of Appendix D.2 of [1]_, for the :math:`n` samples that certify, which cannot reject for
-        :math:`n \le 500`. A number is taken as it is. Section 4.1 of [1]_ accepts a map if its plug-in error
-        is at most :math:`c` minus the margin, so that its true error is at most :math:`c` with the stated
-        confidence: for this rule pass the number :math:`c` less ``margin_``.
+        Upper limit of the plug-in error. "sharp": the "asymptotic" margin at ``confidence``; a perfectly
+        calibrated map is rarely rejected. "paper": :math:`\epsilon_n = (20 + \sqrt{2 \log 20})/\sqrt n` of
+        Appendix D.2 of [1]_, with the :math:`n` samples used for certification, which cannot reject for
+        :math:`n \le 500`. A number is used as the limit. Section 4.1 of [1]_ accepts a map if its plug-in
+        error is at most :math:`c` minus the margin, so that its true error is at most :math:`c` with the
+        stated confidence: for this rule pass the number :math:`c` minus ``margin_``.
     confidence : float, default=0.95
-        Confidence of the certificate, and of the tolerance "sharp".
+        Confidence level of the certificate, and of the tolerance "sharp".
     method : {"fitted", "asymptotic", "dkw", "paper", "bootstrap"}, default="fitted"
         The method of the certificate; see :meth:`cutoff_certificate`.
     random_state : int, Generator, RandomState or None, default=None
-        Source of the division, and of the 999 samples of "fitted" and "bootstrap"; an integer makes it
-        reproducible.
+        Source of the split, and of the 999 bootstrap samples of "fitted" and "bootstrap"; an integer makes
+        the fit reproducible.
 
     Attributes
     ----------
     calibrator_ : object
-        The fitted calibrator, whether or not it is in use; "passthrough" if it was that; None if the first
-        part had samples of one class only, which cannot happen with ``stratify=True``.
+        The fitted calibrator, whether or not it is accepted; "passthrough" if it was passed; None if the
+        first part had samples of one class only, which cannot happen with ``stratify=True``.
     accepted_ : bool
-        Whether it is in use.
+        Whether the fitted calibrator is used.
     cutoff_error_ : float
-        Plug-in cutoff calibration error of ``calibrator_`` on the samples that certify; NaN if there is none.
+        Plug-in cutoff calibration error of ``calibrator_`` on the certification samples; NaN if there is
+        none.
     tolerance_ : float
-        The tolerance it was compared with.
+        The tolerance with which it was compared.
     mean_ : float
         Frequency of ``classes_[1]`` among all samples: the constant used if the calibrator is not accepted.
     margin_ : float
-        Margin of the certificate for a fitted map; with "fitted" that of the map in use.
+        Margin of the certificate for a fitted map; with "fitted" that of the resulting map.
     certificate_ : float
-        Upper confidence bound of the cutoff calibration error, on new data, of the map in use.
+        Upper confidence bound of the cutoff calibration error of the resulting map on new data.
     certified_size_ : int
-        Number of samples that certify.
+        Number of certification samples.
     certified_event_rate_ : float
         Frequency of ``classes_[1]`` among them.
     %(binary_fit)s
@@ -119,44 +120,44 @@ class CertifiedCalibrator(BaseCalibrator):
     Raises
     ------
     ValueError
-        When fitting, if a parameter is out of range, there are too few samples to divide, ``sample_weight``
-        does not hold whole numbers, which alone can be divided and counted, or a frozen calibrator knows
-        other classes; and as for any calibrator.
+        When fitting, if a parameter is out of range, there are too few samples to split, ``sample_weight``
+        contains non-integer weights, which cannot be split, or a frozen calibrator was fitted to other
+        classes; and as for any calibrator.
     TypeError
         When fitting, if a parameter is of the wrong type.
 
     See Also
     --------
-    ModifiedPlattCalibrator : the same idea without division, for Platt scaling.
-    IsotonicCalibrator : never needs the constant.
+    ModifiedPlattCalibrator : Platt scaling with the same fallback, without a split.
+    IsotonicCalibrator : Has a certificate without a split or a fallback.
 
     Notes
     -----
-    The cost is that of the fit and one sort. To be divided, samples with weights are written out as repeated
+    The cost is that of the fit and one sort. For the split, weighted samples are expanded to repeated
     samples, at most 10**8.
 
-    Isotonic, Platt and temperature scaling carry a certificate although they are fitted on the samples that
-    certify them: for these, dividing the samples only loses some. It is for maps that may go up and down, and
-    for models of other origin.
+    Isotonic, Platt and temperature scaling have a certificate that uses the training samples: for these, a
+    split only reduces the sample size. Use this class for maps that need not be monotone, and for fitted
+    models from other sources.
 
-    One margin covers both outcomes. Let V be the sum, over both classes, of the largest deviation of an
-    interval's empirical probability; with the stated confidence it is within the margin, and then so are
-    plug-in and true error of the fitted map. The event rate of the samples that certify deviates by at most
-    V / 2. Hence the certificate is, cut off at 1,
+    One margin is valid for both maps, the fitted one and the constant. Let V be the sum over both classes of
+    the largest deviation of the empirical probability of an interval. With the stated confidence V is at most
+    the margin, and then so is the difference between plug-in and true error of the fitted map. The event rate
+    of the certification samples deviates by at most V / 2. Hence the certificate, clipped to 1, is
 
     - ``cutoff_error_ + margin_`` for the fitted map,
     - ``abs(mean_ - certified_event_rate_) + margin_ / 2`` for the constant, with "bootstrap" plus
       ``margin_``.
 
-    "bootstrap" is tighter, as the map is fixed: its margin is the quantile of the larger of two deviations of
-    bootstrap samples from the samples that certify, the range of the residual walk of the map and the
-    deviation of the event rate. Both are of one event, so that it does not matter that the same samples
-    choose the map.
+    "bootstrap" is tighter, because the map is fixed: its margin is the quantile of the larger of two
+    deviations of bootstrap samples from the certification samples, the range of the cumulative residuals of
+    the map and the deviation of the event rate. The bound holds for both maps simultaneously, so that it is
+    valid although the same samples choose between them.
 
-    With ``stratify=False`` the samples that certify are an independent sample, for which "dkw" and "paper"
-    hold at every n. Division by class makes their event rate vary less: in the limit V can only become
-    smaller by it, so that "asymptotic" stays valid; for "dkw" at a given n this is not proved. The proofs are
-    in docs/certificates.md. Confidence is over the samples and their division.
+    With ``stratify=False`` the certification samples are an independent sample, for which "dkw" and "paper"
+    are valid for every n. Stratification reduces the variance of the event rate: asymptotically V can only
+    become smaller, so that "asymptotic" remains valid; for "dkw" at a given n this is not proved. The proofs
+    are in docs/certificates.md. The confidence is over the samples and their split.
 
     References
     ----------
@@ -165,7 +166,7 @@ class CertifiedCalibrator(BaseCalibrator):
 
     Examples
     --------
-    A logistic curve that no amount of data can make right, and one that is right:
+    A misspecified logistic curve, and a correctly specified one:
 
     >>> import numpy as np
     >>> from sklearn_calib.calibrators import CertifiedCalibrator, PlattCalibrator
@@ -232,12 +233,12 @@ class CertifiedCalibrator(BaseCalibrator):
         sample_weight : array-like of shape (n,) or None, default=None
             Frequencies; None with clusters.
         classes : array-like of shape (2,) or None, default=None
-            The labels, if ``y`` lacks one of them.
+            The class labels; required if one of them does not occur in ``y``.
         clusters : array-like of shape (n,) or None, default=None
-            Label of the cluster of each sample. Clusters are divided as wholes, not stratified;
-            ``method="fitted"`` is a bootstrap of clusters, widened for few of them; and a ``tolerance`` that
-            is a name is that of the effective number of samples. Other methods take samples to be
-            independent, and are refused.
+            Label of the cluster of each sample. Clusters are not split, and there is no stratification;
+            ``method="fitted"`` is a bootstrap of clusters, with a correction for few of them; and the
+            tolerances "sharp" and "paper" use the effective number of samples. Other methods assume
+            independent samples and raise an error.
 
         Returns
         -------
@@ -247,18 +248,18 @@ class CertifiedCalibrator(BaseCalibrator):
         Raises
         ------
         ValueError
-            If an argument is malformed, the message names it; or if the method or weights cannot be combined
+            If an argument is malformed (the message names it), or the method or weights cannot be combined
             with clusters.
         """
         codes = None
         if clusters is not None:
             if sample_weight is not None or is_summary(X):
                 raise ValueError(
-                    "clusters cannot be combined with sample_weight or a sketch. Pass each sample by itself."
+                    "clusters cannot be combined with sample_weight or a sketch. Repeat samples instead."
                 )
             if self.method != "fitted":
                 raise ValueError(
-                    f"method={self.method!r} takes samples to be independent and cannot be given clusters. "
+                    f"method={self.method!r} assumes independent samples and cannot be given clusters. "
                     "Use method='fitted'."
                 )
             codes = check_clusters(clusters, shape_of(cast(ArrayLike, X), "X")[0])
@@ -275,30 +276,30 @@ class CertifiedCalibrator(BaseCalibrator):
         n_resamples: int = 999,
         random_state: int | np.random.Generator | np.random.RandomState | None = None,
     ) -> CutoffCertificate:
-        """Return an upper confidence bound of the cutoff calibration error of the map in use on new data.
+        """Return an upper confidence bound of the cutoff calibration error of the resulting map on new data.
 
-        ``certificate_`` is the one at the confidence and with the method given on construction.
+        ``certificate_`` is the bound with the confidence level and method of the constructor.
 
         Parameters
         ----------
         confidence : float, default=0.95
-            Probability, over the sampling and the division of the samples, with which the bound holds.
+            Probability, over the samples and their split, with which the bound holds.
         method : {"fitted", "asymptotic", "dkw", "paper", "bootstrap"}, default="fitted"
-            "fitted": as for :meth:`IsotonicCalibrator.cutoff_certificate`, with the map in use and the
-            samples that certify; where these are few the result is that of "asymptotic" and says so. The
-            others are margins for a map that was fixed beforehand: "asymptotic" and "dkw" as for
-            :meth:`IsotonicCalibrator.cutoff_certificate`, "paper" from Proposition 4.1 of [1]_,
-            ``(20 + sqrt(2 log(1 / (1 - confidence)))) / sqrt(n)``; ``n`` counts the samples that certify.
+            "fitted": as for :meth:`IsotonicCalibrator.cutoff_certificate`, with the resulting map and the
+            certification samples; if these are too few, the method is "asymptotic", which the result states.
+            The others are margins for a map that is independent of the certification samples: "asymptotic"
+            and "dkw" as for :meth:`IsotonicCalibrator.cutoff_certificate`, "paper" from Proposition 4.1 of
+            [1]_, ``(20 + sqrt(2 log(1 / (1 - confidence)))) / sqrt(n)`` with ``n`` certification samples.
             "bootstrap": see the Notes of the class.
         n_resamples : int, default=999
-            Bootstrap samples; at least 1 / (1 - ``confidence``) - 1.
+            Number of bootstrap samples; at least 1 / (1 - ``confidence``) - 1.
         random_state : int, Generator, RandomState or None, default=None
             Source of the bootstrap samples; an integer makes the certificate reproducible.
 
         Returns
         -------
         CutoffCertificate
-            The bound, a float in [0, 1], with the method in use.
+            The bound, a float in [0, 1], with the method used.
 
         Raises
         ------
@@ -323,11 +324,11 @@ class CertifiedCalibrator(BaseCalibrator):
     def _certify(
         self, confidence: float, method: str, n_resamples: int, generator: np.random.Generator
     ) -> tuple[CutoffCertificate, float]:
-        """Return the certificate of the map in use, and the margin for a fitted map."""
+        """Return the certificate of the resulting map, and the margin for a fitted map."""
         rows = self._certified_rows
         if rows.clusters is not None and method != "fitted":
             raise ValueError(
-                f"method={method!r} takes samples to be independent, but fit was given clusters. Use "
+                f"method={method!r} assumes independent samples, but fit was called with clusters. Use "
                 "method='fitted'."
             )
         note = too_few(rows) if method == "fitted" else ""
@@ -386,7 +387,7 @@ class CertifiedCalibrator(BaseCalibrator):
                 scores,
                 codes,
                 weight,
-                "fit the calibrator on some samples yourself and certify it in a FrozenEstimator",
+                "fit the calibrator to other samples and pass it in a FrozenEstimator",
             )
             weight = None
         self.mean_ = float(np.average(codes, weights=weight))
@@ -405,7 +406,7 @@ class CertifiedCalibrator(BaseCalibrator):
         self._certified_rows = group_outcomes(codes, self._forecasts(scores), weight, clusters)
         self.certified_size_ = int(self._certified_rows.total)
         self.certified_event_rate_ = float(self._certified_rows.positives.sum()) / self.certified_size_
-        # without a map the constant alone remains to be certified
+        # without a fitted map, the constant is certified
         found = self.calibrator_ is not None
         self.cutoff_error_ = cutoff_of_groups(self._certified_rows) if found else float("nan")
         self.tolerance_ = resolve_tolerance(
@@ -413,27 +414,27 @@ class CertifiedCalibrator(BaseCalibrator):
         )
         self.accepted_ = self.cutoff_error_ <= self.tolerance_
         certificate, self.margin_ = self._certify(self.confidence, self.method, _RESAMPLES, generator)
-        # a plain number, as not every format of files keeps what it says
+        # a plain float, which all file formats can store
         self.certificate_ = float(certificate)
 
     def _divide(
         self, codes: Codes, generator: np.random.Generator
     ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Return the samples that certify, drawn without replacement, and those that fit."""
+        """Return the certification samples, sampled without replacement, and the training samples."""
         strata = codes if self.stratify else np.zeros_like(codes)
-        # at least one sample is left to fit
+        # at least one sample is left for the fit
         sizes = [min(int(self.test_size * size + 0.5), size - 1) for size in np.bincount(strata).tolist()]
         if not any(sizes):
             raise ValueError(
-                f"X has {codes.shape[0]} samples, which leaves none to certify with "
-                f"test_size={self.test_size!r}. Pass more samples, or a greater test_size."
+                f"X has {codes.shape[0]} samples, which leaves none for certification with "
+                f"test_size={self.test_size!r}. Pass more samples, or a larger test_size."
             )
         return draw_rows(strata, sizes, generator)
 
     def _divide_clusters(
         self, clusters: Codes, generator: np.random.Generator
     ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Return the samples of the clusters that certify, and those of the clusters that fit."""
+        """Return the samples of the certification clusters, and those of the training clusters."""
         n_clusters = int(clusters.max()) + 1
         size = min(max(int(self.test_size * n_clusters + 0.5), 1), n_clusters - 1)
         certify = np.zeros(n_clusters, dtype=bool)
@@ -441,7 +442,7 @@ class CertifiedCalibrator(BaseCalibrator):
         return np.flatnonzero(certify[clusters]), np.flatnonzero(~certify[clusters])
 
     def _effective_size(self) -> float:
-        """Return the number of samples that certify, over the design effect of clusters."""
+        """Return the number of certification samples divided by the design effect."""
         rows = self._certified_rows
         effect = 1.0 if rows.clusters is None else rows.clusters.design_effect(rows.prob)
         return self.certified_size_ / effect
@@ -455,18 +456,18 @@ class CertifiedCalibrator(BaseCalibrator):
         if not np.array_equal(known, self.classes_):
             raise ValueError(
                 f"calibrator was fitted to the classes {known.tolist()}, but y has {self.classes_.tolist()}. "
-                "Encode the labels as for its fit."
+                "Use the labels of its fit."
             )
         return self.calibrator
 
     def _forecasts(self, scores: Array) -> Array:
-        """Return what is certified: the map of the scores, or the constant if there is no map."""
+        """Return the predictions to be certified: the mapped scores, or the constant if there is no map."""
         if self.calibrator_ is None:
             return np.full(scores.shape, self.mean_)
         return check_probabilities(self._calibrated(scores), "calibrator.predict_proba(X)")
 
     def _calibrated(self, scores: Array) -> Array:
-        """Return what the fitted calibrator makes of the scores."""
+        """Return the probabilities of the fitted calibrator."""
         return scores if isinstance(self.calibrator_, str) else event_probability(self.calibrator_, scores)
 
     def _may_be_certain(self) -> bool:

@@ -16,15 +16,15 @@ _REGULARIZATIONS = ("odir", "l2")
 
 
 class DirichletCalibrator(AffineCalibrator):
-    r"""Dirichlet calibration: probabilities read as Dirichlet variables, with parameters for each class.
+    r"""Dirichlet calibration: the softmax of a linear map of the log-probabilities.
 
     If the vector p of forecasts has a Dirichlet distribution within each class, the true probabilities are
     the softmax of :math:`W \log p + b`. W and b minimise :math:`\frac1n \sum_i w_i \ell_i + R`, with
     :math:`\ell_i` the log loss of sample i, n the total weight and R one of
 
     - "odir", off-diagonal and intercept: :math:`\frac{\lambda}{K (K-1)} \sum_{j \ne k} W_{jk}^2 +
-      \frac{\mu}{K} \sum_k b_k^2`, which spares the diagonal, but for ``diagonal_penalty``;
-    - "l2": :math:`\frac{\lambda}{K^2} \sum_{j, k} W_{jk}^2 + \frac{\mu}{K} \sum_k b_k^2`, which pulls to
+      \frac{\mu}{K} \sum_k b_k^2`, which penalises the diagonal only with ``diagonal_penalty``;
+    - "l2": :math:`\frac{\lambda}{K^2} \sum_{j, k} W_{jk}^2 + \frac{\mu}{K} \sum_k b_k^2`, which shrinks to
       the uniform distribution.
 
     For two classes it is beta calibration, with penalties.
@@ -32,22 +32,21 @@ class DirichletCalibrator(AffineCalibrator):
     Parameters
     ----------
     penalty : float or "cv", default="cv"
-        :math:`\lambda \ge 0`. "cv": chosen by cross-validation; good values differ by many orders with the
-        number of classes.
+        :math:`\lambda \ge 0`. "cv": chosen by cross-validation; good values differ by orders of magnitude
+        with the number of classes.
     intercept_penalty : float or None, default=None
         :math:`\mu \ge 0`. None: equal to :math:`\lambda`.
     regularization : {"odir", "l2"}, default="odir"
-        What is penalised.
+        Type of the penalty.
     diagonal_penalty : float, default=10.0
         :math:`\kappa \ge 0`, for "odir" only: adds :math:`\kappa \Big(\frac{K}{2 n} +
         \frac{\lambda}{K^3 (K-1)}\Big) \sum_k (W_{kk} - \beta)^2` to R, with :math:`1/\beta` the temperature
-        of :class:`TemperatureCalibrator`, which is what a great :math:`\lambda` leaves. 0 leaves the diagonal
-        free, as [1]_ does; with few samples of each class it then overfits, up to forecasts of 0.
+        of :class:`TemperatureCalibrator`, the limit for a large :math:`\lambda`. With 0 the diagonal is not
+        penalised, as in [1]_; with few samples of each class the map then overfits, up to forecasts of 0.
     link : {"logit", "identity"}, default="logit"
-        What the scores are. "logit": probabilities, in one, two or K columns. 0 is raised to 2**-53, and of
-        three or more columns to ``min_proba_``, as is what lies below.
-        "identity": logits, that is the log-odds of ``classes_[1]`` in one column, or one logit per class in
-        two or more; they are normalised first.
+        Type of the scores. "logit": probabilities, in one, two or K columns, clipped at 2**-53, and with
+        three or more columns at ``min_proba_``. "identity": logits, that is the log-odds of ``classes_[1]``
+        in one column, or one logit per class in two or more, normalised before the fit.
 
     Attributes
     ----------
@@ -56,9 +55,9 @@ class DirichletCalibrator(AffineCalibrator):
     intercept_ : ndarray of shape (n_classes,)
         :math:`b`.
     penalty_ : float
-        The :math:`\lambda` in use.
+        The :math:`\lambda` that was used.
     n_iter_ : int
-        Newton steps taken, for the last fit.
+        Number of Newton steps of the last fit.
     %(clipped_fit)s
 
     Raises
@@ -70,14 +69,14 @@ class DirichletCalibrator(AffineCalibrator):
 
     See Also
     --------
-    MatrixScalingCalibrator : all of it is pulled to temperature scaling.
+    MatrixScalingCalibrator : All parameters are shrunk to temperature scaling.
 
     Notes
     -----
-    Solved as :class:`MatrixScalingCalibrator` is, at the same cost for each fit. Its choice of the penalty is
-    made too, from a least one of :math:`2500 K^2 (K-1) / n^2`, which penalises the influence of one class on
-    another as much as there; with "odir" few samples thus leave about temperature scaling. Adding one number
-    to all scores of a sample changes nothing, which makes W and b without penalty one of many solutions.
+    Solver, cost and choice of the penalty are those of :class:`MatrixScalingCalibrator`. The smallest
+    penalty is :math:`2500 K^2 (K-1) / n^2`, for which off-diagonal elements have the same penalty as there;
+    with "odir" and few samples the map is therefore close to temperature scaling. The softmax is invariant to
+    adding a constant to all scores of a sample, so that W and b are not unique without a penalty.
 
     References
     ----------
@@ -87,7 +86,7 @@ class DirichletCalibrator(AffineCalibrator):
 
     Examples
     --------
-    Forecasts that are right as they are, so that little is changed:
+    Calibrated forecasts, which change little:
 
     >>> import numpy as np
     >>> from sklearn_calib.calibrators import DirichletCalibrator
@@ -143,8 +142,8 @@ class DirichletCalibrator(AffineCalibrator):
         return matrix_penalties(n_classes, diagonal, off_diagonal, intercept)
 
     def _least_penalty(self, n_classes: int, total: float) -> float:
-        # the least penalty of an influence of one class on another is that of matrix scaling; where the total
-        # weight is smaller than this, temperature scaling is what remains in any case
+        # for this penalty, off-diagonal elements are penalised as in matrix scaling; for a smaller total
+        # weight the map is close to temperature scaling in any case
         total = max(total, 1e-100)
         return n_classes**2 * (n_classes - 1) / 2.0 * 10.0 / total * super()._least_penalty(n_classes, total)
 

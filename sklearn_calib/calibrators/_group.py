@@ -1,4 +1,4 @@
-"""One calibrator per group of samples, and a pooled one for the rest."""
+"""One calibrator for each group of samples, and a pooled one for the others."""
 
 from __future__ import annotations
 
@@ -36,15 +36,14 @@ Array = NDArray[np.float64]
 
 
 class GroupCalibrator(BaseCalibrator):
-    """One calibrator per group, so that probabilities mean the same in each of them.
+    """One calibrator for each group, so that predictions are calibrated within each of them.
 
-    A model that is calibrated on the whole can be too high for one group and too low for another. Here each
-    group of sufficient size has a map of its own. All others share one that is fitted on all samples: groups
-    that are too small, that lack a class, or that ``fit`` has not seen.
+    A model that is calibrated overall can overpredict in one group and underpredict in another. Each group of
+    sufficient size has its own map. A pooled map, fitted to all samples, is used for groups that are too
+    small, that lack a class, or that did not occur in ``fit``.
 
     The group of each sample is a column of ``X`` (``group_column``), or the argument ``groups`` of ``fit``,
-    ``transform``, ``predict`` and ``predict_proba``. With neither there are no groups, and the map fitted on
-    all samples serves all.
+    ``transform``, ``predict`` and ``predict_proba``. Without groups, the pooled map is used for all samples.
 
     Parameters
     ----------
@@ -52,25 +51,25 @@ class GroupCalibrator(BaseCalibrator):
         A calibrator of this package, or any classifier with ``predict_proba``, which then receives the scores
         of a binary problem as one column. It is cloned for each group. None means :class:`PlattCalibrator`.
     group_column : int, str or None, default=None
-        Position of the column of ``X`` that holds the groups, from the left, or its name if ``X`` is a
-        dataframe. The other columns are the scores.
+        Index of the column of ``X`` with the groups, or its name if ``X`` is a dataframe. The other columns
+        are the scores.
     min_group_size : int, default=100
-        Least number of samples, or total weight, with which a group is fitted on its own.
+        Minimum number of samples, or total weight, of a group with its own map.
 
     Attributes
     ----------
     calibrators_ : dict
-        The fitted calibrator of each group that has one, by group. Each was fitted to labels 0, 1, ...
+        The fitted calibrators by group, each fitted to labels 0, 1, ...
     pooled_calibrator_ : object
-        The one fitted on all samples.
+        The calibrator fitted to all samples.
     pooled_groups_ : list
-        Groups of ``fit`` that had too few samples, or not all classes.
+        Groups in ``fit`` that use it, because they had too few samples or lacked a class.
     classes_ : ndarray of shape (n_classes,)
         The sorted class labels.
     n_features_in_ : int
-        Number of columns of ``X``, that of the groups included.
+        Number of columns of ``X``, including that of the groups.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Column names of ``X``, where it has string names.
+        Column names of ``X``, if it has string names.
 
     Raises
     ------
@@ -82,17 +81,17 @@ class GroupCalibrator(BaseCalibrator):
 
     See Also
     --------
-    OneVsRestCalibrator : one calibrator per class.
+    OneVsRestCalibrator : One calibrator for each class.
 
     Notes
     -----
-    Costs what the fits on all samples and on each group cost. The ranking of samples of different groups may
-    change, so there is no certificate; ``calibrators_`` have theirs, each for its group.
+    The cost is that of one fit to all samples and one to each group. The ranking of samples of different
+    groups may change, so there is no certificate; the ``calibrators_`` have certificates for their groups.
 
-    With metadata routing, request the groups for each method that will receive them:
-    ``GroupCalibrator().set_fit_request(groups=True).set_predict_proba_request(groups=True)``. So
-    :class:`~sklearn_calib.meta.CalibratedClassifier` hands them on; without routing it cannot, and a column
-    of groups beside the scores is the way.
+    With metadata routing, request the groups for each method that needs them:
+    ``GroupCalibrator().set_fit_request(groups=True).set_predict_proba_request(groups=True)``. Then
+    :class:`~sklearn_calib.meta.CalibratedClassifier` passes them on. Without metadata routing, pass the
+    groups as a column of ``X``.
 
     References
     ----------
@@ -100,7 +99,7 @@ class GroupCalibrator(BaseCalibrator):
 
     Examples
     --------
-    The scores are right for group 0 and the wrong way around for group 1:
+    The scores are calibrated for group 0 and reversed for group 1:
 
     >>> import numpy as np
     >>> from sklearn_calib.calibrators import GroupCalibrator, IsotonicCalibrator
@@ -131,21 +130,21 @@ class GroupCalibrator(BaseCalibrator):
         *,
         classes: ArrayLike | None = None,
     ) -> Self:
-        """Fit the map of all samples, and one for each group of sufficient size.
+        """Fit the pooled map, and one for each group of sufficient size.
 
         Parameters
         ----------
         X : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes), or with one column more
             Scores, and the column of the groups if there is one. A CalibrationSketch has no groups.
         y : array-like of shape (n,), default=None
-            Class labels. Left out with a sketch.
+            Class labels. Omitted with a sketch.
         sample_weight : array-like of shape (n,) or None, default=None
-            Non-negative weights; a weight of k counts as the sample repeated k times.
+            Non-negative weights; a weight of k is equivalent to k repetitions of the sample.
         groups : array-like of shape (n,) or None, default=None
-            Group of each sample: numbers or texts.
+            Group of each sample: numbers or strings.
         classes : array-like of shape (n_classes,) or None, default=None
-            The labels of the columns, if ``y`` lacks some of them; see :meth:`BaseCalibrator.fit`. A group
-            that lacks a class is not fitted on its own.
+            The labels of the columns, if some of them do not occur in ``y``; see :meth:`BaseCalibrator.fit`.
+            Groups that lack a class use the pooled map.
 
         Returns
         -------
@@ -324,13 +323,13 @@ class GroupCalibrator(BaseCalibrator):
         if isinstance(self.group_column, str):
             if self.group_column not in names:
                 raise ValueError(
-                    f"group_column={self.group_column!r} is no column of X, whose columns are {names[:5]}. "
-                    "Pass a dataframe with this column, or the position of the column."
+                    f"group_column={self.group_column!r} is not a column of X, whose columns are "
+                    f"{names[:5]}. Pass a dataframe with this column, or the position of the column."
                 )
             return names.index(self.group_column)
         position = int(self.group_column or 0)
         if position >= len(names):
-            raise ValueError(f"group_column={position} is no column of X, which has {len(names)}, from 0.")
+            raise ValueError(f"group_column={position} is out of range: X has {len(names)} columns, from 0.")
         return position
 
     def _check_classes(self, classes: NDArray[Any], scores: Array) -> None:
@@ -345,11 +344,11 @@ class GroupCalibrator(BaseCalibrator):
         return fit_clone(self._resolve_calibrator(), scores, codes, weight, classes)
 
     def _calibrated(self, X: Any, groups: Any) -> Array:
-        """Return what the maps of the groups make of their samples, in the shape of the checked scores."""
+        """Return the calibrated probabilities by group, in the shape of the checked scores."""
         check_is_fitted(self)
         scores, keys = self._check_scores(X, reset=False), self._read_groups(X, groups)
         if (keys is not None) != self._grouped:
-            found = "fit was given groups, but none are given now" if self._grouped else "fit had no groups"
+            found = "groups were passed to fit, but not now" if self._grouped else "fit had no groups"
             raise ValueError(f"{found}. Pass groups to fit and to all later calls, or to none.")
         proba = self._map_scores(scores)
         for group, rows in [] if keys is None else _members(keys):

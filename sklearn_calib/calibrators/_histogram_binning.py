@@ -1,4 +1,4 @@
-"""Histogram binning: the event frequency of the bin in which a score falls."""
+"""Histogram binning: the event frequency of the bin that contains the score."""
 
 from typing import Any
 
@@ -21,24 +21,24 @@ __all__ = ["HistogramBinningCalibrator", "bin_sums", "check_bins", "equal_mass_e
 Array = NDArray[np.float64]
 
 _STRATEGIES = ("quantile", "uniform")
-# So many are right for 10**18 samples, which only weights can stand for.
+# The cube root of 10**18 samples, a total that only weights can reach.
 _MOST_AUTO_BINS = 1e6
 # Samples of each class that are added to each bin.
 _SMOOTHING = {"laplace": 1.0, "jeffreys": 0.5}
 
 
 class HistogramBinningCalibrator(CutoffCertificateMixin, BaseCalibrator):
-    r"""Histogram binning: every score in a bin gets the event frequency of the bin's training samples.
+    r"""Histogram binning: the map is the event frequency of the training samples in each bin.
 
     Parameters
     ----------
     n_bins : int or "auto", default="auto"
         Number of bins. "auto": the cube root of the number of training samples, rounded, which is the order
-        that balances bias and variance for a smooth map.
+        that minimises the mean squared error for a smooth map.
     strategy : {"quantile", "uniform"}, default="quantile"
-        "quantile": bins of equal weight, of any real scores. Equal scores are never parted, so that bins can
-        be fewer and unequal where scores are tied. "uniform": bins of equal width on [0, 1]; the scores must
-        be probabilities.
+        "quantile": bins of equal weight, for any real scores. Tied scores are always in the same bin, so that
+        with ties there can be fewer bins of unequal weight. "uniform": bins of equal width on [0, 1]; the
+        scores must be probabilities.
     smoothing : None, {"laplace", "jeffreys"} or float, default="jeffreys"
         Pseudo-observations of each class that are added to each bin, :math:`(k + \alpha) / (N + 2 \alpha)`
         for :math:`k` events of weight :math:`N`. None: the frequency itself, which can be 0 or 1. "laplace":
@@ -49,8 +49,8 @@ class HistogramBinningCalibrator(CutoffCertificateMixin, BaseCalibrator):
     n_bins_ : int
         Number of bins.
     bin_edges_ : ndarray of shape (n_bins_ - 1,)
-        Edges between bins; a score on an edge belongs to the bin above. Those of "quantile" lie midway
-        between two training scores. The outer bins have no end.
+        Edges between bins; a score on an edge belongs to the bin above. With "quantile" they are midway
+        between two training scores. The outer bins are unbounded.
     bin_counts_ : ndarray of shape (n_bins_,)
         Weight of the training samples in each bin.
     bin_event_rates_ : ndarray of shape (n_bins_,)
@@ -63,18 +63,19 @@ class HistogramBinningCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     See Also
     --------
-    IsotonicCalibrator : chooses its bins by the outcomes, so that the map is monotone.
-    ScalingBinningCalibrator : bins of a parametric map, which need fewer samples.
+    IsotonicCalibrator : Blocks chosen such that the map is monotone.
+    ScalingBinningCalibrator : Bins of a parametric map, which need fewer samples.
 
     Notes
     -----
     O(n log n), for the sort of the scores.
 
-    Only bins of equal width can be empty. Their value is interpolated linearly, by the number of the bin,
-    between the nearest bins with samples on either side; beyond the first and last of these it is constant.
+    Only bins of equal width can be empty. Their value is interpolated linearly between the nearest bins with
+    samples on both sides; outside the range of these it is constant.
 
-    The map need not be monotone, so that the certificate is of the method "fitted" only. It holds for every
-    order of the bins: the range of the walk is replaced by the sum of its positive or of its negative steps.
+    The map need not be monotone, so that only the method "fitted" gives a certificate. It is valid for every
+    order of the bins: the range of the cumulative sums is replaced by the sum of the positive or of the
+    negative steps.
 
     References
     ----------
@@ -178,7 +179,7 @@ def equal_mass_edges(grouped: GroupedOutcomes, n_bins: int) -> Array:
     last = np.flatnonzero(np.diff(quantile_bins(grouped.weight, n_bins)))
     below, above = grouped.prob[last], grouped.prob[last + 1]
     edge = below / 2.0 + above / 2.0
-    # between neighbouring floats there is no midpoint, and an edge belongs to the bin above it
+    # neighbouring floats have no midpoint, and an edge belongs to the bin above it
     return np.where((edge > below) & (edge < above), edge, above)
 
 

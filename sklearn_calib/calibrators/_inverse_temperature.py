@@ -1,4 +1,4 @@
-"""The best inverse temperature: of grouped log-odds, and of samples of logits."""
+"""Maximum likelihood estimate of the inverse temperature: of grouped log-odds, and of samples of logits."""
 
 from collections.abc import Callable
 
@@ -23,20 +23,20 @@ Array = NDArray[np.float64]
 # From an inverse temperature to derivative and second derivative of the loss.
 Derivatives = Callable[[float], tuple[float, float]]
 
-# The inverse temperature stays within this factor (as a logarithm) of both 1 and 1 / typical logit.
+# The inverse temperature is limited to this factor (as a logarithm) beyond 1 and 1 / typical logit.
 _LARGEST_LOG = 709.0
 _REACH = 10.0
 _MAX_ITERATIONS = 100
 _LAST_MOVE = 1e-8
-# Samples of the subset whose solution is the start for all samples.
+# Size of the subset whose solution is the initial value for all samples.
 _COARSE_ROWS = 2048
-# Logits handled at a time, so that temporaries stay in cache.
+# Size of blocks of logits, so that temporary arrays stay in cache.
 _CHUNK = 1 << 15
 # Standard deviation of the normal prior of the logarithm of a shrunk temperature of multiclass problems, and
-# the prior odds that there is anything to be fitted at all: a temperature, or more than one.
+# the prior odds of the more flexible model.
 _PRIOR_DEVIATION = 1.0
 _PRIOR_ODDS = 2.0
-#: Where that prior is centred for scores in an unknown unit, divided by their typical size.
+#: Centre of that prior for scores in an unknown unit, divided by their typical size.
 USUAL_SLOPE = 2.0
 
 
@@ -57,7 +57,7 @@ def fit_grouped_temperature(z: Array, grouped: GroupedOutcomes) -> float:
     beta = fit_logistic(
         x[np.newaxis], grouped.weight, grouped.positives, start=np.array([min(scale, 10.0)])
     ).coef[0]
-    # a derivative at 0 that is only rounding gives a beta on either side of it
+    # if the derivative at 0 is a rounding error, the sign of beta is arbitrary
     log_beta = float(np.log(beta)) if beta > 0.0 else limits[0]
     return _finite_exp(min(max(log_beta, limits[0]), limits[1]) - float(np.log(scale)))
 
@@ -89,7 +89,7 @@ def fit_inverse_temperature(z: Array, codes: NDArray[np.int64], weight: Array | 
 def fit_shrunk_temperature(z: Array, codes: NDArray[np.int64], weight: Array | None, known: bool) -> float:
     """Return the shrunk inverse temperature of samples of logits; see ``shrunk_temperature``.
 
-    Logits in a ``known`` unit are those of forecasts: the prior is centred at 1, and 1 is the rival.
+    Logits in a ``known`` unit are those of forecasts: the prior is centred at 1, the simpler model.
     """
     n = z.shape[0]
     w = np.ones(n) if weight is None else weight
@@ -112,10 +112,10 @@ def fit_shrunk_temperature(z: Array, codes: NDArray[np.int64], weight: Array | N
 def shrunk_temperature(
     derivatives: Derivatives, loss: Callable[[float], float], centre: float, deviation: float
 ) -> tuple[float, float]:
-    """Return the inverse temperature of greatest posterior density, and the posterior share of this model.
+    """Return the posterior mode of the inverse temperature, and the posterior probability of this model.
 
     The logarithm of its ratio to ``centre`` has a normal prior of mean 0 and this standard ``deviation``.
-    The rival is ``centre`` itself. The evidence is Laplace's approximation to the integral over it.
+    The simpler model is ``centre`` itself. The evidence is computed by Laplace's approximation.
     """
     pull = 1.0 / deviation**2
 
@@ -197,7 +197,7 @@ def _root(
     for _ in range(_MAX_ITERATIONS):
         value, slope = function(theta)
         low, high = (theta, high) if value < 0.0 else (low, theta)
-        # far from the solution the derivative says little
+        # far from the solution a Newton step is inaccurate
         longest = 1.0 + abs(theta)
         step = -value / slope if slope > 0.0 else -np.sign(value) * np.inf
         moved = theta + float(np.clip(step, -longest, longest))
@@ -210,5 +210,5 @@ def _root(
 
 
 def _finite_exp(x: float) -> float:
-    """Return exp(x), or the largest float beside logits too small for one."""
+    """Return exp(x), or the largest float instead of infinity."""
     return float(np.exp(min(x, _LARGEST_LOG)))

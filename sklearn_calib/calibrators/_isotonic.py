@@ -1,4 +1,4 @@
-"""Isotonic calibration: the non-decreasing map nearest to the outcomes."""
+"""Isotonic calibration: the non-decreasing least-squares fit to the outcomes."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,24 +20,24 @@ _CLIPS = ("auto",)
 class IsotonicCalibrator(CutoffCertificateMixin, BaseCalibrator):
     r"""Isotonic regression of the outcomes on the score.
 
-    Among all non-decreasing maps :math:`h` it takes the one with the least :math:`\sum_i w_i (y_i -
-    h(s_i))^2`, found by pooling adjacent violators: the scores fall into blocks, and the value of a block is
-    its event frequency. So the residuals of each block sum to zero, and the cutoff calibration error on the
-    training samples is exactly 0 (Lemma D.1 of [2]_): the certificate is the margin alone. Any real score
-    will do.
+    The map minimises :math:`\sum_i w_i (y_i - h(s_i))^2` over all non-decreasing :math:`h`, and is computed
+    by the pool-adjacent-violators algorithm: the scores are divided into blocks, and the value of a block is
+    its event frequency. The residuals of each block sum to zero, and the cutoff calibration error on the
+    training samples is exactly 0 (Lemma D.1 of [2]_), so that the certificate equals the margin. Scores can
+    be any real numbers.
 
     Parameters
     ----------
     interpolation : {"linear", "step"}, default="linear"
-        The map between blocks. "linear" joins the last score of a block to the first of the next, as
-        scikit-learn's ``IsotonicRegression`` does; "step" keeps the value of the lower block. Both agree on
-        the training scores, and both are constant outside their range.
+        The map between blocks. "linear" interpolates between the last score of a block and the first of the
+        next, as scikit-learn's ``IsotonicRegression``; "step" uses the value of the lower block. Both agree
+        on the training scores, and are constant outside their range.
     clip : None, "auto" or float, default=None
-        What becomes of blocks whose event frequency is exactly 0 or 1, for which a single contradiction makes
-        the log loss infinite. None: nothing, so that the map is that of scikit-learn. "auto": a block of
-        weight :math:`N` gets what Laplace's rule of succession gives, :math:`1/(N+2)` in the place of 0 and
-        :math:`(N+1)/(N+2)` in the place of 1, or the value of the next block where that is nearer; no other
-        value changes. A number: all values are moved into [``clip``, 1 - ``clip``].
+        How to handle blocks whose event frequency is exactly 0 or 1, for which a single contradicting outcome
+        makes the log loss infinite. None: they are not changed, as in scikit-learn. "auto": in a block of
+        weight :math:`N`, 0 is replaced by :math:`1/(N+2)` and 1 by :math:`(N+1)/(N+2)` (Laplace's rule of
+        succession), or by the value of the next block if that is closer. A number: all values are clipped to
+        [``clip``, 1 - ``clip``].
 
     Attributes
     ----------
@@ -51,16 +51,16 @@ class IsotonicCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     See Also
     --------
-    PlattCalibrator : a smooth map of two parameters, better for few samples.
+    PlattCalibrator : A smooth map with two parameters, preferable for few samples.
 
     Notes
     -----
     O(n log n), for the sort of the scores.
 
-    A clipped map is monotone, so that its certificate is valid; but it no longer meets the event frequency of
-    its extreme blocks, and the certificate grows by that. With "auto" a block of weight :math:`N` of
-    :math:`n` adds less than :math:`1/n` to ``training_cutoff_error_``, at most :math:`2/n` in all; with a
-    number, a block of frequency 0 adds :math:`N/n` times that number.
+    A clipped map is monotone, so that its certificate is valid, but it differs from the event frequency of
+    the extreme blocks, which increases the certificate. With "auto" such a block adds less than :math:`1/n`
+    to ``training_cutoff_error_``, at most :math:`2/n` in total; with a number, a block of weight :math:`N`
+    and frequency 0 adds :math:`N/n` times that number.
 
     References
     ----------
@@ -126,7 +126,7 @@ def isotonic_thresholds(grouped: GroupedOutcomes, clip: str | float | None = Non
 
 
 def _move_from_ends(value: Array, weight: Array) -> Array:
-    """Return increasing frequencies, those that are 0 or 1 replaced by Laplace's rule up to the next."""
+    """Return frequencies in which 0 and 1 are replaced by Laplace's rule, limited by the next value."""
     never, always = value == 0.0, value == 1.0
     between = value[~never & ~always]
     moved = value.copy()
@@ -147,8 +147,8 @@ def interpolate_blocks(x: Array, value: Array, scores: Array, step: bool = False
         return low
     right = np.minimum(below + 1, x.shape[0] - 1)
     high = value[right]
-    # dividing by two first keeps the distance of extreme scores finite
+    # divided by two first, so that the distance of extreme scores is finite
     gap = x[right] / 2.0 - x[left] / 2.0
     share = np.divide(scores / 2.0 - x[left] / 2.0, gap, out=np.zeros_like(scores), where=gap > 0)
-    # the minimum takes away the last bit by which rounding may step over the upper block
+    # the minimum corrects rounding errors above the value of the upper block
     return np.minimum(low + np.clip(share, 0.0, 1.0) * (high - low), high)

@@ -1,4 +1,4 @@
-"""An ensemble of calibrators: the average of their log-probabilities."""
+"""Ensemble of calibrators: the average of their log-probabilities."""
 
 from __future__ import annotations
 
@@ -31,55 +31,57 @@ __all__ = ["LogAverageCalibrator", "log_average"]
 
 Array = NDArray[np.float64]
 
-# The final weight of the default one-vs-rest calibrator; with so many samples for each class it has
-# half.
+# Limit of the weight of the default one-vs-rest calibrator, and the number of samples per class with half of
+# it.
 _FINAL_SHARE, _ROWS_OF_A_CLASS = 0.3, 15.0
-# With more classes the penalty of matrix scaling is chosen by vector scaling; with more than the second
-# number there is vector scaling only. benchmarks/many_classes.py compares them.
+# With more classes than the first, the penalty of matrix scaling is chosen by vector scaling; with more than
+# the second, matrix scaling is replaced by vector scaling. benchmarks/many_classes.py compares them.
 _MANY_CLASSES, _VERY_MANY_CLASSES = 30, 200
 
 
 class LogAverageCalibrator(BaseCalibrator):
-    r"""Several calibrators of the same scores: the geometric mean of their probabilities, then normalised.
+    r"""Ensemble of calibrators: the normalised geometric mean of their probabilities.
 
-    With shares :math:`a_m` that sum to 1, the calibrated probabilities are proportional to
-    :math:`\prod_m p_{mk}^{a_m}`; for two classes the log-odds are averaged. As the log loss is convex in
-    log-probabilities, that of the average is never above the average of the losses, up to the raise of zeros
-    below. It is good to average a calibrator that looks at one class at a time with one that looks at all.
+    With weights :math:`a_m` that sum to 1, the calibrated probabilities are proportional to :math:`\prod_m
+    p_{mk}^{a_m}`; for two classes the log-odds are averaged. As the log loss is convex in log-probabilities,
+    that of the average is at most the average of the losses, up to the clipping below. Averaging is most
+    useful for different calibrators, such as one of each class against the rest and one of all classes
+    jointly.
 
     Parameters
     ----------
     calibrators : sequence of calibrators or classifiers, or None, default=None
         None: a spline of each class against the rest, ``OneVsRestCalibrator(SplineCalibrator())``, and two
-        that look at all classes, :class:`MatrixScalingCalibrator`, which is cautious with few samples, and
-        :class:`StructuredMatrixScalingCalibrator` with ``penalty="evidence"``, both with
-        ``shrink_temperature=True``; with more than 200 classes :class:`VectorScalingCalibrator` in their
-        place; see Notes. Otherwise calibrators of this package, or classifiers with ``predict_proba``, which
-        then receive the scores as columns. Each is cloned. For more than two classes wrap binary ones in
+        calibrators of all classes, :class:`MatrixScalingCalibrator`, strongly regularized with few samples,
+        and :class:`StructuredMatrixScalingCalibrator` with ``penalty="evidence"``, both with
+        ``shrink_temperature=True``; with more than 200 classes :class:`VectorScalingCalibrator` instead of
+        both; see Notes. Otherwise calibrators of this package, or classifiers with ``predict_proba``, which
+        receive the scores as columns. Each is cloned. For more than two classes wrap binary ones in
         :class:`OneVsRestCalibrator`.
     weights : array-like of shape (n_calibrators,) or None, default=None
-        Their shares, divided by their sum. None: equal ones, or for the default calibrators those of Notes. A
-        calibrator of weight zero is fitted but not used.
+        Weights of the calibrators, divided by their sum. None: equal weights, or for the default calibrators
+        those in the Notes. A calibrator of weight zero is fitted but not used.
     link : {"logit", "identity"}, default="logit"
-        What the scores are, for the default calibrators: probabilities or logits. With ``calibrators`` their
-        own links count, and this one is ignored.
+        Type of the scores for the default calibrators: probabilities or logits. Ignored with ``calibrators``,
+        which have their own links.
     progress : bool or callable, default=False
-        Whether to show a bar while the calibrators are fitted, which takes a minute for 10 000 samples of
-        1000 classes. Needs tqdm (extra ``report``). A function is called as ``progress(done, total, what)``.
+        Whether to show a progress bar while the calibrators are fitted, which takes a minute for 10 000
+        samples of 1000 classes. Needs tqdm (extra ``report``). A function is called as ``progress(done,
+        total, what)``.
 
     Attributes
     ----------
     calibrators_ : list
         The fitted calibrators, each fitted to the indices of the labels in ``classes_``.
     weights_ : ndarray of shape (n_calibrators,)
-        The shares :math:`a`.
+        The normalised weights :math:`a`.
     %(multiclass_fit)s
 
     Raises
     ------
     ValueError
-        When fitting, if there is no calibrator, if ``weights`` does not suit, or if some calibrators want
-        probabilities and others logits, if all samples of a class have weight zero; and as for any
+        When fitting, if there is no calibrator, if ``weights`` is malformed, if some calibrators require
+        probabilities and others logits, or if all samples of a class have weight zero; and as for any
         calibrator.
     TypeError
         When fitting, if ``calibrators`` is not a sequence of objects that can be fitted and predict
@@ -89,24 +91,23 @@ class LogAverageCalibrator(BaseCalibrator):
 
     See Also
     --------
-    MatrixScalingCalibrator : looks at all classes at once.
-    OneVsRestCalibrator : looks at one class at a time.
+    MatrixScalingCalibrator : Calibrates all classes jointly.
+    OneVsRestCalibrator : Calibrates each class against the rest.
 
     Notes
     -----
-    The cost is the sum of those of the calibrators. Probabilities of 0 are raised to 2**-53 first (and of 1
-    lowered, for two classes), so that no calibrator has a veto.
+    The cost is the sum over the calibrators. Probabilities are clipped at 2**-53 first (for two classes also
+    at 1 - 2**-53), so that a single 0 does not determine the result.
 
-    The spline of a class needs more samples of the class than there are, if they are few. With total weight
-    n, its default weight of :math:`0.3\, n/(n + 15 K)` grows with the samples for each class; the two kinds
-    of matrix scaling have half of the rest each, or vector scaling all of it. Both numbers did best in
-    trials, and little depends on them.
+    The splines need sufficient samples of each class. With total weight n, their default weight of
+    :math:`0.3\, n/(n + 15 K)` grows with the number of samples per class; the two types of matrix scaling
+    have half of the remaining weight each, or vector scaling all of it. Both constants were tuned on
+    simulations, and the results are not sensitive to them.
 
-    *Many classes.* Maps of all classes together have K x K parameters. With more than 30 classes the penalty
-    of matrix scaling is the one that suits vector scaling, ``penalty="vector"``, which is chosen in O(n K);
-    with more than 200 classes only vector scaling is left. If a class has no sample, the splines are left
-    out, and the others have equal weights. ``benchmarks/many_classes.py`` measures what this
-    costs in log loss and saves in time.
+    *Many classes.* Matrix scaling has about :math:`K^2` parameters. With more than 30 classes its penalty is
+    the one chosen for vector scaling, ``penalty="vector"``, in O(n K); with more than 200 classes it is
+    replaced by vector scaling. If a class has no sample, the splines are omitted, and the other calibrators
+    have equal weights. ``benchmarks/many_classes.py`` measures the effect on log loss and time.
 
     References
     ----------
@@ -222,7 +223,7 @@ def log_average(tables: Iterable[ArrayLike], shares: Iterable[float]) -> Array:
 
 
 def _default_members(n_classes: int, link: str) -> list[Any]:
-    """Return the default calibrators: the first looks at one class at a time."""
+    """Return the default calibrators; the first one calibrates each class against the rest."""
     single = OneVsRestCalibrator(SplineCalibrator(link=link))
     if n_classes > _VERY_MANY_CLASSES:
         return [single, VectorScalingCalibrator(shrink_temperature=True, link=link)]

@@ -1,4 +1,4 @@
-"""Tiny probabilities of multiclass problems: how far down their logarithms are believed."""
+"""Choice of the clipping limit of tiny probabilities in multiclass problems."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,18 +12,18 @@ __all__ = ["clipped_logs", "fit_log_clip"]
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
-# Less than the least normal number has lost digits and counts as zero.
+# Subnormal numbers have reduced precision and are treated as zero.
 _TINY = 2.0**-1022
-# A clipping limit that cuts off what is told apart must lower the sum of the losses by more than this
-# (Akaike).
+# A higher clipping limit, which makes distinct probabilities equal, must lower the sum of the losses by more
+# than this (Akaike).
 _PRICE = 1.0
 
 
 def fit_log_clip(proba: Array, codes: Codes, weight: Array | None) -> float:
-    """Return the probability to which lower ones are raised before the logarithm.
+    """Return the limit at which probabilities are clipped before the logarithm.
 
-    It is at most 2**-53, unless there are zeros: then the least positive probability is tried too. Of the
-    limits that are tried the one is taken with which temperature scaling fits best.
+    Candidates are at most 2**-53, and if there are zeros also the smallest positive probability. The limit
+    with the smallest loss of temperature scaling is chosen.
     """
     limits = _limits(proba)
     if len(limits) == 1:
@@ -41,13 +41,13 @@ def fit_log_clip(proba: Array, codes: Codes, weight: Array | None) -> float:
 
 
 def clipped_logs(proba: Array, limit: float) -> Array:
-    """Return the logarithms of probabilities that are raised to the limit."""
+    """Return the logarithms of probabilities clipped at the limit."""
     logs: Array = np.maximum(proba, limit)
     return np.log(logs, out=logs)
 
 
 def _limits(proba: Array) -> list[float]:
-    """Return the limits to be tried, increasing; the first one parts all that can be told apart."""
+    """Return the candidate limits in increasing order; the first does not make distinct values equal."""
     least = float(proba.min())
     if least >= EPS:
         return [EPS]
@@ -56,7 +56,7 @@ def _limits(proba: Array) -> list[float]:
         positive = float(proba[proba >= _TINY].min())
     lowest = min(positive, EPS)
     limits = {lowest}
-    # logarithms twice as great each time
+    # each logarithm is twice the previous one
     limit = EPS
     while limit > lowest:
         limits.add(limit)

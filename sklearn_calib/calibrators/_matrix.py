@@ -1,4 +1,4 @@
-"""Matrix scaling: a linear map of log-probabilities, kept near temperature scaling; plain and structured."""
+"""Matrix scaling: a linear map of log-probabilities, shrunk to temperature scaling; plain and structured."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ Array = NDArray[np.float64]
 
 
 class MatrixScalingCalibrator(AffineCalibrator):
-    r"""Matrix scaling: a linear map of the log-probabilities, then normalised.
+    r"""Matrix scaling: the softmax of a linear map of the log-probabilities, shrunk to temperature scaling.
 
     With :math:`z` the logarithms of the probabilities, centred so that :math:`\sum_k z_k = 0`, the calibrated
     probabilities are the softmax of :math:`\beta (I + V) z + b`. Here :math:`1/\beta` is the temperature of
@@ -22,20 +22,21 @@ class MatrixScalingCalibrator(AffineCalibrator):
     .. math:: \sum_i w_i \ell_i(V, b) + \frac{\lambda K}{2} \Big(\sum_k V_{kk}^2 + \sum_k b_k^2
         + \rho \sum_{j \ne k} V_{jk}^2\Big)
 
-    with :math:`\ell_i` the log loss of sample i. A great :math:`\rho` leaves vector scaling, a great
-    :math:`\lambda` temperature scaling, and 0 the matrix scaling of [1]_, which overfits.
+    with :math:`\ell_i` the log loss of sample i. In the limit of a large :math:`\rho` this is vector scaling,
+    in that of a large :math:`\lambda` temperature scaling; :math:`\lambda = 0` is the matrix scaling of [1]_,
+    which overfits.
 
     Parameters
     ----------
     penalty : float, "cv" or "vector", default="cv"
-        :math:`\lambda \ge 0`, per unit of total weight 1: its influence fades as samples are added. "cv":
-        chosen by cross-validation, in favour of great ones; see Notes. "vector": the one so chosen for
-        :class:`VectorScalingCalibrator`, which is much faster for many classes. 0 has no solution, and a
-        very steep one is returned, where the samples of a class can be separated from the others.
+        :math:`\lambda \ge 0`; its influence decreases with the total weight. "cv": chosen by cross-validation
+        with preference for large penalties; see Notes. "vector": the penalty chosen in this way for
+        :class:`VectorScalingCalibrator`, which is much faster for many classes. With 0 and perfect separation
+        of a class there is no solution, and a very steep map is returned.
     off_diagonal_ratio : float, default=10.0
-        :math:`\rho \ge 0`, how much more the influence of one class on another is penalised.
+        :math:`\rho \ge 0`, the penalty of off-diagonal elements relative to that of the diagonal.
     shrink_temperature : bool, default=False
-        Whether the temperature is shrunk: the posterior mode, averaged with 1; see Notes.
+        Whether the inverse temperature is shrunk to 1: its posterior mode, averaged with 1; see Notes.
     %(link)s
 
     Attributes
@@ -45,7 +46,7 @@ class MatrixScalingCalibrator(AffineCalibrator):
     intercept_ : ndarray of shape (n_classes,)
         :math:`b`.
     temperature_ : float
-        :math:`1/\beta`, of the temperature scaling that the penalty pulls to.
+        :math:`1/\beta`, of the temperature scaling to which the map is shrunk.
     %(affine_fit)s
 
     Raises
@@ -57,27 +58,28 @@ class MatrixScalingCalibrator(AffineCalibrator):
 
     See Also
     --------
-    StructuredMatrixScalingCalibrator : published penalties that grow with the number of classes.
-    DirichletCalibrator : log-probabilities that are not centred, and the diagonal free.
-    LogAverageCalibrator : average it with a calibrator of each class against the rest.
+    StructuredMatrixScalingCalibrator : Published penalties that grow with the number of classes.
+    DirichletCalibrator : Log-probabilities are not centred, and the diagonal is not penalised.
+    LogAverageCalibrator : Average with a calibrator of each class against the rest.
 
     Notes
     -----
-    The loss is convex. It is minimised by Newton's method with conjugate gradients, preconditioned class by
-    class, until no derivative exceeds 1e-9 per unit of weight and of the typical feature, and by one more
-    step. A product with the second derivative costs O(n K^2). Nothing is random; the names of the classes and
-    the order of samples do not matter, nor does sharpening or flattening of all forecasts by one temperature
-    beforehand. A class whose samples all have weight zero gets an ever lower offset as the penalty goes to 0.
-    The clipping limit of multiclass problems is chosen as by :class:`TemperatureCalibrator`.
+    The loss is convex. It is minimised by Newton's method with conjugate gradients, preconditioned for each
+    class, until no derivative exceeds 1e-9 per unit of weight and of the typical feature, followed by one
+    more step. A product with the Hessian costs O(n K^2). The fit is deterministic, and invariant to the names
+    of the classes, to the order of the samples, and to temperature scaling of all forecasts beforehand. The
+    intercept of a class without weight diverges to minus infinity as the penalty goes to 0. Probabilities are
+    clipped as by :class:`TemperatureCalibrator`.
 
-    *Choice of the penalty.* With n the total weight, "cv" walks :math:`500/n` times 1e5, 1e4, ..., 1, each
-    solution the start of the next, in 3 folds that share the temperature of all samples, and ends the walk
-    two standard errors above the least loss so far; the square root of ten times more and less than the best
-    are tried last. Of the penalties whose log loss of samples left out exceeds the least by no more than half
-    a standard error of the differences, sample by sample, it takes the greatest. So few samples leave about
-    temperature scaling, though several times as many parameters as samples are fitted. Samples that are equal
-    up to the names of the classes, of weight 3 or more in all, are divided among the folds, so that weights
-    are repetitions for the choice too; weights that are not counts should sum to the number of samples.
+    *Choice of the penalty.* With n the total weight, "cv" evaluates the penalties :math:`500/n` times 1e5,
+    1e4, ..., 1 in 3-fold cross-validation, with warm starts and the temperature of all samples. It stops once
+    the loss exceeds the smallest one so far by two standard errors, and then evaluates the best penalty times
+    and divided by the square root of 10. It selects the largest penalty whose held-out log loss exceeds the
+    smallest one by no more than half a standard error of the paired differences. With few samples the map is
+    therefore close to temperature scaling, even with several times as many parameters as samples. Samples
+    that are equal up to the names of the classes, with a total weight of 3 or more, are divided among the
+    folds, so that integer weights are equivalent to repeated samples; non-integer weights should sum to the
+    number of samples.
 
     *Shrinkage of the temperature.* With ``shrink_temperature=True`` and L the log loss of the inverse
     temperature :math:`e^\theta`, summed over the samples, :math:`\hat\theta` minimises :math:`L(\theta) +
@@ -86,8 +88,8 @@ class MatrixScalingCalibrator(AffineCalibrator):
     the temperature 1 is :math:`-L(0)`. With prior odds of 2 to 1 these give the posterior probability
     :math:`\pi` of the first, and :math:`\beta = \pi e^{\hat\theta} + 1 - \pi`. With ``link="identity"``,
     where the unit of the scores is unknown, :math:`\beta` is :math:`2 e^{\hat\theta}` divided by the root
-    mean square of all :math:`z_{ik} - z_{i y_i}`. So separated samples do not make it infinite; the influence
-    of the prior fades as 1/n.
+    mean square of all :math:`z_{ik} - z_{i y_i}`. The estimate is finite under perfect separation, and the
+    influence of the prior decreases as 1/n.
 
     References
     ----------
@@ -148,9 +150,9 @@ class MatrixScalingCalibrator(AffineCalibrator):
 
 
 class StructuredMatrixScalingCalibrator(AffineCalibrator):
-    r"""Structured matrix scaling: temperature, then vector, then matrix, each step dearer than the last.
+    r"""Structured matrix scaling: temperature, vector and matrix scaling with increasing penalties.
 
-    Temperature scaling comes first, softened by Laplace's rule so that no probability is 0: with n the total
+    Temperature scaling comes first, smoothed by Laplace's rule so that no probability is 0: with n the total
     weight, :math:`q = \frac{n}{n+1} \mathrm{softmax}(\beta z) + \frac{1}{(n+1) K}`. With x the centred
     logarithms of q, the calibrated probabilities are the softmax of :math:`(I + \mathrm{diag}(v) + M) x + b`,
     where the diagonal of M is zero and v, M, b minimise
@@ -159,18 +161,18 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
         + K (K - 1) \sum_{j \ne k} M_{jk}^2\Big)
 
     with :math:`\ell_i` the log loss of sample i: each group of parameters is penalised in proportion to their
-    number, and all of them, beside the mean loss, by 1 / n. With :math:`\lambda = 1` this is the ridge
-    penalty of [1]_ with exponents of one and unit factors. Centring x and the choice of another penalty by
-    cross-validation are our own.
+    number, and relative to the mean loss the penalty decreases as 1 / n. With :math:`\lambda = 1` this is the
+    ridge penalty of [1]_ with exponents of one and unit factors. The centring of x and the choice of the
+    penalty by cross-validation are not part of [1]_.
 
     Parameters
     ----------
     penalty : float, "cv" or "evidence", default=1.0
-        :math:`\lambda \ge 0`. "cv": chosen by cross-validation, as by :class:`MatrixScalingCalibrator`, in
-        favour of great ones; it did no better on average, at several times the cost. "evidence": 1, and the
-        map is averaged with its first step, the temperature alone; see Notes.
+        :math:`\lambda \ge 0`. "cv": chosen by cross-validation, as by :class:`MatrixScalingCalibrator`; in
+        our benchmarks not better on average, at several times the cost. "evidence": 1, and the map is
+        averaged with temperature scaling; see Notes.
     shrink_temperature : bool, default=False
-        Whether the temperature is shrunk, as by :class:`MatrixScalingCalibrator`.
+        Whether the inverse temperature is shrunk to 1, as by :class:`MatrixScalingCalibrator`.
     %(link)s
 
     Attributes
@@ -184,7 +186,7 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
     smoothing_ : float
         :math:`1/(n + 1)`, the weight of the uniform distribution in q.
     posterior_probability_ : float
-        The posterior probability of the matrix; 1 unless ``penalty="evidence"``.
+        The posterior probability of matrix scaling; 1 unless ``penalty="evidence"``.
     %(affine_fit)s
 
     Raises
@@ -196,21 +198,21 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
 
     See Also
     --------
-    MatrixScalingCalibrator : the same map with lighter penalties and without the softening.
+    MatrixScalingCalibrator : The same map with smaller penalties and without smoothing.
 
     Notes
     -----
-    Solved as :class:`MatrixScalingCalibrator` is, at the same cost. The softening bounds what the calibrator
-    says if all samples of the fit were predicted rightly: then the temperature alone would make every
-    forecast certain.
+    The solver and its cost are those of :class:`MatrixScalingCalibrator`. If all training samples are
+    predicted correctly, the temperature alone would make every forecast certain; the smoothing prevents this.
 
     *Averaging by evidence.* The penalty is a normal prior of v, M and b with mean 0 and precisions
-    :math:`\Lambda`, of K or K (K - 1), times :math:`2 \lambda`. With the least penalised loss :math:`L_1`,
+    :math:`\Lambda`, of K or K (K - 1), times :math:`2 \lambda`. With the minimal penalised loss :math:`L_1`,
     the loss :math:`L_0` of the temperature alone, and the second derivative H of the loss at the solution,
     Laplace's approximation to the logarithm of the ratio of their evidence is :math:`L_0 - L_1 - \tfrac12
-    \log\det(I + \Lambda^{-1/2} H \Lambda^{-1/2})` [3]_. Here H is replaced by its blocks of one class each,
-    which does not overstate the ratio. With prior odds of 2 to 1 it gives ``posterior_probability_``, by
-    which v, M and b are multiplied: few samples without structure leave about temperature scaling.
+    \log\det(I + \Lambda^{-1/2} H \Lambda^{-1/2})` [3]_. Here H is replaced by its diagonal blocks, one for
+    each class, which does not overestimate the ratio. With prior odds of 2 to 1 it gives
+    ``posterior_probability_``, by which v, M and b are multiplied: with few samples and no evidence of
+    confusion between classes, the map is close to temperature scaling.
 
     References
     ----------
@@ -265,7 +267,7 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
         return features
 
     def _penalties(self, penalty: float, n_classes: int, total: float) -> Array:
-        # half the square of a parameter is multiplied, hence the twos
+        # the solver penalises half the square of a parameter, hence the factor 2
         one = 2.0 * penalty * n_classes
         return matrix_penalties(n_classes, one, one * (n_classes - 1), one)
 

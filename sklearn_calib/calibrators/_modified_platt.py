@@ -1,4 +1,4 @@
-"""Modified Platt scaling: keep the logistic curve only where the data do not refute it."""
+"""Modified Platt scaling: Platt scaling with a fallback if its cutoff calibration error is too large."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,25 +27,25 @@ _FALLBACKS = ("mean", "isotonic")
 class ModifiedPlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
     r"""Platt scaling with a fallback if its cutoff calibration error is significantly too large.
 
-    A logistic curve may miss the truth however many samples there are: with scores uniform on 0, 1/4, 1/2, 1
-    and event probabilities 1, 0, 0, 1 Platt scaling keeps an error of .243. The modification (Appendix D.2 of
-    [1]_) fits Platt scaling, and keeps it if its plug-in cutoff calibration error on the training samples is
-    within a tolerance of order :math:`1/\sqrt n`; otherwise it returns another map that has no such error. So
-    the error on new data goes to zero as :math:`n` grows, whatever the truth.
+    A misspecified logistic curve has a calibration error that does not vanish with the sample size: with
+    scores uniform on 0, 1/4, 1/2, 1 and event probabilities 1, 0, 0, 1 the error of Platt scaling converges
+    to .243. The modification (Appendix D.2 of [1]_) uses Platt scaling if its plug-in cutoff calibration
+    error on the training samples is within a tolerance of order :math:`1/\sqrt n`, and otherwise a fallback
+    without this error. The error on new data therefore converges to 0 for every distribution.
 
     Parameters
     ----------
     link : {"logit", "identity"}, default="logit"
-        What the scores are, as for :class:`PlattCalibrator`.
+        Type of the scores, as for :class:`PlattCalibrator`.
     tolerance : {"sharp", "paper"} or float, default="sharp"
-        "sharp": the "asymptotic" margin of the certificate at ``confidence``; a curve that is right in the
-        population is rarely rejected. "paper": :math:`(20 + \sqrt{2 \log 20})/\sqrt n`, which cannot reject
-        for :math:`n \le 500`. A number is taken as it is.
+        Upper limit of the plug-in error. "sharp": the "asymptotic" margin of the certificate at
+        ``confidence``; a correctly specified curve is rarely rejected. "paper": :math:`(20 + \sqrt{2 \log
+        20})/\sqrt n`, which cannot reject for :math:`n \le 500`. A number is used as the limit.
     fallback : {"mean", "isotonic"}, default="mean"
-        The map used instead: the constant event rate, as in the paper, or isotonic regression, which keeps
-        the ranking.
+        The map used instead: the constant event rate, as in the paper, or isotonic regression, which
+        preserves the ranking.
     confidence : float, default=0.95
-        Confidence of the tolerance "sharp"; otherwise not used.
+        Confidence level of the tolerance "sharp"; otherwise not used.
 
     Attributes
     ----------
@@ -54,22 +54,22 @@ class ModifiedPlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
     platt_cutoff_error_ : float
         Cutoff calibration error of Platt scaling on the training samples.
     tolerance_ : float
-        The tolerance it was compared with.
+        The tolerance with which it was compared.
     slope_, intercept_ : float
-        The logistic curve, whether or not it is in use.
+        The logistic curve, whether or not it is used.
     training_cutoff_error_ : float
-        Cutoff calibration error, on the training samples, of the map in use.
+        Cutoff calibration error of the resulting map on the training samples.
     %(trained_fit)s
 
     See Also
     --------
-    PlattCalibrator : the logistic curve alone.
-    IsotonicCalibrator : needs no rejection.
+    PlattCalibrator : Without a fallback.
+    IsotonicCalibrator : Has no such error.
 
     Notes
     -----
-    O(n log n). Both maps are monotone, so that the certificate holds for the one in use although the choice
-    was made on the same samples.
+    O(n log n). Both maps are monotone, so that the certificate is valid for the resulting map although the
+    same samples choose between them.
 
     References
     ----------

@@ -29,25 +29,25 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-# What the certificate of multiclass problems is of.
+# Note of certificates of multiclass problems.
 _UNDIVIDED = "of each class against the rest, before division by the sum"
 
 
 def _has_certificate(calibrator: Any) -> bool:
     if not hasattr(calibrator.calibrator, "cutoff_certificate"):
         raise AttributeError(
-            f"{calibrator.calibrator!r} has no certificate. Use a calibrator that has, such as "
-            "IsotonicCalibrator(), or CertifiedCalibrator around it."
+            f"{calibrator.calibrator!r} has no certificate. Use a calibrator with one, such as "
+            "IsotonicCalibrator(), or wrap it in CertifiedCalibrator."
         )
     return True
 
 
 class OneVsRestCalibrator(BaseCalibrator):
-    """One binary calibrator per class, against the rest; the results are divided by their sum.
+    """One binary calibrator for each class against the rest, followed by normalisation.
 
-    Column k of the scores is calibrated for "class k or not". A sample whose calibrated values are all zero
-    becomes uniform. In binary problems one calibrator is fitted, to the score of ``classes_[1]``, and nothing
-    is divided.
+    Column k of the scores is calibrated for class k against the rest, and the probabilities of a sample are
+    divided by their sum; if all are zero, they are replaced by the uniform distribution. In binary problems
+    one calibrator is fitted to the score of ``classes_[1]``, without normalisation.
 
     Parameters
     ----------
@@ -64,12 +64,12 @@ class OneVsRestCalibrator(BaseCalibrator):
 
     See Also
     --------
-    TemperatureCalibrator : one parameter for all classes, which keeps the ranking of classes.
+    TemperatureCalibrator : One parameter for all classes, which preserves the ranking of classes.
 
     Notes
     -----
     The cost is that of ``n_classes`` binary fits. The ranking of the classes within a sample may change. The
-    certificate is of the probabilities before they are divided by their sum.
+    certificate is for the probabilities before normalisation.
 
     With ``VennAbersCalibrator()`` it is the usual multiclass Venn-Abers calibration: the merged
     probabilities of each class against the rest, normalised.
@@ -103,30 +103,30 @@ class OneVsRestCalibrator(BaseCalibrator):
         n_resamples: int = 999,
         random_state: int | np.random.Generator | np.random.RandomState | None = None,
     ) -> CutoffCertificate:
-        """Return a bound of the cutoff calibration errors, on new data, of all calibrators at once.
+        """Return a simultaneous bound of the cutoff calibration errors of all calibrators on new data.
 
-        It is the largest of the certificates of ``calibrators_``, each at the confidence 1 - (1 -
-        ``confidence``) / K (Bonferroni), K the number of calibrators. They are of the probabilities of "class
-        k or not" before these are divided by their sum, and ``note`` says so; in binary problems nothing is
-        divided. After the division the probability of a class depends on the scores of all classes, and no
-        bound follows from that of the undivided ones. To certify it use :class:`CertifiedCalibrator` with
-        "passthrough" on its column, with samples that the fit did not use.
+        It is the largest of the certificates of ``calibrators_``, each with confidence 1 - (1 -
+        ``confidence``) / K (Bonferroni) for K calibrators. The certificates are for the probabilities of each
+        class against the rest before normalisation, as ``note`` states; in binary problems there is no
+        normalisation. A normalised probability depends on the scores of all classes, and has no such bound.
+        To certify it, use :class:`CertifiedCalibrator` with "passthrough" on its column, with samples that
+        the fit did not use.
 
         Parameters
         ----------
         confidence : float, default=0.95
-            Probability, over the sampling of the training samples, with which all bounds hold.
+            Probability, over the training samples, with which all bounds hold.
         method : {"fitted", "asymptotic", "dkw", "paper", "bootstrap"}, default="fitted"
             See :meth:`IsotonicCalibrator.cutoff_certificate`.
         n_resamples : int, default=999
-            Bootstrap samples of "fitted" and "bootstrap"; at least K / (1 - ``confidence``) - 1.
+            Number of bootstrap samples of "fitted" and "bootstrap"; at least K / (1 - ``confidence``) - 1.
         random_state : int, Generator, RandomState or None, default=None
             Source of the bootstrap samples; an integer makes the certificate reproducible.
 
         Returns
         -------
         CutoffCertificate
-            The bound, a float in [0, 1], with the method in use.
+            The bound, a float in [0, 1], with the method used.
 
         Raises
         ------
@@ -199,23 +199,23 @@ def check_calibrator(calibrator: Any) -> None:
 
 
 def check_members(calibrators: Iterable[Any], classes: NDArray[Any], scores: Array) -> None:
-    """Raise if one of several calibrators cannot take so many classes; other classifiers can."""
+    """Raise if one of several calibrators does not support this number of classes; other classifiers do."""
     for calibrator in calibrators:
         if isinstance(calibrator, BaseCalibrator):
             calibrator._check_classes(classes, scores)
 
 
 def scores_wanted(calibrator: Any) -> str:
-    """Return the kind of scores that a binary calibrator takes; another classifier takes any."""
+    """Return the type of scores that a binary calibrator needs; "score" (any) for other classifiers."""
     return calibrator._score_kind() if isinstance(calibrator, BaseCalibrator) else "score"
 
 
 def scores_wanted_by_all(calibrators: Iterable[Any], name: str) -> str:
-    """Return the kind of scores that several calibrators take; "score", whatever there is, if none minds."""
+    """Return the type of scores that several calibrators need; "score" if all of them support any."""
     kinds = {scores_wanted(calibrator) for calibrator in calibrators}
     if {"probability", "logit"} <= kinds:
         raise ValueError(
-            f"{name} requires probabilities and logits at the same time. Give all calibrators the same link."
+            f"{name} requires probabilities and logits at the same time. Use the same link for all of them."
         )
     return next((kind for kind in ("probability", "logit") if kind in kinds), "score")
 
@@ -238,10 +238,10 @@ def fit_clone(
     classes: NDArray[Any] | None = None,
     **metadata: Any,
 ) -> Any:
-    """Return a clone fitted to checked scores and indices into ``classes``, of which some may be absent.
+    """Return a clone fitted to checked scores and indices into ``classes``, some of which may not occur.
 
-    None means the classes 0 and 1. A calibrator of this package does not check the arrays again; another
-    classifier receives the scores as columns.
+    None means the classes 0 and 1. Calibrators of this package do not check the arrays again; other
+    classifiers receive the scores as columns.
     """
     fitted, classes = clone(calibrator), np.arange(2) if classes is None else classes
     if getattr(type(fitted), "fit", None) is BaseCalibrator.fit and not metadata:
@@ -254,7 +254,7 @@ def fit_clone(
 
 
 def event_probability(calibrator: Any, scores: Array) -> Array:
-    """Return the probability of the last class that a fitted calibrator gives to checked scores (n,)."""
+    """Return the probability of the last class of a fitted calibrator for checked scores (n,)."""
     if is_mapped(calibrator):
         return np.asarray(calibrator._probabilities(scores))
     proba: Array = np.asarray(calibrator.predict_proba(scores[:, np.newaxis]), dtype=np.float64)[:, -1]
@@ -262,12 +262,12 @@ def event_probability(calibrator: Any, scores: Array) -> Array:
 
 
 def class_probabilities(calibrator: Any, scores: Array) -> Array:
-    """Return the probabilities of all classes that a fitted calibrator gives to checked scores."""
+    """Return the probabilities of all classes of a fitted calibrator for checked scores."""
     if is_mapped(calibrator):
         return both_classes(calibrator._probabilities(scores))
     return np.asarray(calibrator.predict_proba(as_columns(scores)), dtype=np.float64)
 
 
 def is_mapped(calibrator: Any) -> bool:
-    """Tell whether its probabilities are those of its map, so that scores need not be checked again."""
+    """Tell whether ``_map_scores`` can be called directly, without checking the scores again."""
     return getattr(type(calibrator), "predict_proba", None) is BaseCalibrator.predict_proba

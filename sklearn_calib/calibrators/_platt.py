@@ -35,19 +35,19 @@ class PlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     Slope :math:`a` and intercept :math:`b` minimise the weighted log loss against the smoothed targets of
     Platt, :math:`(N_+ + 1)/(N_+ + 2)` for events and :math:`1/(N_- + 2)` for non-events, with :math:`N_\pm`
-    the weights of both classes. These keep the fit finite for scores that separate the classes.
+    the weights of both classes. With these the fit is finite even under perfect separation.
 
     Parameters
     ----------
     link : {"logit", "identity"}, default="logit"
-        What the scores are. "logit": probabilities, whose log-odds take the place of :math:`s`; 0 and 1 are
-        moved inwards by 2**-53. "identity": any real scores, taken as they are, such as margins of a support
-        vector machine; scikit-learn's ``method="sigmoid"`` does this for probabilities too.
+        Type of the scores. "logit": probabilities, whose log-odds are :math:`s`; they are clipped to [2**-53,
+        1 - 2**-53]. "identity": any real scores :math:`s`, such as margins of a support vector machine;
+        scikit-learn's ``method="sigmoid"`` uses this for probabilities, too.
 
     Attributes
     ----------
     slope_ : float
-        :math:`a`. It is negative if events have the lower scores; the map is then decreasing.
+        :math:`a`. It is negative if events have lower scores than non-events; the map is then decreasing.
     intercept_ : float
         :math:`b`.
     training_cutoff_error_ : float
@@ -56,23 +56,22 @@ class PlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     See Also
     --------
-    ModifiedPlattCalibrator : falls back where two parameters do not suffice.
+    ModifiedPlattCalibrator : With a fallback for misspecified curves.
 
     Notes
     -----
-    Newton's method with a safeguarded line search [2]_, on standardised scores; O(n log n) for the sort that
-    groups equal scores, then O(n) a step. More than 8192 distinct scores are first pooled, which keeps their
-    means and variances; from the solution of this smaller problem one or two steps on all samples suffice. If
-    all scores are equal, the slope is 0. A decreasing map has a certificate as an increasing one has: it,
-    too, is monotone.
+    Newton's method with a line search [2]_, on standardised scores; O(n log n) for the sort that groups equal
+    scores, then O(n) for each step. More than 8192 distinct scores are first pooled, which preserves means
+    and variances; from the solution of this smaller problem one or two steps on all samples suffice. If all
+    scores are equal, the slope is 0. Decreasing maps have certificates, too.
 
-    *Remote probabilities.* With ``link="logit"`` a score of exactly 0 or 1 has log-odds of about 37 either
-    way, and a few of them that are wrong would flatten the whole curve. So beyond the reach :math:`r`, three
-    times the .95 quantile by weight of the absolute log-odds :math:`|\ell|` but at least three times
-    :math:`\log 19`, the weight of a sample is multiplied by :math:`r^3/|\ell|^3`, as in
-    :class:`BetaCalibrator`; and :math:`b` is then set so that the map and the targets have the same mean over
-    all samples, each counted in full. Without log-odds beyond :math:`r`, and with ``link="identity"`` always,
-    this is plain Platt scaling.
+    *Outlying probabilities.* With ``link="logit"`` a score of exactly 0 or 1 has log-odds of about -37 or 37,
+    and a few wrong ones would flatten the whole curve. Beyond a limit :math:`r`, three times the weighted .95
+    quantile of the absolute log-odds :math:`|\ell|` but at least three times :math:`\log 19`, the weight of a
+    sample is therefore multiplied by :math:`r^3/|\ell|^3`, as in :class:`BetaCalibrator`. Given the slope,
+    :math:`b` is chosen such that the map and the targets have the same mean over all samples with their
+    original weights. Without log-odds beyond :math:`r`, and with ``link="identity"``, this is plain Platt
+    scaling.
 
     References
     ----------
@@ -120,18 +119,18 @@ def logistic_curve(scores: Array, link: str, slope: float, intercept: float) -> 
 
 
 def chunks(n: int) -> Iterator[slice]:
-    """Yield slices that together cover n samples: temporaries stay in cache."""
+    """Yield slices that together cover n samples, so that temporary arrays stay in cache."""
     for start in range(0, n, CHUNK):
         yield slice(start, start + CHUNK)
 
 
 def link_scores(scores: Array, link: str) -> Array:
-    """Return the log-odds of probabilities for link "logit", the scores as they are for "identity"."""
+    """Return the log-odds of probabilities for link "logit", the scores unchanged for "identity"."""
     return logit(scores) if link == "logit" else scores
 
 
 def fit_linked(grouped: GroupedOutcomes, link: str) -> tuple[float, float]:
-    """Return slope and intercept of Platt scaling; of probabilities, remote ones count less for the slope."""
+    """Return slope and intercept of Platt scaling; outlying probabilities are downweighted for the slope."""
     z = link_scores(grouped.prob, link)
     discounted = discount_remote(z, grouped) if link == "logit" else None
     if discounted is None:
@@ -171,7 +170,7 @@ def fit_platt(scores: Array, grouped: GroupedOutcomes) -> tuple[float, float]:
             stacklevel=2,
         )
     slope, intercept = fit.coef.tolist()
-    # of scores that differ by less than floats have room for, the steepest slope there is
+    # for scores that differ by almost nothing the slope is limited to the largest float
     steepest = np.finfo(np.float64).max
     with np.errstate(over="ignore"):
         steep = float(np.clip(np.float64(slope) / spread / magnitude, -steepest, steepest))

@@ -19,33 +19,32 @@ _ESTIMATES = ("labels", "em")
 
 
 class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
-    r"""Bayes' formula for another base rate than that of the training data.
+    r"""Correction of probabilities for a changed base rate (prior shift, label shift) by Bayes' formula.
 
-    A model that was trained on rebalanced classes, or where events are more or less frequent, gives
-    probabilities for the wrong base rate. If the scores are distributed within each class as before, the odds
-    need only be multiplied by the ratio of the prior odds. Nothing else is corrected: a model that was
-    badly calibrated for its own base rate stays so.
+    A model that was trained on resampled classes, or on a population with another event frequency, predicts
+    probabilities for the wrong base rate. If the distribution of the scores within each class is unchanged,
+    the odds must be multiplied by the ratio of the prior odds. Other miscalibration is not corrected.
 
     Parameters
     ----------
     training_prior : float or None, default=None
-        Frequency of ``classes_[1]`` in the data, as weighted, on which the model was trained. Either this or
-        ``sampling_rate`` is needed.
+        Weighted frequency of ``classes_[1]`` in the data on which the model was trained. Either this or
+        ``sampling_rate`` is required.
     target_prior : "labels", "em", float or None, default=None
-        Frequency of ``classes_[1]`` where the model will be used. "labels", for which None stands: the
-        frequency among the samples of ``fit``. "em": the one under which the scores of the samples of ``fit``
-        are most likely; of ``y`` only the names of the classes matter then. A number is taken as it is. Must
-        be None with ``sampling_rate``.
+        Frequency of ``classes_[1]`` in the population where the model is used. "labels" or None: the
+        frequency among the samples of ``fit``. "em": the maximum likelihood estimate from the scores of the
+        samples of ``fit``, which uses only the class labels of ``y``, not the outcomes. A number is a known
+        frequency. Must be None with ``sampling_rate``.
     sampling_rate : float or None, default=None
-        Fraction of the samples of ``classes_[0]`` that were kept for training, relative to that of
-        ``classes_[1]`` if both were thinned out: 0.1 if one of ten non-events was drawn and every event.
+        Sampling fraction of ``classes_[0]`` in the training data, divided by that of ``classes_[1]``: 0.1 if
+        all events and one of ten non-events were kept.
 
     Attributes
     ----------
     target_prior_ : float
         The base rate of the corrected probabilities; NaN with ``sampling_rate``, which needs none.
     odds_factor_ : float
-        What the odds are multiplied by.
+        Factor by which the odds are multiplied.
     training_cutoff_error_ : float
         Cutoff calibration error of the corrected probabilities on the samples of ``fit``.
     training_event_rate_ : float
@@ -64,7 +63,7 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     See Also
     --------
-    PlattCalibrator : estimates intercept and slope of the log-odds from the outcomes.
+    PlattCalibrator : Estimates intercept and slope of the log-odds from the outcomes.
 
     Notes
     -----
@@ -74,14 +73,15 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     .. math:: h(p) = \frac{r p}{r p + 1 - p},
 
-    a shift of the log-odds by :math:`\log r`. It keeps the ranking, and 0 and 1 to within
-    2**-53.
+    a shift of the log-odds by :math:`\log r`. It preserves the ranking of the scores; probabilities of 0 and
+    1 change by at most 2**-53.
 
     "em" maximises the likelihood :math:`\prod_i (\pi' p_i/\pi + (1-\pi')(1-p_i)/(1-\pi))` of the scores,
     whose maximum is the fixed point of the EM iteration of [2]_: the mean of :math:`h(p_i)` is
-    :math:`\pi'`. The logarithm is concave in :math:`\pi'`, so that the root of its derivative is found by
-    bracketing, without iterating EM. The estimate is kept :math:`1/(n + 2)` away from 0 and 1, and is the
-    training prior if the scores are not informative. It rests on the scores being calibrated for :math:`\pi`.
+    :math:`\pi'`. The log-likelihood is concave in :math:`\pi'`, so that the root of its derivative is found
+    by bracketing instead of EM iterations. The estimate is clipped to :math:`[1/(n + 2), 1 - 1/(n + 2)]`, and
+    is the training prior if the scores are not informative. It assumes that the scores are calibrated for
+    :math:`\pi`.
 
     O(n log n), for the sort that groups equal scores.
 
@@ -93,7 +93,7 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     Examples
     --------
-    A model trained on balanced classes, used where one case of ten is an event:
+    A model trained on balanced classes, used in a population with 10% events:
 
     >>> from sklearn_calib.calibrators import PriorShiftCalibrator
     >>> calibrator = PriorShiftCalibrator(training_prior=0.5, target_prior=0.1)
@@ -120,8 +120,8 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
         if (self.training_prior is None) == (self.sampling_rate is None):
             found = "neither" if self.training_prior is None else "both"
             raise ValueError(
-                f"training_prior or sampling_rate is needed, got {found}. Pass the frequency of events in "
-                "the data on which the model was trained, or the fraction of non-events that was kept for it."
+                f"exactly one of training_prior and sampling_rate is required, got {found}. Pass the "
+                "frequency of events in the training data of the model, or the fraction of non-events kept."
             )
         if self.training_prior is not None:
             check_fraction(self.training_prior, "training_prior")
@@ -129,8 +129,8 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
             check_positive(self.sampling_rate, "sampling_rate")
             if self.target_prior is not None:
                 raise ValueError(
-                    f"target_prior={self.target_prior!r} has no part in the correction by sampling_rate. "
-                    "Leave it out, or pass training_prior in place of sampling_rate."
+                    f"target_prior={self.target_prior!r} cannot be combined with sampling_rate. "
+                    "Omit target_prior, or pass training_prior instead of sampling_rate."
                 )
         if isinstance(self.target_prior, str):
             check_option(self.target_prior, "target_prior", _ESTIMATES)
@@ -155,7 +155,7 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
             factor = float(target / (1.0 - target) * (1.0 - prior) / np.float64(prior))
         if not 0.0 < factor < np.inf:
             raise ValueError(
-                f"training_prior={prior!r} and target_prior={target!r} lie too far apart: odds would be "
+                f"training_prior={prior!r} and target_prior={target!r} are too different: odds would be "
                 f"multiplied by {factor!r}."
             )
         return target, factor

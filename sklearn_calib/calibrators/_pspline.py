@@ -19,11 +19,11 @@ __all__ = ["PENALTIES", "Anchor", "LogisticSpline", "evaluate", "fit_spline", "m
 
 Array = NDArray[np.float64]
 
-#: Finite penalties that AICc weighs, from the greatest to the least; the infinite one leaves a straight line.
+#: Finite penalties that are averaged by AICc, in decreasing order; an infinite one gives a straight line.
 PENALTIES = tuple(10.0**k for k in range(3, -4, -1))
 # Standard deviation of the normal prior of the logarithm of the slope of an anchor: a factor of two.
 _PRIOR_DEVIATION = float(np.log(2.0))
-# Share of evenly spaced knots in the places of the knots, which keeps neighbours apart.
+# Weight of evenly spaced positions in the positions of the knots, which keeps neighbouring knots apart.
 _EVEN_SHARE = 0.02
 # Added to the unit diagonals of scaled matrices.
 _RIDGE = 1e-14
@@ -33,7 +33,7 @@ _RIDGE = 1e-14
 class LogisticSpline:
     """A fitted cubic spline of log-odds, by its values and slopes at the knots.
 
-    ``penalty`` is the one of the greatest weight, and ``edf`` the mean effective number of parameters.
+    ``penalty`` is the one with the largest weight, and ``edf`` the mean effective number of parameters.
     """
 
     knots: Array
@@ -45,7 +45,7 @@ class LogisticSpline:
 
 @dataclass(frozen=True, eq=False)
 class Anchor:
-    """A rival of the curve: a line with a prior on its slope, compared with the curve on ``observed``.
+    """A line with a prior on its slope, averaged with the curve by their losses on ``observed``.
 
     With an ``origin`` it is zero there, and ``slope`` itself is a second model; without one its intercept is
     free, and the prior is centred at ``slope``.
@@ -57,12 +57,12 @@ class Anchor:
 
 
 class _Basis:
-    """Cubic B-splines at given points, in unknowns in which the penalty is a sum of squares.
+    """Cubic B-splines at given points, in coordinates in which the penalty is a sum of squares.
 
     The penalty is sum_j e_j^2 span_j, with e_j the second divided differences of the coefficients over the
-    Greville abscissae: linear functions, whose coefficients are linear in these, cost nothing. The unknowns
-    are intercept and slope of a line, and all e_j sqrt(span_j); ``coefficients`` maps them to those of the
-    B-splines, and ``increments`` to the differences of these.
+    Greville abscissae: linear functions, whose coefficients are linear in these, are not penalised. The
+    coordinates are intercept and slope of a line, and all e_j sqrt(span_j); ``coefficients`` maps them to the
+    coefficients of the B-splines, and ``increments`` to the differences of these.
     """
 
     def __init__(self, x: Array, knots: Array) -> None:
@@ -90,11 +90,11 @@ class _Basis:
 class _Problem:
     """The loss sum_i weight_i log(1 + exp(f_i)) - target_i f_i and its penalised minimisers.
 
-    ``floor`` holds lower bounds of the increments of the coefficients, or is None.
+    ``least`` holds lower bounds of the increments of the coefficients, or is None.
     """
 
-    def __init__(self, basis: _Basis, weight: Array, target: Array, floor: Array | None) -> None:
-        self.basis, self.weight, self.target, self.floor = basis, weight, target, floor
+    def __init__(self, basis: _Basis, weight: Array, target: Array, least: Array | None) -> None:
+        self.basis, self.weight, self.target, self.least = basis, weight, target, least
         self.total = float(weight.sum())
 
     def loss(self, theta: Array) -> float:
@@ -102,15 +102,15 @@ class _Problem:
 
     def solve(self, penalty: float, theta: Array) -> tuple[Array, float]:
         """Return the minimiser of loss + penalty / 2 sum_j e_j^2 span_j, and its number of parameters."""
-        ridge, increments, floor = penalty * self.basis.penalised, self.basis.increments, self.floor
+        ridge, increments, least = penalty * self.basis.penalised, self.basis.increments, self.least
         inverse = np.empty(0)
 
         def bounded(theta: Array, gradient: Array, hessian: Array) -> Array:
             nonlocal inverse
             inverse = _inverse(hessian)
             step = -inverse @ gradient
-            if floor is not None:
-                step, inverse = _bounded_step(inverse, step, increments, increments @ theta - floor)
+            if least is not None:
+                step, inverse = _bounded_step(inverse, step, increments, increments @ theta - least)
             return step
 
         fit = fit_logistic(
@@ -138,15 +138,15 @@ def _inverse(hessian: Array) -> Array:
     return np.asarray((inverse + inverse.T) / 2.0)
 
 
-def _bounded_step(inverse: Array, step: Array, increments: Array, room: Array) -> tuple[Array, Array]:
-    """Correct a Newton step such that the increments of the coefficients fall by no more than ``room``.
+def _bounded_step(inverse: Array, step: Array, increments: Array, slack: Array) -> tuple[Array, Array]:
+    """Correct a Newton step such that the increments of the coefficients fall by no more than ``slack``.
 
-    The correction u minimises u'Hu, H the Hessian, subject to increments @ (step + u) >= -room. Its
+    The correction u minimises u'Hu, H the Hessian, subject to increments @ (step + u) >= -slack. Its
     multipliers m minimise m'Qm / 2 - m'b over m >= 0 with Q = increments @ inverse @ increments' and b the
     shortage of the plain step: non-negative least squares. Also returned is the inverse of the Hessian in the
     directions in which no bound is met.
     """
-    shortage = -(room + increments @ step)
+    shortage = -(slack + increments @ step)
     if shortage.max() <= 0.0:
         return step, inverse
     toward = inverse @ increments.T
@@ -179,8 +179,8 @@ def fit_spline(
     increments of the coefficients are at least those of a line of this slope.
     """
     basis = _Basis(x, knots)
-    floor = None if least_slope is None else least_slope * np.diff(basis.greville)
-    problem = _Problem(basis, weight, target, floor)
+    least = None if least_slope is None else least_slope * np.diff(basis.greville)
+    problem = _Problem(basis, weight, target, least)
     theta = np.zeros(basis.greville.shape[0])
     theta[:2] = line[1], line[0]
     if penalty is not None and penalty < np.inf:
@@ -243,7 +243,7 @@ def _fit_anchor(basis: _Basis, weight: Array, anchor: Anchor) -> tuple[Array, fl
 
 def _akaike_weights(criteria: list[float]) -> Array:
     """Return weights in proportion to exp(-criterion / 2), all to the first where none is finite."""
-    # with hardly any samples the simplest is all that can be fitted
+    # AICc is infinite for models with nearly as many parameters as samples: use the simplest
     finite = np.array([min(criteria[0], np.finfo(np.float64).max), *criteria[1:]])
     share = np.exp(-0.5 * (finite - finite.min()))
     return np.asarray(share / share.sum())
@@ -259,7 +259,7 @@ def mid_quantiles(x: Array, weight: Array, levels: Array) -> Array:
 
 
 def place_knots(x: Array, weight: Array, n_knots: int) -> Array:
-    """Return knots from the least to the greatest of the sorted values, the inner ones near quantiles."""
+    """Return knots from the smallest to the largest of the sorted values, the inner ones near quantiles."""
     levels = np.linspace(0.0, 1.0, n_knots)
     knots = (1.0 - _EVEN_SHARE) * mid_quantiles(x, weight, levels)
     knots += _EVEN_SHARE * (x[0] + (x[-1] - x[0]) * levels)
@@ -271,9 +271,9 @@ def evaluate(spline: LogisticSpline, x: Array, monotone: bool) -> Array:
     """Return the log-odds at ``x``: cubic between knots, straight outside.
 
     If the spline does not decrease, each cubic is a sum of functions that rise from 0 to 1, times the
-    differences of its four Bezier coefficients, so that it does not decrease in floating point either. Others
-    are evaluated by Horner's rule. Outside, a slope that is negative counts as zero: the end of a curve is no
-    reason to turn the scores around.
+    differences of its four Bezier coefficients, so that it does not decrease in floating point either. Other
+    splines are evaluated by Horner's rule. Outside the knots, a negative slope is replaced by 0, so that the
+    extrapolation does not reverse the order of the scores.
     """
     knots, values = spline.knots, spline.values
     gap = knots[1:] - knots[:-1]

@@ -1,4 +1,4 @@
-"""Down-weighting of remote scores in parametric fits, for robustness."""
+"""Downweighting of outlying scores in parametric fits, for robustness."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,19 +10,19 @@ __all__ = ["balanced_intercept", "core_reach", "discount_remote", "discounts"]
 
 Array = NDArray[np.float64]
 
-# The core of the scores: absolute log-odds that this fraction of the weight does not exceed, or those of .95.
+# Level of the quantile of absolute log-odds that bounds the core of the scores, at least the log-odds of .95.
 _CORE_SHARE = 0.95
 _LEAST_REACH = float(np.log(19.0))
-# Remote scores are so many times farther from log-odds 0 than the core reaches.
+# Scores are outlying if their absolute log-odds exceed this multiple of the bound of the core.
 _REMOTE = 3.0
 
 
 def core_reach(odds: Array, weight: Array) -> float:
-    """Return the absolute log-odds that the core of the weight does not exceed, or a floor."""
-    # by increasing score these fall, then rise: a stable sort merges the two runs
+    """Return the bound of the core of the scores, in absolute log-odds."""
+    # by increasing score these decrease, then increase: a stable sort merges the two runs
     order = np.argsort(odds, kind="stable")
     mass = np.cumsum(weight[order])
-    # a little less, so that rounding of the sum cannot move on to the next score
+    # slightly less, so that rounding of the sum cannot select the next score
     core = np.searchsorted(mass, _CORE_SHARE * (1.0 - 1e-12) * mass[-1])
     return max(float(odds[order[core]]), _LEAST_REACH)
 
@@ -34,15 +34,15 @@ def discounts(odds: Array, reach: float) -> Array:
 
 
 def discount_remote(z: Array, grouped: GroupedOutcomes) -> GroupedOutcomes | None:
-    """Return log-odds with their weights, those of remote ones discounted, or None if there are none.
+    """Return log-odds with reduced weights of outlying ones, or None if there are none.
 
-    The factor depends on the score alone, so that a model that is right is still estimated consistently. What
-    a sample weighs in the derivative by the slope, its distance, then falls with the square of the distance.
+    The factor depends on the score alone, so that the estimate of a correctly specified model is consistent.
+    The influence of a sample on the slope then decreases with the square of its log-odds.
     """
     farthest = float(np.abs(z[[0, -1]]).max())
     if farthest <= _REMOTE * _LEAST_REACH:
         return None
-    # mostly it is enough to see that the core reaches farther than a third of the way
+    # in most cases it suffices that the core extends beyond a third of the range
     inside = slice(*np.searchsorted(z, [-farthest / _REMOTE, farthest / _REMOTE]))
     if grouped.weight[inside].sum() < _CORE_SHARE * (1.0 - 1e-9) * grouped.total:
         return None
@@ -55,6 +55,6 @@ def discount_remote(z: Array, grouped: GroupedOutcomes) -> GroupedOutcomes | Non
 
 
 def balanced_intercept(offset: Array, weight: Array, target: Array, start: float) -> float:
-    """Return the intercept at which the sum of the map is the sum of the targets: that of least log loss."""
+    """Return the intercept with minimal log loss, for which the map and the targets have the same sum."""
     ones = np.broadcast_to(1.0, (1, offset.shape[0]))
     return float(fit_logistic(ones, weight, target, start=np.array([start]), offset=offset).coef[0])

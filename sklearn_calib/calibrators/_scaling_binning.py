@@ -1,4 +1,4 @@
-"""Scaling-binning: a parametric map, and the means of its values in bins of equal mass."""
+"""Scaling-binning: the values of a parametric map, averaged in bins of equal mass."""
 
 from typing import Any
 
@@ -32,11 +32,11 @@ Codes = NDArray[np.int64]
 class ScalingBinningCalibrator(BaseCalibrator):
     r"""Scaling-binning: the values of a fitted map, averaged within bins of equal mass.
 
-    The training samples are divided at random into three parts of about equal size (Section 4 of [1]_). On
-    the first a map is fitted; the values of the map on the second are divided into bins of equal weight; and
-    every score gets the mean of the map over the samples of the third part in its bin. So the map takes few
-    values, and its calibration error can be measured, unlike that of a continuous map; and a mean of values
-    of the map varies less than a mean of outcomes, so that it needs fewer samples than histogram binning.
+    The training samples are split at random into three parts of about equal size (Section 4 of [1]_). A map
+    is fitted to the first part; its values on the second part define bins of equal weight; and the value of
+    each bin is the mean of the map over the samples of the third part in the bin. The result has few distinct
+    values, so that its calibration error can be estimated, unlike that of a continuous map. It needs fewer
+    samples than histogram binning, because the map has a smaller variance than the outcomes.
 
     Parameters
     ----------
@@ -46,23 +46,23 @@ class ScalingBinningCalibrator(BaseCalibrator):
     n_bins : int or "auto", default=15
         Number of bins. "auto": the cube root of the number of samples of the second part, rounded.
     split : bool, default=True
-        Whether to divide the samples. False: all samples fit, place the bins and are averaged, as in the code
-        that the authors published; better with few samples, but then the guarantee of [1]_ is lost.
+        Whether to split the samples. False: all samples are used in all three steps, as in the code of the
+        authors; better with few samples, but without the guarantee of [1]_.
     random_state : int, Generator, RandomState or None, default=None
-        Source of the division; an integer makes it reproducible. Not used with ``split=False``.
+        Source of the split; an integer makes it reproducible. Not used with ``split=False``.
 
     Attributes
     ----------
     calibrator_ : object
         The fitted map.
     n_bins_ : int
-        Number of bins; fewer than ``n_bins`` where the map has many equal values, which are never parted.
+        Number of bins; can be fewer than ``n_bins`` if the map has tied values.
     bin_edges_ : ndarray of shape (n_bins_ - 1,)
-        Edges between the bins, on the scale of the map's values; a value on an edge belongs to the bin above.
+        Edges between the bins of values of the map; a value on an edge belongs to the bin above.
     bin_counts_ : ndarray of shape (n_bins_,)
         Weight of the samples of the third part in each bin.
     bin_values_ : ndarray of shape (n_bins_,)
-        Value of each bin, increasing: the mean of the map over these samples or, where there are none, over
+        Value of each bin, increasing: the mean of the map over these samples or, if there are none, over
         those of the second part.
     part_sizes_ : ndarray of shape (3,)
         Weight of the samples of each part.
@@ -71,22 +71,21 @@ class ScalingBinningCalibrator(BaseCalibrator):
     Raises
     ------
     ValueError
-        When fitting, if a parameter is out of range, or if the samples are to be divided and there are fewer
-        than three, or ``sample_weight`` does not contain whole numbers, which alone can be divided; and as
-        for any calibrator.
+        When fitting, if a parameter is out of range, or with ``split=True`` if there are fewer than three
+        samples or ``sample_weight`` contains non-integer weights; and as for any calibrator.
     TypeError
         When fitting, if a parameter is of the wrong type.
 
     See Also
     --------
-    HistogramBinningCalibrator : means of the outcomes in bins of the score.
-    CertifiedCalibrator : a bound of the error of any map.
+    HistogramBinningCalibrator : Means of the outcomes in bins of the score.
+    CertifiedCalibrator : Bound of the error of any map.
 
     Notes
     -----
-    The cost is that of the fit and two sorts. The first part takes a third of each class, rounded up, so that
-    it has samples of both; the outcomes of the other parts are not used, and their samples are divided
-    evenly. Samples with weights are written out as repeated samples before, at most 10**8.
+    The cost is that of the fit and two sorts. The first part consists of a third of each class, rounded up,
+    so that it has samples of both; the outcomes of the other parts are not used, and their samples are
+    divided evenly. Weighted samples are expanded to repeated samples first, at most 10**8.
 
     References
     ----------
@@ -145,7 +144,7 @@ class ScalingBinningCalibrator(BaseCalibrator):
             fitting, binning, averaging = _divide(codes, check_generator(self.random_state))
         else:
             fitting = np.arange(scores.shape[0])
-            # an order of their own, so that sums do not depend on that of the samples
+            # sorted, so that sums do not depend on the order of the samples
             binning = averaging = np.lexsort((fitting if weight is None else weight, scores))
         mass = np.ones(scores.shape[0]) if weight is None else weight
         self.part_sizes_ = np.array([float(mass[rows].sum()) for rows in (fitting, binning, averaging)])
@@ -155,7 +154,7 @@ class ScalingBinningCalibrator(BaseCalibrator):
         self._place_bins(value[binning], mass[binning])
         index = self._bin_of(value)
         self.bin_counts_ = bin_sums(index[averaging], mass[averaging], self.n_bins_)
-        # a bin without samples of the third part has some of the second
+        # a bin without samples of the third part has samples of the second
         rows = np.append(averaging, binning[self.bin_counts_[index[binning]] == 0.0])
         index, mass, value = index[rows], mass[rows], value[rows]
         self.bin_values_ = bin_sums(index, mass * value, self.n_bins_) / bin_sums(index, mass, self.n_bins_)
@@ -186,7 +185,7 @@ class ScalingBinningCalibrator(BaseCalibrator):
 
 
 def _divide(codes: Codes, generator: np.random.Generator) -> list[NDArray[np.intp]]:
-    """Return the samples that fit, a third of each class, that place the bins, and that are averaged."""
+    """Return the samples of the three parts: for the fit (a third of each class), the bins and the means."""
     total = codes.shape[0]
     if total < 3:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Kernel smoothing as a calibrator: the smooth reliability diagram, read as a map."""
+"""Kernel smoothing as a calibrator: the curve of the smooth reliability diagram as a map."""
 
 from typing import Any
 
@@ -21,19 +21,19 @@ __all__ = ["SmoothedCalibrator"]
 
 Array = NDArray[np.float64]
 
-# The curve is tabulated at so many nodes for each bandwidth, and read off by linear interpolation.
+# The curve is tabulated at this many nodes per bandwidth, and interpolated linearly.
 _NODES_PER_BANDWIDTH = 64
-# Where the density of the predictions is smaller than this, sums of the kernel are rounding.
+# If the density of the predictions is smaller than this, sums of the kernel are rounding errors.
 _SUPPORT = 1e-8
 
 
 class SmoothedCalibrator(BaseCalibrator):
-    r"""The curve of the smooth reliability diagram as the map, at the bandwidth of smooth ECE.
+    r"""Kernel regression: the curve of the smooth reliability diagram, at the bandwidth of smooth ECE.
 
-    It replaces a probability by the kernel-weighted event frequency of the training samples nearby. With
-    noise of the same scale added to the probabilities first (``randomized=True``) the result is perfectly
-    calibrated on the training samples, and differs from them on average by no more than 2.6 times their
-    smooth ECE.
+    A probability is mapped to the kernel-weighted event frequency of the training samples nearby. If noise of
+    the same scale is first added to the probabilities (``randomized=True``), the result is perfectly
+    calibrated on the training samples, and differs from the original probabilities on average by at most 2.6
+    times their smooth ECE.
 
     Parameters
     ----------
@@ -41,23 +41,23 @@ class SmoothedCalibrator(BaseCalibrator):
         Standard deviation of the kernel, in units of probability. "auto": that of
         :func:`~sklearn_calib.metrics.smooth_ece`, which equals the error itself.
     randomized : bool, default=False
-        Whether Gaussian noise of the bandwidth is added to the probabilities, and folded back into [0, 1],
-        before the curve is read, as the guarantee needs. Equal scores then get different probabilities, in
-        each call anew.
+        Whether Gaussian noise with the bandwidth as standard deviation is added to the probabilities and
+        folded into [0, 1] before the map is evaluated, as the guarantee requires. Equal scores then have
+        different probabilities, which also differ between calls.
     random_state : int, Generator, RandomState or None, default=None
-        Source of the noise. With an integer every call draws the same noise for the samples in their order;
-        with a generator each call goes on where the last one stopped. Not used unless ``randomized``.
+        Source of the noise. With an integer every call uses the same sequence; a generator is advanced by
+        each call. Not used unless ``randomized``.
 
     Attributes
     ----------
     bandwidth_ : float
-        The bandwidth in use.
+        The bandwidth.
     smooth_ece_ : float
         Smooth ECE of the training scores, at this bandwidth.
     grid_ : ndarray of shape (m,)
         Probabilities at which the curve is tabulated.
     curve_ : ndarray of shape (m,)
-        Its values there.
+        The curve at these probabilities.
     %(binary_fit)s
 
     Raises
@@ -69,8 +69,8 @@ class SmoothedCalibrator(BaseCalibrator):
 
     See Also
     --------
-    sklearn_calib.metrics.smooth_ece_result : the curve with the error and the density.
-    SplineCalibrator : smooths log-odds, and is the better forecast where samples are few.
+    sklearn_calib.metrics.smooth_ece_result : The curve with the error and the density.
+    SplineCalibrator : Smooths log-odds, and is preferable for few samples.
 
     Notes
     -----
@@ -79,15 +79,14 @@ class SmoothedCalibrator(BaseCalibrator):
 
     .. math:: \hat\mu(t) = \frac{\sum_i w_i K_s(t, p_i)\, y_i}{\sum_i w_i K_s(t, p_i)}.
 
-    :math:`\hat\mu(t)` is also the frequency of the event, for a random training sample, given that its noisy
-    score is :math:`t`: the randomised forecast is calibrated by construction (Appendix B.4 of [1]_). On
-    average the noise moves a score by :math:`s\sqrt{2/\pi}` at most, and the curve moves the noisy one by
-    smooth ECE plus as much (Lemma 10 there). The map without noise, which is the default, has no such
-    guarantee.
+    :math:`\hat\mu(t)` is also the event frequency of a random training sample given that its noisy score is
+    :math:`t`: the randomised forecast is calibrated by construction (Appendix B.4 of [1]_). The noise changes
+    a score on average by at most :math:`s\sqrt{2/\pi}`, and the curve changes the noisy score by at most
+    smooth ECE plus this value (Lemma 10 of [1]_). The default map without noise has no such guarantee.
 
-    It need not be monotone, hence has no certificate; :class:`CertifiedCalibrator` gives it one. It is within
-    2**-53 of 0 or 1 where all outcomes within the reach of the kernel agree. Far from all training scores,
-    where the sums of the kernel vanish, it is interpolated between the nearest places where they do not.
+    The map need not be monotone and has no certificate; use :class:`CertifiedCalibrator`. If all outcomes
+    near a score agree, the probability is within 2**-53 of 0 or 1. Where there are no training scores nearby,
+    and the sums of the kernel vanish, the map is interpolated.
 
     O(n log n) for the sort; then O(n + K log K) with K of order 1 / bandwidth. Tabulated at 64 nodes for each
     bandwidth.
@@ -133,7 +132,7 @@ class SmoothedCalibrator(BaseCalibrator):
 
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
         grouped = group_scores(codes, scores, weight)
-        # events first, then the others: sums whose order does not depend on that of the samples
+        # events first, then the others, so that sums do not depend on the order of the samples
         y = np.repeat(np.array([1, 0], dtype=np.int64), grouped.prob.shape[0])
         p = np.concatenate([grouped.prob, grouped.prob])
         w = np.concatenate([grouped.positives, grouped.weight - grouped.positives])

@@ -1,7 +1,7 @@
 """Penalised softmax regression by Newton's method, for vector, matrix and Dirichlet calibration.
 
 The scores of a sample with features x in R^K are W x + b, and the parameters are held as one array: [W, b] of
-shape (K, K + 1), or, where W is diagonal, its diagonal beside b, shape (K, 2).
+shape (K, K + 1), or, for a diagonal W, its diagonal and b as two columns, shape (K, 2).
 """
 
 from collections.abc import Callable
@@ -32,14 +32,14 @@ _GRADIENT = 1e-9
 _ROUGH_GRADIENT = 1e-5
 _LAST_RESIDUAL = 1e-5
 _ARMIJO = 1e-4
-# Changes of the objective below this fraction of it are rounding.
+# Changes of the objective below this fraction of it are rounding errors.
 _NOISE = 1e-13
 _EPS = 2.0**-53
-# Directions of less curvature, as a fraction of the largest, change nothing: all classes by the same amount.
+# Directions with less curvature, as a fraction of the largest, change all classes equally and have no effect.
 _FLAT = 1e-13
-# Of the preconditioner: computed anew after so many conjugate gradients; no blocks beyond so many classes;
-# samples whose p (1 - p) is a smaller fraction of the largest are left out; what is added to the diagonal, as
-# a fraction of the largest entry.
+# Preconditioner: number of conjugate gradient iterations after which it is recomputed; number of classes
+# above which it is diagonal; fraction of the largest p (1 - p) below which samples are ignored; ridge of the
+# blocks, as a fraction of the largest diagonal entry.
 _MANY_CONJUGATE = 20
 _MAX_BLOCKS = 200
 _NO_DOUBT = 1e-3
@@ -77,11 +77,11 @@ class AffineProblem:
         return _adjoint(moved, self.features, direction) + self.penalty * direction
 
     def log_evidence_ratio(self, theta: Array) -> float:
-        """Return log evidence with the penalty as a normal prior, less that of ``centre`` as it is.
+        """Return log evidence with the penalty as a normal prior, minus that of fixed parameters ``centre``.
 
         By Laplace's approximation at the minimiser ``theta`` of a full W, with the second derivative of the
-        loss replaced by its blocks of one class each, whose determinant is not less: the ratio is not
-        overstated.
+        loss replaced by its diagonal blocks, one for each class, whose determinant is not smaller: the ratio
+        is not overestimated.
         """
         scores = affine_scores(theta, self.features)
         centred = affine_scores(self.centre, self.features)
@@ -94,11 +94,12 @@ class AffineProblem:
 
 
 class Preconditioner:
-    """Approximate inverse of the second derivative, kept from step to step and from penalty to penalty.
+    """Approximate inverse of the Hessian, reused between steps and penalties.
 
-    For a full W it inverts the blocks of one class each, from the samples in which the class is in doubt,
-    for a diagonal W or very many classes the diagonal alone. What the samples contribute is computed at the
-    first use and after a step that took many conjugate gradients; the penalties are those of the problem.
+    For a full W it inverts the diagonal blocks, one for each class, from the samples with uncertain
+    probabilities; for a diagonal W or very many classes only the diagonal. The contribution of the samples is
+    computed at the first use and after a step with many conjugate gradient iterations; the penalties are
+    those of the problem.
     """
 
     def __init__(self) -> None:
@@ -106,7 +107,7 @@ class Preconditioner:
         self._stale = False
 
     def report(self, iterations: int) -> None:
-        """Take note of how many conjugate gradients a step took."""
+        """Store the number of conjugate gradient iterations of a step."""
         self._stale = iterations > _MANY_CONJUGATE
 
     def prepare(self, problem: AffineProblem, proba: Array) -> tuple[Callable[[Array], Array], float]:
@@ -153,7 +154,7 @@ def affine_scores(theta: Array, features: Array) -> Array:
 
 
 def log_losses(scores: Array, codes: Codes) -> Array:
-    """Return -log of the softmax of the true class, sample by sample."""
+    """Return -log of the softmax of the true class for each sample."""
     largest = scores.max(axis=1)
     shifted = scores - largest[:, np.newaxis]
     total = np.exp(shifted, out=shifted).sum(axis=1)
@@ -168,8 +169,8 @@ def minimise_affine(
 
     Truncated Newton: each step by conjugate gradients, preconditioned, to a residual that
     shrinks with the gradient (Nocedal and Wright, Numerical Optimization, Algorithm 7.1), then halved until
-    the objective falls. ``rough`` is for comparisons of penalties. A ``preconditioner`` may have served
-    another penalty before.
+    the objective decreases. ``rough`` is for comparisons of penalties. A ``preconditioner`` can be reused for
+    another penalty.
     """
     preconditioner = Preconditioner() if preconditioner is None else preconditioner
     theta = start.copy()
@@ -182,8 +183,7 @@ def minimise_affine(
         proba = softmax(scores)
         gradient = problem.gradient(theta, proba)
         size = float(np.abs(gradient).max())
-        # where the objective no longer falls visibly, great penalties keep the derivative from falling
-        # scores are rounded, too
+        # with large penalties the derivative stops decreasing when the objective is constant up to rounding
         noise = _NOISE * abs(value) + _EPS * float(np.abs(scores).max()) * total
         last = size <= small or -slope <= noise
         first = max(first, size)
@@ -197,7 +197,7 @@ def minimise_affine(
             trial = theta + factor * move
             scores = affine_scores(trial, problem.features)
             reached = problem.value(trial, scores)
-            # the last bits of the objective are noise
+            # the last bits of the objective are rounding errors
             if reached <= value + _ARMIJO * factor * slope + noise:
                 theta, value = trial, reached
                 break
@@ -212,7 +212,7 @@ def minimise_affine(
 def _conjugate_gradients(
     problem: AffineProblem, preconditioner: Preconditioner, proba: Array, gradient: Array, tolerance: float
 ) -> Array:
-    """Return an approximate Newton step: a descent direction whatever the number of iterations."""
+    """Return an approximate Newton step, a descent direction for any number of iterations."""
     invert, largest = preconditioner.prepare(problem, proba)
     flat = _FLAT * largest
     move = np.zeros_like(gradient)
@@ -252,7 +252,7 @@ def _adjoint(rows: Array, features: Array, like: Array) -> Array:
 
 
 def linear_map(features: Array, coef: Array) -> Array:
-    """Return W x of every sample, class by class in memory."""
+    """Return W x of every sample, with contiguous classes."""
     return np.asarray((coef @ features.T).T)
 
 

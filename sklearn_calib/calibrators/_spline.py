@@ -29,23 +29,24 @@ __all__ = ["SplineCalibrator"]
 
 Array = NDArray[np.float64]
 
-# More distinct scores than the first are pooled into so many cells between two knots.
+# With more distinct scores than the first, scores are pooled into this many bins between two knots.
 _MOST_GROUPS = 4096
 _CELLS = 256
-# More knots are no smoother, and the time grows with their square.
+# The penalty limits the flexibility, so more knots hardly change the curve; time grows with their square.
 _MOST_KNOTS = 1000
 # The bulk of the scores lies between the quantiles of these levels.
 _BULK = np.array([0.05, 0.95])
-# Scores are remote beyond so many half-widths of the bulk from its middle; their distance from there grows as
-# the logarithm on this scale, and counts in full where about so many samples are remote on the same side.
+# Scores farther than this many half-widths of the bulk from its middle are outlying. Their further distance
+# is compressed logarithmically on this scale, and they get full weight if many more than this many samples
+# are outlying on the same side.
 _FENCE = 2.5
 _REMOTE_SCALE = 0.25
 _FARTHEST = 1e150
 _NO_SLOPE = 1e-9
 _REMOTE_ROWS = 100.0
-# The fraction of a sample by which the event rate is mixed into all probabilities.
+# Weight of the event rate, in samples, that is mixed into all probabilities.
 _DOUBT = 0.1
-# Of the slope of the straight line, what a monotone spline keeps everywhere.
+# Smallest slope of a monotone spline, as a fraction of that of the straight line.
 _LEAST_SLOPE = 1e-3
 
 
@@ -62,30 +63,30 @@ class SplineCalibrator(BaseCalibrator):
 
     The log-odds of an event are a cubic spline :math:`f` of the log-odds :math:`z` of the score. It minimises
     the log loss against Platt's smoothed targets plus :math:`\lambda/2` times the sum of squared second
-    differences of its coefficients, which leaves straight lines free: without evidence of curvature it is
-    Platt scaling, and with few samples it is close to temperature scaling. The amount
-    of smoothing is selected by AICc.
+    differences of its coefficients. Straight lines are not penalised: without evidence of curvature the map
+    is Platt scaling, and with few samples it is close to temperature scaling. The amount of smoothing is
+    selected by AICc.
 
     Parameters
     ----------
     link : {"logit", "identity"}, default="logit"
-        What the scores are. "logit": probabilities, whose log-odds are :math:`z`; 0 and 1 are moved inwards
-        by 2**-53. "identity": any real scores, taken as they are.
+        Type of the scores. "logit": probabilities, whose log-odds are :math:`z`; they are clipped to
+        [2**-53, 1 - 2**-53]. "identity": any real scores, used without transformation.
     n_knots : int, default=16
-        Knots of the spline, at least 2, at quantiles of the scores. The penalty, not their number, limits
-        the flexibility of the curve.
+        Number of knots of the spline, at least 2, placed at quantiles of the scores. The penalty, not this
+        number, limits the flexibility of the curve.
     penalty : "aicc" or float, default="aicc"
         :math:`\lambda`. "aicc" averages the fits with :math:`\lambda = 10^{-3}, 10^{-2}, \dots, 10^3` and
-        infinity in proportion to their Akaike weights, and that average with temperature scaling; see Notes.
-        A positive number, possibly infinite, is taken as it is.
+        infinity by their Akaike weights, and averages the result with temperature scaling; see Notes. A
+        positive number, possibly infinite, is a fixed penalty.
     monotone : bool, default=False
-        Whether the map must keep, or wholly reverse, the ranking of the scores. It then has
-        :meth:`cutoff_certificate`. Distinct scores stay distinct up to rounding.
+        Whether the map must be strictly increasing or strictly decreasing. It then has
+        :meth:`cutoff_certificate`. Distinct scores remain distinct up to rounding.
 
     Attributes
     ----------
     penalty_ : float
-        The penalty, or the one of the greatest Akaike weight.
+        The penalty, or the one with the largest Akaike weight.
     effective_parameters_ : float
         Effective number of parameters of the curve: 2 for a straight line, 1 for temperature scaling.
     training_cutoff_error_ : float
@@ -101,8 +102,8 @@ class SplineCalibrator(BaseCalibrator):
 
     See Also
     --------
-    PlattCalibrator : the straight line.
-    IsotonicCalibrator : any non-decreasing map.
+    PlattCalibrator : Straight line in the log-odds.
+    IsotonicCalibrator : Any non-decreasing map.
 
     Notes
     -----
@@ -116,42 +117,44 @@ class SplineCalibrator(BaseCalibrator):
     by Newton's method (penalised iteratively reweighted least squares [1]_). Scores are in units of half the
     distance between their quantiles of level .05 and .95. With :math:`\nu` the trace of the inverse penalised
     information times the information, :math:`\mathrm{AICc} = 2 \cdot \text{loss} + 2\nu +
-    2\nu(\nu+1)/(n - \nu - 1)` [2]_, and a fit has the Akaike weight :math:`\propto e^{-\mathrm{AICc}/2}` in
-    the average of the curves [3]_; so the map changes little where two penalties do equally well. With
-    ``monotone=True`` the coefficients increase, at least by a thousandth of what the straight line does,
-    which suffices for the spline to do so; each Newton step is then a non-negative least squares problem, and
-    coefficients at their bounds do not count in :math:`\nu`.
+    2\nu(\nu+1)/(n - \nu - 1)` [2]_. The curves are averaged with Akaike weights :math:`\propto
+    e^{-\mathrm{AICc}/2}` [3]_, so that the map is stable if two penalties fit equally well. With
+    ``monotone=True`` the increments of the coefficients are at least a thousandth of those of the straight
+    line, which is sufficient for an increasing spline. Each Newton step is then a non-negative least squares
+    problem, and coefficients at their bounds do not count in :math:`\nu`.
 
-    *Few samples.* Two parameters are many for a hundred samples, and Platt's targets, which the curve is
-    fitted to, limit its probabilities. With ``penalty="aicc"`` the averaged curve therefore has a rival, a
-    straight line with a prior on its slope. With ``link="logit"`` it is :math:`f = \beta z`. With :math:`L`
-    the log loss summed over the samples, :math:`\hat\theta` minimises the negative log posterior
-    :math:`L(\theta) + \theta^2 / (2 \sigma^2)` of :math:`\theta = \log\beta`, :math:`\sigma = \log 2`. By
-    Laplace's approximation [5]_ its evidence is :math:`-L(\hat\theta) - \hat\theta^2 / (2\sigma^2) -
-    \tfrac12 \log(1 + \sigma^2 L''(\hat\theta))`; that of the scores as they are is :math:`-L(0)`. With prior
-    odds of 2 to 1 these give the posterior probability :math:`\pi` that there is something to calibrate, the
-    line has the slope :math:`\beta = \pi e^{\hat\theta} + 1 - \pi`, and :math:`\pi` parameters. With
-    ``link="identity"`` the slope is :math:`2 e^{\hat\theta}` in the units above, the intercept is the best
-    for this slope, and there are two parameters. Line and curve are averaged by their Akaike weights,
-    in which the losses are against the labels themselves. The influence of the prior fades as 1/n, and that
-    of the line exponentially where it is wrong. Lastly, with ``penalty="aicc"``, probabilities become
-    :math:`(1 - \epsilon) p + \epsilon \bar y` with :math:`\epsilon = 0.1/n` and :math:`\bar y = (n_1 +
-    1/2)/(n + 1)`, as :math:`n` samples cannot vouch for much smaller ones.
+    *Few samples.* With about a hundred samples two free parameters overfit, and Platt's targets, to which the
+    curve is fitted, keep its probabilities away from 0 and 1. With ``penalty="aicc"`` the curve is therefore
+    averaged with a straight line whose slope has a prior. With ``link="logit"`` this line is :math:`f =
+    \beta z`. With :math:`L` the log loss summed over the samples, :math:`\hat\theta` minimises the negative
+    log posterior :math:`L(\theta) + \theta^2 / (2 \sigma^2)` of :math:`\theta = \log\beta`, where
+    :math:`\sigma = \log 2`. By Laplace's approximation [5]_ the log evidence of this model is
+    :math:`-L(\hat\theta) - \hat\theta^2 / (2\sigma^2) - \tfrac12 \log(1 + \sigma^2 L''(\hat\theta))`; that of
+    the uncalibrated scores is :math:`-L(0)`. With prior odds of 2 to 1 they give the posterior probability
+    :math:`\pi` that the scores are miscalibrated; the line has the slope :math:`\beta = \pi e^{\hat\theta} +
+    1 - \pi`, and counts as :math:`\pi` parameters. With ``link="identity"`` the slope is :math:`2
+    e^{\hat\theta}` in the units above, the intercept is optimal for this slope, and the line counts as two
+    parameters. Line and curve are averaged by their Akaike weights, whose losses use the original labels
+    instead of Platt's targets. The influence of the prior decreases as 1/n, and that of a misspecified line
+    exponentially. Finally, with ``penalty="aicc"``, probabilities become :math:`(1 - \epsilon) p + \epsilon
+    \bar y` with :math:`\epsilon = 0.1/n` and :math:`\bar y = (n_1 + 1/2)/(n + 1)`, because :math:`n` samples
+    cannot support much smaller probabilities.
 
-    *Remote scores.* A forecast of exactly 0 or 1 has log-odds of about 37 either way, and a straight line
-    through a few of these that are wrong would be far off everywhere else. Scores farther from the middle of
-    the bulk than 2.5 units are drawn in: their distance :math:`d` beyond becomes :math:`\log(1 + 4d)/4`, for
-    new scores too, so order is kept. And while they are few, their samples count less: by the factor :math:`1
-    - r\,100/(100 + R)` with :math:`r = 1 - (1+d)^{-2}` and :math:`R` the weighted sum of :math:`r` on that
-    side. The factor depends on the scores alone and hence does not distort the curve.
+    *Outlying scores.* A forecast of exactly 0 or 1 has log-odds of about -37 or 37, and a few such forecasts
+    that are wrong would dominate the fit of a straight line. The excess :math:`d` of scores farther than 2.5
+    units from the middle of the bulk is therefore compressed to :math:`\log(1 + 4d)/4`, in training and in
+    prediction, which preserves the order. If there are few outlying scores, their samples are downweighted by
+    the factor :math:`1 - r\,100/(100 + R)` with :math:`r = 1 - (1+d)^{-2}` and :math:`R` the weighted sum of
+    :math:`r` on that side. The factor depends on the scores alone, and hence does not bias the curve.
 
-    *Outside* of the training scores the curve is continued as a straight line, or level where its end slopes
-    against the trend. Probabilities are never 0 or 1, but 2**-53 off at least.
+    *Extrapolation.* Outside the range of the training scores the curve is continued as a straight line, or as
+    a constant if its slope at the end has the opposite sign of the trend. Probabilities remain in [2**-53, 1
+    - 2**-53].
 
-    *Cost.* O(n log n) for the sort that groups equal scores. More than 4096 distinct ones are pooled into 256
-    equal cells between two knots, each at its mean: a change of second order in their width, which the tests
-    hold below 3e-5 in every probability. Then each Newton step costs no more than some thousand samples do.
-    Weights that are not counts should sum to the number of samples, as AICc and the targets need it.
+    *Cost.* O(n log n) for the sort that groups equal scores. More than 4096 distinct scores are pooled into
+    256 bins of equal width between two knots, each represented by its mean; this changes probabilities by
+    less than 3e-5. The cost of a Newton step is then bounded. Non-integer weights should sum to the number of
+    samples, which AICc and Platt's targets depend on.
 
     References
     ----------
@@ -227,9 +230,9 @@ class SplineCalibrator(BaseCalibrator):
             record_sample(self, grouped, weight)
 
     def _fit_curve(self, cells: GroupedOutcomes, knots: Array) -> LogisticSpline:
-        """Fit the curve in the direction in which it rises."""
+        """Fit the curve, with the sign of the scores reversed if the event rate decreases with them."""
         slope, intercept = fit_platt(cells.prob, cells)
-        # a slope of 0 has the sign of its rounding
+        # the sign of a slope of 0 would be that of a rounding error
         self._rising = slope >= -_NO_SLOPE
         if knots[0] == knots[-1]:
             return LogisticSpline(np.arange(2.0), np.full(2, intercept), np.zeros(2), np.inf, 1.0)
@@ -241,7 +244,7 @@ class SplineCalibrator(BaseCalibrator):
         x, weight, target, observed = rows
         anchor: Anchor | None = Anchor(USUAL_SLOPE, None, observed)
         if self.link == "logit":
-            # a rising line and a falling curve do not mix to a monotone map
+            # the average of an increasing line and a decreasing curve need not be monotone
             mixed = self._rising or not self.monotone
             anchor = Anchor(unit, float(origin), observed) if mixed else None
         penalty = None if isinstance(self.penalty, str) else as_double(self.penalty)
@@ -257,7 +260,7 @@ class SplineCalibrator(BaseCalibrator):
 
 @dataclass(frozen=True)
 class _Axis:
-    """Where scores are placed: in units of the half-width of their bulk, remote ones drawn in."""
+    """Transformation of the scores: standardised by their bulk, with outlying ones compressed."""
 
     magnitude: float
     middle: float
@@ -267,13 +270,13 @@ class _Axis:
         x = self._standardised(z)
         far = np.flatnonzero(np.abs(x) > _FENCE)
         if far.size:
-            # not x less what is beyond: of a very large x no digit would be left
+            # subtracting the excess from x would lose all digits of a very large x
             drawn_in = _REMOTE_SCALE * np.log1p(self._beyond(x[far]) / _REMOTE_SCALE)
             x[far] = np.copysign(_FENCE + drawn_in, x[far])
         return x
 
     def trust(self, z: Array, weight: Array) -> Array:
-        """Return the factor of the weight of each score: less than 1 for remote ones while they are few."""
+        """Return the factor of the weight of each score: less than 1 for outlying ones if they are few."""
         x = self._standardised(z)
         remote = 1.0 - 1.0 / (1.0 + self._beyond(x)) ** 2
         below = weight @ np.where(x < 0.0, remote, 0.0)
@@ -281,7 +284,7 @@ class _Axis:
         return np.asarray(1.0 - remote * _REMOTE_ROWS / (_REMOTE_ROWS + np.where(x < 0.0, below, above)))
 
     def _standardised(self, z: Array) -> Array:
-        # divided first, so that scores near the largest float do not overflow; beside tiny ones others may
+        # divided first, so that scores near the largest float do not overflow; the ratio to tiny ones may
         with np.errstate(over="ignore"):
             x: Array = z / self.magnitude
             x -= self.middle
@@ -304,7 +307,7 @@ def _fit_axis(z: Array, weight: Array) -> _Axis:
 
 
 def _pool(cells: GroupedOutcomes, knots: Array) -> GroupedOutcomes:
-    """Pool sorted groups into equal cells between the knots, each at its mean."""
+    """Pool sorted groups into bins of equal width between the knots, each represented by its mean."""
     edges = np.concatenate([np.linspace(a, b, _CELLS, endpoint=False) for a, b in pairwise(knots)])
     starts = np.unique(np.searchsorted(cells.prob, edges))
     starts = starts[starts < cells.prob.shape[0]]
@@ -322,4 +325,6 @@ def _check_penalty(penalty: Any) -> None:
     elif isinstance(penalty, bool) or not isinstance(penalty, Real):
         raise TypeError(f"penalty must be 'aicc' or a number, got {penalty!r}.")
     elif not as_double(penalty) > 0:
-        raise ValueError(f"penalty must be positive, got {penalty!r}. Use a small number for a free curve.")
+        raise ValueError(
+            f"penalty must be positive, got {penalty!r}. Use a small number for a flexible curve."
+        )

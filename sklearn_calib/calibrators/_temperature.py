@@ -18,13 +18,13 @@ Array = NDArray[np.float64]
 
 
 class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
-    r"""Temperature scaling: log-probabilities divided by one number, then normalised.
+    r"""Temperature scaling: the softmax of log-probabilities divided by one parameter, the temperature.
 
     With :math:`\beta = 1/T` the calibrated probabilities are :math:`p_k^\beta / \sum_j p_j^\beta`, and for
     binary problems the log-odds are multiplied by :math:`\beta`. A temperature above 1 corrects
-    overconfidence. It is the one with the least weighted log loss of the training samples (for binary
-    problems see the Notes); as :math:`T = 1` changes nothing, that loss is never above the original one, and
-    the ranking of the classes of a sample never changes.
+    overconfidence. The temperature minimises the weighted log loss of the training samples (for binary
+    problems see the Notes), which is therefore never larger than the original one. The ranking of the classes
+    of a sample does not change.
 
     Parameters
     ----------
@@ -33,10 +33,9 @@ class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
     Attributes
     ----------
     temperature_ : float
-        :math:`T > 0`. Scores that separate the classes of all samples have no best temperature, nor have
-        scores that are worse than none: :math:`\beta` then stops at the end of its range, which reaches a
-        factor :math:`e^{10}` beyond both 1 and the inverse of the typical (root mean square) difference of
-        logits.
+        :math:`T > 0`. Under perfect separation, or if scores are worse than constant ones, there is no
+        minimum, and :math:`\beta` is at the end of its range, a factor :math:`e^{10}` beyond both 1 and the
+        inverse of the root mean square difference of logits.
     training_cutoff_error_ : float
         Binary problems: cutoff calibration error of the fitted map on the training samples.
     training_event_rate_ : float
@@ -48,27 +47,26 @@ class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     See Also
     --------
-    PlattCalibrator : with an intercept, for binary problems.
+    PlattCalibrator : With an intercept, for binary problems.
 
     Notes
     -----
-    The loss is convex in :math:`\beta`. Its derivative is brought to zero by Newton's method in
-    :math:`\log\beta`, kept in a bracket; no step size is to be tuned. A subset of the samples, or for two
-    classes a smaller problem of pooled log-odds, gives the start, so that one to three passes over all
-    :math:`n K` scores suffice. The certificate is available for binary problems.
+    The loss is convex in :math:`\beta`, and minimised by Newton's method in :math:`\log\beta` within a
+    bracket. The initial value is the solution for a subset of the samples, or for two classes that of pooled
+    log-odds, so that one to three passes over all :math:`n K` scores suffice. The certificate is available
+    for binary problems.
 
-    In binary problems, probabilities that are remote (few, and far closer to 0 or 1 than the others) count
-    less, by the rule of :class:`PlattCalibrator`: a handful of zeros and ones that are wrong would otherwise
-    make the temperature large. The loss that is least is then the one with these weights. With
-    ``link="identity"``, and where nothing is remote, every sample counts in full.
+    In binary problems, outlying probabilities (few, and much closer to 0 or 1 than the others) are
+    downweighted as by :class:`PlattCalibrator`, because a few wrong predictions of 0 or 1 would otherwise
+    make the temperature large. The minimised loss is the one with these weights. With ``link="identity"``,
+    and without outlying probabilities, all samples have their original weights.
 
-    In multiclass problems, probabilities down to 2**-1022 are informative: those of naive Bayes are often so
-    small.
-    How far they are believed is chosen. Tried are the limits 2**-53, 2**-106, 2**-212, ... down to the least
-    positive probability of the fit, and, if there are zeros, that one itself, which shows what a forest of so
-    many trees means by 0. A limit that cuts off what can be told apart is taken if it lowers the sum of the
-    losses by more than 1, and of these the one that lowers it most. Where all probabilities are at least
-    2**-53 the limit is that.
+    In multiclass problems, probabilities down to 2**-1022 can be informative, for example those of naive
+    Bayes. The limit at which they are clipped is chosen among 2**-53, 2**-106, 2**-212, ..., down to the
+    smallest positive training probability, and, if there are zeros, that probability itself, as zeros of a
+    random forest mean less than one tree. A limit that makes distinct probabilities equal is chosen if it
+    lowers the sum of the losses by more than 1, and among these the one with the smallest loss. If all
+    probabilities are at least 2**-53, the limit is 2**-53.
 
     References
     ----------

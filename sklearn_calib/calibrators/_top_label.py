@@ -1,4 +1,4 @@
-"""Top-label calibration: the probability that the predicted class is right."""
+"""Top-label calibration: the probability that the predicted class is correct."""
 
 from typing import Any
 
@@ -18,51 +18,52 @@ _MODES = ("per_class", "pooled")
 
 
 class TopLabelCalibrator(BaseCalibrator):
-    """A binary calibrator for the probability of the predicted class, one for each predicted class.
+    """Calibration of the confidence, with one binary calibrator for each predicted class.
 
-    The samples are divided by the most probable class, and in each part the greatest probability, the
-    confidence, is calibrated for "the prediction is right". So among the samples predicted as one class,
-    those of one calibrated confidence c are right with probability c (top-label calibration [1]_); with all
-    samples together this holds on average over the predicted classes only (confidence calibration [2]_). What
-    remains, 1 - c, is divided among the other classes in proportion to their probabilities, equally if these
-    are all zero; no class gets less than 2**-53 unless the calibrator itself returns 0 and 1.
+    The samples are grouped by the most probable class. In each group the largest probability, the confidence,
+    is calibrated as the probability that the prediction is correct: among the samples with the same predicted
+    class and calibrated confidence c, a fraction c is correct (top-label calibration [1]_). With a single
+    calibrator for all samples this holds only on average over the predicted classes (confidence calibration
+    [2]_). The remaining probability 1 - c is divided among the other classes in proportion to their
+    probabilities, equally if these are all zero. Probabilities are at least 2**-53 unless the calibrator
+    itself returns 0 or 1.
 
     Parameters
     ----------
     calibrator : calibrator or classifier
         A binary calibrator of this package, or any classifier with ``predict_proba``; it receives confidences
-        as one column, and labels 0 and 1. It is cloned for each part.
+        as one column, and labels 0 and 1. It is cloned for each predicted class.
     mode : {"per_class", "pooled"}, default="per_class"
-        Whether each predicted class has a calibrator of its own.
+        Whether to fit one calibrator for each predicted class, or one for all samples.
 
     Attributes
     ----------
     calibrators_ : list
         The fitted calibrators, by index of the predicted class. A class that was never predicted, or whose
-        predictions were all right or all wrong, has the calibrator of all samples.
+        predictions were all correct or all incorrect, has the calibrator of all samples.
     pooled_ : object or None
-        The calibrator of all samples; None if it was not needed, and if all samples were right or all wrong:
-        then the confidence of new samples is ``pooled_rate_``.
+        The calibrator of all samples; None if it was not needed, or if all samples were correct or all
+        incorrect: then the confidence of new samples is ``pooled_rate_``.
     pooled_rate_ : float
-        Frequency of right predictions by Laplace's rule, (right + 1) / (samples + 2), in total weight.
+        Frequency of correct predictions by Laplace's rule, (correct + 1) / (samples + 2), in total weight.
     %(multiclass_fit)s
 
     Raises
     ------
     ValueError
-        When fitting, if ``mode`` is unknown or samples are not probabilities; and as for any calibrator.
+        When fitting, if ``mode`` is unknown or scores are not probabilities; and as for any calibrator.
     TypeError
-        When fitting, if ``calibrator`` cannot be fitted or predicts no probabilities.
+        When fitting, if ``calibrator`` cannot be fitted or does not predict probabilities.
 
     See Also
     --------
-    OneVsRestCalibrator : calibrates the probability of each class, for all samples.
+    OneVsRestCalibrator : Calibrates the probability of each class, for all samples.
 
     Notes
     -----
-    The cost is that of binary fits with n samples in all. The class predicted before is the one that c
-    belongs to; where c falls below the probability of another class, ``predict`` differs from it. Ties
-    between classes are broken in favour of the first.
+    The cost is that of binary fits with n samples in total. The calibrated confidence c is that of the class
+    predicted from the original scores; if c is smaller than the probability of another class, ``predict``
+    returns the latter. Of tied classes the first is used.
 
     References
     ----------
@@ -139,7 +140,7 @@ class TopLabelCalibrator(BaseCalibrator):
         others[empty] = 1.0
         others[empty, top[empty]] = 0.0
         rest[empty] = proba.shape[1] - 1.0
-        # one after the other: the inverse of a tiny rest would overflow
+        # division before multiplication: the inverse of a tiny sum would overflow
         others /= rest[:, np.newaxis]
         others *= (1.0 - calibrated)[:, np.newaxis]
         others[rows, top] = calibrated

@@ -1,4 +1,4 @@
-"""Vector scaling: a temperature and an offset for each class."""
+"""Vector scaling: a temperature and an intercept for each class."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ Array = NDArray[np.float64]
 
 
 class VectorScalingCalibrator(AffineCalibrator):
-    r"""Vector scaling: each log-probability times a factor of its class, plus an offset, then normalised.
+    r"""Vector scaling: the softmax of log-probabilities with a factor and an intercept for each class.
 
     With :math:`z_k` the logarithm of the probability of class k, centred so that :math:`\sum_k z_k = 0`, the
     calibrated probabilities are the softmax of :math:`\beta (1 + v_k) z_k + b_k`. Here :math:`1/\beta` is the
@@ -19,17 +19,17 @@ class VectorScalingCalibrator(AffineCalibrator):
 
     .. math:: \sum_i w_i \ell_i(v, b) + \frac{\lambda K}{2} \Big(\sum_k v_k^2 + \sum_k b_k^2\Big)
 
-    with :math:`\ell_i` the log loss of sample i. A great penalty leaves temperature scaling, 0 the vector
-    scaling of [1]_.
+    with :math:`\ell_i` the log loss of sample i. The limit of a large penalty is temperature scaling; a
+    penalty of 0 gives the vector scaling of [1]_.
 
     Parameters
     ----------
     penalty : float or "cv", default="cv"
-        :math:`\lambda \ge 0`, per unit of total weight 1: its influence fades as samples are added. "cv":
-        chosen by cross-validation, in favour of great ones; see Notes. 0 has no solution, and a very steep
-        one is returned, where the samples of a class can be separated from the others.
+        :math:`\lambda \ge 0`; its influence decreases with the total weight. "cv": chosen by cross-validation
+        with preference for large penalties; see Notes. With 0 and perfect separation of a class there is no
+        solution, and a very steep map is returned.
     shrink_temperature : bool, default=False
-        Whether the temperature is shrunk, as by :class:`MatrixScalingCalibrator`.
+        Whether the inverse temperature is shrunk to 1, as by :class:`MatrixScalingCalibrator`.
     %(link)s
 
     Attributes
@@ -39,7 +39,7 @@ class VectorScalingCalibrator(AffineCalibrator):
     intercept_ : ndarray of shape (n_classes,)
         :math:`b`.
     temperature_ : float
-        :math:`1/\beta`, of the temperature scaling that the penalty pulls to.
+        :math:`1/\beta`, of the temperature scaling to which the map is shrunk.
     %(affine_fit)s
 
     Raises
@@ -51,17 +51,17 @@ class VectorScalingCalibrator(AffineCalibrator):
 
     See Also
     --------
-    MatrixScalingCalibrator : with interactions between classes.
-    TemperatureCalibrator : one factor for all classes.
+    MatrixScalingCalibrator : With interactions between classes.
+    TemperatureCalibrator : One factor for all classes.
 
     Notes
     -----
     The loss is convex. It is minimised by Newton's method with conjugate gradients until no derivative
     exceeds 1e-9 per unit of weight and of the typical feature, and by one more step; each costs O(n K).
-    Nothing is random, and the names of the classes, ties and the order of samples do not matter. A class
-    whose samples all have weight zero gets an ever lower offset as the penalty goes to 0. For two classes
-    this is Platt scaling on log-odds with a penalty. Its choice is the one of
-    :class:`MatrixScalingCalibrator`, so that few samples leave about temperature scaling.
+    The fit is deterministic, and invariant to the names of the classes and to the order of the samples. The
+    intercept of a class without weight diverges to minus infinity as the penalty goes to 0. For two classes
+    this is Platt scaling on log-odds with a penalty. The penalty is chosen as by
+    :class:`MatrixScalingCalibrator`, so that with few samples the map is close to temperature scaling.
 
     References
     ----------
@@ -70,7 +70,8 @@ class VectorScalingCalibrator(AffineCalibrator):
 
     Examples
     --------
-    The forecasts are right but for the frequencies of the classes:
+    The forecasts are calibrated except for the frequencies of the classes:
+
 
     >>> import numpy as np
     >>> from sklearn_calib.calibrators import VectorScalingCalibrator

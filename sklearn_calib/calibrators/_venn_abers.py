@@ -1,4 +1,4 @@
-"""Venn-Abers calibration: two isotonic fits per score, one for each outcome that a new sample may have."""
+"""Venn-Abers calibration: two isotonic fits for each score, one for each outcome of the new sample."""
 
 from __future__ import annotations
 
@@ -20,26 +20,24 @@ Array = NDArray[np.float64]
 
 _LOSSES = ("log", "brier")
 _MOST_COUNTED, _SMALL = 2.0**53, 2.0**20
-# From so many scores on a table pays.
+# From this many scores on a lookup table is faster.
 _LONG = 1 << 13
 
 
 class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
-    r"""Inductive Venn-Abers predictor: isotonic regression with the new sample among the training samples.
+    r"""Inductive Venn-Abers predictor: isotonic regression with the new sample added to the training samples.
 
     For a new score :math:`s` isotonic regression is fitted twice, to the training samples and :math:`(s, 0)`,
     and to the training samples and :math:`(s, 1)`. The two values at :math:`s` are :math:`p_0 < p_1`. If all
-    samples are exchangeable, then the one of them that belongs to the true outcome is perfectly calibrated,
-    at every sample size (Theorem 1 of [1]_); their distance measures the uncertainty. Any real
-    score will do.
+    samples are exchangeable, the one that belongs to the true outcome is perfectly calibrated, for every
+    sample size (Theorem 1 of [1]_); their distance measures the uncertainty. Scores can be any real numbers.
 
     Parameters
     ----------
     loss : {"log", "brier"}, default="log"
-        How two probabilities become one: the value whose regret against :math:`p_0` and :math:`p_1`,
-        whichever the outcome makes right, is smallest in the worst case. "log": for the log loss, :math:`p_1
-        / (1 - p_0 + p_1)`. "brier": for the squared error, :math:`p_1 - (p_1^2 - p_0^2)/2`. Neither is ever 0
-        or 1.
+        How the two probabilities are merged: the value with the smallest maximal regret against :math:`p_0`
+        and :math:`p_1` over both outcomes. "log": for the log loss, :math:`p_1 / (1 - p_0 + p_1)`. "brier":
+        for the squared error, :math:`p_1 - (p_1^2 - p_0^2)/2`. Both are strictly between 0 and 1.
 
     Attributes
     ----------
@@ -53,13 +51,13 @@ class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     See Also
     --------
-    IsotonicCalibrator : a single fit, without the new sample.
+    IsotonicCalibrator : A single fit, without the new sample.
 
     Notes
     -----
-    Weights are counts of samples, and the new sample has weight 1: multiplying all weights by a number
-    changes the result. Both probabilities, and either merged one, increase with the score, so that the merged
-    map has a certificate.
+    Weights are counts of samples, and the new sample has weight 1: multiplying all weights by a constant
+    changes the result. Both probabilities, and their merged value, are non-decreasing in the score, so that
+    the merged map has a certificate.
 
     Fitting takes O(n log n) and each prediction O(log n), as both functions are tabulated. Let :math:`P_i =
     (W_i, C_i)` be the cumulative sums of weight and of events after the i-th distinct score, and :math:`V`
@@ -68,15 +66,16 @@ class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     .. math:: p_1(s) = \max_{i \le l} \min_{j > i,\, P_j \in V} \frac{C_j - C_i + 1}{W_j - W_i + 1},
 
-    and 1 above all scores: of the min-max formula for the enlarged sample only vertices matter on the right,
-    as a sample of outcome 1 does not lower the fit, and the one-sided minimum is a tangent to a convex chain,
-    found by bisection. :math:`p_0` follows by exchange of the outcomes and of the direction. Vovk et al. [2]_
-    give another algorithm of the same order.
+    and 1 above all scores. In the min-max formula for the enlarged sample the minimum is attained at a
+    vertex, because a sample with outcome 1 does not lower the fit; it is the tangent to a convex chain, found
+    by bisection. :math:`p_0` follows by symmetry, with outcomes and direction reversed. Vovk et al. [2]_ give
+    another algorithm of the same complexity.
 
-    The cross Venn-Abers predictor of [2]_ joins those of several folds: ``CalibratedClassifier(classifier,
-    VennAbersCalibrator(), ensemble=True, average="log")`` takes geometric means of all :math:`p_1` and of all
-    :math:`1 - p_0`, its version for the log loss, as :math:`\log p_1 - \log(1 - p_0)` is the log-odds of the
-    merged probability. With ``average="probability"`` the merged probabilities are averaged.
+    The cross Venn-Abers predictor of [2]_ combines the predictors of several folds.
+    ``CalibratedClassifier(classifier, VennAbersCalibrator(), ensemble=True, average="log")`` is its version
+    for the log loss, with geometric means of all :math:`p_1` and of all :math:`1 - p_0`, because :math:`\log
+    p_1 - \log(1 - p_0)` is the log-odds of the merged probability. With ``average="probability"`` the merged
+    probabilities are averaged.
 
     References
     ----------
@@ -122,7 +121,7 @@ class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
         Raises
         ------
         ValueError
-            If ``X`` does not suit; see :meth:`fit`.
+            If ``X`` is malformed; see :meth:`fit`.
         """
         check_is_fitted(self)
         return self._both(self._check_scores(X, reset=False))
@@ -136,7 +135,7 @@ class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
         grouped = group_scores(codes, scores, weight)
         scores = grouped.prob
-        # sums of counts are exact, and those of a small total weight are so beside the new sample
+        # sums of counts are exact; for a small total weight their rounding is negligible relative to weight 1
         exact = grouped.total <= (_MOST_COUNTED if whole_numbers(weight) else _SMALL)
         unit = 0.0 if exact else 2.0 ** (np.frexp(grouped.total)[1] - 52)
         misses = _running_sums(grouped.weight - grouped.positives, unit)
@@ -144,7 +143,7 @@ class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
         total = _running_sums(grouped.weight, unit)
         blocks = fit_isotonic(grouped)
         vertex = np.searchsorted(scores, blocks.upper, side="right")
-        # both tables run over the number of training scores below (upper) or not above (lower) a score
+        # both tables are indexed by the number of training scores below (upper) or not above (lower) a score
         upper = 1.0 - _complement_of_upper(total, misses, vertex)
         # the same with outcomes exchanged and scores reversed
         size = scores.shape[0]
@@ -162,9 +161,8 @@ class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
         return lower[place], upper[place]
 
     def _tables(self) -> tuple[Array, Array, Array]:
-        """Return scores at which either function may step up, and both functions between them."""
-        # a step that leaves out its threshold takes place at the next float
-        # after the largest there is none
+        """Return the scores at which either function may increase, and the values of both between them."""
+        # a step that excludes its threshold is at the next float; the largest float has none
         with np.errstate(over="ignore"):
             above = np.nextafter(self.upper_thresholds_, np.inf)
         breaks = np.union1d(self.lower_thresholds_, above)
@@ -179,9 +177,9 @@ class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     def _map_scores(self, scores: Array) -> Array:
         breaks, lower, upper = self._tables()
-        # written so that every operation is monotone, and with it the rounded result
+        # every operation is monotone, so that the rounded result is, too
         if self.loss == "log":
-            # with weights beyond 2**53 the new sample is lost in rounding
+            # with weights beyond 2**53 the weight of the new sample is lost in rounding
             merged: Array = 1.0 / (1.0 + (1.0 - lower) / np.maximum(upper, EPS))
         else:
             merged = (lower * lower + (1.0 - (1.0 - upper) * (1.0 - upper))) / 2.0
@@ -201,7 +199,7 @@ def _place(breaks: Array, scores: Array) -> NDArray[np.intp]:
 
 
 def _place_by_buckets(breaks: Array, scores: Array) -> NDArray[np.intp]:
-    """Do the same by a table over equal buckets, which leaves few breaks to compare with."""
+    """Do the same with a lookup table over intervals of equal width, each with few breaks."""
     low, high, n_buckets = float(breaks[0]), float(breaks[-1]), 16 * breaks.shape[0]
     span = high - low
     scale = n_buckets / span
@@ -243,7 +241,7 @@ def _complement_of_upper(weight: Array, misses: Array, vertex: NDArray[np.intp])
     weight, misses : ndarray of shape (1, m + 1) or (2, m + 1)
         Running sums of weight and of non-events; see :func:`_running_sums`.
     vertex : ndarray of shape (n_vertices,)
-        Where the vertices of the minorant stand among them, without the origin.
+        Indices of the vertices of the minorant, without the origin.
     """
     # in terms of non-events the minorant is a concave majorant, and the formula a minimum over i of maxima
     # over j
@@ -255,7 +253,7 @@ def _complement_of_upper(weight: Array, misses: Array, vertex: NDArray[np.intp])
     # than the line to its beginning, it is further right, which is rare
     start_weight, start_misses = weight[:, :-1], misses[:, :-1]
     tangent = _joined(np.repeat(top_misses, sizes, axis=1) - start_misses)
-    # the new sample is added to the difference, beside which it counts
+    # the new sample is added to the difference, not to the sums, where it could be lost in rounding
     tangent /= _joined(np.repeat(top_weight, sizes, axis=1) - start_weight) + 1.0
     rows = np.flatnonzero(np.repeat(rise[1:], sizes) > tangent)
     low = np.searchsorted(edges, rows, side="right")

@@ -19,11 +19,11 @@ __all__ = ["Axis", "approximate", "find_steps", "merge_steps"]
 Array = NDArray[np.float64]
 Function = Callable[[Array], Array]
 
-# A grid this much finer than the knots is where deviations are measured.
+# Deviations are measured on a grid this much finer than the knots.
 _FINER = 10
 _FIRST_KNOTS = 33
 _MOST_KNOTS = 50_000
-# What deviations at the points of the grid may have of the tolerance: between them they are a little larger.
+# Fraction of the tolerance for deviations on the grid: between its points they are slightly larger.
 _ROOM = 0.98
 _STEP_GRID = 4097
 _REACH = 700.0
@@ -31,26 +31,26 @@ _REACH = 700.0
 
 @dataclass(frozen=True)
 class Axis:
-    """How scores are spread: by log-odds, or by the inverse hyperbolic sine around a center."""
+    """Scale of the scores: log-odds, or the inverse hyperbolic sine around a center."""
 
     name: str
     center: float = 0.0
     scale: float = 1.0
 
     def scores(self, n: int) -> Array:
-        """Return so many scores that cover all there are."""
+        """Return n scores that cover the range of all scores."""
         if self.name == "logit":
             found = expit(np.linspace(-FAR, FAR, n))
             found[[0, -1]] = EPS, 1.0 - EPS
             return np.asarray(found)
         if max(abs(self.center), self.scale) > LARGEST / 4.0:
             raise ValueError(f"Scores beyond {LARGEST:g} cannot be exported. Divide them by a constant.")
-        # as far as quotients of scores and scale are finite
+        # quotients of scores and scale must be finite
         reach = min(float(np.log(LARGEST) - np.log(self.scale)), _REACH)
         return np.clip(self.center + self.scale * np.sinh(np.linspace(-reach, reach, n)), -LARGEST, LARGEST)
 
     def between(self, low: Array, high: Array, share: Array | float) -> Array:
-        """Return scores between two, spread along the axis; midway in floats where these coincide."""
+        """Return scores between two others on the axis; the middle float if these coincide there."""
         if self.name == "logit":
             a, b = logit(low), logit(high)
             found = expit(a + (b - a) * share)
@@ -71,10 +71,10 @@ def approximate(
 ) -> Linear:
     """Return a piecewise linear function that deviates by at most ``tolerance`` from a map.
 
-    The function of scores is evaluated at knots, at all floats next to ``breaks``, where it may jump or bend,
-    and at nine points between neighbouring knots; a piece that deviates there is divided. With ``relative``
-    the deviation is that of log-odds. With ``straight`` probabilities are interpolated in the score,
-    otherwise log-odds along the axis.
+    The function of scores is evaluated at knots, at all floats next to ``breaks``, where it may have jumps or
+    corners, and at nine points between neighbouring knots; a piece that deviates more is split. With
+    ``relative`` the deviation is that of log-odds. With ``straight`` probabilities are interpolated in the
+    score, otherwise log-odds along the axis.
     """
 
     def line(knots: Array) -> Linear:
@@ -94,7 +94,7 @@ def approximate(
         middle = axis.between(knots[wrong], knots[wrong + 1], 0.5)
         stuck = (middle == knots[wrong]) | (middle == knots[wrong + 1])
         middle[stuck] = (knots[wrong] / 2.0 + knots[wrong + 1] / 2.0)[stuck]
-        # between neighbouring floats there is nothing to be approximated
+        # there are no scores between neighbouring floats
         new = np.setdiff1d(middle, knots)
         if not new.size:
             break
@@ -123,7 +123,7 @@ def _probes(axis: Axis, knots: Array) -> Array:
 
 
 def _thinned(line: Linear, points: Array, truth: Array, allowed: Array | float) -> Array:
-    """Return the knots without those that are not needed at the points, from left to right."""
+    """Return the knots without redundant ones, from left to right."""
     place = np.asarray(line.along(NUMPY, points))
     height = truth if line.values == "probability" else np.clip(logit(truth), -FAR, FAR)
     allowed = np.broadcast_to(allowed, points.shape)
@@ -154,7 +154,7 @@ def _thinned(line: Linear, points: Array, truth: Array, allowed: Array | float) 
 
 
 def find_steps(function: Function, axis: Axis, breaks: Array) -> Step:
-    """Return a map that is constant but for jumps; between points of a grid it jumps once at most."""
+    """Return a piecewise constant map with at most one jump between two points of a grid."""
     known = np.unique(np.concatenate([axis.scores(_STEP_GRID), np.nextafter(breaks, -np.inf), breaks]))
     if axis.name == "logit":
         known = np.concatenate([[0.0], known, [1.0]])
@@ -166,7 +166,7 @@ def find_steps(function: Function, axis: Axis, breaks: Array) -> Step:
 
 
 def merge_steps(step: Step, tolerance: float, relative: bool) -> Step:
-    """Return a step function with as few steps as deviate by at most ``tolerance``."""
+    """Return a step function with few steps that deviates by at most ``tolerance``."""
     least = most = float(step.values[0])
     edges: list[float] = []
     values: list[float] = []

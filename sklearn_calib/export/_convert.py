@@ -1,4 +1,4 @@
-"""From a fitted calibrator to the representation of its map."""
+"""Conversion of a fitted calibrator to the representation of its map."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Tolerance:
 
     value: float
     relative: bool = False
-    #: What is approximated, of all that share it.
+    #: Names of the approximated parts, for all objects that share this one.
     used: list[Any] = field(default_factory=list)
 
 
@@ -66,12 +66,12 @@ def _part(calibrator: Any, n_classes: int, tolerance: Tolerance) -> Node:
 
 @singledispatch
 def _scalar(calibrator: Any, tolerance: Tolerance) -> Node:
-    """Return the map of a binary calibrator; of unknown ones an approximation."""
+    """Return the map of a binary calibrator; an approximation for unknown classes."""
     return _approximated(calibrator, (), tolerance)
 
 
 def _approximated(calibrator: Any, parts: tuple[Any, ...], tolerance: Tolerance) -> Linear:
-    """Approximate the map of a calibrator that is made of others, which say where it bends."""
+    """Approximate the map of a calibrator composed of others, which determine its jumps and corners."""
     nodes = [_scalar(part, tolerance) for part in parts]
     return _line(calibrator, _axis(calibrator, nodes), _breaks(nodes), tolerance)
 
@@ -132,7 +132,7 @@ def _blocks(x: Array, y: Array, step: bool = False) -> Node:
 
 @_scalar.register
 def _(calibrator: BaseCalibrator, tolerance: Tolerance) -> Node:
-    # the fitted map of a calibrator around another one bends where that does
+    # the map of a wrapper has its jumps and corners where the wrapped calibrator has
     inner = getattr(calibrator, "calibrator_", None)
     return _approximated(calibrator, (inner,) if isinstance(inner, BaseCalibrator) else (), tolerance)
 
@@ -167,7 +167,7 @@ def _(calibrator: known.BetaCalibrator, tolerance: Tolerance) -> Node:
 
 @_scalar.register
 def _(calibrator: known.PriorShiftCalibrator, tolerance: Tolerance) -> Node:
-    # logarithms of all probabilities but 0 and 1, as the formula has none
+    # probabilities other than 0 and 1 are not clipped, because the formula does not clip
     return maps.Beta(1.0, 1.0, float(np.log(calibrator.odds_factor_)), maps.TINY)
 
 

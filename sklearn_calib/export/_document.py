@@ -1,4 +1,4 @@
-"""The JSON document of a map, and the estimator that it loads as."""
+"""The JSON document of a map, and the estimator that is loaded from it."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ _TRAINING = ("n_samples", "event_rate", "date")
 _CERTIFICATE = ("bound", "confidence", "method", "n_samples", "note")
 _KINDS = ("probability", "logit", "score")
 _LABELS = (bool, int, float, str)
-# Scores that are mapped at a time, so that temporaries stay in cache.
+# Scores are mapped in blocks of this size, so that temporary arrays stay in cache.
 _CHUNK = 1 << 14
 _FARTHEST = float(np.finfo(np.float64).max)
 
 
 def _is_monotone(calibrator: Any) -> bool:
     if not calibrator._node.monotone:
-        raise AttributeError("inverse_transform needs a map of two classes that rises or falls throughout.")
+        raise AttributeError("inverse_transform needs a monotone map of two classes.")
     return True
 
 
@@ -70,8 +70,8 @@ class ExportedCalibrator(
 ):
     """A fitted calibrator as plain data: the estimator that :func:`from_json` returns.
 
-    It maps scores as the calibrator did that was exported, and cannot be fitted: ``fit`` returns it as it is.
-    It holds numbers, labels and texts only.
+    Its map is that of the exported calibrator. It cannot be fitted: ``fit`` returns it unchanged. It contains
+    only numbers, labels and strings.
 
     Parameters
     ----------
@@ -83,8 +83,8 @@ class ExportedCalibrator(
     classes_ : ndarray of shape (n_classes,)
         The class labels.
     n_features_in_ : int
-        Number of columns of scores in ``fit`` of the calibrator. Scores of two classes may also have one or
-        two columns here.
+        Number of columns of scores in ``fit`` of the calibrator. Scores of two classes may have one or two
+        columns here.
     n_knots_ : int
         Number of knots and steps of the map.
     fingerprint_ : str
@@ -92,7 +92,7 @@ class ExportedCalibrator(
 
     See Also
     --------
-    to_json : write a calibrator.
+    to_json : Write a calibrator.
 
     Examples
     --------
@@ -125,7 +125,7 @@ class ExportedCalibrator(
         self._by_group = dict(zip(node.labels, node.maps, strict=True)) if _is_grouped(node) else {}
 
     def fit(self, X: Any = None, y: Any = None, **params: Any) -> Self:
-        """Return the calibrator as it is.
+        """Return the calibrator unchanged.
 
         Parameters
         ----------
@@ -188,7 +188,7 @@ class ExportedCalibrator(
         return both_classes(self._mapped(X, groups))
 
     def predict(self, X: ArrayLike, groups: ArrayLike | None = None) -> NDArray[Any]:
-        """Return the most probable label: for two classes ``classes_[1]`` where its probability exceeds 1/2.
+        """Return the most probable label: for two classes ``classes_[1]`` if its probability exceeds 1/2.
 
         Parameters
         ----------
@@ -207,14 +207,14 @@ class ExportedCalibrator(
 
     @available_if(_is_monotone)
     def inverse_transform(self, X: ArrayLike, *, side: str = "left") -> Array:
-        """Return the scores that are mapped to given probabilities; of monotone binary maps only.
+        """Return the scores that are mapped to given probabilities; for monotone binary maps only.
 
         Parameters
         ----------
         X : array-like of shape (n,) or (n, 1)
             Probabilities of ``classes_[1]``.
         side : {"left", "right"}, default="left"
-            Which end, where the map is constant; see
+            End of the interval in which the map is constant; see
             :meth:`~sklearn_calib.calibrators.IsotonicCalibrator.inverse_transform`.
 
         Returns
@@ -225,7 +225,7 @@ class ExportedCalibrator(
         Raises
         ------
         ValueError
-            If ``X`` contains other numbers than probabilities.
+            If ``X`` contains numbers that are not probabilities.
         """
         return inverse(lambda scores: self._evaluate(self._node, scores), self._kind, X, side)
 
@@ -266,7 +266,7 @@ class ExportedCalibrator(
         scores = self._check(X)
         if not _is_grouped(self._node):
             if groups is not None:
-                raise ValueError("groups were passed, but the calibrator has no groups. Leave them out.")
+                raise ValueError("groups were passed, but the calibrator has no groups. Omit groups.")
             return self._evaluate(self._node, scores)
         if groups is None:
             raise ValueError("groups are missing: the calibrator has a map for each group. Pass groups.")
@@ -281,7 +281,7 @@ class ExportedCalibrator(
     def _check(self, X: Any) -> Array:
         n_classes = self.classes_.shape[0]
         low, high = self._range
-        # of single samples the full check would take most of the time
+        # for single samples the full check would take most of the time
         known = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim > 0
         if known and n_classes == 2 and X.size == X.shape[0] > 0:
             scores = X.reshape(-1)
@@ -297,7 +297,7 @@ class ExportedCalibrator(
         return scores
 
     def _evaluate(self, node: maps.Node, scores: Array) -> Array:
-        """Return the map of checked scores, some at a time."""
+        """Return the map of checked scores, computed in blocks."""
         n = scores.shape[0]
         if n <= _CHUNK:
             return self._evaluate_part(node, scores)
@@ -329,7 +329,7 @@ def _knots(node: maps.Node) -> int:
 def exported(
     calibrator: Any, tolerance: float = 1e-6, *, relative: bool = False, **known: Any
 ) -> ExportedCalibrator:
-    """Return a fitted calibrator, or that of a calibrated classifier, as plain data."""
+    """Return a fitted calibrator, or the calibrator of a calibrated classifier, as plain data."""
     if isinstance(calibrator, ExportedCalibrator):
         return calibrator
     check_positive(tolerance, "tolerance")
@@ -337,8 +337,8 @@ def exported(
     if parts is not None:
         if len(parts) != 1:
             raise ValueError(
-                f"calibrator is a {type(calibrator).__name__} of {len(parts)} members, each of them a "
-                "classifier and a calibrator. Fit it with ensemble=False, or use to_onnx."
+                f"calibrator is a {type(calibrator).__name__} with {len(parts)} pairs of a classifier and a "
+                "calibrator. Fit it with ensemble=False, or use to_onnx."
             )
         calibrator = parts[0]
     if not isinstance(calibrator, BaseCalibrator):
@@ -353,7 +353,7 @@ def exported(
     if known.get("event_rate") is not None:
         check_share(known["event_rate"], "event_rate")
     if not isinstance(known.get("date"), str | None):
-        raise TypeError(f"date must be a text such as '2026-01-31', got {known['date']!r}.")
+        raise TypeError(f"date must be a string such as '2026-01-31', got {known['date']!r}.")
     node, exact = convert(calibrator, len(classes), tolerance, relative)
     try:
         node.check(len(classes))
@@ -395,7 +395,7 @@ def exported(
 def _facts(certificate: Any) -> dict[str, Any]:
     if not isinstance(certificate, CutoffCertificate):
         raise TypeError(
-            f"certificate must be the result of cutoff_certificate, got {certificate!r}. Leave it out, or "
+            f"certificate must be the result of cutoff_certificate, got {certificate!r}. Omit it, or "
             "pass calibrator.cutoff_certificate(random_state=0)."
         )
     bound = float(certificate)
@@ -428,19 +428,19 @@ def to_json(
     Parameters
     ----------
     calibrator : calibrator, CalibratedClassifier or ExportedCalibrator
-        What to write; of a :class:`~sklearn_calib.CalibratedClassifier` with one member the calibrator
-        alone, which maps the scores of its classifier.
+        The calibrator. Of a :class:`~sklearn_calib.CalibratedClassifier` with one pair, only the calibrator
+        is written, which maps the scores of the classifier.
     path : str or path-like, default=None
         File to write.
     tolerance : float, default=1e-6
-        Largest deviation of an approximated map from the calibrator, on a grid that is ten times finer than
-        the knots and around all scores at which the map may jump.
+        Maximum deviation of an approximated map from the calibrator, on a grid that is ten times finer than
+        the knots and around all possible jumps of the map.
     certificate : CutoffCertificate, default=None
-        A certificate to be recorded: the result of ``calibrator.cutoff_certificate()``.
+        A certificate to record: the result of ``calibrator.cutoff_certificate()``.
     n_samples : int, default=None
-        Number of training samples, where the calibrator does not know it.
+        Number of training samples, if the calibrator has no such attribute.
     event_rate : float, default=None
-        Frequency of ``classes_[1]`` in the training samples, where the calibrator does not know it.
+        Frequency of ``classes_[1]`` in the training samples, if the calibrator has no such attribute.
     date : str, default=None
         Date of the training data, in any format.
 
@@ -458,7 +458,7 @@ def to_json(
 
     See Also
     --------
-    from_json : load it.
+    from_json : Load a calibrator.
 
     Examples
     --------
@@ -486,7 +486,7 @@ def from_json(source: str | os.PathLike[str]) -> ExportedCalibrator:
     Parameters
     ----------
     source : str or path-like
-        A file written by :func:`to_json`, or the text itself, which begins with ``{``.
+        A file written by :func:`to_json`, or the JSON text, which begins with ``{``.
 
     Returns
     -------
@@ -496,7 +496,7 @@ def from_json(source: str | os.PathLike[str]) -> ExportedCalibrator:
     Raises
     ------
     ValueError
-        If the document is damaged, no exported calibrator, or of a newer version of the format.
+        If the document is damaged, is not an exported calibrator, or has a newer version of the format.
     OSError
         If the file cannot be read.
 
@@ -509,18 +509,19 @@ def from_json(source: str | os.PathLike[str]) -> ExportedCalibrator:
     ['no' 'yes']
     """
     if not isinstance(source, str | os.PathLike):
-        raise TypeError(f"source must be a path or a text, got {source!r}.")
+        raise TypeError(f"source must be a path or a string, got {source!r}.")
     if isinstance(source, str) and source.lstrip().startswith("{"):
         text = source
     else:
         try:
             text = Path(source).read_text(encoding="utf-8")
         except UnicodeDecodeError:
-            raise ValueError(f"source={os.fspath(source)!r} is no exported calibrator: no text.") from None
+            message = f"source={os.fspath(source)!r} is not an exported calibrator: it is not text."
+            raise ValueError(message) from None
     try:
         document = json.loads(text, object_pairs_hook=_without_repeats)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"source is damaged or no JSON ({type(error).__name__}: {error}).") from None
+        raise ValueError(f"source is damaged or not JSON ({type(error).__name__}: {error}).") from None
     return ExportedCalibrator(document)
 
 
@@ -538,14 +539,14 @@ def _fingerprint(document: dict[str, Any]) -> str:
 
 
 def _read(document: Any) -> Any:
-    """Return the map of a document; raise ValueError unless all of it is sound."""
+    """Return the map of a document; raise ValueError unless the document is valid."""
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ValueError("document is no exported calibrator. Pass what to_json has written.")
+        raise ValueError("document is not an exported calibrator. Pass the output of to_json.")
     version = document.get("version")
     if type(version) is not int or version != VERSION:
         newer = type(version) is int and version > VERSION
         advice = "Read it with a newer release of sklearn_calib" if newer else "It is damaged"
-        raise ValueError(f"The document has version {version!r} of the format, known is {VERSION}. {advice}.")
+        raise ValueError(f"The document has format version {version!r}, supported is {VERSION}. {advice}.")
     try:
         return _sound(document)
     except (ValueError, TypeError, LookupError, OverflowError, RecursionError, AttributeError) as error:
@@ -557,18 +558,18 @@ def _sound(document: dict[str, Any]) -> Any:
     require(set(document) == _KEYS, "it has missing or unknown keys")
     require(document["fingerprint"] == _fingerprint(document), "its fingerprint is that of another document")
     classes, training, certificate = (document[name] for name in ("classes", "training", "certificate"))
-    require(isinstance(classes, list) and len(classes) >= 2, "classes is no list of labels")
+    require(isinstance(classes, list) and len(classes) >= 2, "classes is not a list of labels")
     require(len(set(classes)) == len(classes), "a class occurs twice")
     require(len({type(label) for label in classes}) == 1, "classes are of several types")
-    require(type(classes[0]) in _LABELS, "classes are neither texts nor numbers")
+    require(type(classes[0]) in _LABELS, "classes are neither strings nor numbers")
     require(isinstance(document["calibrator"], str) and isinstance(document["written_by"], str), "no name")
     require(document["input"] in _KINDS and type(document["certain"]) is bool, "input or certain is unknown")
-    require(type(document["columns"]) is int and document["columns"] > 0, "columns is no number")
+    require(type(document["columns"]) is int and document["columns"] > 0, "columns is not a number")
     require(maps.finite(document["tolerance"]) >= 0.0, "tolerance is negative")
     require(set(training) == set(_TRAINING), "training has missing or unknown keys")
     for name in _TRAINING[:2]:
         require(training[name] is None or maps.finite(training[name]) >= 0.0, f"{name} is negative")
-    require(training["date"] is None or isinstance(training["date"], str), "date is no text")
+    require(training["date"] is None or isinstance(training["date"], str), "date is not a string")
     if certificate is not None:
         require(set(certificate) == set(_CERTIFICATE), "certificate has missing or unknown keys")
         numbers = [maps.finite(certificate[name]) for name in ("bound", "confidence", "n_samples")]

@@ -1,7 +1,7 @@
-"""The one representation of a fitted map: a few kinds of nodes, each with its formula written once.
+"""Representation of fitted maps: a few types of nodes, each with its formula.
 
-A node evaluates itself with the operations of a backend: numpy, text of SQL or Python, or nodes of ONNX. A
-scalar map takes the score of ``classes_[1]``, a vector map one score per class.
+A node is evaluated with the operations of a backend: numpy, text of SQL or Python, or nodes of ONNX. The
+input of a scalar map is the score of ``classes_[1]``, that of a vector map one score per class.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ LARGEST = 1e300
 AXES = ("score", "logit", "asinh")
 VALUES = ("probability", "logit")
 SCALES = ("probability", "log")
-#: Log-odds of the least probability of a map that is never certain.
+#: Log-odds of the smallest probability of a map that never returns 0 or 1.
 FAR = float(-logit(np.array([EPS]))[0])
 _STEEPEST = float(np.finfo(np.float64).max)
-# Deeper documents are refused.
+# Documents with deeper nesting raise an error.
 _DEEPEST = 8
 
 
@@ -61,11 +61,11 @@ class Node:
 
     @property
     def monotone(self) -> bool:
-        """Whether it rises or falls throughout."""
+        """Whether the map is non-decreasing or non-increasing."""
         return False
 
     def check(self, n_classes: int) -> None:
-        """Raise ValueError unless the node is a map for so many classes."""
+        """Raise ValueError unless the node is a map for ``n_classes`` classes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +89,7 @@ class Logistic(Node):
 class Beta(Node):
     """The probability with log-odds ``low * log(p) - high * log(1 - p) + intercept``.
 
-    Both ``p`` and ``1 - p`` are raised to ``floor`` first.
+    ``p`` and ``1 - p`` are at least ``floor`` (they are clipped).
     """
 
     kind = "beta"
@@ -138,8 +138,8 @@ class Step(Node):
 class Linear(Node):
     r"""A function that is linear between knots and constant outside.
 
-    ``axis`` is what it is linear in: the "score", its "logit", or "asinh", :math:`\mathrm{asinh}((s -
-    center) / scale)`. ``values`` says what it returns: the "probability" or its "logit".
+    It is linear in ``axis``: the "score", its "logit", or "asinh", :math:`\mathrm{asinh}((s - center) /
+    scale)`. ``values`` is the interpolated quantity: the "probability" or its "logit".
     """
 
     kind = "linear"
@@ -156,7 +156,7 @@ class Linear(Node):
         return _one_way(self.y)
 
     def along(self, ops: Any, scores: Any) -> Any:
-        """Return the place of scores on the axis."""
+        """Return the positions of scores on the axis."""
         if self.axis == "logit":
             return ops.logit(scores)
         if self.axis == "score":
@@ -167,13 +167,13 @@ class Linear(Node):
 
     @cached_property
     def pieces(self) -> tuple[Array, Array, Array]:
-        """Place on the axis, value and slope from each knot on, the first ones before all knots."""
+        """Position on the axis, value and slope from each knot on; the first of each is for lower scores."""
         knots = np.asarray(self.along(NUMPY, self.x))
         gap, rise = np.diff(knots), np.diff(self.y)
         with np.errstate(over="ignore"):
             slope = np.divide(rise, gap, out=np.zeros_like(gap), where=gap > 0.0)
         slope = np.clip(slope, -_STEEPEST, _STEEPEST)
-        # rounding must not lead beyond the next knot, so that monotone maps stay monotone
+        # rounding must not exceed the value at the next knot, so that monotone maps remain monotone
         for _ in range(8):
             beyond = np.abs(self.y[:-1] + gap * slope - self.y[:-1]) > np.abs(rise)
             slope = np.where(beyond, np.nextafter(slope, 0.0), slope)
@@ -206,9 +206,9 @@ class Linear(Node):
 class Softmax(Node):
     """The softmax of ``coef @ z + intercept``, of logits or log-probabilities ``z``.
 
-    Probabilities are raised to ``floor`` before the logarithm; of logits it is 0. With ``beta`` > 0, ``z`` is
-    then the logarithm of ``share * softmax(beta * z) + (1 - share) / K``. With ``center`` its mean is
-    subtracted. A vector ``coef`` is the diagonal of a matrix.
+    Probabilities are clipped to at least ``floor`` before the logarithm; 0 for logits. With ``beta`` > 0,
+    ``z`` is then the logarithm of ``share * softmax(beta * z) + (1 - share) / K``. With ``center`` its mean
+    is subtracted. A vector ``coef`` is the diagonal of a matrix.
     """
 
     kind = "softmax"
@@ -241,7 +241,7 @@ class Softmax(Node):
 
 @dataclass(frozen=True, eq=False)
 class OneVsRest(Node):
-    """A scalar map for each class, divided by their sum; all classes alike where that is 0."""
+    """A scalar map for each class, normalised to sum 1; uniform if the sum is 0."""
 
     kind = "one_vs_rest"
     maps: tuple[Node, ...]
@@ -258,7 +258,7 @@ class OneVsRest(Node):
 
 @dataclass(frozen=True, eq=False)
 class TopLabel(Node):
-    """A scalar map of the largest probability for each predicted class; the others in proportion."""
+    """A scalar map of the largest probability for each predicted class; the others are rescaled."""
 
     kind = "top_label"
     maps: tuple[Node, ...]
@@ -307,7 +307,7 @@ class Average(Node):
 
 @dataclass(frozen=True, eq=False)
 class Groups(Node):
-    """A map for each group, and one for all others; only as the whole of a map."""
+    """A map for each group, and one for all other samples."""
 
     kind = "groups"
     labels: tuple[Any, ...]
@@ -357,7 +357,7 @@ def _require_maps(maps: tuple[Node, ...], number: int, n_classes: int, scalar: b
 
 
 def to_dict(node: Node) -> dict[str, Any]:
-    """Return a node as a dict of numbers, texts and lists."""
+    """Return a node as a dict of numbers, strings and lists."""
     found: dict[str, Any] = {"kind": node.kind}
     for field in fields(node):  # type: ignore[arg-type]
         value = getattr(node, field.name)
@@ -382,7 +382,7 @@ def _numbers(values: Any) -> Array:
 
 
 def _text(value: Any) -> str:
-    _require(isinstance(value, str), "a text is missing")
+    _require(isinstance(value, str), "a string is missing")
     return str(value)
 
 
@@ -395,7 +395,7 @@ _READ: dict[str, Callable[[Any], Any]] = {"float": finite, "Array": _numbers, "s
 
 
 def from_dict(found: Any, depth: int = 0) -> Node:
-    """Return the node of a dict; raise ValueError if it is none. It is not checked as a whole."""
+    """Return the node of a dict; raise ValueError if it is not one. Call ``check`` on the result."""
     _require(isinstance(found, dict) and depth < _DEEPEST, "a map is missing, or too deep")
     kind = found.get("kind")
     cls = _KINDS.get(kind) if isinstance(kind, str) else None

@@ -22,7 +22,7 @@ __all__ = ["register_onnx_converters", "to_onnx"]
 Array = NDArray[np.float64]
 
 _DTYPES = ("float32", "float64")
-# Probabilities beyond 0 and 1 by no more than this are rounded, as in transform.
+# Probabilities outside [0, 1] by at most this are clipped, as in transform.
 _ROUNDING = 1e-6
 _FAR_OUT = 1e9
 _TOLERANCE = "tolerance"
@@ -112,7 +112,7 @@ class _Onnx:
 
     def asinh(self, x: _Tensor) -> _Tensor:
         size = self.node("Abs", x)
-        # of large numbers the square would overflow
+        # the square of large numbers would overflow
         near = self.node("Min", size, _FAR_OUT)
         far = self.log(self.maximum(size, _FAR_OUT) * (1.0 / _FAR_OUT))
         return self.node("Sign", x) * (self.log(near + self.node("Sqrt", near * near + 1.0)) + far)
@@ -159,7 +159,7 @@ class _Onnx:
         part = self.node("Min", part, np.array([[last]]))
 
         def of_part(table: Array) -> _Tensor:
-            # the shape of the scores, also where there are no edges
+            # has the shape of the scores even without edges
             return self.node("Gather", table, part) + score * 0.0
 
         if start is None or slope is None:
@@ -281,14 +281,14 @@ def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
 
 
 def _scores(ops: _Onnx, operator: Any, estimator: Any, method: str, classes: NDArray[Any]) -> _Tensor:
-    """Return the scores of a classifier that is converted by its own converter."""
+    """Return the scores of a classifier, converted by the converter of its class."""
     from skl2onnx import get_model_alias
     from skl2onnx.common import data_types as types
 
     while isinstance(estimator, FrozenEstimator):
         estimator = estimator.estimator
     if not np.array_equal(getattr(estimator, "classes_", classes), classes):
-        raise ValueError(f"{type(estimator).__name__} keeps its classes in another order. Sort them.")
+        raise ValueError(f"The classes of {type(estimator).__name__} are not sorted. Sort them.")
     last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
     if method == "decision_function":
         ops.scope.add_options(id(last), {"raw_scores": True})
@@ -302,7 +302,7 @@ def _scores(ops: _Onnx, operator: Any, estimator: Any, method: str, classes: NDA
     scores = ops.double(_Tensor(ops, inner.outputs[1].full_name))
     if classes.shape[0] > 2:
         return scores
-    # of two classes, some converters return two decision scores
+    # for two classes some converters return two decision scores
     return ops.node("Gather", scores, np.array([-1]), axis=1)
 
 
@@ -326,7 +326,7 @@ def _convert_scorer(scope: Any, operator: Any, container: Any) -> None:
 def register_onnx_converters() -> None:
     """Register converters of all calibrators and meta-estimators with skl2onnx.
 
-    :func:`to_onnx` does so itself. Call it before you use ``skl2onnx.convert_sklearn`` on a model that
+    :func:`to_onnx` calls it automatically. Call it before ``skl2onnx.convert_sklearn`` of a model that
     contains objects of sklearn_calib. The option ``tolerance`` of a calibrator is that of :func:`to_json`.
 
     Raises
@@ -369,9 +369,9 @@ def to_onnx(
     estimator : calibrator, ExportedCalibrator, CalibratedClassifier or Pipeline
         A fitted estimator. skl2onnx must be able to convert the classifiers in it.
     X : array-like of shape (n_samples, n_features), default=None
-        Some samples, whose number of columns is read. Only needed if the estimator does not know it.
+        Samples that determine the number of columns. Only needed if the estimator has no ``n_features_in_``.
     dtype : {"float32", "float64"}, default="float32"
-        Type of inputs and probabilities. The maps of calibrators compute in double precision in any case.
+        Type of inputs and probabilities. The maps of calibrators are always evaluated in double precision.
     tolerance : float, default=1e-6
         As for :func:`to_json`.
 
@@ -415,7 +415,7 @@ def to_onnx(
     else:
         columns = getattr(estimator, "n_features_in_", None) if X is None else np.shape(X)[1]
         if columns is None:
-            raise ValueError("X is missing: the estimator does not know its number of columns. Pass samples.")
+            raise ValueError("X is missing: the estimator has no n_features_in_. Pass samples.")
         inputs = [("X", floats([None, columns]))]
     parts = [part for _, part in getattr(estimator, "steps", [("", estimator)])]
     for part in parts:
@@ -423,6 +423,6 @@ def to_onnx(
             options[id(part)] = {_TOLERANCE: tolerance}
     options.setdefault(id(parts[-1]), {})["zipmap"] = False
     options[id(estimator)] = options[id(parts[-1])]
-    # operators of linear models in single precision only
+    # operators of linear models support only single precision
     black = {"LinearClassifier", "Normalizer"} if dtype == "float64" else None
     return convert_sklearn(estimator, initial_types=inputs, options=options, black_op=black)

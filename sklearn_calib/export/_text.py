@@ -52,7 +52,7 @@ class _Text:
 
 
 class _Printer(ABC):
-    """The operations of maps as text; ``let`` names what is used several times."""
+    """The operations of maps as text; ``let`` names expressions that are used several times."""
 
     @abstractmethod
     def number(self, value: float) -> str:
@@ -102,7 +102,7 @@ class _Printer(ABC):
         return _Text(self, [form(*pair) for pair in zip(x.parts, self.expit(x).parts, strict=True)])
 
     def logit(self, x: _Text) -> _Text:
-        # only used between knots, which lie inside (0, 1)
+        # only used between knots, which are inside (0, 1)
         return self.log(x / (1.0 - x))
 
     def asinh(self, x: _Text) -> _Text:
@@ -180,7 +180,7 @@ class _Printer(ABC):
 
 
 def _total(parts: list[str]) -> str:
-    """Return a sum of which no part is deep in parentheses."""
+    """Return a sum with balanced parentheses, which limits their depth."""
     if len(parts) == 1:
         return parts[0]
     middle = len(parts) // 2
@@ -188,7 +188,7 @@ def _total(parts: list[str]) -> str:
 
 
 class _Sql(_Printer):
-    """Named expressions are columns of a query of their own; without a table there are none."""
+    """Named expressions are columns of subqueries; without a table there are none."""
 
     def __init__(self, table: str | None = None) -> None:
         self.layers: list[str] = []
@@ -196,7 +196,7 @@ class _Sql(_Printer):
 
     def number(self, value: float) -> str:
         text = repr(float(value))
-        # without an exponent some databases read a decimal number
+        # without an exponent some databases use decimal arithmetic
         text = text if "e" in text else f"{text}e0"
         return f"({text})" if text.startswith("-") else text
 
@@ -262,8 +262,8 @@ def to_sql(
 ) -> str:
     """Return SQL that maps scores to calibrated probabilities.
 
-    Nothing but comparisons, arithmetic, ``ln``, ``exp`` and, for scores that are not probabilities, ``sqrt``
-    is used. NULL, NaN and scores out of range, for which the calibrator raises an error, give NULL.
+    It uses only comparisons, arithmetic, ``ln``, ``exp`` and, for scores that are not probabilities,
+    ``sqrt``. NULL, NaN and scores out of range, for which the calibrator raises an error, give NULL.
 
     Parameters
     ----------
@@ -272,9 +272,9 @@ def to_sql(
     score : str or list of str, default="p"
         Column of scores of ``classes_[1]``, or one column per class.
     table : str, default=None
-        The table. None: an expression is returned in place of a query, for two classes only.
+        The table. None returns an expression instead of a query, for two classes only.
     keep : list of str, default=()
-        Further columns of the table in the result of the query.
+        Further columns of the table to include in the result of the query.
     group : str, default=None
         Column of the groups of a :class:`~sklearn_calib.calibrators.GroupCalibrator`.
     name : str, default="calibrated"
@@ -284,8 +284,8 @@ def to_sql(
     quote : str, default='"'
         Quotation mark of names; some databases use a backtick.
     materialized : bool, default=True
-        Whether named subqueries of three or more classes carry the hint ``AS MATERIALIZED``, which SQLite,
-        DuckDB and PostgreSQL know. SQLite takes much longer without it; other databases may not accept it.
+        Whether the subqueries for three or more classes have the hint ``AS MATERIALIZED``, which SQLite,
+        DuckDB and PostgreSQL support. SQLite takes much longer without it; other databases may not accept it.
 
     Returns
     -------
@@ -295,7 +295,7 @@ def to_sql(
     Raises
     ------
     ValueError
-        If columns do not fit the calibrator, and as for :func:`to_json`.
+        If the columns do not match the calibrator, and as for :func:`to_json`.
     TypeError
         As for :func:`to_json`.
 
@@ -310,7 +310,7 @@ def to_sql(
     columns, kept = _names(score, "score"), _names(keep, "keep")
     for argument, value in (("table", table), ("group", group), ("name", name), ("quote", quote)):
         if not isinstance(value, str) and (value is not None or argument in ("name", "quote")):
-            raise TypeError(f"{argument} must be a text, got {value!r}.")
+            raise TypeError(f"{argument} must be a string, got {value!r}.")
     check_flag(materialized, "materialized")
     found = exported(calibrator, tolerance)
     node, n_classes = found._node, found.classes_.shape[0]
@@ -322,7 +322,7 @@ def to_sql(
         )
     grouped = isinstance(node, maps.Groups)
     if grouped != (group is not None):
-        advice = "Name the column of groups" if grouped else "Leave group out"
+        advice = "Name the column of groups" if grouped else "Omit group"
         raise ValueError(
             f"group={group!r}, but the calibrator has {'' if grouped else 'no '}groups. {advice}."
         )
@@ -337,7 +337,7 @@ def to_sql(
     scores = _Text(printer, [named(column) for column in columns])
     guard = f"{scores.parts[0]} BETWEEN {low} AND {high}"
     if table is not None:
-        # cast before anything else, as decimal numbers have other arithmetic
+        # cast first, because arithmetic of decimal numbers differs
         scores = printer.let(
             printer.each(
                 scores,
@@ -374,7 +374,7 @@ def _names(value: Any, argument: str) -> list[str]:
     """Return names of columns."""
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list | tuple) or not all(isinstance(one, str) for one in names):
-        raise TypeError(f"{argument} must name columns by texts, got {value!r}.")
+        raise TypeError(f"{argument} must be a column name or a list of them, got {value!r}.")
     return list(names)
 
 
@@ -396,9 +396,9 @@ def _literal(label: Any) -> str:
 def to_python(calibrator: Any, *, name: str = "calibrate", tolerance: float = 1e-6) -> str:
     """Return Python source of a function that maps scores to calibrated probabilities.
 
-    It imports nothing but :mod:`math`. The function takes the score of ``classes_[1]`` and returns its
-    probability, or takes and returns a list with one number per class; with groups, the second argument is
-    the group. Scores out of range raise a ValueError.
+    The function depends only on :mod:`math`. It maps the score of ``classes_[1]`` to its probability, or a
+    list with one score per class to a list of probabilities; with groups, the second argument is the group.
+    Scores out of range raise a ValueError.
 
     Parameters
     ----------
@@ -417,7 +417,8 @@ def to_python(calibrator: Any, *, name: str = "calibrate", tolerance: float = 1e
     Raises
     ------
     ValueError
-        If ``name`` is no name, and as for :func:`to_json`.
+        If ``name`` is not a valid name, and as for :func:`to_json`.
+
     TypeError
         As for :func:`to_json`.
 

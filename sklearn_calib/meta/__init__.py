@@ -1,4 +1,4 @@
-"""Estimators around classifiers: calibration, out-of-fold scores in a pipeline, and abstention."""
+"""Meta-estimators: calibrated classifiers, out-of-fold scores in a pipeline, and abstention."""
 
 from sklearn_calib.meta._classifier import CalibratedClassifier
 from sklearn_calib.meta._crossfit import CrossFitScorer

@@ -54,16 +54,16 @@ Array = NDArray[np.float64]
 class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """Calibrate the probabilities of any classifier with any calibrator.
 
-    The calibrator is fitted on out-of-fold scores, because a classifier is overconfident on its own training
+    The calibrator is fitted to out-of-fold scores, because a classifier is overconfident on its own training
     samples.
 
     Parameters
     ----------
     estimator : estimator, default=None
         A classifier with ``predict_proba`` or ``decision_function``; None means
-        ``LinearSVC(random_state=0)``. One that is fitted already and wrapped in
-        :class:`~sklearn.frozen.FrozenEstimator` is used as it is, and all samples passed to ``fit`` serve to
-        fit the calibrator; they must not be those it was fitted on.
+        ``LinearSVC(random_state=0)``. A fitted classifier in a :class:`~sklearn.frozen.FrozenEstimator` is
+        not refitted, and the calibrator is fitted to all samples passed to ``fit``, which must not be its
+        training samples.
     calibrator : calibrator, classifier, "passthrough" or None, default=None
         A calibrator of :mod:`sklearn_calib.calibrators`, or any classifier with ``predict_proba``, such as a
         pipeline of splines and a logistic regression or a grid search over calibrators; it is fitted to the
@@ -71,29 +71,29 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         n_classes). A binary calibrator is fitted to each class against the rest and the probabilities are
         renormalised. None means :class:`~sklearn_calib.calibrators.SplineCalibrator` for binary and
         :class:`~sklearn_calib.calibrators.LogAverageCalibrator` for multiclass problems, which ranked first
-        in ``benchmarks/compare_calibrators.py``. "passthrough" leaves the probabilities as they are.
+        in ``benchmarks/compare_calibrators.py``. "passthrough" does not calibrate the probabilities.
     response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
-        Which output of the classifier the calibrator reads. With "auto" the calibrator decides. One that
-        takes probabilities (it has ``link="logit"``, or supports no other input) reads ``predict_proba`` if
-        the classifier has it, and so do "passthrough" and None. Any other reads ``decision_function`` if the
-        classifier has it, else ``predict_proba``, as :class:`~sklearn.calibration.CalibratedClassifierCV`
-        does.
+        Method of the classifier whose output is calibrated. "auto" depends on the calibrator: for
+        calibrators of probabilities (with ``link="logit"``, or without support for other scores),
+        "passthrough" and None it is ``predict_proba`` if the classifier has it; for other calibrators it is
+        ``decision_function`` if the classifier has it, else ``predict_proba``, as in
+        :class:`~sklearn.calibration.CalibratedClassifierCV`.
     cv : int, splitter, iterable of splits or None, default=5
-        How samples are held out; an integer (None means 5) gives stratified folds without shuffling. Not
-        used by a frozen estimator unless ``ensemble=True``.
+        Cross-validation splitting strategy; an integer (None means 5) gives stratified folds without
+        shuffling. Not used for a frozen estimator unless ``ensemble=True``.
     ensemble : bool or "auto", default="auto"
-        True: one classifier and one calibrator per fold, the latter fitted on the fold's held-out samples;
-        the probabilities are averaged. False: one calibrator, fitted on the held-out samples of all folds
-        together, and one classifier, fitted on all samples; smaller, and the better choice when a class is
-        rare. The folds then need not cover each sample once: a sample counts as often as it is held out.
-        "auto": False for a frozen estimator and one that takes a precomputed kernel matrix (of which
-        folds see different columns), else True.
+        True: one classifier and one calibrator per fold, the latter fitted to the held-out samples of the
+        fold; the probabilities are averaged. False: one calibrator, fitted to the held-out samples of all
+        folds together, and one classifier, fitted to all samples; the model is smaller, and preferable if a
+        class is rare. The folds then need not be a partition: a sample that is held out several times is used
+        as often. "auto": False for a frozen estimator and for an estimator with a precomputed kernel matrix,
+        else True.
     average : {"probability", "log"}, default="probability"
-        How the probabilities of several pairs become one: their mean, as in scikit-learn, or their geometric
-        mean, divided by its sum over the classes; for binary problems the latter averages log-odds. "log"
-        with ``VennAbersCalibrator()`` is the cross Venn-Abers predictor.
+        How the probabilities of several pairs are averaged: arithmetic mean, as in scikit-learn, or
+        normalised geometric mean; for binary problems the latter averages log-odds. "log" with
+        ``VennAbersCalibrator()`` is the cross Venn-Abers predictor.
     n_jobs : int or None, default=None
-        Number of folds worked on in parallel; None means 1 unless in a ``joblib.parallel_config`` context.
+        Number of folds fitted in parallel; None means 1 unless in a ``joblib.parallel_config`` context.
 
     Attributes
     ----------
@@ -107,50 +107,51 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
     calibrators_ : list
         The fitted calibrators of the pairs.
     response_method_ : {"predict_proba", "decision_function"}
-        The output of the classifier that is read.
+        The method of the classifier whose output is calibrated.
     n_features_in_ : int
-        Number of features, if the classifier records it.
+        Number of features, if the classifier has this attribute.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, if the classifier records them.
+        Names of the features, if the classifier has this attribute.
     coef_, feature_importances_ : ndarray
-        Mean of those of the classifiers of the pairs, if all of them have these attributes, in the same
-        shape. They describe the scores before calibration.
+        Mean over the classifiers of the pairs, if all of them have the attribute with the same shape. It
+        describes the scores before calibration.
 
     See Also
     --------
-    CrossFitScorer : a classifier as a pipeline stage, to be followed by a calibrator.
+    CrossFitScorer : A classifier as a pipeline step, to be followed by a calibrator.
 
     Notes
     -----
     With ``IsotonicCalibrator()`` or ``PlattCalibrator(link="identity")`` the probabilities are those of
-    ``CalibratedClassifierCV`` with ``method="isotonic"`` or ``"sigmoid"``, in both ensemble modes, weighted
-    or not: to rounding, or to the tolerance of scikit-learn's solver for the sigmoid.
+    ``CalibratedClassifierCV`` with ``method="isotonic"`` or ``"sigmoid"``, with both values of ``ensemble``,
+    with and without weights: up to rounding, and for the sigmoid up to the tolerance of scikit-learn's
+    solver.
 
-    *Weights and other metadata.* Without metadata routing, ``sample_weight`` reaches the estimator and
-    the calibrator (a warning names a part whose ``fit`` does not accept it), ``groups`` the splitter, and
-    all other arguments of ``fit`` the estimator. With
-    ``sklearn.set_config(enable_metadata_routing=True)`` the requests of the parts decide:
+    *Weights and other metadata.* Without metadata routing, ``sample_weight`` is passed to the estimator and
+    the calibrator (with a warning if the ``fit`` of one of them does not accept it), ``groups`` to the
+    splitter, and all other arguments of ``fit`` to the estimator. With
+    ``sklearn.set_config(enable_metadata_routing=True)`` metadata are passed as requested, for example by
     ``CalibratedClassifier(LogisticRegression().set_fit_request(sample_weight=True),
     IsotonicCalibrator().set_fit_request(sample_weight=True))``.
 
-    *Groups.* A :class:`~sklearn_calib.calibrators.GroupCalibrator` uses the scores and no column of ``X``;
-    its groups are metadata here, and need routing enabled. If it was given ``set_fit_request(groups=True)``
-    and ``set_predict_proba_request(groups=True)``, pass ``groups`` to ``fit``, ``predict_proba`` and
-    ``predict``, in both ensemble modes; a splitter that uses groups receives those of ``fit`` too. Without
-    routing use a ``GroupCalibrator`` on its own, with the groups as a column next to the scores.
+    *Groups.* A :class:`~sklearn_calib.calibrators.GroupCalibrator` receives the scores, not the columns of
+    ``X``; its groups are metadata here, and need metadata routing. Call its methods
+    ``set_fit_request(groups=True)`` and ``set_predict_proba_request(groups=True)``, and pass ``groups`` to
+    ``fit``, ``predict_proba`` and ``predict``; a splitter that uses groups receives those of ``fit``, too.
+    Without routing use a ``GroupCalibrator`` directly, with the groups as a second column of its input.
 
-    *Rare classes.* Each class must occur in every training part, and with ``ensemble=True`` also in every
-    held-out part, where a calibrator is fitted; otherwise ``fit`` names the class and the fold before any
-    work is done.
+    *Rare classes.* Each class must occur in every training set, and with ``ensemble=True`` also in every
+    held-out set, to which a calibrator is fitted; otherwise ``fit`` raises an error with the class and the
+    fold.
 
-    *Cost.* ``fit`` fits one classifier per fold (one more with ``ensemble=False``); prediction costs one
-    classifier per pair.
+    *Cost.* ``fit`` fits one classifier per fold, and one more with ``ensemble=False``; prediction evaluates
+    one classifier per pair.
 
     References
     ----------
     Zadrozny, B. and Elkan, C. (2002). Transforming classifier scores into accurate multiclass probability
-    estimates. Proceedings of the 8th ACM SIGKDD conference, 694-699. (One against the rest,
-    renormalised.)
+    estimates. Proceedings of the 8th ACM SIGKDD conference, 694-699. (One-vs-rest calibration with
+    normalisation.)
 
     Examples
     --------
@@ -166,11 +167,11 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
     (5, 'predict_proba')
     """
 
-    # sample_weight belongs to the parts: the router itself requests nothing
+    # sample_weight is for the parts: the router itself requests nothing
     __metadata_request__fit: ClassVar = {"sample_weight": UNUSED}
 
     def __new__(cls, *args: Any, method: Any = None, **params: Any) -> Self:
-        """Refuse the parameter of scikit-learn's CalibratedClassifierCV, and say what it is called here."""
+        """Raise an error for ``method`` of CalibratedClassifierCV that names the equivalent parameter."""
         if method is not None:
             named = CALIBRATOR_OF_METHOD.get(method) if isinstance(method, str) else None
             raise TypeError(
@@ -199,7 +200,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, **params: Any) -> Self:
-        """Fit classifiers, score held-out samples, fit calibrators on these scores.
+        """Fit classifiers, and calibrators to their scores of held-out samples.
 
         Parameters
         ----------
@@ -233,7 +234,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         check_option(self.average, "average", ("probability", "log"))
         if is_passthrough(self.calibrator) and self.response_method == "decision_function":
             raise ValueError(
-                "calibrator='passthrough' returns probabilities as they are, so response_method can not be "
+                "calibrator='passthrough' returns uncalibrated probabilities, so response_method cannot be "
                 "'decision_function'. Use response_method='auto', or a calibrator."
             )
         ensemble = self._resolve_ensemble(estimator)
@@ -283,13 +284,13 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         """Tell whether a calibrator is fitted that needs samples of every class."""
         if is_passthrough(self.calibrator):
             return False
-        # the default leaves out those that do
+        # the default omits those that do
         return target.classes.shape[0] == 2 or (
             self.calibrator is not None and needs_every_class(self.calibrator)
         )
 
     def _fit_single(self, X: Any, target: Target, routed: Routed) -> CalibratedPair:
-        """Fit one calibrator, on the scores of all samples: held-out ones unless the estimator is frozen."""
+        """Fit one calibrator to the scores of all samples, out-of-fold unless the estimator is frozen."""
         estimator, order = self._base_estimator(), response_order(self.response_method, self.calibrator)
         classes, labels, metadata = target.classes, target.labels, routed.calibrator
         if isinstance(estimator, FrozenEstimator):
@@ -336,7 +337,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         return self._calibrated(X, "predict_proba", params)
 
     def predict(self, X: Any, **params: Any) -> NDArray[Any]:
-        """Return the class of the highest calibrated probability (of equal ones, the first).
+        """Return the class with the highest calibrated probability; of tied classes the first.
 
         Parameters
         ----------
@@ -363,7 +364,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
             return log_average(tables, [1.0 / len(pairs)] * len(pairs))
         total: Array = sum(tables, start=np.zeros(()))
         mean = total / len(pairs)
-        # the mean of numbers just below 1 may be rounded to 1
+        # the mean of probabilities just below 1 may be rounded to 1
         return mean if any(may_be_certain(pair.calibrator) for pair in pairs) else inside(mean)
 
     @property
@@ -392,7 +393,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
             raise AttributeError(f"{type(self).__name__} has no {name} before fit.")
         found = [np.asarray(getattr(member, name)) for member in self.estimators_]
         if len({values.shape for values in found}) > 1 or found[0].dtype.kind not in "fiu":
-            raise AttributeError(f"{name} of the classifiers are no arrays of numbers of the same shape.")
+            raise AttributeError(f"{name} of the classifiers are not numeric arrays of the same shape.")
         return np.asarray(np.mean(found, axis=0))
 
     def cutoff_certificate(
@@ -405,8 +406,8 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
     ) -> CutoffCertificate:
         """Return an upper confidence bound of the cutoff calibration error of the calibrated classifier.
 
-        It is the certificate of the calibrator, so that the classifier must have a single one, fitted to
-        samples that its estimator was not trained on: a frozen estimator.
+        It is the certificate of the calibrator. There must be a single calibrator, fitted to samples on which
+        the estimator was not trained, as with a frozen estimator.
 
         Parameters
         ----------
@@ -427,14 +428,15 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         Notes
         -----
         With ``ensemble=False`` the calibrator is fitted to out-of-fold scores of models of the folds, and
-        then used with a model trained on all samples. The bound is then one for the map of the out-of-fold
-        scores: it holds for the classifier as far as the scores of that model are distributed as theirs are.
+        then used with a model trained on all samples. The bound then applies to the map of the out-of-fold
+        scores; it holds for the classifier to the extent that the scores of that model have the same
+        distribution.
         """
         check_is_fitted(self)
         calibrators = self.calibrators_
         if len(calibrators) > 1:
             raise ValueError(
-                f"A certificate is of one calibrator, but {len(calibrators)} are averaged here. Fit with "
+                f"A certificate needs a single calibrator, but {len(calibrators)} are averaged. Fit with "
                 "ensemble=False, or calibrate FrozenEstimator(fitted_classifier) on samples that it was not "
                 "trained on."
             )
@@ -479,14 +481,14 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         tags.input_tags = inner.input_tags
         tags.non_deterministic = inner.non_deterministic
         if inner.classifier_tags is not None:
-            # a calibrator has one label for each sample, whatever the classifier could take
+            # a calibrator needs one label for each sample, even if the classifier supports multilabel targets
             tags.classifier_tags = replace(inner.classifier_tags, multi_label=False)
         return tags
 
     def _base_estimator(self) -> Any:
         if self.estimator is not None:
             return self.estimator
-        # in here because it brings all linear models, and few use it
+        # imported here because it imports all linear models and is rarely needed
         from sklearn.svm import LinearSVC
 
         default = LinearSVC(random_state=0)
@@ -511,8 +513,8 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
             raise TypeError(f"ensemble must be True, False or 'auto', got {self.ensemble!r}.")
         if self.ensemble and pairwise:
             raise ValueError(
-                "ensemble=True can not work with a precomputed kernel matrix, since the model of each fold "
-                "uses only some of its columns. Use ensemble=False."
+                "ensemble=True cannot be combined with a precomputed kernel matrix, because the model of a "
+                "fold uses only some of its columns. Use ensemble=False."
             )
         return bool(self.ensemble)
 

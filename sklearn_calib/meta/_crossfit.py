@@ -1,4 +1,4 @@
-"""CrossFitScorer: a classifier as a pipeline stage that hands on held-out scores."""
+"""CrossFitScorer: a classifier as a pipeline step that returns out-of-fold scores while fitting."""
 
 from __future__ import annotations
 
@@ -35,31 +35,30 @@ Array = NDArray[np.float64]
 
 
 class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorMixin, BaseEstimator):
-    """A classifier as a pipeline stage: features in, scores out, held-out scores while fitting.
+    """A classifier as a pipeline step that transforms features to scores, out-of-fold scores while fitting.
 
     ``fit_transform``, which a pipeline calls while it is fitted, returns for each sample the score of a
-    model that did not see this sample; ``transform`` returns the scores of one model fitted on all samples. A
-    calibrator that follows in the pipeline therefore learns from scores such as it will meet later::
+    model that was not trained on this sample; ``transform`` returns the scores of one model fitted to all
+    samples. A calibrator that follows in the pipeline is therefore fitted to scores with about the same
+    distribution as those of new samples::
 
         make_pipeline(StandardScaler(), CrossFitScorer(classifier), IsotonicCalibrator())
 
-    A stage that simply returned its scores of its own training samples would teach the calibrator that the
-    classifier is always right: a random forest then gets worse by calibration.
+    A calibrator fitted to the scores of training samples would learn that the classifier is nearly always
+    right; a random forest, for example, would become more overconfident.
 
     Parameters
     ----------
     estimator : estimator
-        A classifier with ``predict_proba`` or ``decision_function``. One that is fitted already and
-        wrapped in :class:`~sklearn.frozen.FrozenEstimator` is used as it is, and ``fit_transform`` equals
-        ``transform``.
+        A classifier with ``predict_proba`` or ``decision_function``. A fitted classifier in a
+        :class:`~sklearn.frozen.FrozenEstimator` is not refitted, and ``fit_transform`` equals ``transform``.
     cv : int, splitter, iterable of splits or None, default=5
-        How samples are held out; an integer (None means 5) gives stratified folds without shuffling. Each
-        sample must be held out exactly once.
+        Cross-validation splitting strategy; an integer (None means 5) gives stratified folds without
+        shuffling. Each sample must be held out exactly once.
     response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
-        Which output of the classifier is the score. "auto": ``predict_proba`` if the classifier has it,
-        since every calibrator takes probabilities, else ``decision_function`` (to be followed by a
-        calibrator of unbounded scores, for example ``PlattCalibrator(link="identity")`` or
-        ``IsotonicCalibrator()``).
+        Method of the classifier that returns the scores. "auto": ``predict_proba`` if the classifier has it,
+        since every calibrator supports probabilities, else ``decision_function``, which needs a calibrator of
+        unbounded scores, for example ``PlattCalibrator(link="identity")`` or ``IsotonicCalibrator()``.
     n_jobs : int or None, default=None
         Number of fits in parallel; None means 1 unless in a ``joblib.parallel_config`` context.
 
@@ -70,24 +69,24 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
     classes_ : ndarray of shape (n_classes,)
         The sorted class labels.
     response_method_ : {"predict_proba", "decision_function"}
-        The output of the classifier that is read.
+        The method of the classifier that returns the scores.
     n_features_in_ : int
-        Number of features, if the classifier records it.
+        Number of features, if the classifier has this attribute.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, if the classifier records them.
+        Names of the features, if the classifier has this attribute.
 
     See Also
     --------
-    CalibratedClassifier : classifier and calibrator in one estimator.
+    CalibratedClassifier : Classifier and calibrator in one estimator.
 
     Notes
     -----
-    ``fit(X, y).transform(X)`` is *not* ``fit_transform(X, y)``: it returns the optimistic scores of
-    training samples, as it does for :class:`~sklearn.preprocessing.TargetEncoder`. ``fit`` alone fits one
-    classifier, ``fit_transform`` one more per fold.
+    ``fit(X, y).transform(X)`` differs from ``fit_transform(X, y)``, as for
+    :class:`~sklearn.preprocessing.TargetEncoder`: it returns the optimistic scores of training samples.
+    ``fit`` fits one classifier, ``fit_transform`` one more per fold.
 
-    Without metadata routing ``sample_weight`` and other arguments go to the classifier and ``groups`` to the
-    splitter; with routing enabled their requests decide.
+    Without metadata routing ``sample_weight`` and other arguments are passed to the classifier and ``groups``
+    to the splitter; with routing enabled metadata are passed as requested.
 
     Examples
     --------
@@ -105,7 +104,7 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
     array(['crossfitscorer_1'], dtype=object)
     """
 
-    # sample_weight belongs to the classifier: the router itself requests nothing
+    # sample_weight is for the classifier: the router itself requests nothing
     __metadata_request__fit: ClassVar = {"sample_weight": UNUSED}
 
     def __init__(
@@ -138,7 +137,7 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
         Returns
         -------
         CrossFitScorer
-            The fitted stage itself.
+            The fitted transformer itself.
 
         Raises
         ------
@@ -234,7 +233,7 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
         return np.asarray([f"crossfitscorer_{label}" for label in scored], dtype=object)
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Return what the parts request: both fitting methods serve the classifier's ``fit``.
+        """Return what the parts request; both fitting methods call ``fit`` of the classifier.
 
         Returns
         -------
@@ -266,7 +265,7 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
     def _check(
         self, X: Any, y: ArrayLike, method: str, sample_weight: ArrayLike | None, params: dict[str, Any]
     ) -> tuple[Any, Target, Routed]:
-        """Check everything before any work."""
+        """Check parameters and data."""
         check_classifier(self.estimator)
         check_option(self.response_method, "response_method", RESPONSE_METHODS)
         target = check_target(y, type(self).__name__)

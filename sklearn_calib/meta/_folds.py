@@ -1,4 +1,4 @@
-"""Held-out scores: the split of the data and the work of one fold."""
+"""Held-out scores: the split of the data and the fit of one fold."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Fold:
 
 @dataclass(frozen=True, eq=False)
 class HeldScores:
-    """A model (None if it was not to be kept), the method read, and the scores of the held-out samples."""
+    """A model (None if it is not needed), the method used, and the scores of the held-out samples."""
 
     estimator: Any
     response_method: str
@@ -46,7 +46,7 @@ def plan_folds(
     trained: Counted | None,
     calibrated: Counted | None,
 ) -> list[Fold]:
-    """Return the folds, once it is known that each can work.
+    """Return the folds, or raise an error if a class is absent from one of them.
 
     Parameters
     ----------
@@ -59,11 +59,11 @@ def plan_folds(
     metadata : dict
         Keyword arguments for the splitter.
     trained : ndarray of bool of shape (n,) or None
-        Samples that count (have positive weight) for the estimator: each class needs one in every training
-        part. None: nothing is fitted there.
+        Samples with positive weight for the estimator: each class needs one in every training part. None:
+        no estimator is fitted.
     calibrated : ndarray of bool of shape (n,) or None
-        Samples that count for the calibrator: each class needs one in every held-out part. None: no
-        calibrator is fitted there.
+        Samples with positive weight for the calibrator: each class needs one in every held-out part. None:
+        no calibrator is fitted.
     """
     splitter = check_cv(cv, target.labels, classifier=True)
     if calibrated is not None and (cv is None or isinstance(cv, Integral | StratifiedKFold)):
@@ -81,7 +81,7 @@ def plan_folds(
         if absent:
             raise ValueError(
                 f"The class {absent[0]!r} has no sample of positive weight for training in {where}, so "
-                "that a model fitted there can not score it. Use a stratified splitter (StratifiedKFold, "
+                "that the model of this fold cannot predict it. Use a stratified splitter (StratifiedKFold, "
                 "StratifiedGroupKFold), other folds, or more samples of this class."
             )
         absent = _absent_class(target, fold.test, calibrated)
@@ -156,7 +156,7 @@ def fit_whole(
 
 
 def _absent_class(target: Target, rows: Rows, counted: Counted | None) -> list[Any]:
-    """Return, in a list, the first class without a sample that counts; an empty list if there is none."""
+    """Return, in a list, the first class without a sample of positive weight; an empty list if none."""
     if counted is None:
         return []
     present = np.bincount(target.codes[rows][counted[rows]], minlength=target.classes.shape[0])

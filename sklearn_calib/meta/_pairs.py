@@ -1,4 +1,4 @@
-"""A classifier and its calibrator: what the calibrator reads, how it is made, how both predict."""
+"""A classifier and its calibrator: input of the calibrator, fit, and prediction."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +28,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-#: What ``method`` of scikit-learn's CalibratedClassifierCV is called here.
+#: Calibrators by ``method`` of scikit-learn's CalibratedClassifierCV.
 CALIBRATOR_OF_METHOD = {
     "isotonic": "IsotonicCalibrator()",
     "sigmoid": 'PlattCalibrator(link="identity")',
@@ -38,7 +38,7 @@ CALIBRATOR_OF_METHOD = {
 
 @dataclass(frozen=True, eq=False)
 class CalibratedPair:
-    """A fitted classifier and the calibrator that was fitted on scores of samples held out from it.
+    """A fitted classifier and a calibrator fitted to its scores of held-out samples.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class CalibratedPair:
     calibrator : calibrator or "passthrough"
         The fitted calibrator.
     response_method : {"predict_proba", "decision_function"}
-        The method of the classifier that the calibrator reads.
+        The method of the classifier whose output is calibrated.
     classes : ndarray of shape (n_classes,)
         The sorted class labels.
     """
@@ -58,7 +58,7 @@ class CalibratedPair:
     classes: NDArray[Any]
 
     def scores(self, X: Any) -> Array:
-        """Return what the calibrator reads: shape (n, 1), the score of ``classes[1]``, or (n, n_classes)."""
+        """Return the scores to calibrate: shape (n, 1), the score of ``classes[1]``, or (n, n_classes)."""
         return class_scores(self.estimator, X, self.response_method, self.classes)
 
     def predict_proba(self, X: Any, **metadata: Any) -> Array:
@@ -72,7 +72,7 @@ class CalibratedPair:
 
 
 def is_passthrough(calibrator: Any) -> bool:
-    """Tell whether the probabilities shall stay as they are."""
+    """Tell whether the probabilities are not to be calibrated."""
     return isinstance(calibrator, str) and calibrator == "passthrough"
 
 
@@ -83,7 +83,7 @@ def check_calibrator(calibrator: Any) -> None:
     if isinstance(calibrator, str):
         object_of = CALIBRATOR_OF_METHOD.get(calibrator, "IsotonicCalibrator()")
         raise ValueError(
-            f"calibrator={calibrator!r} is not known: the only string is 'passthrough'. Pass an object, "
+            f"calibrator={calibrator!r} is unknown: the only valid string is 'passthrough'. Pass an object, "
             f"calibrator={object_of}."
         )
     if isinstance(calibrator, type):
@@ -110,7 +110,7 @@ def response_order(response_method: str, calibrator: Any) -> tuple[str, ...]:
 
 
 def score_kind(calibrator: Any) -> str:
-    """Return what a calibrator, bare or wrapped, takes: "probability", "logit", or "score" (anything)."""
+    """Return the input of a calibrator, possibly wrapped: "probability", "logit", or "score" (any)."""
     while not isinstance(calibrator, BaseCalibrator) or isinstance(calibrator, OneVsRestCalibrator):
         steps = getattr(calibrator, "steps", None)
         inner = steps[0][1] if steps else getattr(calibrator, "estimator", None)
@@ -129,7 +129,7 @@ def fit_pair(
     classes: NDArray[Any],
     metadata: dict[str, Any],
 ) -> CalibratedPair:
-    """Fit a clone of the calibrator to held-out scores and join it to the fitted estimator."""
+    """Fit a clone of the calibrator to held-out scores, and return it with the fitted estimator."""
     if is_passthrough(calibrator):
         return CalibratedPair(estimator, calibrator, method, classes)
     if calibrator is None:
@@ -146,8 +146,8 @@ def fit_pair(
         if not count.all():
             raise ValueError(
                 f"y has no sample of class {classes.tolist()[count.argmin()]!r}, which "
-                f"{type(estimator).__name__} knows, but {type(calibrator).__name__} needs samples of every "
-                "class. Add some, or use a calibrator that can do without, such as TemperatureCalibrator."
+                f"{type(estimator).__name__} predicts, but {type(calibrator).__name__} needs samples of "
+                "every class. Add some, or use a calibrator without this need, such as TemperatureCalibrator."
             )
     others = dict(metadata)
     weight = others.pop("sample_weight", None)
@@ -158,40 +158,40 @@ def fit_pair(
 
 
 def _check_scale(estimator: Any, calibrator: Any, method: str, scores: Array) -> None:
-    """Raise if the classifier gives other scores than the calibrator declares to take."""
+    """Raise if the scores of the classifier are not of the type that the calibrator needs."""
     kind, name = score_kind(calibrator), type(calibrator).__name__
     if kind == "logit" and method == "predict_proba":
         raise ValueError(
-            f"{name} takes logits here, but predict_proba of {type(estimator).__name__} gives probabilities. "
+            f"{name} needs logits, but predict_proba of {type(estimator).__name__} returns probabilities. "
             "Use link='logit', or response_method='decision_function' if the classifier has it."
         )
     outside = scores[(scores < 0) | (scores > 1)]
     if kind == "probability" and method == "decision_function" and outside.size:
         raise ValueError(
-            f"{name} takes probabilities, but decision_function of {type(estimator).__name__} gives "
+            f"{name} needs probabilities, but decision_function of {type(estimator).__name__} returned "
             f"{outside[0]:.6g}, outside [0, 1]. "
             f"{_advice(estimator, calibrator)}"
         )
 
 
 def _advice(estimator: Any, calibrator: Any) -> str:
-    """Return what to do with a calibrator of probabilities and a classifier that gives decision scores."""
-    advice = "Use a calibrator of any scores, such as IsotonicCalibrator()"
+    """Return advice for a calibrator of probabilities and a classifier with decision scores."""
+    advice = "Use a calibrator for any scores, such as IsotonicCalibrator()"
     if "link" in getattr(calibrator, "get_params", dict)():
-        advice = f"Use {type(calibrator).__name__}(link='identity'), which takes such scores"
+        advice = f"Use {type(calibrator).__name__}(link='identity'), which supports any scores"
     if hasattr(estimator, "predict_proba"):
         return f"{advice}, or response_method='predict_proba'."
     return f"{advice}; {type(estimator).__name__} has no predict_proba."
 
 
 def _check_no_metadata(calibrator: Any, metadata: dict[str, Any]) -> None:
-    """Raise if a calibrator that is to be lifted to several classes receives more than weights."""
+    """Raise if a binary calibrator that is fitted to each class receives metadata other than weights."""
     further = sorted(set(metadata) - {"sample_weight"})
     if further:
         name = type(calibrator).__name__
         raise ValueError(
-            f"{name} is for binary problems and would be fitted to each class against the rest, which "
-            f"passes on no {', '.join(further)}. Use a multiclass calibrator, such as "
+            f"{name} is for binary problems and would be fitted to each class against the rest, which does "
+            f"not support {', '.join(further)}. Use a multiclass calibrator, such as "
             f"{name}(OneVsRestCalibrator(PlattCalibrator()))."
         )
 
@@ -206,7 +206,7 @@ def fit_fold_pair(
     estimator_metadata: dict[str, Any],
     calibrator_metadata: dict[str, Any],
 ) -> CalibratedPair:
-    """Fit the estimator on the training part of a fold and the calibrator on its held-out part."""
+    """Fit the estimator to the training part of a fold and the calibrator to its held-out part."""
     held = score_fold(estimator, X, target, fold, estimator_metadata, order)
     return fit_pair(
         held.estimator,

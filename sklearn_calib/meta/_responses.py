@@ -1,4 +1,4 @@
-"""Labels and scores: what is read from the user's target and from a classifier."""
+"""Checked labels, and the scores of a classifier."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -88,9 +88,9 @@ def resolve_response(estimator: Any, order: Sequence[str]) -> str:
     other = next((m for m in DECISION_FIRST if hasattr(estimator, m)), None)
     if other is None:
         raise TypeError(f"estimator must have predict_proba or decision_function, but {name} has neither.")
-    needs = " and a calibrator that takes unbounded scores" if other == "decision_function" else ""
+    needs = " and a calibrator of unbounded scores" if other == "decision_function" else ""
     raise ValueError(
-        f"{name} has no {order[0]}. Read its {other} instead (response_method={other!r}{needs}), or use an "
+        f"{name} has no {order[0]}. Use its {other} instead (response_method={other!r}{needs}), or use an "
         f"estimator with {order[0]}."
     )
 
@@ -116,9 +116,9 @@ def class_scores(estimator: Any, X: Any, method: str, classes: NDArray[Any]) -> 
 
 
 def record_features(owner: Any, fitted: Any) -> None:
-    """Let the owner show the features that its fitted classifier has seen, if that records them."""
+    """Copy the attributes for features of the fitted classifier, if it has them."""
     for name in ("n_features_in_", "feature_names_in_"):
         if hasattr(fitted, name):
             setattr(owner, name, getattr(fitted, name))
         elif hasattr(owner, name):
-            delattr(owner, name)  # left by an earlier fit on other data
+            delattr(owner, name)  # of an earlier fit on other data

@@ -1,4 +1,4 @@
-"""Who receives which metadata: the estimator, the calibrator, the splitter."""
+"""Metadata routing to the estimator, the calibrator and the splitter."""
 
 import inspect
 import warnings
@@ -33,11 +33,11 @@ def route(
     sample_weight: Any,
     params: dict[str, Any],
 ) -> Routed:
-    """Distribute what a user passed to ``owner.method``; ``calibrator`` is None if none will be fitted.
+    """Route the metadata passed to ``owner.method``; ``calibrator`` is None if none is fitted.
 
-    With metadata routing enabled the requests of the parts decide. Without it, ``sample_weight`` goes to
-    every part that accepts it (a warning names one that does not), ``groups`` to the splitter, all else
-    to the estimator.
+    With metadata routing enabled, each part receives what it requests. Without it, ``sample_weight`` is
+    passed to every part that accepts it (with a warning if one does not), ``groups`` to the splitter, and all
+    other metadata to the estimator.
     """
     weight = None if sample_weight is None else check_weights(sample_weight, n_rows)
     if routing_enabled():
@@ -58,7 +58,7 @@ def route(
     to_estimator = accepts_weight(estimator)
     to_calibrator = calibrator is not None and accepts_weight(calibrator)
     missed = []
-    # a frozen estimator is not fitted, so weights are no loss to it
+    # a frozen estimator is not fitted and needs no weights
     if not (to_estimator or frozen or by_step):
         missed.append(("estimator", estimator, _advice(estimator)))
     if calibrator is not None and not to_calibrator:
@@ -68,10 +68,10 @@ def route(
         name = type(part).__name__
         if not used:
             raise ValueError(
-                f"sample_weight can not be used: fit of the {role} {name} does not accept it. {advice}"
+                f"sample_weight cannot be used: fit of the {role} {name} does not accept it. {advice}"
             )
         warnings.warn(
-            f"sample_weight does not reach the {role}: fit of {name} does not accept it. {advice}",
+            f"sample_weight is not passed to the {role}: fit of {name} does not accept it. {advice}",
             UserWarning,
             stacklevel=4,
         )
@@ -81,13 +81,13 @@ def route(
 
 
 def route_prediction(owner: Any, method: str, params: dict[str, Any]) -> dict[str, Any]:
-    """Return what was passed to ``owner.method`` for ``predict_proba`` of the calibrator."""
+    """Return the metadata passed to ``owner.method`` for ``predict_proba`` of the calibrator."""
     if not params:
         return {}
     if not routing_enabled():
         raise ValueError(
-            f"{method} of {type(owner).__name__} got {', '.join(sorted(params))}, which reaches the "
-            "calibrator only by metadata routing. Call sklearn.set_config(enable_metadata_routing=True), "
+            f"{method} of {type(owner).__name__} got {', '.join(sorted(params))}, which is passed to the "
+            "calibrator only with metadata routing. Call sklearn.set_config(enable_metadata_routing=True), "
             "and request it with calibrator.set_predict_proba_request."
         )
     routed = process_routing(owner, method, **params)
@@ -95,7 +95,7 @@ def route_prediction(owner: Any, method: str, params: dict[str, Any]) -> dict[st
 
 
 def accepts_weight(estimator: Any) -> bool:
-    """Tell whether ``fit`` takes ``sample_weight``; a parameter search takes what its estimator takes."""
+    """Tell whether ``fit`` accepts ``sample_weight``; a parameter search does if its estimator does."""
     if has_fit_parameter(estimator, "sample_weight"):
         return True
     parameters = inspect.signature(estimator.fit).parameters.values()
@@ -104,7 +104,7 @@ def accepts_weight(estimator: Any) -> bool:
 
 
 def _advice(part: Any, by_step: bool = True) -> str:
-    """Say how weights can reach a part whose ``fit`` has no such argument."""
+    """Return how to pass weights to a part whose ``fit`` does not accept them."""
     if not hasattr(part, "steps"):
         return "Choose one that does, or do not pass sample_weight."
     if by_step:

@@ -1,4 +1,4 @@
-"""SelectiveClassifier: abstention with a guarantee for the risk among the accepted samples."""
+"""SelectiveClassifier: abstention with a guarantee on the risk of the accepted samples."""
 
 from __future__ import annotations
 
@@ -80,39 +80,39 @@ def accepted_loss(confidence: Array, loss: Array, weight: Counts, thresholds: Ar
 
 
 class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
-    """A classifier that abstains where it is not confident, with a guarantee for the risk where it decides.
+    """A classifier that abstains on uncertain samples, with a guarantee on the risk of the accepted ones.
 
-    Samples are accepted if the confidence reaches a threshold. The threshold is chosen on held-out samples
-    such that the risk among the accepted samples of the same distribution is at most ``target``, with
-    probability ``confidence`` over the held-out samples.
+    A sample is accepted if the confidence reaches a threshold. The threshold is chosen on held-out samples
+    such that the risk among accepted samples of the same distribution is at most ``target``, with probability
+    ``confidence`` over the held-out samples.
 
     Parameters
     ----------
     estimator : estimator
-        A classifier with ``predict_proba``. Calibrated probabilities make the order of the confidences good;
-        the guarantee holds for any. One that is fitted already and wrapped in
-        :class:`~sklearn.frozen.FrozenEstimator` is used as it is, and all samples passed to ``fit`` serve to
-        choose the threshold; they must not be those it was fitted on, or calibrated on.
+        A classifier with ``predict_proba``. The guarantee does not depend on its calibration, but calibration
+        can improve the order of the confidences and thus the coverage. A fitted classifier in a
+        :class:`~sklearn.frozen.FrozenEstimator` is not refitted, and the threshold is chosen on all samples
+        passed to ``fit``, on which it must not have been trained or calibrated.
     target : float, default=0.05
         Upper bound of the risk among accepted samples.
     risk : {"error", "false_discovery"} or array-like of shape (n_classes, n_classes), default="error"
-        What is bounded. "error": the error rate of the class of highest probability, which is the
+        The risk that is bounded. "error": the error rate of the most probable class, whose probability is the
         confidence. "false_discovery": 1 - precision of the class ``pos_label``, whose probability is the
         confidence. A matrix of non-negative costs: the mean cost, with ``risk[i, j]`` the cost of the
-        decision ``classes_[j]`` if ``classes_[i]`` is true. The decision with the least expected cost is
-        taken, and the confidence is 1 - expected cost / highest cost.
+        decision ``classes_[j]`` if ``classes_[i]`` is true. The decision minimises the expected cost, and the
+        confidence is 1 - expected cost / highest cost.
     pos_label : label, default=None
         The class of ``risk="false_discovery"``; ``classes_[1]`` by default for two classes.
     confidence : float, default=0.95
         Probability of the guarantee.
     abstain_label : label, default=None
-        What :meth:`predict` returns for samples that are not accepted, for example -1. None: a class all the
-        same; use :meth:`accepts`.
+        Value that :meth:`predict` returns for samples that are not accepted, for example -1. None: the
+        predicted class; use :meth:`accepts` to find the accepted samples.
     validation_fraction : float, default=0.25
-        Fraction of the samples that is held out from ``estimator`` and serves to choose the threshold. Not
-        used for a frozen estimator.
+        Fraction of the samples that is held out from ``estimator`` to choose the threshold. Not used for a
+        frozen estimator.
     random_state : int, Generator, RandomState or None, default=None
-        Source of the random division of the samples.
+        Source of the random split of the samples.
 
     Attributes
     ----------
@@ -130,9 +130,9 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
         Upper confidence bound of the risk at ``threshold_``, at most ``target``; NaN if none is accepted. The
         guarantee that accounts for the choice of the threshold is ``target``.
     n_features_in_ : int
-        Number of features, if the classifier records it.
+        Number of features, if the classifier has this attribute.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, if the classifier records them.
+        Names of the features, if the classifier has this attribute.
 
     See Also
     --------
@@ -142,12 +142,12 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
     Notes
     -----
     *Guarantee.* P(risk of the accepted samples <= ``target``) >= ``confidence``, for every classifier and
-    every distribution, if the held-out samples are independent, with the distribution of the new samples.
-    Repeated measurements of a patient, or several answers to one question, are not independent; neither are
-    samples on which ``estimator`` was fitted.
+    every distribution, if the held-out samples are independent with the same distribution as new samples.
+    Repeated measurements of a patient, or several answers to one question, are not independent; nor can
+    training samples of ``estimator`` be used.
 
-    *Method.* Learn then test [1]_ with fixed sequence testing. A fifth of the held-out samples, drawn at
-    random, determines the sequence: it starts at the threshold with the smallest p-value there, and continues
+    *Method.* Learn then test [1]_ with fixed sequence testing. A random fifth of the held-out samples
+    determines the sequence: it starts at the threshold with the smallest p-value there, and continues
     with all lower confidences in decreasing order. With the other samples, the test samples, the hypothesis
     that the risk exceeds the target is tested at one threshold after the other, until the first p-value
     above 1 - ``confidence``; the last threshold before is chosen. If each loss is 0 or the highest cost,
@@ -240,7 +240,7 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
             )
         if "groups" in params:
             raise ValueError(
-                "groups cannot be used: samples must be independent, and are divided at random. Pass one "
+                "groups cannot be used: samples must be independent, and are split at random. Pass one "
                 "sample of each group."
             )
         alpha = 1.0 - check_fraction(self.confidence, "confidence")
@@ -280,8 +280,8 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
                 needed = np.ceil(np.log(alpha) / np.log1p(-limit / highest))
             warnings.warn(
                 f"No threshold has a risk of at most {limit:g} with confidence {self.confidence:g}, so the "
-                f"classifier always abstains. {test.sum()} samples served to test this; even without errors, "
-                f"{needed:g} accepted ones are needed. Use more samples, a higher target or a better "
+                f"classifier always abstains. It was tested on {test.sum()} samples; even without errors, "
+                f"{needed:g} accepted samples are needed. Use more samples, a higher target or a better "
                 "classifier.",
                 UserWarning,
                 stacklevel=3,
@@ -312,7 +312,7 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
     ) -> tuple[float, float, float, float]:
         """Return the threshold, and coverage, risk and bound of the risk of the test samples there."""
         binary = self._gains is None or bool(np.isin(self._gains, (0.0, 1.0)).all())
-        # 0 accepts all
+        # the threshold 0 accepts all samples
         candidates = np.append(np.unique(confidence[learn > 0])[::-1], 0.0)
         start = risk_pvalue(*accepted_loss(confidence, loss, learn, candidates), target, binary).argmin()
         sequence = candidates[start:]
@@ -369,7 +369,7 @@ class SelectiveClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstima
         return int(found[0])
 
     def _decide(self, proba: Array) -> tuple[NDArray[np.intp], Array]:
-        """Return the decision for each sample if it is accepted, as a column, and the confidence."""
+        """Return the decision for each sample, as an index of a column, and the confidence."""
         gain = proba if self._gains is None else proba @ self._gains
         return self._decisions[gain.argmax(axis=1)], gain.max(axis=1)
 

@@ -228,7 +228,7 @@ def expected_calibration_error(
               \mathrm{ECE}_{\max} = \max_b |\bar y_b - \bar p_b| .
 
     The debiased version [2]_ replaces each squared gap by :math:`(\bar y_b - \bar p_b)^2 - \bar y_b (1 -
-    \bar y_b)/(n_b - 1)`, leaves out bins with a single sample, and returns the root of the sum, or 0 if the
+    \bar y_b)/(n_b - 1)`, omits bins with a single sample, and returns the root of the sum, or 0 if the
     sum is negative. Complexity O(n) for uniform bins, O(n log n) for quantile bins.
 
     For K classes, with :math:`\mathrm{ECE}_{2, k}` the error of class k against the rest, "classwise" is the
@@ -243,7 +243,7 @@ def expected_calibration_error(
     "canonical" partitions the simplex of K probabilities into ``n_bins ** (K - 1)`` simplices of equal
     volume, the scheme of [3]_; only those that contain samples are stored. Gaps are then vectors, measured
     by half their l1 norm, or for "l2" by the Euclidean norm divided by the root of 2; for two classes both
-    equal the binary gap. With many classes almost every sample has a bin of its own unless ``n_bins`` is
+    equal the binary gap. With many classes almost every bin contains a single sample unless ``n_bins`` is
     small: consider :func:`kernel_calibration_error`.
 
     %(not_proper)s

@@ -1,4 +1,4 @@
-"""Expected performance: what calibrated probabilities say about classification metrics, without labels."""
+"""Expected performance: classification metrics estimated from calibrated probabilities, without labels."""
 
 from __future__ import annotations
 
@@ -113,9 +113,9 @@ def expected_performance(
 ) -> ExpectedPerformance:
     r"""Estimate classification metrics of unlabelled samples from their calibrated probabilities.
 
-    If predictions are calibrated, a prediction p is right to expect p events, so that every metric has an
-    expected value without labels. A certificate of the calibrator (an upper bound on its cutoff calibration
-    error) turns the estimates into guaranteed intervals.
+    If predictions are calibrated, the event probability given the prediction p is p, so that the expected
+    value of every metric can be computed without labels. A certificate of the calibrator, an upper bound on
+    its cutoff calibration error, gives guaranteed intervals.
 
     Parameters
     ----------
@@ -164,10 +164,11 @@ def expected_performance(
     .. math:: \mathrm{AUC} = \frac{\int a(u)\,ds(u) - \pi^2 / 2}{\pi (1 - \pi)}, \quad
               a(u) = E[p\,1\{p \ge u\}],\ s(u) = P(p \ge u),\ \pi = a(0).
 
-    *Intervals.* A certificate c says that :math:`|E[(Y - p)\,1\{p \in I\}]| \le c` for all intervals I
-    [2]_. So the true positives are in :math:`a \pm c` and the false negatives in :math:`b \pm c`, and rates,
-    which are monotone in both, take their extreme values at :math:`(a \pm c, b \mp c)`. For the log loss and
-    the Brier score, :math:`E[\ell(Y, p)] = E[\ell(p, p)] + E[(Y - p) g(p)]` with monotone g, which is
+    *Intervals.* A certificate c states that :math:`|E[(Y - p)\,1\{p \in I\}]| \le c` for all intervals I
+    [2]_. The true positives are therefore in :math:`a \pm c` and the false negatives in :math:`b \pm c`, and
+    rates, which are monotone in both, attain their extreme values at :math:`(a \pm c, b \mp c)`. For the log
+    loss and the Brier score, :math:`E[\ell(Y, p)] = E[\ell(p, p)] + E[(Y - p) g(p)]` with monotone g, which
+    is
     -logit p or 1 - 2 p; summation by parts bounds the last term by :math:`c (\max g^+ + \max g^-)`. The
     interval of the AUC is the range of the above expression over all :math:`\pi` and all a(u) that c allows.
 
@@ -226,7 +227,7 @@ def expected_performance(
         return IntervalEstimate(value, float(np.fmin(first, last)), float(np.fmax(first, last)))
 
     def scored(value: float, g: Array, highest: float) -> IntervalEstimate:
-        # g decreases with p, so that its extremes stand at the ends
+        # g decreases with p, so that its extremes are attained at the ends
         margin = c * (max(float(g[0]), 0.0) + max(-float(g[-1]), 0.0)) if c else 0.0
         return IntervalEstimate(value, max(value - margin, 0.0), min(value + margin, highest))
 

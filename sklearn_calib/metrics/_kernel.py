@@ -44,7 +44,7 @@ class _Kernel:
         return float(self.bandwidth)
 
     def check(self, weight: Array | None) -> None:
-        """Raise ValueError if the error needs the number of samples and the weights are no frequencies."""
+        """Raise ValueError if the error needs the number of samples and weights are not whole numbers."""
         if weight is not None and (self.debias or isinstance(self.bandwidth, str)):
             check_frequency_weights(weight)
 
@@ -118,7 +118,7 @@ def kernel_calibration_error(
         predictions, as in :class:`~sklearn_calib.inference.KernelTest`; it differs between models, so that
         their errors are not comparable.
     debias : bool, default=True
-        Leave out the pairs of a sample with itself. The squared error is then an unbiased estimate, with mean
+        Exclude the pairs of a sample with itself. The squared error is then an unbiased estimate, with mean
         0 if predictions are calibrated. Needs weights that are whole numbers.
     squared : bool, default=False
         Return the squared error (SKCE). The debiased squared error can be negative; its root is then 0.

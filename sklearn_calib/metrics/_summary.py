@@ -295,8 +295,8 @@ def calibration_summary(
     sample_weight : array-like of shape (n,), default=None
         Frequency weights: how often each sample was observed, as whole numbers.
     clusters : array-like of shape (n,) or None, default=None
-        Label of the cluster of each sample. Samples of different clusters are independent, those of a
-        cluster need not be; see Notes.
+        Label of the cluster of each sample. Samples of different clusters are assumed independent, those of
+        the same cluster may be dependent; see Notes.
     %(pos_label)s
     n_knots : int, default=5
         Number of knots of the smooth curve, from 3 to 7; fewer if predictions are tied.
@@ -367,7 +367,7 @@ def calibration_summary(
         check_frequency_weights(sample.w)
     if sample.clusters is not None and interval == "profile":
         raise ValueError(
-            "interval='profile' takes samples to be independent and cannot be given clusters. Use "
+            "interval='profile' assumes independent samples and cannot be given clusters. Use "
             "interval='wald'."
         )
     grouped = group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
@@ -385,7 +385,7 @@ def summarize(grouped: GroupedOutcomes, n_knots: int, confidence: float, interva
     intercept, slope, slope_intercept = _lines(grouped, z, interval)
     inflation = 1.0
     if grouped.clusters is not None and intercept.upper > intercept.lower:
-        # of the interval of the intercept, whose error is that of the number of events
+        # the design effect of the number of events, as for the intercept
         error = LogitOutcomes(grouped)
         alone = error.standard_errors(error.fit_intercept())[0]
         inflation = max(1.0, (intercept.upper - intercept.lower) / (2.0 * z * alone))

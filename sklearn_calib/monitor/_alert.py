@@ -63,13 +63,13 @@ class CalibrationAlert:
         Calibration intercept (of the log-odds, with slope 1) and calibration slope since then; NaN under
         perfect separation or if all predictions are equal.
     event_rate, mean_prediction : float
-        Of the window.
+        Event rate and mean prediction of the window.
     n_samples_window : int
         Number of samples in the window.
     errors : dict of str to float
         The monitor's metrics on the window.
     reference_errors : dict of str to float
-        The same on its reference; empty if there is none.
+        The metrics on its reference; empty if there is none.
     impossible : tuple of (int, float) or None
         The first outcome whose predicted probability was 0, and its prediction.
 
@@ -157,7 +157,7 @@ def shown_errors(errors: dict[str, float], reference: dict[str, float]) -> list[
 
 
 def shown_time(time: Any) -> str:
-    """Return a time as text, dates without the nanoseconds that they do not need."""
+    """Return a time as text, dates without unnecessary digits."""
     if not isinstance(time, np.datetime64):
         return f"{time:g}" if isinstance(time, float) else str(time)
     for unit in ("D", "m", "s", "ms", "us"):
@@ -167,7 +167,7 @@ def shown_time(time: Any) -> str:
 
 
 def shown_evidence(log_evidence: float) -> str:
-    """Return evidence as a number, or as a power of ten where it is beyond any."""
+    """Return evidence as a number, or as a power of ten if it exceeds the largest float."""
     if abs(log_evidence) < 600.0 or np.isinf(log_evidence):
         return f"{np.exp(log_evidence):.4g}"
     return f"10^{log_evidence / np.log(10.0):.0f}"

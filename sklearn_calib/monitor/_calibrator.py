@@ -109,14 +109,14 @@ class StreamingCalibrator(BaseCalibrator):
     order of age, the last one is the newest. A sample counts once in these ages, whatever its weight; samples
     of weight 0 do not count.
 
-    ``partial_fit`` and predictions may be called by several threads: each batch is one step, in the order in
-    which the calls get their turn, and predictions are those of a calibrator fitted after some of the steps.
-    Threads that predict at once after a batch may each fit the calibrator. ``fit`` and ``set_params`` must
-    not run at the same time as other calls. A ``partial_fit`` that is interrupted, by Ctrl-C or a lack of
-    memory, leaves the calibrator as it was before or as it is after the call.
+    ``partial_fit`` and predictions may be called by several threads: each batch is added atomically, in the
+    order in which the calls acquire the lock, and predictions are those of a calibrator fitted after some of
+    the batches. Threads that predict simultaneously after a batch may each fit the calibrator. ``fit`` and
+    ``set_params`` must not run at the same time as other calls. A ``partial_fit`` that is interrupted, by
+    Ctrl-C or a lack of memory, either has no effect or is completed.
 
-    A batch costs time in proportion to its samples; a fit costs what the wrapped calibrator takes for as many
-    weighted samples as the sketch has occupied bins, or twice as many.
+    The time of a batch is proportional to its samples; a fit takes the time of the wrapped calibrator for one
+    or two weighted samples in each occupied bin of the sketch.
 
     Examples
     --------
@@ -172,7 +172,7 @@ class StreamingCalibrator(BaseCalibrator):
         sample_weight : array-like of shape (n,) or None, default=None
             Non-negative weights.
         classes : array-like of shape (2,) or None, default=None
-            Both labels, of which each must occur here, unlike in :meth:`partial_fit`.
+            Both labels; unlike in :meth:`partial_fit`, both must occur in ``y``.
 
         Returns
         -------
@@ -204,22 +204,22 @@ class StreamingCalibrator(BaseCalibrator):
         X : array-like of shape (n,), (n, 1) or (n, 2), or CalibrationSketch
             Predicted probabilities, the oldest first, and later than those of earlier calls.
         y : array-like of shape (n,), default=None
-            Class labels; one of them only is allowed. Omitted with a sketch.
+            Class labels; a batch with one label only is allowed. Omitted with a sketch.
         sample_weight : array-like of shape (n,) or None, default=None
             Non-negative weights.
         classes : array-like of shape (2,) or None, default=None
             Both labels, for a first batch that does not contain both. None means the labels of the first
-            batch; a single 0, 1 or bool is taken for one of 0 and 1, a single -1 for one of -1 and 1.
+            batch; a single 0, 1 or bool implies the labels 0 and 1, a single -1 the labels -1 and 1.
 
         Returns
         -------
         self
-            The calibrator, which is left as it was if an argument is wrong.
+            The calibrator; unchanged if an argument is invalid.
 
         Raises
         ------
         ValueError
-            As :meth:`fit`; if labels differ from those of earlier calls, or cannot be told.
+            As :meth:`fit`; or if labels differ from those of earlier calls, or are ambiguous.
         TypeError
             As :meth:`fit`.
         """
@@ -249,12 +249,12 @@ class StreamingCalibrator(BaseCalibrator):
             if not hasattr(self, "classes_"):
                 self.__dict__ = new.__dict__
                 return self
-        # another thread was first
+        # another thread has fitted it
         return self.partial_fit(X, y, sample_weight, classes)
 
     @property
     def sketch_(self) -> CalibrationSketch:
-        """What is remembered."""
+        """The remembered samples."""
         check_is_fitted(self, "classes_")
         return self._stream.memory.look()[0]
 
@@ -271,7 +271,7 @@ class StreamingCalibrator(BaseCalibrator):
         stream = self._stream
         fitted, seen = stream.fitted
         if fitted is None or stream.memory.n_seen - seen >= self.refit_every:
-            # one assignment, so that predictions in several threads do no harm
+            # a single assignment is atomic, so that threads may predict at the same time
             stream.fitted = self._fit_now(stream.memory)
             fitted, _ = stream.fitted
         return fitted
@@ -312,7 +312,7 @@ class StreamingCalibrator(BaseCalibrator):
         if is_summary(X) and (self.half_life is not None or self.window is not None):
             raise ValueError(
                 f"X is a {type(X).__name__}, which has no order, so that old samples cannot be forgotten. "
-                "Pass arrays, or leave half_life and window out."
+                "Pass arrays, or omit half_life and window."
             )
 
     def _score_kind(self) -> str:
@@ -321,11 +321,11 @@ class StreamingCalibrator(BaseCalibrator):
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
         memory = self._new_memory()
         memory.add(codes, scores, weight)
-        # here, and not when probabilities are asked for, as everybody expects of fit
+        # fit raises the errors of the wrapped calibrator here, not when probabilities are requested
         self._stream = _Stream(memory, self._fit_now(memory))
 
     def _fit_now(self, memory: Memory) -> tuple[Any, int]:
-        """Return a calibrator fitted to what is remembered, and the number of samples so far."""
+        """Return a calibrator fitted to the remembered samples, and the number of samples so far."""
         sketch, n_seen = memory.look()
         if sketch.n_samples == 0 or sketch.event_rate in (0.0, 1.0):
             raise ValueError(

@@ -17,7 +17,7 @@ class Evidence:
     Parameters
     ----------
     detector : bool
-        Whether every start brings capital of its own.
+        Whether every start adds wealth (e-detector).
     dependent : bool
         Whether outcomes of a batch may depend on each other.
     """
@@ -39,7 +39,7 @@ class Evidence:
 
     @property
     def pvalue(self) -> float:
-        """Anytime-valid p-value of an e-process; what underflows is not impossible."""
+        """Anytime-valid p-value of an e-process; 0 only for an impossible outcome, not by underflow."""
         if self._rounds.impossible is not None:
             return 0.0
         return max(math.exp(-max(0.0, self.largest)), np.finfo(np.float64).tiny)
@@ -50,13 +50,13 @@ class Evidence:
 
     @property
     def since(self) -> Any:
-        """The time of the last round before the strategy that has won most from its lowest began to win."""
+        """The last time at which the strategy that has grown most since its minimum was at its minimum."""
         return self._since[int((self._rounds.log_wealths - self._lowest).argmax())]
 
     def play(
         self, y: NDArray[np.int64], p: NDArray[np.float64], times: NDArray[np.int64] | None, now: Any
     ) -> float:
-        """Play a batch at a time; return the logarithm of the evidence."""
+        """Bet on a batch; return the logarithm of the evidence."""
         value = self._rounds.play(y, p, times)
         self.largest = max(self.largest, value)
         for k in np.flatnonzero(self._rounds.log_wealths <= self._lowest):

@@ -1,4 +1,4 @@
-"""What a monitor has seen, batch by batch."""
+"""History of a monitor, with one record for each batch."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,7 +16,7 @@ COLUMNS = ("time", "n_samples", "log_evidence", "alert", "event_rate", "mean_pre
 class History:
     """The last records of a monitor, one for each batch: the first n of a list.
 
-    The histories of one monitor share the list, so that only the latest of them is added to.
+    The histories of one monitor share the list, so that records can be added to the latest of them only.
     """
 
     metrics: list[str]
@@ -27,18 +27,18 @@ class History:
     def add(
         self, time: Any, n_samples: int, log_evidence: float, alert: bool, measured: dict[str, float] | None
     ) -> "History":
-        """Return the history with one more record; what was not measured is NaN."""
+        """Return the history with one more record; metrics that were not measured are NaN."""
         names = (*COLUMNS[4:], *self.metrics)
         values = [np.nan] * len(names) if measured is None else [measured[name] for name in names]
         old = self
-        # not with every record, which would move all of them each time
+        # old records are deleted in blocks, as each deletion moves the others
         if self.n + 1 >= 2 * self.most:
             old = replace(self, records=self.records[self.n + 1 - self.most : self.n], n=self.most - 1)
         old.records[old.n :] = [(time, n_samples, log_evidence, alert, *values)]
         return replace(old, n=old.n + 1)
 
     def copy(self) -> "History":
-        """Return a history whose list is its own."""
+        """Return a history with a list of its own."""
         return replace(self, records=self.records[: self.n])
 
     def columns(self) -> dict[str, NDArray[Any]]:

@@ -20,13 +20,13 @@ SHORTEST = 1.0 / _STEP
 
 
 class Memory(Protocol):
-    """A summary of a stream, of constant size; threads may add to it, each addition is one step."""
+    """A summary of a stream, of constant size; several threads may add samples."""
 
     def add(self, y: Codes, p: Array, w: Array | None) -> None:
         """Add samples, the oldest first."""
 
     def look(self) -> tuple[CalibrationSketch, int]:
-        """Return a sketch of what is remembered, and the number of samples so far."""
+        """Return a sketch of the remembered samples, and the number of samples so far."""
 
     @property
     def n_seen(self) -> int:
@@ -78,15 +78,14 @@ class SlidingMemory:
 class FadingMemory(Locked):
     """A sketch of all samples, each with half the weight of a sample that came one half-life later.
 
-    Instead of old weights becoming smaller new ones become larger, in units of the weight of a sample that
-    came so many samples ago, if the next one is number 0; from time to time they are all divided by a power
-    of two.
+    Instead of multiplying old weights by a factor below 1, new weights grow by its inverse, relative to that
+    of a reference sample; occasionally all weights are divided by a power of two.
     """
 
     def __init__(self, precision: int, half_life: float) -> None:
         super().__init__()
         self._half_life, self._precision = half_life, precision
-        # a sketch, and what to add to the number of its samples for the age, and for the number so far
+        # a sketch, and the differences of age and total number of samples from the samples in the sketch
         self._state = CalibrationSketch(precision=precision), 0.0, 0
 
     @property
@@ -102,7 +101,7 @@ class FadingMemory(Locked):
             sketch, start, before = self._state
             n, span = p.shape[0], _STEP * self._half_life
             if start + sketch.n_samples + n < span:
-                # one step: age and number of samples are counted by the sketch
+                # atomic, because the sketch counts the samples
                 self._grow(sketch, start + sketch.n_samples, y, p, w)
                 return
             size = max(1, int(span))
@@ -117,7 +116,7 @@ class FadingMemory(Locked):
             self._state = sketch, age - sketch.n_samples, n_seen - sketch.n_samples
 
     def look(self) -> tuple[CalibrationSketch, int]:
-        """Return a sketch of all samples in which the last one has its own weight, and their number."""
+        """Return a sketch of all samples in which the last one has its original weight, and their number."""
         with self._lock:
             sketch, start, before = self._state
             sketch = sketch.copy()
@@ -137,7 +136,7 @@ class FadingMemory(Locked):
         return self._scaled(sketch, 2.0**-halvings), age - halvings * self._half_life
 
     def _scaled(self, sketch: CalibrationSketch, factor: float) -> CalibrationSketch:
-        """Return the sketch with other weights, without those that are rounding errors."""
+        """Return the sketch with scaled weights, without negligible ones."""
         new = CalibrationSketch(precision=self._precision)
         if not sketch.n_samples:
             return new

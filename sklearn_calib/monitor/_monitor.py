@@ -44,7 +44,7 @@ __all__ = ["CalibrationMonitor"]
 
 Metric = Callable[..., Any]
 
-# Whole numbers up to here are floats.
+# Integers up to this one are exact floats.
 _LONGEST_RUN = 2**53
 _MODES = ("anytime", "run-length")
 
@@ -59,7 +59,7 @@ class _State:
     alerts: tuple[CalibrationAlert, ...] = ()
     n_samples: int = 0
     alarmed: bool = False
-    # the newest slot of the window when its errors were measured
+    # the newest slot of the window at the last computation of the metrics
     measured: int | None = None
 
 
@@ -93,8 +93,8 @@ class CalibrationMonitor(Locked):
     n_slots : int, default=10
         Number of slots of the window, which moves by one slot at a time.
     late : {"raise", "drop"}, default="raise"
-        How to handle samples that are older than the window: raise an error for the batch, or drop them from
-        the window; the test uses them in either case.
+        How to handle samples that are older than the window: raise an error, or omit them from the window;
+        the test then uses them nevertheless.
     metrics : str, callable, or sequence of them, default="smooth_ece"
         Metrics: names of functions of ``sklearn_calib.metrics`` that return a number, or functions
         ``metric(y_true, y_proba, sample_weight=...)``, such as ``sklearn.metrics.log_loss``. The first is
@@ -103,8 +103,8 @@ class CalibrationMonitor(Locked):
         Outcomes and predictions of a reference period, whose errors are reported for comparison, and with
         whose predictions :meth:`expected_performance` compares new ones. The test does not use them.
     pos_label : label, default=None
-        The positive class. Needed for other labels than 0 and 1, -1 and 1, or booleans, because a batch may
-        hold one of the two labels only.
+        The positive class. Required for labels other than 0 and 1, -1 and 1, or booleans, because a batch may
+        contain only one of the two labels.
     precision : int, default=17
         Precision of the sketches.
     max_history : int, default=100_000
@@ -113,7 +113,7 @@ class CalibrationMonitor(Locked):
     Attributes
     ----------
     evidence_, log_evidence_ : float
-        The evidence now, since the start or the last restart, and its logarithm: an e-value with
+        The current evidence since the start or the last restart, and its logarithm: an e-value with
         ``mode="anytime"``.
     pvalue_ : float or None
         Anytime-valid p-value, 1 / the largest evidence since the start or the last restart; None with
@@ -127,7 +127,7 @@ class CalibrationMonitor(Locked):
     n_samples_seen_ : int
         Number of samples seen.
     errors_ : dict of str to float
-        The metrics on the window now; empty if it has no samples.
+        The metrics on the current window; empty if it has no samples.
     reference_errors_ : dict of str to float
         The metrics on the reference; empty without one.
     window_ : WindowedSketch
@@ -149,7 +149,7 @@ class CalibrationMonitor(Locked):
 
     With ``dependent_batches`` they may depend on each other: the wealth of a strategy with probabilities q is
     multiplied by the mean of q(y) / p(y) over the batch instead of by the product, which has expectation 1
-    whatever the dependence, as any mean of e-values [4]_. Only the recalibrations of the log-odds bet then.
+    whatever the dependence, as any mean of e-values [4]_. The tree is then not used.
 
     *Evidence.* The bets are those of :class:`SequentialTest`, recalibrations of the log-odds and a tree
     over the values of the predictions, except that the learned bets do not change within a batch, and that
@@ -189,13 +189,12 @@ class CalibrationMonitor(Locked):
     every batch if batches are smaller than a slot. They are estimates with the usual upward bias and not part
     of any guarantee. A metric that fails on a window is NaN, with a warning.
 
-    *Threads and interruptions.* A monitor may be used by several threads: each update and restart is one
-    step, and the order of updates is that in which the calls get their turn. A call that raises an exception
-    of any kind, from a metric, by Ctrl-C or for lack of memory, leaves the monitor as it was before or, at
-    its very end, as it is after the call.
+    *Threads and interruptions.* A monitor may be used by several threads: each update and restart is atomic,
+    in the order in which the calls acquire the lock. A call that raises an exception of any kind, from a
+    metric, by Ctrl-C or for lack of memory, either has no effect or is completed.
 
-    A batch costs time in proportion to its samples, about a hundred exponentials each. The state does not
-    grow, but for the history and the alerts.
+    The time of a batch is proportional to its samples, with about a hundred exponentials for each. Apart from
+    history and alerts, the state has constant size.
 
     References
     ----------
@@ -259,7 +258,7 @@ class CalibrationMonitor(Locked):
         self._reference = reference
         self.reference_errors_ = {} if reference is None else self._measure(reference)
         self._state = _State(self._empty_window.copy(), self._new_evidence(), history)
-        # an update that has begun: that of the window, and what the monitor has seen then
+        # an update in progress: the step of the window, and the state after it
         self._next: tuple[WindowStep, _State] | None = None
 
     def update(
@@ -279,10 +278,10 @@ class CalibrationMonitor(Locked):
         y_proba : array-like of shape (n,), (n, 1) or (n, 2)
             Probabilities of the positive class, predicted before the outcomes were known.
         sample_weight : array-like of shape (n,), default=None
-            Integer frequencies; k stands for k repetitions of the sample.
+            Integer frequency weights.
         time : number, date, or array-like of shape (n,), default=None
-            Times for the window: one for the batch, or one for each sample. None counts samples. Use the same
-            kind in all calls.
+            Times for the window: one for the batch, or one for each sample. None counts samples. All calls
+            must use the same type.
 
         Returns
         -------
@@ -339,7 +338,7 @@ class CalibrationMonitor(Locked):
     ) -> ExpectedPerformance:
         """Estimate the performance on samples whose outcomes are not known yet.
 
-        A drift of the predictions away from ``reference`` widens the intervals before any label arrives.
+        If the distribution of the predictions differs from that of ``reference``, the intervals are wider.
         The monitor does not change.
 
         Parameters
@@ -408,7 +407,7 @@ class CalibrationMonitor(Locked):
 
     @property
     def window_(self) -> WindowedSketch:
-        """The recent past."""
+        """The window."""
         return self._now().window
 
     @property
@@ -428,12 +427,12 @@ class CalibrationMonitor(Locked):
 
     @property
     def log_evidence_(self) -> float:
-        """Logarithm of the evidence now."""
+        """Logarithm of the current evidence."""
         return self._now().evidence.log_value
 
     @property
     def evidence_(self) -> float:
-        """The evidence now; infinite above 1.8e308."""
+        """The current evidence; infinite above 1.8e308."""
         with np.errstate(over="ignore"):
             return float(np.exp(self.log_evidence_))
 
@@ -444,7 +443,7 @@ class CalibrationMonitor(Locked):
 
     @property
     def errors_(self) -> dict[str, float]:
-        """The metrics on the window now; empty if it has no samples."""
+        """The metrics on the current window; empty if it has no samples."""
         sketch = self.window_.current()
         return self._measure(sketch) if sketch.n_samples else {}
 
@@ -501,7 +500,7 @@ class CalibrationMonitor(Locked):
         return facts
 
     def _now(self) -> _State:
-        """Return what the monitor has seen, an update that was interrupted as a whole or not at all."""
+        """Return the state; an interrupted update is either completed or discarded."""
         if self._next is not None:
             with self._lock:
                 if self._next is not None:
@@ -512,7 +511,7 @@ class CalibrationMonitor(Locked):
         return self._state
 
     def _make(self, step: WindowStep, state: _State) -> None:
-        """Make an update; one that is interrupted is completed or forgotten when it is next asked for."""
+        """Make an update; if interrupted, it is completed or discarded at the next access."""
         self._next = step, state
         state.window._make(step)
         self._state = state
@@ -572,7 +571,7 @@ class CalibrationMonitor(Locked):
         )
 
     def _newer(self, step: WindowStep, sketch: CalibrationSketch, slot: int | None) -> CalibrationSketch:
-        """Return the samples of the window since a slot, without its own where the later ones are more."""
+        """Return the samples since a slot; its own are excluded if there are more later ones."""
         newest = step.state.newest_slot
         if slot is None or newest is None:
             return sketch
@@ -582,7 +581,7 @@ class CalibrationMonitor(Locked):
 
 
 def _check_call(name: str, metric: Metric) -> None:
-    """Raise unless a metric takes what it will be given, as far as it tells."""
+    """Raise if the signature of a metric does not allow the required arguments."""
     try:
         known = signature(metric)
     except (TypeError, ValueError):
@@ -592,7 +591,7 @@ def _check_call(name: str, metric: Metric) -> None:
     except TypeError as error:
         raise TypeError(
             f"metrics cannot be called as {name}(y_true, y_proba, sample_weight=...): {error}. Pass "
-            "functions that can; the samples of a window have weights."
+            "functions with these arguments; the samples of a window have weights."
         ) from None
 
 

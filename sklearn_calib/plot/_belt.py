@@ -204,7 +204,8 @@ class _Axis:
         x = logit(grouped.prob)
         starts = group_starts(x)
         if starts.shape[0] > _BINS:
-            # half of the bins of equal mass, half of equal width: neither the bulk nor the ends get coarse
+            # half of the bins have equal mass, half equal width, for resolution both in the bulk and in the
+            # tails
             fraction = weight_middles(grouped.weight) / grouped.total
             width = (x - x[0]) / (x[-1] - x[0])
             mark = np.floor(fraction * (_BINS // 2)) + np.minimum(
@@ -260,7 +261,7 @@ def fit_belt(grouped: GroupedOutcomes) -> CalibrationBelt:
     """Select the degree and test calibration; predictions lie strictly between 0 and 1."""
     if grouped.prob[0] == grouped.prob[-1]:
         raise ValueError(
-            f"y_proba holds the single value {grouped.prob[0]:.6g}, through which no curve can be laid. "
+            f"y_proba has only one distinct value, {grouped.prob[0]:.6g}: a curve cannot be fitted. "
             "Use method='binned' for such predictions."
         )
     axis = _Axis(grouped)
@@ -284,7 +285,7 @@ def fit_belt(grouped: GroupedOutcomes) -> CalibrationBelt:
 
 
 def _extremes(axis: _Axis, fit: _Fit, basis: Array, reach: float) -> tuple[Array, Array]:
-    """Return the least and the largest value of each row of ``basis`` times beta in the region.
+    """Return the minimum and the maximum of each row of ``basis`` times beta in the region.
 
     The region, where the root of 2 (L(fit) - L(beta)) is at most ``target``, is convex and bounded.
     """
@@ -295,11 +296,11 @@ def _extremes(axis: _Axis, fit: _Fit, basis: Array, reach: float) -> tuple[Array
 
 
 def _largest(axis: _Axis, fit: _Fit, design: Array, ways: Array, target: float) -> Array:
-    """Return the largest value of each row of ``ways`` times beta in the region.
+    """Return the maximum of each row of ``ways`` times beta in the region.
 
-    There, the gradient of L is -s way for some s > 0: Newton's method for beta and s at once, for all rows
-    together. The root of the statistic is nearly linear in s, which makes few steps of it. Steps that lead
-    out of a region a tenth larger are halved.
+    At the maximum the gradient of L is -s way for some s > 0: Newton's method for beta and s jointly, for all
+    rows at once. The root of the statistic is nearly linear in s, so that few steps are needed. Steps that
+    leave a region a tenth larger are halved.
     """
     size = fit.beta.shape[0]
     squares = (design[:, :, np.newaxis] * design[:, np.newaxis, :]).reshape(-1, size * size).T

@@ -86,7 +86,7 @@ class CurveOptions:
             check_positive(self.bandwidth, "bandwidth")
         if self.method == "belt" and self.band in ("consistency", "simultaneous"):
             raise ValueError(
-                f"method='belt' does not support band={self.band!r}: it has its own band. Leave band out."
+                f"method='belt' does not support band={self.band!r}: it has its own band. Omit band."
             )
         check_flag(self.error_interval, "error_interval")
         if self.method == "belt" and self.error_interval:

@@ -1,4 +1,4 @@
-"""The contents of a reliability diagram, computed before anything is drawn."""
+"""The content of a reliability diagram, without matplotlib."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -100,7 +100,7 @@ class UnitAxis:
 def distribution(sample: BinarySample, scale: str) -> Distribution:
     """Return a fine histogram of the predictions, by outcome, and a rug.
 
-    A kernel density at the bandwidth of the curve would hide where the predictions of a bad model lie.
+    A kernel density at the bandwidth of the curve would be too smooth for a badly calibrated model.
     """
     if scale == "logit":
         # the others are drawn at the edge

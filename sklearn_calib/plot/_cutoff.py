@@ -472,7 +472,7 @@ class CutoffDisplay(DisplayMixin):
             linewidth=0,
             zorder=0.5,
             gid=_STRIP,
-            label=f"{100 * confidence:g}% null band (stays inside if calibrated)",
+            label=f"{100 * confidence:g}% null band",
         )
 
     def _finish(self, ax: Axes, x: str, show_legend: bool) -> None:

@@ -1,4 +1,4 @@
-"""The artists of a reliability diagram. Everything drawn here was computed before."""
+"""The artists of a reliability diagram."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -88,7 +88,7 @@ def set_scale(ax: "Axes", curve: ReliabilityCurve) -> None:
     pad = _MARGIN * max(float(ends[1] - ends[0]), 1.0)
     left, right = min(left, float(expit(ends[0] - pad))), max(right, float(expit(ends[1] + pad)))
     ax.set_xlim(left, right)
-    # limits that are set keep matplotlib from looking for its own, which 0 and 1 would make infinite
+    # matplotlib's automatic limits would be infinite with predictions of 0 and 1
     ax.set_ylim(left, right)
     ticks = _ticks(ax, left, right)
     for shown in (ax.xaxis, ax.yaxis):
@@ -104,7 +104,7 @@ def _percent(tick: float) -> str:
 def _ticks(ax: "Axes", left: float, right: float) -> list[float]:
     """Return round ticks of a logit axis whose labels do not overlap, the roundest first."""
     low, high = (float(end) for end in logit(np.array([left, right])))
-    # pixels for each unit of log-odds, and about so many for each letter
+    # pixels for each unit of log-odds, and approximately for each letter
     unit = ax.get_window_extent().width / (high - low)
     letter = 0.56 * float(ax.xaxis.get_label().get_fontsize()) * ax.figure.dpi / 72
     chosen: list[float] = []

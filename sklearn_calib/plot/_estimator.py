@@ -33,7 +33,7 @@ def predicted_probabilities(estimator: Any, X: Any) -> tuple[Array, list[Any]]:
     if not hasattr(estimator, "predict_proba"):
         raise TypeError(
             f"estimator must have predict_proba, which {type(estimator).__name__} lacks. Wrap a "
-            "classifier that only gives scores in CalibratedClassifier."
+            "classifier with decision scores in CalibratedClassifier."
         )
     proba = as_array(estimator.predict_proba(X), "the prediction of X")
     return proba, as_array(estimator.classes_, "estimator.classes_").tolist()

@@ -1,4 +1,4 @@
-"""The one place that imports matplotlib, and the style that all displays share."""
+"""Access to matplotlib, and the style shared by all displays."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -60,7 +60,7 @@ _MOST_DECADES = 300.0
 _PATH_COLUMNS = 1000
 
 _MISSING = (
-    "Drawing needs matplotlib, which is not installed. Install the extra that brings it: "
+    "Drawing needs matplotlib, which is not installed. Install it with "
     'python -m pip install "sklearn-calib[plot]"'
 )
 

@@ -633,9 +633,7 @@ class ReliabilityPanel:
         if layout is not None:
             check_option(layout, "layout", ("overlay", "grid"))
         if layout == "grid" and ax is not None:
-            raise ValueError(
-                "layout='grid' makes a figure of its own. Leave ax out, or use layout='overlay'."
-            )
+            raise ValueError("layout='grid' creates a new figure. Omit ax, or use layout='overlay'.")
         number = len(self.displays)
         grid = layout == "grid" or (layout is None and ax is None and number > _MOST_CURVES)
         if self.summary is None:

@@ -48,7 +48,7 @@ def _silverman(place: Array, w: Array | None, smallest: float) -> float:
 
 
 def _cross_validated(place: Array, sample: BinarySample, narrow: float, wide: float) -> float:
-    """Return the widest bandwidth whose leave-one-out error is within a standard error of the least.
+    """Return the widest bandwidth whose leave-one-out error is within a standard error of the smallest.
 
     The kernel is reflected at 0 and 1, which is a product in the basis of the discrete cosine transform.
     """

@@ -1,4 +1,4 @@
-"""Calibration reports: everything about one set of predictions, in numbers, words and figures."""
+"""Calibration reports: metrics, tests, findings and figures for one set of predictions."""
 
 from sklearn_calib.report._numbers import ReportMetric, ReportPart, ReportRegion, ReportTest
 from sklearn_calib.report._report import CalibrationReport, calibration_report

@@ -22,8 +22,8 @@ examples:
   python -m sklearn_calib check scores.parquet --requirements requirements.toml --y died --p risk \\
       --group hospital --junit calibration.xml --markdown calibration.md
 
-exit status: 0 if all requirements are shown, 1 if one is refuted, 3 if none is refuted and one is undecided,
-2 for invalid input. With --undecided skipped, undecided requirements do not change the status.
+exit status: 0 if all requirements are shown, 1 if any is refuted, 3 if none is refuted but some are
+undecided, 2 for invalid input. With --undecided skipped, undecided requirements do not change the status.
 """
 
 
@@ -52,7 +52,7 @@ def add_check(commands: Any, files: str, add_columns: Callable[[argparse.Argumen
         "--undecided",
         choices=("failure", "skipped"),
         default="failure",
-        help="what an undecided requirement is, in JUnit XML and for the exit status (default: failure)",
+        help="how an undecided requirement counts in JUnit XML and for the exit status (default: failure)",
     )
     check.add_argument(
         "--n-resamples", type=int, default=200, metavar="N", help="number of simulations (default: 200)"
@@ -66,7 +66,7 @@ def add_check(commands: Any, files: str, add_columns: Callable[[argparse.Argumen
 def judge(
     options: argparse.Namespace, requirements: CalibrationRequirements, *data: Any, **given: Any
 ) -> RequirementsResult:
-    """Check the requirements, and write the files that are named."""
+    """Check the requirements, and write the requested files."""
     result = requirements.check(*data, n_resamples=options.n_resamples, random_state=options.seed, **given)
     if options.junit is not None:
         write_whole(options.junit, result.to_junit(undecided=options.undecided).encode())

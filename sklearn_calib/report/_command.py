@@ -58,7 +58,7 @@ _FILES = "CSV (also gzipped) with a line of column names, Parquet (.parquet), a 
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that accepts each option once, with short and printable messages."""
+    """A parser that accepts each option once, and prints short messages without control characters."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -115,7 +115,7 @@ def _add_report(commands: Any) -> None:
     report.add_argument(
         "--clusters",
         metavar="COLUMN",
-        help="column of clusters (patient, customer, day), within which samples need not be independent",
+        help="column of clusters (patient, customer, day); samples within a cluster may be dependent",
     )
     report.add_argument(
         "--sketch",
@@ -130,7 +130,7 @@ def _add_report(commands: Any) -> None:
         "--text", action="store_true", help="print the report, even if --out or --json writes it to a file"
     )
     report.add_argument(
-        "--title", metavar="TEXT", help="name of the model, for the title (default: of the file)"
+        "--title", metavar="TEXT", help="name of the model, for the title (default: name of the file)"
     )
     report.add_argument(
         "--confidence", type=float, default=0.95, metavar="LEVEL", help="level of intervals (default: 0.95)"
@@ -140,7 +140,7 @@ def _add_report(commands: Any) -> None:
         type=int,
         default=200,
         metavar="N",
-        help="number of simulations for intervals and null distributions; the time is nearly proportional "
+        help="number of simulations for intervals and null distributions; run time is nearly proportional "
         "(default: 200)",
     )
     report.add_argument(
@@ -180,7 +180,7 @@ def _add_fit(commands: Any) -> None:
     )
     fit.add_argument("files", nargs="+", metavar="FILE", help=f"{_FILES}, or a saved sketch (.npz, .json)")
     _add_columns(fit)
-    fit.add_argument("--group", metavar="COLUMN", help="column of groups, each with a calibrator of its own")
+    fit.add_argument("--group", metavar="COLUMN", help="column of groups; fits one calibrator for each")
     fit.add_argument(
         "--calibrator",
         choices=("default", *CALIBRATORS),
@@ -192,9 +192,9 @@ def _add_fit(commands: Any) -> None:
         type=float,
         default=1e-6,
         metavar="EPS",
-        help="largest deviation of the written map from the calibrator (default: 1e-6)",
+        help="maximum deviation of the written map from the calibrator (default: 1e-6)",
     )
-    fit.add_argument("--date", metavar="TEXT", help="date of the data, to be recorded")
+    fit.add_argument("--date", metavar="TEXT", help="date of the data, recorded in the output")
     fit.add_argument("-o", "--out", required=True, metavar="FILE", help="the calibrator, as JSON")
     fit.set_defaults(clusters=None)
 
@@ -203,8 +203,8 @@ def _add_apply(commands: Any) -> None:
     apply = commands.add_parser(
         "apply",
         help="add calibrated probabilities to a file",
-        description="Copy a CSV or Parquet file of any size, and append calibrated probabilities. "
-        "Empty cells stay empty.",
+        description="Copy a CSV or Parquet file of any size, and append columns of calibrated probabilities. "
+        "Rows without a score get an empty value.",
         epilog=_APPLY_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -280,15 +280,16 @@ def _read_inputs(options: argparse.Namespace) -> _Inputs:
     several = tables and len(options.p) > 2
     if options.clusters is not None and (saved or options.sketch == "always"):
         raise ValueError(
-            "--clusters needs the rows of tables: leave it out, or saved sketches and --sketch always."
+            "--clusters needs the rows of tables, which a sketch does not keep. Omit --clusters, or omit "
+            "saved sketches and --sketch always."
         )
     if several and (saved or options.sketch == "always"):
         raise ValueError(
-            f"a sketch is for a binary target, but --p names {len(options.p)} columns. Report on the rows of "
-            "tables, without --sketch always."
+            f"a sketch is for a binary target, but --p names {len(options.p)} columns. Omit --sketch always, "
+            "to report on the rows of the tables."
         )
     if saved and (options.group is not None or options.sketch == "never"):
-        raise ValueError("a saved sketch contains no single rows: leave out --group and --sketch never.")
+        raise ValueError("a saved sketch does not contain single rows: omit --group and --sketch never.")
     if not tables:
         return _Inputs(_merged(saved))
     reader = _reader(options, tables)
@@ -315,7 +316,7 @@ def _read_sketch(options: argparse.Namespace) -> CalibrationSketch:
         if options.precision not in (None, whole.precision):
             raise ValueError(
                 f"--precision is {options.precision}, but saved sketches have {whole.precision}. "
-                "Leave it out."
+                "Omit --precision."
             )
     if not tables:
         return whole
@@ -703,7 +704,7 @@ def _name(files: Sequence[str]) -> str:
 
 
 def _print(text: str, end: str = "\n") -> None:
-    """Print a text, whatever the encoding of the terminal."""
+    """Print a text; characters that the encoding of the terminal lacks are escaped."""
     if sys.stdout is None:  # it was closed when the process began
         return
     encoding = sys.stdout.encoding or "utf-8"

@@ -69,7 +69,7 @@ def fit_map(inputs: Any, options: argparse.Namespace) -> ExportedCalibrator:
 
 
 def load_map(path: str) -> ExportedCalibrator:
-    """Return the calibrator of a file, which errors name."""
+    """Return the calibrator in a file; errors name the file."""
     try:
         return from_json(Path(path))
     except ValueError as error:
@@ -107,7 +107,7 @@ def apply_map(found: ExportedCalibrator, options: argparse.Namespace, order: lis
 
 @contextmanager
 def _whole_file(target: Path) -> Iterator[Path]:
-    """Yield a name to write to; the file appears under its own when it is complete."""
+    """Yield a temporary name to write to, which is renamed to ``target`` when the file is complete."""
     part = target.with_name(f".{os.getpid()}.{secrets.token_hex(4)}.part")
     try:
         yield part
@@ -194,10 +194,10 @@ def _columns(options: argparse.Namespace) -> list[str]:
 
 def _place(header: list[str], name: str, source: Path) -> int:
     if header.count(name) != 1:
-        doubt = "" if len(header) > 1 else " Check --delimiter."
+        hint = "" if len(header) > 1 else " Check --delimiter."
         raise ValueError(
             f"{source} has {header.count(name)} columns named {name!r}. Its columns are: "
-            f"{', '.join(header[:20])}.{doubt}"
+            f"{', '.join(header[:20])}.{hint}"
         )
     return header.index(name)
 
@@ -218,7 +218,7 @@ def _numbers(cells: list[str], name: str, source: Path, first: int) -> Array:
                 float(cell or "nan")
             except ValueError:
                 raise ValueError(
-                    f"{source}: column {name!r} contains {cell[:40]!r} at row {first + k}, no number."
+                    f"{source}: column {name!r} contains {cell[:40]!r} at row {first + k}, not a number."
                 ) from None
         raise
 

@@ -69,7 +69,7 @@ __all__ = [
 Array = NDArray[np.float64]
 Step = Callable[[str], Any]
 _NAN = float("nan")
-# Contradicted predictions of 0 and 1 are a matter of the verdict if they are so large a part of the samples.
+# Contradicted predictions of 0 and 1 affect the verdict from this fraction of the samples on.
 _MATERIAL = 0.01
 
 
@@ -88,8 +88,8 @@ class ReportMetric:
     lower, upper : float
         Confidence interval of its value in the population; NaN if there is none.
     null_mean : float
-        Expected value under perfect calibration, for the same predictions; NaN if it says nothing about
-        calibration.
+        Expected value under perfect calibration, for the same predictions; NaN for metrics whose value is not
+        evidence for or against calibration.
     null_lower, null_upper : float
         Range that contains the metric of a perfectly calibrated model with probability ``confidence``.
         ``null_lower`` is NaN for errors, of which only large values are evidence against calibration.
@@ -414,7 +414,7 @@ def _disjoint(
 
 
 def _over_runs(values: NDArray[Any], first: NDArray[np.intp], last: NDArray[np.intp]) -> Array:
-    """Return the sums of rows first, ..., last of a matrix for each column."""
+    """Return for each column of a matrix the sums of rows first, ..., last."""
     below = np.concatenate((np.zeros((1, values.shape[1])), np.cumsum(values, axis=0)))
     out: Array = below[last + 1] - below[first]
     return out
@@ -460,7 +460,7 @@ ERRORS: tuple[tuple[str, str, Callable[..., float]], ...] = (
     ),
 )
 
-# Metrics whose every value needs a fit: number of bins of neighbours, and of resamples.
+# For metrics that fit a curve to each sample: numbers of bins of neighbouring predictions and of resamples.
 _COSTLY: dict[Callable[..., float], tuple[int, int, int]] = {integrated_calibration_index: (256, 128, 4)}
 _FEWEST = 50
 
@@ -485,14 +485,14 @@ class Budget:
 
     @property
     def generator(self) -> np.random.Generator:
-        """A new generator, the same each time."""
+        """A new generator with the same state at each call."""
         return np.random.default_rng(self.seed)
 
 
 def affordable(
     metric: Callable[..., float], populations: Populations, grouped: GroupedOutcomes, budget: Budget
 ) -> Populations:
-    """Return the populations, or fewer samples of fewer predictions for a metric that takes long."""
+    """Return the populations, or, for slow metrics, fewer samples of fewer distinct predictions."""
     if metric not in _COSTLY:
         return populations
     most, bins, part = _COSTLY[metric]
@@ -621,7 +621,7 @@ def _large_scale(
 def _null_recalibration(
     sample: BinarySample, grouped: GroupedOutcomes, budget: Budget
 ) -> tuple[float, float]:
-    """Return half the widths of the ranges of intercept and slope around 0 and 1.
+    """Return half the width of the range of the intercept around 0, and of the slope around 1.
 
     They are those of the score at a = 0, b = 1, divided by the expected information.
     """
@@ -717,7 +717,7 @@ class Findings:
 
 
 def n_steps() -> int:
-    """Return how many steps ``examine`` announces."""
+    """Return how many steps ``examine`` reports to the progress bar."""
     return len(ERRORS) + 4
 
 
@@ -837,7 +837,7 @@ def _tests(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> tu
 
 
 def with_adjusted(tests: Sequence[ReportTest], n_primary: int) -> tuple[ReportTest, ...]:
-    """Return tests of which those after the primary ones have adjusted p-values."""
+    """Return tests with adjusted p-values for all but the primary ones."""
     adjusted = [_NAN] * n_primary + _holm([test.result.pvalue for test in tests[n_primary:]])
     return tuple(replace(test, adjusted=value) for test, value in zip(tests, adjusted, strict=True))
 
@@ -910,7 +910,7 @@ def _part(name: str, sample: BinarySample, budget: Budget) -> ReportPart:
     null = null_distribution_of(bound, budget.n_resamples, budget.generator, budget.confidence)
     test = CutoffTest(n_resamples=budget.n_draws, random_state=budget.seed, extreme="clip")
     tested = sample if sample.clusters is not None else BinarySample(*condensed(grouped).rows())
-    # one cluster has no replicate, so that nothing can be said of its errors
+    # the variance between clusters cannot be estimated from a single one
     single = sample.clusters is not None and not sample.clusters.any()
     pvalue = 1.0 if single else test._test_binary(tested).pvalue
     regions = find_regions(grouped, budget.confidence, _PART_DRAWS, budget.generator)

@@ -60,7 +60,7 @@ _FEWEST_RESAMPLES = 20
 @shared_docs
 @dataclass(frozen=True, eq=False)
 class CalibrationReport(ReportNumbers):
-    """Result of :func:`calibration_report`; prints as text, shows as HTML in notebooks.
+    """Result of :func:`calibration_report`; printed as text, displayed as HTML in notebooks.
 
     Attributes
     ----------
@@ -68,7 +68,8 @@ class CalibrationReport(ReportNumbers):
         Name of the model; empty if none was given.
     kind : {"binary", "confidence"}
         What metrics, tests and regions refer to: the probability of the positive class; or, for multiclass
-        targets, the confidence, that is the largest probability as a forecast that its class is right.
+        targets, the confidence, that is the largest class probability as a forecast that the predicted class
+        is right.
     positive : str
         Label of the positive class; empty for multiclass targets.
     n_samples, n_events : float
@@ -93,9 +94,9 @@ class CalibrationReport(ReportNumbers):
     residual_pvalue : float
         p-value of a test after correcting intercept and slope; NaN if these are not determined.
     classes, groups : tuple of ReportPart
-        A line for each class against the rest, and for each group.
+        Results for each class against the rest, and for each group.
     summary : CalibrationSummary
-        The clinical measures; for more than 4096 distinct predictions, after averaging neighbours.
+        The clinical measures; for more than 4096 distinct predictions, neighbouring ones are averaged first.
     brier, log_loss : ScoreDecomposition
         The proper scores and their components.
     confidence : float
@@ -164,7 +165,7 @@ class CalibrationReport(ReportNumbers):
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """Where and in which way the predictions are miscalibrated, in words."""
+        """Which predictions are miscalibrated, and how, in sentences."""
         return findings(self)
 
     @property
@@ -174,7 +175,7 @@ class CalibrationReport(ReportNumbers):
 
     @property
     def advice(self) -> tuple[str, ...]:
-        """What to do next."""
+        """Recommendations, such as which calibrator to use."""
         return advice(self)
 
     def __str__(self) -> str:
@@ -191,13 +192,13 @@ class CalibrationReport(ReportNumbers):
     def to_html(self, path: str | Path | None = None, *, title: str | None = None) -> str:
         """Return the report as a self-contained HTML page, and write it to a file if one is named.
 
-        Figures are drawn with matplotlib; without it the page has none and says so. The page loads nothing
-        from elsewhere, runs no script, and all texts of the user are escaped. Equal reports give equal pages.
+        Figures need matplotlib; without it the page has a note instead. The page does not load external
+        resources or run scripts, and all texts of the user are escaped. Equal reports give equal pages.
 
         Parameters
         ----------
         path : str or Path, default=None
-            Where to write it. A file of this name is replaced when the page is complete, and keeps its mode.
+            File to write. An existing file is replaced when the page is complete, and keeps its permissions.
         title : str, default=None
             Title of the page; "Calibration report", with the name of the model, by default.
 
@@ -211,9 +212,9 @@ class CalibrationReport(ReportNumbers):
         TypeError
             If ``title`` is not a string.
         ImportError
-            If jinja2 is not installed; the extra ``report`` brings it.
+            If jinja2 is not installed; it comes with the extra ``report``.
         OSError
-            If the file cannot be written; it names ``path``.
+            If the file cannot be written; the message names it.
         """
         from sklearn_calib.report._page import report_page
 
@@ -223,7 +224,7 @@ class CalibrationReport(ReportNumbers):
         return page
 
     def to_dict(self) -> dict[str, Any]:
-        """Return numbers and sentences as plain Python objects, ready for JSON; NaN and infinity are None.
+        """Return numbers and sentences as plain Python objects for JSON; NaN and infinity become None.
 
         Returns
         -------
@@ -247,7 +248,7 @@ def calibration_report(
     random_state: int | np.random.Generator | np.random.RandomState | None = 0,
     progress: bool | Callable[[int, int, str], Any] | None = None,
 ) -> CalibrationReport:
-    """Report how well predicted probabilities are calibrated, where they are not, and what to do.
+    """Report whether predicted probabilities are calibrated, where they are not, and what to do about it.
 
     Every metric comes with its confidence interval and with its distribution under perfect calibration, for
     the same predictions. A primary test decides whether the model is miscalibrated; others describe the type
@@ -267,32 +268,32 @@ def calibration_report(
         The positive class of a binary target. By default 1 for labels in {0, 1} or {-1, 1}, else the greater
         one.
     labels : array-like of shape (n_classes,), default=None
-        Class labels of three or more columns, in sorted order. Needed if a label is missing in
+        Class labels of three or more columns, in sorted order. Required if a class does not occur in
         ``y_true``, unless labels are 0, ..., n_classes - 1.
     groups : array-like of shape (n,), default=None
-        Group of each sample, such as a region or a year; the report then has a line for each group.
+        Group of each sample, such as a region or a year; each is evaluated separately.
     clusters : array-like of shape (n,), default=None
         Label of the cluster (patient, customer, session, day) of each sample. Samples of different clusters
-        are independent, those of a cluster need not be. By default all samples are independent, and the
-        report warns if consecutive ones do not look so.
+        are assumed independent, those of the same cluster may be dependent. By default all samples are
+        assumed independent, and the report warns if consecutive ones are autocorrelated.
     name : str, default=None
         Name of the model, for the title.
     confidence : float, default=0.95
         Level of intervals and ranges; the tests have level 1 - ``confidence``.
     n_resamples : int, default=200
         Number of simulated samples for each null distribution and each step of a confidence interval; tests
-        use 5 times as many, less one. At least 1 / (1 - ``confidence``) - 1 and at least 20. The time is
-        nearly proportional to it.
+        use ``5 * n_resamples - 1``. At least 1 / (1 - ``confidence``) - 1 and at least 20. Run time is nearly
+        proportional to it.
     random_state : int, Generator, RandomState or None, default=0
         Seed: equal seeds give equal reports. None uses a random seed.
     progress : bool, callable or None, default=None
-        None shows a bar if stderr is a terminal and tqdm is installed, True always, False never. A function
-        is called as ``progress(done, total, what)``.
+        Whether to show a progress bar. None shows one if stderr is a terminal and tqdm is installed. A
+        function is called as ``progress(done, total, what)``.
 
     Returns
     -------
     CalibrationReport
-        The report: ``print`` it, let a notebook show it, or write it with ``to_html``.
+        The report: ``print`` it, display it in a notebook, or write it with ``to_html``.
 
     Raises
     ------
@@ -315,21 +316,23 @@ def calibration_report(
     :func:`~sklearn_calib.inference.confidence_interval` and
     :func:`~sklearn_calib.inference.expected_under_calibration`. The ranges under perfect calibration of
     observed - expected, intercept, slope and the proper scores are normal, with the variance that the
-    predictions imply; confidence intervals of the scores are normal, too.
+    predictions imply; so are the confidence intervals of the scores.
 
-    With ``clusters``, tests, intervals and ranges allow for dependence within them: simulated outcomes have
-    the estimated dependence, and normal ranges have the variance of the sums over clusters. The binomial test
-    is left out. Without, the residuals of consecutive samples are tested for autocorrelation at level 0.01.
+    With ``clusters``, tests, intervals and ranges allow for dependence within clusters: simulated outcomes
+    have the estimated dependence, and normal ranges have the variance of the sums over clusters. The binomial
+    test is omitted. Without ``clusters``, the residuals of consecutive samples are tested for autocorrelation
+    at level 0.01.
 
     With more than 4096 distinct predictions, simulations, intervals, slopes and regions use 2048 bins of
-    neighbouring predictions, each with its mean (ICI: 128 bins for more than 256, and a quarter of the
-    resamples). From 100 000 samples on, the tests use asymptotic distributions instead of simulations.
+    neighbouring predictions, each represented by its mean; the ICI uses 128 bins for more than 256 distinct
+    predictions, and a quarter of the resamples. From 100 000 samples on, the tests use asymptotic
+    distributions instead of simulations.
 
-    Multiclass predictions are evaluated in two ways: metrics, tests and regions of the confidence, the
-    largest probability as a forecast that its class is right; and all classes: each class against the rest,
-    the classwise smooth ECE, and the proper scores of the full probability vector. The p-value is twice the
-    smaller one of the combined test of the confidence and the test of all classes (T-Cal; with more than 20
-    classes the kernel test).
+    Multiclass predictions are evaluated in two ways. Metrics, tests and regions use the confidence, the
+    largest class probability as a forecast that the predicted class is right. In addition, each class is
+    evaluated against the rest, and the classwise smooth ECE and the proper scores use all class
+    probabilities. The p-value is the Bonferroni adjustment of two primary tests, the combined test of the
+    confidence and the test of all classes (T-Cal; with more than 20 classes the kernel test).
 
     Examples
     --------
@@ -377,7 +380,7 @@ def calibration_report(
         if pos_label is not None:
             raise ValueError(
                 f"pos_label={pos_label!r} belongs to a binary problem, but y_proba has {shape[1]} columns. "
-                "Leave it out, or pass one column."
+                "Omit pos_label, or pass one column."
             )
         whole = check_class_sample(y_true, y_proba, sample_weight, labels, clusters)
         names = [str(label) for label in whole.classes.tolist()]
@@ -385,7 +388,9 @@ def calibration_report(
         sample = BinarySample(problem.outcome, problem.probability, whole.w, clusters=whole.clusters)
     else:
         if labels is not None:
-            raise ValueError("labels is for three or more columns; for a binary target pass pos_label.")
+            raise ValueError(
+                "labels needs three or more columns of y_proba; for a binary target use pos_label."
+            )
         sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters)
     group_names = [] if keys is None else np.unique(keys).tolist()
     with Progress(progress, n_steps() + bool(several) + len(names) + len(group_names)) as step:
@@ -456,7 +461,7 @@ def calibration_report(
 def given_samples(
     y_true: Any, y_proba: Any, sample_weight: Any, pos_label: Any, groups: Any, clusters: Any
 ) -> tuple[ArrayLike, ArrayLike, ArrayLike | None, ArrayLike | None]:
-    """Return outcomes, predictions, weights and groups: those that were passed, or those of sketches."""
+    """Return outcomes, predictions, weights and groups, as passed or as stored in sketches."""
     if not isinstance(y_true, Mapping):
         return (*sample_rows(y_true, y_proba, sample_weight, pos_label, groups, clusters), groups)
     sketches = y_true
@@ -482,7 +487,7 @@ def given_samples(
 
 
 def seed_of(random_state: Any) -> int:
-    """Return the seed itself, or one drawn from a source of randomness."""
+    """Return an integer seed, sampled from ``random_state`` unless it is one."""
     generator = check_generator(random_state)
     if isinstance(random_state, int | np.integer):
         return int(random_state)
@@ -490,7 +495,7 @@ def seed_of(random_state: Any) -> int:
 
 
 def _positive(y_true: ArrayLike, pos_label: Any) -> str:
-    """Return the label of the positive class, as the checks of a binary sample find it."""
+    """Return the label of the positive class by the rules of ``check_binary``."""
     if pos_label is not None:
         return str(pos_label)
     known = np.unique(as_array(y_true, "y_true"))

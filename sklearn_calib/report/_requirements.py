@@ -47,7 +47,7 @@ _NO_ERRORS = {"refinement_loss", "kernel_calibration_error"}
 
 @dataclass(frozen=True)
 class RequirementResult:
-    """One requirement, judged on a sample.
+    """One requirement, tested on a sample.
 
     Attributes
     ----------
@@ -64,8 +64,8 @@ class RequirementResult:
     n_samples : float
         Number of samples; for a segment those of its group.
     n_needed : float
-        If undecided, the number of samples that would decide if the estimate stayed the same; infinite if the
-        estimate is at the limit or not determined. NaN if the outcome is decided.
+        If undecided, the number of samples that would decide it if the estimate remained the same; infinite
+        if the estimate is at the limit or not determined. NaN if the outcome is decided.
     """
 
     name: str
@@ -111,7 +111,7 @@ class RequirementsResult:
 
     @property
     def outcome(self) -> str:
-        """The outcome of all: "refuted" if one requirement is, else "undecided" if one is, else "shown"."""
+        """The overall outcome: "refuted" if any requirement is, else "undecided" if any is, else "shown"."""
         found = {result.outcome for result in self.results}
         return next((each for each in ("refuted", "undecided") if each in found), "shown")
 
@@ -151,7 +151,7 @@ class RequirementsResult:
         Parameters
         ----------
         undecided : {"failure", "skipped"}, default="failure"
-            What an undecided requirement is. By default it fails, as it has not been shown.
+            How an undecided requirement is reported. By default as a failure, since it has not been shown.
 
         Returns
         -------
@@ -188,11 +188,11 @@ def _markdown(text: str) -> str:
 @shared_docs
 @dataclass(frozen=True)
 class CalibrationRequirements:
-    r"""Requirements on the calibration of a model, judged by equivalence tests.
+    r"""Requirements on the calibration of a model, checked by equivalence tests.
 
     A test that does not reject perfect calibration does not show that a model is calibrated: the sample may
-    be too small. Here a requirement is *shown* only if the sample excludes that it is violated, *refuted* if
-    it excludes that it is met, and *undecided* otherwise.
+    be too small. Here a requirement is *shown* only if the sample rejects that it is violated, *refuted* if
+    the sample rejects that it is met, and *undecided* otherwise.
 
     Parameters
     ----------
@@ -200,8 +200,8 @@ class CalibrationRequirements:
         The requirements by their names:
 
         - "slope" and "intercept": ``[low, high]``, limits of the calibration slope and intercept;
-        - "certificate": an upper bound of the cutoff calibration error, shown by a margin that no calibration
-          curve exceeds;
+        - "certificate": an upper bound of the cutoff calibration error, whose margin is valid for every
+          calibration curve;
         - the name of a calibration error of :mod:`sklearn_calib.metrics`, such as "smooth_ece": its upper
           bound in the population;
         - "segment_difference": a number or ``{"limit": number, "min_samples": count}``, a bound of
@@ -219,7 +219,7 @@ class CalibrationRequirements:
 
     See Also
     --------
-    calibration_report : Everything about the calibration of a model.
+    calibration_report : Metrics, tests and figures of the calibration of a model.
     sklearn_calib.inference.required_n_samples : Number of samples to plan for.
 
     Notes
@@ -227,23 +227,23 @@ class CalibrationRequirements:
     A requirement is shown if the two one-sided tests [1]_ of level :math:`\alpha` reject that the value lies
     below and above the limits, that is if the interval with confidence :math:`1 - 2 \alpha` lies within them.
     It is refuted if this interval lies outside. A requirement that is violated is therefore shown with
-    probability at most about :math:`\alpha`. That all requirements are shown while one is violated is not
-    more likely, so that there is no adjustment for their number. For each of them, the probability of being
-    refuted though it is met is about :math:`\alpha`; for metrics it can be :math:`2 \alpha` if the limit is
-    below their expected value under perfect calibration.
+    probability at most about :math:`\alpha`. The probability that all requirements are shown while one is
+    violated is not larger, so no adjustment for their number is needed. For each requirement, the probability
+    of being refuted although it is met is about :math:`\alpha`; for metrics it can be :math:`2 \alpha` if the
+    limit is below their expected value under perfect calibration.
 
     Intervals of slope and intercept are those of the profile likelihood
     (:func:`~sklearn_calib.metrics.calibration_summary`), those of metrics are found by inversion
     (:func:`~sklearn_calib.inference.confidence_interval`), with neighbouring predictions averaged as in
     :func:`calibration_report`. "certificate" is the plug-in cutoff calibration error plus and minus the
     quantile at :math:`1 - \alpha` of the range of the cumulative residuals of bootstrap samples around those
-    of the sample. This bound is wider than that of "cutoff_calibration_error", and holds in the limit of many
-    samples whatever the calibration curve is. Of each of m segments, the interval contains the differences of
-    predictions shifted by a constant that a score test with continuity correction at level :math:`2 \alpha /
-    m` accepts: by Bonferroni's inequality the intervals hold simultaneously.
+    of the sample. This bound is wider than that of "cutoff_calibration_error", and is asymptotically valid
+    for every calibration curve. For each of m segments, the interval contains the constant shifts of the
+    predictions that a score test with continuity correction does not reject at level :math:`2 \alpha / m`: by
+    Bonferroni's inequality the intervals hold simultaneously.
 
-    An undecided requirement has the number of samples that would decide: the distances between the estimate
-    and the ends of the interval are extrapolated as :math:`n^{-1/2}`.
+    For an undecided requirement, the number of samples that would decide it is reported: the distances
+    between the estimate and the ends of the interval are extrapolated as :math:`n^{-1/2}`.
 
     References
     ----------
@@ -285,7 +285,7 @@ class CalibrationRequirements:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Return the requirements of a dict of limits, which can also have the key "alpha".
+        """Return the requirements in a dict of limits, which can also have the key "alpha".
 
         Parameters
         ----------
@@ -312,7 +312,7 @@ class CalibrationRequirements:
 
     @classmethod
     def from_toml(cls, path: str | Path) -> Self:
-        """Return the requirements of a TOML file with the keys of :meth:`from_dict`.
+        """Return the requirements in a TOML file with the keys of :meth:`from_dict`.
 
         Parameters
         ----------
@@ -348,7 +348,7 @@ class CalibrationRequirements:
         n_resamples: int = 200,
         random_state: int | np.random.Generator | np.random.RandomState | None = 0,
     ) -> RequirementsResult:
-        """Judge every requirement on a sample that the model was not trained on.
+        """Test every requirement on a sample that the model was not trained on.
 
         Parameters
         ----------
@@ -363,18 +363,18 @@ class CalibrationRequirements:
         groups : array-like of shape (n,), default=None
             Segment of each sample, for "segment_difference".
         clusters : array-like of shape (n,), default=None
-            Label of the cluster (patient, customer, day) of each sample, within which samples need not be
-            independent. The intervals allow for this as in :func:`calibration_report`.
+            Label of the cluster (patient, customer, day) of each sample; samples within a cluster may be
+            dependent. The intervals allow for this as in :func:`calibration_report`.
         n_resamples : int, default=200
-            Simulated samples for each step of an interval of a metric, at least 20; "certificate" uses 5
-            times as many bootstrap samples, less one.
+            Number of simulated samples for each step of an interval of a metric, at least 20; "certificate"
+            uses ``5 * n_resamples - 1`` bootstrap samples.
         random_state : int, Generator, RandomState or None, default=0
             Source of the simulations; by default equal samples give equal results.
 
         Returns
         -------
         RequirementsResult
-            The outcomes; ``print`` it, or write it with ``to_markdown`` or ``to_junit``.
+            The outcomes; ``print`` them, or write them with ``to_markdown`` or ``to_junit``.
 
         Raises
         ------
@@ -389,7 +389,7 @@ class CalibrationRequirements:
             y_true, y_proba, sample_weight, pos_label, groups, clusters
         )
         if _SEGMENTS in self.limits and groups is None:
-            raise ValueError("segment_difference is required, but groups is missing. Pass the segments.")
+            raise ValueError("segment_difference needs groups. Pass the segment of each sample as groups.")
         sample = binary_sample(y_true, y_proba, sample_weight, pos_label, clusters)
         n_samples = shape_of(y_true, "y_true")[0]
         groups_of = check_groups(np.zeros(n_samples) if groups is None else groups, n_samples)
@@ -445,7 +445,7 @@ def _segment_limit(limit: Any) -> tuple[float, int]:
 def _certificate(
     grouped: GroupedOutcomes, small: GroupedOutcomes, alpha: float, budget: Budget
 ) -> IntervalEstimate:
-    """Return the cutoff calibration error with a margin on both sides that holds for every curve.
+    """Return the cutoff calibration error with a margin on both sides that is valid for every curve.
 
     The estimate is 0 if the error is below its asymptotic null mean: the range of Brownian motion on [0, 1]
     has mean (8 / pi)**.5.
@@ -459,7 +459,7 @@ def _certificate(
 def _segments(
     parts: Mapping[str, GroupedOutcomes], limit: float, least: int, alpha: float
 ) -> list[RequirementResult]:
-    """Judge the difference between event frequency and mean prediction in each large segment."""
+    """Test the difference between event frequency and mean prediction in each large segment."""
     large = {key: part for key, part in parts.items() if part.total >= least}
     if not large:
         most = max(part.total for part in parts.values())

@@ -67,7 +67,7 @@ REDUCTIONS = {
 
 
 class Verdict(NamedTuple):
-    """The result of a report: its tone, one sentence, and the numbers behind it."""
+    """The result of a report: its grade, one sentence, and the numbers behind it."""
 
     level: str  # "off", "slight", "fine" or "open"
     title: str
@@ -107,7 +107,7 @@ def one_line(text: str, most: int = 0) -> str:
 
 
 def sample_words(value: float, what: str = "sample") -> str:
-    """Return a number of things, such as "1,203 samples"."""
+    """Return a number with its unit, such as "1,203 samples"."""
     return f"{value:,.0f} {what}{'' if value == 1 else 's'}"
 
 
@@ -206,7 +206,7 @@ def heading(report: ReportNumbers) -> str:
 
 
 def about(report: ReportNumbers) -> str:
-    """Return what the report is about, in one line."""
+    """Return a one-line description of the data."""
     percent = 100.0 * report.observed
     shown = f"{percent:.1f}%" if 0.95 <= percent <= 99.05 or percent in (0.0, 100.0) else f"{percent:.2g}%"
     within = f"; clusters: {cluster_words(report)}" if report.n_clusters else ""
@@ -232,9 +232,9 @@ def verdict(report: ReportNumbers) -> Verdict:
         f"{_error_name(report)}, bias-corrected: {number(error.estimate)} ({level} confidence interval "
         f"{number(error.lower)} to {number(error.upper)}). Its raw value is {number(error.value)}, where "
         f"{number(error.null_mean)} is expected under perfect calibration ({level} quantile "
-        f"{number(error.null_upper)}): sampling noise makes raw values too large. "
-        f"{_primary_test(report)}: {p}. {_vector_words(report)}Grades: small if the confidence interval ends "
-        f"below {number(tiny)}, large if it begins above {number(small)}, else moderate."
+        f"{number(error.null_upper)}): sampling noise inflates raw values. "
+        f"{_primary_test(report)}: {p}. {_vector_words(report)}The error is graded small if the confidence "
+        f"interval ends below {number(tiny)}, large if it begins above {number(small)}, else moderate."
     )
     if report.contradicts:
         words = contradiction_words(report.n_impossible, report.n_certain)
@@ -264,8 +264,8 @@ def _vector_words(report: ReportNumbers) -> str:
     if "log_loss_multiclass" not in known:
         return ""
     return (
-        f"Of all class probabilities P: smooth_ece(y, P) {number(known['smooth_ece_classwise'])}, "
-        f"log_loss(y, P) {number(known['log_loss_multiclass'])}, "
+        "For the matrix P of all class probabilities: smooth_ece(y, P) "
+        f"{number(known['smooth_ece_classwise'])}, log_loss(y, P) {number(known['log_loss_multiclass'])}, "
         f"brier_score_loss(y, P) {number(known['brier_multiclass'])}. "
     )
 
@@ -289,7 +289,7 @@ def findings(report: ReportNumbers) -> tuple[str, ...]:
             + ("; the evidence is spread over all predictions." if report.miscalibrated else ".")
         )
     elif not report.miscalibrated:
-        lines.append("The primary test does not reject calibration: treat this as a hint to be checked.")
+        lines.append("The primary test does not reject calibration: treat these intervals as exploratory.")
     return (*first, *lines, *_kinds(report)) if report.miscalibrated else (*first, *lines)
 
 
@@ -301,9 +301,9 @@ def _contradicted(report: ReportNumbers) -> str:
     least = 0.5 / n
     return (
         f"{contradiction_words(report.n_impossible, report.n_certain)}, {rounding} ({pvalue_words(p)}). "
-        "Strictly, one is enough to refute them (p = 0), and the log loss is infinite. The tests below leave "
-        "these samples aside; slope and intercept count their predictions as clipped. Keep predictions "
-        "strictly between 0 and 1: recalibrate with CalibratedClassifier(model), or clip them to "
+        "Strictly, a single one refutes such predictions (p = 0), and the log loss is infinite. The tests "
+        "below exclude these samples; slope and intercept use clipped predictions. Keep predictions strictly "
+        "between 0 and 1: recalibrate with CalibratedClassifier(model), or clip them to "
         f"[{least:.2g}, 1 - {least:.2g}]."
     )
 
@@ -340,7 +340,7 @@ def _kinds(report: ReportNumbers) -> list[str]:
 
 
 def _is_shifted(report: ReportNumbers) -> bool:
-    """Tell whether the calibration in the large is off."""
+    """Tell whether the model is significantly miscalibrated in the large."""
     intercept = report.summary.intercept
     if np.isnan(intercept.value):
         return report.metric("observed_minus_expected").exceeds
@@ -381,29 +381,30 @@ def warnings(report: ReportNumbers) -> tuple[str, ...]:
             "calibration can hardly be judged."
         )
     elif rarer < _VERY_FEW:
-        lines.append(f"{few}: only gross errors can be detected.")
+        lines.append(f"{few}: only large errors can be detected.")
     elif rarer < _FEW:
         lines.append(
             f"{few}: confidence intervals are wide and calibration curves are noisy. A calibration curve "
-            "needs at least 100, better 200 samples of each outcome."
+            "needs at least 100, preferably 200 samples of each outcome."
         )
     if report.n_certain and not report.n_impossible:
         lines.append(
-            f"{sample_words(report.n_certain)} had a prediction of exactly 0 or 1. All outcomes agree, but "
-            "the first that does not makes the log loss infinite."
+            f"{sample_words(report.n_certain)} had a prediction of exactly 0 or 1. All outcomes agree with "
+            "them, but a single outcome that does not would make the log loss infinite."
         )
     if report.n_distinct == 1:
         lines.append("All predictions are equal: only their mean can be judged.")
     elif report.n_distinct <= 50 and n >= 5 * report.n_distinct:
         lines.append(
-            f"Only {report.n_distinct} distinct predictions: the binomial test is applied to each of them, "
-            "and a smooth curve between them means little."
+            f"Only {report.n_distinct} distinct predictions: the binomial test is applied to each of them. "
+            "Do not interpret the smooth calibration curve between them."
         )
     slope = report.summary.slope
     if report.n_distinct > 1 and rarer and np.isfinite(slope.value) and slope.lower <= 0.0 <= slope.upper:
         lines.append(
-            "The predictions hardly discriminate between events and non-events: the calibration slope is not "
-            "significantly different from 0. A model that always predicts the base rate is calibrated, too."
+            "There is no evidence that the predictions discriminate between events and non-events: the "
+            "calibration slope is not significantly different from 0. Calibration alone does not make a "
+            "model useful: a model that always predicts the base rate is calibrated, too."
         )
     return tuple(lines)
 
@@ -415,8 +416,8 @@ def advice(report: ReportNumbers) -> tuple[str, ...]:
         lines = ["Do not recalibrate: a calibrator would fit noise."]
     elif level == "open":
         lines = [
-            "Collect more samples before relying on the probabilities, or recalibrate: miscalibration may "
-            "not have been detected."
+            "Collect more samples before relying on the probabilities, or recalibrate: the sample is too "
+            "small to rule out large errors."
         ]
     elif level == "slight":
         lines = [
@@ -425,8 +426,8 @@ def advice(report: ReportNumbers) -> tuple[str, ...]:
         ]
     elif _slope_kind(report) == "reversed":
         lines = [
-            "Check first that the probabilities are those of the positive class, and pos_label: predictions "
-            "are hardly ever reversed."
+            "Check first that the probabilities are those of the positive class, and that pos_label is "
+            "correct: a slope below 0 is rarely a property of the model."
         ]
     else:
         lines = [f"Recalibrate. {_capital(_calibrator(report))}", _which_samples(report)]
@@ -453,9 +454,9 @@ def _calibrator(report: ReportNumbers) -> str:
         if off <= 1 and not _is_nonlinear(report):
             return "one parameter may be enough: TemperatureCalibrator()."
         return (
-            f"{off} of {len(report.classes)} classes are miscalibrated: begin with TemperatureCalibrator() "
-            "and compare StructuredMatrixScalingCalibrator(), which adds factors and offsets of the classes "
-            "as far as the sample size allows."
+            f"{off} of {len(report.classes)} classes are miscalibrated: start with TemperatureCalibrator() "
+            "and compare it with StructuredMatrixScalingCalibrator(), which adds a scale and an intercept "
+            "for each class as far as the sample size allows."
         )
     if rarer < _FEW:
         return "with so few events use a calibrator with at most two parameters: PlattCalibrator()."
@@ -466,14 +467,14 @@ def _calibrator(report: ReportNumbers) -> str:
                 "differs from that in training, PriorShiftCalibrator(training_prior=...) needs no other "
                 "parameter."
             )
-        return "intercept and slope are enough: PlattCalibrator(), two parameters on the log-odds."
+        return "correcting intercept and slope is enough: PlattCalibrator(), two parameters on the log-odds."
     if rarer < _MANY:
         return (
-            "intercept and slope are not enough: SplineCalibrator(), whose flexibility adapts to the sample "
-            "size."
+            "correcting intercept and slope is not enough: SplineCalibrator(), whose flexibility adapts to "
+            "the sample size."
         )
     return (
-        "intercept and slope are not enough, and the sample is large: IsotonicCalibrator(), or "
+        "correcting intercept and slope is not enough, and the sample is large: IsotonicCalibrator(), or "
         "SplineCalibrator() for a smooth map."
     )
 
@@ -482,7 +483,7 @@ def _which_samples(report: ReportNumbers) -> str:
     name = "TemperatureCalibrator()" if report.kind == "confidence" else "calibrator"
     return (
         "Fit it on samples that the model was not trained on, never on the samples of this report: "
-        f"CalibratedClassifier(model, {name}) uses cross-validation within the training samples. Then repeat "
+        f"CalibratedClassifier(model, {name}) uses cross-validation on the training samples. Then repeat "
         "this report on new samples."
     )
 
@@ -496,8 +497,8 @@ def multiple_testing(report: ReportNumbers) -> str:
         else "The first two tests are primary: the p-value of the report is twice the smaller one."
     )
     return (
-        f"{first} The other {further} tests use the same samples and describe the type of miscalibration; "
-        "unadjusted p-values inflate the error rate, so the last column is adjusted by Holm's method."
+        f"{first} The other {further} tests describe the type of miscalibration. Their unadjusted p-values "
+        "inflate the error rate, so the Holm column adjusts them for multiple testing."
     )
 
 
@@ -505,11 +506,11 @@ def expected_words(report: ReportNumbers) -> str:
     """Return what the expected value under perfect calibration means, with the numbers at hand."""
     error = report.metric("smooth_ece")
     return (
-        "A calibration error is positive on every finite sample. With these "
+        "Sampling noise makes a calibration error positive even for a perfectly calibrated model. With these "
         f"{sample_words(report.n_samples)} the expected {_error_name(report).replace('Smooth', 'smooth')} of "
         f"a perfectly calibrated model is {number(error.null_mean)}: do not interpret smaller differences "
         "between models, and compare errors of samples of different sizes only relative to their expected "
-        "values. Four times as many samples about halve it."
+        "values. Quadrupling the sample size roughly halves it."
     )
 
 
@@ -549,7 +550,7 @@ def _metric_lines(report: ReportNumbers) -> list[str]:
     lines += _paragraph(
         f"expected, range: mean and {level} range under perfect calibration, for the same predictions. * "
         "marks raw values outside the range. Estimates and confidence intervals of calibration errors are "
-        "corrected for sampling noise, which makes raw values too large; compare raw with expected values."
+        "corrected for sampling noise, which inflates raw values; compare raw with expected values."
     )
     return lines
 

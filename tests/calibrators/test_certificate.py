@@ -57,7 +57,7 @@ def test_weights_that_are_not_counts_are_refused(case, data):
     p, y, w = data
     calibrator = case.make().fit(p, y, w + 0.5)
     assert calibrator.training_size_ == pytest.approx((w + 0.5).sum() ** 2 / np.sum((w + 0.5) ** 2))
-    with pytest.raises(ValueError, match="weights that are not integers"):
+    with pytest.raises(ValueError, match="non-integer weights"):
         calibrator.cutoff_certificate()
     assert case.make().fit(p, y, w.astype(float)).cutoff_certificate() <= 1
 

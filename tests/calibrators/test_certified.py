@@ -324,7 +324,7 @@ def test_any_classifier_of_one_score(model):
         ({"confidence": 0}, ValueError, "confidence"),
         ({"method": "exact"}, ValueError, "method must be one of"),
         ({"random_state": -1}, ValueError, "random_state"),
-        ({"test_size": 0.01}, ValueError, "X has 4 samples, which leaves none to certify"),
+        ({"test_size": 0.01}, ValueError, "X has 4 samples, which leaves none for certification"),
     ],
 )
 def test_bad_parameters(parameters, error, message):

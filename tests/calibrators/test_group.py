@@ -170,8 +170,8 @@ def test_in_other_estimators(data):
         ({}, [1.0, 2.0, np.nan, 1.0], ValueError, "groups has a missing value at index 2"),
         ({}, np.array(["a", 1, "b", 2], dtype=object), ValueError, "groups mixes values of types"),
         ({"group_column": 1}, [1, 1, 2, 2], ValueError, "both give the groups"),
-        ({"group_column": 2}, None, ValueError, "group_column=2 is no column of X, which has 2"),
-        ({"group_column": "team"}, None, ValueError, "group_column='team' is no column of X"),
+        ({"group_column": 2}, None, ValueError, "group_column=2 is out of range: X has 2 columns"),
+        ({"group_column": "team"}, None, ValueError, "group_column='team' is not a column of X"),
         ({"group_column": -1}, None, ValueError, "group_column must be at least 0"),
         ({"group_column": 1.0}, None, TypeError, "group_column must be an integer"),
         ({"min_group_size": 0}, None, ValueError, "min_group_size must be at least 1"),
@@ -186,7 +186,7 @@ def test_what_is_refused(parameters, groups, error, message):
 
 def test_calls_must_agree_with_fit(data):
     p, y, group, _ = data
-    with pytest.raises(ValueError, match="fit was given groups, but none are given now"):
+    with pytest.raises(ValueError, match="groups were passed to fit, but not now"):
         GroupCalibrator().fit(p, y, groups=group).transform(p)
     with pytest.raises(ValueError, match="fit had no groups"):
         GroupCalibrator().fit(p, y).predict(p, groups=group)

@@ -107,14 +107,14 @@ def test_in_a_calibrated_classifier(calibration_data):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({}, ValueError, "training_prior or sampling_rate is needed, got neither"),
+        ({}, ValueError, "exactly one of training_prior and sampling_rate is required, got neither"),
         ({"training_prior": 0.5, "sampling_rate": 0.1}, ValueError, "got both"),
         ({"training_prior": 1.0}, ValueError, "training_prior must lie strictly between"),
         ({"training_prior": "a"}, TypeError, "training_prior must be a number"),
         ({"training_prior": 0.5, "target_prior": 0.0}, ValueError, "target_prior must lie strictly between"),
         ({"training_prior": 0.5, "target_prior": "auto"}, ValueError, "target_prior must be one of"),
         ({"sampling_rate": 0.0}, ValueError, "sampling_rate must be positive"),
-        ({"sampling_rate": 0.1, "target_prior": 0.2}, ValueError, "target_prior=0.2 has no part"),
+        ({"sampling_rate": 0.1, "target_prior": 0.2}, ValueError, "target_prior=0.2 cannot be combined"),
     ],
 )
 def test_parameters_out_of_range(arguments, error, message):

@@ -168,7 +168,7 @@ def test_certificate_only_for_two_classes():
     assert 0 < binary.training_cutoff_error_ < binary.cutoff_certificate() < 1
     several = binary.fit(z, y)
     assert not hasattr(several, "training_cutoff_error_")
-    with pytest.raises(ValueError, match="A certificate is for binary problems, but y of fit had 3"):
+    with pytest.raises(ValueError, match="A certificate needs a binary problem, but y had 3 classes"):
         several.cutoff_certificate()
 
 

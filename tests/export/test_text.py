@@ -182,7 +182,7 @@ def test_names_are_quoted():
     ("given", "match"),
     [
         ({"score": ["a", "b"]}, "names 2 columns"),
-        ({"group": "g"}, "Leave group out"),
+        ({"group": "g"}, "Omit group"),
     ],
 )
 def test_wrong_columns_are_refused(given, match):

@@ -416,7 +416,7 @@ def test_the_summary_has_intervals_of_the_sandwich():
         assert interval.upper - interval.lower == pytest.approx(2 * 1.96 * np.sqrt(covariance[k, k]), rel=0.2)
     assert found.observed_over_expected.upper > alone.observed_over_expected.upper
     assert "design effect" in str(found)
-    with pytest.raises(ValueError, match="interval='profile' takes samples to be independent"):
+    with pytest.raises(ValueError, match="interval='profile' assumes independent samples"):
         calibration_summary(y, p, clusters=clusters, interval="profile")
     single = calibration_summary(y, p, clusters=np.arange(y.size))
     assert (single.slope, single.n_clusters, single.n_effective) == (alone.slope, y.size, y.size)
@@ -477,7 +477,7 @@ def test_few_clusters_with_events_are_warned_of():
 )
 def test_methods_for_independent_samples_refuse_clusters(test):
     y, p, clusters = dependent(20, 4, 0.0, seed=0)
-    with pytest.raises(ValueError, match="takes samples to be independent and cannot be given clusters"):
+    with pytest.raises(ValueError, match="assumes independent samples and cannot be given clusters"):
         test.test(y, p, clusters=clusters)
 
 
@@ -557,9 +557,9 @@ def test_certificates_of_dependent_samples_are_wider():
     assert found.tolerance_ > 1.3 * alone.tolerance_
     single = CertifiedCalibrator(**given).fit(p, y, clusters=np.arange(y.size))
     assert single.certificate_ == alone.certificate_
-    with pytest.raises(ValueError, match="method='dkw' takes samples to be independent"):
+    with pytest.raises(ValueError, match="method='dkw' assumes independent samples"):
         found.cutoff_certificate(method="dkw")
-    with pytest.raises(ValueError, match="method='bootstrap' takes samples to be independent"):
+    with pytest.raises(ValueError, match="method='bootstrap' assumes independent samples"):
         CertifiedCalibrator(method="bootstrap").fit(p, y, clusters=clusters)
     with pytest.raises(ValueError, match="clusters cannot be combined with sample_weight"):
         CertifiedCalibrator().fit(p, y, np.ones(y.size), clusters=clusters)

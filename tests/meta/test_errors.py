@@ -164,7 +164,7 @@ def test_frozen_estimator_must_be_fitted_and_know_the_classes():
         ValueError, match=r"no sample of class 2, but OneVsRestCalibrator needs .*Temperature"
     ):
         CalibratedClassifier(three, PlattCalibrator()).fit(X, Y)
-    with pytest.raises(ValueError, match=r"no sample of class 2, which .* knows, but GaussianNB needs"):
+    with pytest.raises(ValueError, match=r"no sample of class 2, which .* predicts, but GaussianNB needs"):
         CalibratedClassifier(three, GaussianNB()).fit(X, Y)
 
 
@@ -204,7 +204,7 @@ def test_probabilities_for_a_calibrator_of_logits():
         (LogisticRegression(), {"response_method": "predict_proba"}),
     ):
         model = CalibratedClassifier(estimator, TemperatureCalibrator(link="identity"), **settings)
-        with pytest.raises(ValueError, match=r"TemperatureCalibrator takes logits.*Use link='logit'"):
+        with pytest.raises(ValueError, match=r"TemperatureCalibrator needs logits.*Use link='logit'"):
             model.fit(X, Y)
 
 
@@ -219,25 +219,23 @@ def test_predicting_needs_a_fit(model):
 
 def test_weights_that_miss_a_part_are_told():
     weight = np.ones(60)
-    with pytest.warns(UserWarning, match=r"does not reach the estimator: fit of KNeighborsClassifier"):
+    with pytest.warns(UserWarning, match=r"is not passed to the estimator: fit of KNeighborsClassifier"):
         CalibratedClassifier(KNeighborsClassifier(), IsotonicCalibrator()).fit(X, Y, sample_weight=weight)
     scaled = make_pipeline(StandardScaler(), LogisticRegression())
     with pytest.warns(UserWarning, match="logisticregression__sample_weight"):
         CalibratedClassifier(scaled, IsotonicCalibrator()).fit(X, Y, sample_weight=weight)
     spline = make_pipeline(SplineTransformer(), LogisticRegression())
-    with pytest.warns(UserWarning, match="does not reach the calibrator: fit of Pipeline"):
+    with pytest.warns(UserWarning, match="is not passed to the calibrator: fit of Pipeline"):
         CalibratedClassifier(GaussianNB(), spline).fit(X, Y, sample_weight=weight)
     search = GridSearchCV(KNeighborsClassifier(), {}, cv=2)
-    with pytest.warns(UserWarning, match="does not reach the calibrator: fit of GridSearchCV"):
+    with pytest.warns(UserWarning, match="is not passed to the calibrator: fit of GridSearchCV"):
         CalibratedClassifier(GaussianNB(), search).fit(X, Y, sample_weight=weight)
     for model in (
         CalibratedClassifier(KNeighborsClassifier(), "passthrough"),
         CalibratedClassifier(KNeighborsClassifier(), spline),
         CrossFitScorer(KNeighborsClassifier()),
     ):
-        with pytest.raises(
-            ValueError, match="sample_weight can not be used: fit of the estimator KNeighbors"
-        ):
+        with pytest.raises(ValueError, match="sample_weight cannot be used: fit of the estimator KNeighbors"):
             model.fit(X, Y, sample_weight=weight)
 
 

@@ -76,7 +76,7 @@ def test_frozen_estimator_and_pipeline_around(routing):
     for model in (frozen, pipeline):
         proba = model.predict_proba(X, groups=GROUPS)
         np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=0, atol=1e-14)
-        with pytest.raises(ValueError, match="fit was given groups, but none are given now"):
+        with pytest.raises(ValueError, match="groups were passed to fit, but not now"):
             model.predict_proba(X)
 
 
@@ -85,7 +85,7 @@ def test_several_classes(routing):
     native = grouped(OneVsRestCalibrator(PlattCalibrator()))
     model = CalibratedClassifier(GaussianNB(), native, cv=2).fit(X, y, groups=GROUPS)
     assert model.predict_proba(X, groups=GROUPS).shape == (600, 3)
-    with pytest.raises(ValueError, match=r"passes on no groups\. Use a multiclass calibrator"):
+    with pytest.raises(ValueError, match=r"does not support groups\. Use a multiclass calibrator"):
         CalibratedClassifier(GaussianNB(), grouped(), cv=2).fit(X, y, groups=GROUPS)
 
 
@@ -103,5 +103,7 @@ def test_what_is_not_requested_is_an_error_that_says_so(routing):
 def test_without_routing_the_error_says_what_to_do():
     model = CalibratedClassifier(GaussianNB(), GroupCalibrator(), cv=2).fit(X, Y)
     for method in (model.predict, model.predict_proba):
-        with pytest.raises(ValueError, match=r"got groups, which reaches the calibrator only by metadata"):
+        with pytest.raises(
+            ValueError, match=r"got groups, which is passed to the calibrator only with metadata"
+        ):
             method(X, groups=GROUPS)

@@ -206,7 +206,7 @@ def test_all_are_accepted_where_the_target_is_loose():
 def test_no_threshold_meets_the_target():
     X, y = forecasts(1000, np.random.default_rng(0))
     model = SelectiveClassifier(given(), target=0.001, abstain_label=-1, random_state=0)
-    with pytest.warns(UserWarning, match="always abstains.*2995 accepted ones are needed") as caught:
+    with pytest.warns(UserWarning, match="always abstains.*2995 accepted samples are needed") as caught:
         model.fit(X, y)
     assert len(caught) == 1
     assert caught[0].filename == __file__

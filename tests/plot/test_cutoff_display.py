@@ -115,7 +115,7 @@ def test_the_walk_leaves_the_strip_if_and_only_if_the_test_rejects(method, power
         assert box.y0 - 1e-15 <= 0.0 <= box.y1 + 1e-15
         within = bool((walk >= box.y0 - 1e-12).all() and (walk <= box.y1 + 1e-12).all())
         assert within == (not test.rejects(1.0 - confidence + 1e-12))
-        assert display.strip_.get_label() == f"{100 * confidence:g}% null band (stays inside if calibrated)"
+        assert display.strip_.get_label() == f"{100 * confidence:g}% null band"
         assert display.ax_.get_ylim()[0] < box.y0
         assert ("no evidence" in display.line_.get_label()) == within
         plt.close("all")

@@ -275,7 +275,11 @@ def test_from_estimator_refuses_what_it_cannot_draw():
             ValueError,
             "y_proba contains 1 predictions of exactly",
         ),
-        ({"method": "belt", "y_proba": [0.3, 0.3, 0.3]}, ValueError, "y_proba holds the single value 0.3"),
+        (
+            {"method": "belt", "y_proba": [0.3, 0.3, 0.3]},
+            ValueError,
+            "y_proba has only one distinct value, 0.3",
+        ),
         ({"method": "belt"}, ValueError, "a threshold of y_proba separates"),
         (
             {"band": "simultaneous", "sample_weight": [1, 1, 0.5]},

@@ -150,7 +150,7 @@ def test_a_grid_has_a_diagram_for_each(forecast):
     assert panel.figure_._suptitle.get_text() == "six"
     three = ReliabilityDisplay.from_predictions(y, p, groups=np.arange(500) % 3, layout="grid")
     assert len(three.axes_) == 3
-    with pytest.raises(ValueError, match="layout='grid' makes a figure of its own"):
+    with pytest.raises(ValueError, match="layout='grid' creates a new figure"):
         ReliabilityDisplay.from_predictions(y, p, groups=np.arange(500) % 3, layout="grid", ax=plt.gca())
 
 

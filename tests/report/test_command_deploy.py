@@ -138,7 +138,7 @@ def test_errors_name_what_is_wrong(table, tmp_path, capsys):
         ([saved, table, "--out", str(tmp_path / "x.parquet")], "format of predictions.csv"),
         ([saved, table, "--out", table], "which is an input file"),
         ([saved, table, "--group", "y", "--out", out], "no groups"),
-        ([table, table, "--out", out], "no JSON"),
+        ([table, table, "--out", out], "not JSON"),
         ([saved, str(tmp_path / "none.csv"), "--out", out], "No such file"),
         ([saved, table, "--out", str(tmp_path / "no" / "x.csv")], "folder does not exist"),
     ):

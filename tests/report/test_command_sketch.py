@@ -132,8 +132,8 @@ def test_what_does_not_fit_is_refused(tables, tmp_path, capsys):
             "a sketch is for a binary target, but --p names 3",
         ),
         (["report", saved, *tables, *three], "a sketch is for a binary target, but --p names 3 columns"),
-        (["report", saved, *tables, *COLUMNS, "--group", "g"], "a saved sketch contains no single rows"),
-        (["report", saved, *tables, *COLUMNS, "--sketch", "never"], "a saved sketch contains no single rows"),
+        (["report", saved, *tables, *COLUMNS, "--group", "g"], "a saved sketch does not contain single rows"),
+        (["report", saved, *tables, *COLUMNS, "--sketch", "never"], "does not contain single rows"),
         (
             ["report", *tables, "--y", "w", "--p", "yes", "--sketch", "always"],
             "a sketch is for a binary target",

@@ -238,7 +238,7 @@ def test_malformed_requirements(limits, message):
 
 def test_segments_need_groups_of_the_size(sample):
     limits = {"segment_difference": {"limit": 0.1, "min_samples": 800}}
-    with pytest.raises(ValueError, match="groups is missing"):
+    with pytest.raises(ValueError, match="segment_difference needs groups"):
         judged(limits, *sample)
     with pytest.raises(ValueError, match="no group has min_samples=800 samples; the largest has 750"):
         judged(limits, *sample, groups=np.arange(1500) % 2)
@@ -320,7 +320,7 @@ class TestCommand:
         assert self.run("slope = [") == 2
         assert "r.toml" in capsys.readouterr().err
         assert self.run("segment_difference = 0.1") == 2
-        assert "groups is missing" in capsys.readouterr().err
+        assert "segment_difference needs groups" in capsys.readouterr().err
         assert self.run("slope = [0.5, 1.5]", "--clusters", "none") == 2
         assert "none" in capsys.readouterr().err
         assert self.run("slope = [0.5, 1.5]", "--junit", self.toml) == 2

@@ -174,7 +174,7 @@ def test_small_but_certain_errors_are_called_slight():
 @pytest.mark.parametrize(
     ("events", "n", "words"),
     [
-        (4, 500, "Only 4 of 500 samples are events: only gross errors"),
+        (4, 500, "Only 4 of 500 samples are events: only large errors"),
         (460, 500, "Only 40 of 500 samples are non-events"),
         (75, 150, "Only 75 of 150 samples are events"),
         (0, 50, "All 50 samples have the same outcome"),
@@ -198,7 +198,7 @@ def test_few_events_ask_for_few_parameters():
 def test_predictions_that_tell_nothing():
     p = np.random.default_rng(0).uniform(0.45, 0.55, 800)
     report = report_of(np.full(800, 0.5), p)
-    assert any("hardly discriminate" in text for text in report.warnings)
+    assert any("no evidence that the predictions discriminate" in text for text in report.warnings)
     constant = report_of(np.full(100, 0.5), np.full(100, 0.5))
     assert any(text.startswith("All predictions are equal") for text in constant.warnings)
 
