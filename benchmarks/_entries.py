@@ -22,7 +22,7 @@ N_CLASSES = 10
 
 @dataclass(frozen=True)
 class Data:
-    """Outcomes and predictions of n samples, binary and with ten classes, and new predictions to calibrate."""
+    """Outcomes and predictions of n samples, binary and with ten classes, and new predictions."""
 
     n: int
 
@@ -153,7 +153,7 @@ def own_tests(draws: int | None = None) -> dict[str, Build]:
 
 
 def values_of(kind: type, data: Data) -> np.ndarray:
-    """Return the predictions; for the binomial test, which needs few distinct ones, midpoints of twenty bins."""
+    """Return the predictions; for the binomial test, which needs few distinct ones, bin midpoints."""
     return (np.floor(data.p * 20) + 0.5) / 20 if kind is inference.BinomialTest else data.p
 
 

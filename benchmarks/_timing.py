@@ -41,8 +41,8 @@ PREPARATION = 60
 class Measured:
     """Seconds of processor time of each repetition and of np.sort, and peak memory in bytes.
 
-    ``status`` is "ok", "limit" if a call exceeded the time limit, "memory" if it exceeded the memory limit, or
-    "failed", and ``message`` has the reason.
+    ``status`` is "ok", "limit" if a call exceeded the time limit, "memory" if it exceeded the memory limit,
+    or "failed", and ``message`` has the reason.
     """
 
     seconds: list[float] = field(default_factory=list)
@@ -129,7 +129,7 @@ def allow_memory(more: int) -> None:
 
 
 def serve(answer: Callable[[dict[str, Any], Callable[[dict[str, Any]], None]], None]) -> None:
-    """Answer requests, one line of JSON each, until the end of the input; output of the tasks is discarded."""
+    """Answer requests, one line of JSON each, until the input ends; output of the tasks is discarded."""
     out = os.fdopen(os.dup(1), "w")
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)

@@ -22,7 +22,7 @@ another number.
     --seconds 4          time for each row of the table
     --softmax FILE       softmax outputs for Dirichlet calibration: an .npz with ``probs`` and ``label``;
                          simulated by default
-    --only WORD ...      only rows whose name, peer or target contains a word; "target" for those with a target
+    --only WORD ...      only rows whose name, peer or target contains a word; "target" for those with one
     --smoke              one small size and two repetitions, as a quick check
 """
 

@@ -9,10 +9,10 @@ coverage (fraction of repetitions in which the certificate is at least the error
 for "bootstrap", and the means of the true error and of the certificates. Samples with outcomes of one class
 only are replaced.
 
-Uniform certificates are valid for all monotone maps simultaneously. For the rows "any map" the true error is the
-largest deviation between sample and population over all monotone maps and intervals, and the certificate is the
-margin. For the rows "as it is" the score is the forecast, without a fit: the true error is the maximum deviation
-of its residual sums, and the certificate is the margin of `cutoff_result`.
+Uniform certificates are valid for all monotone maps simultaneously. For the rows "any map" the true error is
+the largest deviation between sample and population over all monotone maps and intervals, and the certificate
+is the margin. For the rows "as it is" the score is the forecast, without a fit: the true error is the maximum
+deviation of its residual sums, and the certificate is the margin of `cutoff_result`.
 
 The table in benchmarks/results was written by
 

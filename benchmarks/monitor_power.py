@@ -3,12 +3,13 @@
     python benchmarks/monitor_power.py
 
 First table: calibrated streams, monitored batch by batch. The fraction of streams with any alarm, which mode
-"anytime" bounds by alpha, and the number of alarms per million samples, which mode "run-length" bounds by a million
-divided by its run length. Every monitor restarts after an alarm. For comparison a test of fixed sample size, Cox's
-test at level alpha, is repeated on every batch, or on all samples since the start or the last alarm.
+"anytime" bounds by alpha, and the number of alarms per million samples, which mode "run-length" bounds by a
+million divided by its run length. Every monitor restarts after an alarm. For comparison a test of fixed
+sample size, Cox's test at level alpha, is repeated on every batch, or on all samples since the start or the
+last alarm.
 
-Second table: streams with a drift after a number of calibrated samples. Among those without an alarm before, the
-median number of samples from the drift to the alarm, and the fraction that is detected.
+Second table: streams with a drift after a number of calibrated samples. Among those without an alarm before,
+the median number of samples from the drift to the alarm, and the fraction that is detected.
 
     --batch 200                samples in a batch
     --batches 100              batches in a calibrated stream, before the later drift, and after a drift
@@ -97,9 +98,7 @@ def false_alarms(batch: int, batches: int, repetitions: int) -> None:
 
 
 def delays(batch: int, calms: tuple[int, ...], after: int, repetitions: int) -> None:
-    print(
-        f"\nsamples from the drift to the alarm, median of {repetitions} streams; detected within {after * batch}"
-    )
+    print(f"\nsamples from drift to alarm, median of {repetitions} streams; detected within {after * batch}")
     names = [name for name in WATCHERS if name.startswith("monitor")]
     print(f"{'drift':26}{'calm rows':>10}" + "".join(f"{name:>24}{'found':>7}" for name in names))
     for number, (drift, truth) in enumerate(DRIFTS.items()):

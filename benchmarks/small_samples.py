@@ -8,8 +8,8 @@ probabilities are known, losses are expectations over the labels. Real models ar
 cancer, digits, wine and, if its file is available, adult; margins are those of a support vector machine. The
 loss is the mean log loss in nats, with probabilities clipped at 1e-9, on the same splits for every method.
 
-"excess" is the mean loss of the default minus that of another method, over all splits of a line, with the standard
-error over repetitions.
+"excess" is the mean loss of the default minus that of another method, over all splits of a line, with the
+standard error over repetitions.
 
     --repetitions 20     splits of each simulated case; half for real ones
     --rows 30 50         numbers of calibration samples
