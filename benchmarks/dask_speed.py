@@ -78,7 +78,7 @@ def main() -> None:
             clients[n].wait_for_workers(n)
             clients[n].run(sketch_batches, [rows(0, 10)])
         expected = sketch_batches(rows(seed, options.rows) for seed in range(options.parts))
-        print(f"{options.parts} partitions of {options.rows} rows, {os.cpu_count()} processors")
+        print(f"{options.parts} partitions of {options.rows} samples, {os.cpu_count()} processors")
         print("turn  busy before  seconds on 1  on 2  ratio  ratio of processor time")
         for turn in range(options.repeats):
             busy = load()
@@ -96,7 +96,7 @@ def main() -> None:
     millions = options.parts * options.rows / 1e6
     for n in WORKERS:
         best = min(seconds[n])
-        print(f"workers: {n}, best {best:.2f} s, {millions / best:.1f} million rows a second")
+        print(f"workers: {n}, best {best:.2f} s, {millions / best:.1f} million samples per second")
     ratios = [[a / b for a, b in zip(times[1], times[2], strict=True)] for times in (seconds, busiest)]
     best = min(seconds[1]) / min(seconds[2])
     print(f"ratio of seconds: of the best {best:.2f}, median {median(ratios[0]):.2f}")

@@ -320,7 +320,7 @@ def test_figures_of_the_readme_are_those_of_the_benchmarks():
     coverage = re.findall(r"^\|[^|]+\| \d+ \|[^|]+\| ([\d.]+) \|", table, flags=re.MULTILINE)
     assert f"is {min(coverage)} to {max(coverage)} in [{len(coverage)} groups of settings]" in text
     sketch = re.search(
-        r"([\d,]+) rows in .*?: ([\d.]+ s), .*? (\d+ MB)", results("sketch_speed.txt"), flags=re.DOTALL
+        r"([\d,]+) samples in .*?: ([\d.]+ s), .*? (\d+ MB)", results("sketch_speed.txt"), flags=re.DOTALL
     )
     assert f"{sketch[1]} samples takes [{sketch[2]} and {sketch[3]}]" in text
     table = results("calibrators_two_classes.md")
