@@ -1,7 +1,7 @@
-"""Draw the pictures of the guide. Every number in them is computed here, by the package.
+"""Draw the figures of the guide. Every number in them is computed here, by the package.
 
-``python docs/pictures.py`` draws all into ``docs/_static/drawn``; the build of the site does that by itself.
-``python docs/pictures.py readme`` draws the committed ones: that of the README, and the logo.
+``python docs/pictures.py`` draws all figures in ``docs/_static/drawn``, as the build of the site does.
+``python docs/pictures.py readme`` draws the committed ones: the figure of the README, and the logo.
 """
 
 import sys
@@ -150,7 +150,7 @@ def smooth_ece_steps():
     middle.plot(widths, [smooth_ece(y, p, bandwidth=float(s)) for s in widths], color=BLUE, label="smECE$_s$")
     middle.plot(widths, widths, "--", color=GREY, label="s")
     middle.plot(star.bandwidth, star.value, "o", color=ORANGE, label=f"smooth ECE = {star.value:.4f}")
-    middle.set(xlabel="bandwidth s", title="2. Use the $s$ equal to its error", ylim=(0, 0.2), xlim=(0, 0.2))
+    middle.set(xlabel="bandwidth s", title="2. Find the $s$ that equals the error", ylim=(0, 0.2), xlim=(0, 0.2))
     middle.legend(fontsize=8)
     bins = np.arange(2, 61)
     right.plot(
@@ -162,7 +162,7 @@ def smooth_ece_steps():
         label="ECE by number of bins",
     )
     right.axhline(star.value, color=ORANGE, label="smooth ECE")
-    right.set(xlabel="number of bins", title="3. No parameter to choose", ylim=(0, None))
+    right.set(xlabel="number of bins", title="3. ECE depends on the bins", ylim=(0, None))
     right.legend(fontsize=8, loc="lower right")
     figure.suptitle("Forecasts of solar flares (DAFFS, 2016 and 2017)", fontsize=11)
     return figure
@@ -187,7 +187,7 @@ def logit_smoothing():
     for s, colour in ((0.03, GREEN), (0.3, BLUE), (1.0, ORANGE)):
         value = logit_smoothed_ece(y, p, bandwidth=s)
         left.axhline(value, color=colour, label=f"logit-smoothed, s = {s:g}: {value:.3f}")
-    left.set(xlabel="number of bins", title="Two predictions, both very near 1/2", ylim=(-0.02, 0.85))
+    left.set(xlabel="number of bins", title="Two predictions close to 1/2", ylim=(-0.02, 0.85))
     left.legend(fontsize=8, loc="upper center")
     data = make_forecasts(5000, distribution="u_shaped", distortion="slope", strength=0.6, random_state=0)
     widths = np.geomspace(0.003, 10, 40)
@@ -245,7 +245,7 @@ def cutoff_walk():
         ]
         right.loglog(sizes, means, "o-", color=colour, label=f"{name}, mean of 20 samples")
     right.loglog(sizes, 0.7 / np.sqrt(sizes), "--", color=ORANGE, lw=1, label=r"a line of slope $-1/2$")
-    right.set(xlabel="number of samples n", title="Only the noise decreases, as $n^{-1/2}$")
+    right.set(xlabel="number of samples n", title="Under calibration it decreases as $n^{-1/2}$")
     right.legend(fontsize=8)
     return figure
 
