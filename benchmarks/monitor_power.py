@@ -75,13 +75,13 @@ WATCHERS: dict[str, Callable[[], CalibrationMonitor | Repeated]] = {
     'monitor, "anytime"': lambda: monitor("anytime"),
     'monitor, "run-length"': lambda: monitor("run-length"),
     "Cox, each batch": lambda: Repeated(cumulative=False),
-    "Cox, all rows": lambda: Repeated(cumulative=True),
+    "Cox, all samples": lambda: Repeated(cumulative=True),
 }
 
 
 def false_alarms(batch: int, batches: int, repetitions: int) -> None:
     print(f"alarms in {repetitions} calibrated streams of {batches} batches of {batch} samples")
-    print(f"{'predictions':13}{'monitor':24}{'any alarm':>10}{'per million samples':>20}")
+    print(f"{'predictions':13}{'monitor':24}{'any alarm':>10}{'alarms per million':>19}")
     for number, (name, make) in enumerate(PREDICTIONS.items()):
         counts = np.zeros((len(WATCHERS), repetitions))
         for i in range(repetitions):
@@ -94,13 +94,14 @@ def false_alarms(batch: int, batches: int, repetitions: int) -> None:
         for watcher, found in zip(WATCHERS, counts, strict=True):
             rate = 1e6 * found.mean() / (batch * batches)
             print(f"{name:13}{watcher:24}{(found > 0).mean():10.3f}{rate:19.1f}")
-    print(f"guaranteed: {ALPHA} for any alarm, {1e6 / RUN_LENGTH:g} per million samples")
+    print(f"guaranteed: {ALPHA} for any alarm, {1e6 / RUN_LENGTH:g} alarms per million")
 
 
 def delays(batch: int, calms: tuple[int, ...], after: int, repetitions: int) -> None:
-    print(f"\nsamples from drift to alarm, median of {repetitions} streams; detected within {after * batch}")
+    print(f"\nsamples before the drift; from drift to alarm: median of {repetitions} streams")
+    print(f"found: fraction of alarms within {after * batch} samples")
     names = [name for name in WATCHERS if name.startswith("monitor")]
-    print(f"{'drift':26}{'calm rows':>10}" + "".join(f"{name:>24}{'found':>7}" for name in names))
+    print(f"{'drift':26}{'before':>10}" + "".join(f"{name:>24}{'found':>7}" for name in names))
     for number, (drift, truth) in enumerate(DRIFTS.items()):
         for calm in calms:
             found: dict[str, list[float]] = {name: [] for name in names}

@@ -98,7 +98,7 @@ def in_turns(calls: list[Callable[[], object]], n: int, repeat: int, plain: Plai
 
 
 def throughput(n: int, repeat: int, plain: Plain) -> None:
-    print(f"| {'rows':<28} | {'batch':>10} | million rows/s | ratio to sort | to plain sort |")
+    print(f"| {'samples':<28} | {'batch':>10} |      million/s | ratio to sort | to plain sort |")
     print("|---|---|---|---|---|")
     cases = [
         ("spread over [0, 1]", "uniform", n, {}),

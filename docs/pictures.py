@@ -150,7 +150,9 @@ def smooth_ece_steps():
     middle.plot(widths, [smooth_ece(y, p, bandwidth=float(s)) for s in widths], color=BLUE, label="smECE$_s$")
     middle.plot(widths, widths, "--", color=GREY, label="s")
     middle.plot(star.bandwidth, star.value, "o", color=ORANGE, label=f"smooth ECE = {star.value:.4f}")
-    middle.set(xlabel="bandwidth s", title="2. Find the $s$ that equals the error", ylim=(0, 0.2), xlim=(0, 0.2))
+    middle.set(
+        xlabel="bandwidth s", title="2. Find the $s$ that equals the error", ylim=(0, 0.2), xlim=(0, 0.2)
+    )
     middle.legend(fontsize=8)
     bins = np.arange(2, 61)
     right.plot(
