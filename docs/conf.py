@@ -18,14 +18,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from check_links import broken_links
 from pictures import draw_all
 
-# warnings are errors here; those of the libraries under an example are not the reader's business
+# warnings are errors in the build, but deprecations within other libraries are not shown in the examples
 os.environ.setdefault("MPLBACKEND", "agg")
 warnings.filterwarnings("ignore", category=DeprecationWarning)
 
 project = "sklearn_calib"
 author = copyright = "The sklearn_calib developers"
 version = release = sklearn_calib.__version__
-# the public address of the repository, said in one place; empty as long as there is none
+# the public address of the repository, from one place; empty if there is none yet
 with (Path(__file__).resolve().parents[1] / "pyproject.toml").open("rb") as file:
     repository = tomllib.load(file)["tool"]["hatch"]["metadata"]["hooks"]["custom"]["repository"]
 owner, _, name = repository.removeprefix("https://github.com/").partition("/")
@@ -45,7 +45,7 @@ extensions = [
 ]
 exclude_patterns = ["_build", "_templates", "**/sg_execution_times.rst", "sg_execution_times.rst"]
 templates_path = ["_templates"]
-# the pages of the gallery cannot be pickled for its cache
+# the configuration of the gallery cannot be pickled for the cache
 suppress_warnings = ["config.cache"]
 nitpicky = False
 
@@ -57,12 +57,12 @@ autodoc_typehints = "none"
 autodoc_member_order = "alphabetical"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
-# one parameter a line in long signatures; no class name before each method in the margin
+# one parameter per line in long signatures; no class name before each method in the margin
 python_maximum_signature_line_length = 60
 toc_object_entries_show_parents = "hide"
 viewcode_line_numbers = True
 
-# formulas show without a network
+# formulas are displayed without network access
 mathjax_path = "mathjax/tex-chtml.js"
 MATHJAX = Path(importlib.util.find_spec("sphinx-mathjax-offline").origin).parent / "static" / "mathjax"
 
@@ -133,12 +133,12 @@ if repository:
 
 
 def escape_trailing_underscores(app, what, name, obj, options, lines):
-    """Escape the underscore at the end of an attribute in the shape of another: it would read as a link."""
+    """Escape the underscore at the end of an attribute within another's shape, which is not a link."""
     lines[:] = [re.sub(r"(?<=\w)_(?=,?\)| -)", r"\\_", line) for line in lines]
 
 
 def skip_scikit_learn(app, what, name, obj, skip, options):
-    """Leave out what scikit-learn's base classes add to every estimator: its own manual describes that."""
+    """Omit methods that scikit-learn's base classes add to every estimator; scikit-learn documents them."""
     module = getattr(obj, "__module__", None) or ""
     added = name in ("set_output", "get_metadata_routing") or re.fullmatch(r"set_\w+_request", name)
     return True if added or module.startswith("sklearn.") else None
@@ -162,7 +162,7 @@ def quote_readme(app, docname, source):
 
 
 def list_objects(app, docname, source):
-    """Put the tables of all modules into the page of the reference, one line for each object."""
+    """Add the tables of all subpackages to the page of the reference, one line for each object."""
     if docname == "api":
         tables = [
             Path(app.srcdir, "reference", f"{name}.md").read_text()
@@ -173,7 +173,7 @@ def list_objects(app, docname, source):
 
 
 def add_mathjax(app):
-    """Copy what MathJax needs for TeX: one script, and its fonts."""
+    """Copy the script and the fonts of MathJax for TeX."""
     target = Path(app.outdir, "_static", "mathjax")
     shutil.copytree(
         MATHJAX / "output" / "chtml" / "fonts", target / "output" / "chtml" / "fonts", dirs_exist_ok=True
@@ -182,12 +182,12 @@ def add_mathjax(app):
 
 
 def check_site(app, exception):
-    """Fail if a link inside the site leads nowhere."""
+    """Fail if a link within the site has no target."""
     if exception is None and app.builder.name == "html":
         add_mathjax(app)
         broken = broken_links(Path(app.outdir))
         if broken:
-            raise SphinxError("links that lead nowhere:\n" + "\n".join(broken))
+            raise SphinxError("links without a target:\n" + "\n".join(broken))
 
 
 def setup(app):

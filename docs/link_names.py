@@ -13,17 +13,17 @@ from sphinx.util.nodes import make_refnode
 
 __all__ = ["setup"]
 
-ROOMS = sorted(path.stem for path in (Path(__file__).parent / "reference").glob("*.md"))
+SUBPACKAGES = sorted(path.stem for path in (Path(__file__).parent / "reference").glob("*.md"))
 
 
 @cache
 def pages_of_names() -> dict[str, str]:
-    """Return the page of each public object, by its name and by the name with its room."""
+    """Return the page of each public object, by its name and by its name with the subpackage."""
     found = {}
-    for room in ROOMS:
-        for name in importlib.import_module(f"sklearn_calib.{room}").__all__:
-            page = f"generated/sklearn_calib.{room}.{name}"
-            found |= {name: page, f"{room}.{name}": page, f"sklearn_calib.{room}.{name}": page}
+    for subpackage in SUBPACKAGES:
+        for name in importlib.import_module(f"sklearn_calib.{subpackage}").__all__:
+            page = f"generated/sklearn_calib.{subpackage}.{name}"
+            found |= {name: page, f"{subpackage}.{name}": page, f"sklearn_calib.{subpackage}.{name}": page}
     return found
 
 

@@ -1,11 +1,11 @@
-"""Run the code of the guide, and compare what it prints with what the page says.
+"""Run the code of the guide, and compare its output with the page.
 
-Each block of ``python`` runs in order, in one namespace for a page. If the next block is ``text``, it is the
-output: the same words, and numbers that differ by at most one in their last decimal (whole numbers not at
-all). A line of three dots stands for any lines.
+The ``python`` blocks of a page are executed in order, in one namespace. If the next block is ``text``, it is
+the expected output: the same words, and numbers that differ by at most one in their last decimal (integers
+must be equal). A line of three dots stands for any lines.
 
-``python docs/run_blocks.py docs/start.md`` compares. With ``--write`` it puts what was printed into the page,
-save where the page has dots, which are left to the writer.
+``python docs/run_blocks.py docs/start.md`` compares. With ``--write`` the output is written to the page,
+except for blocks with dots.
 """
 
 import argparse

@@ -10,7 +10,7 @@ import pytest
 from joblib.externals.loky import get_reusable_executor
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = sorted(path.stem for path in (ROOT / "docs" / "reference").glob("*.md"))
+SUBPACKAGES = sorted(path.stem for path in (ROOT / "docs" / "reference").glob("*.md"))
 
 
 def load(name):
@@ -82,29 +82,31 @@ def test_outputs_are_found():
     ]
 
 
-def test_every_room_has_a_page_of_reference():
-    rooms = {path.parent.name for path in (ROOT / "sklearn_calib").glob("[!_]*/__init__.py")}
-    assert rooms == set(ROOMS)
+def test_every_subpackage_has_a_page_of_reference():
+    found = {path.parent.name for path in (ROOT / "sklearn_calib").glob("[!_]*/__init__.py")}
+    assert found == set(SUBPACKAGES)
     assert (
-        set(re.findall(r"^reference/(\w+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE)) == rooms
+        set(re.findall(r"^reference/(\w+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE)) == found
     )
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_reference_lists_every_public_object_once(room):
-    text = (ROOT / "docs" / "reference" / f"{room}.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("subpackage", SUBPACKAGES)
+def test_reference_lists_every_public_object_once(subpackage):
+    text = (ROOT / "docs" / "reference" / f"{subpackage}.md").read_text(encoding="utf-8")
     listed = re.findall(r"^   (\w+)$", text, flags=re.MULTILINE)
-    assert sorted(listed) == sorted(importlib.import_module(f"sklearn_calib.{room}").__all__)
+    assert sorted(listed) == sorted(importlib.import_module(f"sklearn_calib.{subpackage}").__all__)
 
 
 def test_names_of_the_guide_exist():
-    """`room.name` in the prose of the guide names a public object."""
+    """`subpackage.name` in the prose of the guide names a public object."""
     docs = ROOT / "docs"
     folders = [docs, *(docs / name for name in ("methods", "migration", "paths"))]
     pages = [ROOT / "README.md", *(page for folder in folders for page in folder.glob("*.md"))]
     wrong = []
     for page in pages:
-        for room, name in re.findall(rf"`({'|'.join(ROOMS)})\.(\w+)", page.read_text(encoding="utf-8")):
-            if name != "_" and not hasattr(importlib.import_module(f"sklearn_calib.{room}"), name):
-                wrong.append(f"{page.name}: {room}.{name}")
+        for subpackage, name in re.findall(
+            rf"`({'|'.join(SUBPACKAGES)})\.(\w+)", page.read_text(encoding="utf-8")
+        ):
+            if name != "_" and not hasattr(importlib.import_module(f"sklearn_calib.{subpackage}"), name):
+                wrong.append(f"{page.name}: {subpackage}.{name}")
     assert wrong == []
