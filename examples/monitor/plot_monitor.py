@@ -61,4 +61,5 @@ for ax in axes:
     ax.axvline(DRIFT, color="0.4", linestyle=":", zorder=0)
 axes[1].legend(loc="upper left")
 axes[0].set_title("Drift on 1 April: an alert, then calibrated predictions again")
+axes[1].set_ylabel("Smooth ECE (14 days)")
 plt.show()
