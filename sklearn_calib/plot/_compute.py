@@ -135,7 +135,8 @@ class CurveOptions:
                 check_frequency_weights(sample.w)
             bound = bound_metric(metric, grouped, weighted=sample.w is not None)
             interval = interval_of(bound, self.confidence, "inversion", 200, np.random.default_rng(0))
-            curve = replace(curve, error_interval=(interval.lower, interval.upper))
+            limits = (interval.lower, interval.upper)
+            curve = replace(curve, error_interval=limits, error_corrected=interval.corrected)
         return curve
 
     def _with_band(

@@ -171,6 +171,8 @@ class ReliabilityCurve:
         Its value.
     error_interval : (float, float) or None
         Confidence interval of the population error, if requested.
+    error_corrected : float or None
+        Bias-corrected estimate of the population error, which lies in the interval.
     error_spread : float or None
         Standard deviation of the error across folds, for the mean of the curves of folds.
     confidence : float
@@ -201,6 +203,7 @@ class ReliabilityCurve:
     n_samples: float
     bandwidth: float | None = None
     error_interval: tuple[float, float] | None = None
+    error_corrected: float | None = None
     error_spread: float | None = None
     scale: str = "probability"
     decomposition: ScoreDecomposition | None = None
@@ -255,8 +258,8 @@ class ReliabilityCurve:
         Returns
         -------
         str
-            For "corp", the three components of the Brier score, of which MCB is the error; for "belt", degree
-            and p-value.
+            The bias-corrected error if there is an interval, else the raw one. For "corp", the three
+            components of the Brier score, of which MCB is the error; for "belt", degree and p-value.
 
         Raises
         ------
@@ -268,10 +271,13 @@ class ReliabilityCurve:
         digits = check_size(digits, "digits", 0, 100)
         if self.belt is not None:
             return f"degree {self.belt.degree}, {p_text(self.belt.pvalue)}"
-        text = f"{self.error_name} = {self.error:.{digits}f}"
+        value = f"{self.error:.{digits}f}"
         if self.error_interval is not None:
             low, high = self.error_interval
-            text += f" [{low:.{digits}f}, {high:.{digits}f}]"
+            corrected = f"{self.error_corrected:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+            # the raw components add up to the Brier score
+            value = f"{value} (corrected {corrected})" if self.decomposition is not None else corrected
+        text = f"{self.error_name} = {value}"
         if self.error_spread is not None:
             text += f" ± {self.error_spread:.{digits}f}"
         if self.decomposition is not None:

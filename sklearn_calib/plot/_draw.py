@@ -1,6 +1,6 @@
 """The artists of a reliability diagram."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -296,15 +296,12 @@ def finish(ax: "Axes", curve: ReliabilityCurve) -> tuple[float, float]:
     return 0.0, 1.0
 
 
-def draw_legend(ax: "Axes", curves: Iterable[ReliabilityCurve], only: "Line2D | None" = None) -> "Legend":
+def draw_legend(ax: "Axes", curves: Sequence[ReliabilityCurve], only: "Line2D | None" = None) -> "Legend":
     """Draw the legend in the corner away from the curves, in letters that fit the axes.
 
     With ``only``, that line is its single entry.
     """
-    gaps = [np.nanmean(np.sign(curve.observed - curve.predicted)) for curve in curves]
     place: dict[str, Any] = {"loc": "upper left"}
-    if gaps and min(gaps) > 0.0:
-        place = {"loc": "lower right", "bbox_to_anchor": (1.0, _lane_layout(ax)[2])}
     handles, labels = ([only], [str(only.get_label())]) if only else ax.get_legend_handles_labels()
     # curves first, then bands and the diagonal
     order = sorted(range(len(labels)), key=lambda i: not hasattr(handles[i], "get_drawstyle"))
@@ -317,7 +314,15 @@ def draw_legend(ax: "Axes", curves: Iterable[ReliabilityCurve], only: "Line2D | 
     excess = max(wide / _LEGEND_WIDTH, high / _LEGEND_HEIGHT, (wide + high) / _LEGEND_CORNER)
     if excess > 1.0:
         size = float(legend.get_texts()[0].get_fontsize())
-        legend = ax.legend(fontsize=max(size / excess, _SMALLEST_LETTERS), **place)
+        place["fontsize"] = max(size / excess, _SMALLEST_LETTERS)
+        legend = ax.legend(**place)
+    # how much of the curves lies within the legend in each corner
+    extent, floor = legend.get_window_extent(), frame.y0 + frame.height * _lane_layout(ax)[2]
+    points = [ax.transData.transform(np.column_stack([c.predicted, c.observed])).T for c in curves]
+    above = [np.mean((x < extent.x1) & (y > extent.y0)) for x, y in points]
+    below = [np.mean((x > frame.x1 - extent.width) & (y < floor + extent.height)) for x, y in points]
+    if sum(below) < sum(above):
+        legend = ax.legend(**place | {"loc": "lower right", "bbox_to_anchor": (1.0, _lane_layout(ax)[2])})
     legend.set_in_layout(False)
     return legend
 

@@ -276,7 +276,7 @@ class ReliabilityDisplay(DisplayMixin):
         confidence : float, default=0.95
             Confidence level of the band and of the interval of the error. A belt is also drawn at 0.8.
         error_interval : bool, default=False
-            Whether to show the confidence interval of the error in the legend, by
+            Whether to show the bias-corrected error with its confidence interval in the legend, by
             :func:`~sklearn_calib.inference.confidence_interval` (``random_state=0``). Costs about two
             thousand evaluations of the error; weights must then be integers.
         n_resamples : int, default=999

@@ -131,8 +131,11 @@ def test_the_number_with_its_interval(forecast, method):
     assert display.curve.error_interval == (expected.lower, expected.upper)
     text = display.line_.get_label()
     digits = 4 if method == "corp" else 3
-    shown = [f"{value:.{digits}f}" for value in (expected.estimate, expected.lower, expected.upper)]
-    assert text.partition("\n")[0].endswith(f" = {shown[0]} [{shown[1]}, {shown[2]}]")
+    values = (expected.estimate, expected.corrected, expected.lower, expected.upper)
+    raw, corrected, lower, upper = (f"{value:.{digits}f}" for value in values)
+    value = f"{corrected} [{lower}, {upper}]"
+    value = f"{raw} (corrected {value})" if method == "corp" else value
+    assert text.partition("\n")[0].endswith(f" = {value}")
     with pytest.raises(ValueError, match="sample_weight"):
         ReliabilityDisplay.from_predictions(
             y, p, sample_weight=weight / 3, method=method, error_interval=True
