@@ -268,8 +268,8 @@ def draw(run: Run, path: Path) -> None:
         plt.Line2D([], [], color="gray", marker="x", linestyle=":", label=f"stopped at {run.limit:g} s"),
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=6, frameon=False)
-    figure.supxlabel("rows")
-    figure.supylabel("seconds of processor time")
+    figure.supxlabel("samples")
+    figure.supylabel("processor time (s)")
     figure.savefig(path, dpi=110)
     plt.close(figure)
 
