@@ -213,39 +213,55 @@ class NestedBins:
             bins.add(third, w * (4.0 + a * (8.0 - 32.0 * bins.inverse)))
             bins.add(w4, w * bins.inverse)
 
-        cells = np.zeros((5, self._n_cells))
-        cells[4] = self._count
-        for rows in self._blocks(_BLOCK):
-            p, w = grouped.prob[rows], grouped.weight[rows]
-            columns = np.empty((5, p.shape[0]))
-            # sum r^2 = w p (1 - p) + (1 - 2p) sum r in a group of w samples
-            v = p * (1.0 - p)
-            columns[0] = grouped.positives[rows] - w * p
-            columns[1] = w * v + (1.0 - 2.0 * p) * columns[0]
-            if prob is not None:
-                v = prob[rows] * (1.0 - prob[rows])
-            columns[2] = w * v
-            columns[3] = columns[2] * v
-            columns[4] = w
-            finer = self._finer(rows, columns)
-            if finer is not None:
-                add(finer.bins, finer.sums)
-            first, last = self._cell[rows.start], self._cell[rows.stop - 1] + 1
-            cell = self._cell[rows] - first
-            for total, row in zip(cells[:4], columns[:4], strict=True):
-                total[first:last] = np.bincount(cell, row)
+        def climb(cells: Array, level: int, last: int) -> Array:
+            """Add the levels down to ``last``, and return the sums of the one before."""
+            for current in range(level, last - 1, -1):
+                coarser = cells[:, ::2] + cells[:, 1::2] if current > 1 else cells
+                for first in range(0, cells.shape[1], _BLOCK):
+                    part = cells[:, first : first + _BLOCK]
+                    some = np.flatnonzero(part[4] > 1.5)
+                    count = part[4].take(some)
+                    above = coarser[4, first >> 1 :].take(some >> 1) if current > 1 else count
+                    add(
+                        _Bins(count, 1.0 / count, 1.0 / above, current - 1, current), part.take(some, axis=1)
+                    )
+                cells = coarser
+            return cells
+
+        # of many bins, a part that stays in cache is added up to a coarser level at a time
+        coarse = min(self._middle, _ALIKE_LEVEL)
+        n_cells = self._n_cells if coarse == self._middle else _BLOCK
+        steps = self._middle - coarse
+        cells = np.zeros((5, self._n_cells >> steps))
+        for first in range(0, self._n_cells, n_cells):
+            begin, end = np.searchsorted(self._cell, (first, first + n_cells))
+            part = np.zeros((5, n_cells))
+            part[4] = self._count[first : first + n_cells]
+            for rows in self._blocks(_BLOCK, begin, end):
+                p, w = grouped.prob[rows], grouped.weight[rows]
+                columns = np.empty((5, p.shape[0]))
+                # sum r^2 = w p (1 - p) + (1 - 2p) sum r in a group of w samples
+                v = p * (1.0 - p)
+                columns[0] = grouped.positives[rows] - w * p
+                columns[1] = w * v + (1.0 - 2.0 * p) * columns[0]
+                if prob is not None:
+                    v = prob[rows] * (1.0 - prob[rows])
+                columns[2] = w * v
+                columns[3] = columns[2] * v
+                columns[4] = w
+                finer = self._finer(rows, columns)
+                if finer is not None:
+                    add(finer.bins, finer.sums)
+                low, high = self._cell[rows.start], self._cell[rows.stop - 1] + 1
+                cell = self._cell[rows] - low
+                for total, row in zip(part[:4, low - first : high - first], columns[:4], strict=True):
+                    total[:] = np.bincount(cell, row)
+            if end > begin:
+                cells[:, first >> steps : (first + n_cells) >> steps] = climb(part, self._middle, coarse + 1)
         powers = None
-        for level in range(self._middle, 0, -1):
-            coarser = cells[:, ::2] + cells[:, 1::2] if level > 1 else cells
-            for first in range(0, cells.shape[1], _BLOCK):
-                part = cells[:, first : first + _BLOCK]
-                some = np.flatnonzero(part[4] > 1.5)
-                count = part[4].take(some)
-                above = coarser[4, first >> 1 :].take(some >> 1) if level > 1 else count
-                add(_Bins(count, 1.0 / count, 1.0 / above, level - 1, level), part.take(some, axis=1))
-            if level == _ALIKE_LEVEL and self._leaf.shape[0] >= _ALIKE_FROM:
-                powers = _alike_powers(cells[2], cells[3], cells[4])
-            cells = coarser
+        if coarse == _ALIKE_LEVEL and self._leaf.shape[0] >= _ALIKE_FROM:
+            powers = _alike_powers(cells[2], cells[3], cells[4])
+        climb(cells, coarse, 1)
         exact = self._third_cumulants(null, powers)
         third[: exact.shape[0]] = exact
         return NullMoments(
@@ -272,7 +288,7 @@ class NestedBins:
         cell_constant = np.bincount(self._cell, constant, n_cells)[:, np.newaxis]
         total_constant = np.zeros(n_levels)
         parts: list[Any] = []
-        for rows in self._blocks(_BLOCK_OF_MANY):
+        for rows in self._blocks(_BLOCK_OF_MANY, 0, self._cell.shape[0]):
             first, n_rows = group_starts(self._cell[rows]), rows.stop - rows.start
             begins, ends = first, np.append(first[1:], n_rows)
             inside = self._finer(rows, weight[np.newaxis, rows])
@@ -327,12 +343,11 @@ class NestedBins:
 
         return statistic
 
-    def _blocks(self, size: int) -> Iterator[slice]:
-        """Yield blocks of about ``size`` groups that fill some bins of the middle level."""
-        n_groups = self._cell.shape[0]
+    def _blocks(self, size: int, begin: int, end: int) -> Iterator[slice]:
+        """Yield blocks of about ``size`` of some groups that fill bins of the middle level."""
         # the first group of the bin that holds each of some groups
-        cuts = np.unique(np.searchsorted(self._cell, self._cell[0:n_groups:size]))
-        for first, last in pairwise([*cuts.tolist(), n_groups]):
+        cuts = np.unique(np.searchsorted(self._cell, self._cell[begin:end:size]))
+        for first, last in pairwise([*cuts.tolist(), int(end)]):
             yield slice(first, last)
 
     def _finer(self, rows: slice, columns: Array) -> "_Tree | None":
