@@ -44,8 +44,11 @@ def broken_off(make, change, state):
 def learned(calibrator):
     if not hasattr(calibrator, "classes_"):
         return dict(vars(calibrator))
-    sketch, n_seen = calibrator.sketch_, calibrator.n_samples_seen_
-    return [sketch.to_dict(), n_seen, calibrator.classes_, calibrator.transform([0.2, 0.7]).tolist()]
+    found = calibrator.sketch_.as_weighted_sample()
+    numbers = found.p, found.w, calibrator.transform([0.2, 0.7])
+    # a copy adds up weights in another order, so that the last bits may differ
+    rounded = [values.astype(np.float32) for values in numbers]
+    return [calibrator.n_samples_seen_, calibrator.classes_, found.y, *rounded]
 
 
 MEMORIES = {
