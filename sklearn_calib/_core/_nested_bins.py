@@ -222,9 +222,7 @@ class NestedBins:
                     some = np.flatnonzero(part[4] > 1.5)
                     count = part[4].take(some)
                     above = coarser[4, first >> 1 :].take(some >> 1) if current > 1 else count
-                    add(
-                        _Bins(count, 1.0 / count, 1.0 / above, current - 1, current), part.take(some, axis=1)
-                    )
+                    add(_Bins(count, 1.0 / count, 1.0 / above, current - 1, current), part.take(some, axis=1))
                 cells = coarser
             return cells
 
