@@ -13,3 +13,7 @@ __all__ = [
     "to_python",
     "to_sql",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -58,3 +58,7 @@ __all__ = [
     "paired_test",
     "required_n_samples",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -19,3 +19,7 @@ __all__ = [
     "RequirementsResult",
     "calibration_report",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

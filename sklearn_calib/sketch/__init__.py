@@ -16,3 +16,7 @@ __all__ = [
     "sketch_dask",
     "sketch_file",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__
