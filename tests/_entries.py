@@ -378,6 +378,10 @@ def of_sketch(folder):
         full().save(file)
         yield of_method(full, "save", path=file)
         yield of_method(full, "load", path=file)
+    clustered = lambda: sketch.ClusteredSketch().update(Y, P, GROUPS)  # noqa: E731
+    yield of_method(sketch.ClusteredSketch, "update", **ROWS, clusters=GROUPS)
+    yield of_method(clustered, "merge", other=clustered())
+    yield of_parameters(sketch.ClusteredSketch, lambda made: made.update(Y, P, GROUPS))
     yield of_method(lambda: sketch.WindowedSketch(10), "current")
     yield of_parameters(sketch.CalibrationSketch, lambda made: made.update(Y, P))
     yield of_parameters(sketch.WindowedSketch, lambda made: made.update(Y, P), window=10)

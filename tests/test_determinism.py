@@ -66,6 +66,11 @@ DRAWN = {
     "margin": lambda s: metrics.cutoff_result(Y, P).margin(
         method="bootstrap", n_resamples=199, random_state=s
     ),
+    "BinomialTest": lambda s: (
+        inference.BinomialTest(max_values=10**4, n_resamples=19, random_state=s)
+        .test(Y, P, clusters=np.arange(len(Y)) // 4)
+        .null_distribution
+    ),
     "CombinedTest": lambda s: _null_of(inference.CombinedTest(**FEW, random_state=s)),
     "ConsistencyTest": lambda s: _null_of(
         inference.ConsistencyTest(metrics.smooth_ece, n_resamples=19, random_state=s)
@@ -398,7 +403,7 @@ def test_defaults_of_random_states_are_none_or_zero():
 
     These are the choice among calibrators and the classical tests, which may do without simulations.
     """
-    fixed = {"AutoCalibrator", "CoxTest", "HosmerLemeshowTest", "SpiegelhalterTest"}
+    fixed = {"AutoCalibrator", "BinomialTest", "CoxTest", "HosmerLemeshowTest", "SpiegelhalterTest"}
     for kind in every.public_estimators():
         if issubclass(kind, BaseEstimator) and "random_state" in inspect.signature(kind).parameters:
             default = inspect.signature(kind).parameters["random_state"].default

@@ -50,6 +50,8 @@ _LARGEST, _LEAST = 0.99, 1e-9
 _MOST_INFORMATION = 60.0
 # Greatest s, and greatest distance of x from 0.
 _STEEPEST, _FARTHEST = 1.0, 2.5
+# Up to so many samples of the same prediction and cluster, on average, are simulated one by one.
+_LIGHT = 8.0
 # Of more clusters, some of all sizes estimate the dependence.
 _MOST_CLUSTERS = 4096
 
@@ -152,27 +154,28 @@ class Clusters:
         """Yield numbers of positives of each distinct prediction, shape (groups, r), ``n_draws`` in all."""
         choice, effects, noise = streams
         rho, slope = self.dependence.sample(n_draws, choice)
-        starts = np.flatnonzero(np.diff(self.group, prepend=-1))
-        n_cells, single = self.group.shape[0], bool(self.count.max() == 1.0)
+        group, code = self.group, self.code
+        single = bool(self.count.sum() <= _LIGHT * group.shape[0])
+        if single:
+            # normal variables of samples are faster than a binomial one of few samples
+            group, code = (np.repeat(each, self.count.astype(np.int64)) for each in (group, code))
+        starts, n_cells = np.flatnonzero(np.diff(group, prepend=-1)), group.shape[0]
         kind: Any = np.float32 if single else np.float64
-        quantile = ndtri(prob)[self.group].astype(kind)
-        x = self.dependence.covariate(prob)[self.group].astype(kind)
+        quantile = ndtri(prob)[group].astype(kind)
+        x = self.dependence.covariate(prob)[group].astype(kind)
         square = x * x
         trials = self.count.astype(np.int64)
         for first in range(0, n_draws, at_once):
             r = min(at_once, n_draws - first)
             drawn = np.empty((r, n_cells), dtype=bool if single else np.float64)
             for k in range(r):
-                this, rest, steep = (
-                    rho[first + k],
-                    kind(np.sqrt(1.0 - rho[first + k])),
-                    kind(slope[first + k]),
-                )
-                effect = effects.standard_normal(self.n_clusters, dtype=kind) * kind(np.sqrt(this))
-                threshold = effect.take(self.code)
+                rest = kind(np.sqrt(1.0 - rho[first + k]))
+                spread, steep = kind(np.sqrt(rho[first + k])), kind(slope[first + k])
+                effect = effects.standard_normal(self.n_clusters, dtype=kind) * spread
+                threshold = effect.take(code)
                 if steep > 0.0:
                     tilt = effects.standard_normal(self.n_clusters, dtype=kind) * steep
-                    threshold += tilt.take(self.code) * x
+                    threshold += tilt.take(code) * x
                     threshold += np.sqrt(1.0 + (steep * steep) * square) * quantile
                 else:
                     threshold += quantile

@@ -8,6 +8,7 @@ repeated sample.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ __all__ = [
     "CHUNK",
     "GroupedOutcomes",
     "group_outcomes",
+    "group_sample",
     "group_scores",
     "group_starts",
     "packed_sort",
@@ -147,6 +149,19 @@ def group_outcomes(
     return GroupedOutcomes(
         prob[starts], np.add.reduceat(weights, starts), np.add.reduceat(weights * outcome, starts)
     )
+
+
+def group_sample(sample: Any) -> GroupedOutcomes:
+    """Group the outcomes of a checked binary sample; if it has clusters, only the first time.
+
+    So the dependence within clusters, which takes longer than the rest, is estimated once for each sample.
+    """
+    if sample.clusters is None:
+        return group_outcomes(sample.y, sample.p, sample.w)
+    if "grouped" not in sample.cache:
+        sample.cache["grouped"] = group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
+    found: GroupedOutcomes = sample.cache["grouped"]
+    return found
 
 
 def _group_clusters(y: NDArray[np.int64], p: Array, w: Array, code: NDArray[np.int64]) -> GroupedOutcomes:

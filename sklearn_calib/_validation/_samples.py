@@ -43,6 +43,8 @@ class _Weighted:
     w: Array | None
     # codes 0, 1, ... of the clusters; None means independent samples
     clusters: NDArray[np.int64] | None = field(default=None, kw_only=True)
+    # what is computed from the sample once
+    cache: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def total(self) -> float:

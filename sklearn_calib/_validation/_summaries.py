@@ -55,13 +55,19 @@ def sample_rows(
         )
     if clusters is not None:
         raise ValueError(
-            f"clusters need the outcomes of each sample, which a {kind} does not keep. Pass arrays."
+            f"clusters need the outcomes of each sample, which a {kind} does not keep. Pass arrays, or those "
+            "of a ClusteredSketch."
         )
     if groups is not None:
         raise ValueError(
             f"groups need single samples, which a {kind} does not keep. Pass arrays, or one {kind} per group."
         )
     sample = y_true.as_weighted_sample()
+    if getattr(sample, "clusters", None) is not None:
+        raise ValueError(
+            f"A {kind} is passed by its arrays: with s = sketch.as_weighted_sample(), pass s.y, s.p, "
+            "sample_weight=s.w, and clusters=s.clusters where clusters are accepted."
+        )
     return sample.y, sample.p, sample.w
 
 

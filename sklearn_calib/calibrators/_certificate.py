@@ -4,25 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from numbers import Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_calib._atomic import AtomicFit
 from sklearn_calib._core._binning import bin_starts
 from sklearn_calib._core._bounds import MARGIN_METHODS, cutoff_bound, effective_size, whole_numbers
-from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes, group_starts
-from sklearn_calib._core._null import draw_outcomes, draw_rows
+from sklearn_calib._core._clusters import Clusters
+from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes, group_outcomes, group_starts
+from sklearn_calib._core._null import draw_outcomes
 from sklearn_calib._validation import (
+    Outcomes,
     as_double,
+    check_clusters,
     check_fraction,
+    check_frequency_weights,
     check_generator,
     check_option,
     check_randomness,
     check_resamples,
     check_size,
+    is_summary,
 )
 from sklearn_calib.metrics._cutoff import bootstrap_margin, walk_ranges
 from sklearn_calib.metrics._metric_kernel import residuals
@@ -39,6 +45,7 @@ __all__ = [
     "fitted_steps",
     "outcomes_by_value",
     "record_sample",
+    "refuse_dependent",
     "resolve_tolerance",
     "too_few",
 ]
@@ -122,7 +129,7 @@ class CutoffCertificate(float):
         )
 
 
-class CutoffCertificateMixin:
+class CutoffCertificateMixin(AtomicFit):
     """Mixin of calibrators whose map has a certificate.
 
     The fit calls :func:`certify` at its end.
@@ -134,9 +141,82 @@ class CutoffCertificateMixin:
     training_size_: float
     #: Outcomes in the order of the scores; None if the map may be non-monotone.
     _training_counts: tuple[NDArray[Any], NDArray[Any]] | None
-    #: Fitted values, their weights and positives; None if weights are not counts.
-    _fitted_outcomes: tuple[Array, Array, Array] | None
+    #: Fitted values, their weights, positives, and clusters if there are any; None if weights are not counts.
+    _fitted_outcomes: tuple[Array, Array, Array] | tuple[Array, Array, Array, Clusters | None] | None
     _monotone = True
+
+    def fit(
+        self,
+        X: Outcomes,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        classes: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
+    ) -> Self:
+        """Fit the map from scores to probabilities.
+
+        Parameters
+        ----------
+        X : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes), or CalibrationSketch
+            Scores; see the class. A sketch contains binary probabilities, with classes 0 and 1.
+        y : array-like of shape (n,), default=None
+            Class labels. Left out with a sketch.
+        sample_weight : array-like of shape (n,) or None, default=None
+            Non-negative weights; a weight of k counts as the sample repeated k times, with ``clusters`` in
+            the same cluster. Samples of weight zero are left out, except that their labels count for
+            ``classes_``.
+        classes : array-like of shape (n_classes,) or None, default=None
+            The labels of the columns, which are in sorted order; needed if ``y`` lacks some of them.
+        clusters : array-like of shape (n,) or None, default=None
+            Label of the cluster (patient, customer, day) of each sample, within which samples need not be
+            independent. The map is the same; :meth:`cutoff_certificate` allows for the dependence. For
+            binary problems.
+
+        Returns
+        -------
+        self
+            The fitted calibrator.
+
+        Raises
+        ------
+        ValueError
+            If an argument has the wrong shape, NaN or infinite values, values outside [0, 1] where
+            probabilities are declared, negative weights, if fewer than two classes have a sample of positive
+            weight, or if there are fewer than four clusters.
+        TypeError
+            If ``X`` is sparse, or a parameter is of the wrong type.
+        """
+        fitted: Any = super()
+        fitted.fit(X, y, sample_weight, classes=classes)
+        if clusters is not None:
+            self._keep_clusters(X, y, sample_weight, classes, clusters)
+        return self
+
+    def _keep_clusters(self, X: Any, y: Any, sample_weight: Any, classes: Any, clusters: ArrayLike) -> None:
+        """Record the clusters of the fitted values."""
+        if is_summary(X):
+            raise ValueError(
+                f"clusters need the outcomes of each sample, which a {type(X).__name__} does not keep. Pass "
+                "arrays."
+            )
+        if self.classes_.shape[0] > 2:
+            raise ValueError(
+                f"clusters are for certificates of binary problems, but y has {self.classes_.shape[0]} "
+                "classes. Leave them out."
+            )
+        calibrator: Any = self
+        scores, codes, weight, _ = calibrator._read(X, y, sample_weight, classes)
+        if weight is not None:
+            check_frequency_weights(weight)
+        own = check_clusters(clusters, scores.shape[0], weight)
+        if own is not None:
+            if weight is not None:
+                keep = weight > 0
+                scores, codes, weight = scores[keep], codes[keep], weight[keep]
+            grouped = group_outcomes(codes, calibrator._probabilities(scores), weight, own)
+            fitted = outcomes_by_value(grouped, grouped.prob, _MOST_KEPT)
+            self._fitted_outcomes = fitted.prob, fitted.weight, fitted.positives, fitted.clusters
 
     def cutoff_certificate(
         self,
@@ -160,6 +240,12 @@ class CutoffCertificateMixin:
         probabilities :math:`k_j / n`, and :math:`e^*_j` from the binomial distribution of :math:`k^*_j`
         trials with probability :math:`\tilde p_j`. The bound is asymptotically valid. With fewer than 100
         samples, or 10 of either class, the method is "asymptotic", which the result states.
+
+        If ``fit`` was called with clusters, "fitted" simulates :math:`e^*_j` with the estimated dependence
+        within clusters and the event rate :math:`\tilde p` of the block, and :math:`k^*_j = k_j`. :math:`K`
+        is replaced by :math:`\sum_{b,c} N_{bc}^2 / N_b`, where :math:`N_{bc}` of the :math:`N_b` samples of
+        block :math:`b` belong to cluster :math:`c`, because the residuals of a cluster are smaller where it
+        is a large part of a block. The other methods assume independent samples and raise an error.
 
         The other methods bound the error of all monotone maps simultaneously: they are
         ``training_cutoff_error_`` plus a margin that is valid however the map was chosen. With :math:`d` = 1
@@ -193,8 +279,9 @@ class CutoffCertificateMixin:
         ValueError
             If a parameter is out of range; if the fit used non-integer weights, because a certificate depends
             on the number of independent samples; for more than two classes, because the cutoff calibration
-            error is defined for binary forecasts; or if a map that may be non-monotone has too few samples
-            for "fitted", or another method is requested for it.
+            error is defined for binary forecasts; if a map that may be non-monotone has too few samples for
+            "fitted", or another method is requested for it; or, with clusters, if there are too few samples
+            for "fitted", or another method is requested.
         TypeError
             If ``confidence`` is not a number.
 
@@ -229,8 +316,13 @@ class CutoffCertificateMixin:
                 "independent samples. Fit with integer weights (sample counts) or without weights."
             )
         outcomes = GroupedOutcomes(*self._fitted_outcomes)
+        refuse_dependent(outcomes, method)
         n_resamples = check_resamples(n_resamples, confidence) if method in RESAMPLING_METHODS else 0
         note = too_few(outcomes) if method == "fitted" else ""
+        if note and outcomes.clusters is not None:
+            raise ValueError(
+                f"There is no certificate for so few dependent samples: {note}. Pass more samples."
+            )
         monotone = self._training_counts is not None
         if not monotone and (note or method != "fitted"):
             raise ValueError(
@@ -291,6 +383,15 @@ def outcomes_by_value(grouped: GroupedOutcomes, mapped: Array, most: int = _MOST
     return fitted.pooled(bin_starts(fitted, _MOST_VALUES, "quantile"))
 
 
+def refuse_dependent(outcomes: GroupedOutcomes, method: str) -> None:
+    """Raise if samples are dependent, and the method assumes that they are independent."""
+    if outcomes.clusters is not None and method != "fitted":
+        raise ValueError(
+            f"method={method!r} assumes independent samples, but fit was called with clusters. Use "
+            "method='fitted'."
+        )
+
+
 def too_few(outcomes: GroupedOutcomes) -> str:
     """Return why there are too few samples for the method "fitted", or nothing if there are enough."""
     total, positives = outcomes.total, float(outcomes.positives.sum())
@@ -346,20 +447,23 @@ def fitted_steps(
     outcomes: GroupedOutcomes, n_resamples: int, generator: np.random.Generator, *, monotone: bool = True
 ) -> Iterator[Array]:
     """Yield simulated steps (groups, r) of n times the cumulative residuals of a fitted map on new data."""
-    weight, total = outcomes.weight, outcomes.total
+    weight, total, clusters = outcomes.weight, outcomes.total, outcomes.clusters
     edges = np.arange(weight.shape[0] + 1)
     if monotone:
         edges = isotonic_regression(outcomes.positives / weight, weights=weight).blocks
-    block = np.repeat(np.add.reduceat(weight, edges[:-1]), np.diff(edges))
-    rate = (block * outcomes.positives / weight + 0.5) / (block + 1.0)
-    spread = np.sqrt(total / max(total - edges.shape[0] + 1.0, 1.0))
+    size, starts, times = np.add.reduceat(weight, edges[:-1]), edges[:-1].astype(np.intp), np.diff(edges)
+    frequency, used = outcomes.positives / weight, edges.shape[0] - 1.0
+    if clusters is not None:
+        # predictions stay, so that single samples tell nothing of the spread of outcomes
+        frequency = np.repeat(np.add.reduceat(outcomes.positives, starts) / size, times)
+        # sum of N_bc^2 / N_b; for clusters of single samples it is the number of blocks
+        cells = clusters.pooled(starts, weight.shape[0])
+        used = float(cells.count**2 @ (1.0 / size)[cells.group])
+    block = np.repeat(size, times)
+    rate = (block * frequency + 0.5) / (block + 1.0)
+    spread = np.sqrt(total / max(total - used, 1.0))
     centre = weight * (rate - outcomes.prob)
-    samples = draw_outcomes(outcomes, n_resamples, generator, truth=rate)
-    if outcomes.clusters is not None:
-        # resampling whole clusters allows for any dependence within them
-        samples, centre = draw_rows(outcomes, n_resamples, generator), outcomes.residual
-        spread *= outcomes.clusters.widening(0.05)
-    for drawn, positives in samples:
+    for drawn, positives in draw_outcomes(outcomes, n_resamples, generator, truth=rate):
         steps = residuals(outcomes.prob, drawn, positives)
         steps -= centre[:, np.newaxis]
         steps *= spread

@@ -34,6 +34,7 @@ from sklearn_calib.calibrators._certificate import (
     check_tolerance,
     fitted_bound,
     outcomes_by_value,
+    refuse_dependent,
     resolve_tolerance,
     too_few,
 )
@@ -236,9 +237,9 @@ class CertifiedCalibrator(BaseCalibrator):
             The class labels; required if one of them does not occur in ``y``.
         clusters : array-like of shape (n,) or None, default=None
             Label of the cluster of each sample. Clusters are not split, and there is no stratification;
-            ``method="fitted"`` is a bootstrap of clusters, with a correction for few of them; and the
-            tolerances "sharp" and "paper" use the effective number of samples. Other methods assume
-            independent samples and raise an error.
+            ``method="fitted"`` simulates dependent outcomes, as for
+            :meth:`IsotonicCalibrator.cutoff_certificate`; and the tolerances "sharp" and "paper" use the
+            effective number of samples. Other methods assume independent samples and raise an error.
 
         Returns
         -------
@@ -326,11 +327,7 @@ class CertifiedCalibrator(BaseCalibrator):
     ) -> tuple[CutoffCertificate, float]:
         """Return the certificate of the resulting map, and the margin for a fitted map."""
         rows = self._certified_rows
-        if rows.clusters is not None and method != "fitted":
-            raise ValueError(
-                f"method={method!r} assumes independent samples, but fit was called with clusters. Use "
-                "method='fitted'."
-            )
+        refuse_dependent(rows, method)
         note = too_few(rows) if method == "fitted" else ""
         method = "asymptotic" if note else method
         error, fraction = self.cutoff_error_, 1.0

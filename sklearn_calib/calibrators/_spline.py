@@ -58,7 +58,7 @@ def _is_monotone(calibrator: Any) -> bool:
     return True
 
 
-class SplineCalibrator(BaseCalibrator):
+class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
     r"""Penalised logistic spline: a nonlinear extension of Platt scaling.
 
     The log-odds of an event are a cubic spline :math:`f` of the log-odds :math:`z` of the score. It minimises

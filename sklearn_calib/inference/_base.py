@@ -350,7 +350,7 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
     def _test_binary(self, sample: BinarySample) -> CalibrationTestResult:
         """Return the result for a checked binary sample, whose weights, if any, are whole numbers."""
         if sample.p.min() > 0.0 and sample.p.max() < 1.0:
-            return self._test_sample(replace(sample, p=self._resolved(sample.p)))
+            return self._test_sample(self._with_resolved(sample))
         contradicted = sample.p == 1 - sample.y
         extreme = (sample.p == 0.0) | (sample.p == 1.0)
         return self._test_extremes(self._test_sample, sample, contradicted, extreme)
@@ -364,7 +364,7 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
     ) -> CalibrationTestResult:
         """Return the result for a sample with predictions of exactly 0 and 1, some of them contradicted."""
         if not contradicted.any():
-            return run(replace(sample, p=self._resolved(sample.p)))
+            return run(self._with_resolved(sample))
         weight = sample.weights
         others, result = ~contradicted, None
         least = 0.5 / float(weight.sum())
@@ -381,7 +381,7 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
                     raise
         clipped = np.nan if result is None else result.pvalue
         if self.extreme == "strict" or result is None:
-            result = replace(run(replace(sample, p=self._resolved(sample.p))), pvalue=0.0)
+            result = replace(run(self._with_resolved(sample)), pvalue=0.0)
         found: dict[str, Any] = {
             "contradicted": np.flatnonzero(contradicted),
             "n_contradicted": int(weight[contradicted].sum()),
@@ -531,8 +531,13 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         ).pvalue
 
     def _resolved(self, p: Array) -> Array:
-        low = self._smallest
-        return p if p.min() >= low else np.where((p > 0.0) & (p < low), low, p)
+        tiny = (p > 0.0) & (p < self._smallest)
+        return np.where(tiny, self._smallest, p) if tiny.any() else p
+
+    def _with_resolved(self, sample: Any) -> Any:
+        """Return the sample itself, with what it has cached, if no prediction is too small."""
+        p = self._resolved(sample.p)
+        return sample if p is sample.p else replace(sample, p=p)
 
     def _refuse_clusters(self, clusters: Any) -> None:
         """Raise if clusters were passed to a test that takes samples to be independent."""

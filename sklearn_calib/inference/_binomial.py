@@ -1,15 +1,26 @@
 """Exact test of calibration for discrete predictions: one binomial test per distinct value."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
+from sklearn_calib._core._clusters import dependence_of
+from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
 from sklearn_calib._core._multiple import adjust_pvalues
-from sklearn_calib._validation import BinarySample, check_fraction, check_integer, check_option
+from sklearn_calib._core._null import monte_carlo_pvalue
+from sklearn_calib._validation import (
+    BinarySample,
+    check_fraction,
+    check_integer,
+    check_option,
+    check_randomness,
+    check_size,
+)
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._simulated import TIE, simulated
 
 __all__ = ["BinomialTest", "BinomialValue"]
 
@@ -104,6 +115,10 @@ class BinomialTest(CalibrationTest):
         Largest number of distinct predictions; more raise an error. None allows half the number of
         observations, that is two observations of each value on average: with fewer, the predictions are
         practically continuous, and testing each value separately has almost no power.
+    n_resamples : int, default=999
+        Number of simulations, with clusters only.
+    random_state : int, Generator, RandomState or None, default=0
+        Source of the simulations.
     %(extreme)s
 
     Attributes
@@ -134,6 +149,14 @@ class BinomialTest(CalibrationTest):
     and is not counted in :math:`m`; if one does not, it has probability zero and the overall p-value is 0.
     Otherwise p-values are computed from the tails and are never 0.
 
+    With ``clusters`` the numbers :math:`K_g` are neither binomial nor independent. They are compared with
+    those of simulated samples that have the estimated dependence within clusters: :math:`P_g` is the Monte
+    Carlo p-value of :math:`Z_g = |K_g - n_g v_g| / (s_g^2 + 1)^{1/2}`, where :math:`s_g` is the standard
+    deviation of the simulated numbers, and 1 keeps values with few expected events from dominating. P-values
+    are adjusted by the joint distribution of the simulated :math:`Z_g` [3]_: "bonferroni" by the largest of
+    all, "holm" by the largest of those that are not yet rejected. The ``statistic`` is the largest
+    :math:`Z_g`, and ``two_sided`` does not apply.
+
     Predictions are distinct if they differ in any bit, so round them to the precision at which they were
     issued. If you round continuous predictions, the rounded ones are tested.
 
@@ -145,6 +168,7 @@ class BinomialTest(CalibrationTest):
        Predictive Models. JMLR 24. arXiv:2203.01850
     .. [2] S. Holm (1979). A simple sequentially rejective multiple test procedure. Scandinavian Journal of
        Statistics 6.
+    .. [3] P. H. Westfall and S. S. Young (1993). Resampling-Based Multiple Testing. Wiley.
 
     Examples
     --------
@@ -169,17 +193,23 @@ class BinomialTest(CalibrationTest):
     predicted 0.9: 12 of 20 positive (0.6), p-value 0.0004156, adjusted 0.001247
     """
 
+    _knows_clusters = True
+
     def __init__(
         self,
         *,
         correction: str = "holm",
         two_sided: str = "minlike",
         max_values: int | None = None,
+        n_resamples: int = 999,
+        random_state: Any = 0,
         extreme: str = "strict",
     ) -> None:
         self.correction = correction
         self.two_sided = two_sided
         self.max_values = max_values
+        self.n_resamples = n_resamples
+        self.random_state = random_state
         self.extreme = extreme
 
     def _check_parameters(self) -> None:
@@ -187,30 +217,43 @@ class BinomialTest(CalibrationTest):
         check_option(self.two_sided, "two_sided", _TWO_SIDED)
         if self.max_values is not None:
             check_integer(self.max_values, "max_values")
+        check_size(self.n_resamples, "n_resamples")
+        check_randomness(self.random_state)
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
-        grouped = group_outcomes(sample.y, sample.p, sample.w)
+        grouped = group_sample(sample)
         self._check_discrete(grouped)
         positives, count, value = grouped.positives, grouped.weight, grouped.prob
         pvalues = np.where(positives == count * value, 1.0, 0.0)
-        chance = (value > 0.0) & (value < 1.0)
-        law = _doubled if self.two_sided == "doubled" else _minlike
-        # below this scipy overflows; the p-value of an event is nearly as small
-        prob = np.maximum(value[chance], 1e-300)
-        pvalues[chance] = np.maximum(law(positives[chance], count[chance], prob), _TINY)
         adjusted = pvalues.copy()
-        adjusted[chance] = adjust_pvalues(pvalues[chance], self.correction)
+        chance = (value > 0.0) & (value < 1.0)
+        m = int(np.count_nonzero(chance))
+        values = f"{m} value{'' if m == 1 else 's'}"
+        null = None
+        if grouped.clusters is None:
+            law = _doubled if self.two_sided == "doubled" else _minlike
+            # below this scipy overflows; the p-value of an event is nearly as small
+            prob = np.maximum(value[chance], 1e-300)
+            pvalues[chance] = np.maximum(law(positives[chance], count[chance], prob), _TINY)
+            adjusted[chance] = adjust_pvalues(pvalues[chance], self.correction)
+            smallest = float(pvalues.min())
+            statistic = abs(float(np.log10(smallest))) if smallest > 0.0 else np.inf
+            method = f"exact binomial, {self.two_sided}, {values}"
+        else:
+            z, method = self._deviations(grouped)[chance], f"{self.n_resamples} simulations, {values}"
+            largest = z.max(axis=0, initial=0.0)
+            statistic, null = float(largest[0]), largest[1:]
+            pvalues[chance] = [monte_carlo_pvalue(row[0], row[1:], TIE) for row in z]
+            adjusted[chance] = _joint_pvalues(z, self.correction)
         frequency = positives / count
         least = int(pvalues.argmin())
-        smallest = float(pvalues[least])
-        m = int(np.count_nonzero(chance))
         return CalibrationTestResult(
             test="binomial test",
             null_hypothesis="P(Y = 1 | p) = p",
-            statistic=abs(float(np.log10(smallest))) if smallest > 0.0 else np.inf,
+            statistic=statistic,
             pvalue=float(adjusted.min()),
             estimate=float(np.abs(grouped.residual).sum()) / grouped.total,
-            method=f"exact binomial, {self.two_sided}, {m} value{'' if m == 1 else 's'}",
+            method=method,
             n_samples=int(grouped.total),
             scales=tuple(
                 BinomialValue(v, int(n), int(k), f, p, a)
@@ -219,8 +262,24 @@ class BinomialTest(CalibrationTest):
                     strict=True,
                 )
             ),
-            reason=_where(grouped, least, smallest) if m else "no information: every prediction is 0 or 1",
+            null_distribution=null,
+            reason=(
+                _where(grouped, least, float(pvalues[least]))
+                if m
+                else "no information: every prediction is 0 or 1"
+            ),
+            **dependence_of(grouped.clusters, value),
         )
+
+    def _deviations(self, grouped: GroupedOutcomes) -> Array:
+        """Return Z of each value, in the sample and in simulated ones, shape (values, 1 + r)."""
+        centre = (grouped.weight * grouped.prob)[:, np.newaxis]
+        drawn = simulated(
+            grouped, lambda positives: (positives - centre).T, self.n_resamples, self.random_state
+        ).T
+        # Z = |K - n v| / (s^2 + 1)^(1/2)
+        spread = np.sqrt((drawn**2).mean(axis=1, keepdims=True) + 1.0)
+        return np.abs(np.hstack((grouped.positives[:, np.newaxis] - centre, drawn))) / spread
 
     def _check_discrete(self, grouped: GroupedOutcomes) -> None:
         """Raise if there are too many distinct predictions."""
@@ -237,6 +296,22 @@ class BinomialTest(CalibrationTest):
                 "Round y_proba to the precision at which it was issued, use TCal for continuous predictions, "
                 "or raise max_values."
             )
+
+
+def _joint_pvalues(z: Array, correction: str) -> Array:
+    """Return p-values of each row, adjusted by the largest of simulated values; the first column is observed.
+
+    "holm" compares a value with the largest of those that are not above it.
+    """
+    order = np.argsort(-z[:, 0], kind="stable")
+    ranked = z[order]
+    largest = np.maximum.accumulate(ranked[::-1, 1:])[::-1]
+    if correction == "bonferroni":
+        largest = np.broadcast_to(largest[0], largest.shape)
+    found = [monte_carlo_pvalue(own, null, TIE) for own, null in zip(ranked[:, 0], largest, strict=True)]
+    out = np.empty(z.shape[0])
+    out[order] = np.maximum.accumulate(found)
+    return out
 
 
 def _minlike(k: Array, n: Array, p: Array) -> Array:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from sklearn_calib._core._clusters import dependence_of
-from sklearn_calib._core._grouping import group_outcomes
+from sklearn_calib._core._grouping import group_sample
 from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._validation import (
     BinarySample,
@@ -110,7 +110,7 @@ class ConsistencyTest(CalibrationTest):
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
         if self.resample == "pairs":
             refuse_clusters(sample.clusters, "resample", self.resample, "labels")
-        grouped = group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
+        grouped = group_sample(sample)
         metric = as_metric(self.metric)
         redrawn = Redrawn(metric, grouped, weighted=sample.w is not None)
         value = redrawn.estimate

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from sklearn_calib._core._clusters import dependence_of
-from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
+from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._core._recalibration import LogitOutcomes, Recalibration
@@ -138,7 +138,7 @@ class CoxTest(CalibrationTest):
             )
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
-        grouped = group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
+        grouped = group_sample(sample)
         data = LogitOutcomes(grouped)
         parameter = self.parameter
         if parameter == "both" and data.constant:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._clusters import dependence_of
-from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
+from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
 from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._validation import BinarySample
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
@@ -117,7 +117,7 @@ class CutoffTest(CalibrationTest):
         check_simulation(self.method, self.n_resamples, self.random_state)
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
-        grouped = group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
+        grouped = group_sample(sample)
         walk = residual_walk(grouped)
         reach = float(np.ptp(walk))
         variance = grouped.variance

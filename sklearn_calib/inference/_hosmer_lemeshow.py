@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._binning import bin_starts
 from sklearn_calib._core._clusters import dependence_of
-from sklearn_calib._core._grouping import group_outcomes
+from sklearn_calib._core._grouping import group_sample
 from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._validation import BinarySample, check_option, check_size
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
@@ -109,7 +109,7 @@ class HosmerLemeshowTest(CalibrationTest):
         check_simulation(self.method, self.n_resamples, self.random_state)
 
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
-        grouped = group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
+        grouped = group_sample(sample)
         starts = bin_starts(grouped, int(self.n_bins), self.strategy)
         terms = (
             grouped.weight,

@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from sklearn_calib._core._clusters import cluster_words, dependence_of, single_clusters
-from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
+from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
 from sklearn_calib._core._null import draw_outcomes, draw_positives, draw_rows
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
@@ -239,7 +239,7 @@ def confidence_interval(
     sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters)
     if sample.w is not None:
         check_frequency_weights(sample.w)
-    grouped = group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
+    grouped = group_sample(sample)
     redrawn = bound_metric(metric, grouped, weighted=sample.w is not None)
     found = interval_of(redrawn, confidence, method, n_resamples, rng)
     if clusters is not None and grouped.clusters is None:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._clusters import Clusters, clusters_of_classes
-from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
+from sklearn_calib._core._grouping import GroupedOutcomes, group_sample, group_starts
 from sklearn_calib._core._kernel import (
     MAX_DENSE,
     Form,
@@ -49,7 +49,7 @@ class KernelSample:
     @classmethod
     def from_binary(cls, sample: BinarySample) -> "KernelSample":
         """Group outcomes by their prediction."""
-        grouped = group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
+        grouped = group_sample(sample)
         points, counts = grouped.prob[:, np.newaxis], grouped.positives[:, np.newaxis]
         return cls(points, grouped.weight, counts, grouped.clusters)
 

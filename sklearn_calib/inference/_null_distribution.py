@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._clusters import cluster_words, dependence_of
-from sklearn_calib._core._grouping import group_outcomes
+from sklearn_calib._core._grouping import group_sample
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import (
     Outcomes,
@@ -189,7 +189,7 @@ def expected_under_calibration(
     sample = check_binary(y, prob, sample_weight, None, clusters)
     if sample.w is not None:
         check_frequency_weights(as_array(sample_weight, "sample_weight").astype(np.float64))
-    grouped = group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
+    grouped = group_sample(sample)
     redrawn = Redrawn(metric, grouped, weighted=sample.w is not None)
     return null_distribution_of(redrawn, n_resamples, generator, confidence)
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._clusters import dependence_of
-from sklearn_calib._core._grouping import group_outcomes
+from sklearn_calib._core._grouping import group_sample
 from sklearn_calib._validation import (
     BinarySample,
     Outcomes,
@@ -381,7 +381,7 @@ def _advance(stream: BettingStream | _ClusterStream, sample: BinarySample) -> Se
         times = check_frequency_weights(sample.w)
     described: dict[str, Any] = {}
     if sample.clusters is not None:
-        grouped = group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
+        grouped = group_sample(sample)
         described = dependence_of(grouped.clusters, grouped.prob)
     n_before, max_before = stream.n_samples, stream.max_log_wealth
     if isinstance(stream, _ClusterStream):

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._binning import slices
 from sklearn_calib._core._clusters import dependence_of
-from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
+from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
 from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._validation import BinarySample
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
@@ -107,7 +107,7 @@ class SpiegelhalterTest(CalibrationTest):
         if deviation > 0.0:
             statistic = excess / deviation
             if simulates(self.method, sample.total, sample.clusters):
-                grouped = group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
+                grouped = group_sample(sample)
                 null, clustered = (
                     self._simulated_z(grouped, deviation),
                     dependence_of(grouped.clusters, grouped.prob),

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._core._clusters import Clusters, clusters_of_classes, dependence_of
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._null import MAX_CELLS, draw_positives, monte_carlo_pvalue, sample_labels, spawn
 from sklearn_calib._core._simplex_bins import SharedCells, class_moments, nested_alcoves
@@ -20,6 +21,7 @@ from sklearn_calib._validation import (
     check_size,
 )
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._simulated import refuse_clusters
 from sklearn_calib.inference._tails import chi2_sf, normal_two_sided
 from sklearn_calib.inference._tcal import finest_level, largest_of_scales, number_of_bins, written_out
 
@@ -83,6 +85,10 @@ class SampleSplittingTest(CalibrationTest):
            sum over bins of [(N_1 / n_1 - N_2 / n_2)^2 - N_1 / n_1^2 - N_2 / n_2^2]
 
        where N_1 and N_2 count the n_1 and n_2 samples with label k of the two halves.
+
+    With ``clusters`` whole clusters are split. Samples of both halves are then not exchangeable: the
+    statistics of both steps are compared with those of samples in which the labels of both halves are
+    simulated, with the estimated dependence within clusters, over the bins of all samples.
 
     Neither step suffices alone: residuals that cancel leave the class counts right, and a class that is
     equally over- or underpredicted everywhere leaves its density right.
@@ -156,6 +162,7 @@ class SampleSplittingTest(CalibrationTest):
     """
 
     _smallest = 1e-60
+    _knows_clusters = True
 
     def __init__(
         self,
@@ -187,24 +194,38 @@ class SampleSplittingTest(CalibrationTest):
     def _test_sample(self, sample: BinarySample) -> CalibrationTestResult:
         # the first column determines the bins and is that of the positive class
         columns = np.column_stack((sample.p, 1.0 - sample.p))
-        return self._split(1 - sample.y, columns, sample.w, "P(Y = 1 | p) = p")
+        return self._split(1 - sample.y, columns, sample, "P(Y = 1 | p) = p")
 
     def _test_classes(self, sample: ClassSample) -> CalibrationTestResult:
-        return self._split(sample.y, sample.p, sample.w, "P(Y = k | p) = p_k for every class k")
+        return self._split(sample.y, sample.p, sample, "P(Y = k | p) = p_k for every class k")
 
     def _split(
-        self, y: NDArray[np.int64], p: Array, w: Array | None, null_hypothesis: str
+        self, y: NDArray[np.int64], p: Array, sample: BinarySample | ClassSample, null_hypothesis: str
     ) -> CalibrationTestResult:
-        y, p = written_out(y, p, w)
-        order = np.lexsort((y, *p.T[::-1]))
-        y, p = y[order], p[order]
+        code = np.zeros_like(y) if sample.clusters is None else sample.clusters
+        if sample.w is not None:
+            code = np.repeat(code, sample.w.astype(np.int64))
+        y, p = written_out(y, p, sample.w)
+        order = np.lexsort((y, code, *p.T[::-1]))
+        y, p, code = y[order], p[order], code[order]
         n, n_classes = p.shape
+        clusters = None
+        if sample.clusters is not None:
+            if self.method == "chi-squared":
+                refuse_clusters(code, "method", self.method, "permutation")
+            clusters = clusters_of_classes(y, p, code)
         splitting, labelling, permuting, counting = spawn(check_generator(self.random_state), 4)
-        mixed = splitting.permutation(n)
-        halves = (mixed[: (n + 1) // 2], mixed[(n + 1) // 2 :])
+        n_units = n if clusters is None else clusters.n_clusters
+        mixed = splitting.permutation(n_units)
+        halves = [mixed[: (n_units + 1) // 2], mixed[(n_units + 1) // 2 :]]
+        if clusters is not None:
+            halves = [np.flatnonzero(np.isin(code, half)) for half in halves]
         tests: list[tuple[SplitClass, Array | None]] = []
         for half in range(2 if self.cross_fit else 1):
             own, other = halves[half], halves[1 - half]
+            if clusters is not None:
+                tests += self._compare_dependent(y, p, clusters, own, half, labelling, permuting)
+                continue
             (drawn,) = sample_labels(p[other], 1, labelling) if other.size else ([np.empty(0)],)
             for label in range(n_classes):
                 first, second = own[y[own] == label], other[drawn[0] == label]
@@ -220,11 +241,11 @@ class SampleSplittingTest(CalibrationTest):
         decided = f"decided by {_class_name(best.label, n_classes)}, {best.n_bins} bins{axes}"
         if not best.n_bins:
             decided = "no information: no two samples of a class share a bin"
-        name = (
-            f"{self.n_resamples} permutations" if self.method == "permutation" else "chi-squared distribution"
-        )
+        name = f"{self.n_resamples} {'permutations' if clusters is None else 'simulations'}"
+        if self.method == "chi-squared":
+            name = "chi-squared distribution"
         statistic, pvalue = best.statistic, len(tests) * best.pvalue
-        counts = self._class_counts(y, p, counting)
+        counts = self._class_counts(y, p, clusters, counting)
         if counts.pvalue < pvalue:
             statistic, pvalue, null = counts.statistic, counts.pvalue, counts.null_distribution
             decided = (
@@ -243,9 +264,12 @@ class SampleSplittingTest(CalibrationTest):
             scales=tuple(_in_order(test, n_classes) for test, _ in tests),
             null_distribution=null,
             reason=decided,
+            **dependence_of(clusters, p),
         )
 
-    def _class_counts(self, y: NDArray[np.int64], p: Array, generator: np.random.Generator) -> "_ClassCounts":
+    def _class_counts(
+        self, y: NDArray[np.int64], p: Array, clusters: Clusters | None, generator: np.random.Generator
+    ) -> "_ClassCounts":
         """Return the test that the frequency of every class agrees with its probabilities."""
         n_classes = p.shape[1]
         # the second class of a binary problem mirrors the first
@@ -259,7 +283,7 @@ class SampleSplittingTest(CalibrationTest):
         if self.method == "chi-squared":
             pvalue = min(1.0, z.shape[0] * normal_two_sided(statistic))
         else:
-            drawn = _simulated_counts(p, self.n_resamples, generator)[:, tested]
+            drawn = _simulated_counts(p, self.n_resamples, generator, clusters)[:, tested]
             null = np.abs((drawn - expected) / scale).max(axis=1)
             pvalue = monte_carlo_pvalue(statistic, null, _TIE)
         return _ClassCounts(label, int(observed[label]), float(expected[label]), statistic, pvalue, null)
@@ -279,10 +303,7 @@ class SampleSplittingTest(CalibrationTest):
         if min(n1, n2) == 0:
             return nothing, None
         pool = p[np.concatenate((first, second))]
-        if isinstance(self.smoothness, str):
-            n_bins = np.exp2(np.arange(1.0, finest_level(float(n1 + n2), p.shape[1]) + 1.0))
-        else:
-            n_bins = np.full(1, number_of_bins(float(min(n1, n2)), float(self.smoothness), p.shape[1]))
+        n_bins = self._numbers_of_bins(n1 + n2, min(n1, n2), p.shape[1])
         if self.method == "chi-squared":
             return _pearson(pool, n1, n_bins, nothing), None
         scales = [cells for cells in nested_alcoves(pool, n_bins) if cells.count.size]
@@ -300,6 +321,49 @@ class SampleSplittingTest(CalibrationTest):
         m = int(n_bins[int(z[0].argmax())])
         return SplitClass(label, half, n1, n2, m, statistic, pvalue), null
 
+    def _compare_dependent(
+        self,
+        y: NDArray[np.int64],
+        p: Array,
+        clusters: Clusters,
+        first: NDArray[np.intp],
+        half: int,
+        labelling: np.random.Generator,
+        simulating: np.random.Generator,
+    ) -> list[tuple[SplitClass, Array | None]]:
+        """Return the tests of all classes, with the labels of both halves simulated."""
+        n, n_classes = p.shape
+        own = np.zeros(n, dtype=bool)
+        own[first] = True
+        (drawn,) = sample_labels(p, 1, labelling, clusters)
+        observed = np.where(own, y, drawn[0])
+        # bins must not depend on labels: numbers are those that the predictions lead to expect
+        bins = [self._numbers_of_bins(n, int(total / 2.0), n_classes) for total in p.sum(axis=0)]
+        found = {tuple(m): [c for c in nested_alcoves(p, m) if c.count.size] for m in bins}
+        scales = [found[tuple(m)] for m in bins]
+        values: list[list[Array]] = [[] for _ in bins]
+        simulated = (labels[0] for labels in sample_labels(p, self.n_resamples, simulating, clusters))
+        for labels in (observed, *simulated):
+            for label, (parts, cells) in enumerate(zip(values, scales, strict=True)):
+                parts.append(_two_halves(cells, labels == label, own))
+        tests: list[tuple[SplitClass, Array | None]] = []
+        for label, (parts, m) in enumerate(zip(values, bins, strict=True)):
+            n1, n2 = (int(np.count_nonzero(observed[part] == label)) for part in (own, ~own))
+            if not scales[label]:
+                tests.append((SplitClass(label, half, n1, n2, 0, 0.0, 1.0), None))
+                continue
+            z = _standardised(np.array(parts))
+            statistic, pvalue, null = largest_of_scales(z)
+            chosen = int(m[int(z[0].argmax())])
+            tests.append((SplitClass(label, half, n1, n2, chosen, statistic, pvalue), null))
+        return tests
+
+    def _numbers_of_bins(self, n: int, n_fewer: int, n_classes: int) -> Array:
+        """Return the scales for ``n`` samples of a class, ``n_fewer`` of them in one of the halves."""
+        if isinstance(self.smoothness, str):
+            return np.exp2(np.arange(1.0, finest_level(float(n), n_classes) + 1.0))
+        return np.full(1, number_of_bins(float(max(n_fewer, 1)), float(self.smoothness), n_classes))
+
 
 @dataclass(frozen=True, eq=False)
 class _ClassCounts:
@@ -313,16 +377,18 @@ class _ClassCounts:
     null_distribution: Array | None
 
 
-def _simulated_counts(p: Array, n_resamples: int, generator: np.random.Generator) -> NDArray[Any]:
+def _simulated_counts(
+    p: Array, n_resamples: int, generator: np.random.Generator, clusters: Clusters | None
+) -> NDArray[Any]:
     """Return the counts of each class in simulated samples, shape (n_resamples, K)."""
     n, n_classes = p.shape
-    if n_classes == 2:
+    if n_classes == 2 and clusters is None:
         single = GroupedOutcomes(p[:, 0], np.ones(n), np.ones(n))
         draws = draw_positives(single, n_resamples, generator)
         first = np.concatenate([np.count_nonzero(drawn, axis=0) for drawn in draws])
         return np.column_stack((first, n - first))
     counts = []
-    for labels in sample_labels(p, n_resamples, generator):
+    for labels in sample_labels(p, n_resamples, generator, clusters):
         r = labels.shape[0]
         labels += n_classes * np.arange(r)[:, np.newaxis]
         counts.append(np.bincount(labels.ravel(), minlength=r * n_classes).reshape(r, n_classes))
@@ -345,6 +411,20 @@ def _statistics(scales: list[SharedCells], inside: NDArray[np.bool_], n1: int, n
         a = count / n1
         b = (cells.count[:, np.newaxis] - count) / n2
         out[:, k] = np.sum((a - b) ** 2 - a / n1 - b / n2, axis=0)
+    return out
+
+
+def _two_halves(scales: list[SharedCells], inside: NDArray[np.bool_], own: NDArray[np.bool_]) -> Array:
+    """Return the two-sample statistic of every scale, of the samples ``inside`` that are ``own`` or not."""
+    first, second = inside & own, inside & ~own
+    n1, n2 = np.count_nonzero(first), np.count_nonzero(second)
+    out = np.zeros(len(scales))
+    for k, cells in enumerate(scales if n1 and n2 else []):
+        a, b = (
+            np.add.reduceat(part[cells.rows], cells.starts, dtype=np.float64) / count
+            for part, count in ((first, n1), (second, n2))
+        )
+        out[k] = np.sum((a - b) ** 2 - a / n1 - b / n2)
     return out
 
 

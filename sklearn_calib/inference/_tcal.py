@@ -23,7 +23,7 @@ from sklearn_calib._core._clusters import clusters_of_classes, dependence_of
 from sklearn_calib._core._grouping import (
     CHUNK,
     GroupedOutcomes,
-    group_outcomes,
+    group_sample,
     group_starts,
     packed_sort,
 )
@@ -224,6 +224,12 @@ class TCal(CalibrationTest):
     attained, at all scales at once, with outcomes simulated from probabilities at distance c from the
     predictions towards the greatest variance; p-values are then conservative, up to a normal approximation
     of the linear term. "theory" adds the same mean and variance to its bounds.
+
+    With ``clusters`` pairs of samples of the same cluster remain in T, whose mean is then not 0. The mean of
+    each scale, and its variance and third cumulant, are those of 199 simulated samples with the estimated
+    dependence; the mean is subtracted from T of the sample and of all others. As they are compared after the
+    same subtraction, its error does not affect the level, only the relative weight of scales. To leave these
+    pairs out instead would need sums for each bin and cluster in every simulation.
 
     Cost: one sort; then O(n) for all scales together, for each simulation or for the moments. Memory beyond
     the data is bounded, whatever the number of simulations. For K > 2, O(n (K + log n)) for each scale and
@@ -697,7 +703,7 @@ def _group(sample: BinarySample, ties: bool) -> GroupedOutcomes:
     Each sample is then a group of its own, which saves arrays of counts.
     """
     if sample.w is not None or sample.clusters is not None:
-        return group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
+        return group_sample(sample)
     key = packed_sort(sample.y, sample.p)
     n = key.shape[0]
     outcome = np.empty(n, dtype=np.int8)

@@ -129,7 +129,8 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
 
     *Weights and other metadata.* Without metadata routing, ``sample_weight`` is passed to the estimator and
     the calibrator (with a warning if the ``fit`` of one of them does not accept it), ``groups`` to the
-    splitter, and all other arguments of ``fit`` to the estimator. With
+    splitter, ``clusters`` to a calibrator that accepts them, and all other arguments of ``fit`` to the
+    estimator. With
     ``sklearn.set_config(enable_metadata_routing=True)`` metadata are passed as requested, for example by
     ``CalibratedClassifier(LogisticRegression().set_fit_request(sample_weight=True),
     IsotonicCalibrator().set_fit_request(sample_weight=True))``.

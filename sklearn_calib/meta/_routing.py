@@ -36,8 +36,8 @@ def route(
     """Route the metadata passed to ``owner.method``; ``calibrator`` is None if none is fitted.
 
     With metadata routing enabled, each part receives what it requests. Without it, ``sample_weight`` is
-    passed to every part that accepts it (with a warning if one does not), ``groups`` to the splitter, and all
-    other metadata to the estimator.
+    passed to every part that accepts it (with a warning if one does not), ``groups`` to the splitter,
+    ``clusters`` to a calibrator that accepts them, and all other metadata to the estimator.
     """
     weight = None if sample_weight is None else check_weights(sample_weight, n_rows)
     if routing_enabled():
@@ -51,8 +51,11 @@ def route(
         )
     fit_params = dict(params)
     split_params = {"groups": fit_params.pop("groups")} if "groups" in fit_params else {}
+    own = {}
+    if "clusters" in fit_params and calibrator is not None and has_fit_parameter(calibrator, "clusters"):
+        own["clusters"] = fit_params.pop("clusters")
     if weight is None:
-        return Routed(estimator=fit_params, splitter=split_params)
+        return Routed(fit_params, own, split_params)
     frozen = isinstance(estimator, FrozenEstimator)
     by_step = any(key.endswith("__sample_weight") for key in fit_params)
     to_estimator = accepts_weight(estimator)
@@ -77,7 +80,7 @@ def route(
         )
     if to_estimator:
         fit_params["sample_weight"] = weight
-    return Routed(fit_params, {"sample_weight": weight} if to_calibrator else {}, split_params)
+    return Routed(fit_params, own | ({"sample_weight": weight} if to_calibrator else {}), split_params)
 
 
 def route_prediction(owner: Any, method: str, params: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from scipy.special import expit, ndtr
 from scipy.stats import norm
 
 from sklearn_calib._core._clusters import cluster_words, dependence_of, single_clusters
-from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
+from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_sample
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._null import draw_positives
 from sklearn_calib._core._recalibration import LogitOutcomes, Recalibration
@@ -370,7 +370,7 @@ def calibration_summary(
             "interval='profile' assumes independent samples and cannot be given clusters. Use "
             "interval='wald'."
         )
-    grouped = group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
+    grouped = group_sample(sample)
     found = summarize(grouped, n_knots, confidence, interval)
     if clusters is not None and sample.clusters is None:
         return replace(found, **single_clusters(grouped.total))

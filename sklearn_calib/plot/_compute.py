@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._binning import quantile_bins, uniform_bins
-from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
+from sklearn_calib._core._grouping import GroupedOutcomes, group_sample, group_starts
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._validation import (
     BinarySample,
@@ -114,7 +114,7 @@ class CurveOptions:
     def curve(self, sample: BinarySample) -> ReliabilityCurve:
         """Return the curve of a sample."""
         self.check_sample(sample)
-        grouped = group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
+        grouped = group_sample(sample)
         if self.method == "belt":
             return self._belt(sample, grouped)
         again: Smoother | NDArray[np.int64] | None = None
@@ -262,7 +262,7 @@ def _smooth_band(
 ) -> ReliabilityBand:
     """Return the simulated band of a smooth curve at its bandwidth: consistency, or ``around`` the curve."""
     sample = smoother.sample
-    grouped = group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
+    grouped = group_sample(sample)
     simulated = SimulatedOutcomes(sample, grouped, _BINS)
     drawn = np.isfinite(curve.observed)
     shown = np.where(drawn, 1.0, np.nan)[:, np.newaxis]

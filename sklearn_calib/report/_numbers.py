@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import bdtrc, xlog1py, xlogy
 from scipy.stats import norm, t
 
-from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
+from sklearn_calib._core._grouping import GroupedOutcomes, group_sample, group_starts
 from sklearn_calib._core._links import expit, logit
 from sklearn_calib._core._multiple import adjust_pvalues
 from sklearn_calib._core._null import draw_positives, monte_carlo_pvalue
@@ -724,7 +724,7 @@ def n_steps() -> int:
 def examine(sample: BinarySample, budget: Budget, step: Step) -> Findings:
     """Return all metrics, tests and regions of a checked binary sample with frequency weights."""
     step("scores and slopes")
-    grouped = group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
+    grouped = group_sample(sample)
     small = condensed(grouped)
     inside = _inside(grouped)
     summary = summarize(condensed(inside), 5, budget.confidence, "profile")
@@ -808,8 +808,12 @@ def _inside(grouped: GroupedOutcomes) -> GroupedOutcomes:
 
 
 def _asymptotic(grouped: GroupedOutcomes) -> bool:
-    """Tell whether asymptotic distributions are accurate, and simulations slow."""
-    return grouped.total >= _LARGE and float(grouped.variance.sum()) >= _LARGE_VARIANCE
+    """Tell whether asymptotic distributions are accurate, and simulations slow; never with clusters."""
+    return (
+        grouped.clusters is None
+        and grouped.total >= _LARGE
+        and float(grouped.variance.sum()) >= _LARGE_VARIANCE
+    )
 
 
 def _tests(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> tuple[ReportTest, ...]:
@@ -825,12 +829,8 @@ def _tests(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> tu
         ("Spiegelhalter's z", "over- or underconfidence", SpiegelhalterTest(**draws)),
     ]
     distinct = grouped.prob.shape[0]
-    if (
-        sample.clusters is None
-        and 1 < distinct <= _FEW_VALUES
-        and grouped.total >= _SAMPLES_PER_VALUE * distinct
-    ):
-        chosen.append(("binomial test", "each distinct prediction", BinomialTest(extreme="clip")))
+    if 1 < distinct <= _FEW_VALUES and grouped.total >= _SAMPLES_PER_VALUE * distinct:
+        chosen.append(("binomial test", "each distinct prediction", BinomialTest(**draws)))
     return with_adjusted(
         [ReportTest(name, question, test._test_binary(sample), _NAN) for name, question, test in chosen], 1
     )
@@ -851,12 +851,13 @@ def class_test(sample: ClassSample, budget: Budget) -> ReportTest:
     """Return a test of the vectors of class probabilities."""
     n, n_classes = sample.p.shape
     if n_classes <= _MOST_TCAL_CLASSES:
-        method = "monte_carlo" if n * n_classes <= _LARGE else "asymptotic"
+        dependent = sample.clusters is not None
+        method = "monte_carlo" if dependent or n * n_classes <= _LARGE else "asymptotic"
         test: CalibrationTest = TCal(
             method=method, n_resamples=budget.n_draws, random_state=budget.seed, extreme="clip"
         )
     else:
-        estimator = "quadratic" if n <= _MOST_PAIRS else "block"
+        estimator = "quadratic" if n <= _MOST_PAIRS or sample.clusters is not None else "block"
         test = KernelTest(
             estimator=estimator, n_resamples=budget.n_draws, random_state=budget.seed, extreme="clip"
         )
@@ -904,7 +905,7 @@ def examine_parts(
 
 
 def _part(name: str, sample: BinarySample, budget: Budget) -> ReportPart:
-    grouped = group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
+    grouped = group_sample(sample)
     small = condensed(grouped, _PART_DISTINCT, _PART_BINS)
     bound = bound_metric(smooth_ece, small, weighted=bool((small.weight != 1).any()))
     null = null_distribution_of(bound, budget.n_resamples, budget.generator, budget.confidence)

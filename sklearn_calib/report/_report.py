@@ -319,14 +319,13 @@ def calibration_report(
     predictions imply; so are the confidence intervals of the scores.
 
     With ``clusters``, tests, intervals and ranges allow for dependence within clusters: simulated outcomes
-    have the estimated dependence, and normal ranges have the variance of the sums over clusters. The binomial
-    test is omitted. Without ``clusters``, the residuals of consecutive samples are tested for autocorrelation
-    at level 0.01.
+    have the estimated dependence, and normal ranges have the variance of the sums over clusters. Without
+    ``clusters``, the residuals of consecutive samples are tested for autocorrelation at level 0.01.
 
     With more than 4096 distinct predictions, simulations, intervals, slopes and regions use 2048 bins of
     neighbouring predictions, each represented by its mean; the ICI uses 128 bins for more than 256 distinct
     predictions, and a quarter of the resamples. From 100 000 samples on, the tests use asymptotic
-    distributions instead of simulations.
+    distributions instead of simulations, except with ``clusters``.
 
     Multiclass predictions are evaluated in two ways. Metrics, tests and regions use the confidence, the
     largest class probability as a forecast that the predicted class is right. In addition, each class is

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
+from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import (
@@ -396,14 +396,14 @@ class CalibrationRequirements:
         if sample.w is not None:
             check_frequency_weights(sample.w)
             groups_of = groups_of[np.asarray(sample_weight) > 0]
-        grouped = group_outcomes(sample.y, sample.p, sample.w, sample.clusters)
+        grouped = group_sample(sample)
         small = condensed(grouped)
         populations = Populations(small, n_resamples, budget.generator, keep=True)
         results = []
         for name, limit in self.limits.items():
             if name == _SEGMENTS:
                 parts = {
-                    str(key): group_outcomes(part.y, part.p, part.w, part.clusters)
+                    str(key): group_sample(part)
                     for key in np.unique(groups_of).tolist()
                     for part in [sample.take(equals_label(groups_of, key))]
                 }

@@ -1,5 +1,6 @@
 """Dependent samples: simulated outcomes, the estimated dependence, level and power of the tests."""
 
+import pickle
 import warnings
 from dataclasses import replace
 
@@ -8,21 +9,33 @@ import pytest
 import sklearn
 from scipy.special import expit, log_ndtr, ndtr, ndtri
 from scipy.stats import binom, multivariate_normal
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss
 from sklearn.pipeline import make_pipeline
 
 from sklearn_calib._core._clusters import Clusters, Dependence, clusters_of_classes, dependence
-from sklearn_calib._core._grouping import GroupedOutcomes
+from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._null import draw_positives, sample_labels
-from sklearn_calib.calibrators import CertifiedCalibrator
+from sklearn_calib.calibrators import (
+    CertifiedCalibrator,
+    HistogramBinningCalibrator,
+    IsotonicCalibrator,
+    PlattCalibrator,
+    SplineCalibrator,
+    TemperatureCalibrator,
+)
+from sklearn_calib.calibrators._certificate import fitted_steps
 from sklearn_calib.inference import (
+    BinomialTest,
     CombinedTest,
     ConsistencyTest,
     CoxTest,
     CutoffTest,
     HosmerLemeshowTest,
     KernelTest,
+    SampleSplittingTest,
     SpiegelhalterTest,
     TCal,
     compare_models,
@@ -30,6 +43,7 @@ from sklearn_calib.inference import (
     expected_under_calibration,
     paired_test,
 )
+from sklearn_calib.meta import CalibratedClassifier
 from sklearn_calib.metrics import calibration_summary
 from sklearn_calib.sketch import CalibrationSketch
 
@@ -47,6 +61,9 @@ TESTS = {
     "kernel_adaptive": KernelTest(n_resamples=99, bandwidth="adaptive", random_state=0),
     "combined": CombinedTest(n_resamples=99, random_state=0),
     "consistency": ConsistencyTest("smooth_ece", n_resamples=99, random_state=0),
+    "binomial": BinomialTest(n_resamples=99, max_values=10**4),
+    "splitting": SampleSplittingTest(n_resamples=199, random_state=0),
+    "splitting_crossed": SampleSplittingTest(n_resamples=199, cross_fit=True, smoothness=1.0, random_state=0),
 }
 
 
@@ -225,7 +242,8 @@ def test_without_clusters_it_is():
 def test_miscalibration_is_found(name):
     y, p, clusters = dependent(200, 5, 0.1, seed=0)
     result = TESTS[name].test(y, p**2, clusters=clusters)
-    assert result.pvalue == 0.01
+    # the two steps of the splitting test, and the smallest p-value of 99 simulations
+    assert result.pvalue <= (0.05 if name == "binomial" else 0.01)
     assert result.n_clusters == 200
     assert 1 < result.design_effect < 2
     assert result.n_effective == 1000 / result.design_effect
@@ -338,6 +356,7 @@ def dependent_classes(n_clusters, size, rho, rng):
         TCal(n_resamples=99, smoothness=1.0, random_state=0),
         KernelTest(n_resamples=99, random_state=0),
         KernelTest(n_resamples=99, bandwidth="adaptive", random_state=0),
+        SampleSplittingTest(n_resamples=599, random_state=0),
     ],
 )
 def test_several_classes(test):
@@ -351,11 +370,46 @@ def test_several_classes(test):
     assert rejected <= 2
     y, p, clusters = dependent_classes(60, 4, 0.1, rng)
     sharp = p**3 / (p**3).sum(axis=1, keepdims=True)
-    assert test.test(y, sharp, clusters=clusters).pvalue == 0.01
+    assert test.test(y, sharp, clusters=clusters).pvalue <= 0.01
     weight = np.full(y.size, 2)
     twice = test.test(y, p, sample_weight=weight, clusters=clusters)
     again = test.test(np.repeat(y, 2), np.repeat(p, 2, axis=0), clusters=np.repeat(clusters, 2))
     assert twice.pvalue == again.pvalue
+
+
+# ---- tests of single values, and by splitting
+
+
+def test_values_are_tested_together():
+    """p-values and their adjustment, from the simulated numbers of events of each value."""
+    y, p, clusters = dependent(60, 10, 0.3, seed=0)
+    p = np.clip(np.round(p, 1), 0.1, 0.9)
+    y = np.where((p == 0.9) & (np.arange(y.size) % 2 == 0), 0, y)
+    sample = group_outcomes(y, p, None, clusters)
+    drawn = np.hstack(list(draw_positives(sample, 499, np.random.default_rng(0)))).astype(float)
+    centre = sample.weight * sample.prob
+    spread = np.sqrt(((drawn.T - centre) ** 2).mean(axis=0) + 1)
+    null, own = np.abs(drawn.T - centre) / spread, np.abs(sample.positives - centre) / spread
+    for correction in ("bonferroni", "holm"):
+        result = BinomialTest(correction=correction, n_resamples=499).test(y, p, clusters=clusters)
+        smallest = 0.0
+        for k in np.argsort(-own):
+            others = own <= own[k] if correction == "holm" else slice(None)
+            smallest = max(smallest, (1 + np.sum(null[:, others].max(axis=1) >= own[k] - 1e-9)) / 500)
+            assert result.scales[k].adjusted_pvalue == pytest.approx(smallest)
+            assert result.scales[k].pvalue == pytest.approx((1 + np.sum(null[:, k] >= own[k] - 1e-9)) / 500)
+        assert result.statistic == pytest.approx(own.max())
+        assert result.pvalue == min(value.adjusted_pvalue for value in result.scales)
+        assert "0.9, where the prediction is too high" in result.reason
+
+
+def test_halves_are_of_whole_clusters():
+    """With one cluster for each half at most, no cluster has observed and simulated labels."""
+    y, p, clusters = dependent(41, 7, 0.3, seed=0)
+    result = SampleSplittingTest(n_resamples=19, random_state=0).test(y, p, clusters=clusters)
+    # 21 clusters of 7 samples keep their labels, and 20 have simulated ones
+    assert sum(part.n_observed for part in result.scales) == 21 * 7
+    assert sum(part.n_simulated for part in result.scales) == 20 * 7
 
 
 # ---- intervals and expected values
@@ -473,6 +527,7 @@ def test_few_clusters_with_events_are_warned_of():
         KernelTest(method="asymptotic"),
         KernelTest(method="theory"),
         KernelTest(estimator="block"),
+        SampleSplittingTest(method="chi-squared"),
     ],
 )
 def test_methods_for_independent_samples_refuse_clusters(test):
@@ -563,6 +618,100 @@ def test_certificates_of_dependent_samples_are_wider():
         CertifiedCalibrator(method="bootstrap").fit(p, y, clusters=clusters)
     with pytest.raises(ValueError, match="clusters cannot be combined with sample_weight"):
         CertifiedCalibrator().fit(p, y, np.ones(y.size), clusters=clusters)
+
+
+@pytest.mark.parametrize(
+    "calibrator",
+    [
+        IsotonicCalibrator(),
+        PlattCalibrator(),
+        HistogramBinningCalibrator(n_bins=8),
+        SplineCalibrator(monotone=True),
+    ],
+)
+def test_certificates_of_fitted_maps(calibrator):
+    y, p, clusters = dependent(100, 10, 0.4, seed=3)
+    alone = clone(calibrator).fit(p, y)
+    found = clone(calibrator).fit(p, y, clusters=clusters)
+    assert np.array_equal(found.transform(p), alone.transform(p))
+    assert found.cutoff_certificate(random_state=0) > 1.15 * alone.cutoff_certificate(random_state=0)
+    order = np.random.default_rng(0).permutation(y.size)
+    again = clone(calibrator).fit(p[order], y[order], clusters=[f"c{c:03d}" for c in clusters[order]])
+    assert again.cutoff_certificate(random_state=0) == found.cutoff_certificate(random_state=0)
+    single = clone(calibrator).fit(p, y, clusters=np.arange(y.size))
+    assert single.cutoff_certificate(random_state=0) == alone.cutoff_certificate(random_state=0)
+    weight = np.random.default_rng(0).integers(0, 3, size=y.size)
+    weighted = clone(calibrator).fit(p, y, weight, clusters=clusters)
+    repeated = clone(calibrator).fit(
+        *(np.repeat(part, weight) for part in (p, y)), clusters=np.repeat(clusters, weight)
+    )
+    assert weighted.cutoff_certificate(random_state=0) == pytest.approx(
+        repeated.cutoff_certificate(random_state=0), rel=1e-9
+    )
+    copy = pickle.loads(pickle.dumps(found))
+    assert copy.cutoff_certificate(random_state=0) == found.cutoff_certificate(random_state=0)
+
+
+def test_what_a_fit_has_met_of_a_cluster_does_not_count():
+    """The spread of the simulated walk, for blocks and clusters known beforehand."""
+    value, size = np.array([0.25, 0.75]), 40
+    code = np.repeat(np.arange(8), 10)
+    y, f = np.tile(np.arange(4), 20) == 0, np.repeat(value, size)
+    y[size:] = ~y[size:]
+    found = group_outcomes(y.astype(int), f, None, code)
+    steps = np.hstack(list(fitted_steps(found, 20_000, np.random.default_rng(0))))
+    rate = (size * value + 0.5) / (size + 1)
+    plain = np.hstack(list(draw_positives(replace(found, prob=rate), 20_000, np.random.default_rng(1))))
+    # each block holds a quarter of the events of its clusters: 2 of 8 are used
+    factor = np.sqrt(1 / (1 - 2 / 8))
+    assert steps.std(axis=1) == pytest.approx(factor * plain.std(axis=1), rel=0.03)
+    assert steps.mean(axis=1) == pytest.approx(found.residual, abs=0.3)
+
+
+def test_coverage_of_certificates_of_dependent_samples():
+    covered = 0
+    for seed in range(20):
+        y, p, clusters = dependent(60, 20, 0.3, seed)
+        calibrator = IsotonicCalibrator().fit(p, y, clusters=clusters)
+        x = np.sort(expit(1.2 * np.random.default_rng(seed).normal(size=20_000)))
+        f = calibrator.transform(x)
+        walk = np.cumsum(x - f)[np.append(f[1:] != f[:-1], True)] / x.size
+        covered += max(walk.max(), 0) - min(walk.min(), 0) <= calibrator.cutoff_certificate(random_state=0)
+    assert covered >= binom.ppf(0.001, 20, 0.95)
+
+
+def test_clusters_reach_the_calibrator_of_a_classifier():
+    y, p, clusters = dependent(60, 10, 0.4, seed=0)
+    model = FrozenEstimator(LogisticRegression().fit(p[:, None], y))
+    direct = IsotonicCalibrator().fit(model.predict_proba(p[:, None]), y, clusters=clusters)
+    certificate = direct.cutoff_certificate(random_state=0)
+    fitted = CalibratedClassifier(model, IsotonicCalibrator()).fit(p[:, None], y, clusters=clusters)
+    assert fitted.cutoff_certificate(random_state=0) == certificate
+    with sklearn.config_context(enable_metadata_routing=True):
+        routed = CalibratedClassifier(model, IsotonicCalibrator().set_fit_request(clusters=True))
+        routed.fit(p[:, None], y, clusters=clusters)
+        assert routed.cutoff_certificate(random_state=0) == certificate
+
+
+def test_certificates_that_dependence_rules_out():
+    y, p, clusters = dependent(30, 10, 0.3, seed=0)
+    found = IsotonicCalibrator().fit(p, y, clusters=clusters)
+    for method in ("asymptotic", "dkw", "paper", "bootstrap"):
+        with pytest.raises(ValueError, match=f"method='{method}' assumes independent samples"):
+            found.cutoff_certificate(method=method)
+    few = PlattCalibrator().fit(p[:90], y[:90], clusters=clusters[:90])
+    with pytest.raises(ValueError, match="no certificate for so few dependent samples: 'fitted' needs 100"):
+        few.cutoff_certificate()
+    with pytest.raises(ValueError, match="clusters need the outcomes of each sample"):
+        PlattCalibrator().fit(CalibrationSketch().update(y, p), clusters=clusters)
+    with pytest.raises(ValueError, match="clusters has 3 distinct labels, too few"):
+        PlattCalibrator().fit(p, y, clusters=clusters % 3)
+    with pytest.raises(ValueError, match="clusters has a missing value at index 0"):
+        PlattCalibrator().fit(p, y, clusters=np.where(np.arange(300) == 0, np.nan, clusters))
+    with pytest.raises(ValueError, match="binary problems, but y has 3 classes"):
+        TemperatureCalibrator().fit(np.full((6, 3), 1 / 3), [0, 1, 2] * 2, clusters=[0, 1, 2, 3, 4, 4])
+    with pytest.raises(ValueError, match="whole numbers"):
+        PlattCalibrator().fit(p, y, np.full(300, 0.5), clusters=clusters)
 
 
 def test_clusters_are_divided_whole():
