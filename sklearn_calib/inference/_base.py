@@ -543,7 +543,7 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         """Raise if clusters were passed to a test that takes samples to be independent."""
         if clusters is not None and not self._knows_clusters:
             raise ValueError(
-                f"{type(self).__name__} takes samples to be independent and cannot be given clusters. Use "
+                f"{type(self).__name__} assumes independent samples and cannot be given clusters. Use "
                 "TCal, CutoffTest, CoxTest or CombinedTest."
             )
 

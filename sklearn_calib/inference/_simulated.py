@@ -43,7 +43,7 @@ def refuse_clusters(clusters: Any, parameter: str, value: str, instead: str) -> 
     """Raise ValueError if there are clusters, of which a method that was chosen knows nothing."""
     if clusters is not None:
         raise ValueError(
-            f"{parameter}={value!r} takes samples to be independent and cannot be given clusters. Use "
+            f"{parameter}={value!r} assumes independent samples and cannot be given clusters. Use "
             f"{parameter}={instead!r}."
         )
 
