@@ -171,3 +171,21 @@ def test_command(tmp_path, data, capsys):
     capsys.readouterr()
     assert main([*options, "--sketch", "always"]) == 2
     assert "--clusters needs the rows" in capsys.readouterr().err
+
+
+def test_large_samples_with_clusters_are_simulated():
+    """Without clusters, tests of so many samples are asymptotic."""
+    y, p, clusters = dependent(0)
+    weight = np.full(y.size, 200)
+    found = calibration_report(y, p, sample_weight=weight, clusters=clusters, n_resamples=20, random_state=0)
+    assert found.n_clusters == 40
+    assert all("simulations" in test.result.method for test in found.tests)
+    assert 0 < found.residual_pvalue <= 1
+
+
+def test_the_binomial_test_is_part_of_reports_with_clusters():
+    y, p, clusters = dependent(0)
+    p = np.clip(np.round(p, 1), 0.1, 0.9)
+    found = calibration_report(y, p, clusters=clusters, n_resamples=20, random_state=0)
+    (binomial,) = (test for test in found.tests if test.name == "binomial test")
+    assert binomial.result.n_clusters == 40
