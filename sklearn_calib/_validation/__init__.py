@@ -30,6 +30,7 @@ from sklearn_calib._validation._numbers import (
 )
 from sklearn_calib._validation._parameters import (
     as_double,
+    check_below_one,
     check_flag,
     check_fraction,
     check_generator,
@@ -39,7 +40,6 @@ from sklearn_calib._validation._parameters import (
     check_positive,
     check_randomness,
     check_resamples,
-    check_share,
     check_size,
     least_resamples,
 )
@@ -67,6 +67,7 @@ __all__ = [
     "as_array",
     "as_double",
     "binary_sample",
+    "check_below_one",
     "check_binary",
     "check_class_sample",
     "check_classes",
@@ -88,7 +89,6 @@ __all__ = [
     "check_randomness",
     "check_resamples",
     "check_scores",
-    "check_share",
     "check_size",
     "check_two_labels",
     "check_weights",

@@ -8,6 +8,7 @@ import numpy as np
 
 __all__ = [
     "as_double",
+    "check_below_one",
     "check_flag",
     "check_fraction",
     "check_generator",
@@ -17,7 +18,6 @@ __all__ = [
     "check_positive",
     "check_randomness",
     "check_resamples",
-    "check_share",
     "check_size",
     "least_resamples",
 ]
@@ -84,7 +84,7 @@ def check_fraction(value: Any, name: str) -> float:
     return number
 
 
-def check_share(value: Any, name: str) -> float:
+def check_below_one(value: Any, name: str) -> float:
     """Return ``value`` as a float in [0, 1)."""
     number = _number(value, name)
     if not 0 <= number < 1:

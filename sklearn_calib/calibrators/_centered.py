@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import group_scores, group_starts
 from sklearn_calib._core._isotonic import fit_isotonic
-from sklearn_calib._validation import check_share
+from sklearn_calib._validation import check_below_one
 from sklearn_calib.calibrators._base import BaseCalibrator
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 from sklearn_calib.calibrators._isotonic import interpolate_blocks
@@ -94,7 +94,7 @@ class CenteredIsotonicCalibrator(CutoffCertificateMixin, BaseCalibrator):
         self.tilt = tilt
 
     def _check_parameters(self) -> None:
-        check_share(self.tilt, "tilt")
+        check_below_one(self.tilt, "tilt")
 
     def _score_kind(self) -> str:
         return "score"

@@ -16,7 +16,7 @@ from sklearn.utils.metaestimators import available_if
 
 from sklearn_calib._core._links import clip_probability
 from sklearn_calib._persistence import VersionStamped
-from sklearn_calib._validation import check_groups, check_positive, check_scores, check_share, check_size
+from sklearn_calib._validation import check_below_one, check_groups, check_positive, check_scores, check_size
 from sklearn_calib._version import __version__
 from sklearn_calib._writing import write_whole
 from sklearn_calib.calibrators import CutoffCertificate, GroupCalibrator
@@ -351,7 +351,7 @@ def exported(
     if known.get("n_samples") is not None:
         check_size(known["n_samples"], "n_samples")
     if known.get("event_rate") is not None:
-        check_share(known["event_rate"], "event_rate")
+        check_below_one(known["event_rate"], "event_rate")
     if not isinstance(known.get("date"), str | None):
         raise TypeError(f"date must be a string such as '2026-01-31', got {known['date']!r}.")
     node, exact = convert(calibrator, len(classes), tolerance, relative)

@@ -33,12 +33,12 @@ from sklearn_calib._core._simplex_bins import class_moments, nested_alcoves, sim
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
+    check_below_one,
     check_fraction,
     check_generator,
     check_option,
     check_positive,
     check_randomness,
-    check_share,
     check_size,
 )
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
@@ -298,7 +298,7 @@ class TCal(CalibrationTest):
         check_size(self.n_resamples, "n_resamples")
         check_option(self.combine, "combine", _COMBINE)
         check_option(self.reduction, "reduction", _REDUCTIONS)
-        check_share(self.tolerance, "tolerance")
+        check_below_one(self.tolerance, "tolerance")
         check_fraction(self.alpha, "alpha")
         if self.method == "monte_carlo":
             self._check_resamples(1)
