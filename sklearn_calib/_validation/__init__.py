@@ -53,9 +53,9 @@ from sklearn_calib._validation._samples import (
 from sklearn_calib._validation._summaries import (
     Outcomes,
     SampleSummary,
-    fit_rows,
+    fit_arrays,
     is_summary,
-    sample_rows,
+    sample_arrays,
     shown_label,
 )
 
@@ -93,7 +93,7 @@ __all__ = [
     "check_two_labels",
     "check_weights",
     "equals_label",
-    "fit_rows",
+    "fit_arrays",
     "greater_text",
     "is_summary",
     "least_resamples",
@@ -101,7 +101,7 @@ __all__ = [
     "only_rounding",
     "place_labels",
     "refuse_missing",
-    "sample_rows",
+    "sample_arrays",
     "shape_of",
     "shown_label",
 ]

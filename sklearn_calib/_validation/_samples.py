@@ -24,7 +24,7 @@ from sklearn_calib._validation._numbers import (
     check_scores,
     check_weights,
 )
-from sklearn_calib._validation._summaries import Outcomes, sample_rows
+from sklearn_calib._validation._summaries import Outcomes, sample_arrays
 
 __all__ = ["BinarySample", "ClassSample", "binary_sample", "check_binary", "check_class_sample"]
 
@@ -101,7 +101,7 @@ def check_binary(
     A summary in place of outcomes and predictions is replaced by its weighted sample. With clusters, weights
     must be whole numbers.
     """
-    rows = sample_rows(y_true, y_proba, sample_weight, pos_label, clusters=clusters)
+    rows = sample_arrays(y_true, y_proba, sample_weight, pos_label, clusters=clusters)
     return binary_sample(*rows, pos_label, clusters)
 
 

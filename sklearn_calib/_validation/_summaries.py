@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeGuard, cast
 
 from numpy.typing import ArrayLike
 
-__all__ = ["Outcomes", "SampleSummary", "fit_rows", "is_summary", "sample_rows", "shown_label"]
+__all__ = ["Outcomes", "SampleSummary", "fit_arrays", "is_summary", "sample_arrays", "shown_label"]
 
 
 class SampleSummary(Protocol):
@@ -26,7 +26,7 @@ def is_summary(values: Any) -> TypeGuard[SampleSummary]:
     return hasattr(values, "as_weighted_sample")
 
 
-def sample_rows(
+def sample_arrays(
     y_true: Outcomes,
     y_proba: ArrayLike | None,
     sample_weight: ArrayLike | None = None,
@@ -76,7 +76,7 @@ def shown_label(y_true: Outcomes, pos_label: Any) -> Any:
     return getattr(y_true, "pos_label", None) if pos_label is None and is_summary(y_true) else pos_label
 
 
-def fit_rows(
+def fit_arrays(
     X: Outcomes,
     y: ArrayLike | None,
     sample_weight: ArrayLike | None,
@@ -86,7 +86,7 @@ def fit_rows(
     if is_summary(X):
         if y is not None:
             raise ValueError(f"y was passed together with a {type(X).__name__}, which contains it. Omit it.")
-        labels, scores, weight = sample_rows(X, None, sample_weight, clusters=clusters)
+        labels, scores, weight = sample_arrays(X, None, sample_weight, clusters=clusters)
         return scores, labels, weight
     if y is None:
         # the wording that scikit-learn's checks require

@@ -24,7 +24,7 @@ from sklearn_calib._validation import (
     check_option,
     check_scores,
     check_weights,
-    fit_rows,
+    fit_arrays,
     place_labels,
     shape_of,
 )
@@ -302,7 +302,7 @@ class BaseCalibrator(
         self, X: Outcomes, y: ArrayLike | None, sample_weight: ArrayLike | None, classes: ArrayLike | None
     ) -> tuple[Array, Codes, Array | None, NDArray[Any]]:
         """Check the arguments of ``fit``; return scores, codes, weights and classes."""
-        X, y, sample_weight = fit_rows(X, y, sample_weight)
+        X, y, sample_weight = fit_arrays(X, y, sample_weight)
         scores = self._check_scores(X, y, reset=True)
         known, codes = check_classes(y)
         if classes is not None:

@@ -29,11 +29,11 @@ from sklearn_calib._validation import (
     check_frequency_weights,
     check_option,
     check_scores,
-    fit_rows,
+    fit_arrays,
     greater_text,
     is_summary,
     refuse_missing,
-    sample_rows,
+    sample_arrays,
     shape_of,
 )
 
@@ -332,7 +332,7 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         self._check_parameters()
         self._refuse_summary(y_true)
         self._refuse_clusters(clusters)
-        y_true, y_proba, sample_weight = sample_rows(
+        y_true, y_proba, sample_weight = sample_arrays(
             y_true, y_proba, sample_weight, pos_label, clusters=clusters
         )
         shape = shape_of(y_proba, "y_proba")
@@ -446,7 +446,7 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
             As :meth:`test`.
         """
         self._refuse_summary(X)
-        X, y, sample_weight = fit_rows(X, y, sample_weight, clusters)
+        X, y, sample_weight = fit_arrays(X, y, sample_weight, clusters)
         shape = shape_of(X, "X")
         # an estimator stores its classes: one column is that of the last class, also for text labels
         pos_label = greater_text(y, "y") if shape[1:] in ((), (1,)) else None
@@ -510,7 +510,7 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
             As :meth:`test`.
         """
         self._refuse_summary(X)
-        X, y, sample_weight = fit_rows(X, y, sample_weight, clusters)
+        X, y, sample_weight = fit_arrays(X, y, sample_weight, clusters)
         classes = getattr(self, "classes_", None)
         pos_label = labels = None
         if classes is not None and classes.shape[0] > 2 and self.n_features_in_ == classes.shape[0]:

@@ -21,7 +21,7 @@ from sklearn_calib._validation import (
     check_probabilities,
     check_resamples,
     is_summary,
-    sample_rows,
+    sample_arrays,
 )
 from sklearn_calib.inference._redraw import Metric, Redrawn, redrawn_values
 from sklearn_calib.metrics._names import as_metric
@@ -178,7 +178,7 @@ def expected_under_calibration(
     # outcomes are not needed, but predictions and weights are checked as everywhere
     given = cast(ArrayLike, y_proba)
     if is_summary(y_proba):
-        _, given, sample_weight = sample_rows(y_proba, None, sample_weight)
+        _, given, sample_weight = sample_arrays(y_proba, None, sample_weight)
     prob = check_probabilities(given)
     if (clusters is None) != (y_true is None):
         raise ValueError(

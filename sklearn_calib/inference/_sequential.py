@@ -21,7 +21,7 @@ from sklearn_calib._validation import (
     check_fraction,
     check_frequency_weights,
     check_two_labels,
-    fit_rows,
+    fit_arrays,
     shape_of,
 )
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
@@ -251,7 +251,7 @@ class SequentialTest(CalibrationTest):
                 "clusters cannot be passed to fit, which begins a stream. Use test, or CalibrationMonitor "
                 "with dependent_batches=True."
             )
-        X, y, sample_weight = fit_rows(X, y, sample_weight)
+        X, y, sample_weight = fit_arrays(X, y, sample_weight)
         return self._continue(BettingStream(), check_two_labels(y), X, y, sample_weight)
 
     def partial_fit(

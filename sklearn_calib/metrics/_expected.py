@@ -18,7 +18,7 @@ from sklearn_calib._validation import (
     check_size,
     check_weights,
     is_summary,
-    sample_rows,
+    sample_arrays,
 )
 from sklearn_calib.metrics._summary import IntervalEstimate
 
@@ -261,7 +261,7 @@ def _sorted_predictions(
     """Return checked predictions in increasing order, weights that sum to 1, and the total weight."""
     values = cast(ArrayLike, given)
     if is_summary(given):
-        _, values, sample_weight = sample_rows(given, None, sample_weight)
+        _, values, sample_weight = sample_arrays(given, None, sample_weight)
     p = check_probabilities(values, name)
     if sample_weight is None:
         return np.sort(p), np.broadcast_to(1.0 / p.shape[0], p.shape), float(p.shape[0])

@@ -16,7 +16,7 @@ from sklearn_calib._validation import (
     binary_sample,
     check_class_sample,
     check_option,
-    sample_rows,
+    sample_arrays,
     shape_of,
 )
 
@@ -105,7 +105,9 @@ def check_problem(
     clusters: ArrayLike | None = None,
 ) -> BinarySample | ClassSample | list[BinarySample]:
     """Check the input of a metric: a binary sample, a multiclass sample, or a binary sample per label."""
-    y_true, y_proba, sample_weight = sample_rows(y_true, y_proba, sample_weight, pos_label, clusters=clusters)
+    y_true, y_proba, sample_weight = sample_arrays(
+        y_true, y_proba, sample_weight, pos_label, clusters=clusters
+    )
     y, p = as_array(y_true, "y_true"), as_array(y_proba, "y_proba")
     if p.ndim == 2 and p.shape[1] >= 2:
         if has_classes(y, p, pos_label):

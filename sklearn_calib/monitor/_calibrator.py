@@ -20,7 +20,7 @@ from sklearn_calib._validation import (
     check_size,
     check_two_labels,
     check_weights,
-    fit_rows,
+    fit_arrays,
     is_summary,
 )
 from sklearn_calib.calibrators import BaseCalibrator, SplineCalibrator
@@ -225,7 +225,7 @@ class StreamingCalibrator(BaseCalibrator):
         """
         self._check_order(X)
         self._check_parameters()
-        X, y, sample_weight = fit_rows(X, y, sample_weight)
+        X, y, sample_weight = fit_arrays(X, y, sample_weight)
         first = not hasattr(self, "classes_")
         new = self
         if first:

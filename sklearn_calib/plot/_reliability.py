@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from numpy.typing import ArrayLike
 
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._validation import Outcomes, check_option, sample_rows, shape_of, shown_label
+from sklearn_calib._validation import Outcomes, check_option, sample_arrays, shape_of, shown_label
 from sklearn_calib.metrics._reductions import REDUCTIONS, check_problem
 from sklearn_calib.plot._compute import CurveOptions
 from sklearn_calib.plot._curve import ReliabilityCurve, mean_curve
@@ -319,7 +319,7 @@ class ReliabilityDisplay(DisplayMixin):
             check_option(reduction, "reduction", REDUCTIONS)
         _check_density(plot_params)
         label = shown_label(y_true, pos_label)
-        y_true, y_proba, sample_weight = sample_rows(
+        y_true, y_proba, sample_weight = sample_arrays(
             y_true, y_proba, sample_weight, pos_label, groups, clusters
         )
         problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels, clusters)

@@ -29,7 +29,7 @@ from sklearn_calib._validation import (
     check_weights,
     equals_label,
     is_summary,
-    sample_rows,
+    sample_arrays,
     shape_of,
     shown_label,
 )
@@ -462,7 +462,7 @@ def given_samples(
 ) -> tuple[ArrayLike, ArrayLike, ArrayLike | None, ArrayLike | None]:
     """Return outcomes, predictions, weights and groups, as passed or as stored in sketches."""
     if not isinstance(y_true, Mapping):
-        return (*sample_rows(y_true, y_proba, sample_weight, pos_label, groups, clusters), groups)
+        return (*sample_arrays(y_true, y_proba, sample_weight, pos_label, groups, clusters), groups)
     sketches = y_true
     if not sketches:
         raise ValueError("y_true is an empty dict. Pass a CalibrationSketch for each group.")
@@ -476,7 +476,7 @@ def given_samples(
                 "group; pass groups together with arrays."
             )
         try:
-            parts.append(sample_rows(sketch, y_proba, sample_weight, pos_label, groups, clusters))
+            parts.append(sample_arrays(sketch, y_proba, sample_weight, pos_label, groups, clusters))
         except ValueError as error:
             raise ValueError(f"y_true[{name!r}]: {error}") from None
     y, p, w = (
