@@ -23,8 +23,8 @@ __all__ = [
     "check_pos_label",
     "check_two_labels",
     "equals_label",
+    "flat_labels",
     "greater_text",
-    "label_rows",
     "place_labels",
     "refuse_missing",
 ]
@@ -165,7 +165,7 @@ def check_pos_label(value: Any) -> None:
         raise ValueError(f"pos_label must be one label, got {value!r}.")
 
 
-def label_rows(values: ArrayLike, name: str, *, warn: bool = False) -> NDArray[Any]:
+def flat_labels(values: ArrayLike, name: str, *, warn: bool = False) -> NDArray[Any]:
     """Return labels of shape (n,) or (n, 1) as shape (n,); errors are worded as in scikit-learn."""
     labels = as_array(values, name)
     _refuse_complex(labels, name)
@@ -184,7 +184,7 @@ def check_classes(y: ArrayLike, name: str = "y") -> tuple[NDArray[Any], NDArray[
 
     There must be at least two classes; a column of labels is flattened with scikit-learn's usual warning.
     """
-    labels = label_rows(y, name, warn=True)
+    labels = flat_labels(y, name, warn=True)
     if labels.dtype.kind in "biu":
         classes, codes = _integer_classes(labels)
     else:
@@ -201,8 +201,8 @@ def place_labels(
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return sorted ``classes`` and, for each label of ``y``, its index among them; ``y`` may lack some."""
     # repeated, because distinct labels look like regression targets
-    known, _ = check_classes(np.tile(label_rows(classes, classes_name), 2), classes_name)
-    labels = label_rows(y, name)
+    known, _ = check_classes(np.tile(flat_labels(classes, classes_name), 2), classes_name)
+    labels = flat_labels(y, name)
     strange = ~np.isin(labels, known)
     if strange.any():
         row = int(strange.argmax())
@@ -247,7 +247,7 @@ def check_two_labels(y: ArrayLike, classes: ArrayLike | None = None) -> NDArray[
     """Return both labels of a stream, sorted: ``classes``, or the labels of its first outcomes."""
     if classes is not None:
         # repeated, because distinct labels look like regression targets
-        known, _ = check_classes(np.tile(label_rows(classes, "classes"), 2), "classes")
+        known, _ = check_classes(np.tile(flat_labels(classes, "classes"), 2), "classes")
         if known.shape[0] != 2:
             raise ValueError(f"classes must contain two distinct labels, got {known.tolist()}.")
         return known

@@ -14,7 +14,7 @@ from sklearn_calib._validation._labels import (
     check_classes,
     check_clusters,
     check_labels,
-    label_rows,
+    flat_labels,
     place_labels,
 )
 from sklearn_calib._validation._numbers import (
@@ -172,7 +172,7 @@ def check_class_sample(
     """
     p = check_scores(y_proba, "y_proba", kind="probability")
     n_classes = p.shape[1]
-    y = label_rows(y_true, "y_true")
+    y = flat_labels(y_true, "y_true")
     check_length("y_true", y.shape[0], "y_proba", p.shape[0])
     if labels is not None:
         known, codes = place_labels(y, labels, "y_true", "labels")
