@@ -44,7 +44,7 @@ from sklearn_calib.calibrators._multiclass import (
     fit_clone,
     scores_wanted,
 )
-from sklearn_calib.calibrators._parts import draw_rows, one_by_one
+from sklearn_calib.calibrators._parts import one_by_one, select_at_random
 from sklearn_calib.calibrators._platt import PlattCalibrator
 from sklearn_calib.metrics._cutoff import bootstrap_margin, cutoff_of_groups
 
@@ -426,7 +426,7 @@ class CertifiedCalibrator(BaseCalibrator):
                 f"X has {codes.shape[0]} samples, which leaves none for certification with "
                 f"test_size={self.test_size!r}. Pass more samples, or a larger test_size."
             )
-        return draw_rows(strata, sizes, generator)
+        return select_at_random(strata, sizes, generator)
 
     def _divide_clusters(
         self, clusters: Codes, generator: np.random.Generator

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from sklearn_calib._validation import check_frequency_weights
 
-__all__ = ["draw_rows", "one_by_one"]
+__all__ = ["one_by_one", "select_at_random"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -30,7 +30,7 @@ def one_by_one(scores: Array, codes: Codes, weight: Array | None, instead: str) 
     return np.repeat(scores, times), np.repeat(codes, times)
 
 
-def draw_rows(
+def select_at_random(
     codes: Codes, sizes: Sequence[int], generator: np.random.Generator
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Select ``sizes[k]`` samples with code k at random; return their and the other indices, shuffled."""

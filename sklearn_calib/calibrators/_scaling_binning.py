@@ -20,7 +20,7 @@ from sklearn_calib.calibrators._multiclass import (
     fit_clone,
     scores_wanted,
 )
-from sklearn_calib.calibrators._parts import draw_rows, one_by_one
+from sklearn_calib.calibrators._parts import one_by_one, select_at_random
 from sklearn_calib.calibrators._platt import PlattCalibrator
 
 __all__ = ["ScalingBinningCalibrator"]
@@ -191,5 +191,5 @@ def _divide(codes: Codes, generator: np.random.Generator) -> list[NDArray[np.int
         raise ValueError(
             f"X has {total} samples, which cannot be divided into three. Pass more, or split=False."
         )
-    fitting, left = draw_rows(codes, [-(-int(count) // 3) for count in np.bincount(codes)], generator)
+    fitting, left = select_at_random(codes, [-(-int(count) // 3) for count in np.bincount(codes)], generator)
     return [fitting, *np.array_split(left, 2)]
