@@ -14,9 +14,9 @@ from sklearn_calib._core._grouping import GroupedOutcomes
 
 __all__ = [
     "MAX_CELLS",
+    "bootstrap_counts",
     "draw_outcomes",
     "draw_positives",
-    "draw_rows",
     "monte_carlo_pvalue",
     "sample_labels",
     "spawn",
@@ -142,7 +142,7 @@ def draw_outcomes(
         )
 
 
-def draw_rows(
+def bootstrap_counts(
     grouped: GroupedOutcomes, n_draws: int, generator: np.random.Generator, max_cells: int = MAX_CELLS
 ) -> Iterator[tuple[Array, Array]]:
     """Resample with replacement: the bootstrap, of whole clusters if there are any.

@@ -260,7 +260,7 @@ def interval_of(
     """Return the interval of a metric that is bound to a checked sample."""
     alpha = 1.0 - confidence
     if method == "percentile":
-        samples = draw_rows(redrawn.grouped, n_resamples, rng)
+        samples = bootstrap_counts(redrawn.grouped, n_resamples, rng)
         draws = np.concatenate([redrawn.values(count, positives) for count, positives in samples])
         low, high = np.quantile(draws, [alpha / 2, 1 - alpha / 2])
         if redrawn.grouped.clusters is not None:

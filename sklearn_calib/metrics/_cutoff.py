@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._bounds import MARGIN_METHODS, cutoff_bound, effective_size
 from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes, group_outcomes, packed_sort
-from sklearn_calib._core._null import draw_rows
+from sklearn_calib._core._null import bootstrap_counts
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import (
@@ -288,7 +288,7 @@ def bootstrap_margin(
     prob, weight, positives = grouped.prob, grouped.weight, grouped.positives
     total = grouped.total
     deviations = []
-    for drawn, events in draw_rows(grouped, n_resamples, generator):
+    for drawn, events in bootstrap_counts(grouped, n_resamples, generator):
         events -= positives[:, np.newaxis]
         drawn -= weight[:, np.newaxis]
         if refitted:

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
-from sklearn_calib._core._null import draw_rows
+from sklearn_calib._core._null import bootstrap_counts
 from sklearn_calib.metrics._cutoff import bootstrap_margin, largest_disagreement
 
 
@@ -46,7 +46,7 @@ def test_rows_are_drawn_with_replacement(copies):
     grouped = group_outcomes(y, p, np.full(4, float(copies)))
     count, positives = (
         np.concatenate(part, axis=1)
-        for part in zip(*draw_rows(grouped, 4000, np.random.default_rng(0)), strict=True)
+        for part in zip(*bootstrap_counts(grouped, 4000, np.random.default_rng(0)), strict=True)
     )
     n = 4 * copies
     assert (count.sum(axis=0) == n).all()
