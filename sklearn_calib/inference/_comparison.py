@@ -19,8 +19,8 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.inference._paired_draws import (
     HalfSamples,
-    PairedRows,
-    check_rows,
+    PairedSamples,
+    check_paired,
     swapped_differences,
 )
 from sklearn_calib.inference._redraw import Metric
@@ -255,7 +255,7 @@ def paired_test(
     confidence = check_fraction(confidence, "confidence")
     n_resamples = check_size(n_resamples, "n_resamples")
     generator = check_generator(random_state)
-    rows = check_rows(
+    rows = check_paired(
         y_true, {"y_proba_a": y_proba_a, "y_proba_b": y_proba_b}, sample_weight, pos_label, clusters
     )
     sides = 2 if alternative == "two-sided" else 1
@@ -288,7 +288,7 @@ def assemble(
     confidence: float,
     alternative: str,
     method: str,
-    rows: PairedRows,
+    rows: PairedSamples,
 ) -> PairedComparison:
     """Return the result for users."""
     return PairedComparison(
@@ -354,7 +354,7 @@ def tail_pvalue(observed: float, draws: Array, alternative: str, tolerance: floa
 
 def swap_test(
     metric: Metric,
-    rows: PairedRows,
+    rows: PairedSamples,
     a: int,
     b: int,
     n_resamples: int,

@@ -22,7 +22,7 @@ from sklearn_calib.inference._comparison import (
     swap_test,
 )
 from sklearn_calib.inference._intervals import confidence_interval
-from sklearn_calib.inference._paired_draws import HalfSamples, PairedRows, check_rows
+from sklearn_calib.inference._paired_draws import HalfSamples, PairedSamples, check_paired
 from sklearn_calib.inference._redraw import Metric
 from sklearn_calib.metrics._names import as_metric
 
@@ -291,7 +291,7 @@ def compare_models(
     n_resamples = check_size(n_resamples, "n_resamples")
     generator = check_generator(random_state)
     arrays = {f"predictions[{name!r}]": predictions[name] for name in names}
-    checked = check_rows(y_true, arrays, sample_weight, pos_label, clusters)
+    checked = check_paired(y_true, arrays, sample_weight, pos_label, clusters)
     n = checked.y.shape[0]
     method_used = choose_method(method, n, n_resamples, confidence, 2)
     if reference is None:
@@ -351,7 +351,7 @@ def compare_models(
 
 def interval_of_one(
     metric: Metric,
-    rows: PairedRows,
+    rows: PairedSamples,
     halves: HalfSamples,
     model: int,
     confidence: float,

@@ -27,7 +27,7 @@ from sklearn_calib.inference._null_distribution import expected_under_calibratio
 from sklearn_calib.inference._redraw import Metric, pooled
 from sklearn_calib.metrics._metric_kernel import Evaluate, bind_kernel
 
-__all__ = ["HalfSamples", "PairedRows", "check_rows", "swapped_differences"]
+__all__ = ["HalfSamples", "PairedSamples", "check_paired", "swapped_differences"]
 
 Array = NDArray[np.float64]
 
@@ -41,7 +41,7 @@ _CELLS = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
-class PairedRows:
+class PairedSamples:
     """Checked samples: class codes (int64, shape (n,)) and the predictions of each model, (n,) or (n, K)."""
 
     y: NDArray[np.int64]
@@ -78,13 +78,13 @@ class PairedRows:
         return total / _NULL_SAMPLES
 
 
-def check_rows(
+def check_paired(
     y_true: ArrayLike,
     predictions: Mapping[str, ArrayLike],
     sample_weight: ArrayLike | None,
     pos_label: Any,
     clusters: ArrayLike | None = None,
-) -> PairedRows:
+) -> PairedSamples:
     """Check labels, the predictions of all models by argument name, and weights; repeat samples by weight."""
     checked = {name: check_scores(p, name, kind="probability") for name, p in predictions.items()}
     first, *others = checked
@@ -116,7 +116,7 @@ def check_rows(
     if times is not None:
         y, arrays = np.repeat(y, times), tuple(np.repeat(p, times, axis=0) for p in arrays)
         codes = None if codes is None else np.repeat(codes, times[times > 0])
-    return PairedRows(y, arrays, codes)
+    return PairedSamples(y, arrays, codes)
 
 
 def _class_codes(y_true: ArrayLike, n_classes: int, name: str) -> NDArray[np.int64]:
@@ -225,7 +225,7 @@ class HalfSamples:
 
     @classmethod
     def draw(
-        cls, metric: Metric, rows: PairedRows, n_resamples: int, generator: np.random.Generator
+        cls, metric: Metric, rows: PairedSamples, n_resamples: int, generator: np.random.Generator
     ) -> HalfSamples:
         """Split the samples ``n_resamples`` times."""
         n, models = rows.y.shape[0], range(len(rows.predictions))
@@ -303,7 +303,7 @@ def _errors(linear: Array, curved: Array) -> Array:
 
 
 def swapped_differences(
-    metric: Metric, rows: PairedRows, a: int, b: int, n_resamples: int, generator: np.random.Generator
+    metric: Metric, rows: PairedSamples, a: int, b: int, n_resamples: int, generator: np.random.Generator
 ) -> tuple[Array, bool, float]:
     """Return differences of two models after random swaps, whether these are all swaps, and their accuracy.
 

@@ -28,7 +28,7 @@ from sklearn_calib.inference import (
 )
 from sklearn_calib.inference._comparison import choose_method
 from sklearn_calib.inference._comparison_table import interval_of_one
-from sklearn_calib.inference._paired_draws import HalfSamples, check_rows
+from sklearn_calib.inference._paired_draws import HalfSamples, check_paired
 from sklearn_calib.metrics._names import as_metric
 from sklearn_calib.plot._estimator import positive_column, predicted_probabilities
 from sklearn_calib.plot._matplotlib import (
@@ -133,7 +133,7 @@ def _one_model(
 ) -> ModelComparison:
     """Return the summary of a single model, as a comparison without tests."""
     (name,) = predictions
-    samples = check_rows(
+    samples = check_paired(
         y_true, {f"predictions[{name!r}]": predictions[name]}, sample_weight, pos_label, clusters
     )
     n = samples.y.shape[0]

@@ -15,7 +15,7 @@ from sklearn_calib.inference import (
     expected_under_calibration,
     paired_test,
 )
-from sklearn_calib.inference._paired_draws import HalfSamples, _errors, check_rows
+from sklearn_calib.inference._paired_draws import HalfSamples, _errors, check_paired
 from sklearn_calib.metrics import cutoff_calibration_error, decision_risk_gap, expected_calibration_error
 
 ece = partial(expected_calibration_error, n_bins=5)
@@ -121,7 +121,7 @@ def test_all_half_samples_of_an_average_have_the_variance_of_the_mean():
 
 def test_parts_of_half_samples_from_the_definition():
     y, a, b = sample(31)
-    rows = check_rows(y, {"a": a, "b": b}, None, None)
+    rows = check_paired(y, {"a": a, "b": b}, None, None)
     halves = HalfSamples.draw(ece, rows, 5, np.random.default_rng(1))
     rng = np.random.default_rng(1)
     for k in range(5):
@@ -136,7 +136,9 @@ def test_parts_of_half_samples_from_the_definition():
 
 def test_half_samples_of_an_average():
     y, a, b = sample(31)
-    halves = HalfSamples.draw(brier, check_rows(y, {"a": a, "b": b}, None, None), 4, np.random.default_rng(1))
+    halves = HalfSamples.draw(
+        brier, check_paired(y, {"a": a, "b": b}, None, None), 4, np.random.default_rng(1)
+    )
     assert halves.is_average
     rng = np.random.default_rng(1)
     for k in range(4):
@@ -176,7 +178,7 @@ def test_correction_is_unbiased_for_the_square():
     for truth in (0.5, 0.6):
         found = []
         for _ in range(200):
-            rows = check_rows((rng.random(100) < truth).astype(int), {"a": p}, None, 1)
+            rows = check_paired((rng.random(100) < truth).astype(int), {"a": p}, None, 1)
             halves = HalfSamples.draw(cell, rows, 20, rng)
             square = halves.corrected[0]
             if halves.is_average:
