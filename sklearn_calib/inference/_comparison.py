@@ -17,7 +17,7 @@ from sklearn_calib._validation import (
     check_size,
     least_resamples,
 )
-from sklearn_calib.inference._paired_draws import (
+from sklearn_calib.inference._paired_samples import (
     HalfSamples,
     PairedSamples,
     check_paired,

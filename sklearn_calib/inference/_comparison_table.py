@@ -22,7 +22,7 @@ from sklearn_calib.inference._comparison import (
     swap_test,
 )
 from sklearn_calib.inference._intervals import confidence_interval
-from sklearn_calib.inference._paired_draws import HalfSamples, PairedSamples, check_paired
+from sklearn_calib.inference._paired_samples import HalfSamples, PairedSamples, check_paired
 from sklearn_calib.inference._redraw import Metric
 from sklearn_calib.metrics._names import as_metric
 

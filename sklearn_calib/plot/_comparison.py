@@ -28,7 +28,7 @@ from sklearn_calib.inference import (
 )
 from sklearn_calib.inference._comparison import choose_method
 from sklearn_calib.inference._comparison_table import interval_of_one
-from sklearn_calib.inference._paired_draws import HalfSamples, check_paired
+from sklearn_calib.inference._paired_samples import HalfSamples, check_paired
 from sklearn_calib.metrics._names import as_metric
 from sklearn_calib.plot._estimator import positive_column, predicted_probabilities
 from sklearn_calib.plot._matplotlib import (

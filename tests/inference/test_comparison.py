@@ -15,7 +15,7 @@ from sklearn_calib.inference import (
     expected_under_calibration,
     paired_test,
 )
-from sklearn_calib.inference._paired_draws import HalfSamples, _errors, check_paired
+from sklearn_calib.inference._paired_samples import HalfSamples, _errors, check_paired
 from sklearn_calib.metrics import cutoff_calibration_error, decision_risk_gap, expected_calibration_error
 
 ece = partial(expected_calibration_error, n_bins=5)
