@@ -24,7 +24,7 @@ from sklearn_calib.calibrators._base import inside, may_be_certain
 from sklearn_calib.calibrators._default import default_calibrator
 from sklearn_calib.calibrators._log_average import log_average
 from sklearn_calib.calibrators._multiclass import needs_every_class
-from sklearn_calib.meta._folds import counted_rows, cross_fit, fit_whole, plan_folds
+from sklearn_calib.meta._folds import cross_fit, fit_whole, has_weight, plan_folds
 from sklearn_calib.meta._pairs import (
     CALIBRATOR_OF_METHOD,
     CalibratedPair,
@@ -263,8 +263,8 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
             target,
             self.cv,
             routed.splitter,
-            None if frozen else counted_rows(routed.estimator, n_rows),
-            counted_rows(routed.calibrator, n_rows) if self._needs_every_class(target) else None,
+            None if frozen else has_weight(routed.estimator, n_rows),
+            has_weight(routed.calibrator, n_rows) if self._needs_every_class(target) else None,
         )
         pairs: list[CalibratedPair] = Parallel(n_jobs=self.n_jobs)(
             delayed(fit_fold_pair)(
@@ -301,7 +301,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         if is_passthrough(self.calibrator):
             fitted, method = fit_whole(clone(estimator), X, labels, routed.estimator, order)
             return CalibratedPair(fitted, self.calibrator, method, classes)
-        trained = counted_rows(routed.estimator, labels.shape[0])
+        trained = has_weight(routed.estimator, labels.shape[0])
         folds = plan_folds(X, target, self.cv, routed.splitter, trained, None)
         held, rows = cross_fit(estimator, X, target, folds, routed.estimator, order, self.n_jobs)
         return fit_pair(

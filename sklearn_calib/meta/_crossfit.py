@@ -16,7 +16,7 @@ from sklearn_calib._atomic import AtomicFit
 from sklearn_calib._compat import UNUSED, check_feature_names_in
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._validation import check_option
-from sklearn_calib.meta._folds import counted_rows, cross_fit, fit_whole, plan_folds
+from sklearn_calib.meta._folds import cross_fit, fit_whole, has_weight, plan_folds
 from sklearn_calib.meta._responses import (
     PROBABILITY_FIRST,
     RESPONSE_METHODS,
@@ -184,7 +184,7 @@ class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorM
         if isinstance(self.estimator, FrozenEstimator):
             fitted, method = fit_whole(self.estimator, X, target.labels, {}, self._order())
             return self._store(fitted, method, target)._scores(X)
-        trained = counted_rows(routed.estimator, target.codes.shape[0])
+        trained = has_weight(routed.estimator, target.codes.shape[0])
         folds = plan_folds(X, target, self.cv, routed.splitter, trained, None)
         times = np.bincount(np.concatenate([fold.test for fold in folds]), minlength=target.codes.shape[0])
         if (times != 1).any():

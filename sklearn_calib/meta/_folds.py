@@ -14,7 +14,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn_calib._compat import safe_split, slice_metadata
 from sklearn_calib.meta._responses import Target, class_scores, resolve_response
 
-__all__ = ["Fold", "HeldScores", "counted_rows", "cross_fit", "fit_whole", "plan_folds", "score_fold"]
+__all__ = ["Fold", "HeldScores", "cross_fit", "fit_whole", "has_weight", "plan_folds", "score_fold"]
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -94,7 +94,7 @@ def plan_folds(
     return folds
 
 
-def counted_rows(metadata: dict[str, Any], n_rows: int) -> Counted:
+def has_weight(metadata: dict[str, Any], n_rows: int) -> Counted:
     """Return which samples have positive weight for a part that receives this metadata."""
     weight = metadata.get("sample_weight")
     return np.ones(n_rows, dtype=bool) if weight is None else np.asarray(weight) > 0
