@@ -15,7 +15,7 @@ __all__ = [
     "fit_grouped_temperature",
     "fit_inverse_temperature",
     "fit_shrunk_temperature",
-    "posterior_share",
+    "posterior_probability",
     "shrunk_temperature",
 ]
 
@@ -127,10 +127,10 @@ def shrunk_temperature(
     theta, bend = _root(slope, 0.0, -np.inf, np.inf)
     beta = centre * float(np.exp(theta))
     gain = loss(centre) - loss(beta) - pull * theta * theta / 2.0
-    return beta, posterior_share(gain + float(np.log(pull / max(bend, pull))) / 2.0)
+    return beta, posterior_probability(gain + float(np.log(pull / max(bend, pull))) / 2.0)
 
 
-def posterior_share(log_ratio: float) -> float:
+def posterior_probability(log_ratio: float) -> float:
     """Return the posterior probability of a model, given its log evidence less that of a simpler one."""
     return float(expit(log_ratio + np.log(_PRIOR_ODDS)))
 

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib.calibrators._affine import AffineCalibrator, AffineFit, check_penalty
-from sklearn_calib.calibrators._inverse_temperature import posterior_share
+from sklearn_calib.calibrators._inverse_temperature import posterior_probability
 from sklearn_calib.calibrators._vector import VectorScalingCalibrator
 
 __all__ = ["MatrixScalingCalibrator", "StructuredMatrixScalingCalibrator"]
@@ -254,7 +254,7 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
         if self.penalty != "evidence":
             self.posterior_probability_ = 1.0
             return fit.theta
-        self.posterior_probability_ = own = posterior_share(fit.problem.log_evidence_ratio(fit.theta))
+        self.posterior_probability_ = own = posterior_probability(fit.problem.log_evidence_ratio(fit.theta))
         return own * fit.theta + (1.0 - own) * fit.problem.centre
 
     def _features(self, logits: Array, beta: float, total: float) -> Array:
