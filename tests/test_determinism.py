@@ -304,7 +304,7 @@ def test_batches_of_draws_change_nothing(size, monkeypatch):
 
     monkeypatch.setattr(_null, "_chunks", small)
     for module in ("_kernel_estimators", "_splitting"):
-        monkeypatch.setattr(f"sklearn_calib.inference.{module}.MAX_CELLS", size * 120)
+        monkeypatch.setattr(f"sklearn_calib.inference.{module}.MAX_ELEMENTS", size * 120)
     for module in ("metrics._logit_smoothed", "inference._kernel_estimators", "_core._smoothing"):
         monkeypatch.setattr(f"sklearn_calib.{module}._WORK", 1 << 10)
     for name, value in drawn.items():

@@ -13,7 +13,7 @@ from sklearn_calib._core._clusters import Clusters
 from sklearn_calib._core._grouping import GroupedOutcomes
 
 __all__ = [
-    "MAX_CELLS",
+    "MAX_ELEMENTS",
     "bootstrap_counts",
     "draw_outcomes",
     "draw_positives",
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 #: Random numbers generated at a time (at least one sample): bounds the memory without changing the samples.
-MAX_CELLS = 1 << 18
+MAX_ELEMENTS = 1 << 18
 
 # Groups of at most this size are simulated sample by sample, which is faster than a binomial variate.
 _LIGHT = 8
@@ -33,7 +33,7 @@ Array = NDArray[np.float64]
 
 
 def draw_positives(
-    grouped: GroupedOutcomes, n_draws: int, generator: np.random.Generator, max_cells: int = MAX_CELLS
+    grouped: GroupedOutcomes, n_draws: int, generator: np.random.Generator, max_elements: int = MAX_ELEMENTS
 ) -> Iterator[NDArray[Any]]:
     """Simulate the outcomes of every sample from its prediction, Y* ~ Bernoulli(p).
 
@@ -47,7 +47,7 @@ def draw_positives(
         Number of simulations.
     generator : Generator
         Random number generator; its advance does not depend on the sample.
-    max_cells : int
+    max_elements : int
         Bound on the random numbers generated at a time.
 
     Yields
@@ -59,7 +59,7 @@ def draw_positives(
     prob, weight = grouped.prob, grouped.weight
     n_groups = prob.shape[0]
     if grouped.clusters is not None:
-        at_once = max(1, max_cells // n_groups)
+        at_once = max(1, max_elements // n_groups)
         yield from grouped.clusters.draw(prob, n_draws, spawn(generator, 3), at_once)
         return
     light = min(int(weight.max()), _LIGHT)
@@ -68,9 +68,9 @@ def draw_positives(
     single = light == 1
     heavy = np.flatnonzero(weight > _LIGHT)
     members = [np.flatnonzero((weight >= layer) & (weight <= _LIGHT)) for layer in range(1, light + 1)]
-    at_once = max(1, min(max_cells, MAX_CELLS) // n_groups)
+    at_once = max(1, min(max_elements, MAX_ELEMENTS) // n_groups)
     uniform = np.empty((at_once, n_groups)) if single else np.empty((0, 0))
-    for first, last in _chunks(n_draws, n_groups, max_cells):
+    for first, last in _chunks(n_draws, n_groups, max_elements):
         r = last - first
         if single:
             drawn = np.empty((r, n_groups), dtype=bool)
@@ -94,7 +94,7 @@ def draw_outcomes(
     grouped: GroupedOutcomes,
     n_draws: int,
     generator: np.random.Generator,
-    max_cells: int = MAX_CELLS,
+    max_elements: int = MAX_ELEMENTS,
     truth: Array | None = None,
 ) -> Iterator[tuple[Array, Array]]:
     """Simulate whole samples: predictions with replacement, and outcomes from these predictions.
@@ -103,7 +103,7 @@ def draw_outcomes(
 
     Parameters
     ----------
-    grouped, n_draws, generator, max_cells
+    grouped, n_draws, generator, max_elements
         As in :func:`draw_positives`.
     truth : ndarray of shape (groups,) or None
         Event probabilities of the groups; None means the predictions.
@@ -115,14 +115,14 @@ def draw_outcomes(
     """
     prob, weight = grouped.prob if truth is None else truth, grouped.weight
     if grouped.clusters is not None:
-        for positives in draw_positives(replace(grouped, prob=prob), n_draws, generator, max_cells):
+        for positives in draw_positives(replace(grouped, prob=prob), n_draws, generator, max_elements):
             yield np.broadcast_to(weight[:, np.newaxis], positives.shape), positives.astype(np.float64)
         return
     n_groups, n = prob.shape[0], int(grouped.total)
     choice, outcome = spawn(generator, 2)
     if n <= _LIGHT * n_groups:
         group_of = np.repeat(np.arange(n_groups), weight.astype(np.int64))
-        for first, last in _chunks(n_draws, n, max_cells):
+        for first, last in _chunks(n_draws, n, max_elements):
             r = last - first
             drawn = group_of[choice.integers(n, size=(r, n))]
             positive = outcome.random((r, n)) < prob[drawn]
@@ -133,7 +133,7 @@ def draw_outcomes(
             yield count.reshape(n_groups, r), positives.reshape(n_groups, r)
         return
     fraction = weight / weight.sum()
-    for first, last in _chunks(n_draws, n_groups, max_cells):
+    for first, last in _chunks(n_draws, n_groups, max_elements):
         counts = choice.multinomial(n, fraction, size=last - first)
         drawn_positives = outcome.binomial(counts, prob)
         yield (
@@ -143,7 +143,7 @@ def draw_outcomes(
 
 
 def bootstrap_counts(
-    grouped: GroupedOutcomes, n_draws: int, generator: np.random.Generator, max_cells: int = MAX_CELLS
+    grouped: GroupedOutcomes, n_draws: int, generator: np.random.Generator, max_elements: int = MAX_ELEMENTS
 ) -> Iterator[tuple[Array, Array]]:
     """Resample with replacement: the bootstrap, of whole clusters if there are any.
 
@@ -151,7 +151,7 @@ def bootstrap_counts(
     ----------
     grouped : GroupedOutcomes
         Outcomes with integer weights, the numbers of their samples.
-    n_draws, generator, max_cells
+    n_draws, generator, max_elements
         As in :func:`draw_positives`.
 
     Yields
@@ -160,7 +160,7 @@ def bootstrap_counts(
         The number of samples, and of positive samples, of each group in the next r bootstrap samples.
     """
     if grouped.clusters is not None:
-        at_once = max(1, max_cells // grouped.prob.shape[0])
+        at_once = max(1, max_elements // grouped.prob.shape[0])
         yield from grouped.clusters.resample(n_draws, generator, at_once)
         return
     n_groups, n = grouped.prob.shape[0], int(grouped.total)
@@ -169,14 +169,14 @@ def bootstrap_counts(
     (choice,) = spawn(generator, 1)
     if n <= _LIGHT * n_groups:
         cell_of = np.repeat(np.arange(2 * n_groups), cells.astype(np.int64))
-        for first, last in _chunks(n_draws, n, max_cells):
+        for first, last in _chunks(n_draws, n, max_elements):
             r = last - first
             place = cell_of[choice.integers(n, size=(r, n))] * r + np.arange(r)[:, np.newaxis]
             drawn = np.bincount(place.ravel(), minlength=2 * n_groups * r).astype(np.float64)
             negatives, positives = drawn.reshape(2, n_groups, r)
             yield negatives + positives, positives
         return
-    for first, last in _chunks(n_draws, n_groups, max_cells):
+    for first, last in _chunks(n_draws, n_groups, max_elements):
         drawn = choice.multinomial(n, cells / cells.sum(), size=last - first).T.astype(np.float64)
         yield drawn[:n_groups] + drawn[n_groups:], np.ascontiguousarray(drawn[n_groups:])
 
@@ -195,7 +195,7 @@ def sample_labels(
     below = np.cumsum(p, axis=1)
     below /= below[:, -1:]
     flat = below.ravel()
-    step = max(1, MAX_CELLS // n)
+    step = max(1, MAX_ELEMENTS // n)
     for first in range(0, n_draws, step):
         r = min(step, n_draws - first)
         uniform = generator.random((r, n))
@@ -233,7 +233,7 @@ def spawn(generator: np.random.Generator, n_streams: int) -> list[np.random.Gene
     return [np.random.default_rng(child) for child in seed.spawn(n_streams)]
 
 
-def _chunks(n_draws: int, size: int, max_cells: int) -> Iterator[tuple[int, int]]:
-    step = max(1, max_cells // size)
+def _chunks(n_draws: int, size: int, max_elements: int) -> Iterator[tuple[int, int]]:
+    step = max(1, max_elements // size)
     for first in range(0, n_draws, step):
         yield first, min(first + step, n_draws)

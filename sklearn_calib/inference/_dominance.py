@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from sklearn_calib._core._bounds import effective_size, whole_numbers
-from sklearn_calib._core._null import MAX_CELLS, monte_carlo_pvalue, tail_rank
+from sklearn_calib._core._null import MAX_ELEMENTS, monte_carlo_pvalue, tail_rank
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import (
@@ -123,7 +123,7 @@ def _units(models: tuple[Decisions, ...], thresholds: Array, loss: Loss) -> Iter
         number = np.rint(np.bincount(kind, weights=weight)).astype(np.int64)
         weight, starts = np.ones(y.shape[0]), np.arange(rows.shape[0])
     size, ends = starts.shape[0], np.append(starts[1:], rows.shape[0])
-    step = max(1, MAX_CELLS * size // (m * rows.shape[0]))
+    step = max(1, MAX_ELEMENTS * size // (m * rows.shape[0]))
     for first in range(0, size, step):
         last = min(first + step, size)
         part = rows[starts[first] : ends[last - 1]]

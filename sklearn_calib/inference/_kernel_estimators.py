@@ -17,7 +17,7 @@ from sklearn_calib._core._kernel import (
     null_variance,
     powered_bandwidth,
 )
-from sklearn_calib._core._null import MAX_CELLS, draw_positives, sample_labels
+from sklearn_calib._core._null import MAX_ELEMENTS, draw_positives, sample_labels
 from sklearn_calib._validation import BinarySample, ClassSample
 
 __all__ = ["Estimates", "KernelSample", "assign_blocks", "block_estimates", "quadratic_estimates"]
@@ -112,7 +112,7 @@ class KernelSample:
             return
         trials = self.weight.astype(np.int64)
         # all pairs are computed once for the simulations of a step
-        step = max(256 // n_columns, MAX_CELLS // (n_points * n_columns), 1)
+        step = max(256 // n_columns, MAX_ELEMENTS // (n_points * n_columns), 1)
         for first in range(0, n_draws, step):
             r = min(step, n_draws - first)
             yield generator.multinomial(trials, self.points, size=(r, n_points)).astype(np.float64)

@@ -37,7 +37,7 @@ _ROUNDING = 1e-10
 # Of more samples one subset at a time is as fast.
 _MOST_BATCHED = 1 << 13
 # Samples times subsets at a time.
-_CELLS = 1 << 20
+_MAX_ELEMENTS = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +199,7 @@ class _Subsets:
 
 def _blocks(n_draws: int, n: int) -> Iterator[range]:
     """Yield the numbers of the simulations, in blocks whose mask of n samples is small."""
-    size = max(1, _CELLS // n)
+    size = max(1, _MAX_ELEMENTS // n)
     return (range(start, min(start + size, n_draws)) for start in range(0, n_draws, size))
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._clusters import Clusters, clusters_of_classes, dependence_of
 from sklearn_calib._core._grouping import GroupedOutcomes
-from sklearn_calib._core._null import MAX_CELLS, draw_positives, monte_carlo_pvalue, sample_labels, spawn
+from sklearn_calib._core._null import MAX_ELEMENTS, draw_positives, monte_carlo_pvalue, sample_labels, spawn
 from sklearn_calib._core._simplex_bins import SharedCells, class_moments, nested_alcoves
 from sklearn_calib._validation import (
     BinarySample,
@@ -311,7 +311,7 @@ class SampleSplittingTest(CalibrationTest):
             return nothing, None
         inside = np.arange(n1 + n2) < n1
         parts = [_statistics(scales, inside[:, np.newaxis], n1, n2)]
-        step = max(1, MAX_CELLS // (n1 + n2))
+        step = max(1, MAX_ELEMENTS // (n1 + n2))
         for begin in range(0, self.n_resamples, step):
             r = min(step, self.n_resamples - begin)
             shuffled = generator.permuted(np.tile(inside, (r, 1)), axis=1).T

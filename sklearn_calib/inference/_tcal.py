@@ -28,7 +28,7 @@ from sklearn_calib._core._grouping import (
     packed_sort,
 )
 from sklearn_calib._core._nested_bins import MAX_LEVEL, NestedBins, NullMoments
-from sklearn_calib._core._null import MAX_CELLS, draw_positives, monte_carlo_pvalue
+from sklearn_calib._core._null import MAX_ELEMENTS, draw_positives, monte_carlo_pvalue
 from sklearn_calib._core._simplex_bins import class_moments, nested_alcoves, simulated_statistics
 from sklearn_calib._validation import (
     BinarySample,
@@ -680,7 +680,7 @@ def usable_scales(moments: NullMoments) -> int:
 
 def samples_at_once(n_groups: int) -> int:
     """Return how many numbers to simulate at a time: more than needed for memory where it is faster."""
-    return max(MAX_CELLS, min(_AT_ONCE * n_groups, _MOST_AT_ONCE), _FEWEST_AT_ONCE * n_groups)
+    return max(MAX_ELEMENTS, min(_AT_ONCE * n_groups, _MOST_AT_ONCE), _FEWEST_AT_ONCE * n_groups)
 
 
 def written_out(y: NDArray[np.int64], p: Array, w: Array | None) -> tuple[NDArray[np.int64], Array]:

@@ -46,12 +46,12 @@ def test_positives_are_binomial(grouped):
 
 @pytest.mark.parametrize("grouped", [SINGLE, LIGHT, HEAVY], ids=["single", "light", "heavy"])
 def test_chunks_do_not_matter(grouped):
-    whole = all_positives(grouped, 50, max_cells=10**6)
-    for max_cells in (1, 30, 77):
-        np.testing.assert_array_equal(all_positives(grouped, 50, max_cells=max_cells), whole)
+    whole = all_positives(grouped, 50, max_elements=10**6)
+    for max_elements in (1, 30, 77):
+        np.testing.assert_array_equal(all_positives(grouped, 50, max_elements=max_elements), whole)
         parts = [
             np.concatenate(part, axis=1)
-            for part in zip(*draw_outcomes(grouped, 50, np.random.default_rng(3), max_cells), strict=True)
+            for part in zip(*draw_outcomes(grouped, 50, np.random.default_rng(3), max_elements), strict=True)
         ]
         (together,) = draw_outcomes(grouped, 50, np.random.default_rng(3), 10**6)
         np.testing.assert_array_equal(parts, together)

@@ -177,7 +177,7 @@ def enumerated(p):
 
 
 def test_labels_of_several_classes_are_drawn_some_at_a_time(monkeypatch):
-    monkeypatch.setattr(estimators, "MAX_CELLS", 1)
+    monkeypatch.setattr(estimators, "MAX_ELEMENTS", 1)
     p = np.array([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8], [0.0, 1.0, 0.0]])
     sample = estimators.KernelSample.from_classes(check_class_sample([0, 2, 1], p, [4, 2, 3]))
     parts = list(sample.draw(200, np.random.default_rng(0)))
