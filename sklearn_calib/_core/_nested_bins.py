@@ -160,7 +160,7 @@ class NestedBins:
         Predictions in increasing order, with integer weights, the numbers of their samples.
     finest : int, default=1
         The levels are 1, ..., ``finest``.
-    cell : ndarray of shape (groups,) or None, default=None
+    bin_of : ndarray of shape (groups,) or None, default=None
         The bin of each group, non-decreasing, if there is a single level of other bins.
     fine : bool, default=False
         Whether the middle level has 1 to 2 groups in a bin, with which the moments take less time, instead
@@ -171,25 +171,25 @@ class NestedBins:
         self,
         grouped: GroupedOutcomes,
         finest: int = 1,
-        cell: NDArray[np.int64] | None = None,
+        bin_of: NDArray[np.int64] | None = None,
         fine: bool = False,
     ) -> None:
         self.grouped, self.n_levels = grouped, finest
         weight, n_groups = grouped.weight, grouped.prob.shape[0]
-        self._dyadic = cell is None
-        if cell is None:
-            code = _cells(grouped.prob, finest)
+        self._dyadic = bin_of is None
+        if bin_of is None:
+            code = _bin_index(grouped.prob, finest)
             self._shared = shared_levels(code, finest)
             # a leaf holds the groups of one bin of the finest level
             self._leaf = np.flatnonzero(self._shared[:-1] < finest)
             self._middle = min(finest, max(self._leaf.shape[0].bit_length() - (1 if fine else 3), 1))
-            self._cell = np.right_shift(code, finest - self._middle, out=code)
-            self._n_cells = 1 << self._middle
+            self._bin_of = np.right_shift(code, finest - self._middle, out=code)
+            self._n_bins = 1 << self._middle
         else:
-            self._leaf = group_starts(cell)
-            self._middle, self._n_cells = 1, self._leaf.shape[0]
-            self._cell = np.repeat(np.arange(self._n_cells), np.diff(self._leaf, append=n_groups))
-        self._count = np.bincount(self._cell, weight, self._n_cells).astype(np.float64, copy=False)
+            self._leaf = group_starts(bin_of)
+            self._middle, self._n_bins = 1, self._leaf.shape[0]
+            self._bin_of = np.repeat(np.arange(self._n_bins), np.diff(self._leaf, append=n_groups))
+        self._count = np.bincount(self._bin_of, weight, self._n_bins).astype(np.float64, copy=False)
 
     def moments(self, prob: Array | None = None) -> NullMoments:
         """Return T of the sample, and its moments if ``prob``, by default the predictions, is true."""
@@ -213,12 +213,12 @@ class NestedBins:
             bins.add(third, w * (4.0 + a * (8.0 - 32.0 * bins.inverse)))
             bins.add(w4, w * bins.inverse)
 
-        def climb(cells: Array, level: int, last: int) -> Array:
+        def climb(totals: Array, level: int, last: int) -> Array:
             """Add the levels down to ``last``, and return the sums of the one before."""
             for current in range(level, last - 1, -1):
-                coarser = cells[:, ::2] + cells[:, 1::2] if current > 1 else cells
-                for first in range(0, cells.shape[1], _BLOCK):
-                    part = cells[:, first : first + _BLOCK]
+                coarser = totals[:, ::2] + totals[:, 1::2] if current > 1 else totals
+                for first in range(0, totals.shape[1], _BLOCK):
+                    part = totals[:, first : first + _BLOCK]
                     some = np.flatnonzero(part[4] > 1.5)
                     count = part[4].take(some)
                     above = coarser[4, first >> 1 :].take(some >> 1) if current > 1 else count
@@ -228,13 +228,13 @@ class NestedBins:
 
         # of many bins, a part that stays in cache is added up to a coarser level at a time
         coarse = min(self._middle, _ALIKE_LEVEL)
-        n_cells = self._n_cells if coarse == self._middle else _BLOCK
+        n_bins = self._n_bins if coarse == self._middle else _BLOCK
         steps = self._middle - coarse
-        cells = np.zeros((5, self._n_cells >> steps))
-        for first in range(0, self._n_cells, n_cells):
-            begin, end = np.searchsorted(self._cell, (first, first + n_cells))
-            part = np.zeros((5, n_cells))
-            part[4] = self._count[first : first + n_cells]
+        totals = np.zeros((5, self._n_bins >> steps))
+        for first in range(0, self._n_bins, n_bins):
+            begin, end = np.searchsorted(self._bin_of, (first, first + n_bins))
+            part = np.zeros((5, n_bins))
+            part[4] = self._count[first : first + n_bins]
             for rows in self._blocks(_BLOCK, begin, end):
                 p, w = grouped.prob[rows], grouped.weight[rows]
                 columns = np.empty((5, p.shape[0]))
@@ -250,16 +250,16 @@ class NestedBins:
                 finer = self._finer(rows, columns)
                 if finer is not None:
                     add(finer.bins, finer.sums)
-                low, high = self._cell[rows.start], self._cell[rows.stop - 1] + 1
-                cell = self._cell[rows] - low
+                low, high = self._bin_of[rows.start], self._bin_of[rows.stop - 1] + 1
+                bin_of = self._bin_of[rows] - low
                 for total, row in zip(part[:4, low - first : high - first], columns[:4], strict=True):
-                    total[:] = np.bincount(cell, row)
+                    total[:] = np.bincount(bin_of, row)
             if end > begin:
-                cells[:, first >> steps : (first + n_cells) >> steps] = climb(part, self._middle, coarse + 1)
+                totals[:, first >> steps : (first + n_bins) >> steps] = climb(part, self._middle, coarse + 1)
         powers = None
         if coarse == _ALIKE_LEVEL and self._leaf.shape[0] >= _ALIKE_FROM:
-            powers = _alike_powers(cells[2], cells[3], cells[4])
-        climb(cells, coarse, 1)
+            powers = _alike_powers(totals[2], totals[3], totals[4])
+        climb(totals, coarse, 1)
         exact = self._third_cumulants(null, powers)
         third[: exact.shape[0]] = exact
         return NullMoments(
@@ -278,16 +278,16 @@ class NestedBins:
         Its argument, of shape (groups, r), holds the numbers of positive samples of each group; its result,
         of shape (r, levels), T with residuals around the probabilities ``centre``.
         """
-        n, weight, n_levels, n_cells = self.grouped.total, self.grouped.weight, self.n_levels, self._n_cells
+        n, weight, n_levels, n_bins = self.grouped.total, self.grouped.weight, self.n_levels, self._n_bins
         # in a group of w samples around c, sum r^2 = w c (1 - c) + (1 - 2c) sum r: Q is linear in the
         # residuals
         slope, constant = 1.0 - 2.0 * centre, weight * centre * (1.0 - centre)
         expected = (weight * centre)[:, np.newaxis]
-        cell_constant = np.bincount(self._cell, constant, n_cells)[:, np.newaxis]
+        bin_constant = np.bincount(self._bin_of, constant, n_bins)[:, np.newaxis]
         total_constant = np.zeros(n_levels)
         parts: list[Any] = []
-        for rows in self._blocks(_BLOCK_OF_MANY, 0, self._cell.shape[0]):
-            first, n_rows = group_starts(self._cell[rows]), rows.stop - rows.start
+        for rows in self._blocks(_BLOCK_OF_MANY, 0, self._bin_of.shape[0]):
+            first, n_rows = group_starts(self._bin_of[rows]), rows.stop - rows.start
             begins, ends = first, np.append(first[1:], n_rows)
             inside = self._finer(rows, weight[np.newaxis, rows])
             if inside is not None:
@@ -301,35 +301,35 @@ class NestedBins:
                 exist = inside.bins.exist(n_levels)
                 total_constant += exist @ (finer @ constant[rows])
                 finer.data *= slope[rows][finer.indices]
-            cells = adder[begins.shape[0] - first.shape[0] :]
-            cells.data = slope[rows][cells.indices]
-            parts.append((rows, self._cell[rows][first], adder, cells, kinds, exist, finer))
+            bin_adder = adder[begins.shape[0] - first.shape[0] :]
+            bin_adder.data = slope[rows][bin_adder.indices]
+            parts.append((rows, self._bin_of[rows][first], adder, bin_adder, kinds, exist, finer))
         inverses, count = [], self._count
         for level in range(self._middle, 0, -1):
             inverses.append(np.where(count > 1.5, 1.0 / np.maximum(count, 1.0), 0.0))
             count = count[::2] + count[1::2] if level > 1 else count
-        work = np.empty((3, n_cells, 0))
+        work = np.empty((3, n_bins, 0))
 
         def statistic(positives: NDArray[Any]) -> Array:
             nonlocal work
             r = positives.shape[1]
             if work.shape[2] != r:
-                work = np.empty((3, n_cells, r))
+                work = np.empty((3, n_bins, r))
             s, q, x = work
-            s[:], q[:] = 0.0, cell_constant
+            s[:], q[:] = 0.0, bin_constant
             total = np.zeros((n_levels, r))
             total -= total_constant[:, np.newaxis]
-            for rows, occupied, adder, cells, kinds, exist, finer in parts:
+            for rows, occupied, adder, bin_adder, kinds, exist, finer in parts:
                 residual = positives[rows] - expected[rows]
                 sums = adder @ residual
                 s[occupied] = sums[-occupied.shape[0] :]
-                q[occupied] += cells @ residual
+                q[occupied] += bin_adder @ residual
                 if kinds is not None:
                     inner = sums[: -occupied.shape[0]]
                     inner *= inner
                     total += exist @ (kinds @ inner - finer @ residual)
             for k, inverse in enumerate(inverses):
-                size = n_cells >> k
+                size = n_bins >> k
                 if k:
                     np.add(s[: 2 * size : 2], s[1 : 2 * size : 2], out=s[:size])
                     np.add(q[: 2 * size : 2], q[1 : 2 * size : 2], out=q[:size])
@@ -344,7 +344,7 @@ class NestedBins:
     def _blocks(self, size: int, begin: int, end: int) -> Iterator[slice]:
         """Yield blocks of about ``size`` of some groups that fill bins of the middle level."""
         # the first group of the bin that holds each of some groups
-        cuts = np.unique(np.searchsorted(self._cell, self._cell[begin:end:size]))
+        cuts = np.unique(np.searchsorted(self._bin_of, self._bin_of[begin:end:size]))
         for first, last in pairwise([*cuts.tolist(), int(end)]):
             yield slice(first, last)
 
@@ -361,17 +361,23 @@ class NestedBins:
             n = int(group[-1])
             leaves = csr_array((np.ones(n), np.arange(n, dtype=np.int32), group.astype(np.int32)))
             columns = np.array([leaves @ row for row in columns])
-        return _tree(shared, columns, group, self._count, self._cell[rows], self.n_levels)
+        return _tree(shared, columns, group, self._count, self._bin_of[rows], self.n_levels)
 
     def _third_cumulants(self, null: Array, powers: Array | None) -> Array:
         """Return those of X / |I|, summed over the bins of each level down to ``EXACT_LEVELS``."""
-        n_cells = self._n_cells
+        n_bins = self._n_bins
         if self._dyadic:
-            n_cells = 1 << min(self.n_levels, EXACT_LEVELS)
+            n_bins = 1 << min(self.n_levels, EXACT_LEVELS)
         if powers is None:
-            cell = _cells(self.grouped.prob, min(self.n_levels, EXACT_LEVELS)) if self._dyadic else self._cell
-            powers = np.array([np.bincount(cell, row, n_cells) for row in _powers(null, self.grouped.weight)])
-        powers = powers.reshape(6, n_cells, -1).sum(axis=2)
+            bin_of = (
+                _bin_index(self.grouped.prob, min(self.n_levels, EXACT_LEVELS))
+                if self._dyadic
+                else self._bin_of
+            )
+            powers = np.array(
+                [np.bincount(bin_of, row, n_bins) for row in _powers(null, self.grouped.weight)]
+            )
+        powers = powers.reshape(6, n_bins, -1).sum(axis=2)
         out = [_third_cumulant(powers)]
         while self._dyadic and powers.shape[1] > 2:
             powers = powers[:, ::2] + powers[:, 1::2]
@@ -412,29 +418,29 @@ def _third_cumulant(powers: Array) -> float:
     return float(np.sum(np.where(count > 1.5, kappa, 0.0) / np.maximum(count, 1.0) ** 3))
 
 
-def _cells(p: Array, level: int) -> NDArray[np.int64]:
+def _bin_index(p: Array, level: int) -> NDArray[np.int64]:
     """Return the index of the bin of ``level`` that holds each p in [0, 1]."""
-    cell = (p * 2.0**level).astype(np.int64)
-    return np.minimum(cell, (1 << level) - 1, out=cell)
+    bin_of = (p * 2.0**level).astype(np.int64)
+    return np.minimum(bin_of, (1 << level) - 1, out=bin_of)
 
 
-def shared_levels(cell: NDArray[np.int64], finest: int) -> Levels:
+def shared_levels(bin_of: NDArray[np.int64], finest: int) -> Levels:
     """Return the finest level at which each of the sorted predictions shares its bin with the one before.
 
-    ``cell`` are their bins at the level ``finest``. The result has one entry more: the first and the last, 0,
+    ``bin_of`` are their bins at the level ``finest``. The result has one entry more: the first and the last, 0,
     stand for neighbours that do not exist; else 0 means that only the whole interval is shared.
     """
     # the exponent of a float counts binary digits; below 2**53 the conversion is exact
-    digits = np.bitwise_xor(cell[1:], cell[:-1]).astype(np.float64).view(np.int64)
+    digits = np.bitwise_xor(bin_of[1:], bin_of[:-1]).astype(np.float64).view(np.int64)
     np.right_shift(digits, 52, out=digits)
     np.subtract(finest + 1022, digits, out=digits)
-    out = np.zeros(cell.shape[0] + 1, dtype=np.int8)
+    out = np.zeros(bin_of.shape[0] + 1, dtype=np.int8)
     np.minimum(digits, finest, out=out[1:-1], casting="unsafe")
     return out
 
 
 def _tree(
-    shared: Levels, leaves: Array, group: NDArray[Any], in_cell: Array, cell: NDArray[np.int64], finest: int
+    shared: Levels, leaves: Array, group: NDArray[Any], in_bin: Array, bin_of: NDArray[np.int64], finest: int
 ) -> _Tree | None:
     """Return the bins of a block below the middle level, None if there are none.
 
@@ -447,9 +453,9 @@ def _tree(
         Sums over the leaves, the last row of which are the numbers of samples.
     group : ndarray of shape (leaves + 1,)
         The first group of each leaf.
-    in_cell : ndarray of shape (bins of the middle level,)
+    in_bin : ndarray of shape (bins of the middle level,)
         The number of samples in each bin of the middle level.
-    cell : ndarray of shape (groups,)
+    bin_of : ndarray of shape (groups,)
         The bin of the middle level that holds each group.
     finest : int
         The finest level.
@@ -495,7 +501,7 @@ def _tree(
         return None
     begins, sums = group[begins], sums[:, bins]
     root = np.flatnonzero(start == middle)
-    above[root] = in_cell[cell[begins[root]]]
+    above[root] = in_bin[bin_of[begins[root]]]
     return _Tree(_Bins.of_ranges(sums[-1], above, start, stop[bins]), sums, begins, group[ends])
 
 

@@ -164,20 +164,20 @@ def bootstrap_counts(
         yield from grouped.clusters.resample(n_draws, generator, at_once)
         return
     n_groups, n = grouped.prob.shape[0], int(grouped.total)
-    # each group has two cells, without and with event
-    cells = np.concatenate((grouped.weight - grouped.positives, grouped.positives))
+    # each group has two categories, without and with event
+    categories = np.concatenate((grouped.weight - grouped.positives, grouped.positives))
     (choice,) = spawn(generator, 1)
     if n <= _LIGHT * n_groups:
-        cell_of = np.repeat(np.arange(2 * n_groups), cells.astype(np.int64))
+        category_of = np.repeat(np.arange(2 * n_groups), categories.astype(np.int64))
         for first, last in _chunks(n_draws, n, max_elements):
             r = last - first
-            place = cell_of[choice.integers(n, size=(r, n))] * r + np.arange(r)[:, np.newaxis]
+            place = category_of[choice.integers(n, size=(r, n))] * r + np.arange(r)[:, np.newaxis]
             drawn = np.bincount(place.ravel(), minlength=2 * n_groups * r).astype(np.float64)
             negatives, positives = drawn.reshape(2, n_groups, r)
             yield negatives + positives, positives
         return
     for first, last in _chunks(n_draws, n_groups, max_elements):
-        drawn = choice.multinomial(n, cells / cells.sum(), size=last - first).T.astype(np.float64)
+        drawn = choice.multinomial(n, categories / categories.sum(), size=last - first).T.astype(np.float64)
         yield drawn[:n_groups] + drawn[n_groups:], np.ascontiguousarray(drawn[n_groups:])
 
 

@@ -279,24 +279,24 @@ def evaluate(spline: LogisticSpline, x: Array, monotone: bool) -> Array:
     gap = knots[1:] - knots[:-1]
     first, last = gap * spline.slopes[:-1] / 3.0, gap * spline.slopes[1:] / 3.0
     middle = values[1:] - values[:-1] - first - last
-    cell = np.searchsorted(knots[1:-1], x, side="right")
-    t = x - knots[cell]
-    t /= gap[cell]
+    interval = np.searchsorted(knots[1:-1], x, side="right")
+    t = x - knots[interval]
+    t /= gap[interval]
     np.maximum(t, 0.0, out=t)
     np.minimum(t, 1.0, out=t)
     if monotone:
         first, middle, last = (np.maximum(part, 0.0) for part in (first, middle, last))
         u = 1.0 - t
-        f: Array = first[cell] * (1.0 - u * u * u)
-        f += middle[cell] * (t * t * (3.0 - 2.0 * t))
-        f += last[cell] * (t * t * t)
-        f += values[cell]
-        np.minimum(f, values[cell + 1], out=f)
+        f: Array = first[interval] * (1.0 - u * u * u)
+        f += middle[interval] * (t * t * (3.0 - 2.0 * t))
+        f += last[interval] * (t * t * t)
+        f += values[interval]
+        np.minimum(f, values[interval + 1], out=f)
     else:
-        f = (first - 2.0 * middle + last)[cell]
+        f = (first - 2.0 * middle + last)[interval]
         for coefficient in (3.0 * (middle - first), 3.0 * first, values):
             f *= t
-            f += coefficient[cell]
+            f += coefficient[interval]
     if x.min() < knots[0]:
         f += max(float(spline.slopes[0]), 0.0) * np.minimum(x - knots[0], 0.0)
     if x.max() > knots[-1]:

@@ -31,7 +31,7 @@ Array = NDArray[np.float64]
 
 # With more distinct scores than the first, scores are pooled into this many bins between two knots.
 _MOST_GROUPS = 4096
-_CELLS = 256
+_BINS = 256
 # The penalty limits the flexibility, so more knots hardly change the curve; time grows with their square.
 _MOST_KNOTS = 1000
 # The bulk of the scores lies between the quantiles of these levels.
@@ -216,11 +216,11 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
         z = link_scores(grouped.prob, self.link)
         self._axis = _fit_axis(z, grouped.weight)
         x, trust = self._axis.place(z), self._axis.trust(z, grouped.weight)
-        cells = GroupedOutcomes(x, grouped.weight * trust, grouped.positives * trust)
-        knots = place_knots(x, cells.weight, self.n_knots)
+        pooled = GroupedOutcomes(x, grouped.weight * trust, grouped.positives * trust)
+        knots = place_knots(x, pooled.weight, self.n_knots)
         if x.shape[0] > _MOST_GROUPS:
-            cells = _pool(cells, knots)
-        self._spline = self._fit_curve(cells, knots)
+            pooled = _pool(pooled, knots)
+        self._spline = self._fit_curve(pooled, knots)
         self.penalty_, self.effective_parameters_ = self._spline.penalty, self._spline.edf
         self._doubt = min(_DOUBT / grouped.total, 1.0) if isinstance(self.penalty, str) else 0.0
         self._event_rate = (float(grouped.positives.sum()) + 0.5) / (grouped.total + 1.0)
@@ -229,14 +229,14 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
         else:
             record_sample(self, grouped, weight)
 
-    def _fit_curve(self, cells: GroupedOutcomes, knots: Array) -> LogisticSpline:
+    def _fit_curve(self, pooled: GroupedOutcomes, knots: Array) -> LogisticSpline:
         """Fit the curve, with the sign of the scores reversed if the event rate decreases with them."""
-        slope, intercept = fit_platt(cells.prob, cells)
+        slope, intercept = fit_platt(pooled.prob, pooled)
         # the sign of a slope of 0 would be that of a rounding error
         self._rising = slope >= -_NO_SLOPE
         if knots[0] == knots[-1]:
             return LogisticSpline(np.arange(2.0), np.full(2, intercept), np.zeros(2), np.inf, 1.0)
-        rows = np.array([cells.prob, cells.weight, platt_targets(cells), cells.positives])
+        rows = np.array([pooled.prob, pooled.weight, platt_targets(pooled), pooled.positives])
         unit, origin = self._axis.half_width * self._axis.magnitude, self._axis.place(np.zeros(1))[0]
         if not self._rising:
             rows = np.ascontiguousarray(rows[:, ::-1])
@@ -306,13 +306,14 @@ def _fit_axis(z: Array, weight: Array) -> _Axis:
     return _Axis(magnitude, (low + high) / 2.0, (high - low) / 2.0 or 1.0)
 
 
-def _pool(cells: GroupedOutcomes, knots: Array) -> GroupedOutcomes:
+def _pool(grouped: GroupedOutcomes, knots: Array) -> GroupedOutcomes:
     """Pool sorted groups into bins of equal width between the knots, each represented by its mean."""
-    edges = np.concatenate([np.linspace(a, b, _CELLS, endpoint=False) for a, b in pairwise(knots)])
-    starts = np.unique(np.searchsorted(cells.prob, edges))
-    starts = starts[starts < cells.prob.shape[0]]
+    edges = np.concatenate([np.linspace(a, b, _BINS, endpoint=False) for a, b in pairwise(knots)])
+    starts = np.unique(np.searchsorted(grouped.prob, edges))
+    starts = starts[starts < grouped.prob.shape[0]]
     weight, positives, moment = (
-        np.add.reduceat(mass, starts) for mass in (cells.weight, cells.positives, cells.weight * cells.prob)
+        np.add.reduceat(mass, starts)
+        for mass in (grouped.weight, grouped.positives, grouped.weight * grouped.prob)
     )
     # the mean of equal numbers may differ from them in the last bit
     return GroupedOutcomes(np.clip(moment / weight, knots[0], knots[-1]), weight, positives)

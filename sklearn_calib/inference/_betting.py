@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._links import logit
-from sklearn_calib.inference._betting_tree import N_CELLS, BettingTree, log_sum, smallest_bin, softplus
+from sklearn_calib.inference._betting_tree import N_BINS, BettingTree, log_sum, smallest_bin, softplus
 
 __all__ = ["BLOCK", "GRID", "BettingStream", "binned_cutoff_error", "grid_gains", "in_log_odds"]
 
@@ -67,7 +67,7 @@ class BettingStream:
         # log sum_i v_i / W(start i), the sum over the starts so far
         self._log_shares = np.full(len(_LOG_CAPITAL), -np.inf)
         self._tree = BettingTree()
-        self._residuals = np.zeros(N_CELLS)
+        self._residuals = np.zeros(N_BINS)
 
     @property
     def log_wealth(self) -> float:
@@ -84,14 +84,14 @@ class BettingStream:
         return np.concatenate(parts)
 
     def _advance_chunk(self, y: NDArray[np.int64], p: Array) -> Array:
-        cell = smallest_bin(p)
-        self._residuals += np.bincount(cell, y - p, minlength=N_CELLS)
+        bin_of = smallest_bin(p)
+        self._residuals += np.bincount(bin_of, y - p, minlength=N_BINS)
         open_ = (p > 0.0) & (p < 1.0)
         if open_.all():
-            path = self._bet(y, p, cell)
+            path = self._bet(y, p, bin_of)
         else:
             # certain forecasts multiply all wealth by 1, or, if they are wrong, by infinity
-            path = np.append(self._finite, self._bet(y[open_], p[open_], cell[open_]))[np.cumsum(open_)]
+            path = np.append(self._finite, self._bet(y[open_], p[open_], bin_of[open_]))[np.cumsum(open_)]
         self._finite = float(path[-1])
         if self.impossible is not None:
             path = np.full(path.shape[0], np.inf)
@@ -107,7 +107,7 @@ class BettingStream:
         self.n_samples += path.shape[0]
         return path
 
-    def _bet(self, y: NDArray[np.int64], p: Array, cell: NDArray[np.uint8]) -> Array:
+    def _bet(self, y: NDArray[np.int64], p: Array, bin_of: NDArray[np.uint8]) -> Array:
         """Return the log-wealth after each sample, all forecasts strictly between 0 and 1."""
         n = y.shape[0]
         if n == 0:
@@ -117,7 +117,7 @@ class BettingStream:
         after[:, 0] = self._log_wealths
         after[:-1, 1:] = grid_gains(sign, signed, base)
         np.cumsum(after[:-1], axis=1, out=after[:-1])
-        after[-1, 1:] = self._tree.advance(y, p, sign, signed, base, cell)
+        after[-1, 1:] = self._tree.advance(y, p, sign, signed, base, bin_of)
         # starts at the samples whose number, from 0, is j * block; start j has the initial weight
         # 1 / ((j + 1) (j + 2))
         block = np.arange(self._bets, self._bets + n) // BLOCK

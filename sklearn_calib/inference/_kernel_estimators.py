@@ -187,9 +187,9 @@ def assign_blocks(
     counts = sample.counts
     if n_columns == 1:
         counts = np.hstack((sample.weight[:, np.newaxis] - counts, counts))
-    cell = np.repeat(np.arange(counts.size), counts.ravel().astype(np.int64))
+    category_of = np.repeat(np.arange(counts.size), counts.ravel().astype(np.int64))
     m = n // block_size
-    chosen = cell[generator.permutation(n)[: m * block_size]].reshape(m, block_size)
+    chosen = category_of[generator.permutation(n)[: m * block_size]].reshape(m, block_size)
     return chosen // counts.shape[1], (chosen % counts.shape[1]).astype(np.int64)
 
 

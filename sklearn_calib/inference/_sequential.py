@@ -27,7 +27,7 @@ from sklearn_calib._validation import (
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._betting import BettingStream, binned_cutoff_error
 from sklearn_calib.inference._betting_rounds import BettingRounds
-from sklearn_calib.inference._betting_tree import N_CELLS, smallest_bin
+from sklearn_calib.inference._betting_tree import N_BINS, smallest_bin
 
 __all__ = ["SequentialTest", "SequentialTestResult"]
 
@@ -364,7 +364,7 @@ class _ClusterStream:
             if value > self.max_log_wealth:
                 self.max_log_wealth, self.row_of_max = value, int(until[end])
         residual = sample.weights * (sample.y - sample.p)
-        residuals = np.bincount(smallest_bin(sample.p), residual, minlength=N_CELLS)
+        residuals = np.bincount(smallest_bin(sample.p), residual, minlength=N_BINS)
         self.cutoff_error = binned_cutoff_error(residuals, self.n_samples)
         return path
 

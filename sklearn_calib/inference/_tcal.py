@@ -580,7 +580,7 @@ class BinaryScales:
         if smoothness is None:
             self.bins = NestedBins(self.grouped, self.n_bins.shape[0], fine=not simulated)
         else:
-            self.bins = NestedBins(self.grouped, cell=uniform_bins(self.grouped.prob, int(self.n_bins[0])))
+            self.bins = NestedBins(self.grouped, bin_of=uniform_bins(self.grouped.prob, int(self.n_bins[0])))
         self.moments = self.bins.moments()
         self._mean = np.zeros_like(self.moments.statistic)
         if self.clusters is not None:

@@ -99,7 +99,7 @@ def test_complete_enumeration(name):
     )
     grouped = group_outcomes(outcomes[5], p)
     for level in range(1, levels + 1):
-        one = NestedBins(grouped, cell=cells(grouped.prob, level)).moments()
+        one = NestedBins(grouped, bin_of=bin_index(grouped.prob, level)).moments()
         np.testing.assert_allclose(one.statistic[0], moments.statistic[level - 1], atol=1e-15)
         np.testing.assert_allclose(one.variance[0], moments.variance[level - 1], atol=1e-15)
         np.testing.assert_allclose(one.third_cumulant[0], moments.third_cumulant[level - 1], atol=1e-15)
@@ -107,7 +107,7 @@ def test_complete_enumeration(name):
         assert one.pairs[0] == pytest.approx(moments.pairs[level - 1], abs=1e-15)
 
 
-def cells(p, level):
+def bin_index(p, level):
     return np.array([bin_of(value, 2**level) for value in p])
 
 
@@ -145,8 +145,8 @@ def sums_by_level(y, p, w, level):
     """The fields of ``as_array`` but for the covariance, by sorting and numpy sums, for larger samples."""
     n, v = w.sum(), p * (1 - p)
     m = v * (1 - 2 * p)
-    cell = np.minimum(np.floor(p * 2.0**level), 2.0**level - 1)
-    _, label = np.unique(cell, return_inverse=True)
+    bin_of = np.minimum(np.floor(p * 2.0**level), 2.0**level - 1)
+    _, label = np.unique(bin_of, return_inverse=True)
     size, s, q, a, v2, v3, b, b2 = (
         np.bincount(label, w * term)
         for term in (np.ones_like(p), y - p, (y - p) ** 2, v, v**2, v**3, m, m**2)
@@ -236,10 +236,10 @@ def test_finest_bins_separate_what_floats_can():
 def plain_statistics(grouped, positives, centre, level):
     """T of one sample in 2**level bins around ``centre``: eq. (6) of the paper, a loop over bins."""
     prob, weight = grouped.prob, grouped.weight
-    cell = np.minimum((prob * 2**level).astype(int), 2**level - 1)
+    bin_of = np.minimum((prob * 2**level).astype(int), 2**level - 1)
     total = 0.0
-    for bin_ in np.unique(cell):
-        inside = cell == bin_
+    for bin_ in np.unique(bin_of):
+        inside = bin_of == bin_
         rows = weight[inside].sum()
         if rows > 1:
             y, w, c = positives[inside], weight[inside], centre[inside]
@@ -303,6 +303,6 @@ def test_deviations_stay_above_rounding():
     assert moments.variance[0] > 1e-3
     np.testing.assert_allclose(moments.deviation[0], np.sqrt(moments.variance[0]))
     # [0, 1/4) holds 1e-30 and 0.2: W = 2 * 1e-30 * .16; [1/2, 3/4) the others
-    single = NestedBins(grouped, cell=np.array([0, 0, 1, 2])).moments()
+    single = NestedBins(grouped, bin_of=np.array([0, 0, 1, 2])).moments()
     assert np.sqrt(single.variance[0]) < 1e-14
     assert single.deviation[0] == pytest.approx(1e-6 * 0.16 / 2 / 4)

@@ -77,7 +77,7 @@ def test_third_cumulant_of_a_large_cell():
     # two classes: known from the binary formulas, times 8 for the norm of vectors
     p = np.random.default_rng(0).uniform(0.05, 0.3, 500)
     grouped = group_outcomes(np.zeros(500, dtype=np.int64), p)
-    binary = NestedBins(grouped, cell=np.zeros(500, dtype=np.int64)).moments()
+    binary = NestedBins(grouped, bin_of=np.zeros(500, dtype=np.int64)).moments()
     moments = class_moments([one_cell(500)], np.zeros(500, dtype=np.int64), np.column_stack((p, 1 - p)))
     assert moments.variance[0] == pytest.approx(4 * binary.variance[0])
     assert moments.pairs[0] == pytest.approx(binary.pairs[0])
