@@ -27,7 +27,7 @@ GRID = np.array(
     ]
 )
 # Half of the initial wealth is split equally among the grid, the tree has the other half.
-_LOG_CAPITAL = np.log(np.append(np.full(len(GRID), 0.5 / len(GRID)), 0.5))
+_LOG_INITIAL = np.log(np.append(np.full(len(GRID), 0.5 / len(GRID)), 0.5))
 #: Strategies start at the beginning of every block of so many samples, each start with its initial weight.
 BLOCK = 32
 
@@ -50,7 +50,7 @@ class BettingStream:
         Number of samples so far.
     log_wealth, max_log_wealth : float
         Logarithm of the wealth now, and of the largest wealth so far (at least 0, the start).
-    row_of_max : int
+    index_of_max : int
         After which sample, counted from 1, it was first reached; 0 for the start.
     impossible : tuple of (int, float) or None
         The first outcome of probability zero under its forecast, and the forecast.
@@ -59,13 +59,13 @@ class BettingStream:
     def __init__(self) -> None:
         self.n_samples = 0
         self.max_log_wealth = 0.0
-        self.row_of_max = 0
+        self.index_of_max = 0
         self.impossible: tuple[int, float] | None = None
         self._finite = 0.0
         self._bets = 0
-        self._log_wealths = np.zeros(len(_LOG_CAPITAL))
+        self._log_wealths = np.zeros(len(_LOG_INITIAL))
         # log sum_i v_i / W(start i), the sum over the starts so far
-        self._log_shares = np.full(len(_LOG_CAPITAL), -np.inf)
+        self._log_units = np.full(len(_LOG_INITIAL), -np.inf)
         self._tree = BettingTree()
         self._residuals = np.zeros(N_BINS)
 
@@ -103,7 +103,7 @@ class BettingStream:
                 path[row:] = np.inf
         top = int(path.argmax())
         if path[top] > self.max_log_wealth:
-            self.max_log_wealth, self.row_of_max = float(path[top]), self.n_samples + top + 1
+            self.max_log_wealth, self.index_of_max = float(path[top]), self.n_samples + top + 1
         self.n_samples += path.shape[0]
         return path
 
@@ -113,7 +113,7 @@ class BettingStream:
         if n == 0:
             return np.empty(0)
         sign, signed, base = in_log_odds(y, p)
-        after = np.empty((len(_LOG_CAPITAL), n + 1))
+        after = np.empty((len(_LOG_INITIAL), n + 1))
         after[:, 0] = self._log_wealths
         after[:-1, 1:] = grid_gains(sign, signed, base)
         np.cumsum(after[:-1], axis=1, out=after[:-1])
@@ -123,15 +123,15 @@ class BettingStream:
         block = np.arange(self._bets, self._bets + n) // BLOCK
         first = -(-self._bets // BLOCK)
         starts = np.arange(first, int(block[-1]) + 1)
-        shares = np.empty((len(_LOG_CAPITAL), starts.shape[0] + 1))
-        shares[:, 0] = self._log_shares
-        shares[:, 1:] = -np.log((starts + 1.0) * (starts + 2.0)) - after[:, starts * BLOCK - self._bets]
-        np.logaddexp.accumulate(shares, axis=1, out=shares)
-        self._log_wealths, self._log_shares = after[:, -1].copy(), shares[:, -1].copy()
+        units = np.empty((len(_LOG_INITIAL), starts.shape[0] + 1))
+        units[:, 0] = self._log_units
+        units[:, 1:] = -np.log((starts + 1.0) * (starts + 2.0)) - after[:, starts * BLOCK - self._bets]
+        np.logaddexp.accumulate(units, axis=1, out=units)
+        self._log_wealths, self._log_units = after[:, -1].copy(), units[:, -1].copy()
         self._bets += n
         wealth = after[:, 1:]
-        wealth += _LOG_CAPITAL[:, None]
-        wealth += shares[:, block - (first - 1)]
+        wealth += _LOG_INITIAL[:, None]
+        wealth += units[:, block - (first - 1)]
         # the rest has not started yet: sum_{j > block} 1 / ((j + 1) (j + 2)) = 1 / (block + 2)
         return np.logaddexp(log_sum(wealth), -np.log(block + 2.0))
 

@@ -32,7 +32,7 @@ class BettingRounds:
 
     Parameters
     ----------
-    new_capital : bool, default=False
+    adds_wealth : bool, default=False
         Whether every start adds initial wealth: the number of samples since the last start, 1 at first. The
         wealth is then an e-detector of a change: without one, its expectation is the wealth added so far,
         which is at most the number of samples. Otherwise one unit is divided among all starts, and the wealth
@@ -57,7 +57,7 @@ class BettingRounds:
     """
 
     def __init__(
-        self, *, new_capital: bool = False, lives: Sequence[float] = _LIVES, dependent: bool = False
+        self, *, adds_wealth: bool = False, lives: Sequence[float] = _LIVES, dependent: bool = False
     ) -> None:
         self.n_samples = 0
         self._dependent = dependent
@@ -65,17 +65,17 @@ class BettingRounds:
             lives = ()
         self.impossible: tuple[int, float] | None = None
         self.log_wealths = np.zeros(len(GRID) + len(lives))
-        self._new_capital, self._lives = new_capital, lives
+        self._adds_wealth, self._lives = adds_wealth, lives
         of_grid = 0.5 if lives else 1.0
-        shares = np.append(
+        units = np.append(
             np.full(len(GRID), of_grid / len(GRID)), np.full(len(lives), (1.0 - of_grid) / max(1, len(lives)))
         )
-        self._log_capital = np.log(shares)
-        self._finite = -np.inf if new_capital else 0.0
+        self._log_initial = np.log(units)
+        self._finite = -np.inf if adds_wealth else 0.0
         # starts so far, and samples on which bets were made since the last one
         self._starts = self._since = 0
         # log sum_i v_i / W(start i), the sum over the starts so far
-        self._log_shares = np.full(self.log_wealths.shape[0], -np.inf)
+        self._log_units = np.full(self.log_wealths.shape[0], -np.inf)
         self._trees = BatchTrees(len(lives))
         # the wealth of the trees of the past per unit, and when the last one started
         self._log_inherited, self._born = np.zeros(len(lives)), np.zeros(len(lives), dtype=np.int64)
@@ -121,16 +121,16 @@ class BettingRounds:
         self._since += int(weight.sum())
         grid, roots = self.log_wealths[: len(GRID)] + gains, self._log_inherited + self._trees.close()
         self.log_wealths = np.append(grid, roots)
-        owned = log_sum(self.log_wealths + self._log_shares + self._log_capital)
+        owned = log_sum(self.log_wealths + self._log_units + self._log_initial)
         # the rest has not started yet: sum_{j >= starts} 1 / ((j + 1) (j + 2)) = 1 / (starts + 1)
-        waiting = -np.inf if self._new_capital else -np.log(self._starts + 1.0)
+        waiting = -np.inf if self._adds_wealth else -np.log(self._starts + 1.0)
         self._finite = float(np.logaddexp(owned, waiting))
 
     def _start(self) -> None:
         """Start all strategies again, and replace the trees whose lifetime has ended."""
         j = self._starts
-        capital = max(1, self._since) if self._new_capital else 1.0 / ((j + 1.0) * (j + 2.0))
-        self._log_shares = np.logaddexp(self._log_shares, np.log(capital) - self.log_wealths)
+        wealth = max(1, self._since) if self._adds_wealth else 1.0 / ((j + 1.0) * (j + 2.0))
+        self._log_units = np.logaddexp(self._log_units, np.log(wealth) - self.log_wealths)
         for k, life in enumerate(self._lives):
             if j - self._born[k] >= life:
                 self._trees.replace(k)

@@ -330,7 +330,7 @@ class _ClusterStream:
 
     def __init__(self) -> None:
         self._rounds = BettingRounds(dependent=True)
-        self.max_log_wealth, self.row_of_max, self.cutoff_error = 0.0, 0, 0.0
+        self.max_log_wealth, self.index_of_max, self.cutoff_error = 0.0, 0, 0.0
 
     @property
     def n_samples(self) -> int:
@@ -362,7 +362,7 @@ class _ClusterStream:
             value = self._rounds.play(sample.y[rows], sample.p[rows], None if times is None else times[rows])
             path[until[end] - 1] = value
             if value > self.max_log_wealth:
-                self.max_log_wealth, self.row_of_max = value, int(until[end])
+                self.max_log_wealth, self.index_of_max = value, int(until[end])
         residual = sample.weights * (sample.y - sample.p)
         residuals = np.bincount(smallest_bin(sample.p), residual, minlength=N_BINS)
         self.cutoff_error = binned_cutoff_error(residuals, self.n_samples)
@@ -394,7 +394,7 @@ def _advance(stream: BettingStream | _ClusterStream, sample: BinarySample) -> Se
         reason = f"an outcome that its forecast makes impossible: y = {outcome} where p = {forecast:g}"
         pvalue = 0.0
     else:
-        reason = f"log e-value {largest:.4g} after observation {stream.row_of_max}"
+        reason = f"log e-value {largest:.4g} after observation {stream.index_of_max}"
         reason += f", {stream.log_wealth:.4g} after the last"
         # what underflows is not impossible
         pvalue = max(math.exp(-largest), sys.float_info.min)

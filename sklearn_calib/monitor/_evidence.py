@@ -23,7 +23,7 @@ class Evidence:
     """
 
     def __init__(self, detector: bool, dependent: bool = False) -> None:
-        self._rounds = BettingRounds(new_capital=detector, dependent=dependent)
+        self._rounds = BettingRounds(adds_wealth=detector, dependent=dependent)
         # the smallest wealth of each strategy so far, and when it was that small: None before the first round
         self._lowest = np.zeros(self._rounds.log_wealths.shape[0])
         self._since: list[Any] = [None] * self._lowest.shape[0]

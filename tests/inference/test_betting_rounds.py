@@ -15,7 +15,7 @@ from tests.inference._bets import GRID, Cell, ratio
 INF = math.inf
 
 
-def reference(batches, lives, new_capital):
+def reference(batches, lives, adds_wealth):
     """Return the wealth after each batch of pairs (y, p)."""
     trees, born, inherited = [Cell(0, 1, 4) for _ in lives], [0 for _ in lives], [1.0 for _ in lives]
     wealths = [1.0] * (len(GRID) + len(lives))
@@ -27,7 +27,7 @@ def reference(batches, lives, new_capital):
                 if j - born[k] >= life:
                     inherited[k] *= trees[k].total()
                     trees[k], born[k] = Cell(0, 1, 4), j
-            capitals.append(max(1, since) if new_capital else 1 / ((j + 1) * (j + 2)))
+            capitals.append(max(1, since) if adds_wealth else 1 / ((j + 1) * (j + 2)))
             starts.append(wealths)
             since = 0
         since += len(batch)
@@ -44,7 +44,7 @@ def reference(batches, lives, new_capital):
             for capital, start in zip(capitals, starts, strict=True)
             for c, now, then in zip(share, wealths, start, strict=True)
         )
-        path.append(owned + (0 if new_capital else 1 - sum(capitals)))
+        path.append(owned + (0 if adds_wealth else 1 - sum(capitals)))
     return path
 
 
@@ -60,17 +60,17 @@ def played(y, p, cuts, **params):
     return np.exp([rounds.play(*part) for part in parts])
 
 
-@pytest.mark.parametrize("new_capital", [False, True])
+@pytest.mark.parametrize("adds_wealth", [False, True])
 @pytest.mark.parametrize("lives", [(INF,), (1.0, 2.0, INF)])
 @pytest.mark.parametrize("cuts", [[40, 45, 80, 100], [1, 2, 70, 110, 150, 190]])
-def test_equals_the_definition(monkeypatch, cuts, lives, new_capital):
+def test_equals_the_definition(monkeypatch, cuts, lives, adds_wealth):
     monkeypatch.setattr(_betting_rounds, "_CHUNK", 17)
     for truth in (None, np.square):
         y, p = draw(200, len(cuts), truth)
         parts = zip(np.split(y, cuts), np.split(p, cuts), strict=True)
         batches = [list(zip(*(a.tolist() for a in part), strict=True)) for part in parts]
-        expected = reference(batches, lives, new_capital)
-        found = played(y, p, cuts, lives=lives, new_capital=new_capital)
+        expected = reference(batches, lives, adds_wealth)
+        found = played(y, p, cuts, lives=lives, adds_wealth=adds_wealth)
         np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
@@ -82,8 +82,8 @@ def test_rounds_of_one_row_are_the_sequential_test():
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize(("new_capital", "expected"), [(False, [1, 1, 1]), (True, [1, 1 + 3, 1 + 3 + 2])])
-def test_expectation_over_all_labels(monkeypatch, new_capital, expected):
+@pytest.mark.parametrize(("adds_wealth", "expected"), [(False, [1, 1, 1]), (True, [1, 1 + 3, 1 + 3 + 2])])
+def test_expectation_over_all_labels(monkeypatch, adds_wealth, expected):
     """Under calibration it is 1, or the capital brought so far; forecasts depend on the batches before."""
     monkeypatch.setattr(_betting_rounds, "BLOCK", 1)
     total = np.zeros(3)
@@ -92,16 +92,16 @@ def test_expectation_over_all_labels(monkeypatch, new_capital, expected):
         second = [0.2, 0.9] if sum(labels[:3]) % 2 else [0.6, 0.61]
         p = np.array([0.3, 0.97, 0.02, *second, 0.5, 0.1, 0.9, 0.3 if labels[3] else 0.7])
         probability = np.prod(np.where(y == 1, p, 1 - p))
-        total += probability * played(y, p, [3, 5], new_capital=new_capital, lives=(1.0, INF))
+        total += probability * played(y, p, [3, 5], adds_wealth=adds_wealth, lives=(1.0, INF))
     np.testing.assert_allclose(total, expected, rtol=1e-10)
 
 
-@pytest.mark.parametrize("new_capital", [False, True])
-def test_the_order_within_a_batch_is_immaterial(new_capital):
+@pytest.mark.parametrize("adds_wealth", [False, True])
+def test_the_order_within_a_batch_is_immaterial(adds_wealth):
     y, p = draw(400, 2, np.square)
     p[:20] = 0.5
     cuts = [100, 150, 300]
-    params = {"new_capital": new_capital, "lives": (2.0, INF)}
+    params = {"adds_wealth": adds_wealth, "lives": (2.0, INF)}
     expected = played(y, p, cuts, **params)
     rng = np.random.default_rng(0)
     for order in (
@@ -122,13 +122,13 @@ def test_times_repeat_rows():
     assert weighted.n_samples == repeated.n_samples == times.sum()
 
 
-@pytest.mark.parametrize("new_capital", [False, True])
-def test_certain_forecasts(new_capital):
+@pytest.mark.parametrize("adds_wealth", [False, True])
+def test_certain_forecasts(adds_wealth):
     y, p = draw(90, 4)
-    plain, filled = (BettingRounds(new_capital=new_capital) for _ in range(2))
+    plain, filled = (BettingRounds(adds_wealth=adds_wealth) for _ in range(2))
     certain = np.array([0, 1, 1]), np.array([0.0, 1.0, 1.0])
     filled.play(*certain)
-    assert filled.log_wealth == (-INF if new_capital else 0.0)
+    assert filled.log_wealth == (-INF if adds_wealth else 0.0)
     for rows in np.split(np.arange(90), [40, 80]):
         plain.play(y[rows], p[rows])
         filled.play(np.append(y[rows], certain[0]), np.append(p[rows], certain[1]))
@@ -144,7 +144,7 @@ def test_certain_forecasts(new_capital):
 @pytest.mark.parametrize("p", [1e-300, 5e-324, 1e-17, 1 - 2.0**-53])
 def test_extreme_forecasts_stay_finite(p):
     for label in (0, 1):
-        rounds = BettingRounds(new_capital=True)
+        rounds = BettingRounds(adds_wealth=True)
         for _ in range(3):
             assert np.isfinite(rounds.play(np.full(50, label), np.full(50, p)))
 

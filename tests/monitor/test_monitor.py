@@ -38,7 +38,7 @@ def watched(batches, **params):
 def test_the_evidence_is_that_of_the_bets(mode):
     rng = np.random.default_rng(0)
     monitor = CalibrationMonitor(mode=mode, alpha=1e-3, run_length=10_000, **ALL)
-    rounds = BettingRounds(new_capital=mode == "run-length")
+    rounds = BettingRounds(adds_wealth=mode == "run-length")
     largest = 0.0
     for number in range(30):
         y, p = batch(rng, truth=None if number < 20 else too_high)
