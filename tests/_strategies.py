@@ -5,7 +5,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
-#: More examples for a law that is not repeated for every row of a registry.
+#: More examples for a distribution that is not repeated for every row of a registry.
 more = settings(max_examples=4 * settings.default.max_examples)
 
 #: Twenty and more predictions of exactly 0 or 1, which the ends of the interval can make, are warned of.

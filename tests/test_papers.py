@@ -105,12 +105,14 @@ def test_table():
 
 
 def test_a_population_is_a_sample_with_every_outcome():
-    law = population([0.2, 0.7], [0.5, 0.25], [1, 3])
-    rows = sorted(zip(law["y_proba"], law["y_true"], law["sample_weight"], strict=True))
+    distribution = population([0.2, 0.7], [0.5, 0.25], [1, 3])
+    rows = sorted(
+        zip(distribution["y_proba"], distribution["y_true"], distribution["sample_weight"], strict=True)
+    )
     assert rows == [(0.2, 0, 0.5), (0.2, 1, 0.5), (0.7, 0, 2.25), (0.7, 1, 0.75)]
     assert population([0.5], [1.0])["y_true"].tolist() == [1]
     # |.3| / 4 + |.45| * 3 / 4
-    assert expected_calibration_error(**law) == pytest.approx(0.4125)
+    assert expected_calibration_error(**distribution) == pytest.approx(0.4125)
 
 
 def test_closed_forms_of_smooth_ece(study):

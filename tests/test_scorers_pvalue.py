@@ -33,7 +33,7 @@ from tests.inference._registry import TESTS
 
 
 class ShareOfPositives(CalibrationTest):
-    """Its p-value shows which data it was given; it keeps no law."""
+    """Its p-value shows which data it was given; it keeps no distribution."""
 
     def _check_parameters(self):
         pass

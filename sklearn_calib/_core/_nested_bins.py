@@ -427,8 +427,8 @@ def _bin_index(p: Array, level: int) -> NDArray[np.int64]:
 def shared_levels(bin_of: NDArray[np.int64], finest: int) -> Levels:
     """Return the finest level at which each of the sorted predictions shares its bin with the one before.
 
-    ``bin_of`` are their bins at the level ``finest``. The result has one entry more: the first and the last, 0,
-    stand for neighbours that do not exist; else 0 means that only the whole interval is shared.
+    ``bin_of`` are their bins at the level ``finest``. The result has one more entry: the first and the last,
+    0, are for neighbours that do not exist; otherwise 0 means that only the whole interval is shared.
     """
     # the exponent of a float counts binary digits; below 2**53 the conversion is exact
     digits = np.bitwise_xor(bin_of[1:], bin_of[:-1]).astype(np.float64).view(np.int64)

@@ -71,19 +71,21 @@ def brownian_range_sf(x: float) -> float:
     return max(8.0 * float(terms.sum()), _TINY)
 
 
-def null_density(law: str, x: Array) -> Array:
+def null_density(distribution: str, x: Array) -> Array:
     """Return the density at ``x`` of a distribution that a result names in ``asymptotic_null``.
 
     "normal"; "chi2(k)", for positive ``x``; "brownian range", the derivative of :func:`brownian_range_sf`,
     negated, term by term.
     """
-    if law == "normal":
+    if distribution == "normal":
         return np.exp(-0.5 * x**2) / math.sqrt(2.0 * math.pi)
-    if law == "brownian range":
+    if distribution == "brownian range":
         return _brownian_range_density(x)
-    chi2 = re.fullmatch(r"chi2\(([1-9][0-9]*)\)", law)
+    chi2 = re.fullmatch(r"chi2\(([1-9][0-9]*)\)", distribution)
     if chi2 is None:
-        raise ValueError(f"asymptotic_null must be 'normal', 'chi2(k)' or 'brownian range', got {law!r}.")
+        raise ValueError(
+            f"asymptotic_null must be 'normal', 'chi2(k)' or 'brownian range', got {distribution!r}."
+        )
     half = int(chi2[1]) / 2.0
     return np.exp((half - 1.0) * np.log(x) - 0.5 * x - half * math.log(2.0) - gammaln(half))
 

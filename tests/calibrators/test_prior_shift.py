@@ -1,4 +1,4 @@
-"""Correction for another base rate against Bayes' formula on a joint law that is written out."""
+"""Correction for another base rate against Bayes' formula on a joint distribution that is written out."""
 
 import numpy as np
 import pytest

@@ -35,7 +35,7 @@ def test_positives_are_binomial(grouped):
     assert (drawn >= 0).all()
     assert (drawn <= grouped.weight[:, None]).all()
     np.testing.assert_array_less(np.abs(drawn.mean(axis=1) - mean), 4.5 * np.sqrt(variance / n) + 1e-12)
-    # the variance of the sample variance, from the fourth moment of a binomial law
+    # the variance of the sample variance, from the fourth moment of a binomial distribution
     fourth = variance * (1 + 3 * (grouped.weight - 2) * grouped.prob * (1 - grouped.prob))
     error = np.sqrt(np.maximum(fourth - variance**2, 0) / n)
     np.testing.assert_array_less(np.abs(drawn.var(axis=1) - variance), 5 * error + 20 / n)

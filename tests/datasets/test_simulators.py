@@ -69,7 +69,7 @@ def test_outcomes_follow_the_truth(distribution, distortion):
 
 
 @pytest.mark.parametrize(
-    ("distribution", "law"),
+    ("distribution", "expected"),
     [
         ("uniform", stats.uniform()),
         ("u_shaped", stats.beta(0.5, 0.5)),
@@ -77,9 +77,9 @@ def test_outcomes_follow_the_truth(distribution, distortion):
         ("rare", stats.beta(0.5, 24.5)),
     ],
 )
-def test_forecasts_follow_their_law(distribution, law):
+def test_forecasts_follow_their_distribution(distribution, expected):
     data = make_forecasts(2000, distribution=distribution, random_state=0)
-    assert stats.kstest(data.y_proba, law.cdf).pvalue > 0.001
+    assert stats.kstest(data.y_proba, expected.cdf).pvalue > 0.001
 
 
 def test_tied_and_certain_forecasts():

@@ -1,4 +1,4 @@
-"""Cutoff test: the law of the range, exactness of redrawn outcomes, and the choice between them."""
+"""Cutoff test: the distribution of the range, exactness of redrawn outcomes, and the choice between them."""
 
 import itertools
 

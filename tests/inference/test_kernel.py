@@ -55,8 +55,8 @@ def class_sample(n=40, n_classes=3, seed=0, power=1.0):
     rng = np.random.default_rng(seed)
     p = rng.dirichlet(np.ones(n_classes), n)
     p[3::4] = p[2::4][: p[3::4].shape[0]]
-    law = p**power / np.sum(p**power, axis=1, keepdims=True)
-    return np.array([rng.choice(n_classes, p=row) for row in law]), p
+    distribution = p**power / np.sum(p**power, axis=1, keepdims=True)
+    return np.array([rng.choice(n_classes, p=row) for row in distribution]), p
 
 
 def samples():

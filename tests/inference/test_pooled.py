@@ -1,4 +1,4 @@
-"""Pooled predictions: metrics of redrawn samples have the same law, whatever the predictions are."""
+"""Pooled predictions: metrics of redrawn samples have the same distribution, whatever the predictions are."""
 
 from functools import partial
 

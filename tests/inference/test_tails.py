@@ -1,4 +1,4 @@
-"""Densities of null laws against scipy, and as derivatives of the tails."""
+"""Densities of null distributions against scipy, and as derivatives of the tails."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def test_density_of_the_range_is_the_derivative_of_its_tail():
     assert together.tolist() == [0.0, density(1.5), density(3.0)]
 
 
-@pytest.mark.parametrize("law", ["chi2(0)", "chi2(2.5)", "chi2", "t", ""])
-def test_unknown_laws(law):
+@pytest.mark.parametrize("distribution", ["chi2(0)", "chi2(2.5)", "chi2", "t", ""])
+def test_unknown_laws(distribution):
     with pytest.raises(ValueError, match="asymptotic_null"):
-        null_density(law, np.ones(1))
+        null_density(distribution, np.ones(1))

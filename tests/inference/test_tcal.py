@@ -42,7 +42,7 @@ def test_by_hand():
         assert scale.statistic == pytest.approx(1 / 8)
         assert scale.null_std == pytest.approx(1 / 8)
         assert scale.n_paired == 2
-    # the null law of T is +-1/8 with equal probability
+    # the null distribution of T is +-1/8 with equal probability
     many = TCal(combine="max", n_resamples=1999, random_state=0).test([1, 1], [0.5, 0.5])
     assert many.pvalue == pytest.approx(0.5, abs=0.05)
     np.testing.assert_allclose(np.unique(np.round(many.null_distribution, 9)), [-1, 1])
@@ -167,7 +167,7 @@ def test_gamma_sf():
     np.testing.assert_allclose(gamma_sf(z, np.zeros(45)), norm.sf(z), rtol=1e-12)
     np.testing.assert_allclose(gamma_sf(z, np.full(45, 2e-4)), norm.sf(z), rtol=0.02)
     np.testing.assert_allclose(gamma_sf(z, np.full(45, -1.0)), norm.sf(z), rtol=1e-12)
-    # skewness 2 is the exponential law, moved to mean 0
+    # skewness 2 is the exponential distribution, moved to mean 0
     np.testing.assert_allclose(gamma_sf(z, np.full(45, 2.0)), np.minimum(1, np.exp(-(z + 1))), rtol=1e-12)
     assert gamma_sf(np.array([1e5]), np.array([0.1]))[0] == 1e-300
 
@@ -220,8 +220,8 @@ def test_asymptotic_agrees_with_monte_carlo(kind):
     weights = scale_weights(moments.variance.shape[0])[usable]
     weighted = (gamma_sf(z_drawn, skewness) / weights).min(axis=1)
     own = (gamma_sf(moments.statistic[usable] / deviation, skewness) / weights).min()
-    law = any_exceeds(np.clip(own * weights, 1e-300, 1), correlation)
-    assert law == pytest.approx(np.mean(weighted <= own), abs=0.04)
+    distribution = any_exceeds(np.clip(own * weights, 1e-300, 1), correlation)
+    assert distribution == pytest.approx(np.mean(weighted <= own), abs=0.04)
 
 
 def test_asymptotic_leaves_out_what_it_cannot_do():
@@ -292,7 +292,7 @@ def test_weighted_statistic(method):
     result = TCal(method=method, n_resamples=99, random_state=0).test(y, p)
     moments = dyadic_moments(group_outcomes(y, p), 16)
     fine = TCal(method="asymptotic").test(y, p)
-    # the p-values of the asymptotic scales are the tails of the gamma laws
+    # the p-values of the asymptotic scales are the tails of the gamma distributions
     tails = {scale.n_bins: scale.pvalue for scale in fine.scales}
     # B = ceil(2 log2(500 / sqrt(log 500))) = 16
     ratio = {m: tail / scale_weights(16)[int(np.log2(m)) - 1] for m, tail in tails.items() if tail < 1}

@@ -133,7 +133,7 @@ def test_simulations_are_those_of_the_definition():
 
 @pytest.mark.parametrize("combine", ["weighted", "max", "min-p"])
 def test_pvalue_tends_to_the_exact_one(combine):
-    # the law of T at the only scale that is shared, by enumeration of all labels
+    # the distribution of T at the only scale that is shared, by enumeration of all labels
     p = np.array([[0.6, 0.3, 0.1], [0.6, 0.3, 0.1], [0.2, 0.2, 0.6], [0.2, 0.2, 0.6]])
     y = np.array([2, 2, 2, 0])
     labels = np.array(list(product(range(3), repeat=4)))
@@ -278,13 +278,13 @@ def test_end_of_a_pipeline():
 
 def test_most_uncertain_probabilities_keep_their_distance():
     p = np.random.default_rng(0).dirichlet(np.full(4, 0.4), 500)
-    law = toward_uncertainty(p, 0.1)
-    np.testing.assert_allclose(law.sum(axis=1), 1.0)
-    distance = np.sqrt(np.square(law - p).sum(axis=1))
+    distribution = toward_uncertainty(p, 0.1)
+    np.testing.assert_allclose(distribution.sum(axis=1), 1.0)
+    distance = np.sqrt(np.square(distribution - p).sum(axis=1))
     assert distance.max() < 0.1 + 1e-12
     far = np.sqrt(np.square(p - 0.25).sum(axis=1)) > 0.1
     np.testing.assert_allclose(distance[far], 0.1)
-    np.testing.assert_allclose(law[~far], 0.25)
+    np.testing.assert_allclose(distribution[~far], 0.25)
     np.testing.assert_allclose(
         toward_uncertainty(np.array([0.0, 0.3, 0.5, 0.52, 1.0]), 0.1), [0.1, 0.4, 0.5, 0.5, 0.9]
     )

@@ -62,7 +62,7 @@ def test_fixed_points_solve_the_definition(power):
 
 @pytest.mark.parametrize("power", [1.0, 3.0])
 def test_fixed_points_take_few_evaluations(power, monkeypatch):
-    """Powers of s are followed better than by halving, and the law of noise tells where to begin."""
+    """Powers of s are followed better than by halving, and the distribution of noise tells where to begin."""
     tried = []
 
     def counted(coefficients, s):

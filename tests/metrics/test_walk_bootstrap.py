@@ -1,4 +1,4 @@
-"""Bootstrap of the cutoff walk: its statistics by search, its law by enumeration, its coverage."""
+"""Bootstrap of the cutoff walk: its statistics by search, its distribution by enumeration, its coverage."""
 
 import itertools
 
@@ -75,13 +75,13 @@ def test_quantile_by_enumeration(refitted, event_rate):
             steps = [(excess * (y - p))[p == v].sum() for v in (0.1, 0.4, 0.8)]
             rate = abs((excess * y).sum()) if event_rate else 0.0
             deviations.append(max(np.ptp(np.concatenate([[0.0], np.cumsum(steps)])), rate) / 4)
-    law = np.sort(deviations)
+    distribution = np.sort(deviations)
     rows = 2 / 4 if refitted else 1 / 4
     for confidence in (0.3, 0.7, 0.9):
         options = {"refitted": refitted, "event_rate": event_rate}
         margin = bootstrap_margin(group_outcomes(y, p), confidence, 3999, np.random.default_rng(0), **options)
         error = 4 * np.sqrt(confidence * (1 - confidence) / 3999)
-        low, high = np.quantile(law, [confidence - error, confidence + error], method="inverted_cdf")
+        low, high = np.quantile(distribution, [confidence - error, confidence + error], method="inverted_cdf")
         assert low - 1e-12 <= margin - rows <= high + 1e-12
 
 

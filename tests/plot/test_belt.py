@@ -1,4 +1,4 @@
-"""The calibration belt: its law by simulation, its fits and limits by general optimisers."""
+"""The calibration belt: its distribution by simulation, its fits and limits by general optimisers."""
 
 import numpy as np
 import pytest

@@ -95,21 +95,21 @@ def test_no_gap_exceeds_the_cutoff_error():
 
 def test_floor_by_enumeration():
     p, w = np.array([0.2, 0.4, 0.4, 0.6, 0.9]), np.ones(5)
-    law = []
+    distribution = []
     for y in product([0, 1], repeat=5):
         chance = np.prod(np.where(np.array(y) == 1, p, 1 - p))
-        law.append((chance, [reference_gap(y, p, w, t) for t in THIRDS]))
-    mean = sum(chance * np.array(gaps) for chance, gaps in law)
+        distribution.append((chance, [reference_gap(y, p, w, t) for t in THIRDS]))
+    mean = sum(chance * np.array(gaps) for chance, gaps in distribution)
     observed = [0, 1, 0, 0, 0]
     largest = max(reference_gap(observed, p, w, t) for t in THIRDS)
-    pvalue = sum(chance for chance, gaps in law if max(gaps) >= largest - 1e-12)
+    pvalue = sum(chance for chance, gaps in distribution if max(gaps) >= largest - 1e-12)
     for weight in (None, np.full(5, 0.3)):
         floor = null_of(observed, p, THIRDS, 8000, weight=weight)
         # the gaps are below 1/2, their standard errors below .5 / sqrt(8000)
         np.testing.assert_allclose(floor.mean, mean, atol=4 * 0.5 / np.sqrt(8000))
         assert floor.pvalue == pytest.approx(pvalue, abs=4 * 0.5 / np.sqrt(8000))
         for k, quantile in enumerate(floor.quantile):
-            beyond = sum(chance for chance, gaps in law if gaps[k] > quantile + 1e-9)
+            beyond = sum(chance for chance, gaps in distribution if gaps[k] > quantile + 1e-9)
             assert beyond <= 0.05 + 0.015
 
 

@@ -160,7 +160,7 @@ def test_small_statistics_speak_against_the_null_hypothesis_of_min_p(forecast):
 
 
 @pytest.mark.parametrize(
-    ("test", "law"),
+    ("test", "distribution"),
     [
         (CutoffTest(method="asymptotic"), "distribution of the range of Brownian motion"),
         (SpiegelhalterTest(method="asymptotic"), "normal distribution"),
@@ -171,17 +171,17 @@ def test_small_statistics_speak_against_the_null_hypothesis_of_min_p(forecast):
     ids=["cutoff", "spiegelhalter", "cox", "cox_slope", "hosmer_lemeshow"],
 )
 @pytest.mark.parametrize("power", [1.0, 0.9, 1.2])
-def test_the_dark_area_is_the_pvalue(forecast, test, law, power):
+def test_the_dark_area_is_the_pvalue(forecast, test, distribution, power):
     y, p = forecast
     result = test.test(y, p**power)
     display = TestDisplay.from_result(result)
     # trapezia on 801 nodes; what lies beyond the picture is under .001
     assert area(display.tail_) == pytest.approx(result.pvalue, abs=2e-3)
     assert set(display.observed_.get_xdata()) == {result.statistic}
-    assert display.null_.get_label() == law
-    assert law in legend_texts(display)
+    assert display.null_.get_label() == distribution
+    assert distribution in legend_texts(display)
     x, density = display.null_.get_data()
-    if "1 df" not in law:
+    if "1 df" not in distribution:
         assert trapezoid(density, x) == pytest.approx(1.0, abs=2e-3)
         assert display.ax_.get_ylim()[1] > density.max()
     else:
@@ -198,9 +198,9 @@ def test_densities_of_the_laws():
     for df in (1, 2, 9):
         np.testing.assert_allclose(null_density(f"chi2({df})", x), chi2.pdf(x, df), rtol=1e-12)
     np.testing.assert_array_equal(null_density("brownian range", np.array([0.0, 0.05])), 0.0)
-    for law in ("cauchy", "chi2(0)", "chi2(x)", ""):
+    for distribution in ("cauchy", "chi2(0)", "chi2(x)", ""):
         with pytest.raises(ValueError, match="asymptotic_null must be"):
-            null_density(law, x)
+            null_density(distribution, x)
 
 
 @pytest.mark.parametrize("tail", ["upper", "lower", "two-sided"])

@@ -441,7 +441,7 @@ def test_a_terminal_without_tqdm_is_left_alone(forecast, monkeypatch):
 
 
 def test_many_rows_of_rare_events_are_tested_by_draws():
-    # the laws of large samples need events, not rows
+    # asymptotic distributions need events, not only samples
     p, million = [1e-6, 1e-6, 2e-6, 2e-6], 10**6
     report = calibration_report([1, 0, 1, 0], p, sample_weight=[1, million, 3, million], n_resamples=20)
     result = report.tests[0].result

@@ -1,4 +1,4 @@
-"""The laws of the sketch, and its answers to bad input."""
+"""Properties of the sketch, and its errors for bad input."""
 
 import pickle
 from fractions import Fraction
