@@ -177,16 +177,16 @@ class AffineCalibrator(BaseCalibrator):
         total = float(weight.sum())
         least_penalty = self._least_penalty(logits.shape[1], total)
         path = [least_penalty * 10.0**power for power in range(_DECADES, -1, -1)]
-        shares = _shares(logits, codes, weight)
+        fractions = _fold_fractions(logits, codes, weight)
         # one temperature for all folds, so that only the penalties differ
         parts, counts = [], []
-        for share in shares.T:
-            rest, out = np.flatnonzero(share < 1), np.flatnonzero(share > 0)
+        for fraction in fractions.T:
+            rest, out = np.flatnonzero(fraction < 1), np.flatnonzero(fraction > 0)
             if rest.size == 0:
                 return path[0]
-            fit = AffineFit(self, _rows(logits, rest), codes[rest], (weight * (1 - share))[rest], beta)
+            fit = AffineFit(self, _rows(logits, rest), codes[rest], (weight * (1 - fraction))[rest], beta)
             parts.append((fit, self._features(_rows(logits, out), beta, fit.total), codes[out]))
-            counts.append((weight * share)[out])
+            counts.append((weight * fraction)[out])
         count = np.concatenate(counts)
 
         def left_out(penalty: float) -> Array:
@@ -251,7 +251,7 @@ def _is_as_good(losses: Array, best: Array, weight: Array, errors: float) -> boo
     return mean <= errors * error + _TIE * float(best @ weight) / total
 
 
-def _shares(logits: Array, codes: Codes, weight: Array) -> Array:
+def _fold_fractions(logits: Array, codes: Codes, weight: Array) -> Array:
     """Return the fraction of each sample that each fold holds out, invariant to order and names of classes.
 
     Groups of equal samples, sorted by their sorted logits and then by the logit of the true class, are
@@ -269,10 +269,10 @@ def _shares(logits: Array, codes: Codes, weight: Array) -> Array:
     changes = (ranked[1:] != ranked[:-1]).any(axis=1)
     groups = np.empty(rows.shape[0], dtype=np.int64)
     groups[order] = np.concatenate([[0], np.cumsum(changes)])
-    shares = np.zeros((rows.shape[0], _FOLDS))
-    shares[rows, groups % _FOLDS] = 1.0
-    shares[np.bincount(groups, weights=weight)[groups] >= _FOLDS] = 1.0 / _FOLDS
-    return shares[:, shares.any(axis=0)]
+    fractions = np.zeros((rows.shape[0], _FOLDS))
+    fractions[rows, groups % _FOLDS] = 1.0
+    fractions[np.bincount(groups, weights=weight)[groups] >= _FOLDS] = 1.0 / _FOLDS
+    return fractions[:, fractions.any(axis=0)]
 
 
 def check_penalty(value: Any, name: str, *options: str | None) -> None:

@@ -392,8 +392,8 @@ def _class_counts(codes: Codes, weight: Array | None, n_classes: int) -> Array:
 def _soften(proba: Array, counts: Array) -> Array:
     """Mix the class frequencies of the training samples into probabilities, with the weight 0.1 / n."""
     total, n_classes = float(counts.sum()), counts.shape[0]
-    share = min(_DOUBT / total, 1.0)
-    softened: Array = (1.0 - share) * proba + share * (counts + 0.5) / (total + n_classes / 2.0)
+    epsilon = min(_DOUBT / total, 1.0)
+    softened: Array = (1.0 - epsilon) * proba + epsilon * (counts + 0.5) / (total + n_classes / 2.0)
     return softened
 
 

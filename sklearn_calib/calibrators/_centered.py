@@ -121,11 +121,11 @@ class CenteredIsotonicCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     def _map_scores(self, scores: Array) -> Array:
         centred = interpolate_blocks(self.X_thresholds_, self.y_thresholds_, scores)
-        share = float(self.tilt)
-        if share == 0.0:
+        tilt = float(self.tilt)
+        if tilt == 0.0:
             return centred
         # relative to tiny training scores, other scores may overflow
         with np.errstate(over="ignore"):
             u = (scores / self._magnitude - self._middle) / self._half_range
         u = np.clip(u, -_FARTHEST, _FARTHEST)
-        return (1.0 - share) * centred + share * (0.5 + 0.5 * (u / (1.0 + np.abs(u))))
+        return (1.0 - tilt) * centred + tilt * (0.5 + 0.5 * (u / (1.0 + np.abs(u))))

@@ -103,10 +103,14 @@ def fit_shrunk_temperature(z: Array, codes: NDArray[np.int64], weight: Array | N
         return float(sum(w[part] @ logsumexp(beta * d[part], axis=1) for part in parts))
 
     centre = scale if known else USUAL_SLOPE
-    beta, share = shrunk_temperature(
+    beta, posterior = shrunk_temperature(
         lambda beta: _row_derivatives(d, w, beta), loss, centre, _PRIOR_DEVIATION
     )
-    return share * (beta / scale) + 1.0 - share if known else min(beta / scale, float(np.exp(_LARGEST_LOG)))
+    return (
+        posterior * (beta / scale) + 1.0 - posterior
+        if known
+        else min(beta / scale, float(np.exp(_LARGEST_LOG)))
+    )
 
 
 def shrunk_temperature(
@@ -157,7 +161,7 @@ def _row_derivatives(d: Array, w: Array, beta: float) -> tuple[float, float]:
     first = second = 0.0
     rows = max(1, _CHUNK // d.shape[1])
     for start in range(0, d.shape[0], rows):
-        part, share = d[start : start + rows], w[start : start + rows]
+        part, weights = d[start : start + rows], w[start : start + rows]
         e = beta * part
         e -= e.max(axis=1, keepdims=True)
         np.exp(e, out=e)
@@ -166,8 +170,8 @@ def _row_derivatives(d: Array, w: Array, beta: float) -> tuple[float, float]:
         mean = e.sum(axis=1) / total
         e *= part
         variance = e.sum(axis=1) / total - mean * mean
-        first += float((share * mean).sum())
-        second += float((share * variance).sum())
+        first += float((weights * mean).sum())
+        second += float((weights * variance).sum())
     return first, second
 
 

@@ -149,6 +149,6 @@ def interpolate_blocks(x: Array, value: Array, scores: Array, step: bool = False
     high = value[right]
     # divided by two first, so that the distance of extreme scores is finite
     gap = x[right] / 2.0 - x[left] / 2.0
-    share = np.divide(scores / 2.0 - x[left] / 2.0, gap, out=np.zeros_like(scores), where=gap > 0)
+    fraction = np.divide(scores / 2.0 - x[left] / 2.0, gap, out=np.zeros_like(scores), where=gap > 0)
     # the minimum corrects rounding errors above the value of the upper block
-    return np.minimum(low + np.clip(share, 0.0, 1.0) * (high - low), high)
+    return np.minimum(low + np.clip(fraction, 0.0, 1.0) * (high - low), high)

@@ -33,7 +33,7 @@ Array = NDArray[np.float64]
 
 # Limit of the weight of the default one-vs-rest calibrator, and the number of samples per class with half of
 # it.
-_FINAL_SHARE, _ROWS_OF_A_CLASS = 0.3, 15.0
+_FINAL_WEIGHT, _HALF_SIZE = 0.3, 15.0
 # With more classes than the first, the penalty of matrix scaling is chosen by vector scaling; with more than
 # the second, matrix scaling is replaced by vector scaling. benchmarks/many_classes.py compares them.
 _MANY_CLASSES, _VERY_MANY_CLASSES = 30, 200
@@ -190,18 +190,18 @@ class LogAverageCalibrator(BaseCalibrator):
             every_class = bool(np.bincount(codes, minlength=n_classes).all())
             members = _default_members(n_classes, self.link)[0 if every_class else 1 :]
         if self.weights is not None:
-            shares = check_weights(self.weights, len(members), "weights")
+            weights = check_weights(self.weights, len(members), "weights")
         elif self.calibrators is None and every_class:
             total = float(codes.shape[0] if weight is None else weight.sum())
-            shares = _default_shares(total, n_classes, len(members))
+            weights = _default_weights(total, n_classes, len(members))
         else:
-            shares = np.ones(len(members))
+            weights = np.ones(len(members))
         fitted = []
         with Progress(self.progress, len(members)) as step:
             for one in members:
                 step(type(one).__name__)
                 fitted.append(fit_clone(one, scores, codes, weight, np.arange(n_classes)))
-        self.weights_ = shares / shares.sum()
+        self.weights_ = weights / weights.sum()
         self.calibrators_ = fitted
 
     def _map_scores(self, scores: Array) -> Array:
@@ -211,13 +211,13 @@ class LogAverageCalibrator(BaseCalibrator):
         return mean if scores.ndim > 1 else np.ascontiguousarray(mean[:, 1])
 
 
-def log_average(tables: Iterable[ArrayLike], shares: Iterable[float]) -> Array:
+def log_average(tables: Iterable[ArrayLike], weights: Iterable[float]) -> Array:
     """Return the geometric mean of tables of probabilities (n, K), divided by its sum over the classes."""
     total: Array | float = 0.0
-    for table, share in zip(tables, shares, strict=True):
+    for table, weight in zip(tables, weights, strict=True):
         logs = clip_probability(np.asarray(table, dtype=np.float64))
         np.log(logs, out=logs)
-        logs *= share
+        logs *= weight
         total += logs
     return inside(softmax(np.asarray(total)))
 
@@ -235,7 +235,7 @@ def _default_members(n_classes: int, link: str) -> list[Any]:
     ]
 
 
-def _default_shares(total: float, n_classes: int, n_members: int) -> Array:
-    """Return the shares of the default calibrators."""
-    single = _FINAL_SHARE * total / (total + _ROWS_OF_A_CLASS * n_classes)
+def _default_weights(total: float, n_classes: int, n_members: int) -> Array:
+    """Return the weights of the default calibrators."""
+    single = _FINAL_WEIGHT * total / (total + _HALF_SIZE * n_classes)
     return np.array([single, *[(1.0 - single) / (n_members - 1)] * (n_members - 1)])

@@ -24,7 +24,7 @@ PENALTIES = tuple(10.0**k for k in range(3, -4, -1))
 # Standard deviation of the normal prior of the logarithm of the slope of an anchor: a factor of two.
 _PRIOR_DEVIATION = float(np.log(2.0))
 # Weight of evenly spaced positions in the positions of the knots, which keeps neighbouring knots apart.
-_EVEN_SHARE = 0.02
+_EVEN_WEIGHT = 0.02
 # Added to the unit diagonals of scaled matrices.
 _RIDGE = 1e-14
 
@@ -191,16 +191,16 @@ def fit_spline(
         for value in PENALTIES:
             theta, edf = problem.solve(value, theta)
             fits.append((value, edf, theta))
-    share = _akaike_weights([problem.aicc(theta, edf) for _, edf, theta in fits])
-    best = fits[int(share.argmax())][0]
-    theta = share @ np.array([theta for _, _, theta in fits])
-    edf = float(share @ np.array([edf for _, edf, _ in fits]))
+    akaike = _akaike_weights([problem.aicc(theta, edf) for _, edf, theta in fits])
+    best = fits[int(akaike.argmax())][0]
+    theta = akaike @ np.array([theta for _, _, theta in fits])
+    edf = float(akaike @ np.array([edf for _, edf, _ in fits]))
     if penalty is None and anchor is not None:
         straight, size = _fit_anchor(basis, weight, anchor)
         problem.target = anchor.observed
-        share = _akaike_weights([problem.aicc(straight, size), problem.aicc(theta, edf)])
-        theta = share[0] * straight + share[1] * theta
-        edf = float(share @ [size, edf])
+        akaike = _akaike_weights([problem.aicc(straight, size), problem.aicc(theta, edf)])
+        theta = akaike[0] * straight + akaike[1] * theta
+        edf = float(akaike @ [size, edf])
     return LogisticSpline(knots, *basis.at_knots(theta), best, edf)
 
 
@@ -230,12 +230,12 @@ def _fit_anchor(basis: _Basis, weight: Array, anchor: Anchor) -> tuple[Array, fl
         place(slope)
         return -log_likelihood(slope * x + intercept, weight, anchor.observed)
 
-    slope, share = shrunk_temperature(derivatives, loss, anchor.slope, _PRIOR_DEVIATION)
+    slope, posterior = shrunk_temperature(derivatives, loss, anchor.slope, _PRIOR_DEVIATION)
     if anchor.origin is None:
         edf = 2.0
         place(slope)
     else:
-        slope, edf = share * slope + (1.0 - share) * anchor.slope, share
+        slope, edf = posterior * slope + (1.0 - posterior) * anchor.slope, posterior
         intercept = -slope * anchor.origin
     theta[:2] = intercept, slope
     return theta, edf
@@ -245,8 +245,8 @@ def _akaike_weights(criteria: list[float]) -> Array:
     """Return weights in proportion to exp(-criterion / 2), all to the first where none is finite."""
     # AICc is infinite for models with nearly as many parameters as samples: use the simplest
     finite = np.array([min(criteria[0], np.finfo(np.float64).max), *criteria[1:]])
-    share = np.exp(-0.5 * (finite - finite.min()))
-    return np.asarray(share / share.sum())
+    weights = np.exp(-0.5 * (finite - finite.min()))
+    return np.asarray(weights / weights.sum())
 
 
 def mid_quantiles(x: Array, weight: Array, levels: Array) -> Array:
@@ -261,8 +261,8 @@ def mid_quantiles(x: Array, weight: Array, levels: Array) -> Array:
 def place_knots(x: Array, weight: Array, n_knots: int) -> Array:
     """Return knots from the smallest to the largest of the sorted values, the inner ones near quantiles."""
     levels = np.linspace(0.0, 1.0, n_knots)
-    knots = (1.0 - _EVEN_SHARE) * mid_quantiles(x, weight, levels)
-    knots += _EVEN_SHARE * (x[0] + (x[-1] - x[0]) * levels)
+    knots = (1.0 - _EVEN_WEIGHT) * mid_quantiles(x, weight, levels)
+    knots += _EVEN_WEIGHT * (x[0] + (x[-1] - x[0]) * levels)
     knots[[0, -1]] = x[0], x[-1]
     return knots
 

@@ -11,7 +11,7 @@ __all__ = ["balanced_intercept", "core_reach", "discount_remote", "discounts"]
 Array = NDArray[np.float64]
 
 # Level of the quantile of absolute log-odds that bounds the core of the scores, at least the log-odds of .95.
-_CORE_SHARE = 0.95
+_CORE_LEVEL = 0.95
 _LEAST_REACH = float(np.log(19.0))
 # Scores are outlying if their absolute log-odds exceed this multiple of the bound of the core.
 _REMOTE = 3.0
@@ -23,7 +23,7 @@ def core_reach(odds: Array, weight: Array) -> float:
     order = np.argsort(odds, kind="stable")
     mass = np.cumsum(weight[order])
     # slightly less, so that rounding of the sum cannot select the next score
-    core = np.searchsorted(mass, _CORE_SHARE * (1.0 - 1e-12) * mass[-1])
+    core = np.searchsorted(mass, _CORE_LEVEL * (1.0 - 1e-12) * mass[-1])
     return max(float(odds[order[core]]), _LEAST_REACH)
 
 
@@ -44,7 +44,7 @@ def discount_remote(z: Array, grouped: GroupedOutcomes) -> GroupedOutcomes | Non
         return None
     # in most cases it suffices that the core extends beyond a third of the range
     inside = slice(*np.searchsorted(z, [-farthest / _REMOTE, farthest / _REMOTE]))
-    if grouped.weight[inside].sum() < _CORE_SHARE * (1.0 - 1e-9) * grouped.total:
+    if grouped.weight[inside].sum() < _CORE_LEVEL * (1.0 - 1e-9) * grouped.total:
         return None
     odds = np.abs(z)
     reach = _REMOTE * core_reach(odds, grouped.weight)

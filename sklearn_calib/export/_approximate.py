@@ -24,7 +24,7 @@ _FINER = 10
 _FIRST_KNOTS = 33
 _MOST_KNOTS = 50_000
 # Fraction of the tolerance for deviations on the grid: between its points they are slightly larger.
-_ROOM = 0.98
+_SAFETY = 0.98
 _STEP_GRID = 4097
 _REACH = 700.0
 
@@ -49,14 +49,14 @@ class Axis:
         reach = min(float(np.log(LARGEST) - np.log(self.scale)), _REACH)
         return np.clip(self.center + self.scale * np.sinh(np.linspace(-reach, reach, n)), -LARGEST, LARGEST)
 
-    def between(self, low: Array, high: Array, share: Array | float) -> Array:
+    def between(self, low: Array, high: Array, fraction: Array | float) -> Array:
         """Return scores between two others on the axis; the middle float if these coincide there."""
         if self.name == "logit":
             a, b = logit(low), logit(high)
-            found = expit(a + (b - a) * share)
+            found = expit(a + (b - a) * fraction)
         else:
             a, b = (np.arcsinh((end - self.center) / self.scale) for end in (low, high))
-            found = self.center + self.scale * np.sinh(a + (b - a) * share)
+            found = self.center + self.scale * np.sinh(a + (b - a) * fraction)
         return np.asarray(np.clip(found, low, high))
 
 
@@ -112,14 +112,14 @@ def approximate(
 def _allowed(truth: Array, tolerance: float, relative: bool) -> Array | float:
     """Return the largest deviation that is allowed at each probability."""
     if not relative:
-        return tolerance * _ROOM
+        return tolerance * _SAFETY
     # near 1 the probabilities themselves are rounded
-    return tolerance * _ROOM * truth * (1.0 - truth) + np.where(truth > 0.5, 4.0 * EPS, 0.0)
+    return tolerance * _SAFETY * truth * (1.0 - truth) + np.where(truth > 0.5, 4.0 * EPS, 0.0)
 
 
 def _probes(axis: Axis, knots: Array) -> Array:
-    share = np.arange(1, _FINER)[:, np.newaxis] / _FINER
-    return axis.between(knots[:-1], knots[1:], share)
+    fraction = np.arange(1, _FINER)[:, np.newaxis] / _FINER
+    return axis.between(knots[:-1], knots[1:], fraction)
 
 
 def _thinned(line: Linear, points: Array, truth: Array, allowed: Array | float) -> Array:
@@ -172,7 +172,7 @@ def merge_steps(step: Step, tolerance: float, relative: bool) -> Step:
     values: list[float] = []
     for edge, value in zip(step.edges.tolist(), step.values[1:].tolist(), strict=True):
         low, high = min(least, value), max(most, value)
-        allowed = tolerance * _ROOM * (low * (1.0 - high) if relative else 1.0)
+        allowed = tolerance * _SAFETY * (low * (1.0 - high) if relative else 1.0)
         if high - low > 2.0 * allowed:
             edges.append(edge)
             values.append(least / 2.0 + most / 2.0)

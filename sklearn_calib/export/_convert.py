@@ -293,8 +293,8 @@ def _vector(calibrator: Any, n_classes: int, tolerance: Tolerance) -> Node:
     if isinstance(calibrator, AffineCalibrator):
         coef, intercept = calibrator.coef_.copy(), calibrator.intercept_.copy()
         if isinstance(calibrator, known.StructuredMatrixScalingCalibrator):
-            share = calibrator._total / (calibrator._total + 1.0)
-            return maps.Softmax(floor, 1.0 / calibrator.temperature_, share, True, coef, intercept)
+            fraction = calibrator._total / (calibrator._total + 1.0)
+            return maps.Softmax(floor, 1.0 / calibrator.temperature_, fraction, True, coef, intercept)
         if isinstance(calibrator, known.DirichletCalibrator):
             return maps.Softmax(floor, 1.0, 1.0, False, coef, intercept)
         return maps.Softmax(floor, 0.0, 1.0, True, coef, intercept)
@@ -311,18 +311,18 @@ def _vector(calibrator: Any, n_classes: int, tolerance: Tolerance) -> Node:
         for m in used:
             # a member that is an average itself doubles the deviation
             depth = 2.0 if isinstance(calibrator.calibrators_[m], _AVERAGES) else 1.0
-            share = tolerance.value / (depth * used.shape[0] * float(calibrator.weights_[m]))
-            parts.append(_vector(calibrator.calibrators_[m], n_classes, replace(tolerance, value=share)))
+            fraction = tolerance.value / (depth * used.shape[0] * float(calibrator.weights_[m]))
+            parts.append(_vector(calibrator.calibrators_[m], n_classes, replace(tolerance, value=fraction)))
         return maps.Average("log", calibrator.weights_[used], tuple(parts))
     if isinstance(calibrator, known.AutoCalibrator):
         node = _vector(calibrator.calibrator_, n_classes, tolerance)
         if calibrator._counts is None:
             return node
         total = float(calibrator._counts.sum())
-        share = float(min(0.1 / total, 1.0))
+        fraction = float(min(0.1 / total, 1.0))
         rates = (calibrator._counts + 0.5) / (total + n_classes / 2.0)
         constant = maps.Softmax(EPS, 0.0, 1.0, False, zeros, np.log(rates))
-        return maps.Average("probability", np.array([1.0 - share, share]), (node, constant))
+        return maps.Average("probability", np.array([1.0 - fraction, fraction]), (node, constant))
     name = type(calibrator).__name__
     own = " A calibrator of your own" if isinstance(calibrator, BaseCalibrator) else " A classifier"
     raise TypeError(

@@ -270,8 +270,8 @@ class TopLabel(Node):
         others = ops.let(scores * (1.0 - hot))
         rest = ops.let(ops.sum(others))
         even = (1.0 - hot) * (1.0 / (len(self.maps) - 1))
-        shares = ops.if_positive(rest, others / ops.maximum(rest, TINY), even)
-        return hot * found + shares * (1.0 - found)
+        fractions = ops.if_positive(rest, others / ops.maximum(rest, TINY), even)
+        return hot * found + fractions * (1.0 - found)
 
     def check(self, n_classes: int) -> None:
         _require_maps(self.maps, n_classes, n_classes, scalar=True)

@@ -274,8 +274,8 @@ def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
     if len(tables) == 1:
         return _put(ops, operator, tables[0], classes)
     scale = "log" if model.average == "log" else "probability"
-    shares = np.full(len(tables), 1.0 / len(tables))
-    proba = maps.Average(scale, shares, ()).mean(ops, tables)
+    weights = np.full(len(tables), 1.0 / len(tables))
+    proba = maps.Average(scale, weights, ()).mean(ops, tables)
     certain = any(may_be_certain(pair.calibrator) for pair in model.calibrated_classifiers_)
     return _put(ops, operator, proba if certain and scale != "log" else ops.inside(proba), classes)
 

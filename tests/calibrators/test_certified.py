@@ -231,7 +231,7 @@ def test_certificate_could_fail():
 
 
 def test_stratification_makes_the_deviation_smaller():
-    """The claim behind the margin: if the classes are divided separately V_1 + V_0 is smaller in distribution."""
+    """With a stratified split, V_1 + V_0 is stochastically smaller."""
     rng = np.random.default_rng(4)
     deviations = {True: [], False: []}
     for _ in range(3000):

@@ -1,4 +1,4 @@
-"""The limit distribution of the cutoff margin against other formulas, and against samples of the thing itself."""
+"""The limit distribution of the cutoff margin against other formulas, and against simulated samples."""
 
 import math
 
