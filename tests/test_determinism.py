@@ -268,7 +268,7 @@ def test_threads_of_linear_algebra_change_rounding_at_most(here):
 
 
 #: What the sizes of pieces are called, in which long arrays are gone through.
-PIECES = ("CHUNK", "_CHUNK", "_ROWS", "_FEW_ROWS", "_SLICE")
+PIECES = ("CHUNK", "_CHUNK", "_BLOCK", "_SMALL_BLOCK", "_SLICE")
 
 
 def test_pieces_of_rows_change_rounding_at_most(here, monkeypatch):

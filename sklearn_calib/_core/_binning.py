@@ -37,7 +37,7 @@ _SLICE = 1 << 13
 # Samples that `packed_sums` processes at a time: small enough for the cache, large enough to amortize calls.
 _ROWS = 1 << 15
 # Samples after which it unpacks its sums, before they lose precision; more if there are many bins.
-_PACKED_ROWS = 1 << 20
+_PACKED_SAMPLES = 1 << 20
 
 _POSITION_BITS = 16
 #: Steps in which positions inside a bin are counted.
@@ -197,7 +197,7 @@ def packed_sums(y: Codes, x: Any, n_bins: int, *, squares: bool = False) -> Arra
     magic = 1.5 * 2.0**52 * width
     magic_bits = int(np.float64(magic).view(np.int64))
     size = 2 * (n_bins + 1)
-    most = max(_PACKED_ROWS, 8 * size)
+    most = max(_PACKED_SAMPLES, 8 * size)
     # an offset is at most width / 2, so the offsets in one packed sum add up to less than half a unit
     unit = 2.0 ** np.ceil(np.log2(most * width + 1.0))
     sums, packed = np.zeros((3 if squares else 2, size)), np.zeros(size)

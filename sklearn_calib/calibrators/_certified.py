@@ -400,12 +400,12 @@ class CertifiedCalibrator(BaseCalibrator):
                     self._resolve_calibrator(), scores[fitting], codes[fitting], None
                 )
             scores, codes = scores[held_out], codes[held_out]
-        self._certified_rows = group_outcomes(codes, self._forecasts(scores), weight, clusters)
-        self.certified_size_ = int(self._certified_rows.total)
-        self.certified_event_rate_ = float(self._certified_rows.positives.sum()) / self.certified_size_
+        self._certification = group_outcomes(codes, self._forecasts(scores), weight, clusters)
+        self.certified_size_ = int(self._certification.total)
+        self.certified_event_rate_ = float(self._certification.positives.sum()) / self.certified_size_
         # without a fitted map, the constant is certified
         found = self.calibrator_ is not None
-        self.cutoff_error_ = cutoff_of_groups(self._certified_rows) if found else float("nan")
+        self.cutoff_error_ = cutoff_of_groups(self._certification) if found else float("nan")
         self.tolerance_ = resolve_tolerance(
             self.tolerance, self._effective_size(), self.confidence, self.mean_
         )
@@ -440,7 +440,7 @@ class CertifiedCalibrator(BaseCalibrator):
 
     def _effective_size(self) -> float:
         """Return the number of certification samples divided by the design effect."""
-        rows = self._certified_rows
+        rows = self._certification
         effect = 1.0 if rows.clusters is None else rows.clusters.design_effect(rows.prob)
         return self.certified_size_ / effect
 

@@ -29,7 +29,7 @@ _REACH = 10.0
 _MAX_ITERATIONS = 100
 _LAST_MOVE = 1e-8
 # Size of the subset whose solution is the initial value for all samples.
-_COARSE_ROWS = 2048
+_SUBSET_SIZE = 2048
 # Size of blocks of logits, so that temporary arrays stay in cache.
 _CHUNK = 1 << 15
 # Standard deviation of the normal prior of the logarithm of a shrunk temperature of multiclass problems, and
@@ -80,10 +80,10 @@ def fit_inverse_temperature(z: Array, codes: NDArray[np.int64], weight: Array | 
     d, scale = _unit_scale(z - z[np.arange(n), codes][:, np.newaxis], w)
     if scale == 0.0:
         return 1.0
-    start, stride = 1.0, n // _COARSE_ROWS
+    start, stride = 1.0, n // _SUBSET_SIZE
     if stride > 1 and not _is_separated(d[::stride]):
-        start = _solve_rows(d[::stride], w[::stride], scale, start)
-    return _solve_rows(d, w, scale, start)
+        start = _solve_samples(d[::stride], w[::stride], scale, start)
+    return _solve_samples(d, w, scale, start)
 
 
 def fit_shrunk_temperature(z: Array, codes: NDArray[np.int64], weight: Array | None, known: bool) -> float:
@@ -104,7 +104,7 @@ def fit_shrunk_temperature(z: Array, codes: NDArray[np.int64], weight: Array | N
 
     centre = scale if known else USUAL_SLOPE
     beta, posterior = shrunk_temperature(
-        lambda beta: _row_derivatives(d, w, beta), loss, centre, _PRIOR_DEVIATION
+        lambda beta: _sample_derivatives(d, w, beta), loss, centre, _PRIOR_DEVIATION
     )
     return (
         posterior * (beta / scale) + 1.0 - posterior
@@ -143,20 +143,20 @@ def _is_separated(d: Array) -> bool:
     return not (d > 0.0).any()
 
 
-def _solve_rows(d: Array, w: Array, scale: float, start: float) -> float:
+def _solve_samples(d: Array, w: Array, scale: float, start: float) -> float:
     shift, limits = float(np.log(scale)), _limits(scale)
     if _is_separated(d) or float((d.mean(axis=1) * w).sum()) >= 0.0:
         return _finite_exp(limits[_is_separated(d)] - shift)
 
     def slope(theta: float) -> tuple[float, float]:
-        first, second = _row_derivatives(d, w, float(np.exp(theta)))
+        first, second = _sample_derivatives(d, w, float(np.exp(theta)))
         return first, float(np.exp(theta)) * second
 
     theta, _ = _root(slope, float(np.clip(np.log(start) + shift, *limits)), *limits)
     return _finite_exp(theta - shift)
 
 
-def _row_derivatives(d: Array, w: Array, beta: float) -> tuple[float, float]:
+def _sample_derivatives(d: Array, w: Array, beta: float) -> tuple[float, float]:
     """Return derivative and second derivative of sum_i w_i log sum_k exp(beta d_ik)."""
     first = second = 0.0
     rows = max(1, _CHUNK // d.shape[1])

@@ -13,7 +13,7 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 # More samples are not written out.
-_MOST_ROWS = 10**8
+_MOST_SAMPLES = 10**8
 
 
 def one_by_one(scores: Array, codes: Codes, weight: Array | None, instead: str) -> tuple[Array, Codes]:
@@ -22,7 +22,7 @@ def one_by_one(scores: Array, codes: Codes, weight: Array | None, instead: str) 
         return scores, codes
     times = check_frequency_weights(weight)
     total = int(times.sum())
-    if total > _MOST_ROWS:
+    if total > _MOST_SAMPLES:
         raise ValueError(
             f"sample_weight sums to {total}, which exceeds the limit of 10**8 samples. Pass smaller "
             f"weights, or {instead}."

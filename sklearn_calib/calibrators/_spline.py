@@ -43,7 +43,7 @@ _FENCE = 2.5
 _REMOTE_SCALE = 0.25
 _FARTHEST = 1e150
 _NO_SLOPE = 1e-9
-_REMOTE_ROWS = 100.0
+_OUTLYING_SAMPLES = 100.0
 # Weight of the event rate, in samples, that is mixed into all probabilities.
 _DOUBT = 0.1
 # Smallest slope of a monotone spline, as a fraction of that of the straight line.
@@ -281,7 +281,9 @@ class _Axis:
         remote = 1.0 - 1.0 / (1.0 + self._beyond(x)) ** 2
         below = weight @ np.where(x < 0.0, remote, 0.0)
         above = weight @ np.where(x > 0.0, remote, 0.0)
-        return np.asarray(1.0 - remote * _REMOTE_ROWS / (_REMOTE_ROWS + np.where(x < 0.0, below, above)))
+        return np.asarray(
+            1.0 - remote * _OUTLYING_SAMPLES / (_OUTLYING_SAMPLES + np.where(x < 0.0, below, above))
+        )
 
     def _standardised(self, z: Array) -> Array:
         # divided first, so that scores near the largest float do not overflow; the ratio to tiny ones may

@@ -33,8 +33,8 @@ Array = NDArray[np.float64]
 METHODS = ("auto", "half-sampling", "swap")
 ALTERNATIVES = ("two-sided", "less", "greater")
 # With fewer samples "auto" does not use half-sampling.
-_FEW_ROWS = 30
-_FEWEST_ROWS = 4
+_FEW_SAMPLES = 30
+_FEWEST_SAMPLES = 4
 
 
 @dataclass(frozen=True)
@@ -314,11 +314,11 @@ def choose_method(method: str, n_samples: int, n_resamples: int, confidence: flo
     """Return the method that is used, if there are enough samples and resamples for it."""
     check_option(method, "method", METHODS)
     if method == "auto":
-        method = "half-sampling" if n_samples >= _FEW_ROWS else "swap"
+        method = "half-sampling" if n_samples >= _FEW_SAMPLES else "swap"
     if method == "half-sampling":
-        if n_samples < _FEWEST_ROWS:
+        if n_samples < _FEWEST_SAMPLES:
             raise ValueError(
-                f"method='half-sampling' needs at least {_FEWEST_ROWS} samples, got {n_samples}. "
+                f"method='half-sampling' needs at least {_FEWEST_SAMPLES} samples, got {n_samples}. "
                 "Use method='swap'."
             )
         tail = (1.0 - confidence) / sides

@@ -49,7 +49,7 @@ _LEAST_VARIANCE = 1.0
 
 _NO_PAIR = "no information: no two observations of uncertain outcome are near each other"
 _TOO_CERTAIN = "too few uncertain outcomes for the approximation; use method='monte_carlo'"
-_ONE_ROW = "no information: there are fewer than two observations"
+_ONE_SAMPLE = "no information: there are fewer than two observations"
 
 
 @dataclass(frozen=True)
@@ -259,7 +259,7 @@ class KernelTest(CalibrationTest):
 
     def _result(self, sample: KernelSample, null_hypothesis: str) -> CalibrationTestResult:
         n, quadratic = sample.total, self.estimator == "quadratic"
-        size = self._rows_of_a_block(n)
+        size = self._samples_per_block(n)
         bandwidths = self._bandwidths(sample)
         method = self.method
         if method == "auto":
@@ -271,7 +271,7 @@ class KernelTest(CalibrationTest):
             refuse_clusters(sample.clusters, "method", method, "monte_carlo")
         if n < 2:
             nothing = np.zeros(bandwidths.shape[0])
-            decision = _Decision.undecided(nothing, _ONE_ROW)
+            decision = _Decision.undecided(nothing, _ONE_SAMPLE)
             estimates = Estimates(nothing, nothing, nothing[:, np.newaxis], nothing[:, np.newaxis])
         else:
             n_draws = self.n_resamples if method == "monte_carlo" else 0
@@ -309,7 +309,7 @@ class KernelTest(CalibrationTest):
             **dependence_of(sample.clusters, sample.probabilities),
         )
 
-    def _rows_of_a_block(self, n: int) -> int:
+    def _samples_per_block(self, n: int) -> int:
         if self.estimator == "quadratic":
             return n
         if self.estimator == "linear":

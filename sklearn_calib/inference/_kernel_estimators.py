@@ -29,7 +29,7 @@ Labels = NDArray[np.int64]
 _DRAWS = 1 << 10
 _WORK = 1 << 21
 # Blocks need a label for every sample.
-_MOST_ROWS = 1 << 27
+_MOST_SAMPLES = 1 << 27
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,9 +179,9 @@ def assign_blocks(
     do not fill a block are left out. The label of a binary problem is 1 or 0.
     """
     n, n_columns = sample.total, sample.points.shape[1]
-    if n > _MOST_ROWS:
+    if n > _MOST_SAMPLES:
         raise ValueError(
-            f"sample_weight stands for {n} samples, which exceeds the limit of {_MOST_ROWS} for blocks. "
+            f"sample_weight stands for {n} samples, which exceeds the limit of {_MOST_SAMPLES} for blocks. "
             "Use estimator='quadratic'."
         )
     counts = sample.counts

@@ -247,7 +247,7 @@ def test_pairs_are_computed_in_pieces(n_columns, s, monkeypatch):
     gram = _kernel.kernel_matrix(points, points, "gaussian", s)
     expected = np.einsum("rg,gh,rh->r", x, gram, x)
     np.testing.assert_allclose(_kernel.kernel_form(points, "gaussian", s)(x), expected, rtol=1e-12)
-    for name, value in (("_KEPT_PAIRS", 0), ("_ROWS", 90), ("_FEW_ROWS", 40)):
+    for name, value in (("_KEPT_PAIRS", 0), ("_BLOCK", 90), ("_SMALL_BLOCK", 40)):
         monkeypatch.setattr(_kernel, name, value)
     np.testing.assert_allclose(_kernel.kernel_form(points, "gaussian", s)(x), expected, rtol=1e-12)
     if n_columns == 1:
@@ -516,7 +516,7 @@ def test_large_samples_of_classes_need_blocks(monkeypatch):
     with pytest.raises(ValueError, match="estimator='block'"):
         KernelTest(random_state=0).test(y, p)
     assert KernelTest(estimator="block", random_state=0).test(y, p).pvalue > 0
-    monkeypatch.setattr(estimators, "_MOST_ROWS", 50)
+    monkeypatch.setattr(estimators, "_MOST_SAMPLES", 50)
     with pytest.raises(ValueError, match="sample_weight"):
         KernelTest(estimator="block").test(y, p)
 
