@@ -267,18 +267,18 @@ def test_threads_of_linear_algebra_change_rounding_at_most(here):
         np.testing.assert_allclose(found[name], value, rtol=1e-9, atol=1e-11, err_msg=name)
 
 
-#: What the sizes of pieces are called, in which long arrays are gone through.
-PIECES = ("CHUNK", "_CHUNK", "_BLOCK", "_SMALL_BLOCK", "_SLICE")
+#: Names of the constants with the sizes of chunks of long arrays.
+CHUNK_NAMES = ("CHUNK", "_CHUNK", "_SMALL_CHUNK", "_SLICE")
 
 
-def test_pieces_of_rows_change_rounding_at_most(here, monkeypatch):
-    """Pieces of 16 rows instead of thousands, in every module that has them."""
+def test_chunk_sizes_change_rounding_at_most(here, monkeypatch):
+    """Chunks of 16 samples instead of thousands, in every module that has them."""
     found = {
         (info.name, name)
         for info in pkgutil.walk_packages(sklearn_calib.__path__, "sklearn_calib.")
         if not info.name.endswith("__main__")
-        for name in PIECES
-        # an index of a row is no size
+        for name in CHUNK_NAMES
+        # small values are not sizes of chunks
         if getattr(importlib.import_module(info.name), name, 0) > 64
     }
     assert len(found) > 12
@@ -297,7 +297,7 @@ def test_batches_of_draws_change_nothing(size, monkeypatch):
     drawn = {name: numbers(DRAWN[name](5)) for name in DRAWN if "make_" not in name}
     calls = []
 
-    def small(n_draws, _size, _max_cells):
+    def small(n_draws, _size, _max_elements):
         calls.append(n_draws)
         for first in range(0, n_draws, size):
             yield first, min(first + size, n_draws)

@@ -49,8 +49,8 @@ _LONGEST = 300.0
 _KEPT_FEATURES = 1 << 23
 # Largest matrix of all pairs that is kept in memory.
 _KEPT_PAIRS = 1 << 22
-_BLOCK = 1 << 11
-_SMALL_BLOCK = 1 << 7
+_CHUNK = 1 << 11
+_SMALL_CHUNK = 1 << 7
 
 
 def kernel_matrix(first: Array, second: Array, kernel: str, bandwidth: float) -> Array:
@@ -116,8 +116,8 @@ def kernel_triangles(points: Array, mass: Array, kernel: str, bandwidth: float) 
     if kernel == "laplacian":
         decay = np.concatenate(([0.0], np.exp(-2.0 * _gaps(u, bandwidth))))
         ordered = singles = pairs = 0.0
-        for first in range(0, u.shape[0], _BLOCK):
-            rows = slice(first, first + _BLOCK)
+        for first in range(0, u.shape[0], _CHUNK):
+            rows = slice(first, first + _CHUNK)
             for m, keep in zip(mass[rows].tolist(), decay[rows].tolist(), strict=True):
                 singles, pairs = singles * keep, pairs * keep
                 ordered += m * pairs
@@ -129,9 +129,9 @@ def kernel_triangles(points: Array, mass: Array, kernel: str, bandwidth: float) 
     frequency, amplitude = _frequencies(u, bandwidth)
     if 2 * frequency.shape[0] < points.shape[0]:
         inner = np.zeros((2 * frequency.shape[0], 2 * frequency.shape[0]))
-        for first in range(0, u.shape[0], _BLOCK):
-            part = _features(u[first : first + _BLOCK] - u[0], frequency, amplitude)
-            inner += part.T @ (part * mass[first : first + _BLOCK, np.newaxis])
+        for first in range(0, u.shape[0], _CHUNK):
+            part = _features(u[first : first + _CHUNK] - u[0], frequency, amplitude)
+            inner += part.T @ (part * mass[first : first + _CHUNK, np.newaxis])
         return float(np.sum((inner @ inner) * inner))
     return _narrow_triangles(points, mass, kernel, bandwidth)
 
@@ -159,8 +159,8 @@ def null_variance(points: Array, weight: Array, kernel: str, bandwidth: float) -
         total = float(kernel_form(points, kernel, narrow)((weight * v)[np.newaxis])[0])
     else:
         total = own = 0.0
-        for first in range(0, points.shape[0], _SMALL_BLOCK):
-            rows = slice(first, first + _SMALL_BLOCK)
+        for first in range(0, points.shape[0], _SMALL_CHUNK):
+            rows = slice(first, first + _SMALL_CHUNK)
             product = _cross_products(points[rows], points)
             product *= kernel_matrix(points[rows], points, kernel, narrow)
             total += float(weight[rows] @ product @ weight)
@@ -207,8 +207,8 @@ def _distances(first: Array, second: Array, kernel: str) -> Array:
 
 def _gram(points: Array, kernel: str, bandwidth: float) -> Array:
     gram = np.empty((points.shape[0], points.shape[0]))
-    for first in range(0, points.shape[0], _BLOCK):
-        rows = slice(first, first + _BLOCK)
+    for first in range(0, points.shape[0], _CHUNK):
+        rows = slice(first, first + _CHUNK)
         gram[rows] = kernel_matrix(points[rows], points, kernel, bandwidth)
     return gram
 
@@ -270,13 +270,13 @@ def _laplacian_line(u: Array, bandwidth: float) -> Form:
 def _neighbourhoods(points: Array, bandwidth: float) -> Iterator[tuple[slice, list[slice]]]:
     """Yield blocks of points, and in parts the points for which a Gaussian kernel with them is not 0."""
     n, n_columns = points.shape
-    for first in range(0, n, _SMALL_BLOCK):
-        last, left, right = min(first + _SMALL_BLOCK, n), 0, n
+    for first in range(0, n, _SMALL_CHUNK):
+        last, left, right = min(first + _SMALL_CHUNK, n), 0, n
         if n_columns == 1:
             u = points[:, 0]
             left = int(np.searchsorted(u, u[first] - _FARTHEST * bandwidth))
             right = int(np.searchsorted(u, u[last - 1] + _FARTHEST * bandwidth, side="right"))
-        yield slice(first, last), [slice(at, min(at + _BLOCK, right)) for at in range(left, right, _BLOCK)]
+        yield slice(first, last), [slice(at, min(at + _CHUNK, right)) for at in range(left, right, _CHUNK)]
 
 
 def _pairwise_form(points: Array, kernel: str, bandwidth: float) -> Form:
@@ -334,16 +334,16 @@ def _gaussian_line(u: Array, bandwidth: float) -> Form:
     kept = None
     if n * n_features <= _KEPT_FEATURES:
         kept = np.empty((n, n_features))
-        for first in range(0, n, _BLOCK):
-            kept[first : first + _BLOCK] = _features(place[first : first + _BLOCK], frequency, amplitude)
+        for first in range(0, n, _CHUNK):
+            kept[first : first + _CHUNK] = _features(place[first : first + _CHUNK], frequency, amplitude)
 
     def form(x: Array) -> Array:
         if kept is not None:
             projection = x @ kept
         else:
             projection = np.zeros((x.shape[0], n_features))
-            for first in range(0, n, _BLOCK):
-                rows = slice(first, first + _BLOCK)
+            for first in range(0, n, _CHUNK):
+                rows = slice(first, first + _CHUNK)
                 projection += x[:, rows] @ _features(place[rows], frequency, amplitude)
         return np.asarray(np.einsum("rf,rf->r", projection, projection))
 

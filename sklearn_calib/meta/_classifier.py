@@ -257,14 +257,14 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
     def _fit_ensemble(self, X: Any, target: Target, routed: Routed) -> list[CalibratedPair]:
         """Fit a pair per fold."""
         estimator, order = self._base_estimator(), response_order(self.response_method, self.calibrator)
-        n_rows, frozen = target.codes.shape[0], isinstance(estimator, FrozenEstimator)
+        n_samples, frozen = target.codes.shape[0], isinstance(estimator, FrozenEstimator)
         folds = plan_folds(
             X,
             target,
             self.cv,
             routed.splitter,
-            None if frozen else has_weight(routed.estimator, n_rows),
-            has_weight(routed.calibrator, n_rows) if self._needs_every_class(target) else None,
+            None if frozen else has_weight(routed.estimator, n_samples),
+            has_weight(routed.calibrator, n_samples) if self._needs_every_class(target) else None,
         )
         pairs: list[CalibratedPair] = Parallel(n_jobs=self.n_jobs)(
             delayed(fit_fold_pair)(
@@ -303,15 +303,15 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
             return CalibratedPair(fitted, self.calibrator, method, classes)
         trained = has_weight(routed.estimator, labels.shape[0])
         folds = plan_folds(X, target, self.cv, routed.splitter, trained, None)
-        held, rows = cross_fit(estimator, X, target, folds, routed.estimator, order, self.n_jobs)
+        held, indices = cross_fit(estimator, X, target, folds, routed.estimator, order, self.n_jobs)
         return fit_pair(
             held.estimator,
             self.calibrator,
             held.response_method,
             held.scores,
-            target.codes[rows],
+            target.codes[indices],
             classes,
-            slice_metadata(X, metadata, rows),
+            slice_metadata(X, metadata, indices),
         )
 
     def predict_proba(self, X: Any, **params: Any) -> Array:

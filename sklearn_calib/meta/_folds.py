@@ -17,16 +17,16 @@ from sklearn_calib.meta._responses import Target, class_scores, resolve_response
 __all__ = ["Fold", "HeldScores", "cross_fit", "fit_whole", "has_weight", "plan_folds", "score_fold"]
 
 Array = NDArray[np.float64]
-Rows = NDArray[np.intp]
-Counted = NDArray[np.bool_]
+Indices = NDArray[np.intp]
+Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
 class Fold:
     """Row numbers of a training part and of the part held out from it."""
 
-    train: Rows
-    test: Rows
+    train: Indices
+    test: Indices
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +43,8 @@ def plan_folds(
     target: Target,
     cv: Any,
     metadata: dict[str, Any],
-    trained: Counted | None,
-    calibrated: Counted | None,
+    trained: Flags | None,
+    calibrated: Flags | None,
 ) -> list[Fold]:
     """Return the folds, or raise an error if a class is absent from one of them.
 
@@ -68,9 +68,9 @@ def plan_folds(
     splitter = check_cv(cv, target.labels, classifier=True)
     if calibrated is not None and (cv is None or isinstance(cv, Integral | StratifiedKFold)):
         _check_counts(target, splitter.get_n_splits())
-    rows = np.arange(target.codes.shape[0])
+    indices = np.arange(target.codes.shape[0])
     folds = [
-        Fold(rows[np.asarray(train)], rows[np.asarray(test)])
+        Fold(indices[np.asarray(train)], indices[np.asarray(test)])
         for train, test in splitter.split(X, target.labels, **metadata)
     ]
     if not folds:
@@ -94,10 +94,10 @@ def plan_folds(
     return folds
 
 
-def has_weight(metadata: dict[str, Any], n_rows: int) -> Counted:
+def has_weight(metadata: dict[str, Any], n_samples: int) -> Flags:
     """Return which samples have positive weight for a part that receives this metadata."""
     weight = metadata.get("sample_weight")
-    return np.ones(n_rows, dtype=bool) if weight is None else np.asarray(weight) > 0
+    return np.ones(n_samples, dtype=bool) if weight is None else np.asarray(weight) > 0
 
 
 def score_fold(
@@ -126,7 +126,7 @@ def cross_fit(
     metadata: dict[str, Any],
     order: Sequence[str],
     n_jobs: int | None,
-) -> tuple[HeldScores, Rows]:
+) -> tuple[HeldScores, Indices]:
     """Return a model fitted on all samples, the held-out scores of all folds, and the sample of each score.
 
     The samples are in ascending order; a sample occurs as often as it was held out.
@@ -141,10 +141,10 @@ def cross_fit(
         ]
     )
     *parts, (whole, method) = held
-    rows = np.concatenate([fold.test for fold in folds])
+    indices = np.concatenate([fold.test for fold in folds])
     scores = np.concatenate([part.scores for part in parts])
-    ascending = np.argsort(rows, kind="stable")
-    return HeldScores(whole, method, scores[ascending]), rows[ascending]
+    ascending = np.argsort(indices, kind="stable")
+    return HeldScores(whole, method, scores[ascending]), indices[ascending]
 
 
 def fit_whole(
@@ -155,11 +155,11 @@ def fit_whole(
     return estimator, resolve_response(estimator, order)
 
 
-def _absent_class(target: Target, rows: Rows, counted: Counted | None) -> list[Any]:
+def _absent_class(target: Target, indices: Indices, counted: Flags | None) -> list[Any]:
     """Return, in a list, the first class without a sample of positive weight; an empty list if none."""
     if counted is None:
         return []
-    present = np.bincount(target.codes[rows][counted[rows]], minlength=target.classes.shape[0])
+    present = np.bincount(target.codes[indices][counted[indices]], minlength=target.classes.shape[0])
     return [] if present.all() else [target.label(int(present.argmin()))]
 
 

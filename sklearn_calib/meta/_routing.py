@@ -29,7 +29,7 @@ def route(
     method: str,
     estimator: Any,
     calibrator: Any | None,
-    n_rows: int,
+    n_samples: int,
     sample_weight: Any,
     params: dict[str, Any],
 ) -> Routed:
@@ -39,7 +39,7 @@ def route(
     passed to every part that accepts it (with a warning if one does not), ``groups`` to the splitter,
     ``clusters`` to a calibrator that accepts them, and all other metadata to the estimator.
     """
-    weight = None if sample_weight is None else check_weights(sample_weight, n_rows)
+    weight = None if sample_weight is None else check_weights(sample_weight, n_samples)
     if routing_enabled():
         if weight is not None:
             params = {**params, "sample_weight": weight}

@@ -28,7 +28,7 @@ __all__ = ["kernel_calibration_error"]
 Array = NDArray[np.float64]
 
 # Rows of the kernel matrix that are held in memory at a time.
-_BLOCK = 512
+_CHUNK = 512
 
 
 class _Kernel:
@@ -79,8 +79,8 @@ class _Kernel:
         total = float(w.sum())
         weighted = (w / self.unit(total))[:, np.newaxis] * residual
         all_pairs = 0.0
-        for first in range(0, y.shape[0], _BLOCK):
-            rows = slice(first, first + _BLOCK)
+        for first in range(0, y.shape[0], _CHUNK):
+            rows = slice(first, first + _CHUNK)
             near = kernel_matrix(p[rows], p, self.kernel, width)
             all_pairs += float(np.sum(weighted[rows] * (near @ weighted)))
         diagonal = float(np.sum(weighted * residual))

@@ -247,7 +247,7 @@ def test_pairs_are_computed_in_pieces(n_columns, s, monkeypatch):
     gram = _kernel.kernel_matrix(points, points, "gaussian", s)
     expected = np.einsum("rg,gh,rh->r", x, gram, x)
     np.testing.assert_allclose(_kernel.kernel_form(points, "gaussian", s)(x), expected, rtol=1e-12)
-    for name, value in (("_KEPT_PAIRS", 0), ("_BLOCK", 90), ("_SMALL_BLOCK", 40)):
+    for name, value in (("_KEPT_PAIRS", 0), ("_CHUNK", 90), ("_SMALL_CHUNK", 40)):
         monkeypatch.setattr(_kernel, name, value)
     np.testing.assert_allclose(_kernel.kernel_form(points, "gaussian", s)(x), expected, rtol=1e-12)
     if n_columns == 1:
