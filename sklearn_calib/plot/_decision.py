@@ -23,7 +23,7 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.metrics import DecisionRiskResult
 from sklearn_calib.metrics._decision import check_thresholds, decision_risks, n_risk_bins, risk_result
-from sklearn_calib.plot._estimator import DisplayMixin, check_result
+from sklearn_calib.plot._estimator import ResultDisplayMixin
 from sklearn_calib.plot._matplotlib import (
     GREY,
     PALE,
@@ -147,7 +147,7 @@ def _gathered(sample: BinarySample, grouped: GroupedOutcomes, thresholds: Array)
     return SimulatedOutcomes(sample, grouped, n_risk_bins(grouped.total), side)
 
 
-class DecisionDisplay(DisplayMixin):
+class DecisionDisplay(ResultDisplayMixin):
     r"""Risk gap over decision thresholds: how much recalibration could reduce the cost of decisions.
 
     Make one with :meth:`from_predictions`, :meth:`from_estimator` or :meth:`from_result`. A decision maker
@@ -225,6 +225,8 @@ class DecisionDisplay(DisplayMixin):
     worst_: Line2D | None
     bound_: Line2D | None
     null_band_: Collection | None
+    _result_type = DecisionRiskResult
+    _result_function = "decision_risk_result"
 
     def __init__(
         self,
@@ -236,40 +238,6 @@ class DecisionDisplay(DisplayMixin):
         self.result = result
         self.null = null
         self.name = name
-
-    @classmethod
-    def from_result(
-        cls,
-        result: DecisionRiskResult,
-        *,
-        name: str | None = None,
-        ax: Axes | None = None,
-        **plot_params: Any,
-    ) -> Self:
-        """Draw a result of :func:`~sklearn_calib.metrics.decision_risk_result`, without the null band.
-
-        Parameters
-        ----------
-        result : DecisionRiskResult
-            The result to show.
-        name : str, default=None
-            Name of the model in the legend.
-        %(passed_on)s
-
-        Returns
-        -------
-        DecisionDisplay
-
-        Raises
-        ------
-        TypeError
-            If ``result`` is not a DecisionRiskResult.
-        ValueError
-            If a parameter is invalid.
-        %(no_matplotlib)s
-        """
-        check_result(result, DecisionRiskResult, "Pass the result of decision_risk_result().")
-        return cls(result, name=name).plot(ax, **plot_params)
 
     @classmethod
     def from_predictions(

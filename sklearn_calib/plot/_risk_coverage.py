@@ -11,7 +11,7 @@ from sklearn_calib._validation import Outcomes, check_fraction
 from sklearn_calib.metrics import RiskCoverageCurve, risk_coverage_curve
 from sklearn_calib.metrics._reductions import Reduction
 from sklearn_calib.plot._bands import clopper_pearson
-from sklearn_calib.plot._estimator import DisplayMixin, check_result
+from sklearn_calib.plot._estimator import ResultDisplayMixin
 from sklearn_calib.plot._matplotlib import (
     check_flags,
     draw_marks,
@@ -33,7 +33,7 @@ _CURVE = "sklearn_calib.risk_coverage"
 _LEAST_SHOWN = 0.05
 
 
-class RiskCoverageDisplay(DisplayMixin):
+class RiskCoverageDisplay(ResultDisplayMixin):
     """Error rate among the accepted samples over the fraction that is accepted.
 
     Make one with :meth:`from_predictions`, :meth:`from_estimator` or :meth:`from_result`. Samples are
@@ -90,44 +90,12 @@ class RiskCoverageDisplay(DisplayMixin):
     line_: Line2D
     band_: Collection | None
     point_: Line2D | None
+    _result_type = RiskCoverageCurve
+    _result_function = "risk_coverage_curve"
 
     def __init__(self, result: RiskCoverageCurve, *, name: str | None = None) -> None:
         self.result = result
         self.name = name
-
-    @classmethod
-    def from_result(
-        cls,
-        result: RiskCoverageCurve,
-        *,
-        name: str | None = None,
-        ax: Axes | None = None,
-        **plot_params: Any,
-    ) -> Self:
-        """Draw a result of :func:`~sklearn_calib.metrics.risk_coverage_curve`.
-
-        Parameters
-        ----------
-        result : RiskCoverageCurve
-            The curve to show.
-        name : str, default=None
-            Name of the model in the legend.
-        %(passed_on)s
-
-        Returns
-        -------
-        RiskCoverageDisplay
-
-        Raises
-        ------
-        TypeError
-            If ``result`` is not a RiskCoverageCurve.
-        ValueError
-            If a parameter is invalid.
-        %(no_matplotlib)s
-        """
-        check_result(result, RiskCoverageCurve, "Pass the result of risk_coverage_curve().")
-        return cls(result, name=name).plot(ax, **plot_params)
 
     @classmethod
     def from_predictions(
