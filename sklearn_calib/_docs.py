@@ -117,9 +117,11 @@ n_resamples : int, default=999
     Number of simulated samples.
 random_state : int, Generator, RandomState or None, default=0
     Source of the simulations. The default makes the result reproducible.""",
+    "scores": """\
+X : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes)
+    Scores, with as many columns as those of the fit.""",
     "new_scores": """\
-X : array-like
-    Scores, with as many columns as those of the fit.
+%(scores)s
 groups : array-like of shape (n,) or None, default=None
     Group of each sample, if groups were passed to ``fit``.""",
     "malformed": """\

@@ -68,6 +68,7 @@ def _is_monotone(calibrator: Any) -> bool:
     return True
 
 
+@shared_docs
 class BaseCalibrator(
     AtomicFit, VersionStamped, ClassifierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC
 ):
@@ -184,8 +185,7 @@ class BaseCalibrator(
 
         Parameters
         ----------
-        X : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes)
-            Scores, with as many columns as those of the fit.
+        %(scores)s
 
         Returns
         -------
@@ -208,8 +208,7 @@ class BaseCalibrator(
 
         Parameters
         ----------
-        X : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes)
-            Scores, with as many columns as those of the fit.
+        %(scores)s
 
         Returns
         -------
@@ -229,8 +228,7 @@ class BaseCalibrator(
 
         Parameters
         ----------
-        X : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes)
-            Scores, with as many columns as those of the fit.
+        %(scores)s
 
         Returns
         -------

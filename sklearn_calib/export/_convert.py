@@ -36,14 +36,16 @@ class Tolerance:
     used: list[Any] = field(default_factory=list)
 
 
-def convert(calibrator: Any, n_classes: int, tolerance: float, relative: bool = False) -> tuple[Node, bool]:
+def convert(
+    calibrator: Any, n_classes: int, tolerance: float, relative: bool = False
+) -> tuple[Node | maps.Groups, bool]:
     """Return the map of a fitted calibrator, and whether it is exact or deviates by up to ``tolerance``."""
     wanted = Tolerance(tolerance, relative)
     node = _grouped(calibrator, n_classes, wanted)
     return node, not wanted.used
 
 
-def _grouped(calibrator: Any, n_classes: int, wanted: Tolerance) -> Node:
+def _grouped(calibrator: Any, n_classes: int, wanted: Tolerance) -> Node | maps.Groups:
     if isinstance(calibrator, known.GroupCalibrator):
         if not calibrator._grouped:
             return _part(calibrator.pooled_calibrator_, n_classes, wanted)

@@ -15,6 +15,7 @@ from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
 from sklearn_calib._core._links import clip_probability
+from sklearn_calib._docs import shared_docs
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._validation import check_below_one, check_groups, check_positive, check_scores, check_size
 from sklearn_calib._version import __version__
@@ -55,11 +56,12 @@ _FARTHEST = float(np.finfo(np.float64).max)
 
 
 def _is_monotone(calibrator: Any) -> bool:
-    if not calibrator._node.monotone:
+    if not getattr(calibrator._node, "monotone", False):
         raise AttributeError("inverse_transform needs a monotone map of two classes.")
     return True
 
 
+@shared_docs
 class ExportedCalibrator(
     VersionStamped,
     OneToOneFeatureMixin,
@@ -122,7 +124,8 @@ class ExportedCalibrator(
         self.n_knots_ = _knots(self._node)
         self._range = (0.0, 1.0) if self._kind == "probability" else (-_FARTHEST, _FARTHEST)
         node = self._node
-        self._by_group = dict(zip(node.labels, node.maps, strict=True)) if _is_grouped(node) else {}
+        grouped = isinstance(node, maps.Groups)
+        self._by_group = dict(zip(node.labels, node.maps, strict=True)) if grouped else {}
 
     def fit(self, X: Any = None, y: Any = None, **params: Any) -> Self:
         """Return the calibrator unchanged.
@@ -144,10 +147,7 @@ class ExportedCalibrator(
 
         Parameters
         ----------
-        X : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes)
-            Scores.
-        groups : array-like of shape (n,), default=None
-            Group of each sample; needed if the calibrator was fitted with groups.
+        %(new_scores)s
 
         Returns
         -------
@@ -156,8 +156,7 @@ class ExportedCalibrator(
 
         Raises
         ------
-        ValueError
-            If an argument is malformed; the message names it.
+        %(malformed)s
         """
         proba = self._mapped(X, groups)
         shape = np.shape(X)
@@ -170,10 +169,7 @@ class ExportedCalibrator(
 
         Parameters
         ----------
-        X : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes)
-            Scores.
-        groups : array-like of shape (n,), default=None
-            Group of each sample; needed if the calibrator was fitted with groups.
+        %(new_scores)s
 
         Returns
         -------
@@ -182,8 +178,7 @@ class ExportedCalibrator(
 
         Raises
         ------
-        ValueError
-            If an argument is malformed; the message names it.
+        %(malformed)s
         """
         return both_classes(self._mapped(X, groups))
 
@@ -192,10 +187,7 @@ class ExportedCalibrator(
 
         Parameters
         ----------
-        X : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes)
-            Scores.
-        groups : array-like of shape (n,), default=None
-            Group of each sample; needed if the calibrator was fitted with groups.
+        %(new_scores)s
 
         Returns
         -------
@@ -264,7 +256,7 @@ class ExportedCalibrator(
     def _mapped(self, X: Any, groups: Any) -> Array:
         """Return the probability of ``classes_[1]``, shape (n,), or of all classes, shape (n, K)."""
         scores = self._check(X)
-        if not _is_grouped(self._node):
+        if not isinstance(self._node, maps.Groups):
             if groups is not None:
                 raise ValueError("groups were passed, but the calibrator has no groups. Omit groups.")
             return self._evaluate(self._node, scores)
@@ -314,11 +306,7 @@ class ExportedCalibrator(
         return np.asarray(proba if self._document["certain"] else clip_probability(proba))
 
 
-def _is_grouped(node: maps.Node) -> bool:
-    return isinstance(node, maps.Groups)
-
-
-def _knots(node: maps.Node) -> int:
+def _knots(node: maps.Node | maps.Groups) -> int:
     """Return the number of knots of a node and of its parts."""
     if isinstance(node, maps.Step | maps.Linear):
         return int((node.edges if isinstance(node, maps.Step) else node.x).shape[0])

@@ -6,6 +6,7 @@ input of a scalar map is the score of ``classes_[1]``, that of a vector map one 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -48,16 +49,16 @@ _STEEPEST = float(np.finfo(np.float64).max)
 _DEEPEST = 8
 
 
-class Node:
+class Node(ABC):
     """Base of all kinds of nodes."""
 
     kind: ClassVar[str]
     #: Whether it maps one score; otherwise one per class.
     scalar: ClassVar[bool] = False
 
+    @abstractmethod
     def evaluate(self, ops: Any, scores: Any) -> Any:
         """Return the probabilities of scores, with the operations of a backend."""
-        raise NotImplementedError
 
     @property
     def monotone(self) -> bool:
@@ -306,15 +307,16 @@ class Average(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class Groups(Node):
+class Groups:
     """A map for each group, and one for all other samples."""
 
-    kind = "groups"
+    kind: ClassVar[str] = "groups"
     labels: tuple[Any, ...]
     maps: tuple[Node, ...]
     others: tuple[Node, ...]
 
     def check(self, n_classes: int) -> None:
+        """Raise ValueError unless all maps are for ``n_classes`` classes."""
         _require(len(set(map(str, self.labels))) == len(self.labels), "labels occur twice")
         _require(all(type(label) in (bool, int, float, str) for label in self.labels), "labels are unknown")
         _require_maps(self.others, 1, n_classes, scalar=n_classes == 2)
@@ -323,7 +325,7 @@ class Groups(Node):
 
 
 TINY = float(np.finfo(np.float64).tiny)
-_KINDS: dict[str, type[Node]] = {
+_KINDS: dict[str, type[Node | Groups]] = {
     one.kind: one for one in (Logistic, Beta, Step, Linear, Softmax, OneVsRest, TopLabel, Average, Groups)
 }
 
@@ -352,11 +354,11 @@ def _require_inside(values: Array) -> None:
 def _require_maps(maps: tuple[Node, ...], number: int, n_classes: int, scalar: bool) -> None:
     _require(len(maps) == number > 0, "the number of maps is wrong")
     for node in maps:
-        _require(node.scalar is scalar and not isinstance(node, Groups), f"a map of kind {node.kind} is here")
+        _require(isinstance(node, Node) and node.scalar is scalar, f"a map of kind {node.kind} is here")
         node.check(n_classes)
 
 
-def to_dict(node: Node) -> dict[str, Any]:
+def to_dict(node: Node | Groups) -> dict[str, Any]:
     """Return a node as a dict of numbers, strings and lists."""
     found: dict[str, Any] = {"kind": node.kind}
     for field in fields(node):  # type: ignore[arg-type]
@@ -394,7 +396,7 @@ def _flag(value: Any) -> bool:
 _READ: dict[str, Callable[[Any], Any]] = {"float": finite, "Array": _numbers, "str": _text, "bool": _flag}
 
 
-def from_dict(found: Any, depth: int = 0) -> Node:
+def from_dict(found: Any, depth: int = 0) -> Node | Groups:
     """Return the node of a dict; raise ValueError if it is not one. Call ``check`` on the result."""
     _require(isinstance(found, dict) and depth < _DEEPEST, "a map is missing, or too deep")
     kind = found.get("kind")
