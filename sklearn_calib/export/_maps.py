@@ -65,7 +65,7 @@ class Node(ABC):
         """Whether the map is non-decreasing or non-increasing."""
         return False
 
-    def check(self, n_classes: int) -> None:
+    def check(self, n_classes: int) -> None:  # noqa: B027 (not every node has conditions)
         """Raise ValueError unless the node is a map for ``n_classes`` classes."""
 
 
