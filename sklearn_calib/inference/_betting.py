@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._links import logit
+from sklearn_calib._validation import BinarySample
 from sklearn_calib.inference._betting_tree import N_BINS, BettingTree, log_sum, smallest_bin, softplus
 
 __all__ = ["BLOCK", "GRID", "BettingStream", "binned_cutoff_error", "grid_gains", "in_log_odds"]
@@ -77,6 +78,10 @@ class BettingStream:
     def cutoff_error(self) -> float:
         """Largest absolute residual sum over runs of neighbouring bins, divided by the number of samples."""
         return binned_cutoff_error(self._residuals, self.n_samples)
+
+    def process(self, sample: BinarySample, times: NDArray[np.int64] | None) -> Array:
+        """Process a sample in order, sample i ``times[i]`` times; return the log-wealth after each."""
+        return self.advance(sample.y, sample.p, times)
 
     def advance(self, y: NDArray[np.int64], p: Array, times: NDArray[np.int64] | None = None) -> Array:
         """Process the samples in order, sample i ``times[i]`` times; return the log-wealth after each."""

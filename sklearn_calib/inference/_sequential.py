@@ -344,8 +344,8 @@ class _ClusterStream:
     def impossible(self) -> tuple[int, float] | None:
         return self._rounds.impossible
 
-    def advance(self, sample: BinarySample, times: NDArray[np.int64] | None) -> Array:
-        """Process clusters one by one; return the log-wealth after each sample."""
+    def process(self, sample: BinarySample, times: NDArray[np.int64] | None) -> Array:
+        """Process clusters one by one, sample i ``times[i]`` times; return the log-wealth after each."""
         assert sample.clusters is not None
         starts = np.flatnonzero(np.diff(sample.clusters, prepend=-1))
         if starts.shape[0] > sample.clusters.max() + 1:
@@ -384,10 +384,7 @@ def _advance(stream: BettingStream | _ClusterStream, sample: BinarySample) -> Se
         grouped = group_sample(sample)
         described = dependence_of(grouped.clusters, grouped.prob)
     n_before, max_before = stream.n_samples, stream.max_log_wealth
-    if isinstance(stream, _ClusterStream):
-        path = stream.advance(sample, times)
-    else:
-        path = stream.advance(sample.y, sample.p, times)
+    path = stream.process(sample, times)
     largest = stream.max_log_wealth
     if stream.impossible is not None:
         outcome, forecast = stream.impossible

@@ -8,16 +8,20 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_calib._validation import check_binary, check_class_sample, shape_of
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel
 
-__all__ = ["brier_score", "log_loss", "squared_distances"]
+__all__ = ["brier_score", "log_loss", "log_losses", "squared_distances"]
 
 Array = NDArray[np.float64]
 
-# As in scikit-learn, probabilities are clipped at the machine epsilon.
-_EPS = np.finfo(np.float64).eps
+
+def _minus_log(p: NDArray[Any]) -> Array:
+    """Return -log p; as in scikit-learn, p is clipped at the machine epsilon of its type."""
+    eps = np.finfo(p.dtype if p.dtype.kind == "f" else np.float64).eps
+    return np.asarray(-np.log(np.clip(p, eps, 1.0 - eps)))
 
 
-def _log(p: Array) -> Array:
-    return -np.log(np.clip(p, _EPS, 1.0 - _EPS))
+def log_losses(p: NDArray[Any], codes: NDArray[np.int64]) -> Array:
+    """Return -log(probability of the true class) of each sample, for class indices ``codes``."""
+    return _minus_log(np.take_along_axis(p, codes[:, np.newaxis], axis=1)[:, 0])
 
 
 def squared_distances(p: NDArray[Any], codes: NDArray[np.int64]) -> Array:
@@ -52,7 +56,7 @@ def brier_score(
     return float(np.average((binary.y - binary.p) ** 2, weights=binary.w))
 
 
-@MetricKernel(lambda prob, n_samples: _mean_of(_log(1.0 - prob), _log(prob), n_samples))
+@MetricKernel(lambda prob, n_samples: _mean_of(_minus_log(1.0 - prob), _minus_log(prob), n_samples))
 def log_loss(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -63,11 +67,10 @@ def log_loss(
     """Return the mean of -log(probability of the true class); a sample may lack a class."""
     if _is_multiclass(y_proba):
         sample = check_class_sample(y_true, y_proba, sample_weight)
-        happened = np.take_along_axis(sample.p, sample.y[:, np.newaxis], axis=1)[:, 0]
-        return float(np.average(_log(happened), weights=sample.w))
+        return float(np.average(log_losses(sample.p, sample.y), weights=sample.w))
     binary = check_binary(y_true, y_proba, sample_weight, pos_label)
     happened = np.where(binary.y == 1, binary.p, 1.0 - binary.p)
-    return float(np.average(_log(happened), weights=binary.w))
+    return float(np.average(_minus_log(happened), weights=binary.w))
 
 
 def _is_multiclass(y_proba: ArrayLike) -> bool:

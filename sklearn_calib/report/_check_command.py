@@ -27,25 +27,18 @@ undecided, 2 for invalid input. With --undecided skipped, undecided requirements
 """
 
 
-def add_check(commands: Any, files: str, add_columns: Callable[[argparse.ArgumentParser], None]) -> None:
+def add_check(new_command: Callable[..., argparse.ArgumentParser]) -> None:
     """Add the parser of the command."""
-    check = commands.add_parser(
+    check = new_command(
         "check",
-        help="check whether predictions in files meet requirements on calibration",
-        description="Check by equivalence tests whether predicted probabilities in files meet requirements "
+        "check whether predictions in files meet requirements on calibration",
+        "Check by equivalence tests whether predicted probabilities in files meet requirements "
         "on calibration: each is shown, refuted, or undecided.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        _EXAMPLES,
+        simulates=True,
     )
-    check.add_argument("files", nargs="+", metavar="FILE", help=f"{files}, or a saved sketch (.npz, .json)")
     check.add_argument("--requirements", required=True, metavar="FILE", help="the requirements, in TOML")
-    add_columns(check)
     check.add_argument("--group", metavar="COLUMN", help="column of segments, for segment_difference")
-    check.add_argument(
-        "--clusters",
-        metavar="COLUMN",
-        help="column of clusters, within which samples need not be independent",
-    )
     check.add_argument("--junit", metavar="FILE", help="write the outcomes as JUnit XML")
     check.add_argument("--markdown", metavar="FILE", help="write the outcomes as a table in Markdown")
     check.add_argument(
@@ -56,9 +49,6 @@ def add_check(commands: Any, files: str, add_columns: Callable[[argparse.Argumen
     )
     check.add_argument(
         "--n-resamples", type=int, default=200, metavar="N", help="number of simulations (default: 200)"
-    )
-    check.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="seed of the simulations (default: 0)"
     )
     check.set_defaults(sketch="auto")
 

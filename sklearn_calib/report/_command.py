@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -91,31 +92,64 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     _add_report(commands)
     _add_sketch(commands)
-    add_check(commands, _FILES, _add_columns)
+    add_check(partial(_new_command, commands))
     _add_fit(commands)
     _add_apply(commands)
     return parser
 
 
-def _add_report(commands: Any) -> None:
-    report = commands.add_parser(
-        "report",
-        help="report on the calibration of predictions in files",
-        description="Report on the calibration of predicted probabilities in files: metrics with their "
-        "expected values under perfect calibration, tests, miscalibrated intervals of predictions, and "
-        "recommendations. Prints text; --out writes a self-contained HTML page.",
-        epilog=_REPORT_EXAMPLES,
+def _new_command(
+    commands: Any,
+    name: str,
+    summary: str,
+    description: str,
+    examples: str,
+    *,
+    tables: bool = True,
+    simulates: bool = False,
+) -> argparse.ArgumentParser:
+    """Add the parser of a command, with the options for tables and for simulations."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=summary,
+        description=description,
+        epilog=examples,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    report.add_argument("files", nargs="+", metavar="FILE", help=f"{_FILES}, or a saved sketch (.npz, .json)")
-    _add_columns(report)
-    report.add_argument(
-        "--group", metavar="COLUMN", help="column of groups; the report evaluates each group separately"
+    if tables:
+        parser.add_argument(
+            "files", nargs="+", metavar="FILE", help=f"{_FILES}, or a saved sketch (.npz, .json)"
+        )
+        _add_columns(parser)
+    parser.add_argument("--delimiter", default=",", metavar="C", help="field delimiter of a CSV (default: ,)")
+    parser.add_argument(
+        "--encoding", default="utf-8", metavar="NAME", help="encoding of a CSV (default: utf-8)"
+    )
+    if simulates:
+        parser.add_argument(
+            "--clusters",
+            metavar="COLUMN",
+            help="column of clusters (patient, customer, day); samples within a cluster may be dependent",
+        )
+        parser.add_argument(
+            "--seed", type=int, default=0, metavar="N", help="seed of the simulations (default: 0)"
+        )
+    return parser
+
+
+def _add_report(commands: Any) -> None:
+    report = _new_command(
+        commands,
+        "report",
+        "report on the calibration of predictions in files",
+        "Report on the calibration of predicted probabilities in files: metrics with their "
+        "expected values under perfect calibration, tests, miscalibrated intervals of predictions, and "
+        "recommendations. Prints text; --out writes a self-contained HTML page.",
+        _REPORT_EXAMPLES,
+        simulates=True,
     )
     report.add_argument(
-        "--clusters",
-        metavar="COLUMN",
-        help="column of clusters (patient, customer, day); samples within a cluster may be dependent",
+        "--group", metavar="COLUMN", help="column of groups; the report evaluates each group separately"
     )
     report.add_argument(
         "--sketch",
@@ -143,22 +177,17 @@ def _add_report(commands: Any) -> None:
         help="number of simulations for intervals and null distributions; run time is nearly proportional "
         "(default: 200)",
     )
-    report.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="seed of the simulations (default: 0)"
-    )
 
 
 def _add_sketch(commands: Any) -> None:
-    sketch = commands.add_parser(
+    sketch = _new_command(
+        commands,
         "sketch",
-        help="summarize predictions in files in a small, mergeable file",
-        description="Summarize any number of rows of a binary target in a sketch, in constant memory. "
+        "summarize predictions in files in a small, mergeable file",
+        "Summarize any number of rows of a binary target in a sketch, in constant memory. "
         "Saved sketches among the files are merged into it.",
-        epilog=_SKETCH_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        _SKETCH_EXAMPLES,
     )
-    sketch.add_argument("files", nargs="+", metavar="FILE", help=f"{_FILES}, or a saved sketch (.npz, .json)")
-    _add_columns(sketch)
     sketch.add_argument(
         "--precision",
         type=int,
@@ -170,16 +199,14 @@ def _add_sketch(commands: Any) -> None:
 
 
 def _add_fit(commands: Any) -> None:
-    fit = commands.add_parser(
+    fit = _new_command(
+        commands,
         "fit",
-        help="fit a calibrator to predictions in files, and write it as JSON",
-        description="Fit a calibrator to predicted probabilities and outcomes in files, and write it as JSON "
+        "fit a calibrator to predictions in files, and write it as JSON",
+        "Fit a calibrator to predicted probabilities and outcomes in files, and write it as JSON "
         "for the command apply and for sklearn_calib.export.from_json.",
-        epilog=_FIT_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        _FIT_EXAMPLES,
     )
-    fit.add_argument("files", nargs="+", metavar="FILE", help=f"{_FILES}, or a saved sketch (.npz, .json)")
-    _add_columns(fit)
     fit.add_argument("--group", metavar="COLUMN", help="column of groups; fits one calibrator for each")
     fit.add_argument(
         "--calibrator",
@@ -200,13 +227,14 @@ def _add_fit(commands: Any) -> None:
 
 
 def _add_apply(commands: Any) -> None:
-    apply = commands.add_parser(
+    apply = _new_command(
+        commands,
         "apply",
-        help="add calibrated probabilities to a file",
-        description="Copy a CSV or Parquet file of any size, and append columns of calibrated probabilities. "
+        "add calibrated probabilities to a file",
+        "Copy a CSV or Parquet file of any size, and append columns of calibrated probabilities. "
         "Rows without a score get an empty value.",
-        epilog=_APPLY_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        _APPLY_EXAMPLES,
+        tables=False,
     )
     apply.add_argument("map", metavar="MAP", help="a calibrator written by the command fit or by to_json")
     apply.add_argument("file", metavar="FILE", help="CSV (also gzipped) or Parquet (.parquet)")
@@ -219,10 +247,6 @@ def _add_apply(commands: Any) -> None:
     apply.add_argument("--group", metavar="COLUMN", help="column of groups")
     apply.add_argument(
         "--name", default="calibrated", metavar="COLUMN", help="name of the new column (default: calibrated)"
-    )
-    apply.add_argument("--delimiter", default=",", metavar="C", help="field delimiter of a CSV (default: ,)")
-    apply.add_argument(
-        "--encoding", default="utf-8", metavar="NAME", help="encoding of a CSV (default: utf-8)"
     )
     apply.add_argument("-o", "--out", required=True, metavar="FILE", help="the copy, in the same format")
     apply.set_defaults(y=None, pos_label=None)
@@ -249,10 +273,6 @@ def _add_columns(parser: argparse.ArgumentParser) -> None:
         "(default: 1)",
     )
     parser.add_argument("--weight", metavar="COLUMN", help="column of integer frequency weights")
-    parser.add_argument("--delimiter", default=",", metavar="C", help="field delimiter of a CSV (default: ,)")
-    parser.add_argument(
-        "--encoding", default="utf-8", metavar="NAME", help="encoding of a CSV (default: utf-8)"
-    )
 
 
 # With more rows than this the report is computed from a sketch, if --sketch allows it.

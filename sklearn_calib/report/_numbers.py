@@ -39,7 +39,7 @@ from sklearn_calib.metrics import (
     smooth_ece,
 )
 from sklearn_calib.metrics._decomposition import decompose
-from sklearn_calib.metrics._scores import squared_distances
+from sklearn_calib.metrics._scores import log_losses, squared_distances
 from sklearn_calib.metrics._summary import summarize
 
 __all__ = [
@@ -675,9 +675,6 @@ def _scores(
 def class_metrics(sample: ClassSample, parts: Sequence[ReportPart]) -> list[ReportMetric]:
     """Return ``smooth_ece(y, P)`` and the proper scores of the class probabilities."""
     weight = sample.weights
-    right = sample.p[np.arange(sample.y.shape[0]), sample.y]
-    with np.errstate(divide="ignore"):
-        losses = -np.log(right)
     mean_error = float(np.mean([part.error for part in parts]))
     return [
         ReportMetric(
@@ -687,7 +684,7 @@ def class_metrics(sample: ClassSample, parts: Sequence[ReportPart]) -> list[Repo
             ReportMetric(key, name, float(weight @ loss / weight.sum()), reduction="multiclass")
             for key, name, loss in (
                 ("brier_multiclass", "Brier score, sum over classes", squared_distances(sample.p, sample.y)),
-                ("log_loss_multiclass", "log loss", losses),
+                ("log_loss_multiclass", "log loss", log_losses(sample.p, sample.y)),
             )
         ),
     ]

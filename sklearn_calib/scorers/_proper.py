@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._validation import check_weights
-from sklearn_calib.metrics._scores import squared_distances
+from sklearn_calib.metrics._scores import log_losses, squared_distances
 
 __all__ = ["brier_loss", "log_loss"]
 
@@ -26,9 +26,7 @@ def log_loss(codes: NDArray[np.int64], proba: Array, *, sample_weight: ArrayLike
     As in scikit-learn, probabilities are clipped at the machine epsilon of their type.
     """
     _check_rows(proba)
-    happened = np.take_along_axis(proba, codes[:, None], axis=1)[:, 0]
-    eps = np.finfo(proba.dtype if proba.dtype.kind == "f" else np.float64).eps
-    return _mean(-np.log(np.clip(happened, eps, 1 - eps)), sample_weight)
+    return _mean(log_losses(proba, codes), sample_weight)
 
 
 def brier_loss(codes: NDArray[np.int64], proba: Array, *, sample_weight: ArrayLike | None = None) -> float:
