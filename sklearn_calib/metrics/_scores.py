@@ -1,5 +1,6 @@
 """Brier score and log loss, for comparisons and intervals by name; scikit-learn has the public functions."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -49,11 +50,8 @@ def brier_score(
     pos_label: Any = None,
 ) -> float:
     """Return the mean squared distance of forecast and outcome; of probability vectors with three classes."""
-    if _is_multiclass(y_proba):
-        sample = check_class_sample(y_true, y_proba, sample_weight)
-        return float(np.average(squared_distances(sample.p, sample.y), weights=sample.w))
-    binary = check_binary(y_true, y_proba, sample_weight, pos_label)
-    return float(np.average((binary.y - binary.p) ** 2, weights=binary.w))
+    given = y_true, y_proba, sample_weight, pos_label
+    return _mean_loss(lambda y, p: (y - p) ** 2, squared_distances, *given)
 
 
 @MetricKernel(lambda prob, n_samples: _mean_of(_minus_log(1.0 - prob), _minus_log(prob), n_samples))
@@ -65,14 +63,22 @@ def log_loss(
     pos_label: Any = None,
 ) -> float:
     """Return the mean of -log(probability of the true class); a sample may lack a class."""
-    if _is_multiclass(y_proba):
-        sample = check_class_sample(y_true, y_proba, sample_weight)
-        return float(np.average(log_losses(sample.p, sample.y), weights=sample.w))
-    binary = check_binary(y_true, y_proba, sample_weight, pos_label)
-    happened = np.where(binary.y == 1, binary.p, 1.0 - binary.p)
-    return float(np.average(_minus_log(happened), weights=binary.w))
+    given = y_true, y_proba, sample_weight, pos_label
+    return _mean_loss(lambda y, p: _minus_log(np.where(y == 1, p, 1.0 - p)), log_losses, *given)
 
 
-def _is_multiclass(y_proba: ArrayLike) -> bool:
+def _mean_loss(
+    of_outcomes: Callable[[Any, Array], Array],
+    of_classes: Callable[[Array, Any], Array],
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    sample_weight: ArrayLike | None,
+    pos_label: Any,
+) -> float:
+    """Return the mean loss of binary outcomes, or of class probabilities with three or more columns."""
     shape = shape_of(y_proba, "y_proba")
-    return len(shape) == 2 and shape[1] > 2
+    if len(shape) == 2 and shape[1] > 2:
+        sample = check_class_sample(y_true, y_proba, sample_weight)
+        return float(np.average(of_classes(sample.p, sample.y), weights=sample.w))
+    binary = check_binary(y_true, y_proba, sample_weight, pos_label)
+    return float(np.average(of_outcomes(binary.y, binary.p), weights=binary.w))
