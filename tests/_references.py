@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 from scipy.optimize import linprog
 from scipy.special import expit
+from scipy.stats import norm
 
 
 def gaussian(z):
@@ -138,3 +139,18 @@ def kernel_error(y, p, w, kernel, s):
         shape = np.exp(-distance) if kernel == "laplacian" else np.exp(-(distance**2) / 2)
         total += v * (a - q) * float(np.sum(w * (y - p) * shape))
     return np.sqrt(max(total, 0.0)) / w.sum()
+
+
+def brownian_range_tail(x):
+    """P(range of Brownian motion on [0, 1] > x): 8 sum_k (-1)^(k - 1) k P(N > k x)."""
+    k = np.arange(1, 400)
+    return 8 * float(np.sum((-1.0) ** (k - 1) * k * norm.sf(k * x)))
+
+
+def holm(pvalues):
+    """P-values adjusted by Holm's step-down method, in the order given."""
+    adjusted, largest = np.empty(len(pvalues)), 0.0
+    for i, index in enumerate(np.argsort(pvalues)):
+        largest = max(largest, min(1.0, (len(pvalues) - i) * pvalues[index]))
+        adjusted[index] = largest
+    return adjusted

@@ -7,9 +7,9 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss
+from sklearn.utils import _safe_indexing
 
 from sklearn_calib import CalibratedClassifier, CrossFitScorer, SelectiveClassifier, metrics
-from sklearn_calib._compat import safe_indexing
 from sklearn_calib.calibrators import GroupCalibrator, IsotonicCalibrator, PlattCalibrator
 from sklearn_calib.inference import (
     ConsistencyTest,
@@ -298,7 +298,7 @@ def test_classifier(container, binary, tmp_path):
         return
     features = container.make(X, tmp_path)
     try:
-        safe_indexing(features, [0, 1])
+        _safe_indexing(features, [0, 1])
     except TypeError:
         pytest.skip("this version of scikit-learn cannot take rows of such features")
     found = clone(model).fit(features, labels, weight).predict_proba(features)

@@ -27,9 +27,10 @@ from sklearn_calib.inference import (
     TCal,
 )
 from sklearn_calib.metrics import smooth_ece
-from sklearn_calib.scorers import BestCalibrated, MultiScorer, PValueScorer, get_scorer
-from sklearn_calib.scorers._names import PVALUE_SCORERS
+from sklearn_calib.scorers import BestCalibrated, MultiScorer, PValueScorer, get_scorer, get_scorer_names
 from tests.inference._registry import TESTS
+
+PVALUE_SCORERS = [name for name in get_scorer_names() if name.startswith("pvalue_")]
 
 
 class ShareOfPositives(CalibrationTest):

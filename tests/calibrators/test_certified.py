@@ -16,8 +16,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks.certificate_coverage import TRUTHS
-from sklearn_calib._core._bounds import cutoff_bound
 from sklearn_calib.calibrators import BaseCalibrator, CertifiedCalibrator, IsotonicCalibrator, PlattCalibrator
+from sklearn_calib.metrics import cutoff_result
 from tests._references import cutoff_by_enumeration
 
 METHODS = ("asymptotic", "dkw", "paper")
@@ -132,7 +132,8 @@ def test_acceptance_is_a_comparison_with_the_tolerance():
         np.testing.assert_array_equal(calibrator.transform(p), np.full(400, 0.4 if accepted else y.mean()))
         assert calibrator.tolerance_ == tolerance
     sharp = CertifiedCalibrator(Keeper(), confidence=0.9, random_state=0).fit(p, y)
-    assert sharp.tolerance_ == cutoff_bound(sharp.certified_size_, 0.9, base_rate=y.mean())
+    # half of the samples certify, with the same event rate
+    assert sharp.tolerance_ == pytest.approx(math.sqrt(2) * cutoff_result(y, p).margin(0.9))
     paper = CertifiedCalibrator(Keeper(), tolerance="paper", confidence=0.9, random_state=0).fit(p, y)
     expected = (20 + math.sqrt(2 * math.log(20))) / math.sqrt(paper.certified_size_)
     assert paper.tolerance_ == pytest.approx(expected)
@@ -143,14 +144,14 @@ def test_certificate_is_error_and_margin(method):
     p, y = sample(100_000)
     kept = CertifiedCalibrator(Keeper(), method=method, confidence=0.9, random_state=0).fit(p, y)
     assert kept.accepted_
-    margin = cutoff_bound(50_000, 0.9, method, base_rate=y.mean())
+    margin = math.sqrt(2) * cutoff_result(y, p).margin(0.9, method)
     assert kept.margin_ == pytest.approx(margin)
     assert kept.certificate_ == pytest.approx(kept.cutoff_error_ + margin)
     dropped = CertifiedCalibrator(
         Keeper(0.9), test_size=0.5, stratify=False, method=method, random_state=0
     ).fit(p, y)
     assert not dropped.accepted_
-    margin = cutoff_bound(50_000, 0.95, method, base_rate=y.mean())
+    margin = math.sqrt(2) * cutoff_result(y, p).margin(0.95, method)
     gap = abs(y.mean() - dropped.certified_event_rate_)
     assert gap > 1e-5
     assert dropped.certificate_ == pytest.approx(gap + margin / 2)
@@ -255,7 +256,7 @@ def test_stratification_makes_the_deviation_smaller():
     for share in (0.5, 0.8, 0.9, 0.95):
         with_, without = (np.quantile(deviations[key], share) for key in (True, False))
         assert with_ <= without + 0.01
-        assert with_ <= cutoff_bound(1, share)
+        assert with_ <= math.sqrt(2) * cutoff_result([0, 1], [0.5, 0.5]).margin(share)
 
 
 def test_a_part_without_one_class_gives_the_mean():

@@ -13,7 +13,6 @@ from sklearn_calib.calibrators import (
     TemperatureCalibrator,
     VectorScalingCalibrator,
 )
-from sklearn_calib.calibrators._log_clip import fit_log_clip
 
 EPS = 2.0**-53
 SEVERAL = {
@@ -23,6 +22,10 @@ SEVERAL = {
     "structured matrix": StructuredMatrixScalingCalibrator(penalty=0.01),
     "dirichlet": DirichletCalibrator(penalty=0.01),
 }
+
+
+def chosen(proba, codes, weight=None):
+    return TemperatureCalibrator().fit(proba, codes, weight).min_proba_
 
 
 def softmax(z):
@@ -89,12 +92,12 @@ def test_the_floor_is_that_of_a_plain_search(case):
     weight = np.random.default_rng(1).integers(1, 4, len(codes)).astype(float)
     for w in (None, weight):
         expected = chosen_plainly(proba, codes, np.ones(len(codes)) if w is None else w)
-        assert fit_log_clip(proba, codes, w) == expected
+        assert chosen(proba, codes, w) == expected
 
 
 def test_different_samples_have_different_floors():
     """Otherwise the test above would prove little."""
-    floors = {case: fit_log_clip(*CASES[case], None) for case in CASES}
+    floors = {case: chosen(*CASES[case]) for case in CASES}
     assert floors["exaggerated, 200"] < 1e-200
     assert floors["a few wildly wrong"] > 1e-120
     assert floors["forest of ten"] == pytest.approx(0.1)
@@ -102,15 +105,14 @@ def test_different_samples_have_different_floors():
 
 def test_nothing_tiny_nothing_chosen():
     proba = np.random.default_rng(0).dirichlet([1.0, 1.0, 1.0], 50)
-    assert fit_log_clip(proba, np.arange(50) % 3, None) == EPS
-    assert TemperatureCalibrator().fit(proba, np.arange(50) % 3).min_proba_ == EPS
+    assert chosen(proba, np.arange(50) % 3) == EPS
 
 
 def test_denormal_probabilities_count_as_zero():
     proba = np.array([[1.0, 5e-324, 0.0], [0.5, 0.3, 0.2], [0.2, 0.7, 0.1]] * 20)
     codes = np.array([0, 1, 2] * 20)
     codes[::12] = 2
-    assert fit_log_clip(proba, codes, None) in (EPS, 0.1)
+    assert chosen(proba, codes) in (EPS, 0.1)
     for calibrator in SEVERAL.values():
         assert np.isfinite(calibrator.fit(proba, codes).predict_proba(proba)).all()
 

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_calib._core._bounds import cutoff_bound
 from sklearn_calib.calibrators import IsotonicCalibrator, ModifiedPlattCalibrator, PlattCalibrator
+from sklearn_calib.metrics import cutoff_result
 
 # Rossellini et al. (2025), Figure 4: the score is uniform on four values, event probabilities 1, 0, 0, 1
 SCORES = np.array([0.0, 0.25, 0.5, 1.0])
@@ -49,12 +49,11 @@ def test_a_right_curve_is_kept():
 
 def test_tolerances():
     p, y, w = rows(25)
-    n = 100
     made = ModifiedPlattCalibrator(link="identity", tolerance="paper").fit(p, y, w)
     assert made.tolerance_ == pytest.approx((20 + math.sqrt(2 * math.log(20))) / 10)
     assert not made.fallback_used_
     made = ModifiedPlattCalibrator(link="identity", confidence=0.8).fit(p, y, w)
-    assert made.tolerance_ == pytest.approx(cutoff_bound(n, 0.8, base_rate=0.5))
+    assert made.tolerance_ == pytest.approx(cutoff_result(y, p, sample_weight=w).margin(0.8))
     made = ModifiedPlattCalibrator(link="identity", tolerance=0.123).fit(p, y, w)
     assert made.tolerance_ == 0.123
     assert made.fallback_used_
@@ -70,7 +69,11 @@ def test_the_comparison_is_with_the_tolerance():
 
 def test_paper_tolerance_cannot_reject_small_samples():
     """At n = 500 it is 1: no error is larger."""
-    assert cutoff_bound(500, 0.95, "paper") > 1 > cutoff_bound(504, 0.95, "paper")
+    large, small = (
+        ModifiedPlattCalibrator(tolerance="paper").fit([0.2, 0.7], [0, 1], [n / 2, n / 2]).tolerance_
+        for n in (500, 504)
+    )
+    assert large > 1 > small
 
 
 def test_fallbacks():
@@ -90,7 +93,7 @@ def test_weights_that_are_not_counts_use_their_effective_number():
     effective = w.sum() ** 2 / np.sum(w**2)
     made = ModifiedPlattCalibrator(link="identity").fit(p, y, w)
     assert made.training_size_ == pytest.approx(effective)
-    assert made.tolerance_ == pytest.approx(cutoff_bound(effective, base_rate=made.training_event_rate_))
+    assert made.tolerance_ == pytest.approx(cutoff_result(y, p, sample_weight=w).margin())
 
 
 @pytest.mark.parametrize(

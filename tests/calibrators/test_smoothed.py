@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from sklearn_calib.calibrators import CertifiedCalibrator, SmoothedCalibrator
-from sklearn_calib.calibrators._smoothed import fold
 from sklearn_calib.meta import CalibratedClassifier
 from sklearn_calib.metrics import smooth_ece
 
@@ -59,10 +58,6 @@ def test_noise_is_folded_and_reproducible():
     np.testing.assert_array_equal(calibrator.transform(p), calibrator.predict_proba(p)[:, 1])
     generator = SmoothedCalibrator(randomized=True, random_state=np.random.default_rng(0)).fit(p, y)
     assert np.abs(generator.transform(p) - generator.transform(p)).max() > 0
-
-
-def test_fold():
-    np.testing.assert_allclose(fold(np.array([-0.2, 0.3, 1.4, 2.1, -3.5])), [0.2, 0.3, 0.6, 0.1, 0.5])
 
 
 def test_randomised_forecast_is_calibrated_in_a_sample():

@@ -1,5 +1,7 @@
 """Fitted calibrators of the registry, and scores to compare them at."""
 
+import hashlib
+import json
 from functools import cache
 
 import numpy as np
@@ -44,3 +46,10 @@ def new_scores(case, n_classes, n):
         [rng.dirichlet([0.2, 0.3, 1.0], n), np.eye(3), [[0.5, 0.5, 0.0], [1 / 3, 1 / 3, 1 / 3]]]
     )
     return np.log(scores + 1e-12) if case.log_odds else scores
+
+
+def fingerprint(document):
+    """Return SHA-256 of a document without its field ``fingerprint``."""
+    content = {name: value for name, value in document.items() if name != "fingerprint"}
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()

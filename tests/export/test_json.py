@@ -31,7 +31,7 @@ from sklearn_calib.calibrators import (
 from sklearn_calib.export import ExportedCalibrator, from_json, to_json
 from sklearn_calib.monitor import StreamingCalibrator
 from tests._optional import jsonschema
-from tests.export._fitted import CASES, IDS, data, fitted, new_scores
+from tests.export._fitted import CASES, IDS, data, fingerprint, fitted, new_scores
 
 SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "_static" / "exported_calibrator.schema.json"
 #: A document of the first version of the format, which all later releases must read.
@@ -356,10 +356,8 @@ WRONG = [None, True, -1, 1e308, "__import__('os').system('true')", [], {}, [[1]]
 
 def signed(document):
     """Return a document with the fingerprint of what it says, as a forger would write it."""
-    from sklearn_calib.export._document import _fingerprint
-
     try:
-        return {**document, "fingerprint": _fingerprint(document)}
+        return {**document, "fingerprint": fingerprint(document)}
     except (ValueError, OverflowError):
         return document
 

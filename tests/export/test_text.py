@@ -13,9 +13,9 @@ from sklearn_calib.calibrators import (
     SplineCalibrator,
     TemperatureCalibrator,
 )
-from sklearn_calib.export import from_json, to_json, to_python, to_sql
+from sklearn_calib.export import ExportedCalibrator, from_json, to_json, to_python, to_sql
 from tests._optional import duckdb
-from tests.export._fitted import CASES, IDS, data, fitted, new_scores
+from tests.export._fitted import CASES, IDS, data, fingerprint, fitted, new_scores
 
 
 def sqlite(columns):
@@ -242,10 +242,8 @@ def test_source_of_groups_and_its_errors():
 
 def test_texts_of_a_document_never_become_code():
     document = from_json(to_json(PlattCalibrator().fit(*data(2)))).document
-    from sklearn_calib.export._document import ExportedCalibrator, _fingerprint
-
     evil = '"""\nraise SystemExit(1)\n"""'
     changed = {**document, "calibrator": evil, "written_by": evil, "classes": [evil, "'; DROP TABLE scores"]}
-    forged = ExportedCalibrator({**changed, "fingerprint": _fingerprint(changed)})
+    forged = ExportedCalibrator({**changed, "fingerprint": fingerprint(changed)})
     assert run_source(to_python(forged))["CLASSES"] == changed["classes"]
     assert "DROP" not in to_sql(forged)

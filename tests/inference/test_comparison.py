@@ -8,7 +8,6 @@ import pytest
 from scipy.stats import binom, ttest_rel
 from sklearn.metrics import brier_score_loss, log_loss
 
-from sklearn_calib._core._multiple import adjust_pvalues
 from sklearn_calib.inference import (
     compare_models,
     confidence_interval,
@@ -17,6 +16,7 @@ from sklearn_calib.inference import (
 )
 from sklearn_calib.inference._paired_samples import HalfSamples, _errors, check_paired
 from sklearn_calib.metrics import cutoff_calibration_error, decision_risk_gap, expected_calibration_error
+from tests._references import holm
 
 ece = partial(expected_calibration_error, n_bins=5)
 
@@ -369,7 +369,7 @@ def test_compare_models_keeps_the_good_ones(metric, method):
     assert len(result.pairs) == 6
     raw = np.array([pair.comparison.pvalue for pair in result.pairs])
     adjusted = [pair.adjusted_pvalue for pair in result.pairs]
-    assert adjusted == pytest.approx(adjust_pvalues(raw, "holm"))
+    assert adjusted == pytest.approx(holm(raw))
     for row in result.models:
         assert row.value == metric(y, predictions[row.name])
         assert row.null_mean >= 0

@@ -13,7 +13,6 @@ from sklearn_calib.inference import (
     expected_under_calibration,
     paired_test,
 )
-from sklearn_calib.metrics._names import as_metric
 from sklearn_calib.monitor import CalibrationMonitor
 from sklearn_calib.plot import ComparisonDisplay
 from sklearn_calib.scorers import CalibrationScorer
@@ -32,17 +31,31 @@ def forecast():
 @pytest.mark.parametrize("name", NAMES)
 def test_scores_are_those_of_scikit_learn(name, forecast):
     y, p, w = forecast
-    metric, expected = as_metric(name), NAMES[name]
-    assert metric(y, p) == pytest.approx(expected(y, p), rel=1e-12)
-    assert metric(y, p, sample_weight=w) == pytest.approx(expected(y, p, sample_weight=w), rel=1e-12)
-    assert metric(1 - y, 1 - p, pos_label=1) == pytest.approx(expected(y, p), rel=1e-12)
-    interval = confidence_interval(y, p, metric=name, method="percentile", n_resamples=40, random_state=0)
-    assert interval.estimate == pytest.approx(expected(y, p), rel=1e-12)
+    expected = NAMES[name]
+
+    def estimate(y, p, **given):
+        return confidence_interval(
+            y, p, metric=name, method="percentile", n_resamples=40, random_state=0, **given
+        ).estimate
+
+    assert estimate(y, p) == pytest.approx(expected(y, p), rel=1e-12)
+    assert estimate(y, p, sample_weight=w) == pytest.approx(expected(y, p, sample_weight=w), rel=1e-12)
+    assert estimate(1 - y, 1 - p, pos_label=1) == pytest.approx(expected(y, p), rel=1e-12)
 
 
 def test_three_classes_and_a_class_that_is_missing():
     p = np.array([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8], [0.6, 0.3, 0.1]])
-    log, brier = as_metric("log_loss"), as_metric("brier_score")
+
+    def value(metric, y, p):
+        given = {"metric": metric, "method": "swap", "n_resamples": 19, "random_state": 0}
+        return compare_models(y, {"a": p, "b": p}, **given).models[0].value
+
+    def log(y, p):
+        return value("log_loss", y, p)
+
+    def brier(y, p):
+        return value("brier_score", y, p)
+
     assert log([0, 2, 0], p) == pytest.approx(-np.log([0.2, 0.8, 0.6]).mean(), rel=1e-12)
     squares = [0.8**2 + 0.3**2 + 0.5**2, 0.1**2 + 0.1**2 + 0.2**2, 0.4**2 + 0.3**2 + 0.1**2]
     assert brier([0, 2, 0], p) == pytest.approx(np.mean(squares), rel=1e-12)

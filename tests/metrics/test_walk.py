@@ -1,10 +1,12 @@
-"""The residual walk, in floating and in fixed point."""
+"""The cutoff calibration error in fixed point, against the cumulative residuals in floating point."""
 
 import numpy as np
 import pytest
 
-from sklearn_calib._core._grouping import CHUNK, group_outcomes
-from sklearn_calib.metrics._cutoff import residual_walk, walk_extremes, walk_range, walk_ranges
+from sklearn_calib.metrics import cutoff_calibration_error, cutoff_result
+
+#: Number of samples that the computation in fixed point handles at a time.
+CHUNK = 1 << 14
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 1000, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK])
@@ -13,36 +15,40 @@ def test_fixed_point_equals_floating_point(n, ties):
     rng = np.random.default_rng(n)
     p = rng.integers(0, 8, n) / 7 if ties else rng.random(n)
     y = (rng.random(n) < p).astype(np.int64)
-    walk = residual_walk(group_outcomes(y, p))
-    assert walk_range(y, p) / n == pytest.approx(np.ptp(walk) / n, abs=1e-12)
+    path = np.append(0.0, cutoff_result(y, p, pos_label=1).walk)
+    assert cutoff_calibration_error(y, p, pos_label=1) == pytest.approx(np.ptp(path), abs=1e-12)
 
 
 def test_a_tie_across_a_chunk_is_one_group():
     n = 2 * CHUNK + 10
     y = np.tile([0, 1], n // 2)
-    assert walk_range(y, np.full(n, 0.5)) == 0.0
     for first in (y, y[::-1], np.sort(y), np.sort(y)[::-1]):
-        assert walk_range(np.ascontiguousarray(first), np.full(n, 0.5)) == 0.0
+        assert cutoff_calibration_error(first, np.full(n, 0.5)) == 0.0
 
 
-def test_a_tie_that_begins_with_the_last_row_of_a_chunk():
-    # the walk stays at 0 until then; inside the tie it has no value
+def test_a_tie_that_begins_with_the_last_sample_of_a_chunk():
+    # the sum is 0 until then; inside the tie it is not defined
     p = np.append(np.zeros(CHUNK - 1), [0.5, 0.5])
     y = np.append(np.zeros(CHUNK, dtype=np.int64), 1)
-    assert walk_range(y, p) == 0.0
-    assert walk_range(y, np.where(p == 0.5, [*p[:-1], 0.75], p)) == 0.5
+    assert cutoff_calibration_error(y, p) == 0.0
+    assert cutoff_calibration_error(y, np.where(p == 0.5, [*p[:-1], 0.75], p)) * p.size == pytest.approx(0.5)
 
 
-def test_ranges_of_walks_by_hand():
-    # .1 -.3 .2 .3: between -.2 and .3; the start counts where a walk stays on one side of it
-    steps = np.array([[0.1, 0.1, -0.5], [-0.3, 0.2, 0.1], [0.2, 0.0, 0.1], [0.3, 0.1, 0.1]])
-    np.testing.assert_allclose(walk_ranges(steps), [0.5, 0.4, 0.5])
-
-
-def test_extremes():
-    found = walk_extremes(np.array([0.0, -1.0, 2.0, 1.5]))
-    assert (found.first, found.last, found.signed) == (1, 1, 3.0)
-    found = walk_extremes(np.array([0.0, 1.0, -0.5, -2.0]))
-    assert (found.first, found.last, found.signed) == (1, 2, -3.0)
-    found = walk_extremes(np.array([0.0, 0.0]))
-    assert found.signed == 0.0
+@pytest.mark.parametrize(
+    ("y", "p", "interval", "signed"),
+    [
+        # cumulative residuals -.1, .5, -.3
+        ([0, 1, 0], [0.1, 0.4, 0.8], (0.8, 0.8), -0.8),
+        # .8, .5, -.2: from the start to the first, or from there to the last
+        ([1, 0, 0], [0.2, 0.3, 0.7], (0.3, 0.7), -1.0),
+        # -.2, .4, .8: the start is not the lowest
+        ([0, 1, 1], [0.2, 0.4, 0.6], (0.4, 0.6), 1.0),
+        ([0, 1], [0.5, 0.5], (0.5, 0.5), 0.0),
+    ],
+)
+def test_the_interval_by_hand(y, p, interval, signed):
+    found = cutoff_result(y, p)
+    assert (found.lower, found.upper) == interval
+    assert found.signed == pytest.approx(signed / len(y))
+    assert found.value == pytest.approx(abs(signed) / len(y))
+    assert found.value == pytest.approx(cutoff_calibration_error(y, p))

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from sklearn_calib.inference import CutoffTest
-from sklearn_calib.inference._tails import brownian_range_sf
 from sklearn_calib.metrics import cutoff_result
 from sklearn_calib.plot import CutoffDisplay
+from tests._references import brownian_range_tail
 
 mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
@@ -130,7 +130,7 @@ def test_height_of_the_strip():
     deviation = np.sqrt((p * (1 - p)).sum()) / 15_000
     height = display.strip_.get_bbox().height
     assert height == pytest.approx(2.4977 * deviation, rel=1e-4)
-    assert brownian_range_sf(height / deviation) == pytest.approx(0.05, rel=1e-6)
+    assert brownian_range_tail(height / deviation) == pytest.approx(0.05, rel=1e-6)
     drawn = CutoffTest(method="monte_carlo", n_resamples=999, random_state=0).test(y, p)
     found = CutoffDisplay(result, test=drawn).plot().strip_.get_bbox().height
     assert found == pytest.approx(height, rel=0.06)
@@ -157,7 +157,7 @@ def test_other_weights_count_by_the_effective_size(forecast):
     halved = CutoffDisplay.from_predictions(y, p, sample_weight=np.full(300, 0.5))
     deviation = np.sqrt((p * (1 - p)).sum()) / 300
     assert halved.strip_.get_bbox().height == pytest.approx(2.4977 * deviation, rel=1e-4)
-    assert halved.test.pvalue == pytest.approx(brownian_range_sf(plain.result.value / deviation), rel=1e-9)
+    assert halved.test.pvalue == pytest.approx(brownian_range_tail(plain.result.value / deviation), rel=1e-9)
     w = np.random.default_rng(0).random(300)
     display = CutoffDisplay.from_predictions(y, p, sample_weight=w)
     n = w.sum() ** 2 / (w**2).sum()

@@ -5,10 +5,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sklearn_calib._validation import check_binary
 from sklearn_calib.metrics import cutoff_calibration_error, decision_risk_result
 from sklearn_calib.plot import DecisionDisplay
-from sklearn_calib.plot._decision import risk_gap_null
 
 mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
@@ -37,11 +35,18 @@ def reference_gap(y, p, w, tau):
 
 
 def null_of(y, p, thresholds, n_resamples=199, seed=0, weight=None, confidence=0.95):
-    sample = check_binary(y, p, weight, 1)
-    result = decision_risk_result(
-        sample.y, sample.p, thresholds=thresholds, sample_weight=sample.w, pos_label=1
+    display = DecisionDisplay.from_predictions(
+        y,
+        p,
+        thresholds=thresholds,
+        sample_weight=weight,
+        pos_label=1,
+        confidence=confidence,
+        n_resamples=n_resamples,
+        random_state=np.random.default_rng(seed),
     )
-    return risk_gap_null(sample, result, confidence, n_resamples, np.random.default_rng(seed))
+    plt.close(display.figure_)
+    return display.null
 
 
 def test_drawn_equals_definition(forecast):

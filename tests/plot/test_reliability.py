@@ -162,10 +162,11 @@ def test_two_models_share_axes(forecast):
     assert lower.max() < upper.min()
 
 
-def test_colours_differ_in_grey():
-    from sklearn_calib.plot._matplotlib import _STYLES
-
-    assert len({color for color, _ in _STYLES}) == len({str(dashes) for _, dashes in _STYLES}) == len(_STYLES)
+def test_curves_differ_in_colour_and_dashes(forecast):
+    display = ReliabilityDisplay.from_predictions(*forecast)
+    lines = [display.line_, *(display.plot(display.ax_).line_ for _ in range(5))]
+    for styles in ({line.get_color() for line in lines}, {str(line._dash_pattern) for line in lines}):
+        assert len(styles) == 6
 
 
 def test_parts_can_be_left_out(forecast):

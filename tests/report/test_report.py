@@ -14,7 +14,6 @@ from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.metrics import log_loss
 
-from sklearn_calib._core._multiple import adjust_pvalues
 from sklearn_calib._validation import _samples
 from sklearn_calib._validation._labels import check_labels
 from sklearn_calib.inference import (
@@ -39,6 +38,7 @@ from sklearn_calib.metrics import (
 )
 from sklearn_calib.report import CalibrationReport, calibration_report
 from tests._optional import pandas as pd
+from tests._references import holm
 
 ROOT = Path(__file__).resolve().parents[2]
 DEBIASED = partial(expected_calibration_error, norm="l2", strategy="quantile", debias=True)
@@ -144,7 +144,7 @@ def test_tests_are_those_of_the_subpackage(forecast, report):
     assert report.pvalue == found["combined test"]
     assert np.isnan(report.tests[0].adjusted)
     rest = [line.result.pvalue for line in report.tests[1:]]
-    assert [line.adjusted for line in report.tests[1:]] == adjust_pvalues(np.array(rest), "holm").tolist()
+    assert [line.adjusted for line in report.tests[1:]] == pytest.approx(holm(rest), rel=1e-12)
 
 
 def test_few_distinct_predictions_are_tested_one_by_one():
@@ -281,7 +281,7 @@ def test_groups(forecast, groups, report):
         assert (part.n_samples, part.n_events) == (rows.sum(), y[rows].sum())
         assert part.pvalue == CutoffTest(n_resamples=199, random_state=3).test(y[rows], p[rows]).pvalue
     pvalues = np.array([part.pvalue for part in report.groups])
-    assert [part.adjusted for part in report.groups] == adjust_pvalues(pvalues, "holm").tolist()
+    assert [part.adjusted for part in report.groups] == pytest.approx(holm(pvalues), rel=1e-12)
     weighted = calibration_report(
         y, p, groups=groups, sample_weight=(groups == "right").astype(int), n_resamples=20
     )
