@@ -29,7 +29,19 @@ from sklearn_calib import (
 )
 from tests.calibrators._registry import CALIBRATORS
 
-ROOMS = (calibrators, datasets, export, inference, meta, metrics, monitor, plot, report, scorers, sketch)
+SUBPACKAGES = (
+    calibrators,
+    datasets,
+    export,
+    inference,
+    meta,
+    metrics,
+    monitor,
+    plot,
+    report,
+    scorers,
+    sketch,
+)
 
 N = 24
 P = np.round(np.random.default_rng(0).random(N), 2)
@@ -121,9 +133,9 @@ def of_method(make, method, leave_out=(), **good):
     return Entry(f"{type(first).__name__}.{method}", fresh(make, method), good, names)
 
 
-def estimators(room):
-    """Return the classes of the estimators of scores of a room."""
-    found = [getattr(room, name) for name in room.__all__]
+def estimators(subpackage):
+    """Return the classes of the estimators of scores of a subpackage."""
+    found = [getattr(subpackage, name) for name in subpackage.__all__]
     return [
         cls
         for cls in found
@@ -196,8 +208,8 @@ def of_inference(folder):
     yield entry(values.scales[0].rejects)
 
 
-def of_estimators(room, folder):
-    for cls in estimators(room):
+def of_estimators(subpackage, folder):
+    for cls in estimators(subpackage):
         good = good_parameters(cls)
         make = partial(cls, **good)
         if issubclass(cls, inference.CalibrationTest):
@@ -469,15 +481,15 @@ ELSEWHERE = {"sketch_dask", *(() if importlib.util.find_spec("skl2onnx") else ("
 def wanted():
     """Return the names of what must have an entry: every public function, class that is made, and method."""
     names = set()
-    for room in ROOMS:
-        for name in room.__all__:
-            value = getattr(room, name)
+    for subpackage in SUBPACKAGES:
+        for name in subpackage.__all__:
+            value = getattr(subpackage, name)
             if not inspect.isclass(value):
                 names |= {name} if parameters(value) else set()
                 continue
             if inspect.isabstract(value):
                 continue
-            result = is_dataclass(value) or issubclass(value, float) or room is plot
+            result = is_dataclass(value) or issubclass(value, float) or subpackage is plot
             names |= set() if result else {f"{name}()"}
             names |= {f"{name}.{method}" for method in public_methods(value)}
     return names - ELSEWHERE

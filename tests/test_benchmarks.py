@@ -30,9 +30,12 @@ def test_every_public_object_is_measured(scripts):
     measured = {name.split(",")[0].split("(")[0] for name in entries}
     for name in metrics.__all__:
         assert not inspect.isfunction(getattr(metrics, name)) or name in measured
-    for room, base in ((inference, inference.CalibrationTest), (calibrators, calibrators.BaseCalibrator)):
-        for name in room.__all__:
-            kind = getattr(room, name)
+    for subpackage, base in (
+        (inference, inference.CalibrationTest),
+        (calibrators, calibrators.BaseCalibrator),
+    ):
+        for name in subpackage.__all__:
+            kind = getattr(subpackage, name)
             if inspect.isclass(kind) and issubclass(kind, base) and kind is not base:
                 assert name in measured, name
     assert set(scripts("_peer_entries").PEERS) <= set(entries)

@@ -164,9 +164,9 @@ def test_nothing_with_a_random_state_is_left_out():
         "scorers",
         "monitor",
     ):
-        room = importlib.import_module(f"sklearn_calib.{module}")
-        for name in room.__all__:
-            value = getattr(room, name)
+        subpackage = importlib.import_module(f"sklearn_calib.{module}")
+        for name in subpackage.__all__:
+            value = getattr(subpackage, name)
             methods = [(m, getattr(value, m)) for m in dir(value) if not m.startswith("_")]
             for shown, callable_ in [(name, value), *(methods if inspect.isclass(value) else [])]:
                 with contextlib.suppress(TypeError, ValueError):

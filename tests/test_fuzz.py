@@ -27,7 +27,7 @@ from sklearn_calib import (
     monitor,
 )
 from sklearn_calib.report._numbers import ERRORS
-from tests._entries import MAKERS, ROOMS, N, estimators, good_parameters, public_methods, wanted
+from tests._entries import MAKERS, SUBPACKAGES, N, estimators, good_parameters, public_methods, wanted
 from tests._optional import Missing
 from tests._optional import pandas as pd
 from tests._optional import pyplot as plt
@@ -273,8 +273,8 @@ def test_wrong_arguments(maker, folder):
 def whole_numbers():
     """Return the names of all arguments of public callables that take whole numbers, by their annotations."""
     found = set()
-    for room in ROOMS:
-        for public in (getattr(room, name) for name in room.__all__):
+    for subpackage in SUBPACKAGES:
+        for public in (getattr(subpackage, name) for name in subpackage.__all__):
             methods = public_methods(public) if inspect.isclass(public) else ()
             for call in (public, *(getattr(public, method) for method in methods)):
                 known = inspect.signature(call).parameters.values()
@@ -330,7 +330,7 @@ def test_arguments_may_be_read_only_and_stay_as_they_are(maker, folder):
             assert same(value, entry.good[name]), (entry.name, name)
 
 
-ESTIMATORS = [cls for room in (calibrators, inference, monitor) for cls in estimators(room)]
+ESTIMATORS = [cls for subpackage in (calibrators, inference, monitor) for cls in estimators(subpackage)]
 ESTIMATORS += [CalibratedClassifier, CrossFitScorer, SelectiveClassifier]
 
 

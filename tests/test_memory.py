@@ -1,7 +1,7 @@
 """No call needs more memory than a stated multiple of its input, and nothing is held for all draws at once.
 
-Entries are found in what the rooms export, by ``benchmarks/_entries.py``: a new metric, test or calibrator is
-held to the multiple of its family. docs/scale_out.md states the same table.
+Entries are found in what the subpackages export, by ``benchmarks/_entries.py``: a new metric, test or
+calibrator is held to the multiple of its family. docs/scale_out.md states the same table.
 """
 
 import gc

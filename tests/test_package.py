@@ -134,7 +134,7 @@ def test_import_is_light():
     # scikit-learn itself looks for some of them
     assert asked <= theirs
     assert not any(asker == "sklearn_calib" for _, asker in asked)
-    assert not loaded & {f"sklearn_calib.{room}" for room in LATER}
+    assert not loaded & {f"sklearn_calib.{subpackage}" for subpackage in LATER}
     assert not loaded & {"sklearn.svm", "sklearn.linear_model", "sklearn.ensemble", "sklearn.calibration"}
 
 
@@ -143,7 +143,7 @@ def test_no_module_needs_what_is_heavy():
     asked, loaded = watched_import(EVERY_ROOM)
     theirs, _ = watched_import("import sklearn.metrics, sklearn.model_selection, sklearn.pipeline")
     assert asked <= theirs
-    assert {f"sklearn_calib.{room}" for room in LATER} <= loaded
+    assert {f"sklearn_calib.{subpackage}" for subpackage in LATER} <= loaded
 
 
 @pytest.mark.thorough
@@ -155,7 +155,7 @@ def test_what_is_watched_is_seen():
 
 
 @pytest.mark.thorough
-def test_rooms_load_when_they_are_used():
+def test_subpackages_load_when_they_are_used():
     code = "import sklearn_calib as s; print(all(name in dir(s) and getattr(s, name).__all__ for name in {}))"
     done = subprocess.run(
         [sys.executable, "-c", code.format(LATER)], check=True, capture_output=True, text=True, cwd=ROOT
@@ -288,10 +288,10 @@ def test_data_that_is_shipped_has_a_licence():
     assert all(re.search(r"doi:\S+, (CC0|CC-BY|CC BY|MIT|BSD)[\w -]*\S", line) for line in lines.values())
 
 
-def test_readme_names_the_rooms():
+def test_readme_names_the_subpackages():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    rooms = {name.split(".")[1] for name in public_modules() if name.count(".") == 1}
-    assert rooms == set(re.findall(r"^\| `sklearn_calib\.(\w+)` \|", text, flags=re.MULTILINE))
+    subpackages = {name.split(".")[1] for name in public_modules() if name.count(".") == 1}
+    assert subpackages == set(re.findall(r"^\| `sklearn_calib\.(\w+)` \|", text, flags=re.MULTILINE))
 
 
 def results(name):

@@ -252,7 +252,7 @@ def test_classes_are_printed_as_a_person_writes_them(data):
 
 
 def test_signatures_are_readable():
-    for room in (
+    for subpackage in (
         "metrics",
         "calibrators",
         "meta",
@@ -264,7 +264,7 @@ def test_signatures_are_readable():
         "report",
         "scorers",
     ):
-        module = import_module(f"sklearn_calib.{room}")
+        module = import_module(f"sklearn_calib.{subpackage}")
         for name in module.__all__:
             value = getattr(module, name)
             found = [value] if inspect.isfunction(value) else [

@@ -200,7 +200,7 @@ def test_multiclass_truth_is_the_forecast_at_another_temperature(temperature, n_
 
 
 @pytest.mark.parametrize("concentration", [0.05, 1.0, 4.0])
-def test_multiclass_labels_and_probabilities_follow_their_laws(concentration):
+def test_multiclass_labels_and_probabilities_follow_their_distributions(concentration):
     data = make_multiclass_forecasts(4000, 3, concentration=concentration, random_state=0)
     q = data.true_proba
     for k in range(3):

@@ -530,7 +530,7 @@ def test_a_metric_without_a_signature_is_compared_without_weights():
     assert unknown.to_records() == known.to_records()
 
 
-def test_the_table_has_tests_only_beside_a_reference():
+def test_the_table_has_tests_only_with_a_reference():
     y, a, b = sample()
     models = {"a": a, "b": b}
     every = compare_models(y, models, metric=brier, random_state=0).to_records()

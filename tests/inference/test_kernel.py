@@ -480,7 +480,7 @@ def test_few_rows():
         assert "fewer than two" in result.reason
         assert 0 < KernelTest(random_state=0, **options).test([1, 0], [0.4, 0.3]).pvalue <= 1
         assert KernelTest(random_state=0, **options).test([2], [[0.2, 0.3, 0.5]]).pvalue == 1
-    # certain outcomes that come true, and one uncertain row beside them
+    # certain outcomes that come true, and one uncertain one
     for method in ("monte_carlo", "asymptotic", "theory"):
         result = KernelTest(method=method, n_resamples=9).test([0, 1, 1], [0.0, 1.0, 0.5])
         assert result.pvalue == 1
@@ -493,7 +493,7 @@ def test_few_rows():
     assert KernelTest(bandwidth=1e-9).test([0, 1], [0.2, 0.7]).pvalue == 1
 
 
-def test_gamma_law_is_not_used_for_too_few_events():
+def test_gamma_approximation_is_not_used_for_too_few_events():
     p = np.full(50, 0.01) + np.arange(50) * 1e-5
     result = KernelTest(method="asymptotic").test(np.zeros(50, int), p)
     assert result.statistic > 0

@@ -1,4 +1,4 @@
-"""Planned numbers of samples: by definition, by hand, and beside simulations."""
+"""Planned numbers of samples: by definition, by hand, and by simulation."""
 
 from functools import partial
 

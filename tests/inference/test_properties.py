@@ -26,7 +26,7 @@ def test_rows(test, ordered, sample, data):
     y, p, w = sample
     found = test.test(y, p, sample_weight=w)
     assert 0 <= found.pvalue <= 1
-    # beside predictions of the smallest numbers a squared distance may be beyond all numbers
+    # with predictions of the smallest numbers a squared distance may be beyond all numbers
     assert np.isfinite(found.statistic) or found.pvalue <= (1e-300 if found.asymptotic_null else 1e-3)
     assert np.isfinite(found.estimate)
     assert found.n_samples == w.sum()

@@ -241,7 +241,7 @@ def test_extreme_forecasts_are_exact(p):
     assert p * math.exp(first[0]) + (1 - p) * math.exp(first[1]) == pytest.approx(1.0, rel=1e-10)
 
 
-def test_estimate_is_the_cutoff_error_of_cells():
+def test_estimate_is_the_cutoff_error_of_bins():
     """Equal to the metric if predictions in a cell are equal, and not above it."""
     y, p = draw(500, 16, np.square)
     cells = np.floor(2 / np.pi * np.arcsin(np.sqrt(p)) * 81)

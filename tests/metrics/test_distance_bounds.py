@@ -119,7 +119,7 @@ def test_finer_grids_approach_from_above():
         before = value
 
 
-def test_only_more_predictions_than_cells_are_gathered():
+def test_only_more_predictions_than_bins_are_gathered():
     y, p = np.tile([0, 1], 6), np.linspace(0.4, 0.6, 12)
     for n_bins in (12, 13, 30):
         assert distance_from_calibration(y, p, n_bins=n_bins).resolution == 0.5 / n_bins

@@ -331,7 +331,7 @@ def test_the_line_is_found_for_extreme_predictions_and_frequencies(y, p, w):
     fit = data.fit_both()
     assert fit.finite
     residual = data.residual(fit)
-    # both derivatives vanish, beside the parts that they are the sums of
+    # both derivatives vanish, compared with the parts that they are the sums of
     for part in (np.ones_like(data.x), data.u):
         assert abs(residual @ part) < 1e-9 + 1e-6 * (np.abs(residual) @ np.abs(part))
     slope = calibration_summary(y, p, sample_weight=w).slope

@@ -36,7 +36,7 @@ def plain_fit(y, x, degree):
 
 
 @pytest.mark.parametrize(("degree", "selection"), [(1, 0.8), (2, 0.95), (3, 0.8), (4, 0.95)])
-def test_law_given_the_degree_by_simulation(degree, selection):
+def test_distribution_given_the_degree_by_simulation(degree, selection):
     """chi-squared(2) plus chi-squared(1) variables that exceed the quantile of the selection."""
     rng = np.random.default_rng(degree)
     statistic = rng.chisquare(2, 60_000)
@@ -48,7 +48,7 @@ def test_law_given_the_degree_by_simulation(degree, selection):
         assert belt_sf(np.array(at), degree, selection) == pytest.approx(level, abs=error)
 
 
-def test_law_in_closed_form_for_degrees_one_and_two():
+def test_distribution_in_closed_form_for_degrees_one_and_two():
     t = np.array([0.0, 1.0, 5.0, 12.0, 40.0])
     np.testing.assert_allclose(belt_sf(t, 1, 0.95), chi2.sf(t, 2), rtol=1e-12)
     k = chi2.ppf(0.95, 1)
@@ -58,7 +58,7 @@ def test_law_in_closed_form_for_degrees_one_and_two():
 
 
 @pytest.mark.parametrize("degree", [1, 2, 3, 4])
-def test_quantile_inverts_the_law(degree):
+def test_quantile_inverts_the_tail(degree):
     for confidence in (0.1, 0.8, 0.95, 0.999):
         at = belt_quantile(confidence, degree, 0.95)
         assert belt_sf(np.array(at), degree, 0.95) == pytest.approx(1.0 - confidence, rel=1e-6)

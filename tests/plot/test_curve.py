@@ -89,7 +89,7 @@ def test_effective_size_gathers_many_predictions_with_small_error():
     np.testing.assert_allclose(_effective_size(t, p, None, 0.02), expected, rtol=2e-3)
 
 
-def test_effective_size_of_a_kernel_narrower_than_a_cell():
+def test_effective_size_of_a_kernel_narrower_than_a_bin():
     p = (np.arange(400_000) + 0.5) / 400_000
     s = 2e-4
     # uniform density: n (int K)^2 / int K^2 = 2 n s sqrt(pi)

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.integrate import quad, trapezoid
-from scipy.stats import chi2, norm
+from scipy.integrate import trapezoid
+from scipy.stats import norm
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -25,7 +25,6 @@ from sklearn_calib.inference import (
     SpiegelhalterTest,
     TCal,
 )
-from sklearn_calib.inference._tails import brownian_range_sf, null_density
 from sklearn_calib.metrics import cutoff_calibration_error
 from sklearn_calib.plot import TestDisplay
 
@@ -188,19 +187,6 @@ def test_the_dark_area_is_the_pvalue(forecast, test, distribution, power):
         # the pole is cut off, the tail is seen
         assert display.ax_.get_ylim()[1] < 2.0
     assert display.critical_ is None
-
-
-def test_densities_of_the_laws():
-    for low, high in [(0.2, 1.0), (1.0, 2.5), (2.5, 9.0)]:
-        value = quad(lambda x: null_density("brownian range", np.array([x]))[0], low, high, points=[2.0])[0]
-        assert value == pytest.approx(brownian_range_sf(low) - brownian_range_sf(high), abs=1e-10)
-    x = np.linspace(0.01, 30, 40)
-    for df in (1, 2, 9):
-        np.testing.assert_allclose(null_density(f"chi2({df})", x), chi2.pdf(x, df), rtol=1e-12)
-    np.testing.assert_array_equal(null_density("brownian range", np.array([0.0, 0.05])), 0.0)
-    for distribution in ("cauchy", "chi2(0)", "chi2(x)", ""):
-        with pytest.raises(ValueError, match="asymptotic_null must be"):
-            null_density(distribution, x)
 
 
 @pytest.mark.parametrize("tail", ["upper", "lower", "two-sided"])

@@ -8,7 +8,7 @@ import pytest
 
 from sklearn_calib.calibrators import GroupCalibrator, IsotonicCalibrator, SplineCalibrator
 from sklearn_calib.export import from_json
-from sklearn_calib.report._command import main
+from tests._program import main
 
 pytest.importorskip("pyarrow")
 RNG = np.random.default_rng(0)
@@ -65,9 +65,7 @@ def test_many_batches_of_parquet_and_csv(table, tmp_path, monkeypatch):
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
-    from sklearn_calib.report import _deploy
-
-    monkeypatch.setattr(_deploy, "BATCH_SIZE", 64)
+    monkeypatch.setattr("sklearn_calib.report._deploy.BATCH_SIZE", 64)
     saved = str(tmp_path / "map.json")
     main(["fit", table, "--y", "y", "--p", "p", "--calibrator", "isotonic", "--out", saved])
     wanted = IsotonicCalibrator().fit(P, Y).transform(P)

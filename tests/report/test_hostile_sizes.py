@@ -54,7 +54,7 @@ def run(tmp_path, memory, *files):
 
 
 def test_lines_and_cells_of_fifty_megabytes(tmp_path):
-    """Refused in one line each, with eight times the memory of the file beside what a small one takes."""
+    """Refused in one line each; memory beyond that of a small file is at most eight times the file."""
     paths = []
     for name, (start, part, times, _) in FILES.items():
         paths.append(tmp_path / f"{name}.csv")
@@ -69,7 +69,7 @@ def test_lines_and_cells_of_fifty_megabytes(tmp_path):
 
 
 def test_two_million_rows_take_little_more_than_forty(tmp_path):
-    """A sketch has constant size: beside it there are only the rows that are read at a time."""
+    """A sketch has constant size, and only the rows of one batch are in memory."""
     path = tmp_path / "many.csv"
     lines = "".join(f"{k % 2},{k * 7919 % 1_000_003 / 1_000_003:.6f}\n" for k in range(200_000))
     path.write_text("y,p\n" + lines * 10, encoding="utf-8")

@@ -159,7 +159,7 @@ def test_options_that_do_not_go_together(given, message, run):
 
 @pytest.mark.parametrize("option", ["--out", "--json"])
 def test_no_file_is_left_half_written(option, run, tmp_path, monkeypatch):
-    """A file that cannot be put in its place stays as it was, and nothing is left beside it."""
+    """A file that cannot be put in its place stays as it was, and no other file is left."""
 
     def full(self, target):
         raise OSError(28, "No space left on device", str(self), None, str(target))

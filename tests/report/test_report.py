@@ -245,7 +245,7 @@ def test_multiclass(multiclass, multiclass_report):
 
 
 def test_multiclass_numbers_say_their_reduction(multiclass, multiclass_report):
-    """Beside the metrics of the confidence stand the values that the functions return for (y, P)."""
+    """Metrics of the confidence come first, then the values that the functions return for (y, P)."""
     (y, p), report = multiclass, multiclass_report
     assert report.metric("smooth_ece").reduction == "confidence"
     for key, value, reduction in (
