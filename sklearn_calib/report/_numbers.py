@@ -684,7 +684,7 @@ def class_metrics(sample: ClassSample, parts: Sequence[ReportPart]) -> list[Repo
             ReportMetric(key, name, float(weight @ loss / weight.sum()), reduction="multiclass")
             for key, name, loss in (
                 ("brier_multiclass", "Brier score, sum over classes", squared_distances(sample.p, sample.y)),
-                ("log_loss_multiclass", "log loss", log_losses(sample.p, sample.y)),
+                ("log_loss_multiclass", "log loss", log_losses(sample.p, sample.y, clip=False)),
             )
         ),
     ]
