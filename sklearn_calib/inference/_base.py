@@ -96,7 +96,7 @@ class CalibrationTestResult:
     pvalue_clipped : float
         p-value of the samples that are not contradicted, with predictions moved into
         [1 / (2 n), 1 - 1 / (2 n)], as if 0 and 1 were results of rounding. It says nothing about the
-        contradicted samples: judge it together with their number. Without any, it is that of the test; NaN
+        contradicted samples: report it with their number. Without any, it is that of the test; NaN
         if the test cannot be computed on the other samples.
     n_clusters : int or None
         Number of clusters; None if samples were taken to be independent.

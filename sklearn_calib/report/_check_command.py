@@ -7,7 +7,7 @@ from typing import Any
 from sklearn_calib._writing import write_whole
 from sklearn_calib.report._requirements import CalibrationRequirements, RequirementsResult
 
-__all__ = ["add_check", "exit_status", "judge"]
+__all__ = ["add_check", "check_requirements", "exit_status"]
 
 _EXAMPLES = """requirements.toml, for example:
   slope = [0.9, 1.1]
@@ -53,7 +53,7 @@ def add_check(new_command: Callable[..., argparse.ArgumentParser]) -> None:
     check.set_defaults(sketch="auto")
 
 
-def judge(
+def check_requirements(
     options: argparse.Namespace, requirements: CalibrationRequirements, *data: Any, **given: Any
 ) -> RequirementsResult:
     """Check the requirements, and write the requested files."""

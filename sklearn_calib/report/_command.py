@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from sklearn_calib._validation import check_fraction, check_integer, check_size
 from sklearn_calib._writing import write_whole
-from sklearn_calib.report._check_command import add_check, exit_status, judge
+from sklearn_calib.report._check_command import add_check, check_requirements, exit_status
 from sklearn_calib.report._deploy import CALIBRATORS, apply_map, fit_map, load_map
 from sklearn_calib.report._report import calibration_report
 from sklearn_calib.report._requirements import CalibrationRequirements
@@ -650,7 +650,7 @@ def _check(options: argparse.Namespace) -> int:
     if options.p is not None and len(options.p) > 2:
         raise ValueError(f"requirements are for a binary target, but --p names {len(options.p)} columns.")
     inputs = _read_inputs(options)
-    result = judge(
+    result = check_requirements(
         options,
         requirements,
         inputs.y,

@@ -378,7 +378,7 @@ def warnings(report: ReportNumbers) -> tuple[str, ...]:
     if rarer == 0:
         lines.append(
             f"All {sample_words(n)} have the same outcome: the calibration slope is not determined, and "
-            "calibration can hardly be judged."
+            "calibration can hardly be assessed."
         )
     elif rarer < _VERY_FEW:
         lines.append(f"{few}: only large errors can be detected.")
@@ -393,7 +393,7 @@ def warnings(report: ReportNumbers) -> tuple[str, ...]:
             "them, but a single outcome that does not would make the log loss infinite."
         )
     if report.n_distinct == 1:
-        lines.append("All predictions are equal: only their mean can be judged.")
+        lines.append("All predictions are equal: only their mean can be assessed.")
     elif report.n_distinct <= 50 and n >= 5 * report.n_distinct:
         lines.append(
             f"Only {report.n_distinct} distinct predictions: the binomial test is applied to each of them. "
