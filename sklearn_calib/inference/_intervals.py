@@ -13,7 +13,7 @@ from scipy.special import ndtri
 
 from sklearn_calib._core._clusters import cluster_words, dependence_of, single_clusters
 from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
-from sklearn_calib._core._null import draw_outcomes, draw_positives, draw_rows
+from sklearn_calib._core._null import bootstrap_counts, draw_outcomes, draw_positives
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import (
