@@ -231,10 +231,10 @@ class BinomialTest(CalibrationTest):
         values = f"{m} value{'' if m == 1 else 's'}"
         null = None
         if grouped.clusters is None:
-            law = _doubled if self.two_sided == "doubled" else _minlike
+            tail = _doubled if self.two_sided == "doubled" else _minlike
             # below this scipy overflows; the p-value of an event is nearly as small
             prob = np.maximum(value[chance], 1e-300)
-            pvalues[chance] = np.maximum(law(positives[chance], count[chance], prob), _TINY)
+            pvalues[chance] = np.maximum(tail(positives[chance], count[chance], prob), _TINY)
             adjusted[chance] = adjust_pvalues(pvalues[chance], self.correction)
             smallest = float(pvalues.min())
             statistic = abs(float(np.log10(smallest))) if smallest > 0.0 else np.inf
