@@ -223,8 +223,8 @@ class NestedBins:
                     count = part[4].take(some)
                     above = coarser[4, first >> 1 :].take(some >> 1) if current > 1 else count
                     add(_Bins(count, 1.0 / count, 1.0 / above, current - 1, current), part.take(some, axis=1))
-                cells = coarser
-            return cells
+                totals = coarser
+            return totals
 
         # of many bins, a part that stays in cache is added up to a coarser level at a time
         coarse = min(self._middle, _ALIKE_LEVEL)

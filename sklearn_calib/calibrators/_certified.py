@@ -326,7 +326,7 @@ class CertifiedCalibrator(BaseCalibrator):
         self, confidence: float, method: str, n_resamples: int, generator: np.random.Generator
     ) -> tuple[CutoffCertificate, float]:
         """Return the certificate of the resulting map, and the margin for a fitted map."""
-        rows = self._certified_rows
+        rows = self._certification
         refuse_dependent(rows, method)
         note = too_few(rows) if method == "fitted" else ""
         method = "asymptotic" if note else method
