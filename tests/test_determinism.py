@@ -103,7 +103,7 @@ DRAWN = {
         ).models
     ],
     "SelectiveClassifier": lambda s: (
-        SelectiveClassifier(LogisticRegression(), target=0.3, random_state=s)
+        SelectiveClassifier(LogisticRegression(), target=0.4, random_state=s)
         .fit(np.tile(P, 4)[:, np.newaxis], np.tile(Y, 4))
         .estimator_.coef_
     ),
@@ -268,7 +268,7 @@ def test_threads_of_linear_algebra_change_rounding_at_most(here):
 
 
 #: Names of the constants with the sizes of chunks of long arrays.
-CHUNK_NAMES = ("CHUNK", "_CHUNK", "_SMALL_CHUNK", "_SLICE")
+CHUNK_NAMES = ("CHUNK", "_CHUNK", "_SMALL_CHUNK", "_ROWS", "_SLICE")
 
 
 def test_chunk_sizes_change_rounding_at_most(here, monkeypatch):
