@@ -13,7 +13,8 @@ The likelihood of rho is that of this model with s = 0, by quadrature over z_c; 
 common shift of all q_i, and a common slope, have flat priors and are integrated out, so that miscalibration
 hardly counts as dependence. The priors of rho and s^2 are uniform in the logarithm of a variance ratio: for
 many samples in each cluster the simulated mean residual then has Student's t distribution, with one degree of
-freedom less than there are clusters, as in the t-test of the cluster sums.
+freedom less than there are clusters, as in the t-test of the cluster sums. In addition, rho = 0 has a prior
+probability of its own, without which tests of independent clusters reject too rarely.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ _LARGEST, _LEAST = 0.99, 1e-9
 # The effect of a cluster is not taken to be known better than by so many samples per unit of its odds; the
 # likelihood would be narrower than the distance of nodes.
 _MOST_INFORMATION = 60.0
+# Prior probability that rho is 0.
+_INDEPENDENT = 0.2
 # Greatest s, and greatest distance of x from 0.
 _STEEPEST, _FARTHEST = 1.0, 2.5
 # Up to so many samples of the same prediction and cluster, on average, are simulated one by one.
@@ -291,6 +294,7 @@ def dependence(code: Index, prob: Array, count: Array, positives: Array) -> Depe
     if n_columns > 1:
         # indicators of K classes are K - 1 numbers
         log_likelihood = log_likelihood * (n_columns - 1.0) / n_columns
+    log_likelihood[0] += np.log1p(_N_RHO * _INDEPENDENT / (1.0 - _INDEPENDENT))
     found = Dependence(rho, _normalised(log_likelihood))
     if n_columns > 1:
         return found
