@@ -101,7 +101,7 @@ def draw(y, forecasts, verdicts):
         ax.annotate(
             f"predicted 30%,\nobserved {100 * actual:.0f}%",
             xy=(0.3, actual),
-            xytext=(0.62, 0.1),
+            xytext=(0.06, 0.55),
             arrowprops={"arrowstyle": "->", "color": "0.2"},
         )
         pvalue = verdicts[when].pvalue
