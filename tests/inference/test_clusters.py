@@ -566,7 +566,7 @@ def models(n_clusters, size, seed):
 @pytest.mark.parametrize("method", ["half-sampling", "swap"])
 @pytest.mark.parametrize("metric", [brier_score_loss, "cutoff_calibration_error"])
 def test_comparisons_respect_clusters(method, metric):
-    given = {"metric": metric, "method": method, "n_resamples": 99, "random_state": 0}
+    given = {"metric": metric, "method": method, "n_resamples": 39, "random_state": 0}
     y, a, b, clusters = models(20, 60, 0)
     alone, found = paired_test(y, a, b, **given), paired_test(y, a, b, clusters=clusters, **given)
     assert found.null_distribution.std() > 1.3 * alone.null_distribution.std()

@@ -105,6 +105,7 @@ def test_level(cross_fit, kind):
     check_level(pvalues, alpha=0.15)
 
 
+@pytest.mark.thorough
 def test_level_of_the_chi_squared_distribution():
     pvalues = []
     for seed in range(150):

@@ -62,6 +62,7 @@ def test_the_evidence_is_that_of_the_bets(mode):
     assert monitor.alerts_ == tuple(alerts)
 
 
+@pytest.mark.thorough
 def test_rarely_any_false_alarm_ever():
     alpha, streams = 0.2, 150
     alarms = 0
@@ -76,6 +77,7 @@ def test_rarely_any_false_alarm_ever():
     assert alarms > 0
 
 
+@pytest.mark.thorough
 def test_false_alarms_are_at_most_one_in_a_run_length():
     rows, run_length, streams = 6000, 1500, 8
     alarms = 0

@@ -133,6 +133,7 @@ def test_belts_are_nested_and_hold_the_curve():
     assert CurveOptions(method="belt", band="none").curve(check_binary(y, p)).bands == ()
 
 
+@pytest.mark.thorough
 def test_level_of_the_test_and_of_the_belt():
     """Under calibration; the diagonal leaves the 95 % belt hardly more often than the test rejects."""
     pvalues, left = [], 0

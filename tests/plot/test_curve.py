@@ -219,6 +219,7 @@ def test_a_few_equal_predictions_give_a_curve(p):
     assert ((curve.lower >= 0) & (curve.upper <= 1))[shown].all()
 
 
+@pytest.mark.thorough
 def test_band_covers_the_smoothed_frequency():
     """Pointwise coverage over repeated samples, also at the ends where no event or only events are seen."""
     t = np.array([0.0, 0.1, 0.5, 0.9, 1.0])

@@ -147,6 +147,7 @@ def test_whole_weights_are_repetitions(forecast):
     assert weighted.null.pvalue == repeated.null.pvalue
 
 
+@pytest.mark.thorough
 def test_level_of_the_pvalue():
     rng = np.random.default_rng(0)
     p = rng.beta(0.7, 0.9, 80)
