@@ -49,7 +49,7 @@ _LARGEST, _LEAST = 0.99, 1e-9
 # The effect of a cluster is not taken to be known better than by so many samples per unit of its odds; the
 # likelihood would be narrower than the distance of nodes.
 _MOST_INFORMATION = 60.0
-# Prior probability that rho is 0.
+# Prior probability that rho is 0, in addition to that of the grid of its values.
 _INDEPENDENT = 0.2
 # Greatest s, and greatest distance of x from 0.
 _STEEPEST, _FARTHEST = 1.0, 2.5
@@ -294,6 +294,7 @@ def dependence(code: Index, prob: Array, count: Array, positives: Array) -> Depe
     if n_columns > 1:
         # indicators of K classes are K - 1 numbers
         log_likelihood = log_likelihood * (n_columns - 1.0) / n_columns
+    # prior: (1 - a) / N at each of N values, and a more at 0, which is 1 + N a / (1 - a) times the others
     log_likelihood[0] += np.log1p(_N_RHO * _INDEPENDENT / (1.0 - _INDEPENDENT))
     found = Dependence(rho, _normalised(log_likelihood))
     if n_columns > 1:

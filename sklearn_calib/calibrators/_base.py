@@ -150,18 +150,11 @@ class BaseCalibrator(
 
         Parameters
         ----------
-        X : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes), or CalibrationSketch
-            Scores; see the class. A sketch contains binary probabilities, with classes 0 and 1.
-        y : array-like of shape (n,), default=None
-            Class labels. Omitted with a sketch.
+        %(fitted_scores)s
         sample_weight : array-like of shape (n,) or None, default=None
             Non-negative weights; a weight of k is equivalent to k repetitions of the sample. Samples of
             weight zero are ignored, except that their labels are included in ``classes_``.
-        classes : array-like of shape (n_classes,) or None, default=None
-            The labels of the columns, in sorted order; required if some of them do not occur in ``y``.
-            Temperature, vector, matrix, structured matrix and Dirichlet calibration,
-            :class:`TopLabelCalibrator`, and averages and choices of these can be fitted to three or more
-            classes without samples of each. None: the labels that occur in ``y``.
+        %(fitted_classes)s
 
         Returns
         -------

@@ -17,6 +17,7 @@ from sklearn_calib._core._bounds import MARGIN_METHODS, cutoff_bound, effective_
 from sklearn_calib._core._clusters import Clusters
 from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes, group_outcomes, group_starts
 from sklearn_calib._core._null import draw_outcomes
+from sklearn_calib._docs import shared_docs
 from sklearn_calib._validation import (
     Outcomes,
     as_double,
@@ -129,6 +130,7 @@ class CutoffCertificate(float):
         )
 
 
+@shared_docs
 class CutoffCertificateMixin(AtomicFit):
     """Mixin of calibrators whose map has a certificate.
 
@@ -158,16 +160,12 @@ class CutoffCertificateMixin(AtomicFit):
 
         Parameters
         ----------
-        X : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes), or CalibrationSketch
-            Scores; see the class. A sketch contains binary probabilities, with classes 0 and 1.
-        y : array-like of shape (n,), default=None
-            Class labels. Left out with a sketch.
+        %(fitted_scores)s
         sample_weight : array-like of shape (n,) or None, default=None
-            Non-negative weights; a weight of k counts as the sample repeated k times, with ``clusters`` in
-            the same cluster. Samples of weight zero are left out, except that their labels count for
-            ``classes_``.
-        classes : array-like of shape (n_classes,) or None, default=None
-            The labels of the columns, which are in sorted order; needed if ``y`` lacks some of them.
+            Non-negative weights; a weight of k is equivalent to k repetitions of the sample, with
+            ``clusters`` in the same cluster. Samples of weight zero are ignored, except that their labels
+            are included in ``classes_``.
+        %(fitted_classes)s
         clusters : array-like of shape (n,) or None, default=None
             Label of the cluster (patient, customer, day) of each sample, within which samples need not be
             independent. The map is the same; :meth:`cutoff_certificate` allows for the dependence. For
@@ -181,9 +179,9 @@ class CutoffCertificateMixin(AtomicFit):
         Raises
         ------
         ValueError
-            If an argument has the wrong shape, NaN or infinite values, values outside [0, 1] where
-            probabilities are declared, negative weights, if fewer than two classes have a sample of positive
-            weight, or if there are fewer than four clusters.
+            If an argument has the wrong shape, NaN or infinite values, values outside [0, 1] if probabilities
+            are required, or negative weights; if fewer than two classes have a sample of positive weight; or
+            if there are fewer than four clusters.
         TypeError
             If ``X`` is sparse, or a parameter is of the wrong type.
         """

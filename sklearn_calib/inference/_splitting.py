@@ -203,9 +203,7 @@ class SampleSplittingTest(CalibrationTest):
         self, y: NDArray[np.int64], p: Array, sample: BinarySample | ClassSample, null_hypothesis: str
     ) -> CalibrationTestResult:
         code = np.zeros_like(y) if sample.clusters is None else sample.clusters
-        if sample.w is not None:
-            code = np.repeat(code, sample.w.astype(np.int64))
-        y, p = written_out(y, p, sample.w)
+        y, p, code = written_out(sample.w, y, p, code)
         order = np.lexsort((y, code, *p.T[::-1]))
         y, p, code = y[order], p[order], code[order]
         n, n_classes = p.shape

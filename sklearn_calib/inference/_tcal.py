@@ -621,7 +621,7 @@ class _ClassScales:
     """Equal-volume bins of the simplex, m^(K - 1) of them; as :class:`BinaryScales`."""
 
     def __init__(self, sample: ClassSample, smoothness: float | None) -> None:
-        self.y, self.p = written_out(sample.y, sample.p, sample.w)
+        self.y, self.p = written_out(sample.w, sample.y, sample.p)
         self.n = float(self.y.shape[0])
         self.n_classes = self.p.shape[1]
         self.n_bins = _numbers_of_bins(self.n, smoothness, self.n_classes)
@@ -631,10 +631,8 @@ class _ClassScales:
         self.clusters = None
         self._mean = np.zeros_like(self.moments.statistic)
         if sample.clusters is not None:
-            times = (
-                np.ones(sample.y.shape[0], dtype=np.int64) if sample.w is None else sample.w.astype(np.int64)
-            )
-            self.clusters = clusters_of_classes(self.y, self.p, np.repeat(sample.clusters, times))
+            (code,) = written_out(sample.w, sample.clusters)
+            self.clusters = clusters_of_classes(self.y, self.p, code)
             pilot = self.simulate(_PILOT, np.random.default_rng(_SEED), 0.0)[1:]
             self._mean, self.moments = pilot.mean(axis=0), _simulated_moments(self.moments, pilot)
 
@@ -683,10 +681,10 @@ def samples_at_once(n_groups: int) -> int:
     return max(MAX_ELEMENTS, min(_AT_ONCE * n_groups, _MOST_AT_ONCE), _FEWEST_AT_ONCE * n_groups)
 
 
-def written_out(y: NDArray[np.int64], p: Array, w: Array | None) -> tuple[NDArray[np.int64], Array]:
-    """Return labels and predictions with each sample repeated as often as its weight says."""
+def written_out(w: Array | None, *columns: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    """Return the columns of a sample with each sample repeated as often as its weight says."""
     if w is None:
-        return y, p
+        return columns
     n = float(w.sum())
     if n > _MOST_SAMPLES:
         raise ValueError(
@@ -694,7 +692,7 @@ def written_out(y: NDArray[np.int64], p: Array, w: Array | None) -> tuple[NDArra
             "repeated samples. Pass a subset of the data."
         )
     times = w.astype(np.int64)
-    return np.repeat(y, times), np.repeat(p, times, axis=0)
+    return tuple(np.repeat(column, times, axis=0) for column in columns)
 
 
 def _group(sample: BinarySample, ties: bool) -> GroupedOutcomes:
