@@ -5,8 +5,6 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["AtomicFit", "in_one_step"]
-
 _METHODS = ("fit", "fit_transform", "partial_fit")
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 _IN_ONE_STEP: set[Callable[..., Any]] = set()

@@ -17,17 +17,6 @@ from sklearn.utils.metaestimators import _safe_split as safe_split
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import _check_method_params as slice_metadata
 
-__all__ = [
-    "UNUSED",
-    "BaseSearchCV",
-    "check_feature_names_in",
-    "register_scorers",
-    "routing_enabled",
-    "safe_indexing",
-    "safe_split",
-    "slice_metadata",
-]
-
 
 def routing_enabled() -> bool:
     """Tell whether metadata routing is switched on in scikit-learn's configuration."""

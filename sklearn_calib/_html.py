@@ -10,8 +10,6 @@ from html import escape
 from numbers import Integral, Real
 from typing import Any
 
-__all__ = ["result_html"]
-
 _RULE = "1px solid rgba(128,128,128,.45)"
 # Overrides the striped rows and right alignment of tables in notebooks.
 _PLAIN = "background:none;color:inherit;border:0;"

@@ -8,8 +8,6 @@ from typing import Any
 
 from sklearn_calib._version import __version__
 
-__all__ = ["SavedVersionWarning", "VersionStamped"]
-
 _STAMP = "_sklearn_calib_version"
 _RELEASE = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 

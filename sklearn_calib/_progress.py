@@ -4,8 +4,6 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Progress"]
-
 
 class Progress:
     """Count the steps of a computation, or the bytes of files.

@@ -6,8 +6,6 @@ import secrets
 import stat
 from pathlib import Path
 
-__all__ = ["write_whole"]
-
 # errors of folders that are not writable, and of mounted files
 _FIXED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY}
 

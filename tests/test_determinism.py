@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.special import expit
 from sklearn.base import BaseEstimator, clone
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
@@ -22,7 +23,7 @@ from threadpoolctl import threadpool_limits
 import sklearn_calib
 from sklearn_calib import SelectiveClassifier, datasets, inference, metrics, report
 from sklearn_calib._core import _null
-from sklearn_calib._core._links import EPS, clip_probability, expit, logit
+from sklearn_calib._core._links import EPS, clip_probability, logit
 from sklearn_calib.calibrators import (
     CertifiedCalibrator,
     IsotonicCalibrator,

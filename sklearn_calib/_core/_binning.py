@@ -10,26 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
+from sklearn_calib._typing import Array
 
-__all__ = [
-    "POSITIONS",
-    "OctaveBins",
-    "Workspace",
-    "bin_offsets",
-    "bin_starts",
-    "condense",
-    "octave_bins",
-    "packed_sums",
-    "quantile_bins",
-    "quantile_starts",
-    "slices",
-    "uniform_bins",
-    "uniform_residuals",
-    "uniform_sums",
-    "weight_middles",
-]
-
-Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 # Samples per slice: 64 kB per array, which memory allocators reuse.

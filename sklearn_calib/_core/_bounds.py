@@ -10,26 +10,16 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import erfc
 
-__all__ = [
-    "BOUND_METHODS",
-    "MARGIN_METHODS",
-    "bridge_ranges_quantile",
-    "bridge_ranges_sf",
-    "cutoff_bound",
-    "effective_size",
-    "whole_numbers",
-]
+from sklearn_calib._typing import Array
 
 #: Names of the margins, tightest first.
 BOUND_METHODS = ("asymptotic", "dkw", "paper")
 #: These methods and the one that needs the outcomes, :func:`bootstrap_margin`.
 MARGIN_METHODS = (*BOUND_METHODS, "bootstrap")
 
-Array = NDArray[np.float64]
 
 # Below this multiple of its standard deviation the range of a bridge has probability under 1e-8.
 _SMALLEST_RANGE = 0.45

@@ -28,17 +28,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import log_ndtr, ndtr, ndtri, stdtrit
 
-__all__ = [
-    "Clusters",
-    "Dependence",
-    "cluster_words",
-    "clusters_of_classes",
-    "dependence",
-    "dependence_of",
-    "single_clusters",
-]
+from sklearn_calib._typing import Array
 
-Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
 # Values of rho, nodes of the quadrature, shifts in standard errors of the mean, width of bins of Phi^-1(p).

@@ -14,16 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._clusters import Clusters, dependence
-
-__all__ = [
-    "CHUNK",
-    "GroupedOutcomes",
-    "group_outcomes",
-    "group_sample",
-    "group_scores",
-    "group_starts",
-    "packed_sort",
-]
+from sklearn_calib._typing import Array
 
 #: Samples processed at a time, so that the temporaries of a pass over the data stay in cache.
 CHUNK = 1 << 14
@@ -32,8 +23,6 @@ CHUNK = 1 << 14
 _LARGEST_EXPONENT = 512
 _SIGN = np.int64(-(1 << 63))
 _ALL_BUT_COPY = np.int64(~(1 << 62))
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

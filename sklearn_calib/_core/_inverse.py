@@ -5,9 +5,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["float_order", "invert", "ordered_float", "switches"]
+from sklearn_calib._typing import Array
 
-Array = NDArray[np.float64]
 Order = NDArray[np.int64]
 
 

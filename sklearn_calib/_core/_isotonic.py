@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
 from sklearn_calib._core._grouping import GroupedOutcomes
+from sklearn_calib._typing import Array
 
-__all__ = ["IsotonicFit", "fit_isotonic", "monotone_distance"]
-
-Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
 # Elements that are processed together: large enough to amortize calls, small enough for the cache.

@@ -12,23 +12,9 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
-__all__ = [
-    "KERNELS",
-    "MAX_DENSE",
-    "Form",
-    "covariance_products",
-    "kernel_form",
-    "kernel_matrix",
-    "kernel_triangles",
-    "median_distance",
-    "null_cumulants",
-    "null_variance",
-    "powered_bandwidth",
-]
+from sklearn_calib._typing import Array
 
-Array = NDArray[np.float64]
 Form = Callable[[Array], Array]
 
 KERNELS = ("laplacian", "gaussian")

@@ -1,16 +1,12 @@
 """Maps between probabilities and log-odds, with the one clipping constant of the package."""
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import expit
 
-__all__ = ["EPS", "clip_probability", "expit", "logit"]
+from sklearn_calib._typing import Array
 
 #: Distance from 0 and 1 at which probabilities are clipped before a logarithm: 2**-53, the smallest
 #: for which 1 - EPS is representable. Coarser clipping would change confident predictions.
 EPS = 2.0**-53
-
-Array = NDArray[np.float64]
 
 
 def clip_probability(p: Array, eps: float = EPS) -> Array:

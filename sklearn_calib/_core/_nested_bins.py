@@ -29,8 +29,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
-
-__all__ = ["EXACT_LEVELS", "MAX_LEVEL", "NestedBins", "NullMoments", "effective_pairs", "shared_levels"]
+from sklearn_calib._typing import Array
 
 #: Finest level: predictions in [1/2, 1] are multiples of 2**-53, and finer bins do not separate them.
 MAX_LEVEL = 52
@@ -48,7 +47,6 @@ _ROUNDING = 1e-6
 # Groups in a block, so that its sums stay in cache: for one sample, and for many of them.
 _BLOCK, _BLOCK_OF_MANY = 1 << 16, 1 << 12
 
-Array = NDArray[np.float64]
 Levels = NDArray[np.int8]
 
 

@@ -10,11 +10,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-__all__ = ["Columns", "LogisticFit", "fit_logistic", "log_likelihood"]
+from sklearn_calib._typing import Array
 
-Array = NDArray[np.float64]
 #: The columns as an array (k, n), or a function from a slice of observations to that part of it.
 Columns = Array | Callable[[slice], Array]
 #: From coefficients, gradient and Hessian to a step.

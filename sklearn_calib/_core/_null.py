@@ -11,25 +11,13 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._clusters import Clusters
 from sklearn_calib._core._grouping import GroupedOutcomes
-
-__all__ = [
-    "MAX_ELEMENTS",
-    "bootstrap_counts",
-    "draw_outcomes",
-    "draw_positives",
-    "monte_carlo_pvalue",
-    "sample_labels",
-    "spawn",
-    "tail_rank",
-]
+from sklearn_calib._typing import Array
 
 #: Random numbers generated at a time (at least one sample): bounds the memory without changing the samples.
 MAX_ELEMENTS = 1 << 18
 
 # Groups of at most this size are simulated sample by sample, which is faster than a binomial variate.
 _LIGHT = 8
-
-Array = NDArray[np.float64]
 
 
 def draw_positives(

@@ -4,16 +4,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import xlog1py, xlogy
+from scipy.special import expit, xlog1py, xlogy
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
-from sklearn_calib._core._links import expit, logit
+from sklearn_calib._core._links import logit
 from sklearn_calib._core._newton import fit_logistic, log_likelihood
-
-__all__ = ["LogitOutcomes", "Recalibration"]
-
-Array = NDArray[np.float64]
+from sklearn_calib._typing import Array
 
 _MOST_STEPS = 200
 _ROUNDING = 1e-13

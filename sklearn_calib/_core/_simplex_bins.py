@@ -31,19 +31,8 @@ from sklearn_calib._core._clusters import Clusters
 from sklearn_calib._core._grouping import group_starts
 from sklearn_calib._core._nested_bins import NullMoments, effective_pairs
 from sklearn_calib._core._null import sample_labels
+from sklearn_calib._typing import Array
 
-__all__ = [
-    "SharedCells",
-    "alcoves",
-    "cell_cumulants",
-    "cell_statistics",
-    "class_moments",
-    "nested_alcoves",
-    "shared_alcoves",
-    "simulated_statistics",
-]
-
-Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 _SEED = 7

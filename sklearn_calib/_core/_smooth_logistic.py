@@ -3,16 +3,13 @@
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.special import expit
 
 from sklearn_calib._core._binning import weight_middles
 from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes
-from sklearn_calib._core._links import expit, logit
+from sklearn_calib._core._links import logit
 from sklearn_calib._core._newton import fit_logistic
-
-__all__ = ["KNOT_QUANTILES", "natural_spline", "smooth_frequency"]
-
-Array = NDArray[np.float64]
+from sklearn_calib._typing import Array
 
 #: Where the knots lie, as quantiles of the predictions.
 KNOT_QUANTILES = {

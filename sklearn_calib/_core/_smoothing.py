@@ -21,32 +21,8 @@ from scipy.fft import dct, dst, next_fast_len
 from sklearn_calib._core._binning import bin_offsets, condense, packed_sums
 from sklearn_calib._core._grouping import CHUNK, group_starts
 from sklearn_calib._core._links import EPS, logit
+from sklearn_calib._typing import Array
 
-__all__ = [
-    "FIRST",
-    "MOMENTS",
-    "NODES_PER_SCALE",
-    "SMALLEST_SCALE",
-    "TAIL",
-    "TOLERANCE",
-    "WIDEST_SCALE",
-    "CosineProjection",
-    "LogitPositions",
-    "coefficients_of_masses",
-    "coefficients_of_moments",
-    "condensed_sample",
-    "fixed_points",
-    "harmonics",
-    "integrate_absolute_rows",
-    "moment_bins",
-    "node_count",
-    "outcome_coefficients",
-    "residual_coefficients",
-    "smooth_at_nodes",
-    "smoothed_errors",
-]
-
-Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 # an array, or what computes slices of one
 Positions = Any

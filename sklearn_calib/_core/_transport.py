@@ -7,10 +7,7 @@ from scipy.sparse import coo_array
 
 from sklearn_calib._core._binning import bin_starts
 from sklearn_calib._core._grouping import GroupedOutcomes
-
-__all__ = ["gather", "interval_error", "transport_distance"]
-
-Array = NDArray[np.float64]
+from sklearn_calib._typing import Array
 
 
 def gather(grouped: GroupedOutcomes, n_bins: int) -> tuple[GroupedOutcomes, float]:

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["as_array", "missing_values", "shape_of"]
-
 # device type of the CPU in the DLPack protocol
 _DLPACK_CPU = 1
 

@@ -15,20 +15,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn_calib._validation._arrays import as_array, missing_values
 from sklearn_calib._validation._numbers import check_length
 
-__all__ = [
-    "check_classes",
-    "check_clusters",
-    "check_groups",
-    "check_labels",
-    "check_pos_label",
-    "check_two_labels",
-    "equals_label",
-    "flat_labels",
-    "greater_text",
-    "place_labels",
-    "refuse_missing",
-]
-
 # Integer labels within this range are counted, not sorted.
 _MAX_LABEL_SPAN = 1 << 16
 # Fewer clusters are refused; fewer than the second are warned of.

@@ -8,19 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
+from sklearn_calib._typing import Array
 from sklearn_calib._validation._arrays import as_array, missing_values
-
-__all__ = [
-    "check_frequency_weights",
-    "check_length",
-    "check_numbers",
-    "check_probabilities",
-    "check_scores",
-    "check_weights",
-    "only_rounding",
-]
-
-Array = NDArray[np.float64]
 
 # bits of 1.0: read as unsigned integers, exactly the floats in [0, 1] do not exceed it
 # (negative numbers, infinities and NaN are all greater)

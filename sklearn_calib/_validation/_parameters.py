@@ -6,22 +6,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "as_double",
-    "check_below_one",
-    "check_flag",
-    "check_fraction",
-    "check_generator",
-    "check_integer",
-    "check_not_negative",
-    "check_option",
-    "check_positive",
-    "check_randomness",
-    "check_resamples",
-    "check_size",
-    "least_resamples",
-]
-
 #: Limit of numbers of bins, simulations and slots.
 _MOST = 10**7
 #: The inverse of smaller positive numbers, or its multiples, can overflow.

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib._typing import Array
 from sklearn_calib._validation._arrays import shape_of
 from sklearn_calib._validation._labels import (
     check_classes,
@@ -25,10 +26,6 @@ from sklearn_calib._validation._numbers import (
     check_weights,
 )
 from sklearn_calib._validation._summaries import Outcomes, sample_arrays
-
-__all__ = ["BinarySample", "ClassSample", "binary_sample", "check_binary", "check_class_sample"]
-
-Array = NDArray[np.float64]
 
 # From this number of samples on, predictions that are all 0 or 1 cause a warning.
 _MANY = 20

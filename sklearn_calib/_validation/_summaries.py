@@ -7,8 +7,6 @@ from typing import Any, Protocol, TypeGuard, cast
 
 from numpy.typing import ArrayLike
 
-__all__ = ["Outcomes", "SampleSummary", "fit_arrays", "is_summary", "sample_arrays", "shown_label"]
-
 
 class SampleSummary(Protocol):
     """Summary of outcomes, predictions and weights of a binary problem, such as a sketch."""

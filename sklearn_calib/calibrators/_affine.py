@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
 from sklearn_calib._core._links import logit
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import as_double, check_flag
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
 from sklearn_calib.calibrators._inverse_temperature import fit_inverse_temperature, fit_shrunk_temperature
@@ -27,9 +28,6 @@ from sklearn_calib.calibrators._softmax import (
     softmax,
 )
 
-__all__ = ["AffineCalibrator", "AffineFit", "check_penalty"]
-
-Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 _FOLDS = 3

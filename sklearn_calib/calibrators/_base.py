@@ -18,6 +18,7 @@ from sklearn_calib._core._inverse import invert
 from sklearn_calib._core._links import EPS, clip_probability
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._persistence import VersionStamped
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     Outcomes,
     check_classes,
@@ -29,18 +30,6 @@ from sklearn_calib._validation import (
     shape_of,
 )
 
-__all__ = [
-    "LINKS",
-    "BaseCalibrator",
-    "as_columns",
-    "both_classes",
-    "check_link",
-    "inside",
-    "inverse",
-    "may_be_certain",
-]
-
-Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 #: Type of the scores for each link: probabilities on the logit scale, or any scores.

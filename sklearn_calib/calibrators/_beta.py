@@ -4,19 +4,17 @@ import warnings
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
-from sklearn_calib._core._links import clip_probability, expit
+from sklearn_calib._core._links import clip_probability
 from sklearn_calib._core._newton import fit_logistic, log_likelihood
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_flag, check_option
 from sklearn_calib.calibrators._base import BaseCalibrator
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 from sklearn_calib.calibrators._remote import balanced_intercept, core_reach, discounts
-
-__all__ = ["BetaCalibrator"]
-
-Array = NDArray[np.float64]
 
 _PARAMETERS = ("abm", "ab", "am")
 # Standard deviation of the normal prior of the slopes around 1, the identity: negligible against dozens of

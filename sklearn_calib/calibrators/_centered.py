@@ -5,14 +5,11 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import group_scores, group_starts
 from sklearn_calib._core._isotonic import fit_isotonic
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_below_one
 from sklearn_calib.calibrators._base import BaseCalibrator
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 from sklearn_calib.calibrators._isotonic import interpolate_blocks
-
-__all__ = ["CenteredIsotonicCalibrator"]
-
-Array = NDArray[np.float64]
 
 _FARTHEST = 1e300
 

@@ -18,6 +18,7 @@ from sklearn_calib._core._clusters import Clusters
 from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes, group_outcomes, group_starts
 from sklearn_calib._core._null import draw_outcomes
 from sklearn_calib._docs import shared_docs
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     Outcomes,
     as_double,
@@ -33,25 +34,6 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.metrics._cutoff import bootstrap_margin, walk_ranges
 from sklearn_calib.metrics._metric_kernel import residuals
-
-__all__ = [
-    "CERTIFICATE_METHODS",
-    "RESAMPLING_METHODS",
-    "CutoffCertificate",
-    "CutoffCertificateMixin",
-    "certify",
-    "check_tolerance",
-    "cutoff_error_of_map",
-    "fitted_bound",
-    "fitted_steps",
-    "outcomes_by_value",
-    "record_sample",
-    "refuse_dependent",
-    "resolve_tolerance",
-    "too_few",
-]
-
-Array = NDArray[np.float64]
 
 #: Methods of a certificate: for the map that was fitted, or for all monotone maps.
 CERTIFICATE_METHODS = ("fitted", *MARGIN_METHODS)

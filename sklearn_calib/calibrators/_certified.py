@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core._bounds import cutoff_bound
 from sklearn_calib._core._grouping import group_outcomes
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     Outcomes,
     check_clusters,
@@ -48,9 +49,6 @@ from sklearn_calib.calibrators._parts import one_by_one, select_at_random
 from sklearn_calib.calibrators._platt import PlattCalibrator
 from sklearn_calib.metrics._cutoff import bootstrap_margin, cutoff_of_groups
 
-__all__ = ["CertifiedCalibrator"]
-
-Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 _PASSTHROUGH = "passthrough"

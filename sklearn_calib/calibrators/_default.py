@@ -5,8 +5,6 @@ from typing import Any
 from sklearn_calib.calibrators._log_average import LogAverageCalibrator
 from sklearn_calib.calibrators._spline import SplineCalibrator
 
-__all__ = ["default_calibrator"]
-
 
 def default_calibrator(link: str, several: bool) -> Any:
     """Return the one that did best in ``benchmarks/compare_calibrators.py``, for two or several classes."""

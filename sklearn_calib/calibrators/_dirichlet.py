@@ -1,16 +1,12 @@
 """Dirichlet calibration, with its two kinds of regularisation."""
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_option
 from sklearn_calib.calibrators._affine import AffineCalibrator, check_penalty
 from sklearn_calib.calibrators._matrix import matrix_penalties
-
-__all__ = ["DirichletCalibrator"]
-
-Array = NDArray[np.float64]
 
 _REGULARIZATIONS = ("odir", "l2")
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_calib._compat import check_feature_names_in, safe_indexing
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     Outcomes,
     as_array,
@@ -29,10 +30,6 @@ from sklearn_calib.calibrators._multiclass import (
     scores_wanted,
 )
 from sklearn_calib.calibrators._platt import PlattCalibrator
-
-__all__ = ["GroupCalibrator"]
-
-Array = NDArray[np.float64]
 
 
 class GroupCalibrator(BaseCalibrator):

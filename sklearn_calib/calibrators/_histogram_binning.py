@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from sklearn_calib._core._binning import quantile_bins
 from sklearn_calib._core._bounds import whole_numbers
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_option, check_positive, check_size
 from sklearn_calib.calibrators._base import BaseCalibrator
 from sklearn_calib.calibrators._certificate import (
@@ -15,10 +16,6 @@ from sklearn_calib.calibrators._certificate import (
     cutoff_error_of_map,
     record_sample,
 )
-
-__all__ = ["HistogramBinningCalibrator", "bin_sums", "check_bins", "equal_mass_edges", "resolve_bins"]
-
-Array = NDArray[np.float64]
 
 _STRATEGIES = ("quantile", "uniform")
 # The cube root of 10**18 samples, a total that only weights can reach.

@@ -8,18 +8,9 @@ from scipy.special import expit, logsumexp
 
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._newton import fit_logistic
+from sklearn_calib._typing import Array
 from sklearn_calib.calibrators._platt import chunks, power_of_two
 
-__all__ = [
-    "USUAL_SLOPE",
-    "fit_grouped_temperature",
-    "fit_inverse_temperature",
-    "fit_shrunk_temperature",
-    "posterior_probability",
-    "shrunk_temperature",
-]
-
-Array = NDArray[np.float64]
 # From an inverse temperature to derivative and second derivative of the loss.
 Derivatives = Callable[[float], tuple[float, float]]
 

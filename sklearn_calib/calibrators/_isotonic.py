@@ -5,13 +5,10 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
 from sklearn_calib._core._isotonic import fit_isotonic
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_fraction, check_option
 from sklearn_calib.calibrators._base import BaseCalibrator
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
-
-__all__ = ["IsotonicCalibrator"]
-
-Array = NDArray[np.float64]
 
 _INTERPOLATIONS = ("linear", "step")
 _CLIPS = ("auto",)

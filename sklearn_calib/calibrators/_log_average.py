@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._links import clip_probability
 from sklearn_calib._progress import Progress
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_weights
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link, inside
 from sklearn_calib.calibrators._matrix import MatrixScalingCalibrator, StructuredMatrixScalingCalibrator
@@ -26,10 +27,6 @@ from sklearn_calib.calibrators._multiclass import (
 from sklearn_calib.calibrators._softmax import softmax
 from sklearn_calib.calibrators._spline import SplineCalibrator
 from sklearn_calib.calibrators._vector import VectorScalingCalibrator
-
-__all__ = ["LogAverageCalibrator", "log_average"]
-
-Array = NDArray[np.float64]
 
 # Limit of the weight of the default one-vs-rest calibrator, and the number of samples per class with half of
 # it.

@@ -4,12 +4,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._links import EPS
+from sklearn_calib._typing import Array
 from sklearn_calib.calibrators._inverse_temperature import fit_inverse_temperature
 from sklearn_calib.calibrators._softmax import log_losses
 
-__all__ = ["clipped_logs", "fit_log_clip"]
-
-Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 # Subnormal numbers have reduced precision and are treated as zero.

@@ -3,13 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._typing import Array
 from sklearn_calib.calibrators._affine import AffineCalibrator, AffineFit, check_penalty
 from sklearn_calib.calibrators._inverse_temperature import posterior_probability
 from sklearn_calib.calibrators._vector import VectorScalingCalibrator
-
-__all__ = ["MatrixScalingCalibrator", "StructuredMatrixScalingCalibrator"]
-
-Array = NDArray[np.float64]
 
 
 class MatrixScalingCalibrator(AffineCalibrator):

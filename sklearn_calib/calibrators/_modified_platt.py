@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import group_scores
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_fraction, check_option
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link, inside
 from sklearn_calib.calibrators._certificate import (
@@ -16,10 +17,6 @@ from sklearn_calib.calibrators._certificate import (
 )
 from sklearn_calib.calibrators._isotonic import interpolate_blocks, isotonic_thresholds
 from sklearn_calib.calibrators._platt import fit_linked, logistic_curve
-
-__all__ = ["ModifiedPlattCalibrator"]
-
-Array = NDArray[np.float64]
 
 _FALLBACKS = ("mean", "isotonic")
 

@@ -9,25 +9,10 @@ from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_fraction, check_generator
 from sklearn_calib.calibrators._base import BaseCalibrator, as_columns, both_classes, may_be_certain
 from sklearn_calib.calibrators._certificate import CutoffCertificate
-
-__all__ = [
-    "OneVsRestCalibrator",
-    "check_calibrator",
-    "check_members",
-    "class_probabilities",
-    "event_probability",
-    "fit_clone",
-    "is_binary",
-    "is_mapped",
-    "needs_every_class",
-    "scores_wanted",
-    "scores_wanted_by_all",
-]
-
-Array = NDArray[np.float64]
 
 # Note of certificates of multiclass problems.
 _UNDIVIDED = "of each class against the rest, before division by the sum"

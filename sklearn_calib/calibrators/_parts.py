@@ -5,11 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_frequency_weights
 
-__all__ = ["one_by_one", "select_at_random"]
-
-Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 # More samples are not written out.

@@ -6,28 +6,16 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes, group_scores
-from sklearn_calib._core._links import expit, logit
+from sklearn_calib._core._links import logit
 from sklearn_calib._core._newton import fit_logistic
+from sklearn_calib._typing import Array
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 from sklearn_calib.calibrators._remote import balanced_intercept, discount_remote
-
-__all__ = [
-    "PlattCalibrator",
-    "chunks",
-    "fit_linked",
-    "fit_platt",
-    "link_scores",
-    "logistic_curve",
-    "platt_targets",
-    "power_of_two",
-    "target_levels",
-]
-
-Array = NDArray[np.float64]
 
 
 class PlattCalibrator(CutoffCertificateMixin, BaseCalibrator):

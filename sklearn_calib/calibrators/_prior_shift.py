@@ -7,13 +7,10 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_fraction, check_option, check_positive
 from sklearn_calib.calibrators._base import BaseCalibrator
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
-
-__all__ = ["PriorShiftCalibrator"]
-
-Array = NDArray[np.float64]
 
 _ESTIMATES = ("labels", "em")
 

@@ -4,20 +4,16 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.interpolate import BSpline
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.optimize import nnls
+from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_calib._core._links import expit
 from sklearn_calib._core._newton import fit_logistic, log_likelihood
+from sklearn_calib._typing import Array
 from sklearn_calib.calibrators._inverse_temperature import shrunk_temperature
 from sklearn_calib.calibrators._remote import balanced_intercept
-
-__all__ = ["PENALTIES", "Anchor", "LogisticSpline", "evaluate", "fit_spline", "mid_quantiles", "place_knots"]
-
-Array = NDArray[np.float64]
 
 #: Finite penalties that are averaged by AICc, in decreasing order; an infinite one gives a straight line.
 PENALTIES = tuple(10.0**k for k in range(3, -4, -1))

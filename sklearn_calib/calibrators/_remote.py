@@ -1,14 +1,10 @@
 """Downweighting of outlying scores in parametric fits, for robustness."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._newton import fit_logistic
-
-__all__ = ["balanced_intercept", "core_reach", "discount_remote", "discounts"]
-
-Array = NDArray[np.float64]
+from sklearn_calib._typing import Array
 
 # Level of the quantile of absolute log-odds that bounds the core of the scores, at least the log-odds of .95.
 _CORE_LEVEL = 0.95

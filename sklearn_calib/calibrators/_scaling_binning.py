@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     check_flag,
     check_generator,
@@ -23,9 +24,6 @@ from sklearn_calib.calibrators._multiclass import (
 from sklearn_calib.calibrators._parts import one_by_one, select_at_random
 from sklearn_calib.calibrators._platt import PlattCalibrator
 
-__all__ = ["ScalingBinningCalibrator"]
-
-Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 

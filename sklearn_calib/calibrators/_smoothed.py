@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import group_scores
 from sklearn_calib._core._smoothing import node_count, outcome_coefficients, smooth_at_nodes
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     check_flag,
     check_generator,
@@ -16,10 +17,6 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.calibrators._base import BaseCalibrator
 from sklearn_calib.metrics import smooth_ece_result
-
-__all__ = ["SmoothedCalibrator"]
-
-Array = NDArray[np.float64]
 
 # The curve is tabulated at this many nodes per bandwidth, and interpolated linearly.
 _NODES_PER_BANDWIDTH = 64

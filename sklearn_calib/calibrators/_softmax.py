@@ -10,17 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "AffineProblem",
-    "Preconditioner",
-    "affine_scores",
-    "linear_map",
-    "log_losses",
-    "minimise_affine",
-    "softmax",
-]
+from sklearn_calib._typing import Array
 
-Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 _MAX_NEWTON = 100

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 from sklearn.utils.metaestimators import available_if
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
-from sklearn_calib._core._links import expit
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import as_double, check_flag, check_option, check_size
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify, record_sample
@@ -24,10 +25,6 @@ from sklearn_calib.calibrators._pspline import (
     mid_quantiles,
     place_knots,
 )
-
-__all__ = ["SplineCalibrator"]
-
-Array = NDArray[np.float64]
 
 # With more distinct scores than the first, scores are pooled into this many bins between two knots.
 _MOST_GROUPS = 4096

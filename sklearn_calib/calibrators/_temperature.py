@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
+from sklearn_calib._typing import Array
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 from sklearn_calib.calibrators._inverse_temperature import fit_grouped_temperature, fit_inverse_temperature
@@ -11,10 +12,6 @@ from sklearn_calib.calibrators._log_clip import clipped_logs, fit_log_clip
 from sklearn_calib.calibrators._platt import link_scores, logistic_curve
 from sklearn_calib.calibrators._remote import discount_remote
 from sklearn_calib.calibrators._softmax import softmax
-
-__all__ = ["TemperatureCalibrator"]
-
-Array = NDArray[np.float64]
 
 
 class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):

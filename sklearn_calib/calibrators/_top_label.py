@@ -5,13 +5,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_option
 from sklearn_calib.calibrators._base import BaseCalibrator, may_be_certain
 from sklearn_calib.calibrators._multiclass import check_calibrator, event_probability, fit_clone
 
-__all__ = ["TopLabelCalibrator"]
-
-Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 _MODES = ("per_class", "pooled")

@@ -1,13 +1,9 @@
 """Vector scaling: a temperature and an intercept for each class."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sklearn_calib._typing import Array
 from sklearn_calib.calibrators._affine import AffineCalibrator
-
-__all__ = ["VectorScalingCalibrator"]
-
-Array = NDArray[np.float64]
 
 
 class VectorScalingCalibrator(AffineCalibrator):

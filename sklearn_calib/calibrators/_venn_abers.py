@@ -10,13 +10,10 @@ from sklearn_calib._core._bounds import whole_numbers
 from sklearn_calib._core._grouping import group_scores
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._core._links import EPS
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_option
 from sklearn_calib.calibrators._base import BaseCalibrator
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
-
-__all__ = ["VennAbersCalibrator"]
-
-Array = NDArray[np.float64]
 
 _LOSSES = ("log", "brier")
 _MOST_COUNTED, _SMALL = 2.0**53, 2.0**20

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_softmax, logit, softmax
 
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     check_generator,
     check_option,
@@ -18,15 +19,6 @@ from sklearn_calib._validation import (
     check_weights,
 )
 
-__all__ = [
-    "Forecasts",
-    "MulticlassForecasts",
-    "make_discrete_forecasts",
-    "make_forecasts",
-    "make_multiclass_forecasts",
-]
-
-Array = NDArray[np.float64]
 Seed = int | np.random.Generator | np.random.RandomState | None
 Distribution = Literal["uniform", "u_shaped", "peaked", "rare", "grid", "saturated"]
 Distortion = Literal["none", "slope", "shift", "sine"]

@@ -9,8 +9,6 @@ from importlib.resources import files
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["SolarFlares", "load_solar_flares"]
-
 
 @dataclass(frozen=True, eq=False)
 class SolarFlares:

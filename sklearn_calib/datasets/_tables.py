@@ -10,14 +10,6 @@ from importlib.resources import files
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "LabelledTable",
-    "ModelAnswers",
-    "load_bank_marketing",
-    "load_german_credit",
-    "load_mmlu_answers",
-]
-
 _CREDIT_NUMBERS = {
     "month",
     "credit_amount",

@@ -6,17 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
 from sklearn_calib._core._inverse import switches
 from sklearn_calib._core._links import EPS, logit
+from sklearn_calib._typing import Array
 from sklearn_calib.export._maps import FAR, LARGEST, Linear, Step
 from sklearn_calib.export._numpy import NUMPY
 
-__all__ = ["Axis", "approximate", "find_steps", "merge_steps"]
-
-Array = NDArray[np.float64]
 Function = Callable[[Array], Array]
 
 # Deviations are measured on a grid this much finer than the knots.

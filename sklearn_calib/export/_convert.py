@@ -7,21 +7,17 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.frozen import FrozenEstimator
 
 from sklearn_calib import calibrators as known
 from sklearn_calib._core._links import EPS
+from sklearn_calib._typing import Array
 from sklearn_calib.calibrators._affine import AffineCalibrator
 from sklearn_calib.calibrators._base import BaseCalibrator, inside, may_be_certain
 from sklearn_calib.calibrators._multiclass import event_probability, scores_wanted
 from sklearn_calib.export import _maps as maps
 from sklearn_calib.export._approximate import Axis, approximate, find_steps, merge_steps
 from sklearn_calib.export._maps import Linear, Node, Step
-
-__all__ = ["convert"]
-
-Array = NDArray[np.float64]
 
 _AVERAGES = known.LogAverageCalibrator | known.AutoCalibrator
 

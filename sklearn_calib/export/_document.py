@@ -17,6 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn_calib._core._links import clip_probability
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._persistence import VersionStamped
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_below_one, check_groups, check_positive, check_scores, check_size
 from sklearn_calib._version import __version__
 from sklearn_calib._writing import write_whole
@@ -25,10 +26,6 @@ from sklearn_calib.calibrators._base import BaseCalibrator, both_classes, invers
 from sklearn_calib.export import _maps as maps
 from sklearn_calib.export._convert import convert
 from sklearn_calib.export._numpy import NUMPY
-
-__all__ = ["ExportedCalibrator", "exported", "from_json", "to_json"]
-
-Array = NDArray[np.float64]
 
 FORMAT, VERSION = "sklearn_calib.map", 1
 _KEYS = {

@@ -13,29 +13,10 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sklearn_calib._core._links import EPS, logit
+from sklearn_calib._typing import Array
 from sklearn_calib.export._numpy import NUMPY
-
-__all__ = [
-    "LARGEST",
-    "Average",
-    "Beta",
-    "Groups",
-    "Linear",
-    "Logistic",
-    "Node",
-    "OneVsRest",
-    "Softmax",
-    "Step",
-    "TopLabel",
-    "finite",
-    "from_dict",
-    "to_dict",
-]
-
-Array = NDArray[np.float64]
 
 #: Largest absolute score at which a map may change, so that differences of scores are finite.
 LARGEST = 1e300

@@ -3,14 +3,10 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
 from sklearn_calib._core._links import clip_probability, logit
-
-__all__ = ["NUMPY"]
-
-Array = NDArray[np.float64]
+from sklearn_calib._typing import Array
 
 
 class _Numpy:

@@ -11,15 +11,12 @@ from sklearn.frozen import FrozenEstimator
 
 from sklearn_calib import calibrators as known
 from sklearn_calib._core._links import EPS
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_option
 from sklearn_calib.calibrators._base import BaseCalibrator, may_be_certain
 from sklearn_calib.export import _maps as maps
 from sklearn_calib.export._document import ExportedCalibrator, exported
 from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer
-
-__all__ = ["register_onnx_converters", "to_onnx"]
-
-Array = NDArray[np.float64]
 
 _DTYPES = ("float32", "float64")
 # Probabilities outside [0, 1] by at most this are clipped, as in transform.

@@ -6,17 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sklearn_calib._core._links import EPS
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_flag
 from sklearn_calib.export import _maps as maps
 from sklearn_calib.export._document import ExportedCalibrator, exported
-
-__all__ = ["to_python", "to_sql"]
-
-Array = NDArray[np.float64]
 
 # Exponents beyond this one overflow.
 _MOST = 700.0

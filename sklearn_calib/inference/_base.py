@@ -18,6 +18,7 @@ from sklearn_calib._core._clusters import cluster_words, single_clusters
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
 from sklearn_calib._persistence import VersionStamped
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
@@ -36,14 +37,6 @@ from sklearn_calib._validation import (
     sample_arrays,
     shape_of,
 )
-
-__all__ = [
-    "CalibrationTest",
-    "CalibrationTestResult",
-    "contradiction_words",
-]
-
-Array = NDArray[np.float64]
 
 _EXTREME = ("strict", "clip")
 # stands for "as pvalue"

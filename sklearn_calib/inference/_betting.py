@@ -11,12 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._links import logit
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample
 from sklearn_calib.inference._betting_tree import N_BINS, BettingTree, log_sum, smallest_bin, softplus
-
-__all__ = ["BLOCK", "GRID", "BettingStream", "binned_cutoff_error", "grid_gains", "in_log_odds"]
-
-Array = NDArray[np.float64]
 
 #: Recalibrations logit q = a + b logit p, all but the identity.
 GRID = np.array(

@@ -3,9 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["N_BINS", "BatchTrees", "BettingTree", "log_sum", "smallest_bin", "softplus"]
+from sklearn_calib._typing import Array
 
-Array = NDArray[np.float64]
 Bins = NDArray[np.uint8]
 
 # Levels of the tree: level d cuts the arcsine axis into 3**d equal bins. Three, not two, so that no bin

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import binom
 
 from sklearn_calib._core._clusters import dependence_of
 from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
 from sklearn_calib._core._multiple import adjust_pvalues
 from sklearn_calib._core._null import monte_carlo_pvalue
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
     check_fraction,
@@ -21,10 +21,6 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._simulated import TIE, simulated
-
-__all__ = ["BinomialTest", "BinomialValue"]
-
-Array = NDArray[np.float64]
 
 _CORRECTIONS = ("holm", "bonferroni")
 _TWO_SIDED = ("minlike", "doubled")

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sklearn_calib._core._clusters import dependence_of
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._null import draw_positives, monte_carlo_pvalue
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
     check_generator,
@@ -35,10 +35,6 @@ from sklearn_calib.inference._tcal import (
     weighted_tails,
 )
 from sklearn_calib.metrics._cutoff import cutoff_of_groups, walk_ranges
-
-__all__ = ["CombinedTest", "TestComponent", "tcal_evidence"]
-
-Array = NDArray[np.float64]
 
 _DEFAULT = ("tcal", "cutoff", "slope")
 # Components with power against many alternatives, which count twice.

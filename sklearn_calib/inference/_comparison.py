@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sklearn_calib._core._null import monte_carlo_pvalue, tail_rank
 from sklearn_calib._html import result_html
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     check_fraction,
     check_generator,
@@ -25,10 +26,6 @@ from sklearn_calib.inference._paired_samples import (
 )
 from sklearn_calib.inference._redraw import Metric
 from sklearn_calib.metrics._names import as_metric
-
-__all__ = ["PairedComparison", "choose_method", "paired_test", "swap_test", "tail_pvalue"]
-
-Array = NDArray[np.float64]
 
 METHODS = ("auto", "half-sampling", "swap")
 ALTERNATIVES = ("two-sided", "less", "greater")

@@ -26,14 +26,6 @@ from sklearn_calib.inference._paired_samples import HalfSamples, PairedSamples, 
 from sklearn_calib.inference._redraw import Metric
 from sklearn_calib.metrics._names import as_metric
 
-__all__ = [
-    "ModelComparison",
-    "ModelPair",
-    "ModelSummary",
-    "compare_models",
-    "interval_of_one",
-]
-
 
 @dataclass(frozen=True)
 class ModelSummary:

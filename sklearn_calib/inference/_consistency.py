@@ -17,8 +17,6 @@ from sklearn_calib.inference._redraw import Metric, Redrawn, redrawn_values
 from sklearn_calib.inference._simulated import refuse_clusters
 from sklearn_calib.metrics._names import as_metric
 
-__all__ = ["ConsistencyTest"]
-
 # What counts as a tie of two values of a metric, apart from rounding in proportion to it.
 _TIE = 1e-12
 

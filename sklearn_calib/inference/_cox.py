@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
 from sklearn_calib._core._clusters import dependence_of
@@ -12,6 +11,7 @@ from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._core._recalibration import LogitOutcomes, Recalibration
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, check_option
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._simulated import (
@@ -22,10 +22,6 @@ from sklearn_calib.inference._simulated import (
     simulates,
 )
 from sklearn_calib.inference._tails import chi2_sf
-
-__all__ = ["CoxTest"]
-
-Array = NDArray[np.float64]
 
 _PARAMETERS = ("both", "intercept", "slope")
 _STATISTICS = ("score", "likelihood_ratio", "wald")

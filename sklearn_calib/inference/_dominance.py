@@ -14,6 +14,7 @@ from sklearn_calib._core._bounds import effective_size, whole_numbers
 from sklearn_calib._core._null import MAX_ELEMENTS, monte_carlo_pvalue, tail_rank
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
@@ -29,17 +30,6 @@ from sklearn_calib._validation import (
 from sklearn_calib.metrics._decision import check_thresholds
 from sklearn_calib.metrics._reductions import REDUCTIONS, Reduction, check_problem, split_classes
 
-__all__ = [
-    "Decisions",
-    "DominanceResult",
-    "check_decisions",
-    "compare_decisions",
-    "decision_risk",
-    "dominance_test",
-    "threshold_curve",
-]
-
-Array = NDArray[np.float64]
 #: ``loss(y, act, thresholds)``: the value of each sample at each threshold, of shape (n, thresholds).
 Loss = Callable[[NDArray[np.int64], NDArray[np.bool_], Array], Array]
 

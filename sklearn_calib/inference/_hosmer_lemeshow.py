@@ -9,14 +9,11 @@ from sklearn_calib._core._binning import bin_starts
 from sklearn_calib._core._clusters import dependence_of
 from sklearn_calib._core._grouping import group_sample
 from sklearn_calib._core._null import monte_carlo_pvalue
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, check_option, check_size
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._simulated import TIE, check_simulation, simulated, simulates
 from sklearn_calib.inference._tails import chi2_sf
-
-__all__ = ["HosmerLemeshowTest"]
-
-Array = NDArray[np.float64]
 
 
 class HosmerLemeshowTest(CalibrationTest):

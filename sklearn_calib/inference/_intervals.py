@@ -16,6 +16,7 @@ from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
 from sklearn_calib._core._null import bootstrap_counts, draw_outcomes, draw_positives
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
     Outcomes,
@@ -30,18 +31,6 @@ from sklearn_calib.inference._redraw import Metric, Redrawn
 from sklearn_calib.metrics._metric_kernel import at_size, of_population
 from sklearn_calib.metrics._names import as_metric
 from sklearn_calib.metrics._smooth import smooth_result
-
-__all__ = [
-    "ConfidenceInterval",
-    "Populations",
-    "bound_metric",
-    "confidence_interval",
-    "interval_of",
-    "inverted",
-    "shifted",
-]
-
-Array = NDArray[np.float64]
 
 # Multiples of the estimated miscalibration at which the sampling distribution can be simulated.
 _MULTIPLES = (*np.arange(0.0, 1.5, 0.125), *np.outer(2.0 ** np.arange(6), (1.5, 2.0)).ravel())

@@ -5,12 +5,12 @@ from math import isqrt
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import norm
 
 from sklearn_calib._core._clusters import dependence_of
 from sklearn_calib._core._kernel import KERNELS, median_distance, null_cumulants
 from sklearn_calib._core._null import monte_carlo_pvalue
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
@@ -29,10 +29,6 @@ from sklearn_calib.inference._kernel_estimators import (
 )
 from sklearn_calib.inference._simulated import refuse_clusters
 from sklearn_calib.inference._tails import SMALLEST_PVALUE, gamma_sf
-
-__all__ = ["KernelScale", "KernelTest"]
-
-Array = NDArray[np.float64]
 
 _ESTIMATORS = ("quadratic", "block", "linear")
 _METHODS = ("auto", "monte_carlo", "asymptotic", "theory")

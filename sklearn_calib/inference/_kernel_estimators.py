@@ -18,11 +18,9 @@ from sklearn_calib._core._kernel import (
     powered_bandwidth,
 )
 from sklearn_calib._core._null import MAX_ELEMENTS, draw_positives, sample_labels
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, ClassSample
 
-__all__ = ["Estimates", "KernelSample", "assign_blocks", "block_estimates", "quadratic_estimates"]
-
-Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 # Simulations at a time in a block, and numbers in the arrays of a step.

@@ -14,8 +14,6 @@ from sklearn_calib.inference._spiegelhalter import SpiegelhalterTest
 from sklearn_calib.inference._splitting import SampleSplittingTest
 from sklearn_calib.inference._tcal import TCal
 
-__all__ = ["as_test"]
-
 _TESTS: dict[str, type[CalibrationTest]] = {
     "binomial": BinomialTest,
     "combined": CombinedTest,

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from typing import cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sklearn_calib._core._clusters import cluster_words, dependence_of
 from sklearn_calib._core._grouping import group_sample
 from sklearn_calib._html import result_html
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     Outcomes,
     as_array,
@@ -25,10 +26,6 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.inference._redraw import Metric, Redrawn, redrawn_values
 from sklearn_calib.metrics._names import as_metric
-
-__all__ = ["NullDistribution", "expected_under_calibration", "null_distribution_of"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_calib._core._clusters import clusters_of_classes
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
 from sklearn_calib._core._null import sample_labels, tail_rank
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     as_array,
     check_classes,
@@ -26,10 +27,6 @@ from sklearn_calib._validation import (
 from sklearn_calib.inference._null_distribution import expected_under_calibration
 from sklearn_calib.inference._redraw import Metric, pooled
 from sklearn_calib.metrics._metric_kernel import Evaluate, bind_kernel
-
-__all__ = ["HalfSamples", "PairedSamples", "check_paired", "swapped_differences"]
-
-Array = NDArray[np.float64]
 
 _NULL_SAMPLES = 200
 # Relative differences below this are rounding.

@@ -7,14 +7,14 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import ndtr
+from scipy.special import expit, ndtr
 from scipy.stats import chi2
 
 from sklearn_calib._core._grouping import group_outcomes
-from sklearn_calib._core._links import expit, logit
+from sklearn_calib._core._links import logit
 from sklearn_calib._core._null import draw_positives
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
     check_fraction,
@@ -29,10 +29,6 @@ from sklearn_calib.inference._intervals import bound_metric, interval_of
 from sklearn_calib.inference._tails import brownian_range_sf
 from sklearn_calib.inference._tcal import BinaryScales
 from sklearn_calib.metrics._smooth import smooth_ece
-
-__all__ = ["required_n_samples"]
-
-Array = NDArray[np.float64]
 
 # Smaller levels, bounds and widths are refused.
 _LEAST = 1e-12

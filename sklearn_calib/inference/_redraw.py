@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
 from sklearn_calib._core._null import draw_outcomes, draw_positives
+from sklearn_calib._typing import Array
 from sklearn_calib.metrics._metric_kernel import (
     BoundKernel,
     Evaluate,
@@ -17,9 +18,6 @@ from sklearn_calib.metrics._metric_kernel import (
     value_of_groups,
 )
 
-__all__ = ["Metric", "Redrawn", "metric_value", "redrawn_values"]
-
-Array = NDArray[np.float64]
 Metric = Callable[..., float]
 
 # Fewer distinct predictions than this are not pooled.

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._clusters import dependence_of
 from sklearn_calib._core._grouping import group_sample
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
     Outcomes,
@@ -28,10 +29,6 @@ from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._betting import BettingStream, binned_cutoff_error
 from sklearn_calib.inference._betting_rounds import BettingRounds
 from sklearn_calib.inference._betting_tree import N_BINS, smallest_bin
-
-__all__ = ["SequentialTest", "SequentialTestResult"]
-
-Array = NDArray[np.float64]
 
 # Observations are processed one by one; weights that sum to more would take minutes and gigabytes.
 _MOST_REPEATED = 2**27

@@ -6,15 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._null import draw_positives
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_generator, check_option, check_randomness, check_size
-
-__all__ = ["TIE", "check_simulation", "conditional_sums", "refuse_clusters", "simulated", "simulates"]
-
-Array = NDArray[np.float64]
 
 _METHODS = ("auto", "asymptotic", "monte_carlo")
 

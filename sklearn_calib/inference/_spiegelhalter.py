@@ -4,20 +4,16 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sklearn_calib._core._binning import slices
 from sklearn_calib._core._clusters import dependence_of
 from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
 from sklearn_calib._core._null import monte_carlo_pvalue
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._simulated import TIE, check_simulation, simulated, simulates
 from sklearn_calib.inference._tails import normal_two_sided
-
-__all__ = ["SpiegelhalterTest"]
-
-Array = NDArray[np.float64]
 
 # A mean excess below this is rounding.
 _ROUNDING = 1e-15

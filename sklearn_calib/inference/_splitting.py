@@ -10,6 +10,7 @@ from sklearn_calib._core._clusters import Clusters, clusters_of_classes, depende
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._null import MAX_ELEMENTS, draw_positives, monte_carlo_pvalue, sample_labels, spawn
 from sklearn_calib._core._simplex_bins import SharedCells, class_moments, nested_alcoves
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
@@ -24,10 +25,6 @@ from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._simulated import refuse_clusters
 from sklearn_calib.inference._tails import chi2_sf, normal_two_sided
 from sklearn_calib.inference._tcal import finest_level, largest_of_scales, number_of_bins, written_out
-
-__all__ = ["SampleSplittingTest", "SplitClass"]
-
-Array = NDArray[np.float64]
 
 _METHODS = ("permutation", "chi-squared")
 # The asymptotic distribution of Pearson's statistic needs about so many observations in a bin.

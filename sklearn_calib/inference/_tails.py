@@ -4,19 +4,9 @@ import math
 import re
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import chdtrc, erfc, gammaincc, gammaln, ndtr
 
-__all__ = [
-    "SMALLEST_PVALUE",
-    "brownian_range_sf",
-    "chi2_sf",
-    "gamma_sf",
-    "normal_two_sided",
-    "null_density",
-]
-
-Array = NDArray[np.float64]
+from sklearn_calib._typing import Array
 
 #: Tail probabilities of ``gamma_sf`` below this are returned as this.
 SMALLEST_PVALUE = 1e-300

@@ -30,6 +30,7 @@ from sklearn_calib._core._grouping import (
 from sklearn_calib._core._nested_bins import MAX_LEVEL, NestedBins, NullMoments
 from sklearn_calib._core._null import MAX_ELEMENTS, draw_positives, monte_carlo_pvalue
 from sklearn_calib._core._simplex_bins import class_moments, nested_alcoves, simulated_statistics
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
@@ -44,26 +45,6 @@ from sklearn_calib._validation import (
 from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
 from sklearn_calib.inference._simulated import refuse_clusters
 from sklearn_calib.inference._tails import SMALLEST_PVALUE, gamma_sf
-
-__all__ = [
-    "BinaryScales",
-    "TCal",
-    "TCalScale",
-    "any_exceeds",
-    "chain_correlation",
-    "finest_level",
-    "largest_of_scales",
-    "number_of_bins",
-    "rank_pvalues",
-    "samples_at_once",
-    "scale_weights",
-    "smallest_pvalue",
-    "toward_uncertainty",
-    "weighted_tails",
-    "written_out",
-]
-
-Array = NDArray[np.float64]
 
 _METHODS = ("monte_carlo", "asymptotic", "theory")
 _COMBINE = ("weighted", "max", "min-p", "bonferroni")

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_calib._atomic import AtomicFit
 from sklearn_calib._compat import UNUSED, routing_enabled, slice_metadata
 from sklearn_calib._persistence import VersionStamped
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_option
 from sklearn_calib.calibrators import CutoffCertificate
 from sklearn_calib.calibrators._base import inside, may_be_certain
@@ -45,10 +46,6 @@ from sklearn_calib.meta._responses import (
     with_known_classes,
 )
 from sklearn_calib.meta._routing import Routed, route, route_prediction
-
-__all__ = ["CalibratedClassifier"]
-
-Array = NDArray[np.float64]
 
 
 class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_calib._atomic import AtomicFit
 from sklearn_calib._compat import UNUSED, check_feature_names_in
 from sklearn_calib._persistence import VersionStamped
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_option
 from sklearn_calib.meta._folds import cross_fit, fit_whole, has_weight, plan_folds
 from sklearn_calib.meta._responses import (
@@ -28,10 +29,6 @@ from sklearn_calib.meta._responses import (
     with_known_classes,
 )
 from sklearn_calib.meta._routing import Routed, route
-
-__all__ = ["CrossFitScorer"]
-
-Array = NDArray[np.float64]
 
 
 class CrossFitScorer(AtomicFit, VersionStamped, TransformerMixin, MetaEstimatorMixin, BaseEstimator):

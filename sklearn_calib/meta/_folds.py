@@ -12,11 +12,9 @@ from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
 from sklearn_calib._compat import safe_split, slice_metadata
+from sklearn_calib._typing import Array
 from sklearn_calib.meta._responses import Target, class_scores, resolve_response
 
-__all__ = ["Fold", "HeldScores", "cross_fit", "fit_whole", "has_weight", "plan_folds", "score_fold"]
-
-Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Flags = NDArray[np.bool_]
 

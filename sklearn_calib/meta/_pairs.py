@@ -8,25 +8,13 @@ from numpy.typing import NDArray
 from sklearn.utils import get_tags
 
 from sklearn_calib._compat import slice_metadata
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_scores, check_weights
 from sklearn_calib.calibrators import BaseCalibrator, OneVsRestCalibrator
 from sklearn_calib.calibrators._default import default_calibrator
 from sklearn_calib.calibrators._multiclass import fit_clone, is_mapped
 from sklearn_calib.meta._folds import Fold, score_fold
 from sklearn_calib.meta._responses import DECISION_FIRST, PROBABILITY_FIRST, Target, class_scores
-
-__all__ = [
-    "CALIBRATOR_OF_METHOD",
-    "CalibratedPair",
-    "check_calibrator",
-    "fit_fold_pair",
-    "fit_pair",
-    "is_passthrough",
-    "response_order",
-    "score_kind",
-]
-
-Array = NDArray[np.float64]
 
 #: Calibrators by ``method`` of scikit-learn's CalibratedClassifierCV.
 CALIBRATOR_OF_METHOD = {

@@ -7,22 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import as_array, check_classes, place_labels
-
-__all__ = [
-    "DECISION_FIRST",
-    "PROBABILITY_FIRST",
-    "RESPONSE_METHODS",
-    "Target",
-    "check_classifier",
-    "check_target",
-    "class_scores",
-    "record_features",
-    "resolve_response",
-    "with_known_classes",
-]
-
-Array = NDArray[np.float64]
 
 RESPONSE_METHODS = ("auto", "predict_proba", "decision_function")
 DECISION_FIRST = ("decision_function", "predict_proba")

@@ -12,8 +12,6 @@ from sklearn.utils.validation import has_fit_parameter
 from sklearn_calib._compat import BaseSearchCV, routing_enabled
 from sklearn_calib._validation import check_weights
 
-__all__ = ["Routed", "accepts_weight", "route", "route_prediction"]
-
 
 @dataclass(frozen=True)
 class Routed:

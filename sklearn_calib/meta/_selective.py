@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_calib._atomic import AtomicFit
 from sklearn_calib._compat import safe_indexing, slice_metadata
 from sklearn_calib._persistence import VersionStamped
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     check_fraction,
     check_frequency_weights,
@@ -40,9 +41,6 @@ from sklearn_calib.meta._responses import (
 )
 from sklearn_calib.meta._routing import route
 
-__all__ = ["SelectiveClassifier"]
-
-Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 _RISKS = ("error", "false_discovery")

@@ -19,6 +19,7 @@ from sklearn_calib._core._bounds import whole_numbers
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
 from sklearn_calib._core._simplex_bins import alcoves
 from sklearn_calib._docs import shared_docs
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
@@ -29,10 +30,6 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, residuals
 from sklearn_calib.metrics._reductions import REDUCTIONS, check_problem, reduced_error
-
-__all__ = ["binned_error", "expected_calibration_error"]
-
-Array = NDArray[np.float64]
 
 
 def _check_repetitions(w: Array | None) -> None:

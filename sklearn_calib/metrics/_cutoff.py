@@ -13,6 +13,7 @@ from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes, group_outcomes
 from sklearn_calib._core._null import bootstrap_counts
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
     Outcomes,
@@ -26,22 +27,6 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, residuals, value_of_groups
 from sklearn_calib.metrics._reductions import Reduction, checked_error
-
-__all__ = [
-    "CutoffResult",
-    "WalkExtremes",
-    "bootstrap_margin",
-    "cutoff_calibration_error",
-    "cutoff_of_groups",
-    "cutoff_result",
-    "largest_disagreement",
-    "residual_walk",
-    "walk_extremes",
-    "walk_range",
-    "walk_ranges",
-]
-
-Array = NDArray[np.float64]
 
 
 def walk_ranges(steps: Array) -> Array:

@@ -13,6 +13,7 @@ from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
     Outcomes,
@@ -24,20 +25,6 @@ from sklearn_calib._validation import (
 from sklearn_calib.metrics._cutoff import cutoff_of_groups
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, one_by_one, value_of_groups
 from sklearn_calib.metrics._reductions import Reduction, checked_error
-
-__all__ = [
-    "DecisionRiskResult",
-    "calibration_decision_loss",
-    "check_thresholds",
-    "decision_risk_gap",
-    "decision_risk_result",
-    "decision_risks",
-    "n_risk_bins",
-    "net_benefit",
-    "risk_result",
-]
-
-Array = NDArray[np.float64]
 
 # Predictions are pooled in bins of equal mass, so many for each n^(1/3) samples. Where predictions are
 # calibrated the best cut lies within some n^(-1/3) of the mass around the threshold: a bin is a small part.

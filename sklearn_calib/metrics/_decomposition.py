@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import xlog1py, xlogy
 
 from sklearn_calib._core._binning import bin_starts
@@ -14,13 +14,10 @@ from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, Outcomes, check_binary, check_option, check_size
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, one_by_one
 from sklearn_calib.metrics._reductions import Reduction, checked_error
-
-__all__ = ["ScoreDecomposition", "calibration_loss", "decompose", "refinement_loss", "score_decomposition"]
-
-Array = NDArray[np.float64]
 
 _SCORES = {"brier": "Brier score", "log_loss": "log loss"}
 _METHODS = ("isotonic", "binned")

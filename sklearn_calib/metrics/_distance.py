@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sklearn_calib._core._binning import condense
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
@@ -14,10 +14,6 @@ from sklearn_calib._docs import shared_docs
 from sklearn_calib._validation import BinarySample, Outcomes, check_size
 from sklearn_calib.metrics._metric_kernel import MetricKernel
 from sklearn_calib.metrics._reductions import Reduction, checked_error
-
-__all__ = ["smooth_calibration_error"]
-
-Array = NDArray[np.float64]
 
 
 def _lipschitz_supremum(grouped: GroupedOutcomes) -> float:

@@ -18,13 +18,6 @@ from sklearn_calib.metrics._distance import smooth_calibration_error
 from sklearn_calib.metrics._metric_kernel import MetricKernel
 from sklearn_calib.metrics._reductions import Reduction, checked_error
 
-__all__ = [
-    "CalibrationDistance",
-    "distance_from_calibration",
-    "interval_calibration_error",
-    "lower_distance_to_calibration",
-]
-
 # Up to this many distinct predictions, all partitions into intervals are considered.
 _INTERVAL_BINS = 1 << 12
 # The time of the linear program grows with the square of the number of bins.

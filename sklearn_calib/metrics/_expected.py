@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, fields
 from typing import cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sklearn_calib._html import result_html
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     Outcomes,
     check_fraction,
@@ -21,10 +22,6 @@ from sklearn_calib._validation import (
     sample_arrays,
 )
 from sklearn_calib.metrics._summary import IntervalEstimate
-
-__all__ = ["ExpectedPerformance", "expected_performance"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,12 @@ import math
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._core._kernel import KERNELS, kernel_form, kernel_matrix, median_distance
 from sklearn_calib._docs import shared_docs
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
@@ -22,10 +23,6 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.metrics._metric_kernel import MetricKernel
 from sklearn_calib.metrics._reductions import REDUCTIONS, check_problem, reduced_error
-
-__all__ = ["kernel_calibration_error"]
-
-Array = NDArray[np.float64]
 
 # Rows of the kernel matrix that are held in memory at a time.
 _CHUNK = 512

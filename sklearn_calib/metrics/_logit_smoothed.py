@@ -8,10 +8,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csc_array
+from scipy.special import expit
 
 from sklearn_calib._core._bounds import effective_size
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
-from sklearn_calib._core._links import EPS, expit, logit
+from sklearn_calib._core._links import EPS, logit
 from sklearn_calib._core._smoothing import (
     NODES_PER_SCALE,
     TAIL,
@@ -22,14 +23,11 @@ from sklearn_calib._core._smoothing import (
     smooth_at_nodes,
 )
 from sklearn_calib._docs import shared_docs
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, Outcomes, check_fraction, check_option, check_positive
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel
 from sklearn_calib.metrics._reductions import Reduction, checked_error
 from sklearn_calib.metrics._smooth import smoothing_bins
-
-__all__ = ["logit_smoothed_ece"]
-
-Array = NDArray[np.float64]
 
 _MOST_NODES = 1 << 20
 # Rounding errors of log-odds are about 1e-14 and would dominate below the first limit; above the second the

@@ -10,21 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes
+from sklearn_calib._typing import Array
 
-__all__ = [
-    "BoundKernel",
-    "Evaluate",
-    "MetricKernel",
-    "at_size",
-    "bind_kernel",
-    "is_metric",
-    "of_population",
-    "one_by_one",
-    "residuals",
-    "value_of_groups",
-]
-
-Array = NDArray[np.float64]
 Evaluate = Callable[[Array, Array], Array]
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -6,9 +6,6 @@ from typing import Any
 from sklearn_calib.metrics._metric_kernel import is_metric
 from sklearn_calib.metrics._scores import brier_score, log_loss
 
-__all__ = ["as_metric", "metric_names"]
-
-
 # Proper scores by their names in scikit-learn, whose log loss is not defined on a subset that lacks a class.
 _SCORES = {"brier_score": brier_score, "brier_score_loss": brier_score, "log_loss": log_loss}
 

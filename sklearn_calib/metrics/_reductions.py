@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
@@ -19,19 +20,6 @@ from sklearn_calib._validation import (
     sample_arrays,
     shape_of,
 )
-
-__all__ = [
-    "REDUCTIONS",
-    "Problem",
-    "Reduction",
-    "check_problem",
-    "checked_error",
-    "has_classes",
-    "reduced_error",
-    "split_classes",
-]
-
-Array = NDArray[np.float64]
 
 Reduction = Literal["classwise", "confidence", "top-label"]
 REDUCTIONS = ("classwise", "confidence", "top-label")

@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import digamma
 
 from sklearn_calib._core._bounds import effective_size
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, Outcomes, check_not_negative, check_option
 from sklearn_calib.metrics._metric_kernel import MetricKernel
 from sklearn_calib.metrics._reductions import (
@@ -21,10 +22,6 @@ from sklearn_calib.metrics._reductions import (
     checked_error,
     split_classes,
 )
-
-__all__ = ["RiskCoverageCurve", "area_under_risk_coverage", "risk_coverage_curve"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

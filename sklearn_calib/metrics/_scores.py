@@ -6,12 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_binary, check_class_sample, shape_of
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel
-
-__all__ = ["brier_score", "log_loss", "log_losses", "squared_distances"]
-
-Array = NDArray[np.float64]
 
 
 def _minus_log(p: NDArray[Any]) -> Array:

@@ -9,9 +9,10 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
 
 from sklearn_calib._core._grouping import GroupedOutcomes
-from sklearn_calib._core._links import expit, logit
+from sklearn_calib._core._links import logit
 from sklearn_calib._core._smoothing import (
     FIRST,
     SMALLEST_SCALE,
@@ -28,13 +29,10 @@ from sklearn_calib._core._smoothing import (
 )
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, Outcomes, check_binary, check_option, check_positive
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, residuals
 from sklearn_calib.metrics._reductions import Reduction, checked_error
-
-__all__ = ["SmoothECEResult", "smooth_ece", "smooth_ece_result", "smooth_result", "smoothing_bins"]
-
-Array = NDArray[np.float64]
 
 # The initial guess uses about this many samples.
 _FEW_SAMPLES = 1 << 14

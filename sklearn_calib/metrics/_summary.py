@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import expit, ndtr
 from scipy.stats import norm
@@ -20,6 +20,7 @@ from sklearn_calib._core._recalibration import LogitOutcomes, Recalibration
 from sklearn_calib._core._smooth_logistic import KNOT_QUANTILES, smooth_frequency
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
     Outcomes,
@@ -31,16 +32,6 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, one_by_one
 from sklearn_calib.metrics._reductions import Reduction, checked_error
-
-__all__ = [
-    "CalibrationSummary",
-    "IntervalEstimate",
-    "calibration_summary",
-    "integrated_calibration_index",
-    "summarize",
-]
-
-Array = NDArray[np.float64]
 
 # Simulated samples for intervals with clusters.
 _DEPENDENT_DRAWS = 999

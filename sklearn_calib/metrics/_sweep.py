@@ -11,13 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_calib._core._binning import bin_starts, quantile_starts, uniform_bins, weight_middles
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
 from sklearn_calib._docs import shared_docs
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, Outcomes, check_option
 from sklearn_calib.metrics._metric_kernel import MetricKernel
 from sklearn_calib.metrics._reductions import Reduction, checked_error
-
-__all__ = ["sweep_calibration_error"]
-
-Array = NDArray[np.float64]
 
 
 def _near_one(grouped: GroupedOutcomes) -> GroupedOutcomes:

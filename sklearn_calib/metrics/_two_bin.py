@@ -9,13 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._docs import shared_docs
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, Outcomes
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, residuals, value_of_groups
 from sklearn_calib.metrics._reductions import Reduction, checked_error
-
-__all__ = ["averaged_two_bin_calibration_error"]
-
-Array = NDArray[np.float64]
 
 # The null mean is that of p (1 - p), whatever the positions: pooling within this width hardly changes it.
 _POOLED_WIDTH = 2.0**-12

@@ -4,16 +4,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._core._recalibration import LogitOutcomes
 from sklearn_calib._html import result_html
 from sklearn_calib.sketch import CalibrationSketch
-
-__all__ = ["CalibrationAlert", "Tendency", "find_tendency", "shown_errors", "shown_evidence", "shown_time"]
-
-Array = NDArray[np.float64]
 
 # Half the 0.95 quantile of chi-squared(1): critical value of the log-likelihood ratio of one parameter.
 _LEAST_GAIN = 1.92

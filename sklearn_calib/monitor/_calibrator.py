@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._atomic import in_one_step
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     Outcomes,
     as_array,
@@ -33,10 +34,6 @@ from sklearn_calib.calibrators._multiclass import (
 )
 from sklearn_calib.monitor._memory import SHORTEST, FadingMemory, FullMemory, Memory, SlidingMemory
 from sklearn_calib.sketch import CalibrationSketch
-
-__all__ = ["StreamingCalibrator"]
-
-Array = NDArray[np.float64]
 
 # A lock for the first call of partial_fit of each calibrator; not an attribute, because an unfitted estimator
 # has only its parameters.

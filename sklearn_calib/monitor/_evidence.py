@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from sklearn_calib.inference._betting_rounds import BettingRounds
 
-__all__ = ["Evidence"]
-
 
 class Evidence:
     """An e-process or e-detector, and the time at which the wealth of the best strategy began to grow.

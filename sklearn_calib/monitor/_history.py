@@ -6,8 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["COLUMNS", "History"]
-
 #: Columns before those of the metrics.
 COLUMNS = ("time", "n_samples", "log_evidence", "alert", "event_rate", "mean_prediction")
 

@@ -5,12 +5,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._typing import Array
 from sklearn_calib.sketch import CalibrationSketch, WindowedSketch
 from sklearn_calib.sketch._lock import Locked
 
-__all__ = ["SHORTEST", "FadingMemory", "FullMemory", "Memory", "SlidingMemory"]
-
-Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 # Weights are rescaled after this many half-lives; those of samples twice as old are rounding errors.

@@ -40,8 +40,6 @@ from sklearn_calib.sketch._batch import check_batch
 from sklearn_calib.sketch._lock import Locked
 from sklearn_calib.sketch._windowed import WindowStep
 
-__all__ = ["CalibrationMonitor"]
-
 Metric = Callable[..., Any]
 
 # Integers up to this one are exact floats.

@@ -5,21 +5,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtri
 
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_numbers
 from sklearn_calib.plot._simulated import SimulatedOutcomes
-
-__all__ = [
-    "Departure",
-    "ReliabilityBand",
-    "clopper_pearson",
-    "consistency_band",
-    "wilson_interval",
-]
-
-Array = NDArray[np.float64]
 
 
 class Departure(NamedTuple):

@@ -26,22 +26,18 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.polynomial.legendre import legvander
-from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import chdtri, erfc
+from scipy.special import chdtri, erfc, expit
 
 from sklearn_calib._core._binning import weight_middles
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
-from sklearn_calib._core._links import expit, logit
+from sklearn_calib._core._links import logit
 from sklearn_calib._core._newton import fit_logistic
 from sklearn_calib._html import result_html
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_fraction, check_numbers
 from sklearn_calib.plot._bands import ReliabilityBand
 from sklearn_calib.plot._matplotlib import FAR, p_text
-
-__all__ = ["CalibrationBelt", "belt_quantile", "belt_sf", "fit_belt"]
-
-Array = NDArray[np.float64]
 
 MAX_DEGREE = 4
 # Level of confidence with which a further coefficient is selected.

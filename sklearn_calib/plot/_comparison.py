@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
     from matplotlib.text import Text
 
-__all__ = ["ComparisonDisplay"]
 
 Metric = Callable[..., float]
 

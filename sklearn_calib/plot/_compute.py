@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn_calib._core._binning import quantile_bins, uniform_bins
 from sklearn_calib._core._grouping import GroupedOutcomes, group_sample, group_starts
 from sklearn_calib._core._isotonic import fit_isotonic
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
     check_flag,
@@ -38,16 +39,12 @@ from sklearn_calib.plot._monotone_band import monotone_band
 from sklearn_calib.plot._simulated import SimulatedOutcomes
 from sklearn_calib.plot._smooth_curve import Smoother, smooth_curve, squared_weights
 
-__all__ = ["BANDS", "METHODS", "CurveOptions"]
-
 METHODS = ("smooth", "binned", "corp", "belt")
 BANDS = ("confidence", "consistency", "simultaneous", "none")
 # Level of the second belt.
 _INNER_BELT = 0.8
 # Maximum number of distinct predictions of simulated samples, and of points of the isotonic band.
 _BINS, _POINTS = 4096, 400
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

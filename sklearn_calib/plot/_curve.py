@@ -4,29 +4,17 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.special import expit
 
 from sklearn_calib._core._binning import uniform_bins
-from sklearn_calib._core._links import expit, logit
+from sklearn_calib._core._links import logit
 from sklearn_calib._html import result_html
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, check_size
 from sklearn_calib.metrics import ScoreDecomposition
 from sklearn_calib.plot._bands import ReliabilityBand
 from sklearn_calib.plot._belt import CalibrationBelt
 from sklearn_calib.plot._matplotlib import FAR, p_text
-
-__all__ = [
-    "Distribution",
-    "EdgePredictions",
-    "ReliabilityCurve",
-    "UnitAxis",
-    "distribution",
-    "edge_predictions",
-    "interior",
-    "mean_curve",
-]
-
-Array = NDArray[np.float64]
 
 _HISTOGRAM = 50
 # Maximum number of ticks of a rug.

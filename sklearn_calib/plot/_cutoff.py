@@ -6,12 +6,13 @@ import math
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeGuard
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from sklearn_calib._core._bounds import whole_numbers
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._null import tail_rank
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
     Outcomes,
@@ -45,9 +46,6 @@ if TYPE_CHECKING:
     from matplotlib.patches import Rectangle
     from matplotlib.text import Annotation
 
-__all__ = ["CutoffDisplay"]
-
-Array = NDArray[np.float64]
 
 _WALK = "sklearn_calib.walk"
 _STRIP = "sklearn_calib.strip"

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._html import result_html
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
     Outcomes,
@@ -41,9 +42,6 @@ if TYPE_CHECKING:
     from matplotlib.collections import Collection
     from matplotlib.lines import Line2D
 
-__all__ = ["DecisionDisplay", "RiskGapNullDistribution", "risk_gap_null"]
-
-Array = NDArray[np.float64]
 
 _GAP = "sklearn_calib.gap"
 _BOUND = "sklearn_calib.gap_bound"

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.special import expit
 
-from sklearn_calib._core._links import expit, logit
+from sklearn_calib._core._links import logit
 from sklearn_calib.plot._curve import ReliabilityBand, ReliabilityCurve
 from sklearn_calib.plot._matplotlib import GREY
 
@@ -17,21 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.legend import Legend
     from matplotlib.lines import Line2D
 
-__all__ = [
-    "CURVE",
-    "check_scale",
-    "draw_band",
-    "draw_departures",
-    "draw_diagonal",
-    "draw_distribution",
-    "draw_edges",
-    "draw_legend",
-    "draw_width",
-    "finish",
-    "set_scale",
-]
-
-Array = NDArray[np.float64]
 
 CURVE = "sklearn_calib.reliability"
 _DIAGONAL = "sklearn_calib.diagonal"

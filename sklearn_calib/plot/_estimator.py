@@ -5,28 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sklearn_calib._docs import shared_docs
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import as_array, check_pos_label
 from sklearn_calib.plot._matplotlib import check_axes, new_axes, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
-
-__all__ = [
-    "AxesMixin",
-    "DisplayMixin",
-    "ResultDisplayMixin",
-    "axis_title",
-    "check_result",
-    "estimator_predictions",
-    "positive_column",
-    "predicted_probabilities",
-]
-
-Array = NDArray[np.float64]
 
 
 def predicted_probabilities(estimator: Any, X: Any) -> tuple[Array, list[Any]]:

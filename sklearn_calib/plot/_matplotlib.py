@@ -16,31 +16,6 @@ if TYPE_CHECKING:
 
     from sklearn_calib.inference import CalibrationTestResult
 
-__all__ = [
-    "BLUE",
-    "DASHES",
-    "FAR",
-    "GREY",
-    "PALE",
-    "VERMILION",
-    "check_axes",
-    "check_flags",
-    "draw_critical",
-    "draw_marks",
-    "finding",
-    "full_names",
-    "legend_above",
-    "new_axes",
-    "new_grid",
-    "new_panels",
-    "new_stack",
-    "next_style",
-    "p_text",
-    "plain",
-    "result_finding",
-    "shade",
-    "thinned",
-]
 
 #: Log-odds beyond which predictions are moved to the ends of a logit axis: 1e-6.
 FAR = 13.8

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._docs import shared_docs
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import as_array, check_option, check_positive
 from sklearn_calib.plot._matplotlib import (
     BLUE,
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
     from matplotlib.lines import Line2D
 
-__all__ = ["MonitorDisplay"]
-
-Array = NDArray[np.float64]
 
 _COLUMNS = ("time", "log_evidence", "alert")
 _NOT_METRICS = ("time", "n_samples", "log_evidence", "alert", "event_rate", "mean_prediction")

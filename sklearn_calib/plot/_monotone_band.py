@@ -22,15 +22,11 @@ are needed, one of each length, and the level of each bound is alpha over twice 
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sklearn_calib._core._binning import quantile_bins
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
+from sklearn_calib._typing import Array
 from sklearn_calib.plot._bands import ReliabilityBand, clopper_pearson
-
-__all__ = ["bin_count", "interval_lengths", "monotone_band", "monotone_limits"]
-
-Array = NDArray[np.float64]
 
 # Bins per n^(1/3): the mean width of bands is flat around 4.5, from a hundred samples to a million.
 _BINS = 4.5

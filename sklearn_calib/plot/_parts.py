@@ -21,10 +21,6 @@ from sklearn_calib._validation import (
 from sklearn_calib.metrics._reductions import split_classes
 from sklearn_calib.plot._estimator import positive_column, predicted_probabilities
 
-__all__ = ["Part", "checked_groups", "fold_samples", "group_parts", "reduced_parts"]
-
-Array = NDArray[np.float64]
-
 
 class Part(NamedTuple):
     """A binary sample with its name."""

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
     from matplotlib.lines import Line2D
 
-__all__ = ["ReliabilityDisplay", "ReliabilityPanel"]
 
 _DENSITIES = ("strip", "classes", "rug", "width", "none")
 _WIDTHS = {"binned": 1.2, "belt": 1.4, "corp": 1.9}

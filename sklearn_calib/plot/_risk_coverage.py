@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from matplotlib.collections import Collection
     from matplotlib.lines import Line2D
 
-__all__ = ["RiskCoverageDisplay"]
 
 _CURVE = "sklearn_calib.risk_coverage"
 # Coverage from which on the curve determines the height of the axes.

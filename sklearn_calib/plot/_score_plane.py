@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
-__all__ = ["ScoreDecompositionDisplay"]
 
 _POINT = "sklearn_calib.score_point"
 _TITLES = {"brier": "Brier score", "log_loss": "log loss"}

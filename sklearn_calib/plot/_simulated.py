@@ -12,11 +12,8 @@ from sklearn_calib._core._binning import quantile_bins
 from sklearn_calib._core._bounds import whole_numbers
 from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
 from sklearn_calib._core._null import draw_positives, spawn
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample
-
-__all__ = ["SimulatedOutcomes"]
-
-Array = NDArray[np.float64]
 
 
 class SimulatedOutcomes:

@@ -10,14 +10,11 @@ from scipy.fft import dct, idct
 from sklearn_calib._core._bounds import whole_numbers
 from sklearn_calib._core._grouping import group_starts
 from sklearn_calib._core._smoothing import TAIL, WIDEST_SCALE
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample
 from sklearn_calib.metrics._smooth import smooth_result
 from sklearn_calib.plot._bands import ReliabilityBand, wilson_interval
 from sklearn_calib.plot._curve import ReliabilityCurve, UnitAxis, distribution, edge_predictions, interior
-
-__all__ = ["KernelWindow", "Smoother", "smooth_curve", "squared_weights"]
-
-Array = NDArray[np.float64]
 
 # A picture cannot show more nodes than this; the bins are half as wide as their distance.
 _NODES = 512

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtri, ndtri
 
 from sklearn_calib._core._null import tail_rank
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import Outcomes, check_fraction, check_option
 from sklearn_calib.inference import (
     BinomialValue,
@@ -50,9 +51,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
-__all__ = ["TestDisplay", "null_curve", "null_histogram"]
 
-Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 _KINDS = ("auto", "null", "scales", "path")

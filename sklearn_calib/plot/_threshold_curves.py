@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     Outcomes,
     check_fraction,
@@ -43,9 +44,6 @@ if TYPE_CHECKING:
     from matplotlib.collections import Collection
     from matplotlib.lines import Line2D
 
-__all__ = ["DecisionCurveDisplay", "MurphyDisplay", "ThresholdCurve"]
-
-Array = NDArray[np.float64]
 
 _CURVE, _CONTEXT = "sklearn_calib.threshold_curve", "sklearn_calib.threshold_context"
 _BANDS = ("pointwise", "simultaneous", "none")

@@ -7,8 +7,6 @@ from typing import Any
 from sklearn_calib._writing import write_whole
 from sklearn_calib.report._requirements import CalibrationRequirements, RequirementsResult
 
-__all__ = ["add_check", "check_requirements", "exit_status"]
-
 _EXAMPLES = """requirements.toml, for example:
   slope = [0.9, 1.1]
   intercept = [-0.1, 0.1]

@@ -29,8 +29,6 @@ from sklearn_calib.sketch._outcomes import OutcomeSketches, ambiguous, is_label
 from sklearn_calib.sketch._read import table_files
 from sklearn_calib.sketch._tables import PredictionFiles, PredictionRows, check_delimiter, joined
 
-__all__ = ["main"]
-
 _REPORT_EXAMPLES = """examples:
   python -m sklearn_calib report predictions.csv --y outcome --p probability --out report.html
   python -m sklearn_calib report predictions.csv.gz --y label --p p_cat p_dog p_bird --text

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sklearn_calib._typing import Array
 from sklearn_calib.calibrators import (
     AutoCalibrator,
     BetaCalibrator,
@@ -28,10 +28,6 @@ from sklearn_calib.calibrators._default import default_calibrator
 from sklearn_calib.calibrators._multiclass import is_binary
 from sklearn_calib.export import ExportedCalibrator, from_json, to_json
 from sklearn_calib.sketch._read import BATCH_SIZE, known_encoding
-
-__all__ = ["CALIBRATORS", "apply_map", "fit_map", "load_map"]
-
-Array = NDArray[np.float64]
 
 _PARQUET = (".parquet", ".pq")
 #: Calibrators by the names that ``fit --calibrator`` takes.

@@ -19,7 +19,6 @@ from sklearn_calib.report._words import level_text, one_line
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Figure", "figures"]
 
 # These colours are replaced by colours of the page.
 _INK, _CLEAR = "#010203", "none"

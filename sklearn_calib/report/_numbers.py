@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtrc, xlog1py, xlogy
+from scipy.special import bdtrc, expit, xlog1py, xlogy
 from scipy.stats import norm, t
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_sample, group_starts
-from sklearn_calib._core._links import expit, logit
+from sklearn_calib._core._links import logit
 from sklearn_calib._core._multiple import adjust_pvalues
 from sklearn_calib._core._null import draw_positives, monte_carlo_pvalue
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample, ClassSample, check_option
 from sklearn_calib.inference import (
     BinomialTest,
@@ -42,31 +43,6 @@ from sklearn_calib.metrics._decomposition import decompose
 from sklearn_calib.metrics._scores import log_losses, squared_distances
 from sklearn_calib.metrics._summary import summarize
 
-__all__ = [
-    "DEPENDENCE_LEVEL",
-    "Budget",
-    "Findings",
-    "ReportMetric",
-    "ReportNumbers",
-    "ReportPart",
-    "ReportRegion",
-    "ReportTest",
-    "affordable",
-    "bins_of",
-    "class_metrics",
-    "class_test",
-    "condensed",
-    "contradiction_pvalue",
-    "contradictions",
-    "examine",
-    "examine_parts",
-    "find_regions",
-    "n_steps",
-    "serial_dependence",
-    "with_adjusted",
-]
-
-Array = NDArray[np.float64]
 Step = Callable[[str], Any]
 _NAN = float("nan")
 # Contradicted predictions of 0 and 1 affect the verdict from this fraction of the samples on.

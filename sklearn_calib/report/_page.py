@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-__all__ = ["report_fragment", "report_page"]
 
 _MOST_PARTS = 200
 _CODE = re.compile(r"\b(\w+(?:Calibrator|Classifier)(?:\([^()]*(?:\(\))?\))?|pos_label)")
@@ -43,7 +42,7 @@ def _templates() -> "Environment":
         auto_reload=False,
     )
     templates.filters["code"] = _with_code
-    templates.globals.update(words={name: getattr(words, name) for name in words.__all__}, graph=_graph)
+    templates.globals.update(words=vars(words), graph=_graph)
     return templates
 
 

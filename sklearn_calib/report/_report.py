@@ -52,8 +52,6 @@ from sklearn_calib.report._numbers import (
 )
 from sklearn_calib.report._words import advice, findings, report_dict, report_text, verdict, warnings
 
-__all__ = ["CalibrationReport", "calibration_report", "given_samples", "seed_of"]
-
 _FEWEST_RESAMPLES = 20
 
 

@@ -36,8 +36,6 @@ from sklearn_calib.report._numbers import Budget, affordable, condensed
 from sklearn_calib.report._report import given_samples, seed_of
 from sklearn_calib.report._words import one_line
 
-__all__ = ["CalibrationRequirements", "RequirementResult", "RequirementsResult"]
-
 _LINES = ("slope", "intercept")
 _SEGMENTS = "segment_difference"
 _UNDECIDED = ("failure", "skipped")

@@ -18,34 +18,6 @@ from sklearn_calib.report._numbers import (
     contradiction_pvalue,
 )
 
-__all__ = [
-    "REDUCTIONS",
-    "Verdict",
-    "about",
-    "advice",
-    "expected_words",
-    "findings",
-    "heading",
-    "interval_text",
-    "level_text",
-    "multiple_testing",
-    "null_range",
-    "number",
-    "one_line",
-    "part_words",
-    "probability",
-    "pvalue_text",
-    "pvalue_words",
-    "region_words",
-    "report_dict",
-    "report_text",
-    "reported_parts",
-    "sample_words",
-    "test_label",
-    "verdict",
-    "warnings",
-]
-
 # Errors whose upper bound lies below these, and below a fraction of the rarer outcome's frequency, are called
 # small and very small.
 _SMALL, _TINY = 0.05, 0.01

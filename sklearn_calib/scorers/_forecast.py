@@ -18,8 +18,6 @@ from sklearn_calib._validation import (
 )
 from sklearn_calib.metrics._reductions import REDUCTIONS, Problem, split_classes
 
-__all__ = ["Forecast", "Reduction", "binary_problems", "check_reduction", "read_forecast"]
-
 Array = NDArray[Any]
 Reduction = Literal["classwise", "confidence", "top-label"] | None
 

@@ -17,8 +17,6 @@ from sklearn_calib.scorers._names import get_scorer
 from sklearn_calib.scorers._routing import WeightedScorer
 from sklearn_calib.scorers._scorer import accepts_sample_weight
 
-__all__ = ["MultiScorer"]
-
 _RESPONSES = ("decision_function", "predict", "predict_log_proba", "predict_proba")
 
 

@@ -31,8 +31,6 @@ from sklearn_calib.scorers._proper import brier_loss, log_loss
 from sklearn_calib.scorers._pvalue import PValueScorer
 from sklearn_calib.scorers._scorer import CalibrationScorer
 
-__all__ = ["CALIBRATION_SCORERS", "OWN_SCORERS", "PVALUE_SCORERS", "get_scorer", "get_scorer_names"]
-
 
 class PValueByName:
     """Placeholder of the scorer of a test, which is created when it is copied.

@@ -15,8 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_calib._validation import check_weights
 from sklearn_calib.metrics._scores import log_losses, squared_distances
 
-__all__ = ["brier_loss", "log_loss"]
-
 Array = NDArray[Any]
 
 

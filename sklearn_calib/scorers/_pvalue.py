@@ -22,7 +22,6 @@ from sklearn_calib.scorers._routing import WeightedScorer
 if TYPE_CHECKING:
     from sklearn_calib.inference import CalibrationTest
 
-__all__ = ["PValueScorer"]
 
 # Scores of the same model on the same data must agree.
 _SEED = 0

@@ -5,12 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-__all__ = ["BestCalibrated"]
-
-Array = NDArray[np.float64]
+from sklearn_calib._typing import Array
 
 
 class BestCalibrated(BaseEstimator):

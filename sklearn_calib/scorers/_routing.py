@@ -6,8 +6,6 @@ from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_obje
 
 from sklearn_calib._compat import routing_enabled
 
-__all__ = ["WeightedScorer"]
-
 
 class WeightedScorer:
     """Base class of callable scorers that may support weights.

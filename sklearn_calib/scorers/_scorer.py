@@ -20,8 +20,6 @@ from sklearn_calib.scorers._forecast import (
 )
 from sklearn_calib.scorers._routing import WeightedScorer
 
-__all__ = ["CalibrationScorer", "accepts_sample_weight"]
-
 Array = NDArray[Any]
 
 

@@ -10,11 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import as_array, check_labels, check_length, check_probabilities, check_weights
-
-__all__ = ["PIECE", "Batch", "check_batch"]
-
-Array = NDArray[np.float64]
 
 #: Rows handled at a time: few enough for the cache, and so many that calls on a few of them cost little.
 PIECE = 1 << 15

@@ -6,8 +6,6 @@ from typing import Any
 from sklearn_calib.sketch._read import arrow_columns, check_columns
 from sklearn_calib.sketch._sketch import CalibrationSketch
 
-__all__ = ["add_batch", "sketch_arrow", "sketch_batches"]
-
 
 def sketch_batches(
     batches: Iterable[Any], *, pos_label: Any = None, precision: int = 17

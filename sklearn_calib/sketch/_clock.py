@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from sklearn_calib._validation import as_array, check_length, check_positive, check_size
 
-__all__ = ["DATES", "NUMBERS", "SAMPLES", "Clock"]
-
 #: What time is counted in.
 SAMPLES, NUMBERS, DATES = "samples", "numbers", "dates"
 _NANOSECONDS, _YEARS = "datetime64[ns]", "datetime64[Y]"

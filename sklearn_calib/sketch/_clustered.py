@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._binning import OctaveBins, Workspace, octave_bins
 from sklearn_calib._html import result_html
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_frequency_weights, check_groups, check_size
 from sklearn_calib.sketch._batch import PIECE, Batch, check_batch
 from sklearn_calib.sketch._contents import Contents
@@ -17,9 +18,6 @@ from sklearn_calib.sketch._files import check_precision
 from sklearn_calib.sketch._lock import Locked
 from sklearn_calib.sketch._sample import WeightedSample
 
-__all__ = ["ClusteredSketch"]
-
-Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 # Cells of batches that wait until they are summed, if there are not more in the sketch.

@@ -5,11 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import only_rounding
 
-__all__ = ["Column", "Labels", "is_number", "not_a_number", "shortened"]
-
-Array = NDArray[np.float64]
 Codes = NDArray[np.signedinteger[Any]]
 
 #: Values that mean a missing cell, in any case of letters.

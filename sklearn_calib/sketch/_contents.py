@@ -7,12 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._binning import POSITIONS, OctaveBins, Workspace
+from sklearn_calib._typing import Array
 from sklearn_calib.sketch._batch import PIECE, Batch
 from sklearn_calib.sketch._sample import WeightedSample
 
-__all__ = ["Accumulator", "Contents"]
-
-Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 # A packed sum holds a count above this unit, and the positions of the same samples below it.

@@ -13,8 +13,6 @@ from sklearn_calib.sketch._batches import add_batch
 from sklearn_calib.sketch._files import check_precision
 from sklearn_calib.sketch._sketch import CalibrationSketch
 
-__all__ = ["sketch_dask"]
-
 
 def sketch_dask(
     y_true: Any,

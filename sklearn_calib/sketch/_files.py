@@ -16,19 +16,6 @@ from sklearn_calib._validation import check_integer
 from sklearn_calib._writing import write_whole
 from sklearn_calib.sketch._contents import Contents
 
-__all__ = [
-    "ARRAYS",
-    "DAMAGED",
-    "check_head",
-    "check_precision",
-    "checksum",
-    "contents_from_dict",
-    "contents_to_dict",
-    "head",
-    "read_file",
-    "write_file",
-]
-
 # Of both formats.
 _VERSION = 2
 #: What numbers and texts that nobody checked can raise.

@@ -3,8 +3,6 @@
 from threading import RLock
 from typing import Any
 
-__all__ = ["Locked"]
-
 
 class Locked:
     """Mixin of objects that change: their methods hold ``_lock``, which copies and pickles do not share.

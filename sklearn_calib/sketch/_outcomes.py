@@ -5,12 +5,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._typing import Array
 from sklearn_calib.sketch._columns import Labels, is_number
 from sklearn_calib.sketch._sketch import CalibrationSketch
 
-__all__ = ["OutcomeSketches", "ambiguous", "is_label"]
-
-Array = NDArray[np.float64]
 Codes = NDArray[np.int32]
 
 # With more groups, sums over all bins are not kept for each from one call to the next.

@@ -13,16 +13,6 @@ from typing import Any
 
 from sklearn_calib.sketch._columns import MISSING, Column, not_a_number, shortened
 
-__all__ = [
-    "BATCH_SIZE",
-    "FilePath",
-    "arrow_columns",
-    "check_columns",
-    "known_encoding",
-    "read_blocks",
-    "table_files",
-]
-
 #: Rows that are read at a time.
 BATCH_SIZE = 1 << 18
 

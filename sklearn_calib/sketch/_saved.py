@@ -8,8 +8,6 @@ from sklearn_calib._html import result_html
 from sklearn_calib.sketch._files import DAMAGED, check_head, read_file, write_file
 from sklearn_calib.sketch._lock import Locked
 
-__all__ = ["Saved"]
-
 
 class Saved(Locked):
     """Mixin of sketches that are written to dicts and files, under the name of their class."""

@@ -14,8 +14,6 @@ from sklearn_calib.sketch._files import ARRAYS, check_precision, contents_from_d
 from sklearn_calib.sketch._sample import WeightedSample
 from sklearn_calib.sketch._saved import Saved
 
-__all__ = ["CalibrationSketch"]
-
 
 @dataclass(frozen=True, eq=False)
 class _State:

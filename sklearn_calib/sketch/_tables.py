@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._progress import Progress
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_integer
 from sklearn_calib.sketch._columns import Labels
 from sklearn_calib.sketch._files import check_precision
@@ -16,9 +17,6 @@ from sklearn_calib.sketch._outcomes import OutcomeSketches
 from sklearn_calib.sketch._read import BATCH_SIZE, FilePath, check_columns, read_blocks, table_files
 from sklearn_calib.sketch._sketch import CalibrationSketch
 
-__all__ = ["PredictionFiles", "PredictionRows", "sketch_file"]
-
-Array = NDArray[np.float64]
 Codes = NDArray[np.int32]
 Show = bool | Callable[[int, int, str], Any] | None
 

@@ -17,8 +17,6 @@ from sklearn_calib.sketch._files import check_precision, checksum, head
 from sklearn_calib.sketch._saved import Saved
 from sklearn_calib.sketch._sketch import CalibrationSketch
 
-__all__ = ["WindowedSketch"]
-
 _HEAD = ("window", "n_slots", "kind", "late", "newest", "n_seen", "n_late")
 _LEAST = -(2**63)
 
