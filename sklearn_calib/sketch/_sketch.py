@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib._core._binning import octave_bins
+from sklearn_calib._typing import Array
 from sklearn_calib.sketch._batch import Batch, check_batch
 from sklearn_calib.sketch._contents import Accumulator, Contents
 from sklearn_calib.sketch._files import ARRAYS, check_precision, contents_from_dict, contents_to_dict
@@ -241,6 +243,40 @@ class CalibrationSketch(Saved):
             If the sketch is empty.
         """
         return self._filled().weighted_sample(octave_bins(self._precision))
+
+    def weighted_sample(self) -> tuple[NDArray[np.int64], Array, Array]:
+        """Return outcomes, predictions and weights that represent the sketch: at most two points a bin.
+
+        Every function that accepts ``sample_weight`` accepts them, as ``y_true``, ``y_proba`` and
+        ``sample_weight``.
+
+        Returns
+        -------
+        y : ndarray of shape (m,)
+            Outcomes 0 or 1.
+        p : ndarray of shape (m,)
+            Predictions in increasing order: the mean prediction of each occupied bin, once for each outcome
+            that has weight.
+        w : ndarray of shape (m,)
+            Positive weights; whole numbers where all samples had integer weights.
+
+        Raises
+        ------
+        ValueError
+            If the sketch is empty.
+
+        Examples
+        --------
+        >>> from sklearn_calib.metrics import expected_calibration_error
+        >>> from sklearn_calib.sketch import CalibrationSketch
+        >>> y, p, w = CalibrationSketch().update([1, 0, 1, 1], [0.5, 0.25, 0.5, 0.25]).weighted_sample()
+        >>> y.tolist(), p.tolist(), w.tolist()
+        ([0, 1, 1], [0.25, 0.25, 0.5], [1.0, 1.0, 2.0])
+        >>> expected_calibration_error(y, p, sample_weight=w)
+        0.375
+        """
+        sample = self.as_weighted_sample()
+        return sample.y, sample.p, sample.w
 
     def _dict(self) -> dict[str, Any]:
         state = self._settled()

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_integer, check_option, check_size
 from sklearn_calib.sketch._batch import Batch, check_batch
 from sklearn_calib.sketch._clock import DATES, NUMBERS, SAMPLES, Clock
@@ -215,6 +216,21 @@ class WindowedSketch(Saved):
         with self._lock:
             state = self._now()
             return _sum(state, state.clock.n_slots if length is None else length, self._empty())
+
+    def weighted_sample(self) -> tuple[NDArray[np.int64], Array, Array]:
+        """Return outcomes, predictions and weights that represent the samples of the window.
+
+        Returns
+        -------
+        y, p, w : ndarray of shape (m,)
+            Outcomes 0 or 1, predictions in increasing order, and positive weights.
+
+        Raises
+        ------
+        ValueError
+            If the window is empty.
+        """
+        return self.current().weighted_sample()
 
     def slots(self) -> Iterator[tuple[Any, Any, CalibrationSketch]]:
         """Iterate over the slots of the window that hold samples, in order of time.
