@@ -77,8 +77,8 @@ def truth(events: str) -> dict[str, float]:
         cutoff_calibration_error(y, p),
         L2(y, p),
         brier_score_loss(y, p),
-        summary.intercept.value,
-        summary.slope.value,
+        summary.intercept.estimate,
+        summary.slope.estimate,
         0.0,
     )
     return dict(zip(METRICS, values, strict=True))

@@ -483,7 +483,7 @@ def probcal() -> Iterator[Row]:
     yield Row(
         "metrics.calibration_slope(y, p)",
         "calibration_summary(y, p).slope",
-        lambda s: (theirs.calibration_slope(s.y, s.p), metrics.calibration_summary(s.y, s.p).slope.value),
+        lambda s: (theirs.calibration_slope(s.y, s.p), metrics.calibration_summary(s.y, s.p).slope.estimate),
         1e-6,
     )
     yield Row(
@@ -491,7 +491,7 @@ def probcal() -> Iterator[Row]:
         "calibration_summary(y, p).intercept",
         lambda s: (
             theirs.calibration_intercept(s.y, s.p),
-            metrics.calibration_summary(s.y, s.p).intercept.value,
+            metrics.calibration_summary(s.y, s.p).intercept.estimate,
         ),
         1e-6,
     )
@@ -554,7 +554,7 @@ def nannyml() -> Iterator[Row]:
         ours = metrics.expected_performance(new, threshold=0.4)
         return (
             np.array([table[name, "value"].iloc[0] for name in names]),
-            np.array([getattr(ours, name).value for name in names]),
+            np.array([getattr(ours, name).estimate for name in names]),
         )
 
     yield Row("CBPE", "metrics.expected_performance", estimated, 1e-6)

@@ -83,7 +83,9 @@ def main():
     print(f"{'metric':28}{'seconds':>11}{'/ sort':>11}{'loop ratio':>11}{'seconds':>11}{'/ sort':>11}")
     for name, metric in METRICS.items():
         null = seconds(
-            partial(expected_under_calibration, p, metric=metric, n_resamples=resamples, random_state=0),
+            partial(
+                expected_under_calibration, None, p, metric=metric, n_resamples=resamples, random_state=0
+            ),
             repetitions,
         )
         loop = seconds(partial(plain_loop, metric, p, few, rng), repetitions) * resamples / few

@@ -140,6 +140,12 @@ def cutoff(n: int, repeat: int, plain: Plain) -> None:
         )
 
 
+def interval_of(sketch: CalibrationSketch, **options: str) -> object:
+    """Return the interval of smooth ECE from the weighted sample of a sketch."""
+    y, p, w = sketch.weighted_sample()
+    return confidence_interval(y, p, metric=smooth_ece, sample_weight=w, **options)
+
+
 def interval(n: int, repeat: int, plain: Plain) -> None:
     try:
         import relplot
@@ -150,14 +156,10 @@ def interval(n: int, repeat: int, plain: Plain) -> None:
     assert sketch.n_bins
     calls = {
         "estimate from the sketch": lambda: smooth_ece(sketch),
-        "200-fold bootstrap (percentile)": lambda: confidence_interval(
-            sketch, metric=smooth_ece, method="percentile", random_state=0
-        ),
-        "200-fold interval by inversion": lambda: confidence_interval(
-            sketch, metric=smooth_ece, random_state=0
-        ),
-        "both together, with the sketch": lambda: confidence_interval(
-            CalibrationSketch().update(y, p), metric=smooth_ece, method="percentile", random_state=0
+        "200-fold bootstrap (percentile)": lambda: interval_of(sketch, method="percentile"),
+        "200-fold interval by inversion": lambda: interval_of(sketch),
+        "both together, with the sketch": lambda: interval_of(
+            CalibrationSketch().update(y, p), method="percentile"
         ),
     }
     if relplot is not None:
@@ -172,7 +174,7 @@ def interval(n: int, repeat: int, plain: Plain) -> None:
         )
     if relplot is None:
         print("relplot cannot be imported here")
-    print(confidence_interval(sketch, metric=smooth_ece, method="percentile", random_state=0), flush=True)
+    print(interval_of(sketch, method="percentile"), flush=True)
 
 
 def stream(n: int, size: int) -> None:

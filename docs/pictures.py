@@ -315,7 +315,11 @@ def pitfalls():
     ):
         nulls = [
             expected_under_calibration(
-                make_forecasts(int(n), random_state=0).y_proba, metric=metric, n_resamples=100, random_state=0
+                None,
+                make_forecasts(int(n), random_state=0).y_proba,
+                metric=metric,
+                n_resamples=100,
+                random_state=0,
             )
             for n in sizes
         ]

@@ -110,11 +110,22 @@ float
     "not_proper": """\
 Like every calibration error it is not a proper score: a constant prediction of the event frequency has
 error 0.""",
+    "clusters": """\
+clusters : array-like of shape (n,) or None, default=None
+    Label of the cluster of each sample. Samples of different clusters are independent, those of a cluster
+    need not be.""",
+    "metric": """\
+metric : str or callable
+    Name of a function of :mod:`sklearn_calib.metrics` that returns a number, "brier_score" or "log_loss",
+    or ``metric(y_true, y_proba, *, sample_weight=None) -> float``, with parameters fixed by
+    :func:`functools.partial`.""",
+    "random_state": """\
+random_state : int, Generator, RandomState or None, default=0
+    Source of the simulations. The default makes the result reproducible.""",
     "simulated": """\
 n_resamples : int, default=999
     Number of simulated samples.
-random_state : int, Generator, RandomState or None, default=0
-    Source of the simulations. The default makes the result reproducible.""",
+%(random_state)s""",
     "scores": """\
 X : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes)
     Scores, with as many columns as those of the fit.""",

@@ -151,7 +151,7 @@ RESULT_MAKERS = {
     "summary": lambda: metrics.calibration_summary(*binary()),
     "summary_without_slope": lambda: metrics.calibration_summary([0, 0], [0.1, 0.2]),
     "floor": lambda: inference.expected_under_calibration(
-        binary()[1], metric=metrics.cutoff_calibration_error, n_resamples=39, random_state=0
+        None, binary()[1], metric=metrics.cutoff_calibration_error, n_resamples=39, random_state=0
     ),
     "interval": lambda: inference.confidence_interval(
         *binary(), metric=metrics.cutoff_calibration_error, n_resamples=20, random_state=0

@@ -84,7 +84,7 @@ DRAWN = {
     "SampleSplittingTest": lambda s: _null_of(inference.SampleSplittingTest(**FEW, random_state=s)),
     "TCal": lambda s: _null_of(inference.TCal(**FEW, random_state=s)),
     "expected_under_calibration": lambda s: (
-        inference.expected_under_calibration(P, metric=metrics.smooth_ece, **FEW, random_state=s).mean
+        inference.expected_under_calibration(None, P, metric=metrics.smooth_ece, **FEW, random_state=s).mean
     ),
     "confidence_interval": lambda s: (
         inference.confidence_interval(Y, P, metric=metrics.smooth_ece, n_resamples=50, random_state=s).lower

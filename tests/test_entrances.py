@@ -193,7 +193,7 @@ def test_comparisons_intervals_and_floors(container, binary, tmp_path):
         (paired_test, (y, p, q), (y_in, p_in, q_in)),
         (compare_models, (y, {"a": p, "b": q}), (y_in, {"a": p_in, "b": q_in})),
         (confidence_interval, (y, p), (y_in, p_in)),
-        (expected_under_calibration, (p,), (p_in,)),
+        (expected_under_calibration, (y, p), (y_in, p_in)),
     ):
         call = partial(function, metric="cutoff_calibration_error", n_resamples=39, random_state=0)
         assert str(call(*held, sample_weight=w_in)) == str(call(*args, sample_weight=w))

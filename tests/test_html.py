@@ -85,7 +85,9 @@ RESULTS = {
     "cutoff_test": CutoffTest(n_resamples=99, random_state=0).test(Y, P),
     "cox": CoxTest().test(Y, P),
     "impossible": CoxTest().test([0, 1, 1], [0.2, 0.0, 0.7]),
-    "floor": expected_under_calibration(P, metric=cutoff_calibration_error, n_resamples=50, random_state=0),
+    "floor": expected_under_calibration(
+        None, P, metric=cutoff_calibration_error, n_resamples=50, random_state=0
+    ),
     "interval": confidence_interval(Y, P, metric=cutoff_calibration_error, n_resamples=20, random_state=0),
     "percentile": confidence_interval(
         Y, P, metric=expected_calibration_error, method="percentile", n_resamples=20, random_state=0

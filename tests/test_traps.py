@@ -178,7 +178,7 @@ def test_metrics_and_tests_by_name(forecast):
     some = {"n_resamples": 39, "random_state": 0}
     for call in (
         lambda metric: confidence_interval(y, p, metric=metric, **some),
-        lambda metric: expected_under_calibration(p, metric=metric, **some),
+        lambda metric: expected_under_calibration(None, p, metric=metric, **some),
         lambda metric: paired_test(y, p, p**2, metric=metric, **some),
         lambda metric: compare_models(y, {"a": p, "b": p**2}, metric=metric, **some),
         lambda metric: ConsistencyTest(metric, **some).test(y, p),

@@ -34,7 +34,9 @@ forecasters = {
 fig, axes = plt.subplots(2, 2, figsize=(10.5, 9), layout="constrained", height_ratios=(3, 2))
 for (diagram, evidence), (name, data) in zip(axes.T, forecasters.items(), strict=True):
     error = expected_calibration_error(data.y_true, data.y_proba)
-    null = expected_under_calibration(data.y_proba, metric=expected_calibration_error, random_state=0)
+    null = expected_under_calibration(
+        data.y_true, data.y_proba, metric=expected_calibration_error, random_state=0
+    )
     result = TCal(random_state=0).test(data.y_true, data.y_proba)
     print(f"{name}: true error {data.true_ece:.3f}, T-Cal p-value {result.pvalue:.3f}")
     print(

@@ -34,7 +34,8 @@ print(day)
 morning, evening = sum(hours[:18]), sum(hours[18:])
 print(evening + morning == day, day - evening == morning)
 for name, part in (("until 18 h", morning), ("from 18 h", evening)):
-    found = confidence_interval(part, metric=smooth_ece, random_state=0)
+    y, p, w = part.weighted_sample()
+    found = confidence_interval(y, p, metric=smooth_ece, sample_weight=w)
     print(f"{name}: cutoff {cutoff_calibration_error(part):.4f}, smooth ECE {found}")
 
 # %%

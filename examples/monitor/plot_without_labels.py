@@ -51,7 +51,7 @@ print(found)
 # available.
 
 fig, ax = plt.subplots(figsize=(7, 3.5), layout="constrained")
-value = np.array([estimate.value for estimate in estimates])
+value = np.array([estimate.estimate for estimate in estimates])
 lower, upper = ([getattr(e, end) for e in estimates] for end in ("lower", "upper"))
 ax.fill_between(months, lower, upper, alpha=0.2, label="guaranteed interval")
 ax.plot(months, value, label="expected, without labels")

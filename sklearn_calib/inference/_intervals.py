@@ -19,7 +19,6 @@ from sklearn_calib._html import result_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
-    Outcomes,
     check_binary,
     check_fraction,
     check_frequency_weights,
@@ -31,6 +30,7 @@ from sklearn_calib.inference._redraw import Metric, Redrawn
 from sklearn_calib.metrics._metric_kernel import at_size, of_population
 from sklearn_calib.metrics._names import as_metric
 from sklearn_calib.metrics._smooth import smooth_result
+from sklearn_calib.metrics._summary import IntervalEstimate
 
 # Multiples of the estimated miscalibration at which the sampling distribution can be simulated.
 _MULTIPLES = (*np.arange(0.0, 1.5, 0.125), *np.outer(2.0 ** np.arange(6), (1.5, 2.0)).ravel())
@@ -41,7 +41,7 @@ _FIRST_STEPS = (0, 8, 13, 15, 17, 19, 21, 23)
 
 
 @dataclass(frozen=True)
-class ConfidenceInterval:
+class ConfidenceInterval(IntervalEstimate):
     """Confidence interval of a metric.
 
     The raw value of a calibration error is biased upwards by sampling noise and can lie outside the interval.
@@ -72,9 +72,6 @@ class ConfidenceInterval:
         Number of samples divided by the design effect; None without clusters.
     """
 
-    estimate: float
-    lower: float
-    upper: float
     confidence: float
     null_mean: float
     method: str
@@ -109,17 +106,17 @@ class ConfidenceInterval:
 
 @shared_docs
 def confidence_interval(
-    y_true: Outcomes,
-    y_proba: ArrayLike | None = None,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
     metric: str | Metric,
-    confidence: float = 0.95,
     method: Literal["inversion", "percentile"] = "inversion",
+    confidence: float = 0.95,
     n_resamples: int = 200,
+    random_state: int | np.random.Generator | np.random.RandomState | None = 0,
     sample_weight: ArrayLike | None = None,
     clusters: ArrayLike | None = None,
     pos_label: Any = None,
-    random_state: int | np.random.Generator | np.random.RandomState | None = None,
 ) -> ConfidenceInterval:
     r"""Compute a confidence interval for the population value of a calibration error.
 
@@ -132,26 +129,20 @@ def confidence_interval(
     Parameters
     ----------
     %(binary_sample)s
-    metric : str or callable
-        Name of a function of :mod:`sklearn_calib.metrics` that returns a number, "brier_score" or "log_loss",
-        or ``metric(y_true, y_proba, *, sample_weight=None) -> float``, with parameters fixed by
-        :func:`functools.partial`. Its parameters should not depend on the sample size.
-    confidence : float, default=0.95
-        Confidence level in (0, 1).
+    %(metric)s
+        Its parameters should not depend on the sample size.
     method : {"inversion", "percentile"}, default="inversion"
         "percentile" is the percentile bootstrap, valid for averages such as the Brier score, not for
         calibration errors.
+    confidence : float, default=0.95
+        Confidence level in (0, 1).
     n_resamples : int, default=200
         Simulated samples for each population of the path, or bootstrap samples.
+    %(random_state)s
     sample_weight : array-like of shape (n,), default=None
         Frequency weights: non-negative whole numbers.
-    clusters : array-like of shape (n,) or None, default=None
-        Label of the cluster of each sample. Samples of different clusters are independent, those of a
-        cluster need not be.
-    pos_label : label, default=None
-        The positive class, as in the metrics.
-    random_state : int, Generator, RandomState or None, default=None
-        Source of the simulations; an integer makes the result reproducible.
+    %(clusters)s
+    %(pos_label)s
 
     Returns
     -------
@@ -200,8 +191,8 @@ def confidence_interval(
 
     The cost is five to eleven times ``n_resamples`` evaluations of the metric, many at a time for metrics
     with a kernel (:class:`~sklearn_calib.metrics.MetricKernel`), which also pools predictions that the metric
-    can hardly distinguish (see :func:`expected_under_calibration`). The samples of a sketch, or of samples
-    with weights, are counts for each prediction: their cost does not grow with the weights.
+    can hardly distinguish (see :func:`expected_under_calibration`). Samples with weights are counts for each
+    prediction: their cost does not grow with the weights.
 
     References
     ----------
@@ -216,7 +207,7 @@ def confidence_interval(
     >>> rng = np.random.default_rng(0)
     >>> p = rng.random(500)
     >>> y = rng.random(500) < p**2
-    >>> interval = confidence_interval(y, p, metric="cutoff_calibration_error", random_state=0)
+    >>> interval = confidence_interval(y, p, metric="cutoff_calibration_error")
     >>> interval.lower < 1 / 6 < interval.upper
     True
     """

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._core._clusters import cluster_words, dependence_of
 from sklearn_calib._core._grouping import group_sample
+from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
-    Outcomes,
-    as_array,
     check_binary,
     check_fraction,
     check_frequency_weights,
     check_generator,
-    check_probabilities,
     check_resamples,
-    is_summary,
-    sample_arrays,
+    shape_of,
 )
 from sklearn_calib.inference._redraw import Metric, Redrawn, redrawn_values
 from sklearn_calib.metrics._names import as_metric
@@ -82,16 +79,18 @@ class NullDistribution:
         )
 
 
+@shared_docs
 def expected_under_calibration(
-    y_proba: Outcomes,
+    y_true: ArrayLike | None,
+    y_proba: ArrayLike,
     *,
     metric: str | Metric,
+    confidence: float = 0.95,
+    n_resamples: int = 999,
+    random_state: int | np.random.Generator | np.random.RandomState | None = 0,
     sample_weight: ArrayLike | None = None,
     clusters: ArrayLike | None = None,
-    y_true: ArrayLike | None = None,
-    n_resamples: int = 200,
-    random_state: int | np.random.Generator | np.random.RandomState | None = None,
-    confidence: float = 0.95,
+    pos_label: Any = None,
 ) -> NullDistribution:
     """Compute the mean and an upper quantile of a metric if the predictions were perfectly calibrated.
 
@@ -101,27 +100,23 @@ def expected_under_calibration(
 
     Parameters
     ----------
-    y_proba : array-like of shape (n,), (n, 1) or (n, 2), or CalibrationSketch
-        Predicted probabilities of the positive class in [0, 1]; of two columns the last is used. The outcomes
-        of a sketch are not used.
-    metric : str or callable
-        Name of a function of :mod:`sklearn_calib.metrics` that returns a number, "brier_score" or "log_loss",
-        or ``metric(y_true, y_proba, *, sample_weight=None) -> float``, with parameters fixed by
-        :func:`functools.partial`. It does not need the parameter ``sample_weight`` if none is given here.
-        Labels are 0 and 1; a simulated sample can lack one of them.
+    y_true : array-like of shape (n,) or None
+        Binary labels. They are used only with ``clusters``; otherwise None has the same result.
+    y_proba : array-like of shape (n,), (n, 1) or (n, 2)
+        Predicted probabilities of the positive class in [0, 1]; of two columns the last is used.
+    %(metric)s
+        A simulated sample can lack one of the classes 0 and 1.
+    confidence : float, default=0.95
+        Level of the quantile, in (0, 1).
+    n_resamples : int, default=999
+        Number of simulated samples; at least 1 / (1 - ``confidence``) - 1.
+    %(random_state)s
     sample_weight : array-like of shape (n,) or None, default=None
         Frequencies: whole numbers, k for a prediction that was made k times, each with an outcome of its own.
     clusters : array-like of shape (n,) or None, default=None
         Label of the cluster of each prediction. Outcomes of different clusters are independent, those of a
         cluster are simulated with the dependence that is estimated from ``y_true``.
-    y_true : array-like of shape (n,) or None, default=None
-        Outcomes, if there are clusters; not used otherwise.
-    n_resamples : int, default=200
-        Number of simulated samples; at least 1 / (1 - ``confidence``) - 1.
-    random_state : int, Generator, RandomState or None, default=None
-        Source of the simulations; an integer makes the result reproducible.
-    confidence : float, default=0.95
-        Level of the quantile, in (0, 1).
+    %(pos_label)s
 
     Returns
     -------
@@ -164,7 +159,7 @@ def expected_under_calibration(
     >>> import numpy as np
     >>> from sklearn_calib.inference import expected_under_calibration
     >>> p = np.linspace(0.01, 0.99, 500)
-    >>> null = expected_under_calibration(p, metric="cutoff_calibration_error", random_state=0)
+    >>> null = expected_under_calibration(None, p, metric="cutoff_calibration_error")
     >>> 0.02 < null.mean < null.quantile < 0.06
     True
     """
@@ -172,22 +167,17 @@ def expected_under_calibration(
     confidence = check_fraction(confidence, "confidence")
     n_resamples = check_resamples(n_resamples, confidence)
     generator = check_generator(random_state)
-    # outcomes are not needed, but predictions and weights are checked as everywhere
-    given = cast(ArrayLike, y_proba)
-    if is_summary(y_proba):
-        _, given, sample_weight = sample_arrays(y_proba, None, sample_weight)
-    prob = check_probabilities(given)
-    if (clusters is None) != (y_true is None):
-        raise ValueError(
-            "clusters and y_true go together: the dependence of outcomes within clusters is estimated from "
-            f"them. Pass {'clusters' if clusters is None else 'y_true'}, too, or neither."
-        )
-    y = np.zeros(prob.shape[0], dtype=np.int64) if y_true is None else y_true
-    sample = check_binary(y, prob, sample_weight, None, clusters)
+    if y_true is None:
+        if clusters is not None:
+            raise ValueError(
+                "clusters need y_true: the dependence of outcomes within clusters is estimated from it. Pass "
+                "y_true, too."
+            )
+        y_true, pos_label = np.zeros(shape_of(y_proba, "y_proba")[:1], dtype=np.int64), 1
+    sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters)
     if sample.w is not None:
-        check_frequency_weights(as_array(sample_weight, "sample_weight").astype(np.float64))
-    grouped = group_sample(sample)
-    redrawn = Redrawn(metric, grouped, weighted=sample.w is not None)
+        check_frequency_weights(sample.w)
+    redrawn = Redrawn(metric, group_sample(sample), weighted=sample.w is not None)
     return null_distribution_of(redrawn, n_resamples, generator, confidence)
 
 

@@ -59,10 +59,10 @@ class PairedSamples:
         p = self.predictions[model]
         if p.ndim == 1:
             return expected_under_calibration(
+                None if self.clusters is None else self.y,
                 p,
                 metric=metric,
                 clusters=self.clusters,
-                y_true=None if self.clusters is None else self.y,
                 n_resamples=_NULL_SAMPLES,
                 random_state=generator,
             ).mean

@@ -82,8 +82,10 @@ class ExpectedPerformance:
         for item in fields(self):
             found = getattr(self, item.name)
             if isinstance(found, IntervalEstimate):
-                alone = self.certificate is None and not np.isnan(found.value)
-                estimates.append((item.name.replace("_", " "), f"{found.value:.4f}" if alone else str(found)))
+                alone = self.certificate is None and not np.isnan(found.estimate)
+                estimates.append(
+                    (item.name.replace("_", " "), f"{found.estimate:.4f}" if alone else str(found))
+                )
         return estimates
 
     def __str__(self) -> str:
@@ -194,7 +196,7 @@ def expected_performance(
     >>> found = expected_performance([0.1, 0.2, 0.6, 0.9], threshold=0.5, certificate=0.05)
     >>> print(found.precision)
     0.7500 [0.6500, 0.8500]
-    >>> print(f"{found.recall.value:.3f}")
+    >>> print(f"{found.recall.estimate:.3f}")
     0.833
     """
     t = check_fraction(threshold, "threshold")

@@ -70,7 +70,7 @@ class MetricKernel:
     >>> @MetricKernel(make)
     ... def mean_bias(y_true, y_proba, sample_weight=None):
     ...     return abs(np.average(y_true, weights=sample_weight) - np.average(y_proba, weights=sample_weight))
-    >>> null = expected_under_calibration(np.full(400, 0.5), metric=mean_bias, random_state=0)
+    >>> null = expected_under_calibration(None, np.full(400, 0.5), metric=mean_bias, random_state=0)
     >>> 0.01 < null.mean < 0.03
     True
     """

@@ -43,20 +43,20 @@ class IntervalEstimate:
 
     Attributes
     ----------
-    value : float
+    estimate : float
         The estimate.
     lower, upper : float
         Ends of the interval.
     """
 
-    value: float
+    estimate: float
     lower: float
     upper: float
 
     def __str__(self) -> str:
-        if np.isnan(self.value):
+        if np.isnan(self.estimate):
             return "not determined"
-        return f"{self.value:.4f} [{self.lower:.4f}, {self.upper:.4f}]"
+        return f"{self.estimate:.4f} [{self.lower:.4f}, {self.upper:.4f}]"
 
 
 @dataclass(frozen=True, eq=False)

@@ -583,7 +583,7 @@ def _large_scale(
             ReportMetric(
                 key,
                 name,
-                estimate.value,
+                estimate.estimate,
                 estimate.lower,
                 estimate.upper,
                 ideal,
@@ -845,7 +845,7 @@ def _after_recalibration(
 
     Two fitted parameters make the statistics smaller: the p-value is conservative.
     """
-    intercept, slope = summary.slope_intercept.value, summary.slope.value
+    intercept, slope = summary.slope_intercept.estimate, summary.slope.estimate
     if not (np.isfinite(intercept) and np.isfinite(slope)) or slope <= 0.0:
         return _NAN
 

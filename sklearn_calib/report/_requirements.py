@@ -478,7 +478,7 @@ def _judged(
     name: str, text: str, found: IntervalEstimate, low: float, high: float, n_samples: float
 ) -> RequirementResult:
     """Compare an interval with its limits."""
-    value, needed = found.value, float("nan")
+    value, needed = found.estimate, float("nan")
     if low <= found.lower and found.upper <= high:
         outcome = "shown"
     elif found.lower > high or found.upper < low:

@@ -290,7 +290,7 @@ def _kinds(report: ReportNumbers) -> list[str]:
             f"Calibration in the large: predictions are too "
             f"{'low' if report.observed > report.predicted else 'high'} on average; mean prediction "
             f"{probability(report.predicted)}, {frequency} {probability(report.observed)} (observed / "
-            f"expected {ratio.value:.2f}, {level_text(report)} confidence interval {ratio.lower:.2f} to "
+            f"expected {ratio.estimate:.2f}, {level_text(report)} confidence interval {ratio.lower:.2f} to "
             f"{ratio.upper:.2f})."
         )
     kind = {
@@ -300,7 +300,7 @@ def _kinds(report: ReportNumbers) -> list[str]:
     }.get(_slope_kind(report))
     if kind:
         kinds.append(
-            f"{kind}; calibration slope {slope.value:.2f} ({level_text(report)} confidence interval "
+            f"{kind}; calibration slope {slope.estimate:.2f} ({level_text(report)} confidence interval "
             f"{slope.lower:.2f} to {slope.upper:.2f}), 1 is ideal."
         )
     p = pvalue_words(report.residual_pvalue)
@@ -314,7 +314,7 @@ def _kinds(report: ReportNumbers) -> list[str]:
 def _is_shifted(report: ReportNumbers) -> bool:
     """Tell whether the model is significantly miscalibrated in the large."""
     intercept = report.summary.intercept
-    if np.isnan(intercept.value):
+    if np.isnan(intercept.estimate):
         return report.metric("observed_minus_expected").exceeds
     return not intercept.lower <= 0.0 <= intercept.upper
 
@@ -322,7 +322,7 @@ def _is_shifted(report: ReportNumbers) -> bool:
 def _slope_kind(report: ReportNumbers) -> str:
     """Return "over", "under", "reversed" or nothing, by the interval of the slope."""
     slope = report.summary.slope
-    if np.isnan(slope.value) or slope.lower <= 1.0 <= slope.upper:
+    if np.isnan(slope.estimate) or slope.lower <= 1.0 <= slope.upper:
         return ""
     return "reversed" if slope.upper < 0.0 else "over" if slope.upper < 1.0 else "under"
 
@@ -372,7 +372,7 @@ def warnings(report: ReportNumbers) -> tuple[str, ...]:
             "Do not interpret the smooth calibration curve between them."
         )
     slope = report.summary.slope
-    if report.n_distinct > 1 and rarer and np.isfinite(slope.value) and slope.lower <= 0.0 <= slope.upper:
+    if report.n_distinct > 1 and rarer and np.isfinite(slope.estimate) and slope.lower <= 0.0 <= slope.upper:
         lines.append(
             "There is no evidence that the predictions discriminate between events and non-events: the "
             "calibration slope is not significantly different from 0. Calibration alone does not make a "

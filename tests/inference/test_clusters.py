@@ -443,25 +443,27 @@ def test_the_percentile_method_resamples_clusters():
 def test_expected_values_under_calibration():
     y, p, clusters = dependent(60, 20, 0.3, seed=2)
     given = {"metric": "smooth_ece", "random_state": 0}
-    alone = expected_under_calibration(p, **given)
-    found = expected_under_calibration(p, y_true=y, clusters=clusters, **given)
+    alone = expected_under_calibration(None, p, **given)
+    found = expected_under_calibration(y, p, clusters=clusters, **given)
     assert found.mean > alone.mean
     assert found.quantile > 1.15 * alone.quantile
     assert (found.n_clusters, alone.n_clusters) == (60, None)
     assert "clusters: 60" in str(found)
     with pytest.raises(ValueError, match="Pass y_true, too"):
-        expected_under_calibration(p, clusters=clusters, **given)
-    with pytest.raises(ValueError, match="Pass clusters, too"):
-        expected_under_calibration(p, y_true=y, **given)
+        expected_under_calibration(None, p, clusters=clusters, **given)
+    assert expected_under_calibration(y, p, **given) == alone
 
 
 def test_the_summary_has_intervals_of_the_sandwich():
     y, p, clusters = dependent(400, 8, 0.3, seed=3)
     found = calibration_summary(y, p, clusters=clusters)
     alone = calibration_summary(y, p)
-    assert (found.intercept.value, found.slope.value) == (alone.intercept.value, alone.slope.value)
+    assert (found.intercept.estimate, found.slope.estimate) == (
+        alone.intercept.estimate,
+        alone.slope.estimate,
+    )
     x = np.log(p / (1 - p))
-    q = expit(found.slope_intercept.value + found.slope.value * x)
+    q = expit(found.slope_intercept.estimate + found.slope.estimate * x)
     columns = np.stack((np.ones_like(x), x))
     information = (columns * q * (1 - q)) @ columns.T
     scores = np.array([np.bincount(clusters, (y - q) * column) for column in columns])

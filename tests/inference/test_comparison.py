@@ -229,7 +229,7 @@ def test_power_and_words():
     assert result.pvalue <= 0.01
     assert result.lower < -1 / 6 < result.upper < 0
     assert result.null_mean_a == pytest.approx(
-        expected_under_calibration(p, metric=cutoff_calibration_error).mean, rel=0.2
+        expected_under_calibration(None, p, metric=cutoff_calibration_error).mean, rel=0.2
     )
     text = str(result)
     assert f"model a {result.value_a:.4f} (expected under calibration {result.null_mean_a:.4f})" in text

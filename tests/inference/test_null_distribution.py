@@ -22,7 +22,7 @@ def test_moments_by_enumeration(metric):
     values = np.array([metric(y, p) for y in outcomes])
     mean = probability @ values
     std = np.sqrt(probability @ (values - mean) ** 2)
-    null = expected_under_calibration(p, metric=metric, n_resamples=800, random_state=0)
+    null = expected_under_calibration(None, p, metric=metric, n_resamples=800, random_state=0)
     assert null.mean == pytest.approx(mean, abs=4 * std / np.sqrt(800))
     assert null.std == pytest.approx(std, rel=0.15)
     # smoothed errors of many samples at once agree with those of one to 1e-6
@@ -31,7 +31,9 @@ def test_moments_by_enumeration(metric):
 
 def test_brier_score_by_hand():
     # one prediction of .2: loss .04 with probability .8, else .64
-    null = expected_under_calibration([0.2], metric=brier_score_loss_of_any, n_resamples=2000, random_state=0)
+    null = expected_under_calibration(
+        None, [0.2], metric=brier_score_loss_of_any, n_resamples=2000, random_state=0
+    )
     assert set(np.round(null.values, 12)) == {0.04, 0.64}
     assert null.mean == pytest.approx(0.16, abs=4 * 0.24 / np.sqrt(2000))
     assert null.quantile == pytest.approx(0.64)
@@ -43,7 +45,7 @@ def brier_score_loss_of_any(y_true, y_proba):
 
 def test_cutoff_tends_to_its_closed_form():
     p = np.random.default_rng(0).random(8000)
-    null = expected_under_calibration(p, metric=cutoff_calibration_error, random_state=0)
+    null = expected_under_calibration(None, p, metric=cutoff_calibration_error, random_state=0)
     limit = np.sqrt(8 / np.pi * np.sum(p * (1 - p))) / 8000
     assert null.mean == pytest.approx(limit, rel=0.1)
     assert null.quantile == pytest.approx(limit * 2.497 / np.sqrt(8 / np.pi), rel=0.12)
@@ -56,7 +58,7 @@ def test_quantile_is_exceeded_as_often_as_it_says():
         p = rng.random(30)
         y = (rng.random(30) < p).astype(int)
         null = expected_under_calibration(
-            p, metric=cutoff_calibration_error, n_resamples=49, confidence=0.9, random_state=seed
+            None, p, metric=cutoff_calibration_error, n_resamples=49, confidence=0.9, random_state=seed
         )
         exceeded.append(cutoff_calibration_error(y, p) > null.quantile)
     _properties.check_level(1.0 - np.array(exceeded), alpha=0.1, least=0.07)
@@ -67,29 +69,32 @@ def test_weights_are_repetition(metric):
     _, p = _properties.sample(30)
     times = np.random.default_rng(0).integers(0, 12, 30)
     options = {"n_resamples": 30, "random_state": 0}
-    weighted = expected_under_calibration(p, metric=metric, sample_weight=times, **options)
-    repeated = expected_under_calibration(np.repeat(p, times), metric=metric, **options)
+    weighted = expected_under_calibration(None, p, metric=metric, sample_weight=times, **options)
+    repeated = expected_under_calibration(None, np.repeat(p, times), metric=metric, **options)
     np.testing.assert_allclose(weighted.values, repeated.values, rtol=1e-8, atol=1e-12)
     order = np.random.default_rng(1).permutation(30)
     assert (
-        expected_under_calibration(p[order], metric=metric, sample_weight=times[order], **options) == weighted
+        expected_under_calibration(None, p[order], metric=metric, sample_weight=times[order], **options)
+        == weighted
     )
 
 
 def test_columns_seed_and_words():
     _, p = _properties.sample(30)
-    null = expected_under_calibration(p, metric=smooth_ece, random_state=3)
-    assert null == expected_under_calibration(np.column_stack((1 - p, p)), metric=smooth_ece, random_state=3)
-    assert null != expected_under_calibration(p, metric=smooth_ece, random_state=4)
+    null = expected_under_calibration(None, p, metric=smooth_ece, random_state=3)
+    assert null == expected_under_calibration(
+        None, np.column_stack((1 - p, p)), metric=smooth_ece, random_state=3
+    )
+    assert null != expected_under_calibration(None, p, metric=smooth_ece, random_state=4)
     assert isinstance(null, NullDistribution)
-    assert null.values.shape == (200,)
+    assert null.values.shape == (999,)
     assert str(null).startswith(
         f"expected under calibration: {null.mean:.4f} on average, at most {null.quantile:.4f}"
     )
 
 
 def test_certain_predictions_have_no_noise():
-    null = expected_under_calibration([0.0, 1.0, 1.0], metric=cutoff_calibration_error)
+    null = expected_under_calibration(None, [0.0, 1.0, 1.0], metric=cutoff_calibration_error)
     assert (null.mean, null.std, null.quantile) == (0.0, 0.0, 0.0)
 
 
@@ -108,7 +113,7 @@ def test_certain_predictions_have_no_noise():
     ],
 )
 def test_bad_arguments(arguments, error, named):
-    good = {"metric": cutoff_calibration_error, "y_proba": [0.1, 0.2], "n_resamples": 19}
+    good = {"metric": cutoff_calibration_error, "y_true": None, "y_proba": [0.1, 0.2], "n_resamples": 19}
     assert expected_under_calibration(**good).n_resamples == 19
     with pytest.raises(error, match=named):
         expected_under_calibration(**(good | arguments))

@@ -159,7 +159,9 @@ def test_intervals_and_floors_of_pooled_and_repeated_rows_agree():
     assert fine.lower == pytest.approx(rough.lower, abs=2e-3)
     assert fine.upper == pytest.approx(rough.upper, abs=2e-3)
     assert fine.lower < 0.05 < fine.upper
-    floors = [expected_under_calibration(values, metric=smooth_ece, **settings) for values in (p, coarse)]
+    floors = [
+        expected_under_calibration(None, values, metric=smooth_ece, **settings) for values in (p, coarse)
+    ]
     assert floors[0].mean == pytest.approx(floors[1].mean, rel=0.1)
 
 

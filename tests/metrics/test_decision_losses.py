@@ -193,7 +193,7 @@ def test_other_metrics_are_not_truthful(name):
 )
 def test_pooled_predictions_have_the_same_null_distribution(metric):
     p = np.random.default_rng(0).beta(0.5, 2.0, 20_000)
-    pooled = expected_under_calibration(p, metric=metric, n_resamples=60, random_state=0)
+    pooled = expected_under_calibration(None, p, metric=metric, n_resamples=60, random_state=0)
     rng = np.random.default_rng(1)
     plain = [metric((rng.random(20_000) < p).astype(int), p) for _ in range(60)]
     error = np.std(plain) * np.sqrt(2 / 60)

@@ -50,7 +50,7 @@ def test_estimates_are_the_metrics_of_a_calibrated_population(weighted):
         p, threshold=0.4, cost_false_negative=5.0, sample_weight=weight if weighted else None
     )
     for name, value in defined(p, p, weight, 0.4, cost_fn=5.0).items():
-        assert getattr(found, name).value == pytest.approx(value, abs=1e-12), name
+        assert getattr(found, name).estimate == pytest.approx(value, abs=1e-12), name
     assert found.flagged == pytest.approx(weight[p >= 0.4].sum() / weight.sum())
 
 
@@ -96,7 +96,9 @@ def test_linear_intervals_are_attained():
                 sign * slope, np.r_[sums, -sums], np.r_[c + sums @ p, c - sums @ p], bounds=(0, 1)
             ).x
             interval = getattr(found, name)
-            assert getattr(interval, end) - interval.value == pytest.approx(slope @ (extreme - p), abs=1e-9)
+            assert getattr(interval, end) - interval.estimate == pytest.approx(
+                slope @ (extreme - p), abs=1e-9
+            )
 
 
 def test_auc_interval_against_a_search():
@@ -149,7 +151,7 @@ def test_equal_distributions_have_factor_one():
 
 def test_by_hand():
     found = expected_performance([0.1, 0.2, 0.6, 0.9], certificate=0.05)
-    assert found.recall.value == pytest.approx(1.5 / 1.8)
+    assert found.recall.estimate == pytest.approx(1.5 / 1.8)
     assert (found.recall.lower, found.recall.upper) == pytest.approx((0.325 / 0.45, 0.425 / 0.45))
     assert (found.precision.lower, found.precision.upper) == pytest.approx((0.65, 0.85))
     assert (found.accuracy.lower, found.accuracy.upper) == pytest.approx((0.7, 0.9))
@@ -171,22 +173,22 @@ def test_without_certificate_there_are_no_intervals():
 
 def test_rates_without_denominator():
     found = expected_performance([0.1, 0.2], certificate=0.05)
-    assert np.isnan(found.precision.value)
+    assert np.isnan(found.precision.estimate)
     assert "precision                 not determined" in str(found)
-    assert found.recall.value == 0.0
+    assert found.recall.estimate == 0.0
     flagged = expected_performance([0.8, 0.9], certificate=0.3)
-    assert np.isnan(flagged.negative_predictive_value.value)
+    assert np.isnan(flagged.negative_predictive_value.estimate)
     assert (flagged.false_positive_rate.lower, flagged.false_positive_rate.upper) == (1.0, 1.0)
 
 
 def test_zeros_and_ones():
     found = expected_performance([0.0, 0.0, 1.0, 0.5], certificate=0.01)
-    assert found.log_loss.value == pytest.approx(np.log(2) / 4)
+    assert found.log_loss.estimate == pytest.approx(np.log(2) / 4)
     assert found.log_loss.upper == np.inf
     exact = expected_performance([0.0, 0.0, 1.0, 0.5], certificate=0.0)
-    assert exact.log_loss.upper == exact.log_loss.value
+    assert exact.log_loss.upper == exact.log_loss.estimate
     only = expected_performance([0.0, 0.0], certificate=0.01)
-    assert np.isnan(only.roc_auc.value)
+    assert np.isnan(only.roc_auc.estimate)
     one = expected_performance([0.3], certificate=0.5)
     assert (one.roc_auc.lower, one.roc_auc.upper) == (0.0, 1.0)
 
@@ -197,12 +199,12 @@ def test_weights_are_repetitions_and_sketches_work():
     once = expected_performance(p, certificate=0.02, sample_weight=k)
     repeated = expected_performance(np.repeat(p, k), certificate=0.02)
     for name in RATES + SCORES:
-        for end in ("value", "lower", "upper"):
+        for end in ("estimate", "lower", "upper"):
             assert getattr(getattr(once, name), end) == pytest.approx(getattr(getattr(repeated, name), end))
     sketch = CalibrationSketch().update(rng.integers(0, 2, 200), p)
     of_sketch = expected_performance(sketch, certificate=0.02, reference=sketch)
     plain = expected_performance(p, certificate=0.02)
-    assert of_sketch.roc_auc.value == pytest.approx(plain.roc_auc.value, abs=1e-3)
+    assert of_sketch.roc_auc.estimate == pytest.approx(plain.roc_auc.estimate, abs=1e-3)
     assert of_sketch.shift_factor == pytest.approx(1.0)
 
 

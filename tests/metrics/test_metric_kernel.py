@@ -199,8 +199,8 @@ def test_a_metric_of_the_user_declares_a_kernel():
     for power in (1.0, 2.0):
         ours, theirs = (partial(metric, power=power) for metric in (fast, plain))
         found, expected = (
-            expected_under_calibration(p, metric=ours, **options),
-            expected_under_calibration(p, metric=theirs, **options),
+            expected_under_calibration(None, p, metric=ours, **options),
+            expected_under_calibration(None, p, metric=theirs, **options),
         )
         np.testing.assert_allclose(found.values, expected.values, atol=1e-12)
         found, expected = (ConsistencyTest(each, **options).test(y, p) for each in (ours, theirs))
@@ -227,9 +227,9 @@ def test_reductions_of_a_binary_problem():
 
 def test_a_metric_that_cannot_be_hashed():
     p = np.linspace(0.1, 0.9, 20)
-    own = expected_under_calibration(p, metric=Unhashable(), random_state=0)
+    own = expected_under_calibration(None, p, metric=Unhashable(), random_state=0)
     assert own.mean == pytest.approx(
-        expected_under_calibration(p, metric=cutoff_calibration_error, random_state=0).mean
+        expected_under_calibration(None, p, metric=cutoff_calibration_error, random_state=0).mean
     )
 
 
@@ -242,7 +242,7 @@ def test_floor_test_and_interval_are_those_of_the_loop(metric):
     p = rng.random(70).round(2)
     y = (rng.random(70) < p**1.3).astype(int)
     ours, theirs = (
-        expected_under_calibration(p, metric=m, random_state=0, n_resamples=40) for m in (metric, loop)
+        expected_under_calibration(None, p, metric=m, random_state=0, n_resamples=40) for m in (metric, loop)
     )
     np.testing.assert_allclose(ours.values, theirs.values, atol=1e-6)
     for resample in ("labels", "pairs"):
@@ -283,4 +283,4 @@ def test_ties_count_and_nothing_else(metric):
 )
 def test_bad_parameters_are_those_of_the_metric(metric, named):
     with pytest.raises(ValueError, match=named):
-        expected_under_calibration([0.2, 0.4], metric=metric, random_state=0)
+        expected_under_calibration(None, [0.2, 0.4], metric=metric, random_state=0)

@@ -68,7 +68,7 @@ def test_names_and_functions_give_the_same_inference(name, forecast):
     p = np.clip(p, 0.01, 0.99)
     function = {"log_loss": lambda y, p: log_loss(y, p, labels=[0, 1])}.get(name, NAMES[name])
     by_name, by_function = (
-        expected_under_calibration(p, metric=metric, n_resamples=39, random_state=0)
+        expected_under_calibration(None, p, metric=metric, n_resamples=39, random_state=0)
         for metric in (name, function)
     )
     np.testing.assert_allclose(by_name.values, by_function.values, rtol=1e-12)

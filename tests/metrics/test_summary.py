@@ -61,13 +61,13 @@ def test_intercept_and_slope(seed):
         (found.slope_intercept, both[0], math.sqrt(covariance[0, 0])),
         (found.slope, both[1], math.sqrt(covariance[1, 1])),
     ):
-        assert estimate.value == pytest.approx(value, abs=1e-6)
+        assert estimate.estimate == pytest.approx(value, abs=1e-6)
         assert estimate.upper - value == pytest.approx(z * error, rel=1e-4)
         assert value - estimate.lower == pytest.approx(z * error, rel=1e-4)
     # the Wald test is about the same slope and error
     statistic = CoxTest(parameter="slope", statistic="wald").test(y, p, sample_weight=w).statistic
-    error = (found.slope.upper - found.slope.value) / z
-    assert ((found.slope.value - 1) / error) ** 2 == pytest.approx(statistic)
+    error = (found.slope.upper - found.slope.estimate) / z
+    assert ((found.slope.estimate - 1) / error) ** 2 == pytest.approx(statistic)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -82,14 +82,14 @@ def test_profile_intervals(seed):
         return float(np.sum(w * np.logaddexp(0, np.where(y == 1, -1, 1) * (a + b * x))))
 
     limit = norm.ppf(0.95) ** 2
-    best = loss(found.slope_intercept.value, found.slope.value)
+    best = loss(found.slope_intercept.estimate, found.slope.estimate)
     for end in (found.slope.lower, found.slope.upper):
         partial_best = minimize_scalar(lambda a, end=end: loss(a, end), bounds=(-9, 9), method="bounded")
         assert 2 * (partial_best.fun - best) == pytest.approx(limit, abs=1e-5)
     for end in (found.slope_intercept.lower, found.slope_intercept.upper):
         partial_best = minimize_scalar(lambda b, end=end: loss(end, b), bounds=(-9, 9), method="bounded")
         assert 2 * (partial_best.fun - best) == pytest.approx(limit, abs=1e-5)
-    best = loss(found.intercept.value, 1.0)
+    best = loss(found.intercept.estimate, 1.0)
     for end in (found.intercept.lower, found.intercept.upper):
         assert 2 * (loss(end, 1.0) - best) == pytest.approx(limit, abs=1e-8)
     for ours, theirs in (
@@ -97,8 +97,8 @@ def test_profile_intervals(seed):
         (found.intercept, wald.intercept),
         (found.slope_intercept, wald.slope_intercept),
     ):
-        assert ours.value == theirs.value
-        assert ours.lower < ours.value < ours.upper
+        assert ours.estimate == theirs.estimate
+        assert ours.lower < ours.estimate < ours.upper
         assert ours.lower == pytest.approx(theirs.lower, abs=0.2 * (theirs.upper - theirs.lower))
 
 
@@ -188,11 +188,11 @@ def test_equal_predictions_have_an_intercept_and_no_slope():
     y = np.repeat([0, 1], [60, 20])
     found = calibration_summary(y, np.full(80, 0.4), confidence=0.95)
     # logit of 1/4 less that of 2/5, and a variance of 1 / (80 (1/4) (3/4)) = 1/15
-    assert found.intercept.value == pytest.approx(np.log(1 / 3) - np.log(2 / 3))
+    assert found.intercept.estimate == pytest.approx(np.log(1 / 3) - np.log(2 / 3))
     half = 1.959964 / np.sqrt(15)
-    assert found.intercept.upper - found.intercept.value == pytest.approx(half, rel=1e-6)
-    assert found.intercept.value - found.intercept.lower == pytest.approx(half, rel=1e-6)
-    assert np.isnan(found.slope.value)
+    assert found.intercept.upper - found.intercept.estimate == pytest.approx(half, rel=1e-6)
+    assert found.intercept.estimate - found.intercept.lower == pytest.approx(half, rel=1e-6)
+    assert np.isnan(found.slope.estimate)
 
 
 @pytest.mark.parametrize("mass", [0.1, 1.0, 1 / 3, 7e-5])
@@ -212,10 +212,10 @@ def test_large_and_scaled():
     assert found.n_events == repeated.sum()
     assert found.observed_minus_expected == pytest.approx(repeated.mean() - q.mean())
     ratio = found.observed_over_expected
-    assert ratio.value == pytest.approx(repeated.sum() / q.sum())
+    assert ratio.estimate == pytest.approx(repeated.sum() / q.sum())
     error = math.sqrt((1 - repeated.mean()) / repeated.sum())
-    assert math.log(ratio.upper / ratio.value) == pytest.approx(norm.ppf(0.975) * error)
-    assert ratio.value**2 == pytest.approx(ratio.upper * ratio.lower)
+    assert math.log(ratio.upper / ratio.estimate) == pytest.approx(norm.ppf(0.975) * error)
+    assert ratio.estimate**2 == pytest.approx(ratio.upper * ratio.lower)
     brier = np.mean((repeated - q) ** 2)
     assert found.brier == pytest.approx(brier)
     assert found.scaled_brier == pytest.approx(1 - brier / np.var(repeated))
@@ -254,24 +254,24 @@ def test_borders():
     # all outcomes equal: no line, the curve is the base rate
     found = calibration_summary([0, 0, 0], [0.1, 0.2, 0.6])
     assert found.ici == pytest.approx(0.3)
-    assert math.isnan(found.intercept.value)
-    assert math.isnan(found.slope.value)
+    assert math.isnan(found.intercept.estimate)
+    assert math.isnan(found.slope.estimate)
     assert math.isnan(found.scaled_brier)
-    assert (found.observed_over_expected.value, found.observed_over_expected.upper) == (0.0, math.inf)
+    assert (found.observed_over_expected.estimate, found.observed_over_expected.upper) == (0.0, math.inf)
     assert "slope                not determined" in str(found)
     # separated: an intercept, no slope; the curve is finite
     found = calibration_summary([0, 0, 1, 1], [0.1, 0.2, 0.6, 0.7])
     assert math.isfinite(found.intercept.upper)
-    assert math.isnan(found.slope.value)
+    assert math.isnan(found.slope.estimate)
     assert ((found.curve > 0) & (found.curve < 1)).all()
     assert (np.diff(found.curve) >= -1e-12).all()
     # all predictions equal
     found = calibration_summary([0, 1, 1, 1], [0.5] * 4)
-    assert found.intercept.value == pytest.approx(math.log(3))
-    assert math.isnan(found.slope.value)
+    assert found.intercept.estimate == pytest.approx(math.log(3))
+    assert math.isnan(found.slope.estimate)
     assert found.ici == found.emax == 0.25
     # nothing expected
-    assert math.isnan(calibration_summary([0, 0], [0.0, 0.0]).observed_over_expected.value)
+    assert math.isnan(calibration_summary([0, 0], [0.0, 0.0]).observed_over_expected.estimate)
 
 
 def test_symmetric_under_exchange_of_the_classes():
@@ -335,4 +335,4 @@ def test_the_line_is_found_for_extreme_predictions_and_frequencies(y, p, w):
     for part in (np.ones_like(data.x), data.u):
         assert abs(residual @ part) < 1e-9 + 1e-6 * (np.abs(residual) @ np.abs(part))
     slope = calibration_summary(y, p, sample_weight=w).slope
-    assert slope.lower < slope.value < slope.upper
+    assert slope.lower < slope.estimate < slope.upper

@@ -49,7 +49,7 @@ def test_the_likelier_recalibration_decides(name, n):
     assert found.direction == expected
     assert found.intercept == pytest.approx(shift.x, abs=1e-3)
     summary = calibration_summary(y, p)
-    assert found.slope == pytest.approx(summary.slope.value, abs=1e-3)
+    assert found.slope == pytest.approx(summary.slope.estimate, abs=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_values_are_those_of_the_functions(key, forecast, report):
 def test_intervals_and_floors_are_those_of_the_functions(key, forecast, report):
     y, p = forecast
     line = report.metric(key)
-    floor = expected_under_calibration(p, metric=FUNCTIONS[key], n_resamples=40, random_state=3)
+    floor = expected_under_calibration(None, p, metric=FUNCTIONS[key], n_resamples=40, random_state=3)
     interval = confidence_interval(y, p, metric=FUNCTIONS[key], n_resamples=40, random_state=3)
     np.testing.assert_allclose(line.null_mean, floor.mean, rtol=1e-9)
     np.testing.assert_allclose(line.null_upper, floor.quantile, rtol=1e-9)
@@ -81,7 +81,7 @@ def test_clinical_lines_are_those_of_the_summary(forecast, report):
         ("observed_over_expected", summary.observed_over_expected),
     ):
         line = report.metric(key)
-        assert (line.value, line.lower, line.upper) == (estimate.value, estimate.lower, estimate.upper)
+        assert (line.value, line.lower, line.upper) == (estimate.estimate, estimate.lower, estimate.upper)
     difference = report.metric("observed_minus_expected")
     assert difference.value == pytest.approx(summary.observed_minus_expected)
     residual = forecast[0] - forecast[1]
@@ -120,7 +120,7 @@ def test_normal_ranges_of_perfect_predictions_agree_with_draws(key, forecast):
             return -np.mean(np.log(np.where(y == 1, p, 1 - p)))
         if key == "observed_minus_expected":
             return np.mean(y - p)
-        return getattr(calibration_summary(y, p), key).value
+        return getattr(calibration_summary(y, p), key).estimate
 
     drawn = np.array([value(y) for y in outcomes])
     line = calibration_report(*forecast, n_resamples=20).metric(key)
@@ -183,9 +183,9 @@ def test_many_distinct_predictions_are_averaged_without_loss():
     for key in ("smooth_ece", "cutoff", "l2"):
         line = report.metric(key)
         assert line.value == pytest.approx(FUNCTIONS[key](y, p), rel=1e-9)
-        floor = expected_under_calibration(p, metric=FUNCTIONS[key], n_resamples=60, random_state=1)
+        floor = expected_under_calibration(None, p, metric=FUNCTIONS[key], n_resamples=60, random_state=1)
         assert abs(line.null_mean - floor.mean) < 5 * floor.std / np.sqrt(30)
-    slope = calibration_summary(y, p).slope.value
+    slope = calibration_summary(y, p).slope.estimate
     assert report.metric("slope").value == pytest.approx(slope, rel=1e-3)
 
 
@@ -351,7 +351,7 @@ def test_contradicted_predictions_of_0_and_1_are_a_finding_and_not_the_headline(
     assert report.metric("log_loss").value == np.inf
     # the slope is that of finite log-odds
     y, p = np.r_[y, np.arange(600) % 4 > 0], np.r_[p, np.full(600, 0.75)]
-    expected = calibration_summary(y, np.clip(p, 1 / 1806, 1 - 1 / 1806)).slope.value
+    expected = calibration_summary(y, np.clip(p, 1 / 1806, 1 - 1 / 1806)).slope.estimate
     assert calibration_report(y, p, n_resamples=20).metric("slope").value == pytest.approx(expected)
 
 

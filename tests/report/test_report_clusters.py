@@ -84,7 +84,7 @@ def test_clusters_are_shown(clustered):
 
 def test_expected_values_allow_for_clusters(data, clustered):
     _, p, _ = data
-    alone = expected_under_calibration(p, metric=smooth_ece, n_resamples=40, random_state=0)
+    alone = expected_under_calibration(None, p, metric=smooth_ece, n_resamples=40, random_state=0)
     assert clustered.metric("smooth_ece").null_mean > 1.1 * alone.mean
 
 

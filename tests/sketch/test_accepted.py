@@ -17,8 +17,6 @@ from sklearn_calib.inference import (
     HosmerLemeshowTest,
     SequentialTest,
     SpiegelhalterTest,
-    confidence_interval,
-    expected_under_calibration,
 )
 from sklearn_calib.sketch import CalibrationSketch, WeightedSample
 from tests._registry import METRICS
@@ -140,38 +138,6 @@ def test_streams_need_rows(data):
     assert test.fit(data.p, data.y).pvalue_ == test.test(data.y, data.p).pvalue
 
 
-# those that are evaluated on many samples at once, and some that are not
-INTERVALS = ("ece_debiased", "smooth_ece", "logit_smoothed_ece", "cutoff", "calibration_loss", "sweep")
-
-
-@pytest.mark.parametrize("method", ["inversion", "percentile"])
-@pytest.mark.parametrize(
-    "case", [case for case in METRICS if case.name in INTERVALS], ids=lambda case: case.name
-)
-def test_intervals(case, method, data):
-    settings = {"n_resamples": 20, "random_state": 0, "method": method}
-    found = confidence_interval(data.sketch, metric=case.call, **settings)
-    assert_same(found, confidence_interval(*data.arrays, metric=case.call, sample_weight=data.w, **settings))
-
-
-def test_floors(data):
-    settings = {"n_resamples": 39, "random_state": 0}
-    for metric in (metrics.smooth_ece, metrics.calibration_loss):
-        found = expected_under_calibration(data.sketch, metric=metric, **settings)
-        grouped = CalibrationSketch().update(1 - data.y, data.p)
-        # outcomes do not count
-        assert (
-            found.values.tolist()
-            == expected_under_calibration(grouped, metric=metric, **settings).values.tolist()
-        )
-        sample = data.sketch.as_weighted_sample()
-        assert_same(
-            found, expected_under_calibration(sample.p, metric=metric, sample_weight=sample.w, **settings)
-        )
-    with pytest.raises(ValueError, match="sample_weight was passed together with a CalibrationSketch"):
-        expected_under_calibration(data.sketch, metric=metrics.smooth_ece, sample_weight=data.w)
-
-
 BINARY = [case for case in CALIBRATORS if not case.log_odds]
 
 
@@ -221,8 +187,6 @@ def test_real_weights_cannot_be_tested(data):
     assert metrics.smooth_ece(sketch) == pytest.approx(metrics.smooth_ece(y, p), abs=1e-5)
     with pytest.raises(ValueError, match="whole numbers"):
         CoxTest().test(sketch)
-    with pytest.raises(ValueError, match="whole numbers"):
-        confidence_interval(sketch, metric=metrics.smooth_ece)
 
 
 def test_any_object_with_a_weighted_sample_is_a_summary(data):

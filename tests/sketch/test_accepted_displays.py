@@ -8,7 +8,6 @@ from sklearn_calib.inference import (
     CoxTest,
     TCal,
     compare_models,
-    confidence_interval,
     paired_test,
 )
 from sklearn_calib.plot import (
@@ -96,7 +95,6 @@ CALLS = {
     ),
     "result": metrics.cutoff_result,
     "test": CoxTest().test,
-    "interval": lambda *data, **more: confidence_interval(*data, metric=metrics.smooth_ece, **more),
     "report": calibration_report,
     "reliability": ReliabilityDisplay.from_predictions,
     "cutoff": CutoffDisplay.from_predictions,
