@@ -1,6 +1,5 @@
 """Threads and processes: the same numbers as one after the other, and an error where a worker dies."""
 
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -18,7 +17,6 @@ from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator, Smoot
 from sklearn_calib.inference import TCal
 from sklearn_calib.scorers import PValueScorer, get_scorer
 from tests import _every as every
-from tests._registry import METRICS
 
 ROOT = Path(__file__).resolve().parents[1]
 N_THREADS = 8
@@ -64,21 +62,6 @@ def test_classifiers_predict_in_threads(name):
     assert every.differs(at_once(calls), [call() for call in calls]) is None
 
 
-def test_fits_in_threads():
-    """Different calibrators, metrics and tests at the same time share nothing that matters."""
-    y, p = every.binary()
-    calls = [
-        lambda make=make: make().fit(p, y).predict_proba(p)
-        for name, make in every.CALIBRATOR_MAKERS.items()
-        if not name.startswith(("auto", "log_average"))
-    ]
-    calls += [lambda case=case: case.call(y, p) for case in METRICS]
-    sample = every.binary(60)
-    calls += [lambda test=test: clone(test).test(*sample).pvalue for test in every.TEST_MAKERS.values()]
-    expected = [call() for call in calls]
-    assert every.differs(at_once(calls), expected) is None
-
-
 def test_randomized_predictions_in_threads():
     """With a whole number as seed each call has a generator of its own."""
     y, p = every.binary()
@@ -122,44 +105,6 @@ def test_workers_give_the_same(backend):
         with parallel_config(backend=backend):
             shared = cross_val_score(MODELS["ensemble"], X, y, scoring=scorer, cv=2, n_jobs=2)
         np.testing.assert_allclose(shared, alone, rtol=1e-9, atol=1e-12)
-
-
-KILLED = """
-import os, signal
-import numpy as np
-from sklearn.linear_model import LogisticRegression
-from sklearn_calib import CalibratedClassifier
-
-PARENT = os.getpid()
-
-
-class Dying(LogisticRegression):
-    def fit(self, X, y):
-        if os.getpid() != {parent}:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().fit(X, y)
-
-
-X = np.random.default_rng(0).standard_normal((60, 2))
-model = CalibratedClassifier(Dying(), cv=3, n_jobs=2)
-try:
-    model.fit(X, np.arange(60) % 2)
-except Exception as error:
-    print(type(error).__name__, hasattr(model, "classes_"))
-else:
-    print("fitted")
-"""
-
-
-@pytest.mark.thorough
-@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-def test_a_killed_worker_is_an_error():
-    """No hang, and nothing that looks fitted."""
-    code = KILLED.replace("{parent}", "int(os.environ.setdefault('PARENT_OF_WORKERS', str(PARENT)))")
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=120, check=True
-    )
-    assert done.stdout.split() == ["TerminatedWorkerError", "False"], done.stderr
 
 
 def test_errors_of_workers_are_those_of_one():

@@ -8,16 +8,13 @@ import numpy as np
 import pytest
 
 from sklearn_calib._html import MOST_ROWS, result_html
-from sklearn_calib._validation import check_binary
 from sklearn_calib.inference import (
     CalibrationTestResult,
     CoxTest,
     CutoffTest,
     TCal,
-    compare_models,
     confidence_interval,
     expected_under_calibration,
-    paired_test,
 )
 from sklearn_calib.metrics import (
     calibration_summary,
@@ -25,12 +22,10 @@ from sklearn_calib.metrics import (
     cutoff_result,
     decision_risk_result,
     distance_from_calibration,
-    expected_calibration_error,
     expected_performance,
     score_decomposition,
     smooth_ece_result,
 )
-from sklearn_calib.plot._smooth_curve import smooth_curve
 
 VOID = {"br", "hr", "img", "link", "input", "meta"}
 EVIL = "<script>alert('1')</script> & \"quoted\""
@@ -89,11 +84,7 @@ RESULTS = {
         None, P, metric=cutoff_calibration_error, n_resamples=50, random_state=0
     ),
     "interval": confidence_interval(Y, P, metric=cutoff_calibration_error, n_resamples=20, random_state=0),
-    "percentile": confidence_interval(
-        Y, P, metric=expected_calibration_error, method="percentile", n_resamples=20, random_state=0
-    ),
     "cutoff": cutoff_result(Y, P),
-    "cutoff_zero": cutoff_result([0, 1], [0.0, 1.0]),
     "decision": decision_risk_result(Y, P),
     "expected": expected_performance(P, certificate=0.02, reference=np.sqrt(P)),
     "expected_alone": expected_performance(P),
@@ -102,8 +93,6 @@ RESULTS = {
     "distance": distance_from_calibration(Y, P),
     "summary": calibration_summary(Y, P),
     "summary_of_one_class": calibration_summary([0, 0], [0.1, 0.2]),
-    "smooth_logit": smooth_ece_result(Y, P, scale="logit"),
-    "curve": smooth_curve(check_binary(Y, P), "auto", 0.95)[0],
 }
 
 
@@ -136,20 +125,6 @@ def test_nothing_is_loaded_or_run(name):
             assert declared.get("background", "none") == "none"
 
 
-def test_scales_fold_out():
-    result = RESULTS["tcal"]
-    page = Page(result._repr_html_())
-    assert page.summaries == [f"scales ({len(result.scales)})"]
-    names = [item.name for item in dataclasses.fields(result.scales[0])]
-    head, *table = page.folded
-    assert head == names
-    assert len(table) == len(result.scales)
-    for row, scale in zip(table, result.scales, strict=True):
-        assert row[0] == str(scale.n_bins)
-        assert [float(x) for x in row] == pytest.approx(list(dataclasses.astuple(scale)), rel=1e-3)
-    assert "<details" not in RESULTS["cutoff_test"]._repr_html_()
-
-
 def test_everything_is_escaped():
     @dataclasses.dataclass(frozen=True)
     class Row:
@@ -171,18 +146,6 @@ def test_everything_is_escaped():
         assert "<script" not in result_html("title", [(EVIL, EVIL)], table)
 
 
-def test_the_name_of_a_metric_is_escaped():
-    from sklearn_calib.inference import ConsistencyTest
-
-    def metric(y_true, y_proba):
-        return float(abs(np.mean(y_true) - np.mean(y_proba)))
-
-    metric.__name__ = "<b>mean</b>"
-    html = ConsistencyTest(metric, n_resamples=9, random_state=0).test(Y, P)._repr_html_()
-    assert "<b>" not in html
-    assert "consistency test of &lt;b&gt;mean&lt;/b&gt;" in html
-
-
 def test_rows_of_any_kind():
     @dataclasses.dataclass(frozen=True)
     class Row:
@@ -200,25 +163,3 @@ def test_rows_of_any_kind():
     assert page.folded[0] == ["count", "share"]
     assert page.folded[1] == ["100000", "0.3333"]
     assert ("and 7 more", True) in page.texts
-
-
-def test_comparisons():
-    rng = np.random.default_rng(0)
-    p = rng.uniform(0.05, 0.95, 120)
-    y = (rng.random(120) < p).astype(int)
-    models = {"plain": p, EVIL: p**2, "flat": np.full(120, 0.5)}
-    result = compare_models(y, models, metric=expected_calibration_error, n_resamples=39, random_state=0)
-    page = Page(result._repr_html_())
-    text = " ".join(data for data, _ in page.texts)
-    assert "script" not in page.tags
-    assert ("open", None) in page.attributes
-    for name in models:
-        assert name in text
-    for pair in result.pairs:
-        assert f"{pair.adjusted_pvalue:.4g}" in text
-    found = result.pairs[0].comparison
-    text = " ".join(data for data, _ in Page(found._repr_html_()).texts)
-    for value in (found.value_a, found.value_b, found.difference, found.lower, found.upper):
-        assert f"{value:.4f}" in text
-    swapped = paired_test(y, p, p**2, metric=expected_calibration_error, method="swap", n_resamples=39)
-    assert "bias-corrected" not in swapped._repr_html_()

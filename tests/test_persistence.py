@@ -2,11 +2,8 @@
 
 import copy
 import importlib
-import inspect
 import io
 import pickle
-import subprocess
-import sys
 import warnings
 from functools import cache
 from importlib.util import find_spec
@@ -17,10 +14,10 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from sklearn_calib import CalibratedClassifier, SavedVersionWarning, __version__
+from sklearn_calib import SavedVersionWarning, __version__
 from sklearn_calib._persistence import VersionStamped, versions_agree
-from sklearn_calib.calibrators import BaseCalibrator, PlattCalibrator
-from sklearn_calib.inference import CalibrationTest, SequentialTest, TCal
+from sklearn_calib.calibrators import PlattCalibrator
+from sklearn_calib.inference import SequentialTest, TCal
 from sklearn_calib.scorers import BestCalibrated, MultiScorer, PValueScorer, get_scorer, get_scorer_names
 from sklearn_calib.sketch import CalibrationSketch
 from tests import _every as every
@@ -170,41 +167,6 @@ def test_arrays_that_are_mapped_read_only(tmp_path):
         np.testing.assert_array_equal(loaded.predict_proba(scores), calibrator.predict_proba(scores), name)
 
 
-@pytest.mark.thorough
-def test_another_process_loads_them(tmp_path):
-    """A process that has imported nothing of the package predicts the same."""
-    held = {name: fitted_calibrator(name) for name in every.CALIBRATOR_NAMES}
-    expected = {name: calibrator.predict_proba(scores) for name, (calibrator, scores) in held.items()}
-    path = tmp_path / "all.pickle"
-    path.write_bytes(pickle.dumps((held, expected)))
-    code = (
-        "import pickle, sys\n"
-        "with open(sys.argv[1], 'rb') as file:\n"
-        "    held, expected = pickle.load(file)\n"
-        "for name, (calibrator, scores) in held.items():\n"
-        "    assert (calibrator.predict_proba(scores) == expected[name]).all(), name\n"
-        "print(len(held))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code, str(path)], capture_output=True, text=True, cwd=ROOT
-    )
-    assert done.stdout.strip() == str(len(held)), done.stderr
-
-
-STAMPED = [
-    kind for kind in every.public_estimators() if not kind.__module__.startswith("sklearn_calib.scorers")
-]
-
-
-@pytest.mark.parametrize("kind", sorted(STAMPED, key=lambda kind: kind.__name__))
-def test_every_estimator_carries_the_version(kind):
-    assert issubclass(kind, VersionStamped)
-    # before all of scikit-learn's classes, one of which would end the chain of states
-    assert kind.__mro__.index(VersionStamped) < min(
-        k for k, base in enumerate(kind.__mro__) if base.__module__.startswith("sklearn.")
-    )
-
-
 def test_the_stamp_is_in_the_state_and_nowhere_else():
     calibrator = PlattCalibrator().fit([0.2, 0.4, 0.6, 0.8], [0, 1, 0, 1])
     assert calibrator.__getstate__()[STAMP] == __version__
@@ -247,25 +209,6 @@ def test_other_versions_warn_and_load(version, monkeypatch):
             pickle.loads(data)
 
 
-def test_a_state_made_by_hand():
-    state = {**vars(PlattCalibrator().fit([0.2, 0.8, 0.4, 0.6], [0, 1, 1, 0])), STAMP: "99.0.0"}
-    calibrator = PlattCalibrator()
-    with pytest.warns(SavedVersionWarning, match=r"saved by sklearn_calib 99\.0\.0 and is loaded by"):
-        calibrator.__setstate__(state)
-    assert STAMP in state
-    assert not hasattr(calibrator, STAMP)
-    assert calibrator.predict([0.1]) == [0]
-
-
-def test_all_parts_of_a_model_say_it(monkeypatch):
-    data = saved_by("0.0.9", fitted_model("ensemble"), monkeypatch)
-    with pytest.warns(SavedVersionWarning) as caught:
-        pickle.loads(data)
-    names = [warning.message.estimator_name for warning in caught]
-    assert names.count("CalibratedClassifier") == 1
-    assert names.count("IsotonicCalibrator") == 3 + 1  # of the folds, and the parameter
-
-
 def test_skops_goes_through_the_same_gate(monkeypatch):
     skops = pytest.importorskip("skops.io")
     calibrator, _ = fitted_calibrator("platt")
@@ -293,24 +236,3 @@ def test_skops_goes_through_the_same_gate(monkeypatch):
 )
 def test_which_versions_agree(saved, installed, agree):
     assert versions_agree(saved, installed) is agree
-
-
-def test_estimators_of_ones_own():
-    """A subclass with a state of its own keeps the stamp by calling its parent."""
-
-    class Own(PlattCalibrator):
-        def __getstate__(self):
-            return {**super().__getstate__(), "note": "mine"}
-
-    class OwnTest(CalibrationTest):
-        _check_parameters = _test_sample = None
-
-    calibrator = Own().fit([0.2, 0.8, 0.4, 0.6], [0, 1, 1, 0])
-    assert copy.copy(calibrator).note == "mine"
-    assert calibrator.__getstate__()[STAMP] == __version__
-    assert OwnTest().__getstate__() == {STAMP: __version__}
-    assert issubclass(BaseCalibrator, VersionStamped)
-    assert inspect.isabstract(BaseCalibrator)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        clone(CalibratedClassifier(calibrator=Own()))

@@ -1,10 +1,9 @@
-"""What newcomers stumble over: names as strings, arguments in the wrong place, labels for probabilities."""
+"""Frequent mistakes and shortcuts: names as strings, swapped arguments, labels in place of probabilities."""
 
 import inspect
 import pkgutil
 import subprocess
 import sys
-from email.message import Message
 from importlib import import_module
 
 import numpy as np
@@ -25,7 +24,7 @@ from sklearn.model_selection import (
 from sklearn.svm import LinearSVC
 
 import sklearn_calib
-from sklearn_calib import CalibratedClassifier, _compat, _persistence, get_scorer, get_scorer_names
+from sklearn_calib import CalibratedClassifier, get_scorer, get_scorer_names
 from sklearn_calib.calibrators import IsotonicCalibrator, SplineCalibrator, TemperatureCalibrator
 from sklearn_calib.inference import (
     ConsistencyTest,
@@ -101,13 +100,6 @@ def test_the_order_of_imports_does_not_matter():
         f"SequentialFeatureSelector(LogisticRegression(), scoring={NAME!r}, cv=2).fit(X, y)"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, capture_output=True)
-
-
-def test_a_changed_table_of_scorers_is_said_once(monkeypatch):
-    monkeypatch.setattr(_compat, "_parameter_constraints", lambda: iter(()))
-    with pytest.warns(UserWarning, match=r"Pass scoring=sklearn_calib.get_scorer\(name\)") as seen:
-        _compat.register_scorers({})
-    assert len(seen) == 1
 
 
 def test_texts_as_labels_need_pos_label_for_one_column():
@@ -186,15 +178,6 @@ def test_metrics_and_tests_by_name(forecast):
         assert str(call("smooth_ece")) == str(call(smooth_ece))
 
 
-def test_parameters_of_scikit_learn_are_translated():
-    with pytest.raises(TypeError, match=r"no parameter method, .* Pass calibrator=IsotonicCalibrator\(\)"):
-        CalibratedClassifier(LogisticRegression(), method="isotonic")
-    with pytest.raises(ValueError, match=r'Pass an object, calibrator=PlattCalibrator\(link="identity"\)'):
-        CalibratedClassifier(LogisticRegression(), "sigmoid").fit([[0.0]] * 4, [0, 1, 0, 1])
-    assert "method" not in inspect.signature(CalibratedClassifier).parameters
-    assert list(inspect.signature(CalibratedClassifier).parameters)[:2] == ["estimator", "calibrator"]
-
-
 def test_decision_scores_and_a_calibrator_of_probabilities(data):
     X, y = data
     with pytest.raises(
@@ -234,83 +217,6 @@ def test_dir_lists_public_names_only():
     assert set(dir(sklearn_calib)) == set(sklearn_calib.__all__) | {
         name for name in subpackages if not name.startswith("_")
     }
-
-
-def test_classes_are_printed_as_a_person_writes_them(data):
-    plt = pytest.importorskip("matplotlib.pyplot")
-    from sklearn_calib.plot import CutoffDisplay, ReliabilityDisplay
-
-    X, y = data
-    model = LogisticRegression().fit(X, y)
-    for display in (ReliabilityDisplay, CutoffDisplay):
-        for label in (None, model.classes_[1]):
-            drawn = display.from_estimator(model, X, y, pos_label=label)
-            assert drawn.ax_.get_xlabel() == "Predicted probability (1)"
-            plt.close(drawn.figure_)
-    with pytest.raises(ValueError, match="pos_label=7 is not among the classes"):
-        ReliabilityDisplay.from_estimator(model, X, y, pos_label=np.int64(7))
-
-
-def test_signatures_are_readable():
-    for subpackage in (
-        "metrics",
-        "calibrators",
-        "meta",
-        "inference",
-        "sketch",
-        "export",
-        "monitor",
-        "plot",
-        "report",
-        "scorers",
-    ):
-        module = import_module(f"sklearn_calib.{subpackage}")
-        for name in module.__all__:
-            value = getattr(module, name)
-            found = [value] if inspect.isfunction(value) else [
-                member for member in vars(value).values() if inspect.isfunction(member)
-            ] if inspect.isclass(value) else []  # fmt: skip
-            for function in found:
-                shown = str(inspect.signature(function))
-                assert "_SupportsArray" not in shown, f"{name}: {shown}"
-
-
-def test_documentation_link(monkeypatch):
-    def known(name):
-        message = Message()
-        message["Project-URL"] = "Repository, https://example.org/code"
-        message["Project-URL"] = "Documentation, https://example.org/docs/"
-        return message
-
-    estimators = [IsotonicCalibrator(), CalibratedClassifier(), CutoffTest()]
-    try:
-        _persistence.documentation_template.cache_clear()
-        assert all(estimator._get_doc_link() == "" for estimator in estimators)
-        _persistence.documentation_template.cache_clear()
-        monkeypatch.setattr(_persistence, "metadata", known)
-        for estimator, module in zip(estimators, ("calibrators", "meta", "inference"), strict=True):
-            page = f"generated/sklearn_calib.{module}.{type(estimator).__name__}.html"
-            assert estimator._get_doc_link().startswith("https://example.org/docs/")
-            assert estimator._get_doc_link().endswith(page)
-            assert page in estimator._repr_html_()
-    finally:
-        _persistence.documentation_template.cache_clear()
-
-
-def test_the_estimate_lies_in_its_interval():
-    rng = np.random.default_rng(4)
-    p = rng.random(300)
-    interval = confidence_interval((rng.random(300) < p).astype(int), p, metric="smooth_ece", random_state=0)
-    assert interval.lower <= interval.corrected <= interval.upper
-    assert interval.corrected < interval.estimate
-    assert str(interval) == (
-        f"{interval.corrected:.4f} [{interval.lower:.4f}, {interval.upper:.4f}] (bias-corrected, 95% "
-        f"confidence); raw value {interval.estimate:.4f}, expected under calibration {interval.null_mean:.4f}"
-    )
-    far = confidence_interval((rng.random(300) < p**3).astype(int), p, metric="smooth_ece", random_state=0)
-    # E p - p^3 = 1/4
-    assert far.corrected == pytest.approx(0.25, abs=0.07)
-    assert far.lower < far.corrected < far.upper
 
 
 def test_the_corrected_estimate_is_less_biased():

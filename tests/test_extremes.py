@@ -1,0 +1,87 @@
+"""Extreme predictions and scores: finite metrics, probabilities in [0, 1], and no overflow."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from sklearn_calib import metrics
+from sklearn_calib._core._links import EPS, logit
+from sklearn_calib.scorers._proper import log_loss
+from tests import _every as every
+from tests._registry import METRICS
+from tests.calibrators._registry import CALIBRATORS
+
+Y, P = every.binary()
+# From the least positive number to the largest below 1, with both ends.
+EXTREMES = np.array([0.0, 5e-324, 1e-308, 1e-300, 1e-100, 1e-17, EPS, 1e-10, 0.5, 1 - 1e-10, 1 - EPS, 1.0])
+
+
+@pytest.mark.parametrize("case", CALIBRATORS, ids=lambda case: case.name)
+def test_extreme_scores(case):
+    """Nothing overflows, nothing leaves [0, 1], in the fit or after it."""
+    calibrator = case.make()
+    kind = calibrator._score_kind()
+    far = np.array([-700.0, -300.0, -37.0, -1.0, 0.0, 1e-300, 1.0, 37.0, 300.0, 700.0])
+    ends = EXTREMES if kind == "probability" else far
+    rng = np.random.default_rng(0)
+    scores = np.concatenate([np.repeat(ends, 3), rng.choice(ends, 20)])
+    y = (rng.random(scores.shape[0]) < (0.2 + 0.6 * (scores > np.median(scores)))).astype(int)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for fitted in (calibrator.fit(scores, y), case.make().fit(*_usual(kind))):
+            for given in (ends, scores):
+                proba = fitted.predict_proba(given)
+                assert ((proba >= 0) & (proba <= 1)).all()
+                np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=0, atol=1e-12)
+            if case.monotone:
+                assert (np.diff(fitted.transform(np.sort(ends))) >= 0).all()
+
+
+def _usual(kind):
+    return (P, Y) if kind == "probability" else (logit(P), Y)
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CALIBRATORS if case.multiclass], ids=lambda case: case.name
+)
+def test_extreme_scores_of_several_classes(case):
+    y, rows = every.several()
+    far = 700.0 * (np.arange(3) == np.arange(30)[:, None] % 3) - 350.0
+    sure = np.eye(3)[np.arange(30) % 3]
+    if case.log_odds:
+        rows, ends = np.log(rows), far
+    else:
+        ends = np.clip(sure, 1e-300, 1.0)
+    both, labels = np.vstack([rows, ends]), np.concatenate([y, np.arange(30) * 7 % 3])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for fitted in (case.make().fit(rows, y), case.make().fit(both, labels)):
+            for given in (ends, both) if case.log_odds else (ends, both, sure):
+                proba = fitted.predict_proba(given)
+                assert ((proba >= 0) & (proba <= 1)).all()
+                np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("case", METRICS, ids=lambda case: case.name)
+def test_metrics_of_extreme_predictions(case):
+    y = np.arange(24) % 2
+    p = np.repeat(EXTREMES, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isfinite(case.call(y, p))
+
+
+def test_log_loss_of_extreme_predictions():
+    """Finite, but where the definition is not: of a prediction of 0 or 1 that fails. The scorer clips it."""
+    inner = np.repeat(EXTREMES[1:-1], 2)
+    y = np.arange(24) % 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = metrics.score_decomposition(y[2:-2], inner, score="log_loss")
+        assert np.isfinite([found.score, found.miscalibration, found.discrimination, found.uncertainty]).all()
+        assert found.score == pytest.approx(-np.log([1 - inner[::2], inner[1::2]]).mean(), rel=1e-9)
+        ends = metrics.score_decomposition(y, np.repeat(EXTREMES, 2), score="log_loss")
+        assert (ends.score, ends.miscalibration) == (np.inf, np.inf)
+        p = np.repeat(EXTREMES, 2)
+        assert np.isfinite(log_loss(y, np.column_stack((1 - p, p))))
