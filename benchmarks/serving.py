@@ -4,8 +4,8 @@
 
 A logistic regression of ten features alone, in scikit-learn's CalibratedClassifierCV with isotonic
 regression, and in CalibratedClassifier with isotonic regression and with the default spline; then the map
-alone, for scores of the classifier: as a calibrator, loaded from JSON, as Python source, and with ONNX
-Runtime if it is installed. Shown is the median processor time of one thread over 9 repetitions, so that other
+alone, for scores of the classifier: as a calibrator, loaded from JSON, and with ONNX Runtime if it is
+installed. Shown is the median processor time of one thread over 9 repetitions, so that other
 programs on the machine have little influence. Targets: 20 microseconds for one sample with a loaded map, and
 for each pair of a CalibratedClassifier 150 microseconds more than the classifier alone.
 
@@ -32,7 +32,7 @@ from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_calib.calibrators import IsotonicCalibrator, SplineCalibrator
-from sklearn_calib.export import from_json, to_json, to_onnx, to_python
+from sklearn_calib.export import from_json, to_json, to_onnx
 from sklearn_calib.meta import CalibratedClassifier
 
 MANY = 1_000_000
@@ -57,13 +57,6 @@ def calls(X: np.ndarray, y: np.ndarray) -> dict[str, tuple[Callable[[np.ndarray]
         found[f"scores: {type(calibrator).__name__}"] = calibrator.transform, True
         loaded = from_json(to_json(calibrator))
         found[f"scores: {name} loaded from JSON ({loaded.n_knots_} knots)"] = loaded.transform, True
-        namespace: dict[str, Any] = {}
-        exec(to_python(loaded), namespace)
-        calibrate = namespace["calibrate"]
-        found[f"scores: {name} as Python source"] = (
-            lambda values, calibrate=calibrate: [calibrate(value) for value in values.tolist()],
-            True,
-        )
         if find_spec("skl2onnx") and find_spec("onnxruntime"):
             import onnxruntime
 

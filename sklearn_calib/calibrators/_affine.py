@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
 from sklearn_calib._core._links import logit
+from sklearn_calib._core._maps import Softmax, logistic
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import as_double, check_flag
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
@@ -153,6 +154,20 @@ class AffineCalibrator(BaseCalibrator):
             )
         self.n_iter_ = fit.n_iter
         self._keep(self._averaged(fit), fit.beta, fit.total)
+
+    def _export(self, build: Any) -> Any:
+        coef, intercept = self.coef_, self.intercept_
+        if self.classes_.shape[0] > 2:
+            return self._softmax_node(0.0, 1.0, center=True)
+        coef = np.diag(coef) if coef.ndim == 1 else coef
+        # the logits of the classes are minus and plus half the log-odds
+        slope = float(coef[1] @ [-0.5, 0.5] - coef[0] @ [-0.5, 0.5])
+        return logistic(self.link, slope, float(intercept[1] - intercept[0]))
+
+    def _softmax_node(self, beta: float, share: float, center: bool) -> Softmax:
+        """Return the map of three or more classes."""
+        floor = 0.0 if self.link == "identity" else self.min_proba_
+        return Softmax(floor, beta, share, center, self.coef_.copy(), self.intercept_.copy())
 
     def _map_scores(self, scores: Array) -> Array:
         proba = softmax(self._map_logits(self._logits(scores)))

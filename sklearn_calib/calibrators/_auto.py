@@ -10,6 +10,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from sklearn_calib._core._bounds import whole_numbers
 from sklearn_calib._core._links import EPS
+from sklearn_calib._core._maps import Average, Softmax
 from sklearn_calib._html import result_html
 from sklearn_calib._progress import Progress
 from sklearn_calib._typing import Array
@@ -353,6 +354,19 @@ class AutoCalibrator(BaseCalibrator):
 
     def _may_be_certain(self) -> bool:
         return may_be_certain(self.calibrator_)
+
+    def _export(self, build: Any) -> Any:
+        if self._counts is None:
+            return build.part(self.calibrator_)
+        n_classes = self.classes_.shape[0]
+        if n_classes == 2:
+            return build.composed(self, [self.calibrator_])
+        total = float(self._counts.sum())
+        fraction = min(_DOUBT / total, 1.0)
+        rates = (self._counts + 0.5) / (total + n_classes / 2.0)
+        constant = Softmax(EPS, 0.0, 1.0, False, np.zeros(n_classes), np.log(rates))
+        parts = build.part(self.calibrator_), constant
+        return Average("probability", np.array([1.0 - fraction, fraction]), parts)
 
     def _map_scores(self, scores: Array) -> Array:
         proba = class_probabilities(self.calibrator_, scores)

@@ -1,6 +1,7 @@
 """Beta calibration: log-odds linear in log p and log(1 - p), with bounded influence of outlying scores."""
 
 import warnings
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,7 +9,8 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
-from sklearn_calib._core._links import clip_probability
+from sklearn_calib._core._links import EPS, clip_probability
+from sklearn_calib._core._maps import Beta
 from sklearn_calib._core._newton import fit_logistic, log_likelihood
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_flag, check_option
@@ -137,6 +139,9 @@ class BetaCalibrator(CutoffCertificateMixin, BaseCalibrator):
             slope_part = self.a_ * low + self.b_ * high
             self.c_ = balanced_intercept(slope_part, grouped.weight, target, self.c_)
         certify(self, grouped, weight)
+
+    def _export(self, build: Any) -> Beta:
+        return Beta(self.a_, self.b_, self.c_, EPS)
 
     def _map_scores(self, scores: Array) -> Array:
         low, high = _logs(scores)

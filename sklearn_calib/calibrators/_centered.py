@@ -1,10 +1,13 @@
 """Centred isotonic calibration: isotonic regression without plateaus."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import group_scores, group_starts
 from sklearn_calib._core._isotonic import fit_isotonic
+from sklearn_calib._core._maps import Node, through
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_below_one
 from sklearn_calib.calibrators._base import BaseCalibrator
@@ -115,6 +118,13 @@ class CenteredIsotonicCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     def _may_be_certain(self) -> bool:
         return float(self.tilt) == 0.0
+
+    def _export(self, build: Any) -> Node:
+        if self._may_be_certain():
+            return through(self.X_thresholds_, self.y_thresholds_)
+        center, scale = self._magnitude * self._middle, self._magnitude * self._half_range
+        curve: Node = build.curve(self, self.X_thresholds_, center, scale, straight=True)
+        return curve
 
     def _map_scores(self, scores: Array) -> Array:
         centred = interpolate_blocks(self.X_thresholds_, self.y_thresholds_, scores)

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core._bounds import cutoff_bound
 from sklearn_calib._core._grouping import group_outcomes
+from sklearn_calib._core._maps import Step, through
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     Outcomes,
@@ -467,6 +468,14 @@ class CertifiedCalibrator(BaseCalibrator):
 
     def _may_be_certain(self) -> bool:
         return may_be_certain(_unwrapped(self.calibrator_))
+
+    def _export(self, build: Any) -> Any:
+        if not self.accepted_:
+            return Step(np.zeros(0), np.array([self.mean_]))
+        if isinstance(self.calibrator_, str):
+            ends = np.array([0.0, 1.0])
+            return through(ends, ends)
+        return build.part(self.calibrator_)
 
     def _map_scores(self, scores: Array) -> Array:
         return self._calibrated(scores) if self.accepted_ else np.full(scores.shape, self.mean_)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_calib._compat import check_feature_names_in, safe_indexing
+from sklearn_calib._core._maps import Groups
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     Outcomes,
@@ -352,6 +353,13 @@ class GroupCalibrator(BaseCalibrator):
             if group in self.calibrators_:
                 proba[rows] = _apply(self.calibrators_[group], scores[rows])
         return proba
+
+    def _export(self, build: Any) -> Any:
+        pooled = build.part(self.pooled_calibrator_)
+        if not self._grouped:
+            return pooled
+        own = tuple(build.part(one) for one in self.calibrators_.values())
+        return Groups(tuple(self.calibrators_), own, (pooled,))
 
     def _may_be_certain(self) -> bool:
         return may_be_certain(self.pooled_calibrator_)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from sklearn_calib._core._binning import quantile_bins
 from sklearn_calib._core._bounds import whole_numbers
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
+from sklearn_calib._core._maps import Step
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_option, check_positive, check_size
 from sklearn_calib.calibrators._base import BaseCalibrator
@@ -150,6 +151,9 @@ class HistogramBinningCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     def _may_be_certain(self) -> bool:
         return self.smoothing is None
+
+    def _export(self, build: Any) -> Step:
+        return Step(self.bin_edges_.copy(), self.bin_values_)
 
     def _map_scores(self, scores: Array) -> Array:
         mapped: Array = self.bin_values_[self._bin_of(scores)]

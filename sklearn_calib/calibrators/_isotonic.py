@@ -1,10 +1,13 @@
 """Isotonic calibration: the non-decreasing least-squares fit to the outcomes."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
 from sklearn_calib._core._isotonic import fit_isotonic
+from sklearn_calib._core._maps import Node, Step, through
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_fraction, check_option
 from sklearn_calib.calibrators._base import BaseCalibrator
@@ -102,6 +105,13 @@ class IsotonicCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     def _may_be_certain(self) -> bool:
         return self.clip is None
+
+    def _export(self, build: Any) -> Node:
+        x, y = self.X_thresholds_, self.y_thresholds_
+        if self.interpolation == "linear":
+            return through(x, y)
+        change = np.flatnonzero(np.diff(y)) + 1
+        return Step(x[change], y[np.append(0, change)])
 
     def _map_scores(self, scores: Array) -> Array:
         step = self.interpolation == "step"

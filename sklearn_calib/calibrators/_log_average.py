@@ -201,6 +201,13 @@ class LogAverageCalibrator(BaseCalibrator):
         self.weights_ = weights / weights.sum()
         self.calibrators_ = fitted
 
+    def _export(self, build: Any) -> Any:
+        used = np.flatnonzero(self.weights_)
+        parts = [self.calibrators_[m] for m in used]
+        if self.classes_.shape[0] == 2:
+            return build.composed(self, parts)
+        return build.log_average(parts, self.weights_[used])
+
     def _map_scores(self, scores: Array) -> Array:
         used = np.flatnonzero(self.weights_)
         tables = (class_probabilities(self.calibrators_[m], scores) for m in used)

@@ -1,5 +1,7 @@
 """Matrix scaling: a linear map of log-probabilities, shrunk to temperature scaling; plain and structured."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -273,6 +275,11 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
         self.temperature_ = 1.0 / beta
         self.smoothing_ = 1.0 / (total + 1.0)
         self._total = total
+
+    def _export(self, build: Any) -> Any:
+        if self.classes_.shape[0] == 2:
+            return build.composed(self, [])
+        return self._softmax_node(1.0 / self.temperature_, self._total / (self._total + 1.0), center=True)
 
     def _map_logits(self, logits: Array) -> Array:
         return self._linear(self._features(logits, 1.0 / self.temperature_, self._total))

@@ -1,9 +1,12 @@
 """Modified Platt scaling: Platt scaling with a fallback if its cutoff calibration error is too large."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import group_scores
+from sklearn_calib._core._maps import Node, logistic, through
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_fraction, check_option
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link, inside
@@ -132,6 +135,11 @@ class ModifiedPlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     def _may_be_certain(self) -> bool:
         return self.fallback_used_ and self.fallback == "isotonic"
+
+    def _export(self, build: Any) -> Node:
+        if self.fallback_used_:
+            return through(*self._thresholds)
+        return logistic(self.link, self.slope_, self.intercept_)
 
     def _map_scores(self, scores: Array) -> Array:
         if self.fallback_used_:

@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_calib._core._maps import OneVsRest
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_fraction, check_generator
 from sklearn_calib.calibrators._base import BaseCalibrator, as_columns, both_classes, may_be_certain
@@ -155,6 +156,10 @@ class OneVsRestCalibrator(BaseCalibrator):
 
     def _may_be_certain(self) -> bool:
         return any(map(may_be_certain, self.calibrators_))
+
+    def _export(self, build: Any) -> Any:
+        parts = [build.part(one) for one in self.calibrators_]
+        return parts[0] if len(parts) == 1 else OneVsRest(tuple(parts))
 
     def _map_scores(self, scores: Array) -> Array:
         if scores.ndim == 1:

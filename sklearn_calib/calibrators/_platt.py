@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes, group_scores
 from sklearn_calib._core._links import logit
+from sklearn_calib._core._maps import Node, logistic
 from sklearn_calib._core._newton import fit_logistic
 from sklearn_calib._typing import Array
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
@@ -90,6 +92,9 @@ class PlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
         grouped = group_scores(codes, scores, weight)
         self.slope_, self.intercept_ = fit_linked(grouped, self.link)
         certify(self, grouped, weight)
+
+    def _export(self, build: Any) -> Node:
+        return logistic(self.link, self.slope_, self.intercept_)
 
     def _map_scores(self, scores: Array) -> Array:
         return logistic_curve(scores, self.link, self.slope_, self.intercept_)

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
+from sklearn_calib._core._maps import TINY, Beta
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_fraction, check_option, check_positive
 from sklearn_calib.calibrators._base import BaseCalibrator
@@ -156,6 +157,10 @@ class PriorShiftCalibrator(CutoffCertificateMixin, BaseCalibrator):
                 f"multiplied by {factor!r}."
             )
         return target, factor
+
+    def _export(self, build: Any) -> Beta:
+        # probabilities other than 0 and 1 are not clipped, because the formula does not clip
+        return Beta(1.0, 1.0, float(np.log(self.odds_factor_)), TINY)
 
     def _map_scores(self, scores: Array) -> Array:
         scaled = self.odds_factor_ * scores

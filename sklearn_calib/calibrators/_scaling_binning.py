@@ -177,6 +177,9 @@ class ScalingBinningCalibrator(BaseCalibrator):
     def _may_be_certain(self) -> bool:
         return may_be_certain(self.calibrator_)
 
+    def _export(self, build: Any) -> Any:
+        return build.steps(self, self.calibrator_)
+
     def _map_scores(self, scores: Array) -> Array:
         mapped: Array = self.bin_values_[self._bin_of(self._calibrated(scores))]
         return mapped

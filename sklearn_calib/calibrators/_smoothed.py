@@ -145,6 +145,14 @@ class SmoothedCalibrator(BaseCalibrator):
         curve = np.clip(outcome[known] / density[known], 0.0, 1.0)
         self.curve_ = np.interp(self.grid_, self.grid_[known], curve)
 
+    def _export(self, build: Any) -> Any:
+        if self.randomized:
+            raise ValueError(
+                "calibrator is a SmoothedCalibrator(randomized=True), whose map is random. Fit it with "
+                "randomized=False."
+            )
+        return build.curve(self, self.grid_)
+
     def _map_scores(self, scores: Array) -> Array:
         if self.randomized:
             noise = check_generator(self.random_state).standard_normal(scores.shape[0])

@@ -248,6 +248,12 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
         least = _LEAST_SLOPE * abs(slope) if self.monotone else None
         return fit_spline(x, weight, target, knots, (abs(slope), intercept), penalty, least, anchor)
 
+    def _export(self, build: Any) -> Any:
+        if self.link == "logit":
+            return build.curve(self)
+        axis = self._axis
+        return build.curve(self, center=axis.middle * axis.magnitude, scale=axis.half_width * axis.magnitude)
+
     def _map_scores(self, scores: Array) -> Array:
         x = self._axis.place(link_scores(scores, self.link))
         proba: Array = expit(evaluate(self._spline, x if self._rising else -x, self.monotone))

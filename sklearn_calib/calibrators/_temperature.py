@@ -1,9 +1,12 @@
 """Temperature scaling, for binary and multiclass problems."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
+from sklearn_calib._core._maps import Node, Softmax, logistic
 from sklearn_calib._typing import Array
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
@@ -109,6 +112,13 @@ class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
         z = self._logits(grouped.prob)
         discounted = discount_remote(z, grouped) if self.link == "logit" else None
         return fit_grouped_temperature(z, grouped if discounted is None else discounted)
+
+    def _export(self, build: Any) -> Node:
+        n_classes, slope = self.classes_.shape[0], 1.0 / self.temperature_
+        if n_classes == 2:
+            return logistic(self.link, slope, 0.0)
+        floor = 0.0 if self.link == "identity" else self.min_proba_
+        return Softmax(floor, 0.0, 1.0, False, np.full(n_classes, slope), np.zeros(n_classes))
 
     def _map_scores(self, scores: Array) -> Array:
         if scores.ndim == 1:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_calib._core._maps import Step, TopLabel
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_option
 from sklearn_calib.calibrators._base import BaseCalibrator, may_be_certain
@@ -122,6 +123,13 @@ class TopLabelCalibrator(BaseCalibrator):
 
     def _may_be_certain(self) -> bool:
         return any(may_be_certain(one) for one in self.calibrators_ if one is not None)
+
+    def _export(self, build: Any) -> Any:
+        if self.classes_.shape[0] == 2:
+            known = [one for one in self.calibrators_ if one is not None]
+            return build.composed(self, known, mirrored=True)
+        rate = Step(np.zeros(0), np.array([self.pooled_rate_]))
+        return TopLabel(tuple(rate if one is None else build.part(one) for one in self.calibrators_))
 
     def _map_scores(self, scores: Array) -> Array:
         proba, top, confidence = _top(scores)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
@@ -171,6 +173,9 @@ class VennAbersCalibrator(CutoffCertificateMixin, BaseCalibrator):
             )
         )
         return breaks, lower, upper
+
+    def _export(self, build: Any) -> Any:
+        return build.merged(self, self._tables()[0])
 
     def _map_scores(self, scores: Array) -> Array:
         breaks, lower, upper = self._tables()

@@ -1,8 +1,8 @@
-"""Export of fitted calibrators: JSON, SQL, Python source and ONNX, without pickle."""
+"""Export of fitted calibrators: JSON, SQL and ONNX, without pickle."""
 
 from sklearn_calib.export._document import ExportedCalibrator, from_json, to_json
 from sklearn_calib.export._onnx import register_onnx_converters, to_onnx
-from sklearn_calib.export._text import to_python, to_sql
+from sklearn_calib.export._sql import to_sql
 
 __all__ = [
     "ExportedCalibrator",
@@ -10,7 +10,6 @@ __all__ = [
     "register_onnx_converters",
     "to_json",
     "to_onnx",
-    "to_python",
     "to_sql",
 ]
 

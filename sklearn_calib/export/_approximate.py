@@ -10,9 +10,8 @@ from scipy.special import expit
 
 from sklearn_calib._core._inverse import switches
 from sklearn_calib._core._links import EPS, logit
+from sklearn_calib._core._maps import FAR, LARGEST, NUMPY, Linear, Step
 from sklearn_calib._typing import Array
-from sklearn_calib.export._maps import FAR, LARGEST, Linear, Step
-from sklearn_calib.export._numpy import NUMPY
 
 Function = Callable[[Array], Array]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,7 +16,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, OneToOneFeatureMixin, T
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
+from sklearn_calib._core import _maps as maps
 from sklearn_calib._core._links import clip_probability
+from sklearn_calib._core._maps import NUMPY
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._typing import Array
@@ -23,9 +27,7 @@ from sklearn_calib._version import __version__
 from sklearn_calib._writing import write_whole
 from sklearn_calib.calibrators import CutoffCertificate, GroupCalibrator
 from sklearn_calib.calibrators._base import BaseCalibrator, both_classes, inverse, may_be_certain
-from sklearn_calib.export import _maps as maps
-from sklearn_calib.export._convert import convert
-from sklearn_calib.export._numpy import NUMPY
+from sklearn_calib.export._build import MapBuilder
 
 FORMAT, VERSION = "sklearn_calib.map", 1
 _KEYS = {
@@ -339,7 +341,8 @@ def exported(
         check_below_one(known["event_rate"], "event_rate")
     if not isinstance(known.get("date"), str | None):
         raise TypeError(f"date must be a string such as '2026-01-31', got {known['date']!r}.")
-    node, exact = convert(calibrator, len(classes), tolerance, relative)
+    build = MapBuilder(tolerance, relative)
+    node = build.part(calibrator)
     try:
         node.check(len(classes))
     except ValueError as error:
@@ -369,10 +372,10 @@ def exported(
         "columns": int(columns),
         "input": calibrator._score_kind(),
         "certain": bool(may_be_certain(calibrator)),
-        "tolerance": 0.0 if exact else float(tolerance),
+        "tolerance": float(tolerance) if build.approximated else 0.0,
         "training": training,
         "certificate": None if certificate is None else _facts(certificate),
-        "map": maps.to_dict(node),
+        "map": to_dict(node),
     }
     return ExportedCalibrator({**document, "fingerprint": _fingerprint(document)})
 
@@ -539,7 +542,7 @@ def _read(document: Any) -> Any:
 
 
 def _sound(document: dict[str, Any]) -> Any:
-    require = maps._require
+    require = maps.require
     require(set(document) == _KEYS, "it has missing or unknown keys")
     require(document["fingerprint"] == _fingerprint(document), "its fingerprint is that of another document")
     classes, training, certificate = (document[name] for name in ("classes", "training", "certificate"))
@@ -550,17 +553,93 @@ def _sound(document: dict[str, Any]) -> Any:
     require(isinstance(document["calibrator"], str) and isinstance(document["written_by"], str), "no name")
     require(document["input"] in _KINDS and type(document["certain"]) is bool, "input or certain is unknown")
     require(type(document["columns"]) is int and document["columns"] > 0, "columns is not a number")
-    require(maps.finite(document["tolerance"]) >= 0.0, "tolerance is negative")
+    require(_finite(document["tolerance"]) >= 0.0, "tolerance is negative")
     require(set(training) == set(_TRAINING), "training has missing or unknown keys")
     for name in _TRAINING[:2]:
-        require(training[name] is None or maps.finite(training[name]) >= 0.0, f"{name} is negative")
+        require(training[name] is None or _finite(training[name]) >= 0.0, f"{name} is negative")
     require(training["date"] is None or isinstance(training["date"], str), "date is not a string")
     if certificate is not None:
         require(set(certificate) == set(_CERTIFICATE), "certificate has missing or unknown keys")
-        numbers = [maps.finite(certificate[name]) for name in ("bound", "confidence", "n_samples")]
+        numbers = [_finite(certificate[name]) for name in ("bound", "confidence", "n_samples")]
         require(all(number >= 0.0 for number in numbers), "certificate is negative")
         require(all(isinstance(certificate[name], str) for name in ("method", "note")), "certificate")
-    node = maps.from_dict(document["map"])
+    node = from_dict(document["map"])
     require(isinstance(node, maps.Groups) or node.scalar is (len(classes) == 2), "the map is of another kind")
     node.check(len(classes))
     return node
+
+
+# Documents with deeper nesting raise an error.
+_DEEPEST = 8
+_NODES: dict[str, type[maps.Node | maps.Groups]] = {
+    one.kind: one
+    for one in (
+        maps.Logistic,
+        maps.Beta,
+        maps.Step,
+        maps.Linear,
+        maps.Softmax,
+        maps.OneVsRest,
+        maps.TopLabel,
+        maps.Average,
+        maps.Groups,
+    )
+}
+
+
+def to_dict(node: maps.Node | maps.Groups) -> dict[str, Any]:
+    """Return a node as a dict of numbers, strings and lists."""
+    found: dict[str, Any] = {"kind": node.kind}
+    for field in fields(node):  # type: ignore[arg-type]
+        value = getattr(node, field.name)
+        if field.name in ("maps", "others"):
+            value = [to_dict(part) for part in value]
+        elif isinstance(value, np.ndarray | tuple):
+            value = value.tolist() if isinstance(value, np.ndarray) else list(value)
+        found[field.name] = value
+    return found
+
+
+def _finite(value: Any) -> float:
+    """Return a JSON number as a finite float."""
+    maps.require(type(value) in (int, float) and bool(np.isfinite(float(value))), "a number is missing")
+    return float(value)
+
+
+def _numbers(values: Any) -> Array:
+    rows = values if values and isinstance(values[0], list) else [values]
+    maps.require(isinstance(values, list) and all(isinstance(row, list) for row in rows), "a list is missing")
+    return np.array([_finite(one) for row in rows for one in row]).reshape(np.shape(values) or (0,))
+
+
+def _text(value: Any) -> str:
+    maps.require(isinstance(value, str), "a string is missing")
+    return str(value)
+
+
+def _flag(value: Any) -> bool:
+    maps.require(isinstance(value, bool), "true or false is missing")
+    return bool(value)
+
+
+_READ: dict[str, Callable[[Any], Any]] = {"float": _finite, "Array": _numbers, "str": _text, "bool": _flag}
+
+
+def from_dict(found: Any, depth: int = 0) -> maps.Node | maps.Groups:
+    """Return the node of a dict; raise ValueError if it is not one. Call ``check`` on the result."""
+    maps.require(isinstance(found, dict) and depth < _DEEPEST, "a map is missing, or too deep")
+    kind = found.get("kind")
+    cls = _NODES.get(kind) if isinstance(kind, str) else None
+    maps.require(cls is not None, "a map is of an unknown kind")
+    assert cls is not None
+    names = {field.name: str(field.type) for field in fields(cls)}  # type: ignore[arg-type]
+    maps.require(set(found) == {"kind", *names}, f"a map of kind {kind} has missing or unknown keys")
+    given: dict[str, Any] = {}
+    for name, type_name in names.items():
+        value = found[name]
+        if type_name in _READ:
+            given[name] = _READ[type_name](value)
+            continue
+        maps.require(isinstance(value, list), "a list is missing")
+        given[name] = tuple(value) if name == "labels" else tuple(from_dict(one, depth + 1) for one in value)
+    return cls(**given)

@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.frozen import FrozenEstimator
 
 from sklearn_calib import calibrators as known
+from sklearn_calib._core import _maps as maps
 from sklearn_calib._core._links import EPS
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_option
 from sklearn_calib.calibrators._base import BaseCalibrator, may_be_certain
-from sklearn_calib.export import _maps as maps
 from sklearn_calib.export._document import ExportedCalibrator, exported
 from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer
 

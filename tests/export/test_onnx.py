@@ -23,7 +23,7 @@ from sklearn_calib.calibrators import (
 from sklearn_calib.export import from_json, register_onnx_converters, to_json, to_onnx
 from tests._optional import onnxruntime, skl2onnx
 from tests.export._fitted import CASES, IDS, data, fitted, new_scores
-from tests.export.test_text import KINDS
+from tests.export.test_sql import KINDS
 
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("skl2onnx") is None, reason="skl2onnx is not installed"),

@@ -1,22 +1,23 @@
 """Representation of fitted maps: a few types of nodes, each with its formula.
 
-A node is evaluated with the operations of a backend: numpy, text of SQL or Python, or nodes of ONNX. The
-input of a scalar map is the score of ``classes_[1]``, that of a vector map one score per class.
+A node is evaluated with the operations of a backend: numpy, text of SQL, or nodes of ONNX. The input of a
+scalar map is the score of ``classes_[1]``, that of a vector map one score per class. The method ``_export``
+of a calibrator returns its node.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import expit
 
-from sklearn_calib._core._links import EPS, logit
+from sklearn_calib._core._links import EPS, clip_probability, logit
 from sklearn_calib._typing import Array
-from sklearn_calib.export._numpy import NUMPY
 
 #: Largest absolute score at which a map may change, so that differences of scores are finite.
 LARGEST = 1e300
@@ -26,8 +27,72 @@ SCALES = ("probability", "log")
 #: Log-odds of the smallest probability of a map that never returns 0 or 1.
 FAR = float(-logit(np.array([EPS]))[0])
 _STEEPEST = float(np.finfo(np.float64).max)
-# Documents with deeper nesting raise an error.
-_DEEPEST = 8
+#: Smallest positive divisor.
+TINY = float(np.finfo(np.float64).tiny)
+
+
+class _Numpy:
+    """The operations of maps on arrays: scalars of shape (n,), vectors of shape (K, n)."""
+
+    exp = staticmethod(np.exp)
+    log = staticmethod(np.log)
+    asinh = staticmethod(np.arcsinh)
+    maximum = staticmethod(np.maximum)
+    clip = staticmethod(np.clip)
+    expit = staticmethod(expit)
+    logit = staticmethod(logit)
+    inside = staticmethod(clip_probability)
+    stack = staticmethod(np.stack)
+
+    @staticmethod
+    def let(x: Any) -> Any:
+        return x
+
+    @staticmethod
+    def sigmoid(x: Array) -> Array:
+        return clip_probability(expit(x))
+
+    @staticmethod
+    def constant(values: Array) -> Array:
+        return values[:, np.newaxis]
+
+    @staticmethod
+    def product(matrix: Array, x: Array) -> Array:
+        return np.asarray(matrix @ x)
+
+    @staticmethod
+    def sum(x: Array) -> Array:
+        return np.asarray(x.sum(axis=0))
+
+    @staticmethod
+    def column(x: Array, k: int) -> Array:
+        return np.asarray(x[k])
+
+    @staticmethod
+    def log_softmax(x: Array) -> Array:
+        shifted = x - x.max(axis=0)
+        return shifted - np.log(np.exp(shifted).sum(axis=0))
+
+    @staticmethod
+    def largest(x: Array) -> Array:
+        return np.asarray(np.arange(x.shape[0])[:, np.newaxis] == x.argmax(axis=0), dtype=np.float64)
+
+    @staticmethod
+    def if_positive(condition: Array, then: Any, other: Any) -> Array:
+        return np.where(condition > 0.0, then, other)
+
+    @staticmethod
+    def piecewise(
+        score: Array, x: Array, edges: Array, start: Array | None, value: Array, slope: Array | None
+    ) -> Array:
+        part = edges.searchsorted(score, side="right")
+        if start is None or slope is None:
+            return np.asarray(value[part])
+        return np.asarray(value[part] + (x - start[part]) * slope[part])
+
+
+#: The backend of arrays.
+NUMPY = _Numpy()
 
 
 class Node(ABC):
@@ -91,7 +156,7 @@ class Beta(Node):
         return ops.sigmoid(ops.let(low * self.low - high * self.high + self.intercept))
 
     def check(self, n_classes: int) -> None:
-        _require(0.0 < self.floor <= EPS, "floor is out of range")
+        require(0.0 < self.floor <= EPS, "floor is out of range")
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +177,7 @@ class Step(Node):
 
     def check(self, n_classes: int) -> None:
         _require_increasing(self.edges)
-        _require(self.values.shape[0] == self.edges.shape[0] + 1, "values and edges do not match")
+        require(self.values.shape[0] == self.edges.shape[0] + 1, "values and edges do not match")
         _require_inside(self.values)
 
 
@@ -172,16 +237,16 @@ class Linear(Node):
         return found if self.values == "probability" else ops.expit(found)
 
     def check(self, n_classes: int) -> None:
-        _require(self.axis in AXES and self.values in VALUES, "axis or values is unknown")
-        _require(self.scale > 0.0 and 1.0 / self.scale < np.inf, "scale is not positive")
+        require(self.axis in AXES and self.values in VALUES, "axis or values is unknown")
+        require(self.scale > 0.0 and 1.0 / self.scale < np.inf, "scale is not positive")
         _require_increasing(self.x)
-        _require(self.x.shape == self.y.shape and self.x.shape[0] > 0, "x and y do not match")
+        require(self.x.shape == self.y.shape and self.x.shape[0] > 0, "x and y do not match")
         if self.axis == "logit":
-            _require(self.x[0] > 0.0 and self.x[-1] < 1.0, "x is outside (0, 1)")
+            require(self.x[0] > 0.0 and self.x[-1] < 1.0, "x is outside (0, 1)")
         if self.values == "probability":
             _require_inside(self.y)
         else:
-            _require(bool((np.abs(self.y) <= FAR).all()), "y is out of range")
+            require(bool((np.abs(self.y) <= FAR).all()), "y is out of range")
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,10 +280,10 @@ class Softmax(Node):
         return ops.exp(ops.log_softmax(ops.let(y + ops.constant(self.intercept))))
 
     def check(self, n_classes: int) -> None:
-        _require(self.intercept.shape == (n_classes,), "intercept does not match the classes")
-        _require(self.coef.shape in ((n_classes,), (n_classes, n_classes)), "coef does not match the classes")
-        _require(0.0 <= self.floor < 1.0 and self.beta >= 0.0, "floor or beta is out of range")
-        _require(0.0 <= self.share <= 1.0, "share is out of range")
+        require(self.intercept.shape == (n_classes,), "intercept does not match the classes")
+        require(self.coef.shape in ((n_classes,), (n_classes, n_classes)), "coef does not match the classes")
+        require(0.0 <= self.floor < 1.0 and self.beta >= 0.0, "floor or beta is out of range")
+        require(0.0 <= self.share <= 1.0, "share is out of range")
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,10 +345,10 @@ class Average(Node):
         return ops.exp(ops.log_softmax(ops.let(total))) if self.scale == "log" else total
 
     def check(self, n_classes: int) -> None:
-        _require(self.scale in SCALES, "scale is unknown")
-        _require(self.weights.shape == (len(self.maps),), "weights and maps do not match")
-        _require(bool((self.weights >= 0.0).all()), "weights are negative")
-        _require(abs(float(self.weights.sum()) - 1.0) <= 1e-9, "weights do not sum to 1")
+        require(self.scale in SCALES, "scale is unknown")
+        require(self.weights.shape == (len(self.maps),), "weights and maps do not match")
+        require(bool((self.weights >= 0.0).all()), "weights are negative")
+        require(abs(float(self.weights.sum()) - 1.0) <= 1e-9, "weights do not sum to 1")
         _require_maps(self.maps, len(self.maps), n_classes, scalar=n_classes == 2)
 
 
@@ -298,17 +363,21 @@ class Groups:
 
     def check(self, n_classes: int) -> None:
         """Raise ValueError unless all maps are for ``n_classes`` classes."""
-        _require(len(set(map(str, self.labels))) == len(self.labels), "labels occur twice")
-        _require(all(type(label) in (bool, int, float, str) for label in self.labels), "labels are unknown")
+        require(len(set(map(str, self.labels))) == len(self.labels), "labels occur twice")
+        require(all(type(label) in (bool, int, float, str) for label in self.labels), "labels are unknown")
         _require_maps(self.others, 1, n_classes, scalar=n_classes == 2)
         if self.maps or self.labels:
             _require_maps(self.maps, len(self.labels), n_classes, scalar=n_classes == 2)
 
 
-TINY = float(np.finfo(np.float64).tiny)
-_KINDS: dict[str, type[Node | Groups]] = {
-    one.kind: one for one in (Logistic, Beta, Step, Linear, Softmax, OneVsRest, TopLabel, Average, Groups)
-}
+def logistic(link: str, slope: float, intercept: float) -> Node:
+    """Return the probability that is logistic in the score, or in its log-odds for the link "logit"."""
+    return Logistic(slope, intercept) if link == "identity" else Beta(slope, slope, intercept, EPS)
+
+
+def through(x: Array, y: Array) -> Linear:
+    """Return the probability that is linear between points."""
+    return Linear("score", 0.0, 1.0, "probability", x.copy(), y.copy())
 
 
 def _one_way(values: Array) -> bool:
@@ -316,82 +385,22 @@ def _one_way(values: Array) -> bool:
     return bool((steps >= 0.0).all() or (steps <= 0.0).all())
 
 
-def _require(condition: bool, problem: str) -> None:
+def require(condition: bool, problem: str) -> None:
     if not condition:
         raise ValueError(problem)
 
 
 def _require_increasing(values: Array) -> None:
-    _require(values.ndim == 1 and bool((np.diff(values) > 0.0).all()), "scores do not increase")
-    _require(bool((np.abs(values) <= LARGEST).all()), "a score is out of range")
+    require(values.ndim == 1 and bool((np.diff(values) > 0.0).all()), "scores do not increase")
+    require(bool((np.abs(values) <= LARGEST).all()), "a score is out of range")
 
 
 def _require_inside(values: Array) -> None:
-    _require(
-        values.ndim == 1 and bool(((values >= 0.0) & (values <= 1.0)).all()), "a value is outside [0, 1]"
-    )
+    require(values.ndim == 1 and bool(((values >= 0.0) & (values <= 1.0)).all()), "a value is outside [0, 1]")
 
 
 def _require_maps(maps: tuple[Node, ...], number: int, n_classes: int, scalar: bool) -> None:
-    _require(len(maps) == number > 0, "the number of maps is wrong")
+    require(len(maps) == number > 0, "the number of maps is wrong")
     for node in maps:
-        _require(isinstance(node, Node) and node.scalar is scalar, f"a map of kind {node.kind} is here")
+        require(isinstance(node, Node) and node.scalar is scalar, f"a map of kind {node.kind} is here")
         node.check(n_classes)
-
-
-def to_dict(node: Node | Groups) -> dict[str, Any]:
-    """Return a node as a dict of numbers, strings and lists."""
-    found: dict[str, Any] = {"kind": node.kind}
-    for field in fields(node):  # type: ignore[arg-type]
-        value = getattr(node, field.name)
-        if field.name in ("maps", "others"):
-            value = [to_dict(part) for part in value]
-        elif isinstance(value, np.ndarray | tuple):
-            value = value.tolist() if isinstance(value, np.ndarray) else list(value)
-        found[field.name] = value
-    return found
-
-
-def finite(value: Any) -> float:
-    """Return a JSON number as a finite float."""
-    _require(type(value) in (int, float) and bool(np.isfinite(float(value))), "a number is missing")
-    return float(value)
-
-
-def _numbers(values: Any) -> Array:
-    rows = values if values and isinstance(values[0], list) else [values]
-    _require(isinstance(values, list) and all(isinstance(row, list) for row in rows), "a list is missing")
-    return np.array([finite(one) for row in rows for one in row]).reshape(np.shape(values) or (0,))
-
-
-def _text(value: Any) -> str:
-    _require(isinstance(value, str), "a string is missing")
-    return str(value)
-
-
-def _flag(value: Any) -> bool:
-    _require(isinstance(value, bool), "true or false is missing")
-    return bool(value)
-
-
-_READ: dict[str, Callable[[Any], Any]] = {"float": finite, "Array": _numbers, "str": _text, "bool": _flag}
-
-
-def from_dict(found: Any, depth: int = 0) -> Node | Groups:
-    """Return the node of a dict; raise ValueError if it is not one. Call ``check`` on the result."""
-    _require(isinstance(found, dict) and depth < _DEEPEST, "a map is missing, or too deep")
-    kind = found.get("kind")
-    cls = _KINDS.get(kind) if isinstance(kind, str) else None
-    _require(cls is not None, "a map is of an unknown kind")
-    assert cls is not None
-    names = {field.name: str(field.type) for field in fields(cls)}  # type: ignore[arg-type]
-    _require(set(found) == {"kind", *names}, f"a map of kind {kind} has missing or unknown keys")
-    given: dict[str, Any] = {}
-    for name, type_name in names.items():
-        value = found[name]
-        if type_name in _READ:
-            given[name] = _READ[type_name](value)
-            continue
-        _require(isinstance(value, list), "a list is missing")
-        given[name] = tuple(value) if name == "labels" else tuple(from_dict(one, depth + 1) for one in value)
-    return cls(**given)

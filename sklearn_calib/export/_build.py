@@ -1,0 +1,147 @@
+"""The map of a fitted calibrator as a node; maps without a closed form are approximated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from sklearn.frozen import FrozenEstimator
+
+from sklearn_calib._core._maps import Average, Groups, Linear, Logistic, Node, Step
+from sklearn_calib._typing import Array
+from sklearn_calib.calibrators._base import BaseCalibrator, inside, may_be_certain
+from sklearn_calib.calibrators._multiclass import event_probability, scores_wanted
+from sklearn_calib.export._approximate import Axis, approximate, find_steps, merge_steps
+
+
+@dataclass(frozen=True)
+class MapBuilder:
+    """The argument of ``_export`` of calibrators, which returns the node of a map.
+
+    ``tolerance`` is the largest deviation of an approximation: of probabilities, or of log-odds if
+    ``relative``. ``nested`` is true for the parts of averages.
+    """
+
+    tolerance: float
+    relative: bool = False
+    nested: bool = False
+    #: The approximated calibrators, of this object and all that derive from it.
+    approximated: list[Any] = field(default_factory=list)
+
+    def part(self, calibrator: Any) -> Any:
+        """Return the node of a fitted calibrator, or of another classifier of scores."""
+        if isinstance(calibrator, FrozenEstimator):
+            return self.part(calibrator.estimator)
+        n_classes = calibrator.classes_.shape[0]
+        # deviations of log p of the parts by d change the softmax of their means by d / 2 at most, and those
+        # of quotients are twice as large
+        own = self if n_classes == 2 else replace(self, relative=True)
+        node: Any
+        if hasattr(calibrator, "_export"):
+            node = calibrator._export(own)
+        elif n_classes == 2:
+            # the map of a wrapper has its jumps and corners where the wrapped calibrator has
+            inner = getattr(calibrator, "calibrator_", None)
+            node = own.composed(calibrator, [inner] if isinstance(inner, BaseCalibrator) else [])
+        else:
+            whose = "A calibrator of your own" if isinstance(calibrator, BaseCalibrator) else "A classifier"
+            raise TypeError(
+                f"calibrator={type(calibrator).__name__} of {n_classes} classes cannot be exported. {whose} "
+                "is exported for two classes, also in OneVsRestCalibrator."
+            )
+        if may_be_certain(calibrator):
+            return node
+        if isinstance(node, Step):
+            return replace(node, values=inside(node.values))
+        return replace(node, y=inside(node.y)) if _is_interpolated(node) else node
+
+    def curve(
+        self,
+        calibrator: Any,
+        breaks: Array | None = None,
+        center: float | None = None,
+        scale: float = 1.0,
+        *,
+        straight: bool = False,
+    ) -> Linear:
+        """Approximate a map that may have jumps and corners at ``breaks``, between them smooth on an axis.
+
+        The axis are the log-odds of the score, or with ``center`` the inverse hyperbolic sine around it.
+        """
+        axis = Axis("logit") if center is None else Axis("asinh", center, scale)
+        return self._line(calibrator, axis, np.zeros(0) if breaks is None else breaks, straight)
+
+    def composed(self, calibrator: Any, parts: Sequence[Any], *, mirrored: bool = False) -> Linear | Step:
+        """Approximate the map of a calibrator composed of others, which determine its jumps and corners.
+
+        With ``mirrored`` they map the larger one of a score and its complement.
+        """
+        nodes = [self.part(one) for one in parts]
+        breaks = _breaks(nodes)
+        if mirrored:
+            breaks = np.unique([0.5, *breaks, *(1.0 - breaks), *np.nextafter(1.0 - breaks, 2.0)])
+        if nodes and all(isinstance(node, Step) for node in nodes):
+            below = np.nextafter(breaks[:1], -np.inf) if breaks.size else np.array([0.5])
+            return Step(breaks, event_probability(calibrator, np.append(below, breaks)))
+        return self._line(calibrator, _axis(calibrator, nodes), breaks, False)
+
+    def steps(self, calibrator: Any, part: Any) -> Step:
+        """Return a piecewise constant map of the values of a part."""
+        node = self.part(part)
+        return find_steps(_function(calibrator), _axis(calibrator, [node]), _breaks([node]))
+
+    def merged(self, calibrator: Any, breaks: Array) -> Step:
+        """Return a map that changes only at given scores, with steps merged within the tolerance."""
+        values = event_probability(calibrator, np.append(np.nextafter(breaks[:1], -np.inf), breaks))
+        step = merge_steps(Step(breaks, values), self.tolerance, self.relative)
+        if step.edges.shape[0] < np.count_nonzero(np.diff(values)):
+            self.approximated.append(calibrator)
+        return step
+
+    def log_average(self, calibrators: Sequence[Any], weights: Array) -> Average:
+        """Return the geometric mean of the maps of three or more classes."""
+        # a member that is an average itself doubles the deviation
+        share = self.tolerance / ((1.0 + self.nested) * len(calibrators))
+        parts = [
+            replace(self, tolerance=share / weight, nested=True).part(one)
+            for one, weight in zip(calibrators, weights.tolist(), strict=True)
+        ]
+        return Average("log", weights, tuple(parts))
+
+    def _line(self, calibrator: Any, axis: Axis, breaks: Array, straight: bool) -> Linear:
+        self.approximated.append(calibrator)
+        return approximate(
+            _function(calibrator), axis, breaks, self.tolerance, relative=self.relative, straight=straight
+        )
+
+
+def _function(calibrator: Any) -> Callable[[Array], Array]:
+    return lambda scores: event_probability(calibrator, scores)
+
+
+def _is_interpolated(node: Node | Groups) -> bool:
+    return isinstance(node, Linear) and node.values == "probability"
+
+
+def _axis(calibrator: Any, nodes: list[Node]) -> Axis:
+    """Return an axis on which the map is smooth."""
+    if scores_wanted(calibrator) == "probability":
+        return Axis("logit")
+    for node in nodes:
+        if isinstance(node, Logistic) and node.slope != 0.0:
+            return Axis("asinh", -node.intercept / node.slope, abs(1.0 / node.slope))
+        if isinstance(node, Linear) and node.axis == "asinh":
+            return Axis("asinh", node.center, node.scale)
+        ends = node.x if isinstance(node, Linear) else node.edges if isinstance(node, Step) else np.zeros(0)
+        if ends.shape[0] > 1:
+            return Axis("asinh", ends[0] / 2.0 + ends[-1] / 2.0, ends[-1] / 2.0 - ends[0] / 2.0)
+    return Axis("asinh")
+
+
+def _breaks(nodes: list[Node]) -> Array:
+    """Return scores at which maps jump or have a corner."""
+    found = [node.x for node in nodes if isinstance(node, Linear) and node.axis == "score"]
+    found += [node.edges for node in nodes if isinstance(node, Step)]
+    return np.unique(np.concatenate([np.zeros(0), *found]))
