@@ -1,19 +1,10 @@
-"""The command line as its console script runs it, in this process."""
+"""The command line, as its console script runs it."""
 
-import signal
-import sys
-from unittest.mock import patch
-
-from sklearn_calib.__main__ import run
+from sklearn_calib.__main__ import main as program
 
 __all__ = ["main"]
 
 
 def main(arguments):
     """Run the program with these arguments and return its exit code."""
-    handler = signal.getsignal(signal.SIGTERM)
-    try:
-        with patch.object(sys, "argv", ["sklearn_calib", *map(str, arguments)]):
-            return run()
-    finally:
-        signal.signal(signal.SIGTERM, handler)
+    return program([str(argument) for argument in arguments])

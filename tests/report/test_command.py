@@ -1,4 +1,4 @@
-"""The command line: files are read, and bad ones are refused with one line that says where."""
+"""The command line: files are read, and invalid ones are refused with one line that says where."""
 
 import gzip
 import json
@@ -10,19 +10,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sklearn_calib.report import calibration_report
+from sklearn_calib.report import _command, calibration_report
 from tests._program import main
+from tests.report._page import checked
 
 pytest.importorskip("pyarrow", reason="pyarrow reads files")
 ROOT = Path(__file__).resolve().parents[2]
 FAST = ["--n-resamples", "20"]
+COLUMNS = ["--y", "y", "--p", "p"]
+REPORT = [*COLUMNS, *FAST]
+TABLE = "y,p\n" + "".join(f"{k % 2},{0.05 + k % 10 / 10:.2f}\n" for k in range(40))
 pytestmark = pytest.mark.usefixtures("one_measure")
 
 
 @pytest.fixture(scope="module")
 def forecast():
+    """Predictions at the edges of the bins of a sketch, which keeps them exactly."""
     rng = np.random.default_rng(0)
-    p = np.round(rng.beta(2, 3, 120), 4)
+    p = rng.integers(1, 256, 120) / 256
     return (rng.random(120) < p).astype(int), p
 
 
@@ -37,19 +42,21 @@ def table(tmp_path, forecast):
 
 
 def refused(arguments, capsys):
-    assert main(["report", *arguments]) == 2
+    """Return the one line on stderr with which the command ends."""
+    assert main(arguments) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("sklearn_calib: error: ")
-    assert err.count("\n") == 1
+    assert err[:-1].isprintable()
+    assert len(err) < 1300
     return err
 
 
-def test_default_prints_the_report(table, forecast, capsys):
-    assert main(["report", table, "--y", "y", "--p", "p", *FAST]) == 0
+def printed(arguments, capsys):
+    assert main(["report", *arguments, *FAST]) == 0
     out, err = capsys.readouterr()
-    assert out.strip() == str(calibration_report(*forecast, name="predictions.csv", n_resamples=20))
     assert err == ""
+    return out.strip()
 
 
 def test_options_reach_the_report(tmp_path, forecast, capsys):
@@ -58,8 +65,7 @@ def test_options_reach_the_report(tmp_path, forecast, capsys):
     path = write(tmp_path / "a.csv", rows, "y,p,w,g")
     page, numbers = tmp_path / "out.html", tmp_path / "out.json"
     options = ["--weight", "w", "--group", "g", "--seed", "5", "--confidence", "0.9", "--title", "T <b>"]
-    files = ["--out", str(page), "--json", str(numbers), "--text"]
-    assert main(["report", path, "--y", "y", "--p", "p", "--pos-label", "0", *options, *files, *FAST]) == 0
+    given = [path, *COLUMNS, "--pos-label", "0", *options, "--out", str(page), "--json", str(numbers)]
     k = np.arange(120)
     expected = calibration_report(
         y,
@@ -72,27 +78,16 @@ def test_options_reach_the_report(tmp_path, forecast, capsys):
         n_resamples=20,
         random_state=5,
     )
-    assert capsys.readouterr().out.strip() == str(expected)
+    assert printed([*given, "--text"], capsys) == str(expected)
     assert page.read_text(encoding="utf-8") == expected.to_html()
     assert json.loads(numbers.read_text(encoding="utf-8")) == json.loads(json.dumps(expected.to_dict()))
-
-
-def test_with_a_file_the_verdict_alone_is_printed(table, tmp_path, capsys):
-    assert main(["report", table, "--y", "y", "--p", "p", "--out", str(tmp_path / "r.html"), *FAST]) == 0
-    out = capsys.readouterr().out
-    assert out.count("\n") == 1
-    assert "Smooth ECE" in out
+    assert printed(given, capsys) == expected.verdict
 
 
 def test_it_runs_as_a_program(table, tmp_path):
     numbers = tmp_path / "r.json"
-    command = [sys.executable, "-m", "sklearn_calib", "report"]
-    done = subprocess.run(
-        [*command, table, "--y", "y", "--p", "p", "--json", str(numbers), *FAST],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-    )
+    command = [sys.executable, "-m", "sklearn_calib", "report", table, *REPORT, "--json", str(numbers)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(numbers.read_text(encoding="utf-8"))["name"] == "predictions.csv"
 
@@ -106,225 +101,232 @@ def test_help_names_the_options(capsys):
     assert "examples:" in usage
 
 
-@pytest.mark.parametrize("names", ["p_a p_b p_c", "p_c p_a p_b"])
-def test_columns_find_their_classes(names, tmp_path, capsys):
+def test_columns_of_classes_are_named(tmp_path, capsys):
     rng = np.random.default_rng(0)
-    p = rng.dirichlet([1, 1, 1], 90).round(5)
-    p[:, 2] = 1 - p[:, 0] - p[:, 1]
-    y = np.array(list("abc"))[np.arange(90) % 3]
-    rows = [f"{label}," + ",".join(f"{v:.5f}" for v in row) for label, row in zip(y, p, strict=True)]
-    path = write(tmp_path / "m.csv", rows, "y,p_a,p_b,p_c")
-    expected = str(calibration_report(y, p.round(5), name="m.csv", n_resamples=20))
-    assert main(["report", path, "--y", "y", "--p", *names.split(), *FAST]) == 0
-    assert capsys.readouterr().out.strip() == expected
-    order = [name[-1] for name in names.split()]
-    assert main(["report", path, "--y", "y", "--p", *names.split(), "--labels", *order, *FAST]) == 0
-    assert capsys.readouterr().out.strip() == expected
-    message = refused([path, "--y", "y", "--p", *names.split(), "--labels", "a", "b", "d"], capsys)
-    assert "the outcome c in column 'y' has no column of --p" in message
-    assert "2 labels for 3 columns" in refused(
-        [path, "--y", "y", "--p", *names.split(), "--labels", "a", "b"], capsys
-    )
-    assert "--pos-label is for a binary target" in refused(
-        [path, "--y", "y", "--p", *names.split(), "--pos-label", "a"], capsys
-    )
-    assert "3 distinct outcomes (a, b, c" in refused([path, "--y", "y", "--p", "p_a"], capsys)
+    p = rng.dirichlet([1, 1, 1], 90)
+    for names, classes in ((["c", "a", "b"], np.array(list("abc"))), (["20", "3", "10"], [3, 10, 20])):
+        y = np.array(classes)[np.arange(90) % 3]
+        rows = [
+            f"{label}," + ",".join(map(repr, row)) + ",0" for label, row in zip(y, p.tolist(), strict=True)
+        ]
+        path = write(tmp_path / "m.csv", rows, "y,u,v,w,x")
+        given = [path, "--y", "y", "--p", "w", "u", "v", "--labels", *names]
+        expected = calibration_report(y, p, name="m.csv", n_resamples=20)
+        assert printed(given, capsys) == str(expected)
+    three = ["report", path, "--y", "y", "--p", "u", "v", "w"]
+    for arguments, message in (
+        (three, "--p names 3 columns. Name the label of each"),
+        ([*three, "--labels", "3", "10"], "--p names 3 columns. Name the label of each"),
+        ([*three, "--labels", "3", "10", "30"], "the outcome 20 in column 'y' is not among --labels"),
+        ([*three, "--labels", "3", "10", "20", "--pos-label", "3"], "A binary target needs one column"),
+        ([*three, "--labels", "3", "10", "10"], "--labels names one twice"),
+        ([*three, "u", "--labels", "3", "10", "20", "30"], "--p names one twice"),
+        ([*three, "x", "--labels", "3", "10", "20", "z"], "whole numbers, but --labels others"),
+        ([*three[:7], "--labels", "0", "1"], "A binary target needs one column of --p"),
+        (three[:6], "3 distinct outcomes (3, 10, 20), but --p names one column"),
+        ([*three[:6], "--labels", "0"], "--labels is for several columns"),
+    ):
+        assert message in refused(arguments, capsys)
 
 
-def test_two_columns_and_text_labels(tmp_path, forecast, capsys):
+def test_text_labels_need_a_positive_class(tmp_path, forecast, capsys):
     y, p = forecast
-    rows = [f"{'yes' if a else 'no'},{b},{1 - b:.4f}" for a, b in zip(y, p, strict=True)]
-    path = write(tmp_path / "b.csv", rows, "y,yes,no")
-    assert main(["report", path, "--y", "y", "--p", "yes", "no", *FAST]) == 0
-    both = capsys.readouterr().out
-    assert main(["report", path, "--y", "y", "--p", "yes", "--pos-label", "yes", *FAST]) == 0
-    assert capsys.readouterr().out == both
-    assert 'positive class "yes"' in both
-    assert main(["report", path, "--y", "y", "--p", "no", "--pos-label", "no", *FAST]) == 0
-    negative = capsys.readouterr().out
-    assert 'positive class "no"' in negative
-    for columns in (["yes", "no"], ["no", "yes"]):
-        assert main(["report", path, "--y", "y", "--p", *columns, "--pos-label", "no", *FAST]) == 0
-        assert capsys.readouterr().out == negative
-    assert "--pos-label 7 is not the label of a column of --p: yes, no" in refused(
-        [path, "--y", "y", "--p", "yes", "no", "--pos-label", "7"], capsys
+    rows = [f"{'yes' if a else 'no'},{b},{bool(a)}" for a, b in zip(y, p, strict=True)]
+    path = write(tmp_path / "b.csv", rows, "y,p,truth")
+    text = printed([path, *COLUMNS, "--pos-label", "yes"], capsys)
+    assert 'positive class "yes"' in text
+    assert text == str(
+        calibration_report(np.where(y, "yes", "no"), p, pos_label="yes", name=Path(path).name, n_resamples=20)
     )
+    message = refused(["report", path, *COLUMNS], capsys)
+    assert "contains the labels no, yes, so the class of the probabilities is ambiguous" in message
+    assert "--pos-label 7 does not occur among the outcomes: no, yes" in refused(
+        ["report", path, *COLUMNS, "--pos-label", "7"], capsys
+    )
+    assert 'positive class "True"' in printed([path, "--y", "truth", "--p", "p"], capsys)
 
 
-def test_integer_classes_without_names(tmp_path, capsys):
-    rng = np.random.default_rng(1)
-    p = rng.dirichlet([1, 1, 1], 60)
-    rows = [f"{k % 3},{row[0]!r},{row[1]!r},{row[2]!r}" for k, row in enumerate(p.tolist())]
-    path = write(tmp_path / "i.csv", rows, "y,first,second,third")
-    assert main(["report", path, "--y", "y", "--p", "first", "second", "third", *FAST]) == 0
-    expected = calibration_report(np.arange(60) % 3, p, name="i.csv", n_resamples=20)
-    assert capsys.readouterr().out.strip() == str(expected)
+def test_clusters(tmp_path, forecast, capsys):
+    y, p = forecast
+    rows = [f"{a},{b},c{k // 4}" for k, (a, b) in enumerate(zip(y, p, strict=True))]
+    path = write(tmp_path / "c.csv", rows, "y,p,c")
+    expected = calibration_report(y, p, clusters=np.arange(120) // 4, name="c.csv", n_resamples=20)
+    assert printed([path, *COLUMNS, "--clusters", "c"], capsys) == str(expected)
+
+
+@pytest.mark.parametrize("labels", [("0", "1"), ("no", "yes")])
+def test_many_rows_are_summarized(tmp_path, forecast, capsys, monkeypatch, labels):
+    """The report on a sketch differs only in what the order of the samples tells."""
+    y, p = forecast
+    paths = [
+        write(tmp_path / f"{name}.csv", [f"{labels[a]},{b},2" for a, b in zip(y[rows], p[rows], strict=True)], "y,p,w")
+        for name, rows in (("1", slice(0, 50)), ("2", slice(50, None)))
+    ]  # fmt: skip
+    given = [*paths, *COLUMNS, "--weight", "w", "--pos-label", labels[1]]
+    whole = printed(given, capsys)
+    assert whole.startswith("Calibration report: 1.csv and 1 more")
+    monkeypatch.setattr(_command, "_MOST_ROWS", 119)
+    read = []
+    monkeypatch.setattr(_command, "sketch_file", lambda *a, **k: read.append(a) or _command_sketch(*a, **k))
+    assert printed(given, capsys) == whole
+    assert len(read) == 1
+
+
+_command_sketch = _command.sketch_file
+
+
+def test_parquet(tmp_path, forecast, capsys):
+    import pyarrow
+    from pyarrow import parquet
+
+    y, p = forecast
+    path = tmp_path / "predictions.parquet"
+    columns = {"y": y == 1, "p": p, "g": np.where(y, "u", "v"), "hole": [None, *p[1:].tolist()]}
+    parquet.write_table(pyarrow.table(columns), path)
+    expected = calibration_report(y == 1, p, name="predictions.parquet", n_resamples=20)
+    assert printed([str(path), *COLUMNS], capsys) == str(expected)
+    for column, message in (("hole", "column 'hole'"), ("q", "column 'q'"), ("g", "column 'g'")):
+        assert message in refused(["report", str(path), "--y", "y", "--p", column], capsys)
+    path.write_bytes(path.read_bytes()[:-4])
+    assert str(path) in refused(["report", str(path), *COLUMNS], capsys)
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "is empty. It needs a line of column names"),
-        ("  \n", "is empty"),
-        ("y,p\n", "has column names but no rows"),
-        ("y;p\n1;0.5\n", "They seem to be separated by a semicolon: pass delimiter=';' (--delimiter ';')"),
-        ("y\tp\n1\t0.5\n", "They seem to be separated by a tab"),
-        ("y,q\n1,0.5\n", "has no column 'p'. Its columns are 'y', 'q'."),
-        ("y,p,p\n1,0.5,0.5\n", "has 2 columns named 'p'"),
-        ("y,p\n1,0.5\n0,abc\n", "row 3 of column 'p' is 'abc', not a number."),
-        ("y,p\n1,0.5\n0,80%\n", "row 3 of column 'p' is '80%', not a number. Write it as a fraction: 0.8."),
-        ('y,p\n1,"0,8"\n', "Write decimals with a point: 0.8."),
-        (
-            "y,p\n1,80\n0,20.5\n",
-            "row 2 of column 'p' is 80, not a probability in [0, 1]. These look like perc",
-        ),
-        ("y,p\n1,-3\n0,20.5\n", "Convert scores to probabilities with a calibrator first."),
-        ("y,p\n1,inf\n", "row 2 of column 'p' is inf"),
-        ("y,p\n1,0.5\n,0.5\n0,0.1\nNA,0.2\n", "column 'y' has empty or missing cells, the first in row 3"),
-        ("y,p\n1,nan\n", "column 'p' has empty or missing cells, the first in row 2"),
+        ("", "empty"),
+        ("y,p\n", "no rows"),
+        ("y,q\n1,0.5\n", "no column 'p'"),
+        ("y,p,p\n1,0.5,0.5\n", "2 columns named 'p'"),
+        ("y,p\n1,0.5\n0,abc\n", "row 3 of column 'p' is 'abc', not a number"),
+        ('y,p\n1,"0,8"\n', "rite decimals with a point"),
+        ("y,p\n1,80\n0,20.5\n", "row 2 of column 'p' is 80, not a probability in [0, 1]"),
+        ("y,p\n1,0.5\n,0.5\n", "row 3"),
+        ("y,p\n1,nan\n", "row 2"),
         ("y,p\n1,0.5\n0\n", "row 3 has 1 cells, but the header has 2"),
-        ('y,p\n1,0.5\n0,"0.5\n', "ends within quotes"),
-        ("y,p\n1,0.5\n1,0.25\n", ""),
-        ("y,p\na,0.5\na,0.25\n", "single label 'a'"),
+        (TABLE + '1,"0.5\n', "quote is not closed"),
+        ('y,p,note\n1,0.5,a\n0,0.5,"b\n1,0.25,c\n', "quote is not closed"),
+        ("y,p\na,0.5\na,0.25\n", "labels a, so the class"),
+        ("y,\x1b]0;evil\x07q\n1,0.5\n", "no column 'p'"),
+        (b"y,p\n1,0.5\n\xff,0.5\n", "row 3 of column 'y'"),
+        (gzip.compress(TABLE.encode())[:-9], "gzip"),
+        (b"PAR1" + bytes(100), "is a Parquet file"),
+        ("y,p\n" + "".join(f"{'x' * 100_000}{k % 3},0.5\n" for k in range(9)), "3 distinct outcomes"),
     ],
 )
 def test_bad_tables_are_refused(content, message, tmp_path, capsys):
     path = tmp_path / "bad.csv"
-    path.write_text(content, encoding="utf-8")
-    arguments = [str(path), "--y", "y", "--p", "p", *FAST]
-    if not message:
-        assert main(["report", *arguments]) == 0
-        return
-    error = refused(arguments, capsys)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    error = refused(["report", str(path), *REPORT], capsys)
     assert message in error
-    if "label 'a'" not in message:
-        assert str(path) in error
+    assert str(path) in error
 
 
-def test_bad_bytes_and_files_are_refused(tmp_path, table, capsys):
-    path = tmp_path / "bytes.csv"
-    path.write_bytes(b"y,p\n1,0.5\n\xff,0.5\n")
-    assert "row 3 of column 'y' contains bytes that are not utf-8" in refused(
-        [str(path), "--y", "y", "--p", "p"], capsys
-    )
-    path.write_bytes(gzip.compress(b"y,p\n1,0.5\n" * 50)[:-12])
-    assert "gzip data are damaged" in refused([str(path), "--y", "y", "--p", "p"], capsys)
-    assert "No such file" in refused([str(tmp_path / "no.csv"), "--y", "y", "--p", "p"], capsys)
-    (tmp_path / "empty").mkdir()
-    assert "is a folder without files" in refused([str(tmp_path / "empty"), "--y", "y", "--p", "p"], capsys)
-    given = [table, "--y", "y", "--p", "p"]
-    assert "not an encoding" in refused([*given, "--encoding", "no"], capsys)
-    assert "one character" in refused([*given, "--delimiter", "ab"], capsys)
-    assert "its folder does not exist" in refused([*given, "--out", str(tmp_path / "no" / "r.html")], capsys)
-    assert "does not occur among the outcomes: 0, 1" in refused([*given, "--pos-label", "7"], capsys)
-    assert "n_resamples" in refused([*given, "--n-resamples", "3"], capsys)
-    assert "--labels is for several columns" in refused([*given, "--labels", "a"], capsys)
-    assert "--y and --p must name columns of" in refused([table, "--y", "y"], capsys)
-    with pytest.raises(SystemExit) as stopped:
-        main(["report"])
-    assert stopped.value.code == 2
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--confidence", "nan"], "--confidence must lie strictly between 0 and 1"),
+        (["--seed", "-1"], "--seed must be at least 0"),
+        (["--n-resamples", "3"], "--n-resamples must be at least 20"),
+        (["--delimiter", "ab"], "--delimiter must be one character"),
+        (["--weight", "\x1b[31m"], r"has no column '\x1b[31m'"),
+        (["--out", "{folder}"], "--out names a folder"),
+        (["--out", "{folder}/no/r.html"], "its folder does not exist"),
+        (["--out", "{folder}/t.csv"], "t.csv, which is an input file"),
+        (["--out", "{folder}/a.html", "--json", "{folder}/a.html"], "--out and --json name the same file"),
+        (["--labels", "a"], "--labels is for several columns"),
+    ],
+)
+def test_bad_options_are_refused(options, message, tmp_path, capsys):
+    """Before the work, and without a file left behind."""
+    path = tmp_path / "t.csv"
+    path.write_text(TABLE, encoding="utf-8")
+    given = [option.format(folder=tmp_path) for option in options]
+    assert message in refused(["report", str(path), *COLUMNS, *given], capsys)
+    assert [file.name for file in tmp_path.iterdir()] == ["t.csv"]
 
 
-def test_parquet(tmp_path, forecast, capsys):
-    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow reads Parquet")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    y, p = forecast
-    path = tmp_path / "predictions.parquet"
-    parquet.write_table(
-        pyarrow.table({"y": y == 1, "p": p, "g": np.where(y, "u", "v"), "hole": [None, *p[1:].tolist()]}),
-        path,
-    )
-    assert main(["report", str(path), "--y", "y", "--p", "p", *FAST]) == 0
-    expected = calibration_report(y == 1, p, name="predictions.parquet", n_resamples=20)
-    assert capsys.readouterr().out.strip() == str(expected)
-    message = refused([str(path), "--y", "y", "--p", "hole"], capsys)
-    assert "column 'hole' has empty or missing cells, the first in row 1" in message
-    assert "has no column 'q'. Its columns are 'y', 'p', 'g', 'hole'." in refused(
-        [str(path), "--y", "y", "--p", "q"], capsys
-    )
-    assert "row 1 of column 'g' is" in refused([str(path), "--y", "y", "--p", "g"], capsys)
-    bad = tmp_path / "bad.parquet"
-    bad.write_text("y,p\n1,0.5\n", encoding="utf-8")
-    assert "cannot be read as Parquet" in refused([str(bad), "--y", "y", "--p", "p"], capsys)
-    assert "No such file" in refused([str(tmp_path / "no.parquet"), "--y", "y", "--p", "p"], capsys)
-    disguised = tmp_path / "really.csv"
-    disguised.write_bytes(path.read_bytes())
-    assert "is a Parquet file by its content" in refused([str(disguised), "--y", "y", "--p", "p"], capsys)
+def test_missing_files_and_options(tmp_path, capsys):
+    assert "No such file" in refused(["report", str(tmp_path / "no.csv"), *COLUMNS], capsys)
+    assert "without files" in refused(["report", str(tmp_path), *COLUMNS], capsys)
+    for arguments in (["report"], ["report", "a.csv", "--y", "y"], ["fit", "a.csv"]):
+        with pytest.raises(SystemExit) as stopped:
+            main(arguments)
+        assert stopped.value.code == 2
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
-def test_without_pyarrow_files_are_refused(name, tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    path = tmp_path / name
-    path.write_bytes(b"y,p\n1,0.5\n")
-    assert 'pip install "sklearn-calib[report]"' in refused([str(path), "--y", "y", "--p", "p"], capsys)
-
-
-@pytest.mark.parametrize("arguments", [["report", "--help"], ["report"]], ids=["help", "report"])
-def test_a_reader_that_has_seen_enough_is_no_error(arguments, table, monkeypatch, capsys):
+def test_a_reader_that_has_seen_enough_is_no_error(table, monkeypatch, capsys):
     reading, writing = os.pipe()
     os.close(reading)
-    given = arguments if len(arguments) > 1 else [*arguments, table, "--y", "y", "--p", "p", *FAST]
     with os.fdopen(writing, "w", encoding="utf-8") as out:
         monkeypatch.setattr(sys, "stdout", out)
-        assert main(given) == 141
+        assert main(["report", table, *REPORT]) == 141
         # what is still written goes nowhere
         print("more", flush=True)
     assert capsys.readouterr().err == ""
 
 
-def test_a_full_disk_is_named(table, tmp_path, monkeypatch, capsys):
-    if not Path("/dev/full").exists():
-        pytest.skip("there is no device that is full")
-    given = [table, "--y", "y", "--p", "p"]
-    sketch = tmp_path / "s.json"
-    sketch.symlink_to("/dev/full")
-    for arguments, name in (
-        (["report", *given, *FAST, "--json", "/dev/full"], "/dev/full"),
-        (["sketch", *given, "--out", str(sketch)], sketch),
-    ):
-        assert main(arguments) == 2
-        assert f"error: {name}: No space left on device" in capsys.readouterr().err
-    with open("/dev/full", "w", encoding="utf-8") as out:
-        monkeypatch.setattr(sys, "stdout", out)
-        assert main(["report", *given, *FAST]) == 2
-        print("more", flush=True)
-    assert "error: standard output: No space left on device" in capsys.readouterr().err
-    # a process whose output is closed when it begins
-    monkeypatch.setattr(sys, "stdout", None)
-    assert main(["report", *given, *FAST]) == 0
+def test_a_file_that_cannot_be_written_is_named(table, tmp_path, monkeypatch, capsys):
+    def full(self, target):
+        raise OSError(28, "No space left on device", str(self), None, str(target))
+
+    monkeypatch.setattr("pathlib.Path.replace", full)
+    old = tmp_path / "old.json"
+    old.write_text("as it was", encoding="utf-8")
+    error = refused(["report", table, *REPORT, "--json", str(old)], capsys)
+    assert "old.json: No space left on device" in error
+    assert old.read_text(encoding="utf-8") == "as it was"
+    assert len(list(tmp_path.iterdir())) == 2
 
 
-SIGNALLED = """
-import os, pathlib, runpy, signal, sys, time
-
-number = getattr(signal, sys.argv.pop())
-
-def interrupted(part, target):
-    assert part.suffix == ".part" and part.is_file()
-    os.kill(os.getpid(), number)
-    time.sleep(60)
-
-pathlib.Path.replace = interrupted
-runpy.run_module("sklearn_calib", run_name="__main__")
-"""
+EVILS = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "</style></title><iframe src=javascript:alert(1)>",
+    "{{7*7}} ${7*7} &lt;b&gt; %s",
+    "\x1b]0;title\x07\x1b[2J\x1b[31mred",
+    "left \u202eright\u2028new line\r\nand another",
+]
+FORBIDDEN = {"script", "iframe", "img", "object", "embed", "form", "input", "base", "link", "a"}
 
 
-@pytest.mark.thorough
-def test_signals_end_the_program_without_a_trace(table, tmp_path):
-    if os.name != "posix":
-        pytest.skip("signals of POSIX")
-    (tmp_path / "out").mkdir()
-    out = ["--out", str(tmp_path / "out" / "s.npz")]
-    codes = {"SIGTERM": 143, "SIGINT": 130}
-    running = [
-        subprocess.Popen(
-            [sys.executable, "-c", SIGNALLED, "sketch", table, "--y", "y", "--p", "p", *out, name],
-            stderr=subprocess.PIPE,
-            cwd=ROOT,
-        )
-        for name in codes
+def quoted(cell):
+    return '"' + cell.replace('"', '""') + '"'
+
+
+def test_harmful_texts_are_shown_as_text(tmp_path, capsys):
+    """Names of files, columns, labels, groups and the model reach the page, the JSON and the terminal."""
+    header = ",".join(quoted(name) for name in (EVILS[0], EVILS[1], EVILS[4]))
+    rows = [
+        f"{quoted(EVILS[k % 2])},{0.05 + k % 10 / 10:.2f},{quoted(EVILS[k // 2 % len(EVILS)])}"
+        for k in range(10 * len(EVILS))
     ]
-    for process, code in zip(running, codes.values(), strict=True):
-        assert (process.communicate()[1], process.returncode) == (b"", code)
-    assert list((tmp_path / "out").iterdir()) == []
+    path = tmp_path / "<img src=x onerror=alert(1)>\x1b[31m.csv"
+    path.write_text("\r\n".join([header, *rows]), encoding="utf-8")
+    page, numbers = tmp_path / "page.html", tmp_path / "numbers.json"
+    columns = ["--y", EVILS[0], "--p", EVILS[1], "--group", EVILS[4], "--pos-label", EVILS[0]]
+    out = printed([str(path), *columns, "--out", str(page), "--json", str(numbers), "--text"], capsys)
+    assert all(line.isprintable() for line in out.splitlines())
+    html = page.read_text(encoding="utf-8")
+    assert "default-src 'none'" in html
+    found = checked(html)
+    assert FORBIDDEN.isdisjoint(found.tags)
+    shown = " ".join(" ".join(found.text).split())
+    for evil in (*EVILS, path.name):
+        clean = " ".join("".join(c if c.isprintable() else " " for c in evil).split())
+        assert clean[:24] in shown, evil
+    saved = json.loads(numbers.read_text(encoding="utf-8"))
+    assert saved["name"] == path.name
+    assert saved["positive"] == EVILS[0]
+    assert {part["name"] for part in saved["groups"]} == {evil.strip() for evil in EVILS}
+
+
+def test_names_that_are_no_text(tmp_path, capsys):
+    """A file whose name is no UTF-8 is reported on, and named in errors."""
+    path = tmp_path / os.fsdecode(b"\xff\xfe.csv")
+    try:
+        path.write_text(TABLE, encoding="utf-8")
+    except (OSError, UnicodeError):
+        pytest.skip("this file system takes text names only")
+    assert printed([str(path), *COLUMNS], capsys).startswith("Calibration report: \ufffd\ufffd.csv")
+    assert "no column 'q'" in refused(["report", str(path), "--y", "y", "--p", "q"], capsys)

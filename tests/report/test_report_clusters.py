@@ -1,7 +1,5 @@
 """Reports on dependent samples: clusters reach every number, and dependence is noticed."""
 
-import json
-
 import numpy as np
 import pytest
 from scipy.stats import binom, norm, t
@@ -12,7 +10,6 @@ from sklearn_calib.metrics import smooth_ece
 from sklearn_calib.report import calibration_report
 from sklearn_calib.report._numbers import serial_dependence
 from sklearn_calib.sketch import CalibrationSketch
-from tests._program import main
 
 pytestmark = pytest.mark.usefixtures("one_measure")
 
@@ -154,23 +151,6 @@ def test_bad_clusters(data):
     for given in (sketch, {"a": sketch}):
         with pytest.raises(ValueError, match="clusters"):
             calibration_report(given, clusters=clusters, n_resamples=20)
-
-
-def test_command(tmp_path, data, capsys):
-    pytest.importorskip("pyarrow", reason="pyarrow reads files")
-    y, p, clusters = data
-    path, numbers = tmp_path / "a.csv", tmp_path / "out.json"
-    rows = [f"{a},{b},patient {c}" for a, b, c in zip(y, p, clusters, strict=True)]
-    path.write_text("\n".join(["y,p,patient", *rows]) + "\n", encoding="utf-8")
-    options = ["report", str(path), "--y", "y", "--p", "p", "--clusters", "patient", "--n-resamples", "20"]
-    assert main([*options, "--json", str(numbers)]) == 0
-    found = json.loads(numbers.read_text(encoding="utf-8"))
-    report = calibration_report(y, p, clusters=clusters, n_resamples=20)
-    assert found["n_clusters"] == 40
-    assert found["pvalue"] == report.pvalue
-    capsys.readouterr()
-    assert main([*options, "--sketch", "always"]) == 2
-    assert "--clusters needs the rows" in capsys.readouterr().err
 
 
 def test_large_samples_with_clusters_are_simulated():

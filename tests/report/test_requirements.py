@@ -325,7 +325,10 @@ class TestCommand:
         assert "none" in capsys.readouterr().err
         assert self.run("slope = [0.5, 1.5]", "--junit", self.toml) == 2
         assert "which is an input file" in capsys.readouterr().err
-        assert main(["check", self.table, "--requirements", self.folder / "none.toml"]) == 2
+        assert (
+            main(["check", self.table, "--requirements", self.folder / "none.toml", "--y", "y", "--p", "p"])
+            == 2
+        )
         assert "none.toml" in capsys.readouterr().err
         self.toml.write_text("slope = [0.5, 1.5]", encoding="utf-8")
         many = ["check", self.table, "--requirements", self.toml, "--y", "y", "--p", "p", "g", "y"]
