@@ -267,8 +267,8 @@ def _read(options: argparse.Namespace) -> tuple[dict[str, Any], Any]:
     several = len(options.p) > 1
     if several and (options.labels is None or len(options.labels) != len(options.p)):
         raise ValueError(
-            f"--p names {len(options.p)} columns. Name the label of each, in the same order, by --labels; for "
-            "a binary target name one column, that of the positive class."
+            f"--p names {len(options.p)} columns. Name the label of each, in the same order, by --labels; "
+            "for a binary target name one column, that of the positive class."
         )
     if several and (len(options.p) == 2 or options.pos_label is not None):
         raise ValueError("A binary target needs one column of --p: that of the positive class.")
@@ -333,8 +333,8 @@ def _positive_label(options: argparse.Namespace, known: list[Any], where: str) -
     shown = ", ".join(map(str, known[:5])) + (", ..." if len(known) > 5 else "")
     if len(known) > 2:
         raise ValueError(
-            f"{where} has {len(known)} distinct outcomes ({shown}), but --p names one column. Name the column "
-            "of a binary outcome by --y, or one column and label for each class by --p and --labels."
+            f"{where} has {len(known)} distinct outcomes ({shown}), but --p names one column. Name the "
+            "column of a binary outcome by --y, or one column and label for each class by --p and --labels."
         )
     if options.pos_label is not None:
         for label in known:

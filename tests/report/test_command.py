@@ -106,9 +106,7 @@ def test_columns_of_classes_are_named(tmp_path, capsys):
     p = rng.dirichlet([1, 1, 1], 90)
     for names, classes in ((["c", "a", "b"], np.array(list("abc"))), (["20", "3", "10"], [3, 10, 20])):
         y = np.array(classes)[np.arange(90) % 3]
-        rows = [
-            f"{label}," + ",".join(map(repr, row)) + ",0" for label, row in zip(y, p.tolist(), strict=True)
-        ]
+        rows = [",".join(map(str, [label, *row, 0])) for label, row in zip(y, p.tolist(), strict=True)]
         path = write(tmp_path / "m.csv", rows, "y,u,v,w,x")
         given = [path, "--y", "y", "--p", "w", "u", "v", "--labels", *names]
         expected = calibration_report(y, p, name="m.csv", n_resamples=20)
@@ -158,10 +156,11 @@ def test_clusters(tmp_path, forecast, capsys):
 def test_many_rows_are_summarized(tmp_path, forecast, capsys, monkeypatch, labels):
     """The report on a sketch differs only in what the order of the samples tells."""
     y, p = forecast
+    lines = [f"{labels[a]},{b},2" for a, b in zip(y, p, strict=True)]
     paths = [
-        write(tmp_path / f"{name}.csv", [f"{labels[a]},{b},2" for a, b in zip(y[rows], p[rows], strict=True)], "y,p,w")
-        for name, rows in (("1", slice(0, 50)), ("2", slice(50, None)))
-    ]  # fmt: skip
+        write(tmp_path / "1.csv", lines[:50], "y,p,w"),
+        write(tmp_path / "2.csv", lines[50:], "y,p,w"),
+    ]
     given = [*paths, *COLUMNS, "--weight", "w", "--pos-label", labels[1]]
     whole = printed(given, capsys)
     assert whole.startswith("Calibration report: 1.csv and 1 more")
