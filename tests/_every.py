@@ -30,7 +30,6 @@ from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._validation import check_binary
 from sklearn_calib.calibrators import (
     AutoCalibrator,
-    GroupCalibrator,
     IsotonicCalibrator,
     PlattCalibrator,
 )
@@ -108,16 +107,12 @@ META_MAKERS = {
 
 def fitted_calibrator(name):
     """Return a fitted calibrator and the scores that it was fitted to."""
-    if name == "grouped":
-        y, p = binary()
-        X = np.column_stack([p, np.arange(120) % 3])
-        return GroupCalibrator(PlattCalibrator(), group_column=1, min_group_size=20).fit(X, y), X
     maker = CALIBRATOR_MAKERS.get(name) or SEVERAL_MAKERS[name]
     y, scores = several() if name in SEVERAL_MAKERS else binary()
     return maker().fit(scores, y), scores
 
 
-CALIBRATOR_NAMES = [*CALIBRATOR_MAKERS, *SEVERAL_MAKERS, "grouped"]
+CALIBRATOR_NAMES = [*CALIBRATOR_MAKERS, *SEVERAL_MAKERS]
 
 
 def _report():

@@ -30,7 +30,6 @@ OTHER_NAMES = {
     "calibrators": ("calibrator ",),
     "classes": ("is not one of",),
     "sample_weight": ("has no column",),
-    "group_column": ("X must have a column",),
 }
 ARRAYS = {
     "text": "text",

@@ -11,7 +11,7 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
-from sklearn_calib.calibrators import GroupCalibrator, IsotonicCalibrator, PlattCalibrator
+from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator
 from sklearn_calib.inference import CalibrationTest, SequentialTest
 from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer
 from tests._every import (
@@ -33,7 +33,6 @@ KINDS = {
     "several": SEVERAL_MAKERS,
     "test": TEST_MAKERS,
     "meta": META_MAKERS,
-    "grouped": ["column"],
 }
 # These fit many others, or are of a class that another one stands for.
 SLOW = {"auto", "log_average_default"} | {
@@ -56,10 +55,6 @@ def case(kind, name):
     if kind == "meta":
         X, y = features()
         return clone(META_MAKERS[name]), (X, y), (X[:60, :3] - 0.1, 1 - y[:60])
-    if kind == "grouped":
-        X = np.column_stack([p, np.arange(120) % 3])
-        estimator = GroupCalibrator(PlattCalibrator(), group_column=1, min_group_size=20)
-        return estimator, (X, y), (np.column_stack([q, np.arange(60) % 2]), y[:60])
     if kind == "several":
         y, p = several()
         return SEVERAL_MAKERS[name](), (p, y), (p[:60, ::-1], y[:60])

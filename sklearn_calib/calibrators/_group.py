@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from sklearn_calib._compat import check_feature_names_in, safe_indexing
 from sklearn_calib._core._maps import Groups
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     Outcomes,
-    as_array,
     check_groups,
     check_integer,
-    check_scores,
     shape_of,
 )
 from sklearn_calib.calibrators._base import BaseCalibrator, both_classes, may_be_certain
@@ -40,17 +36,14 @@ class GroupCalibrator(BaseCalibrator):
     sufficient size has its own map. A pooled map, fitted to all samples, is used for groups that are too
     small, that lack a class, or that did not occur in ``fit``.
 
-    The group of each sample is a column of ``X`` (``group_column``), or the argument ``groups`` of ``fit``,
-    ``transform``, ``predict`` and ``predict_proba``. Without groups, the pooled map is used for all samples.
+    The groups are metadata: the argument ``groups`` of ``fit``, ``transform``, ``predict`` and
+    ``predict_proba``. Without groups, the pooled map is used for all samples.
 
     Parameters
     ----------
     calibrator : calibrator, classifier or None, default=None
         A calibrator of this package, or any classifier with ``predict_proba``, which then receives the scores
         of a binary problem as one column. It is cloned for each group. None means :class:`PlattCalibrator`.
-    group_column : int, str or None, default=None
-        Index of the column of ``X`` with the groups, or its name if ``X`` is a dataframe. The other columns
-        are the scores.
     min_group_size : int, default=100
         Minimum number of samples, or total weight, of a group with its own map.
 
@@ -62,18 +55,13 @@ class GroupCalibrator(BaseCalibrator):
         The calibrator fitted to all samples.
     pooled_groups_ : list
         Groups in ``fit`` that use it, because they had too few samples or lacked a class.
-    classes_ : ndarray of shape (n_classes,)
-        The sorted class labels.
-    n_features_in_ : int
-        Number of columns of ``X``, including that of the groups.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Column names of ``X``, if it has string names.
+    %(multiclass_fit)s
 
     Raises
     ------
     ValueError
-        When fitting, if groups are given twice, have missing values or the wrong length, if ``X`` has no
-        column ``group_column``, or ``min_group_size`` is less than 1; and as for any calibrator.
+        When fitting, if groups have missing values or the wrong length, or ``min_group_size`` is less than 1;
+        and as for any calibrator.
     TypeError
         When fitting, if a parameter is of the wrong type.
 
@@ -88,8 +76,7 @@ class GroupCalibrator(BaseCalibrator):
 
     With metadata routing, request the groups for each method that needs them:
     ``GroupCalibrator().set_fit_request(groups=True).set_predict_proba_request(groups=True)``. Then
-    :class:`~sklearn_calib.meta.CalibratedClassifier` passes them on. Without metadata routing, pass the
-    groups as a column of ``X``.
+    :class:`~sklearn_calib.meta.CalibratedClassifier` passes them on.
 
     References
     ----------
@@ -101,10 +88,10 @@ class GroupCalibrator(BaseCalibrator):
 
     >>> import numpy as np
     >>> from sklearn_calib.calibrators import GroupCalibrator, IsotonicCalibrator
-    >>> X = np.array([[0.2, 0], [0.8, 0], [0.2, 1], [0.8, 1]] * 2)
+    >>> scores, groups = np.array([0.2, 0.8, 0.2, 0.8] * 2), [0, 0, 1, 1] * 2
     >>> y = [0, 1, 0, 1, 0, 1, 1, 0]
-    >>> calibrator = GroupCalibrator(IsotonicCalibrator(), group_column=1, min_group_size=4).fit(X, y)
-    >>> calibrator.predict_proba([[0.8, 0], [0.8, 1], [0.8, 2]])[:, 1]
+    >>> calibrator = GroupCalibrator(IsotonicCalibrator(), min_group_size=4).fit(scores, y, groups=groups)
+    >>> calibrator.predict_proba([0.8, 0.8, 0.8], groups=[0, 1, 2])[:, 1]
     array([1.  , 0.5 , 0.75])
     """
 
@@ -112,11 +99,8 @@ class GroupCalibrator(BaseCalibrator):
     pooled_calibrator_: Any
     pooled_groups_: list[Any]
 
-    def __init__(
-        self, calibrator: Any = None, *, group_column: int | str | None = None, min_group_size: int = 100
-    ) -> None:
+    def __init__(self, calibrator: Any = None, *, min_group_size: int = 100) -> None:
         self.calibrator = calibrator
-        self.group_column = group_column
         self.min_group_size = min_group_size
 
     def fit(
@@ -132,17 +116,12 @@ class GroupCalibrator(BaseCalibrator):
 
         Parameters
         ----------
-        X : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes), or with one column more
-            Scores, and the column of the groups if there is one. A CalibrationSketch has no groups.
-        y : array-like of shape (n,), default=None
-            Class labels. Omitted with a sketch.
+        %(fitted_scores)s
         sample_weight : array-like of shape (n,) or None, default=None
             Non-negative weights; a weight of k is equivalent to k repetitions of the sample.
         groups : array-like of shape (n,) or None, default=None
             Group of each sample: numbers or strings.
-        classes : array-like of shape (n_classes,) or None, default=None
-            The labels of the columns, if some of them do not occur in ``y``; see :meth:`BaseCalibrator.fit`.
-            Groups that lack a class use the pooled map.
+        %(fitted_classes)s
 
         Returns
         -------
@@ -155,13 +134,13 @@ class GroupCalibrator(BaseCalibrator):
             See the class.
         """
         self._check_parameters()
-        keys = self._read_groups(X, groups)
         scores, codes, weight, known = self._read(X, y, sample_weight, classes)
+        found = _members(groups, scores)
         self._fit_known(scores, codes, weight, known)
-        self._grouped = keys is not None
+        self._grouped = groups is not None
         self.calibrators_, self.pooled_groups_ = {}, []
         mass = np.ones(codes.shape[0]) if weight is None else weight
-        for group, members in [] if keys is None else _members(keys):
+        for group, members in found.items():
             rows = members[mass[members] > 0]
             present = np.unique(codes[rows]).shape[0] == known.shape[0]
             if present and mass[rows].sum() >= self.min_group_size:
@@ -210,7 +189,7 @@ class GroupCalibrator(BaseCalibrator):
             If ``X`` or ``groups`` do not suit; see :meth:`fit`.
         """
         proba = self._calibrated(X, groups)
-        if self.n_features_in_ - (self.group_column is not None) == 1:
+        if self.n_features_in_ == 1:
             return proba if len(shape_of(X, "X")) == 1 else proba[:, np.newaxis]
         return both_classes(proba)
 
@@ -249,22 +228,6 @@ class GroupCalibrator(BaseCalibrator):
         labels: NDArray[Any] = self.classes_[proba.argmax(axis=1)]
         return labels
 
-    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
-        """Return the names of the columns of scores.
-
-        Parameters
-        ----------
-        input_features : array-like of str or None, default=None
-            Names of the columns of ``X``; by default those of the fit.
-
-        Returns
-        -------
-        ndarray of str
-            The names, without that of the column of groups.
-        """
-        names: NDArray[Any] = np.asarray(check_feature_names_in(self, input_features), dtype=object)
-        return names if self.group_column is None else np.delete(names, self._group_position(names))
-
     @property
     def _multiclass(self) -> bool:  # type: ignore[override]
         return not is_binary(self._resolve_calibrator())
@@ -272,8 +235,6 @@ class GroupCalibrator(BaseCalibrator):
     def _check_parameters(self) -> None:
         check_calibrator(self._resolve_calibrator())
         check_integer(self.min_group_size, "min_group_size")
-        if self.group_column is not None and not isinstance(self.group_column, str):
-            check_integer(self.group_column, "group_column", minimum=0)
 
     def _resolve_calibrator(self) -> Any:
         return PlattCalibrator() if self.calibrator is None else self.calibrator
@@ -283,52 +244,6 @@ class GroupCalibrator(BaseCalibrator):
 
     def _needs_every_class(self) -> bool:
         return needs_every_class(self._resolve_calibrator())
-
-    def _check_scores(self, X: Any, y: Any = "no_validation", *, reset: bool) -> Array:
-        if self.group_column is None:
-            return super()._check_scores(X, y, reset=reset)
-        columns = _column_names(X)
-        validate_data(self, X, y, reset=reset, skip_check_array=True, ensure_2d=False)
-        if reset:
-            self.n_features_in_ = len(columns)
-        elif len(columns) != self.n_features_in_:
-            raise ValueError(
-                f"X has {len(columns)} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input: as many columns as X had in fit."
-            )
-        position = self._group_position(columns)
-        others = [k for k in range(len(columns)) if k != position]
-        return check_scores(_columns(X, others), kind=self._score_kind())
-
-    def _read_groups(self, X: Any, groups: Any) -> NDArray[Any] | None:
-        """Return the group of each sample, or None without groups."""
-        if self.group_column is None:
-            if groups is None:
-                return None
-            shape = shape_of(X, "X")
-            return check_groups(groups, shape[0] if shape else 0)
-        if groups is not None:
-            raise ValueError(
-                f"groups and group_column={self.group_column!r} both give the groups. Pass one of them."
-            )
-        position = self._group_position(_column_names(X))
-        column = _columns(X, [position])[:, 0]
-        return check_groups(column, column.shape[0], f"column {self.group_column!r} of X")
-
-    def _group_position(self, columns: Any) -> int:
-        """Return the position of the column of groups."""
-        names = list(columns)
-        if isinstance(self.group_column, str):
-            if self.group_column not in names:
-                raise ValueError(
-                    f"group_column={self.group_column!r} is not a column of X, whose columns are "
-                    f"{names[:5]}. Pass a dataframe with this column, or the position of the column."
-                )
-            return names.index(self.group_column)
-        position = int(self.group_column or 0)
-        if position >= len(names):
-            raise ValueError(f"group_column={position} is out of range: X has {len(names)} columns, from 0.")
-        return position
 
     def _check_classes(self, classes: NDArray[Any], scores: Array) -> None:
         check_members([self._resolve_calibrator()], classes, scores)
@@ -344,12 +259,12 @@ class GroupCalibrator(BaseCalibrator):
     def _calibrated(self, X: Any, groups: Any) -> Array:
         """Return the calibrated probabilities by group, in the shape of the checked scores."""
         check_is_fitted(self)
-        scores, keys = self._check_scores(X, reset=False), self._read_groups(X, groups)
-        if (keys is not None) != self._grouped:
+        scores = self._check_scores(X, reset=False)
+        if (groups is not None) != self._grouped:
             found = "groups were passed to fit, but not now" if self._grouped else "fit had no groups"
             raise ValueError(f"{found}. Pass groups to fit and to all later calls, or to none.")
         proba = self._map_scores(scores)
-        for group, rows in [] if keys is None else _members(keys):
+        for group, rows in _members(groups, scores).items():
             if group in self.calibrators_:
                 proba[rows] = _apply(self.calibrators_[group], scores[rows])
         return proba
@@ -375,27 +290,11 @@ def _apply(calibrator: Any, scores: Array) -> Array:
     return np.array(calibrator.predict_proba(scores), dtype=np.float64)
 
 
-def _members(keys: NDArray[Any]) -> Iterator[tuple[Any, NDArray[np.intp]]]:
-    """Yield each group with its samples."""
-    groups, index = np.unique(keys, return_inverse=True)
+def _members(groups: ArrayLike | None, scores: Array) -> dict[Any, NDArray[np.intp]]:
+    """Return the samples of each group."""
+    if groups is None:
+        return {}
+    known, index = np.unique(check_groups(groups, scores.shape[0]), return_inverse=True)
     order = np.argsort(index, kind="stable")
     ends = np.cumsum(np.bincount(index))[:-1]
-    yield from zip(groups.tolist(), np.split(order, ends), strict=True)
-
-
-def _columns(X: Any, positions: list[int]) -> NDArray[Any]:
-    if hasattr(X, "column_names"):
-        # tables of pyarrow, which older scikit-learn does not index
-        return as_array(X.select(positions), "X")
-    return as_array(safe_indexing(X if hasattr(X, "columns") else as_array(X, "X"), positions, axis=1), "X")
-
-
-def _column_names(X: Any) -> list[Any]:
-    """Return the names of the columns of a dataframe, or the positions of those of an array."""
-    if hasattr(X, "columns"):
-        # tables of pyarrow have their names elsewhere
-        return list(getattr(X, "column_names", X.columns))
-    shape = shape_of(X, "X")
-    if len(shape) != 2:
-        raise ValueError(f"X must have a column of scores and one of groups, got shape {shape}.")
-    return list(range(shape[1]))
+    return dict(zip(known.tolist(), np.split(order, ends), strict=True))

@@ -25,7 +25,7 @@ from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_below_one, check_groups, check_positive, check_scores, check_size
 from sklearn_calib._version import __version__
 from sklearn_calib._writing import write_whole
-from sklearn_calib.calibrators import CutoffCertificate, GroupCalibrator
+from sklearn_calib.calibrators import CutoffCertificate
 from sklearn_calib.calibrators._base import BaseCalibrator, both_classes, inverse, may_be_certain
 from sklearn_calib.export._build import MapBuilder
 
@@ -350,9 +350,6 @@ def exported(
             f"calibrator={type(calibrator).__name__} cannot be exported: {error}. Divide scores beyond "
             f"{maps.LARGEST:g} by a constant before fit."
         ) from None
-    columns = calibrator.n_features_in_
-    if isinstance(calibrator, GroupCalibrator) and calibrator.group_column is not None:
-        columns -= 1
     training = {
         "n_samples": getattr(calibrator, "training_size_", None),
         "event_rate": getattr(calibrator, "training_event_rate_", None),
@@ -369,7 +366,7 @@ def exported(
         "written_by": f"sklearn_calib {__version__}",
         "calibrator": type(calibrator).__name__,
         "classes": classes,
-        "columns": int(columns),
+        "columns": int(calibrator.n_features_in_),
         "input": calibrator._score_kind(),
         "certain": bool(may_be_certain(calibrator)),
         "tolerance": float(tolerance) if build.approximated else 0.0,

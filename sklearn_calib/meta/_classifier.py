@@ -132,11 +132,10 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
     ``CalibratedClassifier(LogisticRegression().set_fit_request(sample_weight=True),
     IsotonicCalibrator().set_fit_request(sample_weight=True))``.
 
-    *Groups.* A :class:`~sklearn_calib.calibrators.GroupCalibrator` receives the scores, not the columns of
-    ``X``; its groups are metadata here, and need metadata routing. Call its methods
-    ``set_fit_request(groups=True)`` and ``set_predict_proba_request(groups=True)``, and pass ``groups`` to
-    ``fit``, ``predict_proba`` and ``predict``; a splitter that uses groups receives those of ``fit``, too.
-    Without routing use a ``GroupCalibrator`` directly, with the groups as a second column of its input.
+    *Groups.* The groups of a :class:`~sklearn_calib.calibrators.GroupCalibrator` need metadata routing here.
+    Call its methods ``set_fit_request(groups=True)`` and ``set_predict_proba_request(groups=True)``, and pass
+    ``groups`` to ``fit``, ``predict_proba`` and ``predict``; a splitter that uses groups receives those of
+    ``fit``, too. Without routing use a ``GroupCalibrator`` directly.
 
     *Rare classes.* Each class must occur in every training set, and with ``ensemble=True`` also in every
     held-out set, to which a calibrator is fitted; otherwise ``fit`` raises an error with the class and the

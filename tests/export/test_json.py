@@ -183,13 +183,13 @@ def test_groups():
         from_json(to_json(IsotonicCalibrator().fit(scores, labels))).transform(scores, groups)
 
 
-def test_groups_that_are_numbers_and_a_column():
+def test_groups_that_are_numbers():
     scores, labels = data(3)
     groups = np.arange(scores.shape[0]) % 2
-    X = np.column_stack([groups, scores])
-    calibrator = GroupCalibrator(TemperatureCalibrator(), group_column=0).fit(X, labels)
+    calibrator = GroupCalibrator(TemperatureCalibrator()).fit(scores, labels, groups=groups)
     loaded = from_json(to_json(calibrator))
-    np.testing.assert_allclose(loaded.transform(scores, groups), calibrator.transform(X), rtol=0, atol=1e-14)
+    wanted = calibrator.transform(scores, groups)
+    np.testing.assert_allclose(loaded.transform(scores, groups), wanted, rtol=0, atol=1e-14)
     assert loaded.n_features_in_ == 3
 
 

@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import clone
 
 from sklearn_calib import calibrators, inference, metrics
-from sklearn_calib.calibrators import GroupCalibrator, IsotonicCalibrator, PlattCalibrator
+from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator
 from sklearn_calib.inference import (
     BinomialTest,
     ConsistencyTest,
@@ -176,9 +176,6 @@ def test_calibrators_refuse_what_does_not_fit(data):
         PlattCalibrator().fit(data.sketch).transform(data.sketch)
     with pytest.raises(ValueError, match="only one class"):
         IsotonicCalibrator().fit(CalibrationSketch().update([1, 1], [0.25, 0.5]))
-    for group in (GroupCalibrator(group_column=0), GroupCalibrator()):
-        with pytest.raises(TypeError, match="X is a CalibrationSketch, which does not keep single samples"):
-            group.fit(data.sketch, groups=None if group.group_column == 0 else data.y)
 
 
 def test_real_weights_cannot_be_tested(data):
