@@ -73,13 +73,6 @@ link : {"logit", "identity"}, default="logit"
     Type of the scores. "logit": probabilities, in one, two or K columns, clipped at 2**-53, and with three
     or more columns at ``min_proba_``. "identity": logits, that is the log-odds of ``classes_[1]`` in one
     column, or one logit per class in two or more.""",
-    "extreme": """\
-extreme : {"strict", "clip"}, default="strict"
-    The p-value where outcomes contradict predictions of exactly 0 or 1. "strict": 0, since they are
-    impossible under the null hypothesis. "clip": that of the other samples, with predictions moved into
-    [1 / (2 n), 1 - 1 / (2 n)]; useful where 0 and 1 come from rounding or from counting votes, as those of
-    a random forest do, and only together with the number of contradicted samples. Results have both, in
-    ``pvalue_strict`` and ``pvalue_clipped``.""",
     "tested_fit": """\
 statistic_, pvalue_ : float
     Its statistic and p-value.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -22,30 +21,28 @@ from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
-    Outcomes,
     as_array,
     check_binary,
     check_class_sample,
     check_fraction,
     check_frequency_weights,
-    check_option,
     check_scores,
-    fit_arrays,
     greater_text,
-    is_summary,
     refuse_missing,
-    sample_arrays,
     shape_of,
 )
 
-_EXTREME = ("strict", "clip")
-# stands for "as pvalue"
-_UNSET = -1.0
+# Positive predictions below this count as this: powers of their variances would underflow.
+_SMALLEST = 1e-60
 
 
 @dataclass(frozen=True)
 class CalibrationTestResult:
     """Outcome of a test of calibration.
+
+    An outcome that has probability zero under its prediction (p = 0 but an event, p = 1 but none; with three
+    or more classes, a class whose probability is exactly 0) refutes perfect calibration: ``pvalue`` is 0.
+    Since this says little about the other predictions, ``clipped`` is the result for all other samples.
 
     Attributes
     ----------
@@ -57,8 +54,8 @@ class CalibrationTestResult:
         Value of the test statistic; large values are evidence against the null hypothesis, unless ``tail``
         says otherwise.
     pvalue : float
-        Probability under the null hypothesis of evidence against it that is at least as strong:
-        ``pvalue_strict`` or ``pvalue_clipped``, according to the parameter ``extreme`` of the test.
+        Probability under the null hypothesis of evidence against it that is at least as strong; 0 if an
+        outcome contradicts its prediction.
     estimate : float
         The calibration error that is tested, in the units of the predictions.
     method : str
@@ -78,19 +75,14 @@ class CalibrationTestResult:
         Null distribution of the statistic from which the p-value was computed, if it is one of "normal",
         "chi2(k)" with k degrees of freedom, and "brownian range"; else empty.
     contradicted : ndarray of int
-        Indices of the samples that contradict a prediction of exactly 0 or 1: p = 0 but an event, p = 1 but
-        none; with three or more classes, a class whose probability is exactly 0. Usually empty.
+        Indices of the samples that contradict a prediction of exactly 0 or 1. Usually empty.
     n_contradicted, n_extreme : int
         Number of those samples, and of all whose prediction contains exactly 0 or 1; frequency weights count.
         ``n_extreme`` is counted only if some are contradicted.
-    pvalue_strict : float
-        p-value if predictions are taken literally. It is 0 if one of them is contradicted: the outcome is
-        impossible under the null hypothesis. Otherwise it is that of the test.
-    pvalue_clipped : float
-        p-value of the samples that are not contradicted, with predictions moved into
-        [1 / (2 n), 1 - 1 / (2 n)], as if 0 and 1 were results of rounding. It says nothing about the
-        contradicted samples: report it with their number. Without any, it is that of the test; NaN
-        if the test cannot be computed on the other samples.
+    clipped : CalibrationTestResult or None
+        If some samples are contradicted, the result for the others, with predictions moved into
+        [1 / (2 n), 1 - 1 / (2 n)], as if 0 and 1 were results of rounding; None if there are no others. It
+        says nothing about the contradicted samples: report it with their number.
     n_clusters : int or None
         Number of clusters; None if samples were taken to be independent.
     design_effect : float or None
@@ -118,16 +110,17 @@ class CalibrationTestResult:
     )
     n_contradicted: int = field(default=0, repr=False)
     n_extreme: int = field(default=0, repr=False)
-    pvalue_strict: float = field(default=_UNSET, repr=False)
-    pvalue_clipped: float = field(default=_UNSET, repr=False)
+    clipped: CalibrationTestResult | None = field(default=None, repr=False)
     n_clusters: int | None = None
     design_effect: float | None = None
     n_effective: float | None = None
 
-    def __post_init__(self) -> None:
-        for name in ("pvalue_strict", "pvalue_clipped"):
-            if getattr(self, name) == _UNSET:
-                object.__setattr__(self, name, self.pvalue)
+    @property
+    def pvalue_clipped(self) -> float:
+        """p-value of the samples that are not contradicted; NaN if all are."""
+        if not self.n_contradicted:
+            return self.pvalue
+        return np.nan if self.clipped is None else self.clipped.pvalue
 
     @property
     def extremes(self) -> str:
@@ -188,7 +181,7 @@ class CalibrationTestResult:
             return [("p-value", f"{self.pvalue:.4g}  ({self.method})")]
         return [
             ("p-value", f"{self.pvalue_clipped:.4g}  ({self.method}), of the other samples"),
-            ("extremes", f"{self.extremes}: strictly, the p-value is {self.pvalue_strict:.4g}"),
+            ("extremes", f"{self.extremes}: strictly, the p-value is {self.pvalue:.4g}"),
         ]
 
 
@@ -237,12 +230,6 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
     classes_: NDArray[Any]
     n_features_in_: int
 
-    # How contradicted predictions of exactly 0 or 1 are treated; a parameter of nearly all tests.
-    extreme = "strict"
-    # whether the samples are a stream, whose order a summary does not keep
-    _needs_order = False
-    # Positive predictions below this count as this, because powers of their variances would underflow.
-    _smallest = 0.0
     # whether ``_test_sample`` heeds the clusters of its sample
     _knows_clusters = False
 
@@ -268,8 +255,8 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
 
     def test(
         self,
-        y_true: Outcomes,
-        y_proba: ArrayLike | None = None,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
         *,
         sample_weight: ArrayLike | None = None,
         clusters: ArrayLike | None = None,
@@ -278,21 +265,15 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
     ) -> CalibrationTestResult:
         """Test whether the predictions are perfectly calibrated; nothing is stored.
 
-        An outcome that has probability zero under its prediction (p = 0 but positive, p = 1 but negative)
-        refutes perfect calibration, so that the strict p-value is 0. Since this says little about the other
-        predictions, the result also contains the p-value of all other samples, ``pvalue_clipped``, and the
-        indices of the contradicted samples. The parameter ``extreme`` of the test selects which of the two
-        p-values is ``pvalue``.
-
         Parameters
         ----------
-        y_true : array-like of shape (n,) or CalibrationSketch
+        y_true : array-like of shape (n,)
             Outcomes.
-        y_proba : array-like of shape (n,), (n, 1), (n, 2) or (n, K), default=None
+        y_proba : array-like of shape (n,), (n, 1), (n, 2) or (n, K)
             Predicted probability of the positive class; of two columns the last. Three or more columns are
             the probabilities of K classes in sorted order, for tests that support multiclass targets; each
             row is divided by its sum, which may differ from 1 by rounding. Values up to 1e-6 outside [0, 1]
-            are clipped. Omitted with a sketch.
+            are clipped.
         sample_weight : array-like of shape (n,) or None, default=None
             Frequencies: whole numbers, k for a sample that was observed k times. Other weights have no
             meaning for a test, which depends on the number of observations.
@@ -321,108 +302,90 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         TypeError
             If a parameter of the test is of the wrong type.
         """
-        check_option(self.extreme, "extreme", _EXTREME)
         self._check_parameters()
-        self._refuse_summary(y_true)
-        self._refuse_clusters(clusters)
-        y_true, y_proba, sample_weight = sample_arrays(
-            y_true, y_proba, sample_weight, pos_label, clusters=clusters
-        )
+        if clusters is not None and not self._knows_clusters:
+            raise ValueError(
+                f"{type(self).__name__} assumes independent samples and cannot be given clusters. Use "
+                "TCal, CutoffTest, CoxTest or CombinedTest."
+            )
         shape = shape_of(y_proba, "y_proba")
+        sample: BinarySample | ClassSample
         if len(shape) == 2 and shape[1] > 2:
-            result = self._test_columns(y_true, y_proba, sample_weight, pos_label, labels, clusters)
-            return _with_single(_with_indices(result, sample_weight), clusters)
-        if labels is not None:
+            if pos_label is not None:
+                raise ValueError(
+                    f"pos_label={pos_label!r} belongs to binary problems, but y_proba has {shape[1]} columns."
+                    " Leave it out, or pass one column."
+                )
+            sample = check_class_sample(y_true, y_proba, sample_weight, labels, clusters)
+        elif labels is not None:
             raise ValueError(
                 "labels is for three or more columns. In a binary problem pass pos_label, the positive class."
             )
-        sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters)
-        _check_frequencies(sample_weight)
-        return _with_single(_with_indices(self._test_binary(sample), sample_weight), clusters)
+        else:
+            sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters)
+        if sample_weight is not None:
+            check_frequency_weights(as_array(sample_weight, "sample_weight").astype(np.float64))
+        result = self._run(sample)
+        if sample_weight is not None and result.n_contradicted:
+            # samples of weight 0 were dropped
+            kept = np.flatnonzero(as_array(sample_weight, "sample_weight") > 0)
+            result = replace(result, contradicted=kept[result.contradicted])
+        if clusters is not None and result.n_clusters is None:
+            # all clusters are single samples, of which the test knows nothing
+            result = replace(result, **single_clusters(result.n_samples))
+        return result
 
-    def _test_binary(self, sample: BinarySample) -> CalibrationTestResult:
-        """Return the result for a checked binary sample, whose weights, if any, are whole numbers."""
-        if sample.p.min() > 0.0 and sample.p.max() < 1.0:
-            return self._test_sample(self._with_resolved(sample))
-        contradicted = sample.p == 1 - sample.y
-        extreme = (sample.p == 0.0) | (sample.p == 1.0)
-        return self._test_extremes(self._test_sample, sample, contradicted, extreme)
-
-    def _test_extremes(
-        self,
-        run: Callable[[Any], CalibrationTestResult],
-        sample: Any,
-        contradicted: NDArray[np.bool_],
-        extreme: NDArray[np.bool_],
-    ) -> CalibrationTestResult:
-        """Return the result for a sample with predictions of exactly 0 and 1, some of them contradicted."""
+    def _run(self, sample: BinarySample | ClassSample) -> CalibrationTestResult:
+        """Return the result for a checked sample, whose weights, if any, are positive whole numbers."""
+        tiny = (sample.p > 0.0) & (sample.p < _SMALLEST)
+        if tiny.any():
+            sample = replace(sample, p=np.where(tiny, _SMALLEST, sample.p))
+        if isinstance(sample, ClassSample):
+            extreme = sample.p.min(axis=1) == 0.0
+            contradicted = sample.p[np.arange(sample.y.shape[0]), sample.y] == 0.0
+        else:
+            extreme = (sample.p == 0.0) | (sample.p == 1.0)
+            contradicted = sample.p == 1 - sample.y
+        result = self._test_checked(sample)
         if not contradicted.any():
-            return run(self._with_resolved(sample))
-        weight = sample.weights
-        others, result = ~contradicted, None
-        least = 0.5 / float(weight.sum())
-        if others.any():
-            rest = sample.take(others)
-            p = np.clip(rest.p, least, 1.0 - least)
+            return result
+        clipped = None
+        if not contradicted.all():
+            others, least = sample.take(~contradicted), 0.5 / sample.total
+            p = np.clip(others.p, least, 1.0 - least)
             if p.ndim == 2:
                 p /= p.sum(axis=1, keepdims=True)
-            try:
-                result = run(replace(rest, p=p))
-            except ValueError:
-                # too few samples are left, for example
-                if self.extreme == "clip":
-                    raise
-        clipped = np.nan if result is None else result.pvalue
-        if self.extreme == "strict" or result is None:
-            result = replace(run(self._with_resolved(sample)), pvalue=0.0)
-        found: dict[str, Any] = {
-            "contradicted": np.flatnonzero(contradicted),
-            "n_contradicted": int(weight[contradicted].sum()),
-            "n_extreme": int(weight[extreme].sum()),
-            "pvalue_strict": 0.0,
-            "pvalue_clipped": clipped,
-        }
-        reason = contradiction_words(found["n_contradicted"], found["n_extreme"])
-        return replace(result, **(found if result.pvalue else found | {"reason": reason}))
+            clipped = self._test_checked(replace(others, p=p))
+        n_contradicted, n_extreme = (int(sample.weights[rows].sum()) for rows in (contradicted, extreme))
+        return replace(
+            result,
+            pvalue=0.0,
+            reason=contradiction_words(n_contradicted, n_extreme),
+            contradicted=np.flatnonzero(contradicted),
+            n_contradicted=n_contradicted,
+            n_extreme=n_extreme,
+            clipped=clipped,
+        )
 
-    def _test_columns(
-        self,
-        y_true: ArrayLike,
-        y_proba: ArrayLike,
-        sample_weight: ArrayLike | None,
-        pos_label: Any,
-        labels: ArrayLike | None,
-        clusters: ArrayLike | None,
-    ) -> CalibrationTestResult:
-        if pos_label is not None:
-            raise ValueError(
-                f"pos_label={pos_label!r} belongs to binary problems, but y_proba has "
-                f"{shape_of(y_proba, 'y_proba')[1]} columns. Leave it out, or pass one column."
-            )
-        sample = check_class_sample(y_true, y_proba, sample_weight, labels, clusters)
-        _check_frequencies(sample_weight)
-        return self._test_multiclass(sample)
-
-    def _test_multiclass(self, sample: ClassSample) -> CalibrationTestResult:
-        """Return the result for a checked multiclass sample, whose weights, if any, are whole numbers."""
-        contradicted = sample.p[np.arange(sample.y.shape[0]), sample.y] == 0.0
-        return self._test_extremes(self._test_classes, sample, contradicted, sample.p.min(axis=1) == 0.0)
+    def _test_checked(self, sample: BinarySample | ClassSample) -> CalibrationTestResult:
+        return self._test_classes(sample) if isinstance(sample, ClassSample) else self._test_sample(sample)
 
     def fit(
         self,
-        X: Outcomes,
-        y: ArrayLike | None = None,
+        X: ArrayLike,
+        y: ArrayLike,
         sample_weight: ArrayLike | None = None,
+        *,
         clusters: ArrayLike | None = None,
     ) -> Self:
         """Run the test and store its result.
 
         Parameters
         ----------
-        X : array-like of shape (n,), (n, 1), (n, 2) or (n, K), or CalibrationSketch
+        X : array-like of shape (n,), (n, 1), (n, 2) or (n, K)
             Predicted probabilities, as ``y_proba`` of :meth:`test`.
-        y : array-like of shape (n,), default=None
-            Outcomes. Omitted with a sketch.
+        y : array-like of shape (n,)
+            Outcomes.
         sample_weight : array-like of shape (n,) or None, default=None
             Frequencies.
         clusters : array-like of shape (n,) or None, default=None
@@ -438,8 +401,7 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         ValueError, TypeError
             As :meth:`test`.
         """
-        self._refuse_summary(X)
-        X, y, sample_weight = fit_arrays(X, y, sample_weight, clusters)
+        require_outcomes(y)
         shape = shape_of(X, "X")
         # an estimator stores its classes: one column is that of the last class, also for text labels
         pos_label = greater_text(y, "y") if shape[1:] in ((), (1,)) else None
@@ -473,19 +435,20 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
 
     def score(
         self,
-        X: Outcomes,
-        y: ArrayLike | None = None,
+        X: ArrayLike,
+        y: ArrayLike,
         sample_weight: ArrayLike | None = None,
+        *,
         clusters: ArrayLike | None = None,
     ) -> float:
         """Return the p-value on other data; the object need not be fitted.
 
         Parameters
         ----------
-        X : array-like of shape (n,), (n, 1), (n, 2) or (n, K), or CalibrationSketch
+        X : array-like of shape (n,), (n, 1), (n, 2) or (n, K)
             Predicted probabilities.
-        y : array-like of shape (n,), default=None
-            Outcomes; if the object is fitted, labels among ``classes_``. Omitted with a sketch.
+        y : array-like of shape (n,)
+            Outcomes; if the object is fitted, labels among ``classes_``.
         sample_weight : array-like of shape (n,) or None, default=None
             Frequencies.
         clusters : array-like of shape (n,) or None, default=None
@@ -502,8 +465,7 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         ValueError, TypeError
             As :meth:`test`.
         """
-        self._refuse_summary(X)
-        X, y, sample_weight = fit_arrays(X, y, sample_weight, clusters)
+        require_outcomes(y)
         classes = getattr(self, "classes_", None)
         pos_label = labels = None
         if classes is not None and classes.shape[0] > 2 and self.n_features_in_ == classes.shape[0]:
@@ -523,31 +485,6 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
             y, X, sample_weight=sample_weight, clusters=clusters, pos_label=pos_label, labels=labels
         ).pvalue
 
-    def _resolved(self, p: Array) -> Array:
-        tiny = (p > 0.0) & (p < self._smallest)
-        return np.where(tiny, self._smallest, p) if tiny.any() else p
-
-    def _with_resolved(self, sample: Any) -> Any:
-        """Return the sample itself, with what it has cached, if no prediction is too small."""
-        p = self._resolved(sample.p)
-        return sample if p is sample.p else replace(sample, p=p)
-
-    def _refuse_clusters(self, clusters: Any) -> None:
-        """Raise if clusters were passed to a test that takes samples to be independent."""
-        if clusters is not None and not self._knows_clusters:
-            raise ValueError(
-                f"{type(self).__name__} assumes independent samples and cannot be given clusters. Use "
-                "TCal, CutoffTest, CoxTest or CombinedTest."
-            )
-
-    def _refuse_summary(self, values: Any) -> None:
-        """Raise if a summary was passed to a test of a stream."""
-        if self._needs_order and is_summary(values):
-            raise TypeError(
-                f"{type(self).__name__} needs the samples in temporal order, which a {type(values).__name__} "
-                "does not keep. Pass arrays, or use another test."
-            )
-
     def __sklearn_tags__(self) -> Tags:
         tags: Tags = super().__sklearn_tags__()
         tags.target_tags.required = True
@@ -555,21 +492,9 @@ class CalibrationTest(AtomicFit, VersionStamped, TransformerMixin, BaseEstimator
         return tags
 
 
-def _with_indices(result: CalibrationTestResult, sample_weight: ArrayLike | None) -> CalibrationTestResult:
-    """Count samples of weight 0, which were dropped, in the indices of contradicted ones."""
-    if sample_weight is None or not result.n_contradicted:
-        return result
-    return replace(result, contradicted=np.flatnonzero(as_array(sample_weight, "w") > 0)[result.contradicted])
-
-
-def _with_single(result: CalibrationTestResult, clusters: ArrayLike | None) -> CalibrationTestResult:
-    """Tell of clusters that are all single, which a test need not know."""
-    if clusters is None or result.n_clusters is not None:
-        return result
-    return replace(result, **single_clusters(result.n_samples))
-
-
-def _check_frequencies(sample_weight: ArrayLike | None) -> None:
-    """Raise ValueError unless checked weights are whole numbers whose sum counts without rounding."""
-    if sample_weight is not None:
-        check_frequency_weights(as_array(sample_weight, "sample_weight").astype(np.float64))
+def require_outcomes(y: Any) -> None:
+    if y is None:
+        # the wording that scikit-learn's checks require
+        raise ValueError(
+            "This estimator requires y to be passed, but the target y is None. Pass the outcomes."
+        )

@@ -115,7 +115,6 @@ class BinomialTest(CalibrationTest):
         Number of simulations, with clusters only.
     random_state : int, Generator, RandomState or None, default=0
         Source of the simulations.
-    %(extreme)s
 
     Attributes
     ----------
@@ -199,14 +198,12 @@ class BinomialTest(CalibrationTest):
         max_values: int | None = None,
         n_resamples: int = 999,
         random_state: Any = 0,
-        extreme: str = "strict",
     ) -> None:
         self.correction = correction
         self.two_sided = two_sided
         self.max_values = max_values
         self.n_resamples = n_resamples
         self.random_state = random_state
-        self.extreme = extreme
 
     def _check_parameters(self) -> None:
         check_option(self.correction, "correction", _CORRECTIONS)
@@ -228,9 +225,7 @@ class BinomialTest(CalibrationTest):
         null = None
         if grouped.clusters is None:
             tail = _doubled if self.two_sided == "doubled" else _minlike
-            # below this scipy overflows; the p-value of an event is nearly as small
-            prob = np.maximum(value[chance], 1e-300)
-            pvalues[chance] = np.maximum(tail(positives[chance], count[chance], prob), _TINY)
+            pvalues[chance] = np.maximum(tail(positives[chance], count[chance], value[chance]), _TINY)
             adjusted[chance] = adjust_pvalues(pvalues[chance], self.correction)
             smallest = float(pvalues.min())
             statistic = abs(float(np.log10(smallest))) if smallest > 0.0 else np.inf
@@ -284,8 +279,7 @@ class BinomialTest(CalibrationTest):
         if self.max_values is not None:
             limit, rule = self.max_values, f"max_values={self.max_values}"
         else:
-            # a single observation is one value
-            limit, rule = max(1.0, grouped.total / 2.0), "max_values=None asks for two observations each"
+            limit, rule = np.ceil(grouped.total / 2.0), "max_values=None asks for two observations each"
         if found > limit:
             raise ValueError(
                 f"y_proba has {found} distinct values among {grouped.total:.0f} observations, but {rule}. "

@@ -100,7 +100,6 @@ class CombinedTest(CalibrationTest):
         Number of simulated samples.
     random_state : int, Generator, RandomState or None, default=None
         Source of the simulations; an integer makes the result reproducible.
-    %(extreme)s
 
     Attributes
     ----------
@@ -156,7 +155,6 @@ class CombinedTest(CalibrationTest):
     (True, 'tcal')
     """
 
-    _smallest = 1e-60
     _knows_clusters = True
 
     def __init__(
@@ -168,7 +166,6 @@ class CombinedTest(CalibrationTest):
         method: str = "monte_carlo",
         n_resamples: int = 999,
         random_state: Any = None,
-        extreme: str = "strict",
     ) -> None:
         self.components = components
         self.weights = weights
@@ -176,7 +173,6 @@ class CombinedTest(CalibrationTest):
         self.method = method
         self.n_resamples = n_resamples
         self.random_state = random_state
-        self.extreme = extreme
 
     def _check_parameters(self) -> None:
         if not _is_list(self.components) or not len(self.components):

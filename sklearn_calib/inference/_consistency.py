@@ -39,7 +39,6 @@ class ConsistencyTest(CalibrationTest):
         is approximate.
     random_state : int, Generator, RandomState or None, default=None
         Source of the simulations; an integer makes the result reproducible.
-    %(extreme)s
 
     Attributes
     ----------
@@ -91,13 +90,11 @@ class ConsistencyTest(CalibrationTest):
         n_resamples: int = 999,
         resample: str = "labels",
         random_state: Any = None,
-        extreme: str = "strict",
     ) -> None:
         self.metric = metric
         self.n_resamples = n_resamples
         self.resample = resample
         self.random_state = random_state
-        self.extreme = extreme
 
     def _check_parameters(self) -> None:
         as_metric(self.metric)

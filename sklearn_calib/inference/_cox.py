@@ -55,7 +55,6 @@ class CoxTest(CalibrationTest):
         to 10000 observations (2000 for "likelihood_ratio"; for "slope", if also n times the number of the
         rarer outcomes is at most 5 million), else asymptotic; "wald" is always asymptotic.
     %(simulated)s
-    %(extreme)s
 
     Attributes
     ----------
@@ -114,14 +113,12 @@ class CoxTest(CalibrationTest):
         method: str = "auto",
         n_resamples: int = 999,
         random_state: Any = 0,
-        extreme: str = "strict",
     ) -> None:
         self.parameter = parameter
         self.statistic = statistic
         self.method = method
         self.n_resamples = n_resamples
         self.random_state = random_state
-        self.extreme = extreme
 
     def _check_parameters(self) -> None:
         check_option(self.parameter, "parameter", _PARAMETERS)

@@ -40,7 +40,6 @@ class CutoffTest(CalibrationTest):
         Number of simulated samples.
     random_state : int, Generator, RandomState or None, default=None
         Source of the simulations; an integer makes the result reproducible.
-    %(extreme)s
 
     Attributes
     ----------
@@ -102,12 +101,10 @@ class CutoffTest(CalibrationTest):
         method: str = "auto",
         n_resamples: int = 999,
         random_state: Any = None,
-        extreme: str = "strict",
     ) -> None:
         self.method = method
         self.n_resamples = n_resamples
         self.random_state = random_state
-        self.extreme = extreme
 
     def _check_parameters(self) -> None:
         check_simulation(self.method, self.n_resamples, self.random_state)

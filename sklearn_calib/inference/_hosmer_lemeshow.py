@@ -38,7 +38,6 @@ class HosmerLemeshowTest(CalibrationTest):
         the predictions for any n. "asymptotic": from the chi-squared distribution. "auto": simulated outcomes
         for up to 10000 observations, else asymptotic.
     %(simulated)s
-    %(extreme)s
 
     Attributes
     ----------
@@ -91,14 +90,12 @@ class HosmerLemeshowTest(CalibrationTest):
         method: str = "auto",
         n_resamples: int = 999,
         random_state: Any = 0,
-        extreme: str = "strict",
     ) -> None:
         self.n_bins = n_bins
         self.strategy = strategy
         self.method = method
         self.n_resamples = n_resamples
         self.random_state = random_state
-        self.extreme = extreme
 
     def _check_parameters(self) -> None:
         check_size(self.n_bins, "n_bins")

@@ -117,7 +117,6 @@ class KernelTest(CalibrationTest):
         Number of simulated samples of "monte_carlo".
     random_state : int, Generator, RandomState or None, default=None
         Source of the simulations and of the blocks; an integer makes the result reproducible.
-    %(extreme)s
 
     Attributes
     ----------
@@ -193,7 +192,6 @@ class KernelTest(CalibrationTest):
       quadratic estimator, laplacian kernel, bandwidth ...
     """
 
-    _smallest = 1e-60
     _knows_clusters = True
 
     def __init__(
@@ -206,7 +204,6 @@ class KernelTest(CalibrationTest):
         block_size: int | None = None,
         n_resamples: int = 999,
         random_state: Any = None,
-        extreme: str = "strict",
     ) -> None:
         self.kernel = kernel
         self.bandwidth = bandwidth
@@ -215,7 +212,6 @@ class KernelTest(CalibrationTest):
         self.block_size = block_size
         self.n_resamples = n_resamples
         self.random_state = random_state
-        self.extreme = extreme
 
     def _check_parameters(self) -> None:
         check_option(self.kernel, "kernel", KERNELS)

@@ -16,16 +16,14 @@ from sklearn_calib._core._grouping import group_sample
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
     BinarySample,
-    Outcomes,
     as_array,
     check_binary,
     check_fraction,
     check_frequency_weights,
     check_two_labels,
-    fit_arrays,
     shape_of,
 )
-from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult
+from sklearn_calib.inference._base import CalibrationTest, CalibrationTestResult, require_outcomes
 from sklearn_calib.inference._betting import BettingStream, binned_cutoff_error
 from sklearn_calib.inference._betting_rounds import BettingRounds
 from sklearn_calib.inference._betting_tree import N_BINS, smallest_bin
@@ -203,7 +201,6 @@ class SequentialTest(CalibrationTest):
     max_log_e_value_: float
     n_samples_: int
 
-    _needs_order = True
     _knows_clusters = True
 
     def _check_parameters(self) -> None:
@@ -214,9 +211,10 @@ class SequentialTest(CalibrationTest):
 
     def fit(
         self,
-        X: Outcomes,
-        y: ArrayLike | None = None,
+        X: ArrayLike,
+        y: ArrayLike,
         sample_weight: ArrayLike | None = None,
+        *,
         clusters: ArrayLike | None = None,
     ) -> Self:
         """Reset the test, run it on the first part of a stream, and store the result.
@@ -226,7 +224,7 @@ class SequentialTest(CalibrationTest):
         X : array-like of shape (n,), (n, 1) or (n, 2)
             Predicted probabilities in temporal order, as ``y_proba`` of :meth:`test`.
         y : array-like of shape (n,)
-            Outcomes. Required: a sketch is not accepted, because it does not keep the order of samples.
+            Outcomes.
         sample_weight : array-like of shape (n,) or None, default=None
             Frequencies; k stands for the sample repeated k times in its place.
         clusters : None
@@ -242,13 +240,12 @@ class SequentialTest(CalibrationTest):
         ValueError
             As :meth:`test`; and if ``y`` contains a single label from which the other cannot be inferred.
         """
-        self._refuse_summary(X)
+        require_outcomes(y)
         if clusters is not None:
             raise ValueError(
                 "clusters cannot be passed to fit, which begins a stream. Use test, or CalibrationMonitor "
                 "with dependent_batches=True."
             )
-        X, y, sample_weight = fit_arrays(X, y, sample_weight)
         return self._continue(BettingStream(), check_two_labels(y), X, y, sample_weight)
 
     def partial_fit(
@@ -284,7 +281,7 @@ class SequentialTest(CalibrationTest):
         ValueError
             As :meth:`test`; if the labels differ from those of earlier calls or cannot be inferred.
         """
-        self._refuse_summary(X)
+        require_outcomes(y)
         known = getattr(self, "classes_", None)
         if known is None:
             return self._continue(BettingStream(), check_two_labels(y, classes), X, y, sample_weight)

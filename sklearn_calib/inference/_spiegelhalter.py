@@ -37,7 +37,6 @@ class SpiegelhalterTest(CalibrationTest):
         the predictions for any n. "asymptotic": from the normal distribution. "auto": simulated outcomes
         for up to 10000 observations, else asymptotic.
     %(simulated)s
-    %(extreme)s
 
     Attributes
     ----------
@@ -78,13 +77,10 @@ class SpiegelhalterTest(CalibrationTest):
 
     _knows_clusters = True
 
-    def __init__(
-        self, *, method: str = "auto", n_resamples: int = 999, random_state: Any = 0, extreme: str = "strict"
-    ) -> None:
+    def __init__(self, *, method: str = "auto", n_resamples: int = 999, random_state: Any = 0) -> None:
         self.method = method
         self.n_resamples = n_resamples
         self.random_state = random_state
-        self.extreme = extreme
 
     def _check_parameters(self) -> None:
         check_simulation(self.method, self.n_resamples, self.random_state)

@@ -112,7 +112,6 @@ class SampleSplittingTest(CalibrationTest):
     random_state : int, Generator, RandomState or None, default=None
         Source of split, simulated labels and permutations. The result depends on it much more than for other
         tests, because the split is random, too.
-    %(extreme)s
 
     Attributes
     ----------
@@ -158,7 +157,6 @@ class SampleSplittingTest(CalibrationTest):
     (False, True)
     """
 
-    _smallest = 1e-60
     _knows_clusters = True
 
     def __init__(
@@ -169,14 +167,12 @@ class SampleSplittingTest(CalibrationTest):
         n_resamples: int = 999,
         cross_fit: bool = False,
         random_state: Any = None,
-        extreme: str = "strict",
     ) -> None:
         self.smoothness = smoothness
         self.method = method
         self.n_resamples = n_resamples
         self.cross_fit = cross_fit
         self.random_state = random_state
-        self.extreme = extreme
 
     def _check_parameters(self) -> None:
         if not isinstance(self.smoothness, str):

@@ -166,7 +166,6 @@ class TCal(CalibrationTest):
         least 1 / alpha, and B / alpha with "bonferroni"; too few are an error. Nothing else depends on it.
     random_state : int, Generator, RandomState or None, default=None
         Source of the simulations of "monte_carlo"; an integer makes the result reproducible.
-    %(extreme)s
 
     Attributes
     ----------
@@ -241,7 +240,6 @@ class TCal(CalibrationTest):
       decided by 2 bins
     """
 
-    _smallest = 1e-60
     _knows_clusters = True
 
     def __init__(
@@ -255,7 +253,6 @@ class TCal(CalibrationTest):
         reduction: str = "canonical",
         alpha: float = 0.05,
         random_state: Any = None,
-        extreme: str = "strict",
     ) -> None:
         self.smoothness = smoothness
         self.method = method
@@ -265,7 +262,6 @@ class TCal(CalibrationTest):
         self.reduction = reduction
         self.alpha = alpha
         self.random_state = random_state
-        self.extreme = extreme
 
     def _check_parameters(self) -> None:
         if isinstance(self.smoothness, str):

@@ -65,7 +65,7 @@ def _walk_test(
     if whole_numbers(weight) and whole_numbers(positives):
         grouped = GroupedOutcomes(result.probabilities, weight, positives)
         test = CutoffTest(n_resamples=n_resamples, random_state=generator)
-        return test._test_binary(BinarySample(*grouped.rows()))
+        return test._run(BinarySample(*grouped.rows()))
     deviation = _deviation(result)
     statistic = result.value / deviation if deviation > 0 else 0.0
     return CalibrationTestResult(

@@ -6,7 +6,6 @@ The contents are computed first, as a :class:`NullHistogram`, :class:`NullCurve`
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from scipy.special import chdtri, ndtri
 
 from sklearn_calib._core._null import tail_rank
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import Outcomes, check_fraction, check_option
+from sklearn_calib._validation import check_fraction, check_option
 from sklearn_calib.inference import (
     BinomialValue,
     CalibrationTest,
@@ -572,8 +571,8 @@ class TestDisplay(AxesMixin):
     @classmethod
     def from_predictions(
         cls,
-        y_true: Outcomes,
-        y_proba: ArrayLike | None = None,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
         *,
         test: str | CalibrationTest,
         sample_weight: ArrayLike | None = None,
@@ -586,15 +585,15 @@ class TestDisplay(AxesMixin):
     ) -> Self:
         """Run a test on predictions, and draw its result.
 
-        If outcomes contradict predictions of exactly 0 or 1, the test has ``extreme="clip"``: the picture is
-        that of the other samples, and the legend says how many are contradicted.
+        If outcomes contradict predictions of exactly 0 or 1, the picture is that of the other samples, and
+        the legend says how many are contradicted.
 
         Parameters
         ----------
-        y_true : array-like of shape (n,) or CalibrationSketch
+        y_true : array-like of shape (n,)
             Outcomes.
-        y_proba : array-like of shape (n,), (n, 1), (n, 2) or (n, K), default=None
-            Predicted probabilities. Omitted with a sketch.
+        y_proba : array-like of shape (n,), (n, 1), (n, 2) or (n, K)
+            Predicted probabilities.
         test : CalibrationTest or str
             The test, which is not fitted, or its name, such as "tcal".
         sample_weight : array-like of shape (n,), default=None
@@ -622,11 +621,7 @@ class TestDisplay(AxesMixin):
             plot.
         %(no_matplotlib)s
         """
-        test = copy.copy(as_test(test))
-        # a picture leads with the samples that do not contradict predictions of 0 and 1
-        if "extreme" in test.get_params():
-            test.set_params(extreme="clip")
-        result = test.test(
+        result = as_test(test).test(
             y_true,
             y_proba,
             sample_weight=sample_weight,
@@ -736,7 +731,8 @@ class TestDisplay(AxesMixin):
 
     def _content(self, kind: str, level: float) -> NullHistogram | NullCurve | ScaleEvidence | EvidencePath:
         """Return the contents of the plot, or raise if the result does not have them."""
-        result = self.result
+        # of the samples that do not contradict predictions of 0 and 1
+        result = self.result.clipped or self.result
         if isinstance(result, SequentialTestResult) and kind in ("auto", "path"):
             if not result.log_e_path.shape[0]:
                 raise ValueError("result contains no observations, so there is no path to draw.")
@@ -758,8 +754,7 @@ class TestDisplay(AxesMixin):
             if not np.isfinite(result.statistic):
                 raise ValueError(
                     f"The statistic of {result.test!r} is {result.statistic}, which cannot be shown on an "
-                    f"axis. The p-value is {result.pvalue:.3g}: {result.reason}. A test with extreme='clip' "
-                    "has that of the other samples."
+                    f"axis. The p-value is {result.pvalue:.3g}: {result.reason}."
                 )
             if result.null_distribution is None:
                 return null_curve(result.asymptotic_null, result.statistic, result.tail)

@@ -122,6 +122,11 @@ class ReportTest:
     adjusted: float
     reduction: str = "binary"
 
+    @property
+    def others(self) -> CalibrationTestResult:
+        """The result without the samples that contradict predictions of exactly 0 or 1."""
+        return self.result.clipped or self.result
+
 
 @dataclass(frozen=True)
 class ReportRegion:
@@ -790,7 +795,7 @@ def _asymptotic(grouped: GroupedOutcomes) -> bool:
 
 
 def _tests(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> tuple[ReportTest, ...]:
-    draws: dict[str, Any] = {"n_resamples": budget.n_draws, "random_state": budget.seed, "extreme": "clip"}
+    draws: dict[str, Any] = {"n_resamples": budget.n_draws, "random_state": budget.seed}
     method = "asymptotic" if _asymptotic(grouped) else "monte_carlo"
     if grouped.total >= _LARGE and method == "monte_carlo" and sample.clusters is None:
         sample = BinarySample(*condensed(grouped).rows())
@@ -805,13 +810,13 @@ def _tests(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> tu
     if 1 < distinct <= _FEW_VALUES and grouped.total >= _SAMPLES_PER_VALUE * distinct:
         chosen.append(("binomial test", "each distinct prediction", BinomialTest(**draws)))
     return with_adjusted(
-        [ReportTest(name, question, test._test_binary(sample), _NAN) for name, question, test in chosen], 1
+        [ReportTest(name, question, test._run(sample), _NAN) for name, question, test in chosen], 1
     )
 
 
 def with_adjusted(tests: Sequence[ReportTest], n_primary: int) -> tuple[ReportTest, ...]:
     """Return tests with adjusted p-values for all but the primary ones."""
-    adjusted = [_NAN] * n_primary + _holm([test.result.pvalue for test in tests[n_primary:]])
+    adjusted = [_NAN] * n_primary + _holm([test.others.pvalue for test in tests[n_primary:]])
     return tuple(replace(test, adjusted=value) for test, value in zip(tests, adjusted, strict=True))
 
 
@@ -826,15 +831,11 @@ def class_test(sample: ClassSample, budget: Budget) -> ReportTest:
     if n_classes <= _MOST_TCAL_CLASSES:
         dependent = sample.clusters is not None
         method = "monte_carlo" if dependent or n * n_classes <= _LARGE else "asymptotic"
-        test: CalibrationTest = TCal(
-            method=method, n_resamples=budget.n_draws, random_state=budget.seed, extreme="clip"
-        )
+        test: CalibrationTest = TCal(method=method, n_resamples=budget.n_draws, random_state=budget.seed)
     else:
         estimator = "quadratic" if n <= _MOST_PAIRS or sample.clusters is not None else "block"
-        test = KernelTest(
-            estimator=estimator, n_resamples=budget.n_draws, random_state=budget.seed, extreme="clip"
-        )
-    result = test._test_multiclass(sample)
+        test = KernelTest(estimator=estimator, n_resamples=budget.n_draws, random_state=budget.seed)
+    result = test._run(sample)
     return ReportTest("all classes", "any miscalibration", result, _NAN, "multiclass")
 
 
@@ -860,9 +861,9 @@ def _after_recalibration(
     )
     if sample.clusters is not None:
         inside = np.clip(sample.p, grouped.prob[0], grouped.prob[-1])
-        return test._test_binary(replace(sample, p=recalibrated(inside))).pvalue
+        return test._run(replace(sample, p=recalibrated(inside))).pvalue
     small = condensed(GroupedOutcomes(recalibrated(grouped.prob), grouped.weight, grouped.positives))
-    return test._test_binary(BinarySample(*small.rows())).pvalue
+    return test._run(BinarySample(*small.rows())).pvalue
 
 
 def examine_parts(
@@ -882,11 +883,12 @@ def _part(name: str, sample: BinarySample, budget: Budget) -> ReportPart:
     small = condensed(grouped, _PART_DISTINCT, _PART_BINS)
     bound = bound_metric(smooth_ece, small, weighted=bool((small.weight != 1).any()))
     null = null_distribution_of(bound, budget.n_resamples, budget.generator, budget.confidence)
-    test = CutoffTest(n_resamples=budget.n_draws, random_state=budget.seed, extreme="clip")
+    test = CutoffTest(n_resamples=budget.n_draws, random_state=budget.seed)
     tested = sample if sample.clusters is not None else BinarySample(*condensed(grouped).rows())
     # the variance between clusters cannot be estimated from a single one
     single = sample.clusters is not None and not sample.clusters.any()
-    pvalue = 1.0 if single else test._test_binary(tested).pvalue
+    result = None if single else test._run(tested)
+    pvalue = 1.0 if result is None else (result.clipped or result).pvalue
     regions = find_regions(grouped, budget.confidence, _PART_DRAWS, budget.generator)
     total, events = grouped.total, float(grouped.positives.sum())
     return ReportPart(

@@ -86,7 +86,7 @@ class CalibrationReport(ReportNumbers):
         test of all classes together.
     pvalue : float
         p-value of the primary tests. If predictions of exactly 0 or 1 are contradicted, it is that of the
-        other samples (``extreme="clip"``), and the contradictions are the first of the findings.
+        other samples, and the contradictions are the first of the findings.
     regions : tuple of ReportRegion
         Intervals of predictions that are significantly miscalibrated.
     residual_pvalue : float
@@ -418,7 +418,7 @@ def calibration_report(
         group_lines = examine_parts(parts, budget, step)
     untested = clusters is not None or sketched or (whole is not None and bool((np.diff(whole.y) >= 0).all()))
     ordered = np.nan if untested else serial_dependence(sample, seed)
-    deciding = [line.result.pvalue for line in tests if np.isnan(line.adjusted)]
+    deciding = [line.others.pvalue for line in tests if np.isnan(line.adjusted)]
     grouped = found.grouped
     dependent = dependence_of(grouped.clusters, grouped.prob)
     n_certain, n_impossible = contradictions(grouped)

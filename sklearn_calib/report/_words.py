@@ -531,11 +531,11 @@ def _test_lines(report: ReportNumbers) -> list[str]:
     wide = max(len(test_label(test)) for test in report.tests) + 2
     lines = [f"  {'':<{wide}}{'detects':<40}{'p-value':>10}{'Holm':>10}"]
     for test in report.tests:
-        pvalue, adjusted = pvalue_text(test.result.pvalue), pvalue_text(test.adjusted)
+        pvalue, adjusted = pvalue_text(test.others.pvalue), pvalue_text(test.adjusted)
         lines.append(
             f"  {test_label(test):<{wide}}{test.question:<40}{pvalue:>10}{adjusted or 'primary':>10}"
         )
-    methods = "; ".join(f"{test_label(test)}: {test.result.method}" for test in report.tests)
+    methods = "; ".join(f"{test_label(test)}: {test.others.method}" for test in report.tests)
     return [*lines, *_paragraph(f"Methods: {methods}."), *_paragraph(multiple_testing(report))]
 
 
@@ -615,12 +615,12 @@ def report_dict(report: ReportNumbers) -> dict[str, Any]:
                 "name": test.name,
                 "question": test.question,
                 "reduction": test.reduction,
-                "pvalue": _plain(test.result.pvalue),
+                "pvalue": _plain(test.others.pvalue),
                 "adjusted": _plain(test.adjusted),
-                "statistic": _plain(float(test.result.statistic)),
-                "estimate": _plain(float(test.result.estimate)),
-                "method": test.result.method,
-                "reason": test.result.reason,
+                "statistic": _plain(float(test.others.statistic)),
+                "estimate": _plain(float(test.others.estimate)),
+                "method": test.others.method,
+                "reason": test.others.reason,
             }
             for test in report.tests
         ],

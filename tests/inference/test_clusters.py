@@ -538,12 +538,10 @@ def test_methods_for_independent_samples_refuse_clusters(test):
         test.test(y, p, clusters=clusters)
 
 
-def test_fractional_weights_and_sketches_are_refused():
+def test_fractional_weights_are_refused():
     y, p, clusters = dependent(20, 4, 0.0, seed=0)
     with pytest.raises(ValueError, match=r"whole numbers|frequenc"):
         CutoffTest().test(y, p, sample_weight=np.full(80, 0.5), clusters=clusters)
-    with pytest.raises(ValueError, match="clusters need the outcomes of each sample"):
-        CutoffTest().test(CalibrationSketch().update(y, p), clusters=clusters)
 
 
 def test_log_of_small_probabilities_is_finite():

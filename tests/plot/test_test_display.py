@@ -322,10 +322,8 @@ def test_what_cannot_be_drawn_says_what_to_do(forecast):
         TestDisplay.from_result(made(1.0, None, scales=("text",)))
     with pytest.raises(ValueError, match=r"kind='null' needs .*monte_carlo'\)\.$"):
         TestDisplay.from_result(made(1.0, None), kind="null")
-    infinite = HosmerLemeshowTest(n_bins=2).test([0, 1, 0, 1], [0.0, 0.0, 0.5, 0.6])
-    assert np.isinf(infinite.statistic)
-    with pytest.raises(ValueError, match=r"is inf, which cannot be shown .*exactly 0 or 1.*extreme='clip'"):
-        TestDisplay.from_result(infinite)
+    with pytest.raises(ValueError, match=r"is inf, which cannot be shown"):
+        TestDisplay.from_result(made(np.inf, [0.0, 1.0]))
     for bad in ({"kind": "bars"}, {"confidence": 0}, {"confidence": 2}):
         with pytest.raises(ValueError, match=next(iter(bad))):
             TestDisplay.from_result(theory, **bad)

@@ -55,19 +55,6 @@ def test_values_of_a_binomial_test(forecast):
     assert title(display).startswith("binomial test: ")
 
 
-def test_what_is_impossible_stands_above_all_others(forecast):
-    y, p = np.append(forecast[0], 1), np.append(np.round(forecast[1] * 8 + 1) / 10, 0.0)
-    result = BinomialTest().test(y, p)
-    assert result.scales[0].adjusted_pvalue == 0.0
-    display = TestDisplay.from_result(result)
-    shown = display.observed_.get_ydata()
-    assert 0 < shown[0] < shown[1:].min() / 100
-    assert [text.get_text() for text in display.ax_.texts] == ["0"]
-    assert display.ax_.get_ylim()[1] < shown[0]
-    # and the others are still told apart
-    assert shown[0] > 1e-4 * min(shown[1:].min(), 0.05)
-
-
 def test_components_of_a_combined_test(forecast):
     result = CombinedTest(n_resamples=199, random_state=0).test(*forecast)
     assert TestDisplay.from_result(result).kind_ == "null"
@@ -188,10 +175,7 @@ def test_contradicted_predictions_of_0_and_1_are_told_apart(forecast):
     y, p = np.append(forecast[0], [1, 0]), np.append(forecast[1], [0.0, 0.0])
     test = CoxTest(n_resamples=99)
     display = TestDisplay.from_predictions(y, p, test=test)
-    assert test.extreme == "strict"
-    assert display.result.pvalue == display.result.pvalue_clipped > 0.0
+    assert display.result.pvalue == 0.0 < display.result.pvalue_clipped
     told = "without 1 of 2 predictions of\nexactly 0 or 1 that are contradicted"
     assert told in title(display)
-    assert f"(p = {display.result.pvalue:.2g})" in title(display)
-    # the result of a strict test, too
-    assert told in title(TestDisplay.from_result(test.test(y, p)))
+    assert f"(p = {display.result.pvalue_clipped:.2g})" in title(display)
