@@ -178,10 +178,11 @@ def test_log_loss(case):
 
 
 def test_scales_of_tcal_down_to_the_cells_are_exact(case):
+    y, p, w = case.sketch.weighted_sample()
     found, exact = (
         {scale.n_bins: scale.statistic for scale in result.scales}
         for result in (
-            TCal(method="asymptotic").test(case.sketch),
+            TCal(method="asymptotic").test(y, p, sample_weight=w),
             TCal(method="asymptotic").test(case.y, case.p, sample_weight=case.w.astype(int)),
         )
     )
