@@ -152,8 +152,8 @@ def test_real_weights_cannot_be_tested(data):
     y, p = data.y, data.p
     sketch = CalibrationSketch().update(y, p, sample_weight=np.full(y.shape[0], 0.3))
     assert metrics.smooth_ece(sketch) == pytest.approx(metrics.smooth_ece(y, p), abs=1e-5)
+    y, p, w = sketch.weighted_sample()
     with pytest.raises(ValueError, match="whole numbers"):
-        y, p, w = sketch.weighted_sample()
         CoxTest().test(y, p, sample_weight=w)
 
 
