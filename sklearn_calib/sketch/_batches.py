@@ -1,9 +1,12 @@
-"""Sketches of batches: of an iterable, and of Arrow record batches."""
+"""Sketches of batches: of an iterable, of Arrow record batches, and of files."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from sklearn_calib.sketch._read import arrow_columns, check_columns
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_calib.sketch._files import Columns, FilePath, table_files
 from sklearn_calib.sketch._sketch import CalibrationSketch
 
 
@@ -154,15 +157,150 @@ def sketch_arrow(
     >>> sketch_arrow(table.to_batches(max_chunksize=2), y="died", p="risk").n_samples
     3
     """
-    check_columns(y, [p], sample_weight)
-    sketch = CalibrationSketch(precision=precision, pos_label=pos_label)
-    names = [y, p, *([] if sample_weight is None else [sample_weight])]
+    columns = _columns(y, p, sample_weight)
+    found = _checked(columns, _each(batches))
+    return _sketch(found, columns, "record batches", (y, p, sample_weight), pos_label, precision)
+
+
+def _checked(columns: Columns, batches: Iterable[Any]) -> Iterator[dict[str, NDArray[Any]]]:
+    """Yield the columns of record batches, whose rows are counted from 1."""
     row = 1
-    for batch in _each(batches):
+    for batch in batches:
         if not hasattr(batch, "schema"):
             raise TypeError(f"batches must contain pyarrow record batches, got {type(batch).__name__}.")
-        columns = arrow_columns(batch, names, "record batches", row)
+        yield columns.check(batch, "record batches", row)
         row += batch.num_rows
-        w = None if sample_weight is None else columns[sample_weight].weights()
-        sketch.update(columns[y].labels(), columns[p].probabilities(), sample_weight=w)
-    return sketch
+
+
+def sketch_file(
+    path: FilePath | Sequence[FilePath],
+    *,
+    y: str,
+    p: str,
+    sample_weight: str | None = None,
+    pos_label: Any = None,
+    precision: int = 17,
+) -> CalibrationSketch:
+    """Return the sketch of the predictions in files of any size, read in batches of rows.
+
+    Parameters
+    ----------
+    path : str, Path or sequence of these
+        CSV files (also gzipped) with a line of column names, Parquet files (``.parquet``, ``.pq``) and
+        Feather files (``.feather``, ``.arrow``); or folders of these, at any depth.
+    y : str
+        Column of outcomes, with two labels.
+    p : str
+        Column of the predicted probability of the positive class.
+    sample_weight : str, default=None
+        Column of non-negative weights.
+    pos_label : label, default=None
+        The positive class, as a label or as it is written. By default 1 for labels in {0, 1} or {-1, 1}, the
+        greater of two other integers; required for text labels.
+    precision : int, default=17
+        Precision of the sketch.
+
+    Returns
+    -------
+    CalibrationSketch
+        The sketch of all samples.
+
+    Raises
+    ------
+    ValueError
+        If a file is malformed; the message names the file, the column and the row.
+    OSError
+        If a file cannot be read.
+    ImportError
+        If pyarrow is not installed.
+
+    See Also
+    --------
+    sketch_batches : The sketch of an iterable of batches.
+    sketch_dask : The sketch of distributed data.
+
+    Notes
+    -----
+    Time is proportional to the rows; memory is that of a sketch and of a batch of rows. A CSV is in UTF-8, or
+    in UTF-16 with a byte order mark, and its delimiter is a comma, semicolon, tab or bar. In messages the
+    line of column names of a CSV is row 1, as in a spreadsheet, and the first row of other files is row 1.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sklearn_calib.sketch import sketch_file
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for part, row in enumerate(["yes,0.75", "no,0.25", "no,0.5"]):
+    ...         with Path(folder, f"part-{part}.csv").open("w") as file:
+    ...             print("died,risk", row, sep=chr(10), file=file)
+    ...     sketch = sketch_file(folder, y="died", p="risk", pos_label="yes")
+    >>> print(sketch)
+    sketch of 3 samples
+      total weight     3
+      event rate       0.333333
+      mean prediction  0.5
+      bins             3 of precision 17
+    """
+    columns = _columns(y, p, sample_weight)
+    files = table_files(path)
+    where = str(files[0]) + (f" and {len(files) - 1} more" if len(files) > 1 else "")
+    return _sketch(columns.batches(files), columns, where, (y, p, sample_weight), pos_label, precision)
+
+
+def _columns(y: Any, p: Any, sample_weight: Any) -> Columns:
+    """Return the reader of columns that are named by texts; that of weights may be None."""
+    weights = [] if sample_weight is None else [sample_weight]
+    for name, value in (("y", y), ("p", p), *(("sample_weight", weight) for weight in weights)):
+        if not isinstance(value, str):
+            raise TypeError(f"{name} must be the name of a column, got {value!r}.")
+    return Columns([y], [p], weights)
+
+
+def _sketch(
+    batches: Iterable[dict[str, NDArray[Any]]],
+    columns: Columns,
+    where: str,
+    names: tuple[str, str, str | None],
+    pos_label: Any,
+    precision: int,
+) -> CalibrationSketch:
+    """Return the sketch of batches, of which a later one decides which of two labels is positive.
+
+    Until then the samples of each label are summed in a sketch of their own, as negatives.
+    """
+    y, p, sample_weight = names
+    where = f"{where}: column {y!r}"
+    parts = CalibrationSketch(precision=precision), CalibrationSketch(precision=precision)
+    for batch in batches:
+        known = columns.labels(y).tolist()
+        if len(known) > 2:
+            raise ValueError(
+                f"{where} has {len(known)} or more distinct outcomes ({str(known[:5])[1:-1]}), but a sketch "
+                "is for a binary target. Name the column of outcomes, or reduce the problem to one class "
+                "against the rest."
+            )
+        for code, part in enumerate(parts):
+            rows = batch[y] == code
+            w = None if sample_weight is None else batch[sample_weight][rows]
+            part.update(np.zeros(np.count_nonzero(rows), np.int64), batch[p][rows], sample_weight=w)
+    known = columns.labels(y).tolist()
+    positive = _greater(known, where) if pos_label is None else columns.find(y, pos_label)
+    if positive is None and pos_label is not None and len(known) == 2:
+        raise ValueError(f"pos_label={pos_label!r} is not among the labels {known} of {where}.")
+    whole = CalibrationSketch(precision=precision)
+    for label, part in zip(known, parts, strict=False):
+        contents = part._contents()
+        whole.merge(part._like(contents.swapped() if label == positive else contents, None))
+    usual = pos_label is None and (positive is None or (positive == 1 and min(known) in (-1, 0, 1)))
+    return whole._like(whole._contents(), None if usual else pos_label if positive is None else positive)
+
+
+def _greater(known: list[Any], where: str) -> Any:
+    """Return the positive one of two labels, or of one that may be positive; None if it is negative."""
+    if any(isinstance(label, str) for label in known) or (len(known) == 1 and known[0] not in (-1, 0, 1)):
+        raise ValueError(
+            f"{where} has the labels {known}, of which none is positive by itself. Name the positive class "
+            "by pos_label."
+        )
+    return max(known) if len(known) == 2 or known == [1] else None

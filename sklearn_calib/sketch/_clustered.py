@@ -14,9 +14,9 @@ from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_frequency_weights, check_groups, check_size
 from sklearn_calib.sketch._batch import PIECE, Batch, check_batch
 from sklearn_calib.sketch._contents import Contents
-from sklearn_calib.sketch._files import check_precision
 from sklearn_calib.sketch._lock import Locked
 from sklearn_calib.sketch._sample import WeightedSample
+from sklearn_calib.sketch._saved import check_precision
 
 Codes = NDArray[np.int64]
 

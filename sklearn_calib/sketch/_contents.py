@@ -69,6 +69,10 @@ class Contents:
         """Whether all weights are whole numbers, and all sums were therefore exact."""
         return all(np.array_equal(values, np.rint(values)) for values in (self.negatives, self.positives))
 
+    def swapped(self) -> "Contents":
+        """Return the bins with the outcomes exchanged."""
+        return replace(self, negatives=self.positives, positives=self.negatives)
+
     def same_as(self, other: "Contents") -> bool:
         """Tell whether the bins of both are equal, bit for bit."""
         pairs = zip((self.bins, *self.sums), (other.bins, *other.sums), strict=True)

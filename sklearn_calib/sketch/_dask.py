@@ -10,7 +10,7 @@ import numpy as np
 
 from sklearn_calib._validation import check_integer
 from sklearn_calib.sketch._batches import add_batch
-from sklearn_calib.sketch._files import check_precision
+from sklearn_calib.sketch._saved import check_precision
 from sklearn_calib.sketch._sketch import CalibrationSketch
 
 

@@ -1,229 +1,322 @@
-"""A sketch as plain numbers, and as a file: exact, versioned, and checked when it is read."""
+"""Named columns of CSV, Parquet and Feather files, read in batches of rows with pyarrow.
 
+``Columns`` is all that other subpackages need: it yields the batches, or reads all rows at once::
+
+    columns = Columns(labels=["died", "ward"], probabilities=["risk"], weights=["w"])
+    arrays = columns.read(table_files(["scores/", "more.csv.gz"]))  # dict of arrays, by name
+    positive = columns.find("died", "yes")  # the label itself, 1 for "1"; None if there is none
+
+Labels are booleans or integers where all labels of the column are, else texts. Every error is a ValueError or
+an OSError of one line that names the file, and the column and the row where there is one: the line of column
+names of a CSV is row 1, as in a spreadsheet, and the first row of other files is row 1.
+"""
+
+import codecs
+import csv
+import gzip
 import io
-import json
-import os
-import zipfile
+import re
 import zlib
-from numbers import Real
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sklearn_calib._core._binning import POSITIONS, octave_bins
-from sklearn_calib._validation import check_integer
-from sklearn_calib._writing import write_whole
-from sklearn_calib.sketch._contents import Contents
+from sklearn_calib._typing import Array
+from sklearn_calib._validation import only_rounding
 
-# Of both formats.
-_VERSION = 2
-#: What numbers and texts that nobody checked can raise.
-DAMAGED = (LookupError, TypeError, ValueError, OverflowError, MemoryError, SyntaxError, RecursionError)
-#: Names of the arrays of a sketch.
-ARRAYS = ("bins", "negatives", "positives", "offset")
-# With fewer bits the tails have no bins; with more, the edges near 1 would be no floats.
-LEAST_PRECISION, MOST_PRECISION = 8, 20
-# Bytes of a head, or of what stands before the numbers of an array.
-_MOST_HEAD = 1 << 16
+FilePath = str | Path
+
+_TABLES = (".parquet", ".pq", ".feather", ".arrow")
+_ENDINGS = (".csv", ".csv.gz", *_TABLES)
+# Texts that mean a missing cell, in any case of letters.
+_MISSING = ("", "na", "nan", "null", "none", "n/a", "#n/a")
+_GAP = "is empty or missing; remove or fill such rows first"
+# Rows of a batch, and bytes of a block of CSV, of which pyarrow reads some 16 ahead; a row must fit into it.
+_ROWS, _BLOCK = 1 << 18, 1 << 19
 
 
-def check_precision(value: Any) -> int:
-    """Return the precision as int if there are bins for it."""
-    precision = check_integer(value, "precision", LEAST_PRECISION)
-    if precision > MOST_PRECISION:
-        raise ValueError(
-            f"precision must be at most {MOST_PRECISION}, got {precision}: finer bins save nothing."
-        )
-    return precision
+def table_files(path: FilePath | Sequence[FilePath]) -> list[Path]:
+    """Return the files of a path, or of several; of a folder those in it, at any depth, sorted.
+
+    In folders, names that begin with a dot or an underscore are left out.
+    """
+    paths = [path] if isinstance(path, str | Path) else list(path)
+    if not paths or "" in paths:
+        raise ValueError("path is empty. Name a file, or a folder ('.' for this one).")
+    files = []
+    for place in map(Path, paths):
+        inside = [
+            file
+            for file in sorted(place.rglob("*"))
+            if file.name.lower().endswith(_ENDINGS)
+            and not any(part.startswith((".", "_")) for part in file.relative_to(place).parts)
+        ]
+        if place.is_dir() and not inside:
+            raise ValueError(f"{place} is a folder without files that end in {', '.join(_ENDINGS)}.")
+        files += inside if place.is_dir() else [place]
+    return files
 
 
-def checksum(head: list[Any], *arrays: Any) -> str:
-    """Return a checksum of numbers and texts, and of arrays of numbers."""
-    code = zlib.crc32(json.dumps(head).encode())
-    for array in arrays:
-        code = zlib.crc32(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).data, code)
-    return f"{code:08x}"
+class Columns:
+    """Named columns of tables: labels by their numbers, and finite numbers.
+
+    Parameters
+    ----------
+    labels : sequence of str
+        Columns of outcomes, groups and clusters.
+    probabilities : sequence of str
+        Columns of numbers in [0, 1].
+    weights : sequence of str, default=()
+        Columns of numbers that are not negative.
+    """
+
+    def __init__(
+        self, labels: Sequence[str], probabilities: Sequence[str], weights: Sequence[str] = ()
+    ) -> None:
+        self._labels: dict[str, dict[Any, int]] = {name: {} for name in labels}
+        self._numbers = {**dict.fromkeys(probabilities, True), **dict.fromkeys(weights, False)}
+        self._names = list(dict.fromkeys((*labels, *probabilities, *weights)))
+
+    def labels(self, name: str) -> NDArray[Any]:
+        """Return the label of each number of a column: booleans or integers if all are, else texts."""
+        found = list(self._labels[name])
+        return np.array([str(label) for label in found] if any(isinstance(x, str) for x in found) else found)
+
+    def find(self, name: str, wanted: Any) -> Any:
+        """Return the label that is named, or written so; None if it does not occur."""
+        key = self._labels[name].get(_label(str(wanted)), self._labels[name].get(wanted))
+        return None if key is None else self.labels(name)[key].item()
+
+    def read(self, files: Sequence[Path]) -> dict[str, NDArray[Any]]:
+        """Return all rows of files."""
+        parts = list(self.batches(files))
+        whole = {name: np.concatenate([part[name] for part in parts]) for name in self._names}
+        return whole | {name: self.labels(name)[whole[name]] for name in self._labels}
+
+    def batches(self, files: Sequence[Path]) -> Iterator[dict[str, NDArray[Any]]]:
+        """Yield the rows of files in batches, labels as numbers."""
+        n_rows = 0
+        for file in files:
+            read, first = (_table, 1) if file.suffix.lower() in _TABLES else (_rows_of_csv, 2)
+            n_before = n_rows
+            for batch in _explained(read, file, self._names, self._numbers):
+                yield self.check(batch, str(file), first + n_rows - n_before)
+                n_rows += batch.num_rows
+        if not n_rows:
+            raise ValueError(f"{', '.join(map(str, files[:3]))}: column names but no rows.")
+
+    def check(self, batch: Any, where: str, first: int) -> dict[str, NDArray[Any]]:
+        """Return the columns of an Arrow record batch whose first row has the number ``first``."""
+        header = batch.schema.names
+        found: dict[str, NDArray[Any]] = {}
+        for name, place in zip(self._names, _places(where, header, self._names), strict=True):
+            cell = f"{where}: row %d of column {name!r}"
+            if name in self._labels:
+                found[name] = _encode(batch.column(place), self._labels[name], cell, first)
+            if name in self._numbers:
+                found[name] = _numbers(batch.column(place), cell, first, self._numbers[name])
+        return found
 
 
-def _checksum(contents: Contents, precision: int, pos_label: Any) -> str:
-    return checksum([_VERSION, precision, contents.n_samples, pos_label], contents.bins, *contents.sums)
+def _places(where: str, header: Sequence[str], names: Sequence[str]) -> list[int]:
+    """Return the place of each named column."""
+    for name in names:
+        if header.count(name) != 1:
+            state = f"{header.count(name)} columns named" if name in header else "no column"
+            shown = ", ".join(f"{column!r:.40}" for column in header[:30])
+            raise ValueError(f"{where}: {state} {name!r}. Its columns are {shown}.")
+    return [header.index(name) for name in names]
 
 
-def head(kind: str) -> dict[str, Any]:
-    """Return the header of the dict of a kind of sketch."""
-    return {"format": f"sklearn_calib.{kind}", "version": _VERSION}
+def _label(text: str) -> Any:
+    """Return the label that a text means: a boolean, an integer, or the text itself."""
+    text = text.strip()
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    # greater integers are not exact as floats
+    return int(float(text)) if re.fullmatch(r"[+-]?\d{1,15}(\.0*)?", text) else text
 
 
-def check_head(found: Any, kind: str, keys: frozenset[str]) -> None:
-    """Raise unless a dict has the format and the version of a kind of sketch, and just these keys."""
-    if not isinstance(found, dict) or found.get("format") != f"sklearn_calib.{kind}":
-        raise ValueError(f"This is not a saved {kind}. Pass what to_dict or save has written.")
-    its = found.get("version")
-    if type(its) is not int or its != _VERSION:
-        advice = "It is damaged"
-        if type(its) is int and its > _VERSION:
-            advice = "Read it with a newer release of sklearn_calib"
-        elif type(its) is int and its > 0:
-            advice = "It was written before the first release of sklearn_calib. Make the sketch again"
-        raise ValueError(
-            f"This sketch has version {its!r} of the format, but {_VERSION} is supported. {advice}."
-        )
-    if "checksum" not in found:
-        raise ValueError(
-            f"The saved {kind} has no checksum: it is damaged, or was written by a version of sklearn_calib "
-            "before the first release. Save the sketch again."
-        )
-    wrong = sorted(keys ^ set(found), key=str)
-    if wrong:
-        state = "has no" if wrong[0] in keys else "has an unknown"
-        raise ValueError(f"The saved {kind} is damaged: it {state} key {str(wrong[0])[:40]!r}.")
+def _encode(cells: Any, known: dict[Any, int], cell: str, first: int) -> NDArray[np.int32]:
+    """Return the number of each label; new ones are added to those that are known."""
+    import pyarrow
 
-
-def contents_to_dict(contents: Contents, precision: int, pos_label: Any) -> dict[str, Any]:
-    """Return a sketch as a dict of numbers and lists; whole numbers as int, which loses nothing."""
-    if isinstance(pos_label, np.generic):
-        pos_label = pos_label.item()
-    if pos_label is not None and not isinstance(pos_label, str | Real):
-        raise ValueError(f"pos_label={pos_label!r} cannot be written to a file. Use a text or a number.")
-    found: dict[str, Any] = {
-        **head("CalibrationSketch"),
-        "precision": precision,
-        "pos_label": pos_label,
-        "n_samples": contents.n_samples,
-        "checksum": _checksum(contents, precision, pos_label),
-    }
-    for name in ARRAYS:
-        values = getattr(contents, name).tolist()
-        found[name] = [int(value) if value == int(value) else value for value in values]
-    return found
-
-
-def contents_from_dict(found: dict[str, Any]) -> tuple[Contents, int, Any]:
-    """Return contents, precision and positive label; raise if they are not a sketch."""
-    precision = check_precision(found["precision"])
-    n_samples = check_integer(found["n_samples"], "n_samples", 0)
-    bins = _numbers(found["bins"], "iu").astype(np.int64)
-    # of whole numbers beyond 64 bits numpy makes objects
-    negatives, positives, offset = (_numbers(found[name], "iufO").astype(np.float64) for name in ARRAYS[1:])
-    pos_label = found["pos_label"]
-    if pos_label is not None and not isinstance(pos_label, str | Real):
-        raise ValueError(f"its pos_label is {str(pos_label)[:40]}")
-    contents = Contents(bins, negatives, positives, offset, n_samples)
-    if not _is_sound(contents, octave_bins(precision).n_bins):
-        raise ValueError("its bins contradict each other")
-    if found["checksum"] != _checksum(contents, precision, pos_label):
-        raise ValueError("its checksum is that of other numbers")
-    return contents, precision, pos_label
-
-
-def _numbers(values: Any, kinds: str) -> Any:
-    """Return an array of numbers of these kinds; texts, or floats that are cut off, would become others."""
-    array = np.asarray(values)
-    mixed = array.dtype.kind == "O" and any(type(value) not in (int, float) for value in array.ravel())
-    if array.size and (mixed or array.dtype.kind not in kinds):
-        raise TypeError(f"{array.dtype} in place of numbers")
-    return array
-
-
-def _is_sound(contents: Contents, n_bins: int) -> bool:
-    """Tell whether the numbers of a sketch are consistent."""
-    with np.errstate(over="ignore"):
-        bins, weight = contents.bins, contents.weight if _same_shape(contents) else np.zeros(1)
-        total = weight.sum()
-    return (
-        _same_shape(contents)
-        and bool((np.diff(bins) > 0).all())
-        and (bins.size == 0 or (bins[0] >= 0 and bins[-1] < n_bins))
-        and all(np.isfinite(values).all() and (values >= 0).all() for values in contents.sums)
-        and bool((weight > 0).all())
-        and bool(np.isfinite(total))
-        # real weights add with rounding
-        and bool((contents.offset <= weight * (POSITIONS - 1) * (1 + 1e-9)).all())
-        and (contents.n_samples >= contents.n_kinds if bins.size else contents.n_samples == 0)
+    if not isinstance(cells, pyarrow.DictionaryArray):
+        try:
+            cells = cells.dictionary_encode()
+        except pyarrow.ArrowException:
+            raise ValueError(f"{cell % first} has the type {cells.type}, not text or numbers.") from None
+    _refuse(
+        cells.is_null().to_numpy(zero_copy_only=False),
+        cell,
+        first,
+        _GAP,
     )
+    codes, texts = cells.indices.to_numpy(), cells.dictionary.cast(pyarrow.string()).to_pylist()
+    # a dictionary may hold categories that do not occur
+    occurs = np.bincount(codes, minlength=len(texts)) > 0
+    missing = np.array([text is None or text.strip().lower() in _MISSING for text in texts], dtype=bool)
+    _refuse(missing[codes], cell, first, _GAP)
+    numbers = [
+        known.setdefault(_label(text), len(known)) if there else -1
+        for text, there in zip(texts, occurs, strict=True)
+    ]
+    return np.array(numbers, dtype=np.int32)[codes]
 
 
-def _same_shape(contents: Contents) -> bool:
-    return contents.bins.ndim == 1 and all(values.shape == contents.bins.shape for values in contents.sums)
+def _numbers(cells: Any, cell: str, first: int, probabilities: bool) -> Array:
+    """Return finite numbers: probabilities, or weights."""
+    import pyarrow
 
-
-def write_file(path: Any, found: dict[str, Any], endings: tuple[str, ...]) -> None:
-    """Write a sketch as a dict, in one of these formats; the file appears when it is complete."""
-    target = _target(path, endings)
-    if target.suffix.lower() == ".json":
-        write_whole(target, json.dumps(found, separators=(",", ":")).encode())
-        return
-    arrays: dict[str, Any] = {
-        key: np.asarray(found[key], dtype=np.int64 if key == "bins" else np.float64) for key in ARRAYS
-    }
-    rest = {key: value for key, value in found.items() if key not in ARRAYS}
-    arrays["head"] = np.frombuffer(json.dumps(rest).encode(), dtype=np.uint8)
-    stream = io.BytesIO()
-    np.savez_compressed(stream, **arrays)
-    write_whole(target, stream.getvalue())
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key occurs twice")
-    return found
-
-
-def read_file(path: Any, kind: str, endings: tuple[str, ...]) -> dict[str, Any]:
-    """Return what was written, unchecked; raise if the file cannot be read as its name says."""
-    target = _target(path, endings)
+    if isinstance(cells, pyarrow.DictionaryArray):
+        cells = cells.dictionary_decode()
     try:
-        if target.suffix.lower() == ".npz":
-            return _read_npz(target)
-        return json.loads(target.read_text(encoding="utf-8"), object_pairs_hook=_without_repeats)
-    except OSError:
-        raise
-    except (*DAMAGED, RuntimeError, AttributeError, zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise ValueError(
-            f"{os.fspath(path)!r} is damaged or no saved {kind} ({type(error).__name__}: {error})."
+        values: Array = cells.cast(pyarrow.float64(), safe=False).to_numpy(zero_copy_only=False)
+    except pyarrow.ArrowException as error:
+        raise ValueError(f"{cell % first} or a later one is not a number ({error}).") from None
+    if not np.isfinite(values).all():
+        _refuse(np.isnan(values), cell, first, _GAP)
+        _refuse(np.isinf(values), cell, first, "is infinite")
+    if not probabilities:
+        _refuse(values < 0.0, cell, first, "is negative, but weights must not be")
+        return values
+    wrong = (values < 0.0) | (values > 1.0)
+    if wrong.any() and not only_rounding(values):
+        hint = "convert scores to probabilities with a calibrator first"
+        if values.min() >= 0.0 and values.max() <= 100.0:
+            hint = "percentages must be divided by 100"
+        _refuse(wrong, cell, first, f"is {values[wrong.argmax()]:g}, not a probability in [0, 1]; {hint}")
+    return np.clip(values, 0.0, 1.0) if wrong.any() else values
+
+
+def _refuse(wrong: NDArray[np.bool_], cell: str, first: int, what: str) -> None:
+    """Raise for the first wrong cell."""
+    if wrong.any():
+        raise ValueError(f"{cell % (first + int(wrong.argmax()))} {what}.")
+
+
+def _explained(
+    read: Callable[..., Iterator[Any]], file: Path, names: Sequence[str], numbers: Any
+) -> Iterator[Any]:
+    """Yield the batches of a file; errors name it."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise ImportError(
+            f"{file}: files are read with pyarrow, which is not installed. Install it with "
+            'python -m pip install "sklearn-calib[report]".'
         ) from None
+    try:
+        yield from read(file, names, numbers)
+    except (pyarrow.ArrowException, EOFError, zlib.error, OSError) as error:
+        if isinstance(error, OSError) and error.filename:
+            raise
+        message = (str(error) or type(error).__name__).splitlines()[0]
+        raise ValueError(f"{file} cannot be read ({message}). Is it damaged?") from None
 
 
-def _read_npz(target: Path) -> dict[str, Any]:
-    """Return the arrays and the head of an archive, nothing of which is larger than those of a sketch."""
-    names = {name: f"{name}.npy" for name in ("head", *ARRAYS)}
-    with zipfile.ZipFile(io.BytesIO(target.read_bytes())) as archive:
-        members = archive.infolist()
-        if sorted(member.filename for member in members) != sorted(names.values()):
-            raise ValueError("its arrays are not those of a sketch")
-        most = _MOST_HEAD + 8 * octave_bins(MOST_PRECISION).n_bins
-        for member in members:
-            # before anything is decompressed
-            if member.file_size > (2 * _MOST_HEAD if member.filename == names["head"] else most):
-                raise ValueError(f"{member.filename} has {member.file_size} bytes, more than any sketch")
-            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise ValueError(f"{member.filename} is compressed in another way")
-        arrays = {name: _read_array(_read_member(archive, member)) for name, member in names.items()}
-    found = json.loads(arrays.pop("head").tobytes(), object_pairs_hook=_without_repeats)
-    return {**found, **arrays} if isinstance(found, dict) else {}
+def _table(file: Path, names: Sequence[str], _: Any) -> Iterator[Any]:
+    """Yield record batches of a Parquet or Feather file."""
+    from pyarrow import OSFile, ipc, parquet
+
+    # a file that cannot be opened has Python's error, which names it
+    file.open("rb").close()
+    if file.suffix.lower() in (".feather", ".arrow"):
+        with OSFile(str(file)) as opened, ipc.open_file(opened) as reader:
+            yield from (reader.get_batch(k) for k in range(reader.num_record_batches))
+        return
+    # without the buffer a whole row group is kept in memory
+    with parquet.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False) as opened:
+        _places(str(file), opened.schema_arrow.names, names)
+        yield from opened.iter_batches(_ROWS, columns=list(names), use_threads=False)
 
 
-def _read_member(archive: zipfile.ZipFile, name: str) -> bytes:
-    with archive.open(name) as file:
-        # a number, so that no more is decompressed than was announced
-        return file.read(archive.getinfo(name).file_size + 1)
+def _rows_of_csv(file: Path, names: Sequence[str], numbers: Any) -> Iterator[Any]:
+    """Yield record batches of a CSV with a line of column names; also gzipped, and in UTF-16."""
+    import pyarrow
+    from pyarrow import csv as arrow_csv
+
+    with file.open("rb", buffering=_BLOCK) as raw:
+        packed = raw.peek(2)[:2] == b"\x1f\x8b"
+        stream: Any = io.BufferedReader(gzip.GzipFile(fileobj=raw), _BLOCK) if packed else raw
+        start = stream.peek(_BLOCK)[:_BLOCK]
+        if start[:4] == b"PAR1":
+            raise ValueError(f"{file} is a Parquet file by its content. Give it the ending .parquet.")
+        wide = start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+        encoding = "utf-16" if wide else "utf-8"
+        text = codecs.getincrementaldecoder(encoding)("replace").decode(start).removeprefix("\ufeff")
+        line = next((line for line in text.splitlines() if line.strip()), "")
+        if not line:
+            raise ValueError(f"{file} is empty. It needs a line of column names and a line for each row.")
+        delimiter, written = _header(line, names)
+        header = [name.strip() for name in written]
+        places = _places(str(file), header, names)
+        text_type = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
+        kinds = [pyarrow.float64() if name in numbers else text_type for name in names]
+        counted, n_rows = _Counted(stream), 0
+        try:
+            reader = arrow_csv.open_csv(
+                pyarrow.PythonFile(counted, "r"),
+                read_options=arrow_csv.ReadOptions(use_threads=False, block_size=_BLOCK, encoding=encoding),
+                parse_options=arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+                convert_options=arrow_csv.ConvertOptions(
+                    include_columns=[written[k] for k in places],
+                    column_types=dict(zip([written[k] for k in places], kinds, strict=True)),
+                    null_values=[*_MISSING, *map(str.upper, _MISSING), "NaN", "None", "Null"],
+                    strings_can_be_null=True,
+                ),
+            )
+            for batch in reader:
+                yield pyarrow.RecordBatch.from_arrays(batch.columns, names=list(names))
+                n_rows += batch.num_rows
+        except pyarrow.ArrowInvalid as error:
+            raise ValueError(f"{file}: {_words(str(error), header)}.") from None
+        if counted.quotes % 2 and counted.lines != n_rows + 1:
+            raise ValueError(f"{file}: a quote is not closed. Is the file truncated?")
 
 
-def _read_array(content: bytes) -> Any:
-    """Return an array of numbers of one dimension, of exactly the length that its header says."""
-    file = io.BytesIO(content)
-    np.lib.format.read_magic(file)
-    shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-    array = np.frombuffer(content, dtype=dtype, offset=file.tell())
-    if shape != array.shape:
-        raise ValueError(f"an array of shape {array.shape} in place of {shape}")
-    return array
+def _header(line: str, names: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the delimiter by which most of the names are found, and the column names as they are written."""
+    found = {delimiter: next(csv.reader([line], delimiter=delimiter)) for delimiter in ",;\t|"}
+    best = max(found, key=lambda delimiter: len({name.strip() for name in found[delimiter]} & set(names)))
+    return best, found[best]
 
 
-def _target(path: Any, endings: tuple[str, ...]) -> Path:
-    target = Path(path)
-    if target.suffix.lower() not in endings:
-        raise ValueError(f"path must end in {' or '.join(endings)}, got {os.fspath(path)!r}.")
-    return target
+class _Counted(io.RawIOBase):
+    """A binary stream that counts what it is read of: an odd number of quotes leaves one open."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream, self.quotes, self.lines = stream, 0, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:  # pragma: no cover  (a thread of pyarrow calls it)
+        block: bytes = self._stream.read(size)
+        self.quotes += block.count(b'"')
+        self.lines += block.count(b"\n")
+        return block
+
+
+def _words(message: str, header: Sequence[str]) -> str:
+    """Return pyarrow's message on a CSV with the name of the column, and advice."""
+    if found := re.match(r"In CSV column #(\d+): Row #(\d+): (.*)", message, re.DOTALL):
+        place = f"row {found[2]} of column {header[int(found[1])]!r}"
+        cell = re.search("invalid value '(.*)'", found[3], re.DOTALL)
+        if cell is None:
+            return f"{place} contains bytes that are not UTF-8; save the file as UTF-8"
+        hint = "; write decimals with a point" if cell[1].count(",") == 1 else ""
+        hint = "; write percentages as fractions" if cell[1].strip().endswith("%") else hint
+        hint = "; is a quote not closed?" if "\n" in cell[1] else hint
+        return f"{place} is {cell[1]!r:.40}, not a number{hint}"
+    if found := re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", message):
+        return (
+            f"row {found[1]} has {found[3]} cells, but the header has {found[2]}; quote cells that contain a "
+            "delimiter, and close all quotes"
+        )
+    if "straddl" in message:
+        return f"a row is longer than {_BLOCK} bytes; is a quote not closed?"
+    return message.splitlines()[0].rstrip(".")

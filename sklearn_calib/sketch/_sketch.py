@@ -12,9 +12,8 @@ from sklearn_calib._core._binning import octave_bins
 from sklearn_calib._typing import Array
 from sklearn_calib.sketch._batch import Batch, check_batch
 from sklearn_calib.sketch._contents import Accumulator, Contents
-from sklearn_calib.sketch._files import ARRAYS, check_precision, contents_from_dict, contents_to_dict
 from sklearn_calib.sketch._sample import WeightedSample
-from sklearn_calib.sketch._saved import Saved
+from sklearn_calib.sketch._saved import ARRAYS, Saved, check_precision, contents_from_dict, contents_to_dict
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,8 +14,7 @@ from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_integer, check_option, check_size
 from sklearn_calib.sketch._batch import Batch, check_batch
 from sklearn_calib.sketch._clock import DATES, NUMBERS, SAMPLES, Clock
-from sklearn_calib.sketch._files import check_precision, checksum, head
-from sklearn_calib.sketch._saved import Saved
+from sklearn_calib.sketch._saved import Saved, check_precision, checksum, head
 from sklearn_calib.sketch._sketch import CalibrationSketch
 
 _HEAD = ("window", "n_slots", "kind", "late", "newest", "n_seen", "n_late")

@@ -1,0 +1,350 @@
+"""Files: nothing is lost, and what is no sketch is refused."""
+
+import contextlib
+import gc
+import io
+import json
+import os
+import stat
+import struct
+import sys
+import tempfile
+import tracemalloc
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sklearn_calib.report import calibration_report
+from sklearn_calib.sketch import CalibrationSketch, WindowedSketch
+
+
+def sketches():
+    rng = np.random.default_rng(0)
+    p = np.concatenate((rng.random(500), 2.0 ** -rng.uniform(0, 70, 100), [0.0, 1.0]))
+    y = rng.random(p.shape[0]) < p
+    return {
+        "counts": CalibrationSketch().update(y, p),
+        "real weights": CalibrationSketch().update(y, p, sample_weight=rng.exponential(size=p.shape[0])),
+        "large": CalibrationSketch().update(y, p, sample_weight=np.full(p.shape[0], 1e15)),
+        "label": CalibrationSketch(pos_label="ill", precision=12).update(np.where(y, "ill", "well"), p),
+        "number": CalibrationSketch(pos_label=np.int64(2)).update(y + 1, p),
+        "empty": CalibrationSketch(),
+    }
+
+
+@pytest.mark.parametrize("ending", ["npz", "json", "JSON"])
+@pytest.mark.parametrize("name", list(sketches()))
+def test_files_are_exact(name, ending, tmp_path):
+    sketch, path = sketches()[name], tmp_path / f"sketch.{ending}"
+    sketch.save(path)
+    again = CalibrationSketch.load(str(path))
+    assert again == sketch
+    assert (again.n_samples, again.pos_label) == (sketch.n_samples, sketch.pos_label)
+    # it can be gone on with, and written over; nothing else is left in the folder
+    again.merge(sketch).save(path)
+    assert CalibrationSketch.load(path) == sketch + sketch
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("name", list(sketches()))
+def test_dicts_are_exact(name):
+    sketch = sketches()[name]
+    found = json.loads(json.dumps(sketch.to_dict()))
+    assert CalibrationSketch.from_dict(found) == sketch == CalibrationSketch.from_dict(sketch.to_dict())
+
+
+def test_counts_are_written_as_whole_numbers():
+    found = CalibrationSketch().update([0, 1, 1], [0.5, 0.5, 0.75]).to_dict()
+    assert (found["negatives"], found["positives"], found["offset"]) == ([1, 0], [1, 1], [0, 0])
+    assert all(type(value) is int for name in ("bins", "negatives", "offset") for value in found[name])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": "something"}, "not a saved CalibrationSketch"),
+        ({"version": 3}, "version 3 of the format, but 2 is supported. Read it with a newer"),
+        ({"version": 1}, "version 1 of the format, but 2 is supported. .*before the first release"),
+        ({"version": "2"}, "version '2' of the format"),
+        ({"version": 0}, "version 0 of the format"),
+        ({"version": -3}, "version -3 of the format"),
+        ({"version": True}, "version True of the format"),
+        ({"version": 2.0}, r"version 2.0 of the format"),
+        ({"more": 1}, "damaged: it has an unknown key 'more'"),
+        ({"checksum": "00000000"}, "checksum"),
+        ({"checksum": None}, "checksum"),
+        ({"n_samples": 0}, "contradict"),
+        ({"n_samples": 2}, "contradict"),
+        ({"n_samples": 4}, "checksum"),
+        ({"n_samples": 10**30}, "checksum"),
+        ({"n_samples": True}, "damaged: TypeError: n_samples"),
+        ({"pos_label": 1}, "checksum"),
+        ({"precision": 16}, "checksum|contradict"),
+        ({"offset": [0, 1]}, "checksum"),
+        ({"negatives": [2, 0]}, "checksum"),
+        ({"precision": 30}, "damaged: ValueError: precision"),
+        ({"precision": "17"}, "damaged: TypeError: precision"),
+        ({"n_samples": -1}, "damaged: ValueError: n_samples"),
+        ({"bins": [5, 5]}, "contradict"),
+        ({"bins": [5]}, "contradict"),
+        ({"bins": [-5, 5]}, "contradict"),
+        ({"bins": [5, 10**7]}, "contradict"),
+        ({"bins": [5, 10**30]}, "damaged: TypeError: object in place of numbers"),
+        ({"bins": [5, 2**63 + 5]}, "damaged|contradict"),
+        ({"bins": [5.5, 9.5]}, "damaged: TypeError: float64"),
+        ({"bins": "abc"}, "damaged: TypeError"),
+        ({"positives": ["1", "1"]}, "damaged: TypeError"),
+        ({"positives": [True, True]}, "damaged: TypeError: bool"),
+        ({"negatives": [1, -1]}, "contradict"),
+        ({"negatives": [1, float("nan")]}, "contradict"),
+        ({"negatives": [0, 0], "positives": [1, 0], "offset": [0, 0]}, "contradict"),
+        ({"positives": [1, [1]]}, "damaged: ValueError"),
+        ({"offset": [1, 10**9]}, "contradict"),
+        ({"offset": None}, "contradict|damaged"),
+    ],
+)
+def test_damaged_and_foreign_dicts_are_refused(change, message):
+    found = CalibrationSketch().update([0, 1, 1], [0.5, 0.5, 0.75]).to_dict()
+    with pytest.raises(ValueError, match=message):
+        CalibrationSketch.from_dict(found | change)
+
+
+@pytest.mark.parametrize(
+    "missing", ["precision", "bins", "offset", "n_samples", "pos_label", "version", "format", "checksum"]
+)
+def test_incomplete_dicts_are_refused(missing):
+    found = CalibrationSketch().update([0, 1, 1], [0.5, 0.5, 0.75]).to_dict()
+    del found[missing]
+    with pytest.raises(ValueError, match=r"damaged|not a saved|version None|has no checksum"):
+        CalibrationSketch.from_dict(found)
+    with pytest.raises(ValueError, match="not a saved"):
+        CalibrationSketch.from_dict([1])
+
+
+@pytest.mark.parametrize("ending", ["npz", "json"])
+def test_damaged_files_are_refused(ending, tmp_path):
+    path = tmp_path / f"sketch.{ending}"
+    sketches()["counts"].save(path)
+    whole = path.read_bytes()
+    for content in (b"", b"abc", whole[: len(whole) // 2], b"[1]", b"\xff\xfe"):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"damaged|not a saved"):
+            CalibrationSketch.load(path)
+
+
+def test_foreign_archives_are_refused(tmp_path):
+    path = tmp_path / "other.npz"
+    np.savez(path, head=np.arange(3))
+    with pytest.raises(ValueError, match="damaged"):
+        CalibrationSketch.load(path)
+    np.savez(path, head=np.array([{}], dtype=object))
+    with pytest.raises(ValueError, match="damaged"):
+        CalibrationSketch.load(path)
+    np.save(tmp_path / "array.npy", np.arange(3))
+    (tmp_path / "array.npy").rename(path)
+    with pytest.raises(ValueError, match="damaged"):
+        CalibrationSketch.load(path)
+
+
+def test_bad_names_and_missing_files(tmp_path):
+    sketch = CalibrationSketch()
+    with pytest.raises(ValueError, match=r"path must end in \.npz or \.json"):
+        sketch.save(tmp_path / "sketch.csv")
+    with pytest.raises(ValueError, match=r"path must end in \.npz or \.json"):
+        CalibrationSketch.load("sketch")
+    with pytest.raises(FileNotFoundError):
+        CalibrationSketch.load(tmp_path / "none.json")
+    with pytest.raises(FileNotFoundError):
+        sketch.save(tmp_path / "none" / "sketch.json")
+    with pytest.raises(ValueError, match="cannot be written"):
+        CalibrationSketch(pos_label=("a", "b")).save(tmp_path / "sketch.json")
+    assert not list(tmp_path.iterdir())
+
+
+def writers():
+    sketch = CalibrationSketch().update([0, 1], [0.25, 0.75])
+    report = calibration_report([0, 1] * 20, np.tile([0.25, 0.75], 20), n_resamples=20)
+    return {
+        "sketch.npz": sketch.save,
+        "sketch.json": sketch.save,
+        "window.json": WindowedSketch(window=10).save,
+        "report.html": report.to_html,
+    }
+
+
+def mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@contextlib.contextmanager
+def unprivileged():
+    """Give up the rights of root for a while, who may write everywhere."""
+    root = os.geteuid() == 0
+    # what earlier tests have left, such as semaphores, is root's to remove
+    gc.disable()
+    if root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+        gc.enable()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
+def test_files_keep_their_mode_and_may_lie_in_folders_that_take_no_others(monkeypatch):
+    # pictures, which take long, are left out
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    writes = writers()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        before = os.umask(0o027)
+        try:
+            for file, write in writes.items():
+                path = folder / file
+                write(path)
+                whole = path.read_bytes()
+                assert mode(path) == 0o640
+                for bits in (0o600, 0o664):
+                    path.write_bytes(b"old")
+                    path.chmod(bits)
+                    write(path)
+                    assert (mode(path), path.read_bytes()) == (bits, whole)
+                link = folder / f"link-{file}"
+                link.symlink_to(path)
+                write(link)
+                assert link.is_symlink()
+                path.write_bytes(b"old")
+                path.chmod(0o666)
+            folder.chmod(0o555)
+            with unprivileged():
+                for file, write in writes.items():
+                    write(folder / file)
+                    assert (folder / file).read_bytes() != b"old"
+                    with pytest.raises(PermissionError) as refused:
+                        write(folder / f"new-{file}")
+                    assert refused.value.filename == str(folder / f"new-{file}")
+            folder.chmod(0o777)
+            for file in writes:
+                (folder / file).write_bytes(b"old")
+                (folder / file).chmod(0o444)
+            with unprivileged():
+                for file, write in writes.items():
+                    with pytest.raises(PermissionError):
+                        write(folder / file)
+                    assert (folder / file).read_bytes() == b"old"
+            assert len(list(folder.iterdir())) == 2 * len(writes)
+        finally:
+            os.umask(before)
+
+
+def damaged(content, rng):
+    """Return bytes with one small damage."""
+    where = int(rng.integers(len(content)))
+    kind = rng.integers(4)
+    if kind == 0:
+        return content[:where] + bytes([int(rng.integers(256))]) + content[where + 1 :]
+    if kind == 1:
+        return content[:where] + b"0123456789"[(d := int(rng.integers(10))) : d + 1] + content[where + 1 :]
+    length = int(rng.integers(1, 5))
+    if kind == 2:
+        return content[:where] + content[where + length :]
+    return content[: where + length] + content[where:]
+
+
+@pytest.mark.parametrize("ending", ["json", "npz", "window"])
+def test_random_damage_never_makes_other_numbers(ending, tmp_path):
+    rng = np.random.default_rng(0)
+    y, p = np.arange(12) % 3 % 2, np.arange(12) / 12.0
+    if ending == "window":
+        path, kind = tmp_path / "window.json", WindowedSketch
+        sketch = WindowedSketch(10.0, n_slots=2).update(y, p, time=np.arange(12) / 2.0)
+    else:
+        path, kind = tmp_path / f"sketch.{ending}", CalibrationSketch
+        sketch = CalibrationSketch().update(y, p, sample_weight=rng.integers(1, 4, 12) / 3.0)
+    sketch.save(path)
+    content, refused = path.read_bytes(), 0
+    for _ in range(200):
+        path.write_bytes(damaged(content, rng))
+        try:
+            found = kind.load(path)
+        except ValueError as error:
+            assert "saved" in str(error) or "version" in str(error)  # noqa: PT017
+            refused += 1
+        else:
+            # a digit for the same digit, or bytes that say nothing, such as the date in an archive
+            assert found.to_dict() == sketch.to_dict()
+    assert refused > 130
+
+
+def test_keys_that_occur_twice_are_refused(tmp_path):
+    for sketch in (CalibrationSketch().update([1], [0.5]), WindowedSketch(10).update([1], [0.5])):
+        path = tmp_path / "sketch.json"
+        sketch.save(path)
+        text = path.read_text(encoding="utf-8")
+        path.write_text(text.replace('"n_', '"n_samples":7,"n_samples":7,"n_', 1), encoding="utf-8")
+        with pytest.raises(ValueError, match="a key occurs twice"):
+            type(sketch).load(path)
+
+
+def test_files_without_checksum_are_refused():
+    for sketch in (CalibrationSketch().update([1], [0.5]), WindowedSketch(10).update([1], [0.5])):
+        found = sketch.to_dict()
+        del found["checksum"]
+        with pytest.raises(ValueError, match="has no checksum: it is damaged, or was written by a version"):
+            type(sketch).from_dict(found)
+
+
+def test_a_window_without_the_checksum_of_a_slot_is_refused():
+    found = WindowedSketch(10).update([1], [0.5]).to_dict()
+    del found["slots"][0][1]["checksum"]
+    with pytest.raises(ValueError, match="checksum"):
+        WindowedSketch.from_dict(found)
+
+
+@pytest.mark.parametrize("honest", [True, False])
+def test_archives_that_swell_are_refused_before_they_are_unpacked(honest, tmp_path):
+    path, n = tmp_path / "bomb.npz", 5_000_000
+    CalibrationSketch().save(path)
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    stream = io.BytesIO()
+    np.save(stream, np.zeros(n))
+    members["offset.npy"] = stream.getvalue()
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    if not honest:
+        # its table of contents says that it is small
+        size = struct.pack("<I", len(members["offset.npy"]))
+        path.write_bytes(path.read_bytes().replace(size, struct.pack("<I", 1000)))
+    del members, stream
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=r"offset.npy has 40000128 bytes|damaged"):
+        CalibrationSketch.load(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert path.stat().st_size < 100_000
+    assert peak < 2_000_000
+
+
+def test_archives_compressed_in_another_way_are_refused(tmp_path):
+    path, other = tmp_path / "sketch.npz", tmp_path / "other.npz"
+    CalibrationSketch().save(path)
+    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(other, "w", zipfile.ZIP_BZIP2) as again:
+        for name in archive.namelist():
+            again.writestr(name, archive.read(name))
+    with pytest.raises(ValueError, match="compressed in another way"):
+        CalibrationSketch.load(other)
+
+
+def test_a_difference_of_weighted_sketches_can_be_saved(tmp_path):
+    """A sample of weight 2 less one of weight 1 is a sample."""
+    left = CalibrationSketch().update([1], [0.5], sample_weight=[2]) - CalibrationSketch().update([1], [0.5])
+    assert left == CalibrationSketch().update([1], [0.5])
+    left.save(tmp_path / "left.json")
+    assert CalibrationSketch.load(tmp_path / "left.json") == left
+    assert left.n_samples == 1
