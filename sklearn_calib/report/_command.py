@@ -17,8 +17,7 @@ from sklearn_calib.report._report import calibration_report
 from sklearn_calib.report._requirements import CalibrationRequirements
 from sklearn_calib.report._words import one_line
 from sklearn_calib.sketch import sketch_file
-from sklearn_calib.sketch._read import table_files
-from sklearn_calib.sketch._tables import PredictionFiles, check_delimiter
+from sklearn_calib.sketch._files import Columns, table_files
 
 _REPORT_EXAMPLES = """examples:
   python -m sklearn_calib report predictions.csv --y outcome --p probability --out report.html
@@ -113,7 +112,7 @@ def _add_command(
         "files",
         nargs="+",
         metavar="FILE",
-        help="CSV (also gzipped) with a line of column names, Parquet (.parquet), a folder of either",
+        help="CSV (also gzipped) with a line of column names, Parquet, Feather, or a folder of these",
     )
     parser.add_argument("--y", required=True, metavar="COLUMN", help="column with the outcomes")
     parser.add_argument(
@@ -136,10 +135,6 @@ def _add_command(
         "--clusters",
         metavar="COLUMN",
         help="column of clusters (patient, customer, day); samples within a cluster may be dependent",
-    )
-    parser.add_argument("--delimiter", default=",", metavar="C", help="field delimiter of a CSV (default: ,)")
-    parser.add_argument(
-        "--encoding", default="utf-8", metavar="NAME", help="encoding of a CSV (default: utf-8)"
     )
     parser.add_argument(
         "--n-resamples",
@@ -189,7 +184,6 @@ def _run(options: argparse.Namespace) -> int:
     """Check the options, read the files, and run the command; return its exit status."""
     check_size(options.n_resamples, "--n-resamples", minimum=20)
     check_integer(options.seed, "--seed", 0)
-    check_delimiter(options.delimiter, "--delimiter")
     if options.command == "report":
         check_fraction(options.confidence, "--confidence")
         _check_outputs({"--out": options.out, "--json": options.json}, options.files)
@@ -278,57 +272,44 @@ def _read(options: argparse.Namespace) -> tuple[dict[str, Any], Any]:
         if len(set(values)) < len(values):
             raise ValueError(f"{name} names one twice: {', '.join(values)}.")
     files = table_files(options.files)
-    reader = PredictionFiles(
-        files,
-        options.y,
-        options.p,
-        options.weight,
-        options.group,
-        options.clusters,
-        delimiter=options.delimiter,
-        encoding=options.encoding,
-    )
-    single = not several and options.group is None and options.clusters is None
-    parts, n_rows = [], 0
-    for part in reader.rows(None):
+    labels = [name for name in (options.y, options.group, options.clusters) if name is not None]
+    columns = Columns(labels, options.p, [] if options.weight is None else [options.weight])
+    parts, n_rows, few = [], 0, several or len(labels) > 1
+    for part in columns.batches(files):
         parts.append(part)
-        n_rows += part.y.shape[0]
-        if single and n_rows > _MOST_ROWS:
-            break
-    if single and n_rows > _MOST_ROWS:
-        del parts
-        sketch = sketch_file(
-            files,
-            y=options.y,
-            p=options.p[0],
-            sample_weight=options.weight,
-            pos_label=options.pos_label,
-            delimiter=options.delimiter,
-            encoding=options.encoding,
-        )
-        y, p, w = sketch.weighted_sample()
-        return {"y_true": y, "y_proba": p, "sample_weight": w}, sketch.pos_label
-    labels = reader.labels.values()
-    known = np.unique(labels).tolist()
-    data: dict[str, Any] = {}
+        n_rows += part[options.y].shape[0]
+        if n_rows > _MOST_ROWS and not few:
+            del parts
+            return _summary(options, files)
+    found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    known = np.unique(columns.labels(options.y)).tolist()
+    data: dict[str, Any] = {"y_true": columns.labels(options.y)[found[options.y]]}
     if several:
         data["labels"], order = _class_labels(options, known)
+        data["y_proba"] = np.column_stack([found[options.p[k]] for k in order])
     else:
-        order = [0]
-        data["pos_label"] = _positive_label(options, known, reader.where)
-    data["y_true"] = labels[np.concatenate([part.y for part in parts])]
-    columns = [np.concatenate([part.p[k] for part in parts]) for k in order]
-    data["y_proba"] = np.column_stack(columns) if several else columns[0]
+        where = f"{files[0]}: column {options.y!r}"
+        data["pos_label"] = _positive_label(options, columns, known, where)
+        data["y_proba"] = found[options.p[0]]
     if options.weight is not None:
-        data["sample_weight"] = np.concatenate([part.w for part in parts])
+        data["sample_weight"] = found[options.weight]
     if options.group is not None:
-        data["groups"] = reader.groups.values()[np.concatenate([part.groups for part in parts])]
+        data["groups"] = columns.labels(options.group)[found[options.group]]
     if options.clusters is not None:
-        data["clusters"] = np.concatenate([part.clusters for part in parts])
+        data["clusters"] = found[options.clusters]
     return data, None
 
 
-def _positive_label(options: argparse.Namespace, known: list[Any], where: str) -> Any:
+def _summary(options: argparse.Namespace, files: list[Path]) -> tuple[dict[str, Any], Any]:
+    """Return the arguments and the positive label of a sketch of all rows."""
+    sketch = sketch_file(
+        files, y=options.y, p=options.p[0], sample_weight=options.weight, pos_label=options.pos_label
+    )
+    y, p, w = sketch.weighted_sample()
+    return {"y_true": y, "y_proba": p, "sample_weight": w}, sketch.pos_label
+
+
+def _positive_label(options: argparse.Namespace, columns: Columns, known: list[Any], where: str) -> Any:
     """Return the label that is named by --pos-label, or None where the default is right."""
     shown = ", ".join(map(str, known[:5])) + (", ..." if len(known) > 5 else "")
     if len(known) > 2:
@@ -337,18 +318,16 @@ def _positive_label(options: argparse.Namespace, known: list[Any], where: str) -
             "column of a binary outcome by --y, or one column and label for each class by --p and --labels."
         )
     if options.pos_label is not None:
-        for label in known:
-            if str(label) == options.pos_label:
-                return label
-        raise ValueError(f"--pos-label {options.pos_label} does not occur among the outcomes: {shown}.")
-    if not isinstance(known[-1], str):
-        return None
-    if [label.lower() for label in known] != ["false", "true"]:
+        label = columns.find(options.y, options.pos_label)
+        if label is None:
+            raise ValueError(f"--pos-label {options.pos_label} does not occur among the outcomes: {shown}.")
+        return label
+    if isinstance(known[-1], str):
         raise ValueError(
             f"{where} contains the labels {shown}, so the class of the probabilities is ambiguous. Pass the "
             "positive class by --pos-label."
         )
-    return known[-1]
+    return None
 
 
 def _class_labels(options: argparse.Namespace, known: list[Any]) -> tuple[Any, list[int]]:

@@ -1,7 +1,6 @@
 """Streaming sketches: mergeable summaries of constant size of any number of samples."""
 
 from sklearn_calib.sketch._batches import sketch_arrow, sketch_batches, sketch_file
-from sklearn_calib.sketch._clustered import ClusteredSketch
 from sklearn_calib.sketch._dask import sketch_dask
 from sklearn_calib.sketch._sample import WeightedSample
 from sklearn_calib.sketch._sketch import CalibrationSketch
@@ -9,7 +8,6 @@ from sklearn_calib.sketch._windowed import WindowedSketch
 
 __all__ = [
     "CalibrationSketch",
-    "ClusteredSketch",
     "WeightedSample",
     "WindowedSketch",
     "sketch_arrow",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +21,6 @@ class WeightedSample:
         has weight.
     w : ndarray of shape (m,)
         Positive weights; whole numbers where all samples had integer weights.
-    clusters : ndarray of shape (m,) or None
-        Labels of the clusters, of a :class:`ClusteredSketch`.
 
     Examples
     --------
@@ -37,7 +34,6 @@ class WeightedSample:
     y: NDArray[np.int64]
     p: NDArray[np.float64]
     w: NDArray[np.float64]
-    clusters: NDArray[Any] | None = None
 
     def __str__(self) -> str:
         return f"weighted sample: {self.y.shape[0]} points of total weight {self.w.sum():g}"
