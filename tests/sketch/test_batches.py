@@ -97,10 +97,6 @@ def test_arrow_batches(rows):
         assert sketch_arrow(batches, y="y", p="p", sample_weight="w", precision=10) == weighted
     assert sketch_arrow([], y="y", p="p") == CalibrationSketch()
     assert sketch_arrow(table.slice(0, 0).to_batches(), y="text", p="p") == CalibrationSketch()
-    with pytest.raises(ValueError, match=r"record batches has no column 'q'\. Its columns are 'y', 'p'"):
-        sketch_arrow(table.to_batches(), y="y", p="q")
-    with pytest.raises(ValueError, match="labels"):
-        sketch_arrow(table.to_batches(), y="text", p="p")
 
 
 def test_errors_of_arrow_batches_count_rows_over_all():
@@ -110,7 +106,7 @@ def test_errors_of_arrow_batches_count_rows_over_all():
     batches = table.to_batches(max_chunksize=2)
     with pytest.raises(ValueError, match=r"row 3 of column 'p' is 1\.5, not a probability"):
         sketch_arrow(batches, y="z", p="p")
-    with pytest.raises(ValueError, match="column 'y' has empty or missing cells, the first in row 4"):
+    with pytest.raises(ValueError, match="row 4 of column 'y' is empty or missing"):
         sketch_arrow(batches, y="y", p="z")
-    with pytest.raises(ValueError, match=r"row 2 of column 'w' is -1\. Weights must not be negative"):
+    with pytest.raises(ValueError, match="row 2 of column 'w' is negative, but weights must not be"):
         sketch_arrow(batches, y="z", p="z", sample_weight="w")
