@@ -153,6 +153,25 @@ def group_sample(sample: Any) -> GroupedOutcomes:
     return found
 
 
+def balanced_bins(grouped: GroupedOutcomes, n_bins: int) -> NDArray[np.intp]:
+    """Return the bin of each group, non-decreasing: bins hold equal fractions of samples and variance.
+
+    With samples alone, most bins would lie where rare events hardly ever are; with variance alone, none would
+    lie among predictions of nearly 0 and 1. Some bins can be empty.
+    """
+    variance = grouped.variance
+    fraction = 0.5 * (grouped.weight / grouped.total + variance / variance.sum())
+    middle = np.cumsum(fraction) - 0.5 * fraction
+    return np.clip((middle * n_bins).astype(np.intp), 0, n_bins - 1)
+
+
+def condensed(grouped: GroupedOutcomes, most: int = 4096, n_bins: int = 2048) -> GroupedOutcomes:
+    """Return the sample itself, or bins of neighbours if it has more than ``most`` distinct predictions."""
+    if grouped.prob.shape[0] <= most:
+        return grouped
+    return grouped.pooled(group_starts(balanced_bins(grouped, n_bins)))
+
+
 def _group_clusters(y: NDArray[np.int64], p: Array, w: Array, code: NDArray[np.int64]) -> GroupedOutcomes:
     order = np.lexsort((code, p))
     prob, code, weight = p[order] + 0.0, code[order], w[order]

@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from sklearn_calib._core._clusters import cluster_words, dependence_of, single_clusters
-from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
+from sklearn_calib._core._grouping import GroupedOutcomes, condensed, group_sample
 from sklearn_calib._core._null import bootstrap_counts, draw_outcomes, draw_positives
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
@@ -26,11 +26,12 @@ from sklearn_calib._validation import (
     check_option,
     check_size,
 )
+from sklearn_calib.inference._null_distribution import NullDistribution, null_distribution_of
 from sklearn_calib.inference._redraw import Metric, Redrawn
 from sklearn_calib.metrics._metric_kernel import at_size, of_population
 from sklearn_calib.metrics._names import as_metric
 from sklearn_calib.metrics._smooth import smooth_result
-from sklearn_calib.metrics._summary import IntervalEstimate
+from sklearn_calib.metrics._summary import IntervalEstimate, integrated_calibration_index
 
 # Multiples of the estimated miscalibration at which the sampling distribution can be simulated.
 _MULTIPLES = (*np.arange(0.0, 1.5, 0.125), *np.outer(2.0 ** np.arange(6), (1.5, 2.0)).ravel())
@@ -221,10 +222,70 @@ def confidence_interval(
         check_frequency_weights(sample.w)
     grouped = group_sample(sample)
     redrawn = bound_metric(metric, grouped, weighted=sample.w is not None)
-    found = interval_of(redrawn, confidence, method, n_resamples, rng)
+    if method == "inversion":
+        found = inverted(redrawn, Populations(redrawn.grouped, n_resamples, rng), confidence)
+    else:
+        found = _percentile(redrawn, confidence, n_resamples, rng)
     if clusters is not None and grouped.clusters is None:
         return replace(found, **single_clusters(grouped.total))
     return found
+
+
+class SharedIntervals:
+    """Intervals and null distributions of several metrics of one sample.
+
+    They are those of :func:`confidence_interval` and :func:`expected_under_calibration`, but all metrics are
+    evaluated on the same simulated samples. Of many distinct predictions, neighbours are pooled; for a metric
+    that fits a curve to each sample, there are fewer bins and samples.
+
+    Parameters
+    ----------
+    sample : BinarySample
+        Checked sample, with frequency weights.
+    confidence : float
+        Level of the intervals and quantiles.
+    n_resamples : int
+        Number of simulated samples of each population.
+    seed : int
+        Seed of the simulations.
+    """
+
+    def __init__(self, sample: BinarySample, confidence: float, n_resamples: int, seed: int) -> None:
+        self.sample, self.confidence, self.n_resamples, self.seed = sample, confidence, n_resamples, seed
+        self.grouped = group_sample(sample)
+        self.populations = self._populations(self.grouped, n_resamples, keep=True, most=4096)
+
+    def interval(self, metric: Metric) -> ConfidenceInterval:
+        """Return the confidence interval, with the estimate from all distinct predictions."""
+        populations = self._affordable(metric)
+        found = inverted(self._bound(metric, populations), populations, self.confidence)
+        if populations.grouped is self.grouped:
+            return found
+        given = {} if self.sample.w is None else {"sample_weight": self.sample.w}
+        return replace(found, estimate=float(metric(self.sample.y, self.sample.p, **given)))
+
+    def null(self, metric: Metric) -> NullDistribution:
+        """Return the null distribution."""
+        populations = self._affordable(metric)
+        rng = np.random.default_rng(self.seed)
+        bound = self._bound(metric, populations)
+        return null_distribution_of(bound, populations.n_resamples, rng, self.confidence)
+
+    def _affordable(self, metric: Metric) -> Populations:
+        if metric is not integrated_calibration_index:
+            return self.populations
+        n_resamples = max(min(50, self.n_resamples), self.n_resamples // 4)
+        return self._populations(self.grouped, n_resamples, keep=False, most=256)
+
+    def _populations(
+        self, grouped: GroupedOutcomes, n_resamples: int, *, keep: bool, most: int
+    ) -> Populations:
+        rng = np.random.default_rng(self.seed)
+        return Populations(condensed(grouped, most, most // 2), n_resamples, rng, keep)
+
+    def _bound(self, metric: Metric, populations: Populations) -> Redrawn:
+        small = populations.grouped
+        return bound_metric(metric, small, weighted=bool((small.weight != 1).any()))
 
 
 def bound_metric(metric: Metric, grouped: GroupedOutcomes, *, weighted: bool) -> Redrawn:
@@ -234,38 +295,35 @@ def bound_metric(metric: Metric, grouped: GroupedOutcomes, *, weighted: bool) ->
     return Redrawn(metric, grouped, weighted=weighted and of_population(metric) is metric)
 
 
-def interval_of(
-    redrawn: Redrawn, confidence: float, method: str, n_resamples: int, rng: np.random.Generator
+def _percentile(
+    redrawn: Redrawn, confidence: float, n_resamples: int, rng: np.random.Generator
 ) -> ConfidenceInterval:
-    """Return the interval of a metric that is bound to a checked sample."""
-    alpha = 1.0 - confidence
-    if method == "percentile":
-        samples = bootstrap_counts(redrawn.grouped, n_resamples, rng)
-        draws = np.concatenate([redrawn.values(count, positives) for count, positives in samples])
-        low, high = np.quantile(draws, [alpha / 2, 1 - alpha / 2])
-        if redrawn.grouped.clusters is not None:
-            factor = redrawn.grouped.clusters.widening(alpha)
-            low, high = (redrawn.estimate + factor * (end - redrawn.estimate) for end in (low, high))
-    else:
-        return inverted(redrawn, Populations(redrawn.grouped, n_resamples, rng), confidence)
-    known = dependence_of(redrawn.grouped.clusters, redrawn.grouped.prob)
-    nothing = float("nan")
-    return ConfidenceInterval(redrawn.estimate, float(low), float(high), confidence, nothing, method, **known)
+    """Return the interval of the percentile bootstrap."""
+    alpha, clusters = 1.0 - confidence, redrawn.grouped.clusters
+    samples = bootstrap_counts(redrawn.grouped, n_resamples, rng)
+    draws = np.concatenate([redrawn.values(count, positives) for count, positives in samples])
+    ends = np.quantile(draws, [alpha / 2, 1 - alpha / 2])
+    if clusters is not None:
+        ends = redrawn.estimate + clusters.widening(alpha) * (ends - redrawn.estimate)
+    known = dependence_of(clusters, redrawn.grouped.prob)
+    low, high = ends.tolist()
+    return ConfidenceInterval(
+        redrawn.estimate, low, high, confidence, null_mean=float("nan"), method="percentile", **known
+    )
 
 
 def inverted(redrawn: Redrawn, populations: Populations, confidence: float) -> ConfidenceInterval:
     """Return the interval by inversion, from samples of populations with the predictions of ``redrawn``."""
     path = _Path(redrawn, populations, 1.0 - confidence)
     low, high = path.invert()
-    corrected = min(max(path.corrected(), low), high)
     return ConfidenceInterval(
         redrawn.estimate,
         low,
         high,
         confidence,
-        path.null_mean,
-        "inversion",
-        corrected,
+        null_mean=path.null_mean,
+        method="inversion",
+        corrected=min(max(path.corrected(), low), high),
         **dependence_of(redrawn.grouped.clusters, redrawn.grouped.prob),
     )
 

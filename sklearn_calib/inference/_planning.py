@@ -25,7 +25,7 @@ from sklearn_calib._validation import (
     least_resamples,
 )
 from sklearn_calib.inference._combined import tcal_evidence
-from sklearn_calib.inference._intervals import bound_metric, interval_of
+from sklearn_calib.inference._intervals import Populations, bound_metric, inverted
 from sklearn_calib.inference._tails import brownian_range_sf
 from sklearn_calib.inference._tcal import BinaryScales
 from sklearn_calib.metrics._smooth import smooth_ece
@@ -300,7 +300,7 @@ def _for_width(p: Array, width: float, alpha: float, generator: np.random.Genera
         for _ in range(_INTERVALS):
             grouped = group_outcomes((generator.random(n) < prob).astype(np.int64), prob)
             bound = bound_metric(smooth_ece, grouped, weighted=False)
-            interval = interval_of(bound, 1.0 - alpha, "inversion", _FEW, generator)
+            interval = inverted(bound, Populations(bound.grouped, _FEW, generator), 1.0 - alpha)
             widths.append(interval.upper - interval.lower)
         found = np.log(n) + _EXPONENT * np.log(np.mean(widths) / width)
         estimates.append(found)

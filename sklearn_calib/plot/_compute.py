@@ -24,7 +24,7 @@ from sklearn_calib._validation import (
     check_resamples,
     check_size,
 )
-from sklearn_calib.inference._intervals import bound_metric, interval_of
+from sklearn_calib.inference._intervals import Populations, bound_metric, inverted
 from sklearn_calib.metrics import (
     calibration_loss,
     expected_calibration_error,
@@ -131,7 +131,8 @@ class CurveOptions:
             if sample.w is not None:
                 check_frequency_weights(sample.w)
             bound = bound_metric(metric, grouped, weighted=sample.w is not None)
-            interval = interval_of(bound, self.confidence, "inversion", 200, np.random.default_rng(0))
+            populations = Populations(bound.grouped, 200, np.random.default_rng(0))
+            interval = inverted(bound, populations, self.confidence)
             limits = (interval.lower, interval.upper)
             curve = replace(curve, error_interval=limits, error_corrected=interval.corrected)
         return curve

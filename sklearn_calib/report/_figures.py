@@ -9,11 +9,11 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from sklearn_calib._core._grouping import group_outcomes
+from sklearn_calib._core._grouping import condensed, group_outcomes
 from sklearn_calib._validation import BinarySample
 from sklearn_calib.plot import CutoffDisplay, ReliabilityDisplay, TestDisplay
 from sklearn_calib.plot._matplotlib import plain
-from sklearn_calib.report._numbers import ReportNumbers, condensed
+from sklearn_calib.report._numbers import ReportNumbers
 from sklearn_calib.report._words import level_text, one_line
 
 if TYPE_CHECKING:

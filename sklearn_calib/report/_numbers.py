@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 from scipy.special import bdtrc, expit, xlog1py, xlogy
 from scipy.stats import norm, t
 
-from sklearn_calib._core._grouping import GroupedOutcomes, group_sample, group_starts
+from sklearn_calib._core._grouping import (
+    GroupedOutcomes,
+    balanced_bins,
+    condensed,
+    group_sample,
+    group_starts,
+)
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._multiple import adjust_pvalues
 from sklearn_calib._core._null import draw_positives, monte_carlo_pvalue
@@ -27,7 +33,7 @@ from sklearn_calib.inference import (
     SpiegelhalterTest,
     TCal,
 )
-from sklearn_calib.inference._intervals import Populations, bound_metric, inverted
+from sklearn_calib.inference._intervals import SharedIntervals, bound_metric
 from sklearn_calib.inference._null_distribution import null_distribution_of
 from sklearn_calib.metrics import (
     CalibrationSummary,
@@ -279,28 +285,7 @@ class ReportNumbers:
 
 
 # With more distinct predictions than this, simulations use bins of neighbouring predictions.
-_MOST_DISTINCT, _BINS = 4096, 2048
-
-
-def bins_of(grouped: GroupedOutcomes, n_bins: int) -> NDArray[np.intp]:
-    """Return the bin of each group, non-decreasing: bins hold equal fractions of samples and variance.
-
-    With samples alone, most bins would lie where rare events hardly ever are; with variance alone, none would
-    lie among predictions of nearly 0 and 1. Some bins can be empty.
-    """
-    fraction = grouped.weight / grouped.total
-    variance = grouped.variance
-    fraction = 0.5 * (fraction + variance / variance.sum())
-    middle = np.cumsum(fraction) - 0.5 * fraction
-    return np.clip((middle * n_bins).astype(np.intp), 0, n_bins - 1)
-
-
-def condensed(grouped: GroupedOutcomes, most: int = _MOST_DISTINCT, n_bins: int = _BINS) -> GroupedOutcomes:
-    """Return the sample itself, or bins of neighbours if it has more than ``most`` distinct predictions."""
-    if grouped.prob.shape[0] <= most:
-        return grouped
-    return grouped.pooled(group_starts(bins_of(grouped, n_bins)))
-
+_MOST_DISTINCT = 4096
 
 # A region consists of whole bins of neighbouring predictions; outcomes are simulated in finer ones.
 _REGION_BINS, _FINER = 64, 32
@@ -333,12 +318,12 @@ def find_regions(
     """
     if grouped.variance.sum() <= 0.0:
         return ()
-    index = np.unique(bins_of(grouped, _REGION_BINS), return_inverse=True)[1]
+    index = np.unique(balanced_bins(grouped, _REGION_BINS), return_inverse=True)[1]
     n_bins = int(index[-1]) + 1
     small, place = grouped, index
     if grouped.prob.shape[0] > _MOST_DISTINCT:
         # each bin is divided into finer ones, from whose means outcomes are simulated
-        fine = group_starts(bins_of(grouped, _FINER * _REGION_BINS))
+        fine = group_starts(balanced_bins(grouped, _FINER * _REGION_BINS))
         small, place = grouped.pooled(fine), index[fine]
     first, last = np.triu_indices(n_bins)
     spread = _over_runs(np.bincount(place, weights=small.variance)[:, np.newaxis], first, last)[:, 0]
@@ -441,10 +426,6 @@ ERRORS: tuple[tuple[str, str, Callable[..., float]], ...] = (
     ),
 )
 
-# For metrics that fit a curve to each sample: numbers of bins of neighbouring predictions and of resamples.
-_COSTLY: dict[Callable[..., float], tuple[int, int, int]] = {integrated_calibration_index: (256, 128, 4)}
-_FEWEST = 50
-
 
 @dataclass(frozen=True)
 class Budget:
@@ -470,40 +451,17 @@ class Budget:
         return np.random.default_rng(self.seed)
 
 
-def affordable(
-    metric: Callable[..., float], populations: Populations, grouped: GroupedOutcomes, budget: Budget
-) -> Populations:
-    """Return the populations, or, for slow metrics, fewer samples of fewer distinct predictions."""
-    if metric not in _COSTLY:
-        return populations
-    most, bins, part = _COSTLY[metric]
-    n_resamples = max(min(_FEWEST, budget.n_resamples), budget.n_resamples // part)
-    return Populations(condensed(grouped, most, bins), n_resamples, budget.generator)
-
-
-def _error(
-    key: str,
-    name: str,
-    metric: Callable[..., float],
-    sample: BinarySample,
-    grouped: GroupedOutcomes,
-    populations: Populations,
-    budget: Budget,
-) -> ReportMetric:
+def _error(key: str, name: str, metric: Callable[..., float], shared: SharedIntervals) -> ReportMetric:
     """Return a calibration error with its confidence interval and its null distribution."""
-    if key == "log_loss_miscalibration" and (grouped.prob[0] <= 0.0 or grouped.prob[-1] >= 1.0):
+    prob = shared.grouped.prob
+    if key == "log_loss_miscalibration" and (prob[0] <= 0.0 or prob[-1] >= 1.0):
         # infinite for some outcomes
-        return ReportMetric(key, name, _value(metric, sample))
-    populations = affordable(metric, populations, grouped, budget)
-    small = populations.grouped
-    bound = bound_metric(metric, small, weighted=bool((small.weight != 1).any()))
-    value = bound.estimate if small is grouped else _value(metric, sample)
-    null = null_distribution_of(bound, populations.n_resamples, budget.generator, budget.confidence)
-    interval = inverted(bound, populations, budget.confidence)
+        return ReportMetric(key, name, _value(metric, shared.sample))
+    null, interval = shared.null(metric), shared.interval(metric)
     return ReportMetric(
         key,
         name,
-        value,
+        interval.estimate,
         interval.lower,
         interval.upper,
         null.mean,
@@ -703,16 +661,15 @@ def examine(sample: BinarySample, budget: Budget, step: Step) -> Findings:
     """Return all metrics, tests and regions of a checked binary sample with frequency weights."""
     step("scores and slopes")
     grouped = group_sample(sample)
-    small = condensed(grouped)
     inside = _inside(grouped)
     summary = summarize(condensed(inside), 5, budget.confidence, "profile")
     brier, log_loss = (decompose(grouped, score) for score in ("brier", "log_loss"))
-    populations = Populations(small, budget.n_resamples, budget.generator, keep=True)
+    shared = SharedIntervals(sample, budget.confidence, budget.n_resamples, budget.seed)
     metrics = []
     for key, name, metric in ERRORS:
         step(name)
-        metrics.append(_error(key, name, metric, sample, grouped, populations, budget))
-    del populations
+        metrics.append(_error(key, name, metric, shared))
+    del shared
     metrics += _large_scale(sample, grouped, summary, budget)
     metrics += _scores(sample, grouped, brier, log_loss, budget)
     step("tests of calibration")

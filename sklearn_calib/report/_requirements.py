@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
+from sklearn_calib._core._grouping import GroupedOutcomes, condensed, group_sample
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import (
@@ -28,11 +28,11 @@ from sklearn_calib._validation import (
     equals_label,
     shape_of,
 )
-from sklearn_calib.inference._intervals import Populations, bound_metric, inverted, shifted
+from sklearn_calib.inference._intervals import SharedIntervals, shifted
 from sklearn_calib.metrics._cutoff import bootstrap_margin, cutoff_of_groups
 from sklearn_calib.metrics._names import as_metric, metric_names
 from sklearn_calib.metrics._summary import IntervalEstimate, summarize
-from sklearn_calib.report._numbers import Budget, affordable, condensed
+from sklearn_calib.report._numbers import Budget
 from sklearn_calib.report._report import given_samples, seed_of
 from sklearn_calib.report._words import one_line
 
@@ -396,7 +396,7 @@ class CalibrationRequirements:
             groups_of = groups_of[np.asarray(sample_weight) > 0]
         grouped = group_sample(sample)
         small = condensed(grouped)
-        populations = Populations(small, n_resamples, budget.generator, keep=True)
+        shared = SharedIntervals(sample, budget.confidence, n_resamples, budget.seed)
         results = []
         for name, limit in self.limits.items():
             if name == _SEGMENTS:
@@ -414,10 +414,7 @@ class CalibrationRequirements:
             elif name == "certificate":
                 found = _certificate(grouped, small, self.alpha, budget)
             else:
-                metric = as_metric(name)
-                used = affordable(metric, populations, grouped, budget)
-                bound = bound_metric(metric, used.grouped, weighted=bool((used.grouped.weight != 1).any()))
-                interval = inverted(bound, used, budget.confidence)
+                interval = shared.interval(as_metric(name))
                 found = IntervalEstimate(interval.corrected, interval.lower, interval.upper)
             results.append(_judged(name, text, found, low, high, grouped.total))
         return RequirementsResult(tuple(results), self.alpha, grouped.total)

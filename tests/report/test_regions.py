@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
+from sklearn_calib._core._grouping import GroupedOutcomes, balanced_bins, condensed, group_outcomes
 from sklearn_calib._validation import BinarySample
-from sklearn_calib.report._numbers import bins_of, condensed, find_regions
+from sklearn_calib.report._numbers import find_regions
 
 
 def regions_of(y, p, w=None, seed=0, confidence=0.95):
@@ -88,7 +88,7 @@ def test_many_predictions_are_averaged_for_the_draws_alone():
 def test_bins_nest_and_hold_samples_and_variance():
     rng = np.random.default_rng(5)
     grouped = group_outcomes((rng.random(3000) < 0.01).astype(np.int64), rng.beta(0.3, 30, 3000), None)
-    fine, coarse = bins_of(grouped, 256), bins_of(grouped, 8)
+    fine, coarse = balanced_bins(grouped, 256), balanced_bins(grouped, 8)
     np.testing.assert_array_equal(fine // 32, coarse)
     assert (np.diff(fine) >= 0).all()
     rows = np.bincount(coarse, weights=grouped.weight) / 3000
