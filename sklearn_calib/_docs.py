@@ -152,20 +152,17 @@ ax : matplotlib Axes, default=None
 random_state : int, Generator, RandomState or None, default=0
     Source of randomness; by default the same data give the same plot.""",
     "models": """\
-y_true : array-like of shape (n,) or CalibrationSketch
+y_true : array-like of shape (n,)
     Labels of two or more classes.
-y_proba : array-like of shape (n,), (n, 1) or (n, n_classes), or mapping of str to these, default=None
-    Predicted probabilities; or the name of each model and its predictions for the same samples.
-    Omitted with a sketch.""",
+predictions : array-like of shape (n,), (n, 1) or (n, n_classes), or mapping of str to these
+    Predicted probabilities; or the name of each model and its predictions for the same samples.""",
     "threshold_display": """\
 Parameters
 ----------
 curves : mapping of str to ThresholdCurve
     Curve of each model; the key None stands for a single model.
-differences : mapping of str to DominanceResult, default=None
-    Comparisons of the models with the reference, in units of risk.
 reference : str, default=None
-    Name of the reference model.
+    Name of the model to which the curves are differences.
 name : str, default=None
     Name of a single model in the legend.
 
@@ -173,8 +170,6 @@ Attributes
 ----------
 curves : dict
     Curve of each model.
-differences : dict
-    Comparisons with the reference, with tests of dominance.
 %(axes)s
 lines_ : list of matplotlib Line2D
     The curves.

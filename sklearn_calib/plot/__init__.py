@@ -5,13 +5,17 @@ from sklearn_calib.plot._belt import CalibrationBelt
 from sklearn_calib.plot._comparison import ComparisonDisplay
 from sklearn_calib.plot._curve import ReliabilityCurve
 from sklearn_calib.plot._cutoff import CutoffDisplay
-from sklearn_calib.plot._decision import DecisionDisplay, RiskGapNullDistribution
 from sklearn_calib.plot._monitor import MonitorDisplay
 from sklearn_calib.plot._reliability import ReliabilityDisplay, ReliabilityPanel
 from sklearn_calib.plot._risk_coverage import RiskCoverageDisplay
 from sklearn_calib.plot._score_plane import ScoreDecompositionDisplay
 from sklearn_calib.plot._test_display import TestDisplay
-from sklearn_calib.plot._threshold_curves import DecisionCurveDisplay, MurphyDisplay, ThresholdCurve
+from sklearn_calib.plot._threshold_curves import (
+    DecisionCurveDisplay,
+    DecisionDisplay,
+    MurphyDisplay,
+    ThresholdCurve,
+)
 
 __all__ = [
     "CalibrationBelt",
@@ -26,7 +30,6 @@ __all__ = [
     "ReliabilityDisplay",
     "ReliabilityPanel",
     "RiskCoverageDisplay",
-    "RiskGapNullDistribution",
     "ScoreDecompositionDisplay",
     "TestDisplay",
     "ThresholdCurve",

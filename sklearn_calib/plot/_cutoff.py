@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeGuard
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from sklearn_calib._core._bounds import whole_numbers
-from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._null import tail_rank
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import (
-    BinarySample,
-    Outcomes,
-    check_fraction,
-    check_generator,
-    check_option,
-    check_size,
-    least_resamples,
-    shown_label,
-)
+from sklearn_calib._validation import check_fraction, check_option, least_resamples
 from sklearn_calib.inference import CalibrationTestResult, CutoffTest
 from sklearn_calib.inference._tails import brownian_range_sf
 from sklearn_calib.metrics import CutoffResult, cutoff_result
-from sklearn_calib.plot._estimator import DisplayMixin, axis_title, check_result
+from sklearn_calib.plot._estimator import DisplayMixin, axis_title
 from sklearn_calib.plot._matplotlib import (
     GREY,
     PALE,
-    check_flags,
     full_names,
     legend_above,
     next_style,
@@ -44,28 +33,20 @@ if TYPE_CHECKING:
     from matplotlib.collections import LineCollection
     from matplotlib.lines import Line2D
     from matplotlib.patches import Rectangle
-    from matplotlib.text import Annotation
 
 
 _WALK = "sklearn_calib.walk"
-_STRIP = "sklearn_calib.strip"
-# The bar that shows the error lies between the data and the right end of the axes.
-_BAR, _RIGHT_END = 1.05, 1.13
 
 
-def _is_strip(patch: Any) -> TypeGuard[Rectangle]:
-    return bool(patch.get_gid() == _STRIP)
+def _deviation(result: CutoffResult) -> float:
+    """Return the null standard deviation of the endpoint of the cumulative residuals."""
+    p = result.probabilities
+    fraction = result.weight / result.weight.sum()
+    return math.sqrt(float(fraction @ (p * (1.0 - p))) / result.n_samples)
 
 
-def _walk_test(
-    result: CutoffResult, n_resamples: int, generator: np.random.Generator
-) -> CalibrationTestResult:
-    """Return the cutoff test for the data of a result."""
-    weight, positives = result.weight, result.positives
-    if whole_numbers(weight) and whole_numbers(positives):
-        grouped = GroupedOutcomes(result.probabilities, weight, positives)
-        test = CutoffTest(n_resamples=n_resamples, random_state=generator)
-        return test._run(BinarySample(*grouped.rows()))
+def _asymptotic_test(result: CutoffResult) -> CalibrationTestResult:
+    """Return the asymptotic test with Kish's effective sample size, for weights that are not counts."""
     deviation = _deviation(result)
     statistic = result.value / deviation if deviation > 0 else 0.0
     return CalibrationTestResult(
@@ -80,26 +61,15 @@ def _walk_test(
     )
 
 
-def _deviation(result: CutoffResult) -> float:
-    """Return the null standard deviation of the endpoint of the cumulative residuals."""
-    p = result.probabilities
-    fraction = result.weight / result.weight.sum()
-    return math.sqrt(float(fraction @ (p * (1.0 - p))) / result.n_samples)
-
-
-def _strip_height(
-    result: CutoffResult, test: CalibrationTestResult | None, confidence: float
-) -> float | None:
+def _strip_height(result: CutoffResult, test: CalibrationTestResult, confidence: float) -> float | None:
     """Return the quantile of the range under perfect calibration, or None if it is unknown."""
-    if test is None:
-        return None
     if test.null_distribution is not None:
         values = np.sort(test.null_distribution)
         rank = min(tail_rank(values.shape[0], 1.0 - confidence), values.shape[0])
         if rank < 1:
             raise ValueError(
                 f"confidence={confidence:g} needs more simulations than the {values.shape[0]} of the test. "
-                f"Use n_resamples >= {least_resamples(1.0 - confidence)}, or show_strip=False."
+                f"Use n_resamples >= {least_resamples(1.0 - confidence)}, or confidence=None."
             )
         return float(values[-rank]) * _deviation(result)
     if test.asymptotic_null != "brownian range":
@@ -130,25 +100,22 @@ def _interval_in_words(result: CutoffResult) -> str:
     """Describe the interval that attains the error, and the mean error of the predictions in it."""
     inside = (result.probabilities >= result.lower) & (result.probabilities <= result.upper)
     points = 100.0 * result.value * float(result.weight.sum() / result.weight[inside].sum())
-    width = result.upper - result.lower
-    digits = 2 if width >= 0.02 else 1 - math.floor(math.log10(width or 0.01))
-    where = f"{result.lower:.{digits}f}\u2013{result.upper:.{digits}f}"
-    if width == 0:
-        where = f"at {result.lower:.3g}"
     shown = f"{points:.0f}" if points >= 9.5 else f"{points:.2g}"
     verb = "underpredicts" if result.signed > 0 else "overpredicts"
+    form = ".2f" if result.upper - result.lower >= 0.02 else ".3g"
+    where = f"{result.lower:{form}}\u2013{result.upper:{form}}"
     return f"worst {where}: {verb} by {shown} percentage point{'' if shown == '1' else 's'}"
 
 
 class CutoffDisplay(DisplayMixin):
     r"""Cumulative residuals, with the interval of predictions that attains the cutoff calibration error.
 
-    Make one with :meth:`from_predictions`, :meth:`from_estimator` or :meth:`from_result`. Residuals y - p are
-    summed in the order of the predictions. The curve falls where the model overpredicts, rises where it
-    underpredicts, and is level where it is calibrated. The error is the distance between its highest and its
-    lowest level, both dotted; the interval between them is shaded and described in the legend. The hatched
-    strip is the null band: under perfect calibration the curve stays within a strip of this height with
-    probability ``confidence``.
+    Make one with :meth:`from_predictions` or :meth:`from_estimator`. Residuals y - p are summed in the order
+    of the predictions. The curve falls where the model overpredicts, rises where it underpredicts, and is
+    level where it is calibrated. The error is the distance between its highest and its lowest level, both
+    dotted; the interval between them is shaded and described in the legend. The hatched strip is the null
+    band: under perfect calibration the curve stays within a strip of this height with probability
+    ``confidence``.
 
     Parameters
     ----------
@@ -175,8 +142,6 @@ class CutoffDisplay(DisplayMixin):
         The interval that attains the error.
     levels_ : matplotlib LineCollection or None
         The two levels whose distance is the error.
-    bar_ : matplotlib Annotation or None
-        The double arrow between them.
     strip_ : matplotlib Rectangle or None
         The null band.
 
@@ -200,9 +165,6 @@ class CutoffDisplay(DisplayMixin):
 
     Integer weights are repetitions. The test does not support other weights; for them the asymptotic
     distribution is used with Kish's effective sample size, (sum w)^2 / sum w^2, instead of n.
-
-    A path of more than 4000 points is drawn through the ends and extremes of 1000 columns, which keeps all
-    extremes; the cost is that of a sort and of the test.
 
     References
     ----------
@@ -230,7 +192,6 @@ class CutoffDisplay(DisplayMixin):
     line_: Line2D
     interval_: Rectangle | None
     levels_: LineCollection | None
-    bar_: Annotation | None
     strip_: Rectangle | None
 
     def __init__(
@@ -247,61 +208,15 @@ class CutoffDisplay(DisplayMixin):
         self.pos_label = pos_label
 
     @classmethod
-    def from_result(
-        cls,
-        result: CutoffResult,
-        *,
-        n_resamples: int = 999,
-        random_state: int | np.random.Generator | np.random.RandomState | None = 0,
-        name: str | None = None,
-        pos_label: Any = None,
-        ax: Axes | None = None,
-        **plot_params: Any,
-    ) -> Self:
-        """Draw a result of :func:`~sklearn_calib.metrics.cutoff_result`.
-
-        Parameters
-        ----------
-        result : CutoffResult
-            What is shown.
-        n_resamples : int, default=999
-            Number of simulations of the test, for effective sample sizes below 2000; above, the asymptotic
-            distribution is used.
-        %(seeded_picture)s
-        name : str, default=None
-            Name of the model in the legend.
-        pos_label : label, default=None
-            The positive class, named on the axis if given.
-        %(passed_on)s
-
-        Returns
-        -------
-        CutoffDisplay
-
-        Raises
-        ------
-        TypeError
-            If ``result`` is not a CutoffResult, or a parameter is of the wrong type.
-        ValueError
-            If a parameter is out of range.
-        %(no_matplotlib)s
-        """
-        check_result(result, CutoffResult, "Pass the result of cutoff_result().")
-        check_size(n_resamples, "n_resamples")
-        generator = check_generator(random_state)
-        test = _walk_test(result, n_resamples, generator)
-        return cls(result, test=test, name=name, pos_label=pos_label).plot(ax, **plot_params)
-
-    @classmethod
     def from_predictions(
         cls,
-        y_true: Outcomes,
-        y_proba: ArrayLike | None = None,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
         *,
-        sample_weight: ArrayLike | None = None,
-        pos_label: Any = None,
-        clusters: ArrayLike | None = None,
         n_resamples: int = 999,
+        sample_weight: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
+        pos_label: Any = None,
         random_state: int | np.random.Generator | np.random.RandomState | None = 0,
         name: str | None = None,
         ax: Axes | None = None,
@@ -312,14 +227,19 @@ class CutoffDisplay(DisplayMixin):
         Parameters
         ----------
         %(binary_sample)s
+        n_resamples : int, default=999
+            Number of simulations of the test, for samples of less than 2000; above, the asymptotic
+            distribution is used.
         sample_weight : array-like of shape (n,), default=None
             Non-negative weights.
-        %(pos_label)s
         clusters : array-like of shape (n,), default=None
             Label of the cluster (patient, customer, day) of each sample, within which outcomes can depend on
             each other; the test and the null band then allow for it. Weights must be integers.
-        n_resamples, random_state, name, ax, **plot_params
-            As in :meth:`from_result`.
+        %(pos_label)s
+        %(seeded_picture)s
+        name : str, default=None
+            Name of the model in the legend.
+        %(passed_on)s
 
         Returns
         -------
@@ -332,38 +252,29 @@ class CutoffDisplay(DisplayMixin):
             If a parameter is of the wrong type.
         %(no_matplotlib)s
         """
-        result = cutoff_result(y_true, y_proba, sample_weight=sample_weight, pos_label=pos_label)
-        if clusters is not None:
-            test = CutoffTest(n_resamples=n_resamples, random_state=random_state).test(
-                y_true, y_proba, sample_weight=sample_weight, pos_label=pos_label, clusters=clusters
-            )
-            label = shown_label(y_true, pos_label)
-            return cls(result, test=test, name=name, pos_label=label).plot(ax, **plot_params)
-        return cls.from_result(
-            result,
-            n_resamples=n_resamples,
-            random_state=random_state,
-            name=name,
-            pos_label=shown_label(y_true, pos_label),
-            ax=ax,
-            **plot_params,
-        )
+        given: dict[str, Any] = {"sample_weight": sample_weight, "pos_label": pos_label}
+        result = cutoff_result(y_true, y_proba, **given)
+        if clusters is None and not (whole_numbers(result.weight) and whole_numbers(result.positives)):
+            test = _asymptotic_test(result)
+        else:
+            run = CutoffTest(n_resamples=n_resamples, random_state=random_state)
+            test = run.test(y_true, y_proba, clusters=clusters, **given)
+        return cls(result, test=test, name=name, pos_label=pos_label).plot(ax, **plot_params)
 
     def plot(
         self,
         ax: Axes | None = None,
         *,
         x: Literal["probability", "fraction"] = "probability",
-        confidence: float = 0.95,
+        confidence: float | None = 0.95,
         name: str | None = None,
         show_interval: bool = True,
-        show_strip: bool = True,
         show_legend: bool = True,
         **line_params: Any,
     ) -> Self:
         """Draw the cumulative residuals.
 
-        Several displays can share axes; enable ``show_interval`` and ``show_strip`` for one of them.
+        Several displays can share axes, with interval and null band for one of them.
 
         Parameters
         ----------
@@ -371,14 +282,12 @@ class CutoffDisplay(DisplayMixin):
         x : {"probability", "fraction"}, default="probability"
             Horizontal axis: the prediction, or the fraction of samples with a smaller prediction, which
             spreads concentrated predictions.
-        confidence : float, default=0.95
-            Probability under perfect calibration that the curve stays in a strip of this height.
+        confidence : float or None, default=0.95
+            Probability under perfect calibration that the curve stays within the null band; None for no band.
         name : str, default=None
             Name in the legend; the display's own by default.
         show_interval : bool, default=True
             Whether to shade the interval that attains the error, and to mark its two levels.
-        show_strip : bool, default=True
-            Whether to draw the null band.
         show_legend : bool, default=True
             Whether to draw the legend.
         **line_params : dict
@@ -393,101 +302,48 @@ class CutoffDisplay(DisplayMixin):
         ------
         ValueError
             If a parameter is out of range, or the test has too few simulations for ``confidence``.
-        TypeError
-            If a parameter is of the wrong type.
         %(no_matplotlib)s
         """
         check_option(x, "x", ("probability", "fraction"))
-        # so that its complement is less than 1
-        confidence = max(check_fraction(confidence, "confidence"), 2.0**-53)
-        check_flags(show_interval=show_interval, show_strip=show_strip, show_legend=show_legend)
-        height = _strip_height(self.result, self.test, confidence) if show_strip else None
+        height = None
+        if confidence is not None:
+            # so that its complement is less than 1
+            confidence = max(check_fraction(confidence, "confidence"), 2.0**-53)
+            height = None if self.test is None else _strip_height(self.result, self.test, confidence)
         ax = self._new_or(ax, 6.4, 4.4)
         at, walk, ends = _drawn_path(self.result, x)
-        color, dashes = next_style(ax, _WALK)
-        line: dict[str, Any] = {"color": color, "linestyle": dashes, "linewidth": 1.8, "zorder": 4}
-        line |= {"label": self._label(name, confidence)} | full_names(line_params)
-        style = "steps-post" if x == "probability" else "default"
-        (self.line_,) = ax.plot(at, walk, gid=_WALK, drawstyle=style, **line)
-        self.interval_, self.levels_, self.bar_, self.strip_ = None, None, None, None
-        if show_interval and self.result.value > 0:
-            self._draw_interval(ax, ends, walk, confidence)
-        if height is not None:
-            self._draw_strip(ax, walk, height, confidence)
-        self._finish(ax, x, show_legend)
-        return self
-
-    def _label(self, name: str | None, confidence: float) -> str:
         text = f"cutoff error {self.result.value:.3f}"
         if self.test is not None:
-            text += f", {result_finding(self.test, 1.0 - confidence)}"
-        return self._named(text, name)
-
-    def _draw_interval(self, ax: Axes, ends: tuple[float, float], walk: Array, confidence: float) -> None:
+            text += f", {result_finding(self.test, 1.0 - (confidence or 0.95))}"
+        color, dashes = next_style(ax, _WALK)
+        line: dict[str, Any] = {"color": color, "linestyle": dashes, "linewidth": 1.8, "zorder": 4}
+        line |= {"label": self._named(text, name)} | full_names(line_params)
+        style = "steps-post" if x == "probability" else "default"
+        (self.line_,) = ax.plot(at, walk, gid=_WALK, drawstyle=style, **line)
         color = self.line_.get_color()
-        self.interval_ = shade(
-            ax,
-            ends,
-            "x",
-            color=color,
-            alpha=0.15,
+        self.interval_, self.levels_, self.strip_ = None, None, None
+        low, high = float(walk.min()), float(walk.max())
+        if show_interval and self.result.value > 0:
             # a single value has no width
-            linewidth=0.0 if ends[0] < ends[1] else 2.0,
-            zorder=1,
-            label=_interval_in_words(self.result),
-        )
-        levels = [float(walk.min()), float(walk.max())]
-        self.levels_ = ax.hlines(
-            levels, 0.0, _BAR + 0.015, color=color, linestyle=":", linewidth=1.2, zorder=3
-        )
-        self.bar_ = ax.annotate(
-            "",
-            (_BAR, levels[1]),
-            (_BAR, levels[0]),
-            arrowprops={"arrowstyle": "<->", "color": color, "shrinkA": 0, "shrinkB": 0, "linewidth": 1.2},
-        )
-        ax.annotate(
-            f"error {self.result.value:.3f}",
-            (_BAR, sum(levels) / 2),
-            (4, 0),
-            textcoords="offset points",
-            rotation=90,
-            va="center",
-            ha="left",
-            color=color,
-        )
-
-    def _draw_strip(self, ax: Axes, walk: Array, height: float, confidence: float) -> None:
-        middle = (float(walk.min()) + float(walk.max())) / 2.0
-        bottom = float(np.clip(middle - height / 2.0, -height, 0.0))
-        self.strip_ = shade(
-            ax,
-            (bottom, bottom + height),
-            "y",
-            facecolor="none",
-            edgecolor=PALE,
-            hatch="////",
-            linewidth=0,
-            zorder=0.5,
-            gid=_STRIP,
-            label=f"{100 * confidence:g}% null band",
-        )
-
-    def _finish(self, ax: Axes, x: str, show_legend: bool) -> None:
-        label = axis_title("Predicted probability", self.pos_label)
-        if x == "fraction":
-            label = "Fraction of samples, ordered by predicted probability"
+            width = 0.0 if ends[0] < ends[1] else 2.0
+            text = _interval_in_words(self.result)
+            area: dict[str, Any] = {"color": color, "alpha": 0.15, "zorder": 1, "label": text}
+            self.interval_ = shade(ax, ends, "x", linewidth=width, **area)
+            dotted: dict[str, Any] = {"color": color, "linestyle": ":", "linewidth": 1.2, "zorder": 3}
+            self.levels_ = ax.hlines([low, high], 0.0, 1.0, **dotted)
+        if height is not None:
+            bottom = float(np.clip((low + high) / 2.0 - height / 2.0, -height, 0.0))
+            hatched: dict[str, Any] = {"facecolor": "none", "edgecolor": PALE, "hatch": "////"}
+            hatched |= {"linewidth": 0, "zorder": 0.5, "label": f"{100 * (confidence or 0.0):g}% null band"}
+            self.strip_ = shade(ax, (bottom, bottom + height), "y", **hatched)
+        ax.autoscale(axis="y")
+        label = "Fraction of samples, ordered by predicted probability"
+        if x == "probability":
+            label = axis_title("Predicted probability", self.pos_label)
         ax.set_xlabel(label)
         ax.set_ylabel("Cumulative residuals y \u2212 p\n(falling: overprediction, rising: underprediction)")
         ax.axhline(0.0, color=GREY, linewidth=0.8, zorder=2)
-        marked = any(line.get_gid() == _WALK for line in ax.lines) and len(ax.texts) > 0
-        ax.set_xlim(-0.02, _RIGHT_END if marked else 1.02)
-        heights = [line.get_ydata() for line in ax.lines if line.get_gid() == _WALK]
-        # of a rectangle whose height is in units of the data
-        heights += [patch.get_bbox().intervaly for patch in ax.patches if _is_strip(patch)]
-        values = np.concatenate([np.asarray(part, dtype=np.float64) for part in heights])
-        low, high = float(values.min()), float(values.max())
-        pad = 0.05 * (high - low) or 0.01
-        ax.set_ylim(low - pad, high + pad)
+        ax.set_xlim(-0.02, 1.02)
         if show_legend:
             legend_above(ax)
+        return self

@@ -136,7 +136,7 @@ class DisplayMixin(AxesMixin):
         make: Any = cls
         shown = type(estimator).__name__ if name is None else name
         given = estimator_predictions(estimator, X, pos_label, cls._multiclass)
-        return make.from_predictions(y, **given, name=shown, **params)
+        return make.from_predictions(y, given.pop("y_proba"), **given, name=shown, **params)
 
 
 class ResultDisplayMixin(DisplayMixin):

@@ -6,17 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._typing import Array
-from sklearn_calib._validation import as_array, check_option, check_positive
+from sklearn_calib._validation import check_option
 from sklearn_calib.plot._matplotlib import (
     BLUE,
     DASHES,
     GREY,
     VERMILION,
-    check_flags,
     draw_critical,
     draw_marks,
     full_names,
@@ -31,9 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 
-_COLUMNS = ("time", "log_evidence", "alert")
 _NOT_METRICS = ("time", "n_samples", "log_evidence", "alert", "event_rate", "mean_prediction")
-_PARTS = ("history", "threshold_", "reference_errors_")
 # The y-limits are at most this multiple of the threshold, and its negative.
 _HIGHEST = 2.0
 _BEYOND = 1e6
@@ -50,7 +46,7 @@ class MonitorDisplay:
     Parameters
     ----------
     history : mapping of str to array-like
-        Result of :meth:`CalibrationMonitor.history`: columns "time", "log_evidence", "alert" and metrics.
+        Result of :meth:`CalibrationMonitor.history`.
     threshold : float
         Evidence that raises an alert; greater than 1.
     reference : mapping of str to float, default=None
@@ -155,11 +151,12 @@ class MonitorDisplay:
             If it has not been updated, or a parameter is invalid.
         %(no_matplotlib)s
         """
-        if not all(hasattr(monitor, part) for part in _PARTS):
+        if not hasattr(monitor, "history"):
             raise TypeError(f"monitor must be a CalibrationMonitor, got {type(monitor).__name__}.")
-        display = cls(
-            monitor.history(), threshold=monitor.threshold_, reference=monitor.reference_errors_, name=name
-        )
+        history = monitor.history()
+        if not len(history["time"]):
+            raise ValueError("The monitor has no history: it has not been updated. Call update() first.")
+        display = cls(history, threshold=monitor.threshold_, reference=monitor.reference_errors_, name=name)
         return display.plot(ax, **plot_params)
 
     def plot(
@@ -191,46 +188,49 @@ class MonitorDisplay:
         Raises
         ------
         ValueError
-            If the history is empty or lacks a column, or a parameter is invalid.
+            If a parameter is invalid.
         %(no_matplotlib)s
         """
-        check_flags(show_legend=show_legend)
-        table, metric = self._check(metric)
-        critical = np.log10(self.threshold)
-        axes = new_stack(7.2, 5.2, (3.0, 2.0)) if ax is None else _check_axes(ax)
-        upper, time = axes[0], table["time"]
+        metrics = [name for name in self.history if name not in _NOT_METRICS]
+        metric = metrics[0] if metric is None else check_option(metric, "metric", metrics)
+        axes = new_stack(7.2, 5.2, (3.0, 2.0)) if ax is None else list(np.ravel(np.asarray(ax, dtype=object)))
+        if len(axes) not in (1, 2) or not all(hasattr(each, "plot") for each in axes):
+            raise ValueError(f"ax must be one matplotlib Axes, or two, got {ax!r}.")
+        self.axes_, self.ax_, self.figure_ = axes, axes[0], axes[0].figure
+        time = np.asarray(self.history["time"])
         line: dict[str, Any] = {"color": BLUE, "linewidth": 1.8, "zorder": 3} | full_names(line_params)
-        shown = np.asarray(table["log_evidence"], dtype=np.float64) / np.log(10.0)
-        # infinite evidence is cut off, and zero evidence of a detector that has not started is not drawn
-        shown = np.where(np.isneginf(shown), np.nan, np.minimum(shown, _BEYOND))
-        most = _HIGHEST * critical
-        (self.evidence_,) = upper.plot(time, shown, **{"label": "evidence", **line})
-        alerts = np.flatnonzero(table["alert"])
-        self.threshold_ = draw_critical(upper, critical, f"alert at {self.threshold:g}")
-        heights = np.minimum(shown[alerts], most)
-        self.alerts_ = draw_marks(
-            upper, time[alerts], heights, VERMILION, zorder=4, label=_counted(alerts.size)
-        )
-        upper.axhline(0.0, color=GREY, linewidth=1.0, zorder=1)
-        low, high = np.nanmin(shown, initial=0.0), np.nanmax(shown, initial=critical)
-        pad = 0.06 * (min(high, most) - max(low, -most))
-        upper.set_ylim(max(low, -most) - pad, min(high, most) + pad)
-        upper.set_ylabel("log10 of the evidence")
+        self._draw_evidence(axes[0], time, line)
         self.error_ = self.reference_ = None
-        if len(axes) > 1:
-            self._draw_error(axes[1], time, as_array(table[metric], metric), metric, line)
+        if len(axes) == 2:
+            self._draw_error(axes[1], time, metric, line)
         axes[-1].set_xlabel("Samples" if time.dtype.kind in "iu" else "Time")
         if show_legend:
-            legend_above(upper, ncols=3, title=None if self.name is None else plain(self.name))
-        self.axes_, self.ax_, self.figure_ = axes, upper, upper.figure
+            legend_above(self.ax_, ncols=3, title=None if self.name is None else plain(self.name))
         return self
 
-    def _draw_error(
-        self, ax: Axes, time: NDArray[Any], error: Array, metric: str, line: dict[str, Any]
-    ) -> None:
+    def _draw_evidence(self, ax: Axes, time: Any, line: dict[str, Any]) -> None:
+        shown = np.asarray(self.history["log_evidence"], dtype=np.float64) / np.log(10.0)
+        # infinite evidence is cut off, and zero evidence of a detector that has not started is not drawn
+        shown = np.where(np.isneginf(shown), np.nan, np.minimum(shown, _BEYOND))
+        critical = np.log10(self.threshold)
+        most = _HIGHEST * critical
+        (self.evidence_,) = ax.plot(time, shown, **{"label": "evidence", **line})
+        self.threshold_ = draw_critical(ax, critical, f"alert at {self.threshold:g}")
+        alerts = np.flatnonzero(self.history["alert"])
+        text = {0: "no alert", 1: "alert"}.get(alerts.size, f"{alerts.size} alerts")
+        heights = np.minimum(shown[alerts], most)
+        self.alerts_ = draw_marks(ax, time[alerts], heights, VERMILION, zorder=4, label=text)
+        ax.axhline(0.0, color=GREY, linewidth=1.0, zorder=1)
+        low = max(np.nanmin(shown, initial=0.0), -most)
+        high = min(np.nanmax(shown, initial=critical), most)
+        pad = 0.06 * (high - low)
+        ax.set_ylim(low - pad, high + pad)
+        ax.set_ylabel("log10 of the evidence")
+
+    def _draw_error(self, ax: Axes, time: Any, metric: str, line: dict[str, Any]) -> None:
+        error = np.asarray(self.history[metric], dtype=np.float64)
         known = np.isfinite(error)
-        params: dict[str, Any] = {"marker": ".", "markersize": 5} | line
-        (self.error_,) = ax.plot(time[known], error[known], **params)
+        (self.error_,) = ax.plot(time[known], error[known], **{"marker": ".", "markersize": 5} | line)
         if self.reference and metric in self.reference:
             self.reference_ = ax.axhline(
                 self.reference[metric], color=GREY, linestyle=DASHES, linewidth=1.2, label="reference"
@@ -238,30 +238,3 @@ class MonitorDisplay:
             ax.legend(loc="upper left")
         ax.set_ylim(bottom=min(0.0, float(error[known].min(initial=0.0))))
         ax.set_ylabel(plain(metric))
-
-    def _check(self, metric: str | None) -> tuple[dict[str, NDArray[Any]], str]:
-        """Return the columns as arrays and the name of the metric, or raise if something is missing."""
-        missing = [name for name in _COLUMNS if name not in self.history]
-        names = [name for name in self.history if name not in _NOT_METRICS]
-        if missing or not names:
-            raise ValueError(
-                f"history lacks {' and '.join(missing or ['a metric'])}. Pass monitor.history()."
-            )
-        if not check_positive(self.threshold, "threshold") > 1.0:
-            raise ValueError(f"threshold must be greater than 1, got {self.threshold!r}.")
-        chosen = names[0] if metric is None else check_option(metric, "metric", names)
-        table = {name: as_array(self.history[name], name) for name in (*_COLUMNS, chosen)}
-        if not table["time"].shape[0]:
-            raise ValueError("The monitor has no history: it has not been updated. Call update() first.")
-        return table, chosen
-
-
-def _counted(number: int) -> str:
-    return "no alert" if number == 0 else "alert" if number == 1 else f"{number} alerts"
-
-
-def _check_axes(ax: Axes | Sequence[Axes]) -> list[Axes]:
-    axes: list[Any] = [ax] if hasattr(ax, "plot") else list(np.ravel(np.asarray(ax, dtype=object)))
-    if len(axes) not in (1, 2) or not all(hasattr(one, "plot") for one in axes):
-        raise ValueError(f"ax must be one matplotlib Axes, or two, got {ax!r}.")
-    return axes

@@ -7,19 +7,12 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._validation import Outcomes, check_fraction
+from sklearn_calib._validation import check_fraction
 from sklearn_calib.metrics import RiskCoverageCurve, risk_coverage_curve
 from sklearn_calib.metrics._reductions import Reduction
 from sklearn_calib.plot._bands import clopper_pearson
-from sklearn_calib.plot._estimator import ResultDisplayMixin
-from sklearn_calib.plot._matplotlib import (
-    check_flags,
-    draw_marks,
-    full_names,
-    legend_above,
-    next_style,
-    thinned,
-)
+from sklearn_calib.plot._estimator import DisplayMixin
+from sklearn_calib.plot._matplotlib import draw_marks, full_names, legend_above, next_style, thinned
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,11 +25,11 @@ _CURVE = "sklearn_calib.risk_coverage"
 _LEAST_SHOWN = 0.05
 
 
-class RiskCoverageDisplay(ResultDisplayMixin):
+class RiskCoverageDisplay(DisplayMixin):
     """Error rate among the accepted samples over the fraction that is accepted.
 
-    Make one with :meth:`from_predictions`, :meth:`from_estimator` or :meth:`from_result`. Samples are
-    accepted in the order of their confidence. Draw several models into the same axes to compare them; for a
+    Make one with :meth:`from_predictions` or :meth:`from_estimator`. Samples are accepted in the order of
+    their confidence. Draw several models into the same axes to compare them; for a
     :class:`~sklearn_calib.meta.SelectiveClassifier` the point of its threshold is marked.
 
     Parameters
@@ -89,8 +82,6 @@ class RiskCoverageDisplay(ResultDisplayMixin):
     line_: Line2D
     band_: Collection | None
     point_: Line2D | None
-    _result_type = RiskCoverageCurve
-    _result_function = "risk_coverage_curve"
 
     def __init__(self, result: RiskCoverageCurve, *, name: str | None = None) -> None:
         self.result = result
@@ -99,13 +90,13 @@ class RiskCoverageDisplay(ResultDisplayMixin):
     @classmethod
     def from_predictions(
         cls,
-        y_true: Outcomes,
-        y_proba: ArrayLike | None = None,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
         *,
         sample_weight: ArrayLike | None = None,
         pos_label: Any = None,
-        reduction: Reduction = "confidence",
         labels: ArrayLike | None = None,
+        reduction: Reduction = "confidence",
         name: str | None = None,
         ax: Axes | None = None,
         **plot_params: Any,
@@ -114,7 +105,7 @@ class RiskCoverageDisplay(ResultDisplayMixin):
 
         Parameters
         ----------
-        y_true, y_proba, sample_weight, pos_label, reduction, labels
+        y_true, y_proba, sample_weight, pos_label, labels, reduction
             As in :func:`~sklearn_calib.metrics.risk_coverage_curve`.
         name : str, default=None
             Name of the model in the legend.
@@ -174,8 +165,6 @@ class RiskCoverageDisplay(ResultDisplayMixin):
         ------
         TypeError
             If the estimator does not predict probabilities.
-        ValueError
-            As in :meth:`from_predictions`.
         """
         # a fitted SelectiveClassifier, which this subpackage does not import
         if hasattr(estimator, "risk_bound_") and isinstance(estimator.risk, str):
@@ -223,7 +212,6 @@ class RiskCoverageDisplay(ResultDisplayMixin):
             If ``confidence`` or ``threshold`` is invalid.
         %(no_matplotlib)s
         """
-        check_flags(show_legend=show_legend)
         alpha = None if confidence is None else 1.0 - check_fraction(confidence, "confidence")
         curve = self.result
         x, y = (0.0, 0.0) if threshold is None else curve.at(threshold)
@@ -251,8 +239,8 @@ class RiskCoverageDisplay(ResultDisplayMixin):
         ax.set_xlabel("Coverage (fraction accepted)")
         ax.set_ylabel("Risk among the accepted")
         # the band of the few most confident samples would make the rest flat
-        shown = [line.get_xydata() for line in ax.lines if line.get_gid() == _CURVE]
-        highest = max(float(at[at[:, 0] >= _LEAST_SHOWN, 1].max()) for at in map(np.asarray, shown))
+        shown = [np.asarray(line.get_xydata()) for line in ax.lines if line.get_gid() == _CURVE]
+        highest = max(float(at[at[:, 0] >= _LEAST_SHOWN, 1].max()) for at in shown)
         ax.set_ylim(0.0, 1.15 * highest or 0.01)
         if show_legend:
             legend_above(ax)

@@ -9,20 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._core._grouping import group_outcomes
-from sklearn_calib._validation import BinarySample, Outcomes, check_option
+from sklearn_calib._validation import BinarySample, check_option
 from sklearn_calib.metrics import ScoreDecomposition
 from sklearn_calib.metrics._decomposition import decompose
 from sklearn_calib.metrics._reductions import REDUCTIONS, Reduction, check_problem, reduced_error
 from sklearn_calib.plot._estimator import DisplayMixin
-from sklearn_calib.plot._matplotlib import (
-    GREY,
-    check_flags,
-    draw_marks,
-    full_names,
-    legend_above,
-    next_style,
-    plain,
-)
+from sklearn_calib.plot._matplotlib import GREY, draw_marks, full_names, legend_above, next_style, plain
+from sklearn_calib.plot._threshold_curves import named_models
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,17 +26,8 @@ _POINT = "sklearn_calib.score_point"
 _TITLES = {"brier": "Brier score", "log_loss": "log loss"}
 
 
-def _decomposition(
-    y_true: Outcomes,
-    y_proba: ArrayLike | None,
-    sample_weight: ArrayLike | None,
-    pos_label: Any,
-    labels: ArrayLike | None,
-    reduction: str,
-    score: str,
-) -> ScoreDecomposition:
+def _decomposition(problem: Any, reduction: str, score: str) -> ScoreDecomposition:
     """Return the isotonic decomposition; of several binary problems, the mean of each component."""
-    problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels)
 
     def mean(component: str) -> float:
         def value(sample: BinarySample) -> float:
@@ -134,14 +118,14 @@ class ScoreDecompositionDisplay(DisplayMixin):
     @classmethod
     def from_predictions(
         cls,
-        y_true: Outcomes,
-        y_proba: ArrayLike | Mapping[str, ArrayLike] | None = None,
+        y_true: ArrayLike,
+        predictions: ArrayLike | Mapping[str, ArrayLike],
         *,
         score: Literal["brier", "log_loss"] = "brier",
         sample_weight: ArrayLike | None = None,
         pos_label: Any = None,
-        reduction: Reduction = "classwise",
         labels: ArrayLike | None = None,
+        reduction: Reduction = "classwise",
         name: str | None = None,
         ax: Axes | None = None,
         **plot_params: Any,
@@ -175,16 +159,14 @@ class ScoreDecompositionDisplay(DisplayMixin):
         """
         check_option(score, "score", tuple(_TITLES))
         check_option(reduction, "reduction", REDUCTIONS)
-        models = y_proba if isinstance(y_proba, Mapping) else {None: y_proba}
-        if not models:
-            raise ValueError("y_proba is empty. Pass the predictions of at least one model.")
         found: dict[str | None, ScoreDecomposition] = {}
-        for key, proba in models.items():
-            found[key] = _decomposition(y_true, proba, sample_weight, pos_label, labels, reduction, score)
+        for key, proba in named_models(predictions).items():
+            problem = check_problem(y_true, proba, sample_weight, pos_label, labels)
+            found[key] = _decomposition(problem, reduction, score)
             if not np.isfinite(found[key].score):
                 raise ValueError(
-                    f"The log loss of y_proba{'' if key is None else f'[{key!r}]'} is infinite: an outcome "
-                    "has probability 0. Use score='brier', or clip the predictions."
+                    f"The log loss of predictions{'' if key is None else f'[{key!r}]'} is infinite: an "
+                    "outcome has probability 0. Use score='brier', or clip the predictions."
                 )
         return cls(found, name=name).plot(ax, **plot_params)
 
@@ -193,7 +175,6 @@ class ScoreDecompositionDisplay(DisplayMixin):
         ax: Axes | None = None,
         *,
         name: str | None = None,
-        show_scores: bool = True,
         show_legend: bool = True,
         **marker_params: Any,
     ) -> Self:
@@ -204,8 +185,6 @@ class ScoreDecompositionDisplay(DisplayMixin):
         %(drawn_into)s
         name : str, default=None
             Name in the legend of a single model; the display's own by default.
-        show_scores : bool, default=True
-            Whether to draw lines of equal score.
         show_legend : bool, default=True
             Whether to draw the legend, with the score of each model.
         **marker_params : dict
@@ -220,7 +199,6 @@ class ScoreDecompositionDisplay(DisplayMixin):
         ------
         %(no_matplotlib)s
         """
-        check_flags(show_scores=show_scores, show_legend=show_legend)
         ax = self._new_or(ax, 6.0, 4.8)
         self.points_, self.lines_ = [], []
         for key, parts in self.decompositions.items():
@@ -232,7 +210,7 @@ class ScoreDecompositionDisplay(DisplayMixin):
         shown = list(self.decompositions.values())
         points = np.array([line.get_data() for line in ax.lines if line.get_gid() == _POINT])
         right, top = (1.15 * float(end) or 0.01 for end in points.max(axis=(0, 2)))
-        if show_scores and np.ptp([parts.uncertainty for parts in shown]) <= 1e-9:
+        if np.ptp([parts.uncertainty for parts in shown]) <= 1e-9:
             # the score is constant along lines of slope 1
             for offset in np.linspace(-right, top, 14)[1:-1]:
                 line = ax.axline((0.0, offset), slope=1.0, color=GREY, alpha=0.35, linewidth=0.8, zorder=1)

@@ -1,4 +1,4 @@
-"""Decision curves and Murphy diagrams: the value of decisions over thresholds, for one or several models."""
+"""Curves over decision thresholds, of one or several models: net benefit, elementary score and risk gap."""
 
 from __future__ import annotations
 
@@ -10,34 +10,28 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
+from sklearn_calib._core._null import monte_carlo_pvalue
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
-    Outcomes,
+    BinarySample,
+    check_binary,
     check_fraction,
     check_generator,
     check_option,
     check_resamples,
 )
-from sklearn_calib.inference import DominanceResult
 from sklearn_calib.inference._dominance import (
-    Decisions,
     check_decisions,
     compare_decisions,
     decision_risk,
     threshold_curve,
 )
-from sklearn_calib.metrics._decision import check_thresholds
+from sklearn_calib.metrics._decision import check_thresholds, decision_risks, n_risk_bins
 from sklearn_calib.metrics._reductions import REDUCTIONS, Reduction
 from sklearn_calib.plot._estimator import DisplayMixin
-from sklearn_calib.plot._matplotlib import (
-    GREY,
-    check_flags,
-    full_names,
-    legend_above,
-    next_style,
-    p_text,
-    plain,
-)
+from sklearn_calib.plot._matplotlib import GREY, full_names, legend_above, next_style, p_text, plain
+from sklearn_calib.plot._simulated import SimulatedOutcomes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,28 +40,30 @@ if TYPE_CHECKING:
 
 
 _CURVE, _CONTEXT = "sklearn_calib.threshold_curve", "sklearn_calib.threshold_context"
-_BANDS = ("pointwise", "simultaneous", "none")
 
 
 @dataclass(frozen=True, eq=False)
 class ThresholdCurve:
-    """A mean over the samples at each decision threshold, with its confidence band.
+    """A quantity at each decision threshold, with a band.
 
     Attributes
     ----------
     thresholds : ndarray of shape (m,)
         Decision thresholds, increasing.
     value : ndarray of shape (m,)
-        Net benefit, or mean elementary score.
+        The quantity of the display, or its difference to that of the reference model.
     lower, upper : ndarray of shape (m,)
-        Limits of the band.
+        Limits of the band; NaN if ``band`` is None.
     event_rate : float
         Frequency of the positive class.
     confidence : float
         Confidence level of the band.
-    band : {"pointwise", "simultaneous", "none"}
-        Whether the band covers each point with this probability, or the whole curve; "none" if it is not
-        drawn.
+    band : {"pointwise", "simultaneous", "null"} or None
+        Whether the band covers each point with this probability, or the whole curve; "null": it contains the
+        value of calibrated predictions at each threshold.
+    pvalue : float or None
+        p-value of the hypothesis that a difference is 0 at all thresholds, or that the predictions are
+        calibrated. None for a single curve without such a hypothesis.
     """
 
     thresholds: Array = field(repr=False)
@@ -76,13 +72,13 @@ class ThresholdCurve:
     upper: Array = field(repr=False)
     event_rate: float
     confidence: float
-    band: str
+    band: str | None
+    pvalue: float | None = None
 
 
 class _ThresholdDisplay(DisplayMixin):
     """A display of curves over decision thresholds."""
 
-    _multiclass = True
     _title = ""
 
     lines_: list[Line2D]
@@ -92,14 +88,83 @@ class _ThresholdDisplay(DisplayMixin):
         self,
         curves: Mapping[str | None, ThresholdCurve],
         *,
-        differences: Mapping[str | None, DominanceResult] | None = None,
         reference: str | None = None,
         name: str | None = None,
     ) -> None:
         self.curves = dict(curves)
-        self.differences = dict(differences or {})
         self.reference = reference
         self.name = name
+
+    @abstractmethod
+    def _draw_context(self, ax: Axes) -> None:
+        """Draw what belongs to no model, and set label and limits of the vertical axis."""
+
+    def _label(self, name: str, curve: ThresholdCurve) -> str:
+        """Return the legend entry of a curve."""
+        return name if curve.pvalue is None else f"{name} - {self.reference}: {p_text(curve.pvalue)}"
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        name: str | None = None,
+        show_legend: bool = True,
+        **line_params: Any,
+    ) -> Self:
+        """Draw the curves. Several displays can share axes.
+
+        Parameters
+        ----------
+        %(drawn_into)s
+        name : str, default=None
+            Name in the legend of a single model; the display's own by default.
+        show_legend : bool, default=True
+            Whether to draw the legend.
+        **line_params : dict
+            Properties of the curves, such as ``linewidth``.
+
+        Returns
+        -------
+        display
+            The display itself.
+
+        Raises
+        ------
+        %(no_matplotlib)s
+        """
+        ax = self._new_or(ax, 6.4, 4.4)
+        self.lines_, self.bands_ = [], []
+        single = self.name if name is None else name
+        for key, curve in self.curves.items():
+            shown = (single or self._title) if key is None else str(key)
+            color, dashes = next_style(ax, _CURVE)
+            line: dict[str, Any] = {"color": color, "linestyle": dashes, "linewidth": 2.0, "zorder": 4}
+            line |= {"label": plain(self._label(shown, curve))} | full_names(line_params)
+            if curve.thresholds.shape[0] == 1:
+                line = {"marker": "o"} | line
+            (drawn,) = ax.plot(curve.thresholds, curve.value, gid=_CURVE, **line)
+            self.lines_.append(drawn)
+            if curve.band is not None:
+                area = {"color": drawn.get_color(), "alpha": 0.2, "linewidth": 0, "zorder": 2}
+                text = f"{100 * curve.confidence:g}% null band (at each threshold)"
+                area |= {"label": text if curve.band == "null" else ""}
+                self.bands_.append(ax.fill_between(curve.thresholds, curve.lower, curve.upper, **area))
+        if self.reference is None:
+            self._draw_context(ax)
+        else:
+            ax.axhline(0.0, color=GREY, linewidth=1.0, zorder=1)
+            ax.set_ylabel(f"Difference in {self._title}")
+        ax.set_xlim(0.0, 1.0)
+        ax.set_xlabel("Decision threshold")
+        if show_legend:
+            legend_above(ax)
+        return self
+
+
+class _MeanLossDisplay(_ThresholdDisplay):
+    """A display of the mean over the samples of a value that depends on outcome, decision and threshold."""
+
+    _multiclass = True
 
     @staticmethod
     @abstractmethod
@@ -111,32 +176,28 @@ class _ThresholdDisplay(DisplayMixin):
     def _scale(thresholds: Array) -> Array:
         """Return the factor from a difference of risks to a difference of curves."""
 
-    @abstractmethod
-    def _draw_context(self, ax: Axes) -> None:
-        """Draw what belongs to no model, and set labels and limits of the vertical axis."""
-
     @classmethod
     def from_predictions(
         cls,
-        y_true: Outcomes,
-        y_proba: ArrayLike | Mapping[str, ArrayLike] | None = None,
+        y_true: ArrayLike,
+        predictions: ArrayLike | Mapping[str, ArrayLike],
         *,
         thresholds: ArrayLike | None = None,
         reference: str | None = None,
-        sample_weight: ArrayLike | None = None,
-        pos_label: Any = None,
-        reduction: Reduction = "classwise",
-        labels: ArrayLike | None = None,
-        clusters: ArrayLike | None = None,
         confidence: float = 0.95,
-        band: Literal["pointwise", "simultaneous", "none"] | None = "pointwise",
-        n_resamples: int = 499,
+        band: Literal["pointwise", "simultaneous"] | None = "pointwise",
+        n_resamples: int = 999,
+        sample_weight: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
+        pos_label: Any = None,
+        labels: ArrayLike | None = None,
+        reduction: Reduction = "classwise",
         random_state: int | np.random.Generator | np.random.RandomState | None = 0,
         name: str | None = None,
         ax: Axes | None = None,
         **plot_params: Any,
     ) -> Self:
-        """Draw the curves of predictions.
+        """Draw the curves of predictions, or their differences to that of a reference model.
 
         Parameters
         ----------
@@ -144,19 +205,20 @@ class _ThresholdDisplay(DisplayMixin):
         thresholds : array-like of shape (m,), default=None
             Thresholds strictly between 0 and 1. By default 0.01, 0.02, ..., 0.99.
         reference : str, default=None
-            Name of the model with which the others are compared.
-        sample_weight : array-like of shape (n,), default=None
-            Non-negative weights; whole numbers are repetitions.
-        %(pos_label)s
-        %(reduction)s
-        clusters : array-like of shape (n,), default=None
-            Labels of clusters of dependent samples, as in :func:`~sklearn_calib.inference.dominance_test`.
+            Name of the model whose curve is subtracted from the others. The bands are then simultaneous, and
+            the legend shows the p-value of the hypothesis that both curves are equal.
         confidence : float, default=0.95
             Confidence level of the bands.
-        band : {"pointwise", "simultaneous", "none"} or None, default="pointwise"
+        band : {"pointwise", "simultaneous"} or None, default="pointwise"
             Band of each curve: for a threshold fixed in advance, or for the whole curve.
-        n_resamples : int, default=499
+        n_resamples : int, default=999
             Number of resamples of simultaneous bands and comparisons; at least 1 / (1 - ``confidence``) - 1.
+        sample_weight : array-like of shape (n,), default=None
+            Non-negative weights; whole numbers are repetitions.
+        clusters : array-like of shape (n,), default=None
+            Labels of clusters of dependent samples, as in :func:`~sklearn_calib.inference.dominance_test`.
+        %(pos_label)s
+        %(reduction)s
         %(seeded_picture)s
         name : str, default=None
             Name of a single model in the legend.
@@ -175,133 +237,49 @@ class _ThresholdDisplay(DisplayMixin):
         %(no_matplotlib)s
         """
         confidence = check_fraction(confidence, "confidence")
-        band = "none" if band is None else band
-        check_option(band, "band", _BANDS)
+        if band is not None:
+            check_option(band, "band", ("pointwise", "simultaneous"))
         check_option(reduction, "reduction", REDUCTIONS)
         n_resamples = check_resamples(n_resamples, confidence)
         generator = check_generator(random_state)
         tau = np.unique(check_thresholds(thresholds))
-        models = y_proba if isinstance(y_proba, Mapping) else {None: y_proba}
-        if not models:
-            raise ValueError("y_proba is empty. Pass the predictions of at least one model.")
+        models = named_models(predictions)
         if reference is not None and (not isinstance(reference, str) or reference not in models):
             raise ValueError(f"reference={reference!r} is not one of the models {[*models]}.")
-        decisions: dict[str | None, Decisions] = {}
-        for key, proba in models.items():
-            decisions[key] = check_decisions(
-                y_true, proba, sample_weight, pos_label, labels, reduction, clusters
-            )
-            if decisions[key].p.shape != next(iter(decisions.values())).p.shape:
-                raise ValueError(f"y_proba[{key!r}] has other classes than the first model. Pass the same.")
-        curves = {
-            key: ThresholdCurve(
-                tau,
-                *threshold_curve(
-                    each, tau, cls._loss, confidence, band == "simultaneous", n_resamples, generator
-                ),
-                float(np.average(each.y, weights=each.w)),
-                confidence,
-                band,
-            )
-            for key, each in decisions.items()
-        }
-        differences = {
-            key: compare_decisions(each, decisions[reference], tau, confidence, n_resamples, generator)
-            for key, each in decisions.items()
-            if reference is not None and key != reference
-        }
-        display = cls(curves, differences=differences, reference=reference, name=name)
-        return display.plot(ax, **plot_params)
-
-    def plot(
-        self,
-        ax: Axes | None = None,
-        *,
-        kind: Literal["curves", "differences"] = "curves",
-        name: str | None = None,
-        show_band: bool = True,
-        show_legend: bool = True,
-        **line_params: Any,
-    ) -> Self:
-        """Draw the curves, or their differences to that of the reference model.
-
-        Several displays can share axes.
-
-        Parameters
-        ----------
-        %(drawn_into)s
-        kind : {"curves", "differences"}, default="curves"
-            "differences" needs a ``reference``. Their bands are simultaneous. The legend shows the p-value of
-            the hypothesis that both curves are equal.
-        name : str, default=None
-            Name in the legend of a single model; the display's own by default.
-        show_band : bool, default=True
-            Whether to draw the bands.
-        show_legend : bool, default=True
-            Whether to draw the legend.
-        **line_params : dict
-            Properties of the curves, such as ``linewidth``.
-
-        Returns
-        -------
-        display
-            The display itself.
-
-        Raises
-        ------
-        ValueError
-            If ``kind`` is not one of the options, or there are no differences.
-        %(no_matplotlib)s
-        """
-        check_option(kind, "kind", ("curves", "differences"))
-        check_flags(show_band=show_band, show_legend=show_legend)
-        if kind == "differences" and not self.differences:
-            raise ValueError("kind='differences' needs several models and a reference in from_predictions.")
-        ax = self._new_or(ax, 6.4, 4.4)
-        self.lines_, self.bands_ = [], []
-        if kind == "curves":
-            for key, curve in self.curves.items():
-                label = self._named(self._title, name) if key is None else plain(str(key))
-                limits = None if curve.band == "none" or not show_band else (curve.lower, curve.upper)
-                self._draw(ax, curve.thresholds, curve.value, limits, label, line_params)
-            self._draw_context(ax)
-        else:
-            for key, found in self.differences.items():
-                scale = self._scale(found.thresholds)
-                ends = np.sort(np.stack((scale * found.lower, scale * found.upper)), axis=0)
-                label = plain(f"{key} - {self.reference}: {p_text(found.pvalue)}")
-                limits = (ends[0], ends[1]) if show_band else None
-                self._draw(ax, found.thresholds, scale * found.difference, limits, label, line_params)
-            ax.axhline(0.0, color=GREY, linewidth=1.0, zorder=1)
-            ax.set_ylabel(f"Difference in {self._title}")
-        ax.set_xlim(0.0, 1.0)
-        ax.set_xlabel("Decision threshold")
-        if show_legend:
-            legend_above(ax)
-        return self
-
-    def _draw(
-        self,
-        ax: Axes,
-        tau: Array,
-        value: Array,
-        limits: tuple[Array, Array] | None,
-        label: str,
-        line_params: dict[str, Any],
-    ) -> None:
-        color, dashes = next_style(ax, _CURVE)
-        line: dict[str, Any] = {"color": color, "linestyle": dashes, "linewidth": 2.0, "zorder": 4}
-        line |= {"label": label} | full_names(line_params)
-        if tau.shape[0] == 1:
-            line = {"marker": "o"} | line
-        (drawn,) = ax.plot(tau, value, gid=_CURVE, **line)
-        self.lines_.append(drawn)
-        if limits is not None:
-            area = ax.fill_between(tau, *limits, zorder=2, color=drawn.get_color(), alpha=0.2, linewidth=0)
-            self.bands_.append(area)
+        options = (sample_weight, pos_label, labels, reduction, clusters)
+        decisions = {key: check_decisions(y_true, p, *options) for key, p in models.items()}
+        first = next(iter(decisions.values()))
+        for key, each in decisions.items():
+            if each.p.shape != first.p.shape:
+                raise ValueError(f"predictions[{key!r}] has other classes than the first model.")
+        rate = float(np.average(first.y, weights=first.w))
+        curves: dict[str | None, ThresholdCurve] = {}
+        for key, each in decisions.items():
+            if reference is None:
+                whole = band == "simultaneous"
+                limits = threshold_curve(each, tau, cls._loss, confidence, whole, n_resamples, generator)
+                curves[key] = ThresholdCurve(tau, *limits, rate, confidence, band)
+            elif key != reference:
+                found = compare_decisions(each, decisions[reference], tau, confidence, n_resamples, generator)
+                value, *ends = (
+                    cls._scale(tau) * part for part in (found.difference, found.lower, found.upper)
+                )
+                lower, upper = np.sort(ends, axis=0)
+                shown = None if band is None else "simultaneous"
+                curves[key] = ThresholdCurve(tau, value, lower, upper, rate, confidence, shown, found.pvalue)
+        return cls(curves, reference=reference, name=name).plot(ax, **plot_params)
 
 
-class DecisionCurveDisplay(_ThresholdDisplay):
+def named_models(predictions: ArrayLike | Mapping[str, ArrayLike]) -> dict[str | None, ArrayLike]:
+    """Return the predictions by the names of the models; None stands for a single model."""
+    if not isinstance(predictions, Mapping):
+        return {None: predictions}
+    if not predictions:
+        raise ValueError("predictions is empty. Pass the predictions of at least one model.")
+    return dict(predictions)
+
+
+class DecisionCurveDisplay(_MeanLossDisplay):
     r"""Decision curve: the net benefit of one or several models over decision thresholds.
 
     Make one with :meth:`from_predictions` or :meth:`from_estimator`. At each threshold the model with the
@@ -338,10 +316,9 @@ class DecisionCurveDisplay(_ThresholdDisplay):
     >>> rng = np.random.default_rng(0)
     >>> p = rng.uniform(size=1000)
     >>> y = rng.uniform(size=1000) < p
-    >>> models = {"squared": p**2, "true": p}
-    >>> display = DecisionCurveDisplay.from_predictions(y, models, reference="true", kind="differences")
+    >>> display = DecisionCurveDisplay.from_predictions(y, {"squared": p**2, "true": p}, reference="true")
     >>> print(display.lines_[0].get_label())
-    squared - true: p = 0.002
+    squared - true: p = 0.001
     >>> plt.close(display.figure_)
     """
 
@@ -356,20 +333,19 @@ class DecisionCurveDisplay(_ThresholdDisplay):
         return -1.0 / (1.0 - thresholds)
 
     def _draw_context(self, ax: Axes) -> None:
-        rates = [curve.event_rate for curve in self.curves.values()]
-        if not any(line.get_gid() == _CONTEXT for line in ax.lines) and np.ptp(rates) <= 1e-9:
-            tau, rate = np.arange(0, 1000) / 1000.0, rates[0]
-            treat_all = rate - (1.0 - rate) * tau / (1.0 - tau)
+        rate = next(iter(self.curves.values())).event_rate
+        if not any(line.get_gid() == _CONTEXT for line in ax.lines):
+            tau = np.arange(0, 1000) / 1000.0
             context: dict[str, Any] = {"color": GREY, "linewidth": 1.2, "zorder": 3, "gid": _CONTEXT}
-            ax.plot(tau, treat_all, label="treat all", **context)
+            ax.plot(tau, rate - (1.0 - rate) * tau / (1.0 - tau), label="treat all", **context)
             ax.plot([0.0, 1.0], [0.0, 0.0], linestyle=":", label="treat none", **context)
-        drawn = [float(np.max(line.get_ydata())) for line in ax.lines if line.get_gid() == _CURVE]
-        top = 1.1 * max(*drawn, *rates) or 0.1
+        curves = [line for line in ax.lines if line.get_gid() == _CURVE]
+        top = 1.1 * max(rate, *(float(np.max(line.get_ydata())) for line in curves)) or 0.1
         ax.set_ylim(-0.25 * top, top)
         ax.set_ylabel("Net benefit")
 
 
-class MurphyDisplay(_ThresholdDisplay):
+class MurphyDisplay(_MeanLossDisplay):
     r"""Murphy diagram: the mean elementary score of one or several models over decision thresholds.
 
     Make one with :meth:`from_predictions` or :meth:`from_estimator`. Every proper score is a weighted mean of
@@ -410,8 +386,8 @@ class MurphyDisplay(_ThresholdDisplay):
     >>> rng = np.random.default_rng(0)
     >>> p = rng.uniform(size=1000)
     >>> y = rng.uniform(size=1000) < p
-    >>> display = MurphyDisplay.from_predictions(y, {"squared": p**2, "true": p}, reference="true")
-    >>> print(display.differences["squared"].pvalue_b_dominates > 0.5)
+    >>> display = MurphyDisplay.from_predictions(y, {"squared": p**2, "true": p})
+    >>> bool((display.curves["true"].value <= display.curves["squared"].value + 0.01).all())
     True
     >>> plt.close(display.figure_)
     """
@@ -427,5 +403,164 @@ class MurphyDisplay(_ThresholdDisplay):
         return np.full_like(thresholds, 2.0)
 
     def _draw_context(self, ax: Axes) -> None:
+        ax.autoscale(axis="y")
         ax.set_ylim(bottom=0.0)
         ax.set_ylabel("Mean elementary score")
+
+
+class DecisionDisplay(_ThresholdDisplay):
+    r"""Risk gap over decision thresholds: how much recalibration could reduce the cost of decisions.
+
+    Make one with :meth:`from_predictions` or :meth:`from_estimator`. A decision maker who acts when the
+    prediction is at least the threshold pays for false positives and false negatives. The gap is the part of
+    this cost, per sample, that the best non-decreasing recalibration would save. It never exceeds the cutoff
+    calibration error. The area is the null band at each threshold: gaps of calibrated predictions are
+    positive, too, because the best recalibration is chosen in hindsight.
+
+    %(threshold_display)s
+
+    See Also
+    --------
+    sklearn_calib.metrics.decision_risk_result : Risk, lowest risk and gap at each threshold.
+    CutoffDisplay : The interval that attains the cutoff calibration error.
+
+    Notes
+    -----
+    With threshold t, a false positive costs t and a false negative 1 - t, as in Section 3 of [1]_; t is
+    therefore also the ratio of the first cost to the sum of both.
+
+    Null band: outcomes are simulated from the predictions, and the gap is computed with the best
+    recalibration of each simulated sample. The quantile is pointwise, for a threshold fixed in advance. The
+    p-value accounts for the choice of the threshold: it compares the largest gap over all thresholds with the
+    largest one of each simulated sample. For this, predictions are gathered in 64 n^(1/3) bins that no
+    threshold divides. Integer weights are repetitions; other weights stay with their samples.
+
+    References
+    ----------
+    .. [1] R. Rossellini, J. A. Soloff, R. F. Barber, Z. Ren and R. Willett (2025). Can a calibration metric
+       be both testable and actionable? COLT. arXiv:2502.19851
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> import numpy as np
+    >>> from sklearn_calib.plot import DecisionDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(size=1000)
+    >>> y = rng.uniform(size=1000) < p**2
+    >>> display = DecisionDisplay.from_predictions(y, p)
+    >>> print(display.lines_[0].get_label())
+    risk gap: at most 0.031, at 0.38 (p = 0.001)
+    >>> plt.close(display.figure_)
+    """
+
+    _title = "risk gap"
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        predictions: ArrayLike | Mapping[str, ArrayLike],
+        *,
+        thresholds: ArrayLike | None = None,
+        confidence: float = 0.95,
+        band: Literal["null"] | None = "null",
+        n_resamples: int = 999,
+        sample_weight: ArrayLike | None = None,
+        pos_label: Any = None,
+        random_state: int | np.random.Generator | np.random.RandomState | None = 0,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **plot_params: Any,
+    ) -> Self:
+        """Draw the risk gaps of predictions.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n,)
+            Binary labels.
+        predictions : array-like of shape (n,), (n, 1) or (n, 2), or mapping of str to these
+            Predicted probabilities of the positive class; or the name of each model and its predictions for
+            the same samples.
+        thresholds : array-like of shape (m,), default=None
+            Thresholds strictly between 0 and 1. By default 0.01, 0.02, ..., 0.99.
+        confidence : float, default=0.95
+            Probability at each threshold that the gap of calibrated predictions lies in the null band.
+        band : "null" or None, default="null"
+            None for neither null band nor p-value.
+        n_resamples : int, default=999
+            Number of simulated samples; at least 1 / (1 - ``confidence``) - 1.
+        sample_weight : array-like of shape (n,), default=None
+            Non-negative weights.
+        %(pos_label)s
+        %(seeded_picture)s
+        name : str, default=None
+            Name of a single model in the legend.
+        %(passed_on)s
+
+        Returns
+        -------
+        DecisionDisplay
+
+        Raises
+        ------
+        %(malformed)s
+        TypeError
+            If a parameter is of the wrong type.
+        %(no_matplotlib)s
+        """
+        confidence = check_fraction(confidence, "confidence")
+        if band is not None:
+            check_option(band, "band", ("null",))
+        n_resamples = check_resamples(n_resamples, confidence)
+        generator = check_generator(random_state)
+        tau = np.unique(check_thresholds(thresholds))
+        curves = {}
+        for key, proba in named_models(predictions).items():
+            sample = check_binary(y_true, proba, sample_weight, pos_label)
+            grouped = group_outcomes(sample.y, sample.p, sample.w)
+            gap = _gaps(grouped, tau)
+            upper, pvalue = np.full_like(tau, np.nan), None
+            if band is not None:
+                null = _simulated_gaps(sample, grouped, tau, n_resamples, generator)
+                upper = np.quantile(null, confidence, axis=0, method="weibull")
+                pvalue = monte_carlo_pvalue(float(gap.max()), null.max(axis=1), 1e-12)
+            rate = float(grouped.positives.sum() / grouped.total)
+            curves[key] = ThresholdCurve(tau, gap, np.zeros_like(tau), upper, rate, confidence, band, pvalue)
+        return cls(curves, name=name).plot(ax, **plot_params)
+
+    def _label(self, name: str, curve: ThresholdCurve) -> str:
+        worst = int(curve.value.argmax())
+        text = f"{name}: at most {curve.value[worst]:.3f}, at {curve.thresholds[worst]:.2f}"
+        return text if curve.pvalue is None else f"{text} ({p_text(curve.pvalue)})"
+
+    def _draw_context(self, ax: Axes) -> None:
+        ax.autoscale(axis="y")
+        ax.set_ylim(bottom=0.0)
+        ax.set_ylabel("Risk reduction by recalibration")
+
+
+def _gaps(grouped: GroupedOutcomes, thresholds: Array) -> Array:
+    """Return the risk minus the lowest risk of a non-decreasing recalibration, at each threshold."""
+    risk, best = decision_risks(grouped, thresholds)
+    return np.maximum(risk - best, 0.0)
+
+
+def _simulated_gaps(
+    sample: BinarySample,
+    grouped: GroupedOutcomes,
+    thresholds: Array,
+    n_resamples: int,
+    generator: np.random.Generator,
+) -> Array:
+    """Return the risk gaps of samples whose outcomes are simulated, in bins that no threshold divides."""
+    side = np.searchsorted(thresholds, grouped.prob, side="right")
+    bins = SimulatedOutcomes(sample, grouped, n_risk_bins(grouped.total), side)
+    simulated = bins.simulate(n_resamples, generator)
+    return np.array(
+        [
+            _gaps(GroupedOutcomes(bins.prob, bins.weight, positives), thresholds)
+            for part in simulated
+            for positives in part.T
+        ]
+    )
