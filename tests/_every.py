@@ -37,7 +37,6 @@ from sklearn_calib.export import from_json, to_json
 from sklearn_calib.monitor import CalibrationMonitor, StreamingCalibrator
 from sklearn_calib.plot import ThresholdCurve
 from sklearn_calib.plot._belt import fit_belt
-from sklearn_calib.plot._decision import risk_gap_null
 from sklearn_calib.plot._smooth_curve import smooth_curve
 from tests.calibrators._registry import CALIBRATORS
 from tests.inference._registry import TESTS
@@ -160,9 +159,6 @@ RESULT_MAKERS = {
     "pairs": lambda: META_MAKERS["ensemble"].fit(*features()).calibrated_classifiers_,
     "belt": lambda: fit_belt(group_outcomes(*binary())),
     "curve": lambda: smooth_curve(check_binary(*binary()), "auto", 0.95)[0],
-    "risk_gap_null": lambda: risk_gap_null(
-        check_binary(*binary()), metrics.decision_risk_result(*binary()), 0.95, 9, np.random.default_rng(0)
-    ),
     "report": _report,
     "report_of_classes": _report_of_classes,
     "requirements": lambda: report.CalibrationRequirements({"slope": [0.9, 1.1]}),

@@ -42,8 +42,7 @@ for name, p in {"before": before, "after": after}.items():
 # most the cutoff calibration error, so the certificate bounds it at all thresholds simultaneously.
 
 fig, ax = plt.subplots(figsize=(8, 5.2), layout="constrained")
-DecisionDisplay.from_predictions(y_test, before, name="before", show_bound=False, show_null_band=False, ax=ax)
-DecisionDisplay.from_predictions(y_test, after, name="after", show_bound=False, ax=ax)
+DecisionDisplay.from_predictions(y_test, {"before": before, "after": after}, ax=ax)
 ax.axhline(certificate, color="0.2", linestyle="--", label="95% certificate of the calibrator")
 ax.legend(loc="upper center")
 ax.set_title("After calibration the risk gap is below its certificate")

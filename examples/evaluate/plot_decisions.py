@@ -58,8 +58,8 @@ print(dominance_test(y_test, predictions["calibrated trees"], predictions["trees
 # thresholds have the same weight there.
 
 fig, (left, middle, right) = plt.subplots(1, 3, figsize=(15, 4.6), layout="constrained")
-curves = DecisionCurveDisplay.from_predictions(y_test, predictions, reference="trees", ax=left)
-curves.plot(middle, kind="differences")
+DecisionCurveDisplay.from_predictions(y_test, predictions, ax=left)
+DecisionCurveDisplay.from_predictions(y_test, predictions, reference="trees", ax=middle)
 MurphyDisplay.from_predictions(y_test, predictions, ax=right)
 fig.suptitle("Calibration significantly improves the decisions of boosted trees")
 plt.show()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -137,45 +137,3 @@ class DisplayMixin(AxesMixin):
         shown = type(estimator).__name__ if name is None else name
         given = estimator_predictions(estimator, X, pos_label, cls._multiclass)
         return make.from_predictions(y, given.pop("y_proba"), **given, name=shown, **params)
-
-
-class ResultDisplayMixin(DisplayMixin):
-    """A display of the predictions of one model, or of a result that was computed before.
-
-    A class has ``__init__(result, *, name)``.
-    """
-
-    _result_type: ClassVar[type]
-    #: Name of the function that returns such a result.
-    _result_function: ClassVar[str]
-
-    @classmethod
-    def from_result(
-        cls, result: Any, *, name: str | None = None, ax: Axes | None = None, **plot_params: Any
-    ) -> Self:
-        """Draw a result, without computing anything from the data again.
-
-        Parameters
-        ----------
-        result : object
-            The result to show, of the type of the attribute ``result``.
-        name : str, default=None
-            Name of the model in the legend.
-        %(passed_on)s
-
-        Returns
-        -------
-        display
-
-        Raises
-        ------
-        TypeError
-            If ``result`` is of another type.
-        ValueError
-            If a parameter is invalid.
-        %(no_matplotlib)s
-        """
-        check_result(result, cls._result_type, f"Pass the result of {cls._result_function}().")
-        make: Any = cls
-        shown: Self = make(result, name=name).plot(ax, **plot_params)
-        return shown

@@ -382,10 +382,10 @@ class TestDisplay(AxesMixin):
         } | line_params
         (self.observed_,) = ax.plot(number[kept], path[kept], **line)
         self.null_ = ax.axhline(0.0, color=GREY, linewidth=1.0, zorder=1)
-        reached, text = result.rejected_at(level), ", not reached"
-        if result.max_log_e_before >= -math.log(level):
-            reached, text = None, ", reached before the first observation shown"
-        elif reached is not None:
+        early = result.max_log_e_before >= -math.log(level)
+        reached = None if early else result.rejected_at(level)
+        text = ", reached before the first observation shown" if early else ", not reached"
+        if reached is not None:
             text = f", reached at observation {reached}"
         height = -math.log10(level)
         self.critical_ = draw_critical(ax, height, f"rejects at level {level:g}{text}")

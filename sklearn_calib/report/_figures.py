@@ -130,7 +130,7 @@ def figures(report: ReportNumbers, salt: str) -> list[Figure]:
                 f"Null distribution of the {shown.test}{' (confidence)' if sure else ''}",
                 "Distribution of the test statistic under perfect calibration, and its observed value. Dark: "
                 "values at least as extreme, whose fraction is the p-value.",
-                lambda ax: TestDisplay.from_result(shown, ax=ax, kind="null"),
+                lambda ax: TestDisplay.from_result(shown, ax=ax),
             )
         )
     out = []

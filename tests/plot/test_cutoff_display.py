@@ -11,7 +11,6 @@ from tests._references import brownian_range_tail
 mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
-Annotation = pytest.importorskip("matplotlib.text").Annotation
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +77,7 @@ def test_words_are_the_mean_residual(forecast):
         shifted = np.clip(p - 0.2 * sign, 0.0, 1.0)
         labels = (np.random.default_rng(2).random(300) < p).astype(int)
         result = cutoff_result(labels, shifted)
-        label = CutoffDisplay.from_result(result).interval_.get_label()
+        label = CutoffDisplay(result).plot().interval_.get_label()
         inside = (shifted >= result.lower) & (shifted <= result.upper)
         mean = 100 * abs((labels - shifted)[inside].mean())
         where = f"{result.lower:.2f}\u2013{result.upper:.2f}"
@@ -92,12 +91,12 @@ def test_words_are_the_mean_residual(forecast):
 def test_a_single_value_and_narrow_intervals_in_words():
     y = np.repeat([0, 1], [90, 10])
     display = CutoffDisplay.from_predictions(y, np.full(100, 0.5))
-    assert display.interval_.get_label() == "worst at 0.5: overpredicts by 40 percentage points"
+    assert display.interval_.get_label() == "worst 0.5\u20130.5: overpredicts by 40 percentage points"
     assert display.interval_.get_linewidth() > 0
     assert display.interval_.get_bbox().width == 0
     p = np.tile([0.0011, 0.0014], 50)
     label = CutoffDisplay.from_predictions(y, p).interval_.get_label()
-    assert label == "worst 0.00110\u20130.00140: underpredicts by 10 percentage points"
+    assert label == "worst 0.0011\u20130.0014: underpredicts by 10 percentage points"
 
 
 @pytest.mark.parametrize("method", ["monte_carlo", "asymptotic"])
@@ -126,7 +125,7 @@ def test_height_of_the_strip():
     p = rng.random(15_000)
     y = (rng.random(15_000) < p).astype(int)
     result = cutoff_result(y, p)
-    display = CutoffDisplay.from_result(result)
+    display = CutoffDisplay.from_predictions(y, p)
     deviation = np.sqrt((p * (1 - p)).sum()) / 15_000
     height = display.strip_.get_bbox().height
     assert height == pytest.approx(2.4977 * deviation, rel=1e-4)
@@ -171,7 +170,7 @@ def test_thinning_loses_no_extreme():
     y = (rng.random(60_000) < p).astype(int)
     result = cutoff_result(y, p)
     for x in ("probability", "fraction"):
-        display = CutoffDisplay.from_result(result, x=x, show_legend=False)
+        display = CutoffDisplay(result).plot(x=x, show_legend=False)
         at, walk = display.line_.get_data()
         box = display.interval_.get_bbox()
         assert at.shape[0] <= 4002
@@ -195,16 +194,13 @@ def test_thinning_loses_no_extreme():
 
 def test_what_is_not_asked_for_is_not_drawn(forecast):
     display = CutoffDisplay.from_predictions(
-        *forecast, show_interval=False, show_strip=False, show_legend=False
+        *forecast, show_interval=False, confidence=None, show_legend=False
     )
-    assert (display.interval_, display.levels_, display.bar_, display.strip_) == (None, None, None, None)
+    assert (display.interval_, display.levels_, display.strip_) == (None, None, None)
     assert display.ax_.get_legend() is None
-    assert display.ax_.get_xlim() == (-0.02, 1.02)
-    result = cutoff_result(*forecast)
-    display = CutoffDisplay(result).plot()
+    display = CutoffDisplay(cutoff_result(*forecast)).plot()
     assert display.strip_ is None
     assert "p =" not in display.line_.get_label()
-    assert isinstance(display.bar_, Annotation)
 
 
 def test_nothing_to_show():
@@ -214,6 +210,7 @@ def test_nothing_to_show():
     assert perfect.line_.get_label() == "cutoff error 0.000, no evidence of miscalibration (p = 1)"
     wrong = CutoffDisplay.from_predictions([0, 1, 1], [0.0, 1.0, 0.0])
     assert wrong.strip_ is None
+    assert "1 of 3 predictions of\nexactly 0 or 1 that are contradicted" in wrong.line_.get_label()
     one = CutoffDisplay.from_predictions([1], [0.5])
     one.figure_.canvas.draw()
     assert one.line_.get_ydata().tolist() == [0.0, 0.5, 0.5]
@@ -226,7 +223,7 @@ def test_several_on_shared_axes(forecast):
     ax = plt.subplots()[1]
     first = CutoffDisplay.from_predictions(y, p, ax=ax, name="before")
     second = CutoffDisplay.from_predictions(
-        y, p**1.5, ax=ax, name="after", show_interval=False, show_strip=False, color="purple"
+        y, p**1.5, ax=ax, name="after", show_interval=False, confidence=None, color="purple"
     )
     assert first.line_.get_linestyle() != second.line_.get_linestyle()
     assert second.line_.get_color() == "purple"
@@ -251,8 +248,6 @@ def test_the_legend_covers_no_data(forecast, size):
 
 
 def test_errors_name_the_argument(forecast):
-    with pytest.raises(TypeError, match="result must be a CutoffResult, got float"):
-        CutoffDisplay.from_result(0.3)
     for bad, error in [
         ({"x": "rows"}, ValueError),
         ({"confidence": 1.0}, ValueError),
@@ -261,7 +256,7 @@ def test_errors_name_the_argument(forecast):
     ]:
         with pytest.raises(error, match=next(iter(bad))):
             CutoffDisplay.from_predictions(*forecast, **bad)
-    with pytest.raises(ValueError, match=r"confidence=0.999 needs more .* n_resamples >= 999, or show_strip"):
+    with pytest.raises(ValueError, match=r"confidence=0.999 needs more .* n_resamples >= 999, or confid"):
         CutoffDisplay.from_predictions(*forecast, n_resamples=99, confidence=0.999)
     with pytest.raises(ValueError, match="y_proba must have shape"):
         CutoffDisplay.from_predictions([0, 1, 2], np.eye(3))

@@ -97,11 +97,3 @@ def test_what_cannot_be_drawn(monitor):
         MonitorDisplay.from_monitor(monitor, metric="ece")
     with pytest.raises(ValueError, match="ax must be one matplotlib Axes, or two"):
         MonitorDisplay.from_monitor(monitor, ax=[1, 2, 3])
-    table = monitor.history()
-    with pytest.raises(ValueError, match="threshold must be greater than 1"):
-        MonitorDisplay(table, threshold=0.5).plot()
-    with pytest.raises(ValueError, match="history lacks alert"):
-        MonitorDisplay({k: v for k, v in table.items() if k != "alert"}, threshold=20).plot()
-    with pytest.raises(ValueError, match="lacks a metric"):
-        MonitorDisplay({k: table[k] for k in ("time", "log_evidence", "alert")}, threshold=20).plot()
-    assert plt.get_fignums() == []

@@ -35,11 +35,9 @@ def test_the_curve_and_its_band(forecast):
         exact = binomtest(round(risk * accepted), accepted).proportion_ci(0.9)
         assert (heights.min(), heights.max()) == pytest.approx((exact.low, exact.high), abs=1e-9)
     assert display.point_ is None
-    assert RiskCoverageDisplay.from_result(curve).band_ is None
-    with pytest.raises(TypeError, match="result must be a RiskCoverageCurve"):
-        RiskCoverageDisplay.from_result(0.3)
+    assert RiskCoverageDisplay(curve).plot().band_ is None
     with pytest.raises(ValueError, match="threshold must be at least 0"):
-        RiskCoverageDisplay.from_result(curve, threshold=-1.0)
+        RiskCoverageDisplay(curve).plot(threshold=-1.0)
 
 
 def test_several_models_share_axes(forecast):

@@ -1,4 +1,6 @@
-"""Decision curves, Murphy diagrams and the plane of miscalibration and discrimination."""
+"""Decision curves, Murphy diagrams, risk gaps, and the plane of miscalibration and discrimination."""
+
+from itertools import product
 
 import numpy as np
 import pytest
@@ -7,16 +9,28 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss
 
 from sklearn_calib.inference import dominance_test
-from sklearn_calib.metrics import calibration_loss, net_benefit, score_decomposition
-from sklearn_calib.plot import DecisionCurveDisplay, MurphyDisplay, ScoreDecompositionDisplay
-from sklearn_calib.sketch import CalibrationSketch
+from sklearn_calib.metrics import (
+    calibration_loss,
+    cutoff_calibration_error,
+    decision_risk_result,
+    net_benefit,
+    score_decomposition,
+)
+from sklearn_calib.plot import (
+    DecisionCurveDisplay,
+    DecisionDisplay,
+    MurphyDisplay,
+    ScoreDecompositionDisplay,
+)
 
 mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
 
+THREE = [0.2, 0.5, 0.7]
 
-@pytest.fixture
+
+@pytest.fixture(scope="module")
 def data():
     rng = np.random.default_rng(0)
     p = rng.random(300)
@@ -66,6 +80,7 @@ def test_simultaneous_bands_are_wider(data):
     ratio = bands["simultaneous"] / bands["pointwise"]
     np.testing.assert_allclose(ratio, ratio[0])
     assert 1.3 < ratio[0] < 1.8
+    assert MurphyDisplay.from_predictions(y, p, band=None).bands_ == []
 
 
 @pytest.mark.thorough
@@ -99,55 +114,199 @@ def test_area_of_the_murphy_diagram_is_the_brier_score(data):
 def test_differences_are_those_of_the_test(data):
     y, p, _ = data
     models = {"$a$": p**2, "b": p, "c": np.sqrt(p)}
-    one = MurphyDisplay.from_predictions(y, models, reference="b", kind="differences")
-    test = dominance_test(y, models["$a$"], p, n_resamples=499, random_state=0)
-    assert list(one.differences) == ["$a$", "c"]
-    np.testing.assert_allclose(one.differences["$a$"].difference, test.difference)
-    np.testing.assert_allclose(one.lines_[0].get_ydata(), 2 * test.difference)
-    assert one.lines_[0].get_label().startswith(r"\$a\$ - b: p = ")
-    other = DecisionCurveDisplay.from_predictions(y, models, reference="b")
-    assert [line.get_label() for line in other.lines_] == [r"\$a\$", "b", "c"]
-    curves = {key: curve.value for key, curve in other.curves.items()}
-    other.plot(kind="differences")
-    np.testing.assert_allclose(other.lines_[0].get_ydata(), curves["$a$"] - curves["b"], atol=1e-12)
-    low, high = (other.bands_[0].get_paths()[0].vertices[:, 1].min(), curves["b"].max())
-    assert low < other.lines_[0].get_ydata().min() < high
+    murphy = MurphyDisplay.from_predictions(y, models, reference="b")
+    test = dominance_test(y, models["$a$"], p, n_resamples=999, random_state=0)
+    assert list(murphy.curves) == ["$a$", "c"]
+    curve = murphy.curves["$a$"]
+    np.testing.assert_allclose(curve.value, 2 * test.difference)
+    np.testing.assert_allclose(curve.lower, 2 * test.lower)
+    assert curve.pvalue == test.pvalue
+    assert murphy.lines_[0].get_label() == rf"\$a\$ - b: p = {test.pvalue:.2g}"
+    assert murphy.ax_.get_ylabel() == "Difference in mean elementary score"
+    curves = DecisionCurveDisplay.from_predictions(y, models)
+    assert [line.get_label() for line in curves.lines_] == [r"\$a\$", "b", "c"]
+    benefit = DecisionCurveDisplay.from_predictions(y, models, reference="b").curves["$a$"]
+    difference = curves.curves["$a$"].value - curves.curves["b"].value
+    np.testing.assert_allclose(benefit.value, difference, atol=1e-12)
+    np.testing.assert_allclose(benefit.lower, -test.upper / (1 - test.thresholds))
 
 
-@pytest.mark.parametrize("display", [DecisionCurveDisplay, MurphyDisplay, ScoreDecompositionDisplay])
-def test_estimators_sketches_and_bad_input(display, data):
+def reference_gap(y, p, w, tau):
+    """Return the risk gap by trying every cut of the predictions."""
+
+    def risk(cut):
+        total = 0.0
+        for yi, pi, wi in zip(y, p, w, strict=True):
+            total += wi * (tau * (1 - yi) if pi >= cut else (1 - tau) * yi)
+        return total / sum(w)
+
+    return risk(tau) - min(risk(cut) for cut in [*sorted(set(p)), 2.0])
+
+
+def gaps(y, p, **params):
+    display = DecisionDisplay.from_predictions(y, p, show_legend=False, **{"n_resamples": 199} | params)
+    plt.close(display.figure_)
+    return display.curves[None]
+
+
+def test_risk_gap_equals_its_definition():
+    rng = np.random.default_rng(1)
+    p = np.round(rng.beta(0.7, 0.9, 60), 2)
+    y, w = (rng.random(60) < p**1.5).astype(int), rng.random(60)
+    tau = np.array([0.1, 0.33, 0.5, 0.7])
+    display = DecisionDisplay.from_predictions(y, p, sample_weight=w, thresholds=tau[::-1], n_resamples=19)
+    x, gap = display.lines_[0].get_data()
+    np.testing.assert_array_equal(x, tau)
+    expected = [reference_gap(y, p, w, t) for t in tau]
+    np.testing.assert_allclose(gap, expected, atol=1e-12)
+    worst, curve = int(np.argmax(expected)), display.curves[None]
+    text = f"risk gap: at most {gap[worst]:.3f}, at {x[worst]:.2f} (p = {curve.pvalue:.2g})"
+    assert display.lines_[0].get_label() == text
+    # the area reaches from 0 to the quantile of each threshold
+    (path,) = display.bands_[0].get_paths()
+    for t, top in zip(tau, curve.upper, strict=True):
+        heights = path.vertices[path.vertices[:, 0] == t, 1]
+        assert (heights.min(), heights.max()) == (0.0, pytest.approx(top))
+
+
+def test_risk_gaps_by_hand():
+    # acting from .6 on costs .5 * 2 / 4; not acting below .8 costs nothing
+    assert gaps([0, 0, 0, 1], [0.1, 0.6, 0.7, 0.8], thresholds=[0.5]).value == [0.25]
+    perfect = DecisionDisplay.from_predictions([0, 1], [0.0, 1.0], n_resamples=19)
+    perfect.figure_.canvas.draw()
+    assert perfect.curves[None].upper.max() == 0.0
+
+
+def test_no_gap_exceeds_the_cutoff_error():
+    rng = np.random.default_rng(0)
+    tightest = 0.0
+    for _ in range(300):
+        n = rng.integers(1, 30)
+        p = np.round(rng.random(n), rng.integers(1, 4))
+        y = (rng.random(n) < rng.random(n)).astype(int)
+        w = rng.random(n) + 0.01
+        tau = np.concatenate((np.linspace(0.01, 0.99, 99), p[(p > 0) & (p < 1)]))
+        gap = decision_risk_result(y, p, thresholds=tau, sample_weight=w, pos_label=1).gap.max()
+        bound = cutoff_calibration_error(y, p, sample_weight=w, pos_label=1)
+        assert gap <= bound + 1e-12
+        tightest = max(tightest, gap / bound if bound else 0.0)
+    # and no smaller bound by a factor would do
+    assert tightest > 0.99
+
+
+def test_null_distribution_of_gaps_by_enumeration():
+    p, w = np.array([0.2, 0.4, 0.4, 0.6, 0.9]), np.ones(5)
+    distribution = []
+    for y in product([0, 1], repeat=5):
+        chance = np.prod(np.where(np.array(y) == 1, p, 1 - p))
+        distribution.append((chance, [reference_gap(y, p, w, t) for t in THREE]))
+    observed = [0, 1, 0, 0, 0]
+    largest = max(reference_gap(observed, p, w, t) for t in THREE)
+    pvalue = sum(chance for chance, found in distribution if max(found) >= largest - 1e-12)
+    for weight in (None, np.full(5, 0.3)):
+        curve = gaps(observed, p, thresholds=THREE, n_resamples=8000, sample_weight=weight)
+        assert curve.pvalue == pytest.approx(pvalue, abs=4 * 0.5 / np.sqrt(8000))
+        for k, quantile in enumerate(curve.upper):
+            beyond = sum(chance for chance, found in distribution if found[k] > quantile + 1e-9)
+            assert beyond <= 0.05 + 0.015
+            assert beyond + sum(c for c, found in distribution if abs(found[k] - quantile) < 1e-9) >= 0.04
+
+
+def test_weights_stay_with_their_samples():
+    # one sample outweighs all others: it is acted upon, which costs .5 without event, with probability .4
+    p, w = np.array([0.3, 0.6, 0.8]), np.array([0.5, 1e6 + 0.5, 0.5])
+    null = [
+        gaps([0, 1, 1], p, thresholds=[0.5], n_resamples=4000, sample_weight=w, confidence=c).upper[0]
+        for c in (0.56, 0.64)
+    ]
+    np.testing.assert_allclose(null, [0.0, 0.5], atol=1e-5)
+
+
+def test_order_and_repetitions_of_weighted_samples(data):
+    y, p, times = data
+    rng = np.random.default_rng(0)
+    w, order = rng.uniform(0.5, 2.0, 300), rng.permutation(300)
+    one = gaps(y, p, sample_weight=w, thresholds=THREE)
+    other = gaps(y[order], p[order], sample_weight=w[order], thresholds=THREE)
+    np.testing.assert_allclose(one.upper, other.upper, rtol=1e-12)
+    assert one.pvalue == other.pvalue
+    weighted, repeated = gaps(y, p, sample_weight=times), gaps(np.repeat(y, times), np.repeat(p, times))
+    np.testing.assert_allclose(weighted.value, repeated.value, atol=1e-14)
+    np.testing.assert_allclose(weighted.upper, repeated.upper, atol=1e-14)
+    assert weighted.pvalue == repeated.pvalue
+
+
+@pytest.mark.thorough
+def test_level_of_the_pvalue():
+    rng = np.random.default_rng(0)
+    p = rng.beta(0.7, 0.9, 80)
+    found = []
+    for seed in range(300):
+        y = (rng.random(80) < p).astype(int)
+        found.append(
+            gaps(y, p, thresholds=np.linspace(0.1, 0.9, 9), n_resamples=19, random_state=seed).pvalue
+        )
+    for level in (0.1, 0.3):
+        assert np.mean(np.array(found) <= level) <= level + 3 * np.sqrt(level * (1 - level) / 300)
+    assert np.mean(np.array(found) <= 0.3) > 0.15
+
+
+def test_risk_gaps_of_several_models(data):
+    y, p, _ = data
+    display = DecisionDisplay.from_predictions(y, {"cubed": p**3, "true": p}, n_resamples=199)
+    assert display.curves["cubed"].pvalue == 1 / 200
+    assert display.curves["true"].pvalue > 0.05
+    assert [line.get_label().split(":")[0] for line in display.lines_] == ["cubed", "true"]
+    assert len(display.bands_) == 2
+    top = display.ax_.get_ylim()[1]
+    # a second display on the same axes, without null band
+    second = DecisionDisplay.from_predictions(y, 1 - p, band=None, name="worse", ax=display.ax_)
+    assert second.bands_ == []
+    assert second.curves[None].pvalue is None
+    assert second.lines_[0].get_label().startswith("worse: at most ")
+    assert second.lines_[0].get_color() not in [line.get_color() for line in display.lines_]
+    assert display.ax_.get_ylim()[1] > max(top, second.curves[None].value.max())
+
+
+@pytest.mark.parametrize(
+    "display", [DecisionCurveDisplay, MurphyDisplay, DecisionDisplay, ScoreDecompositionDisplay]
+)
+def test_estimators_and_bad_input(display, data):
     X, y = load_iris(return_X_y=True)
+    label = None
+    if display is DecisionDisplay:
+        X, y, label = X[y > 0], y[y > 0], 2
     model = LogisticRegression(max_iter=999).fit(X[:, :2], y)
     drawn = display.from_estimator(model, X[:, :2], y)
-    expected = display.from_predictions(y, model.predict_proba(X[:, :2]))
+    expected = display.from_predictions(y, model.predict_proba(X[:, :2]), pos_label=label)
     for one, other in zip(drawn.ax_.lines, expected.ax_.lines, strict=True):
         np.testing.assert_array_equal(one.get_ydata(), other.get_ydata())
     y, p, _ = data
-    # between thresholds
-    p = np.floor(p * 100) / 100 + 0.005
-    sketch = CalibrationSketch().update(y, p)
-    found, expected = display.from_predictions(sketch), display.from_predictions(y, p)
-    np.testing.assert_allclose(found.ax_.lines[0].get_xydata(), expected.ax_.lines[0].get_xydata(), atol=1e-4)
-    with pytest.raises(ValueError, match="y_proba is empty"):
+    with pytest.raises(ValueError, match="predictions is empty"):
         display.from_predictions(y, {})
-    with pytest.raises(ValueError, match="reduction"):
-        display.from_predictions(y, p, reduction="all")
+    if display in (DecisionCurveDisplay, MurphyDisplay):
+        with pytest.raises(ValueError, match="reference='c' is not one of the models"):
+            display.from_predictions(y, {"a": p}, reference="c")
+        with pytest.raises(ValueError, match=r"predictions\['b'\] has other classes"):
+            display.from_predictions(y, {"a": p, "b": np.full((300, 3), 1 / 3)})
+    if display is not ScoreDecompositionDisplay:
+        for bad in ({"band": "belt"}, {"n_resamples": 18}, {"thresholds": []}, {"thresholds": [0.5, 1.0]}):
+            with pytest.raises(ValueError, match=next(iter(bad))):
+                display.from_predictions(y, p, **bad)
+    if display is not DecisionDisplay:
+        with pytest.raises(ValueError, match="reduction"):
+            display.from_predictions(y, p, reduction="all")
 
 
-def test_bad_options(data):
-    y, p, _ = data
-    with pytest.raises(ValueError, match="reference='c' is not one of the models"):
-        MurphyDisplay.from_predictions(y, {"a": p}, reference="c")
-    with pytest.raises(ValueError, match="kind='differences' needs several models"):
-        MurphyDisplay.from_predictions(y, p, kind="differences")
-    with pytest.raises(ValueError, match="band"):
-        MurphyDisplay.from_predictions(y, p, band="belt")
-    with pytest.raises(ValueError, match=r"y_proba\['b'\] has other classes"):
-        MurphyDisplay.from_predictions(y, {"a": p, "b": np.full((300, 3), 1 / 3)})
-    with pytest.raises(ValueError, match=r"log loss of y_proba\['b'\] is infinite"):
-        ScoreDecompositionDisplay.from_predictions(
-            y, {"a": p, "b": np.where(p == p.max(), 1.0 - y, p)}, score="log_loss"
-        )
+@pytest.mark.parametrize("size", [(6.4, 4.4), (2.6, 2.2)])
+def test_the_legend_covers_no_data(data, size):
+    figure, ax = plt.subplots(figsize=size)
+    display = DecisionDisplay.from_predictions(*data[:2], ax=ax, n_resamples=19, name="a model")
+    figure.canvas.draw()
+    legend = ax.get_legend().get_window_extent()
+    top = max(display.lines_[0].get_ydata().max(), display.curves[None].upper.max())
+    assert ax.transData.transform((0.5, top))[1] < legend.y0
+    assert legend.width <= ax.get_window_extent().width
 
 
 def test_plane_is_the_decomposition(data):
@@ -160,6 +319,10 @@ def test_plane_is_the_decomposition(data):
         assert (x[0], height[0]) == pytest.approx((parts.miscalibration, parts.discrimination))
         assert point.get_label() == f"{name}: {parts.score:.3f}"
     assert display.lines_
+    with pytest.raises(ValueError, match=r"log loss of predictions\['b'\] is infinite"):
+        ScoreDecompositionDisplay.from_predictions(
+            y, {"a": p, "b": np.where(p == p.max(), 1.0 - y, p)}, score="log_loss"
+        )
     P = np.random.default_rng(0).dirichlet(np.ones(3), 60)
     y = np.arange(60) % 3
     found = ScoreDecompositionDisplay.from_predictions(y, P).decompositions[None]
@@ -168,6 +331,4 @@ def test_plane_is_the_decomposition(data):
     assert found.score == pytest.approx(mean)
     two = {"a": P, "b": P[:, ::-1]}
     # accuracies differ, and so do uncertainties: no common lines of equal score
-    display = ScoreDecompositionDisplay.from_predictions(y, two, reduction="confidence")
-    assert not display.lines_
-    assert not ScoreDecompositionDisplay.from_predictions(y, P, show_scores=False).lines_
+    assert not ScoreDecompositionDisplay.from_predictions(y, two, reduction="confidence").lines_
