@@ -1,6 +1,6 @@
 """The numbers of a report: metrics with intervals and null distributions, tests, regions of predictions."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import bdtrc, expit, xlog1py, xlogy
 from scipy.stats import norm, t
 
+from sklearn_calib._core._clusters import dependence_of
 from sklearn_calib._core._grouping import (
     GroupedOutcomes,
     balanced_bins,
@@ -115,7 +116,7 @@ class ReportTest:
     question : str
         What it detects.
     result : CalibrationTestResult
-        Its result.
+        Its result, without the samples that contradict predictions of exactly 0 or 1.
     adjusted : float
         Its p-value, adjusted by Holm's method for the number of secondary tests; NaN for the primary test.
     reduction : {"binary", "confidence", "multiclass"}
@@ -127,11 +128,6 @@ class ReportTest:
     result: CalibrationTestResult
     adjusted: float
     reduction: str = "binary"
-
-    @property
-    def others(self) -> CalibrationTestResult:
-        """The result without the samples that contradict predictions of exactly 0 or 1."""
-        return self.result.clipped or self.result
 
 
 @dataclass(frozen=True)
@@ -234,7 +230,6 @@ class ReportNumbers:
     n_resamples: int = field(repr=False)
     seed: int = field(repr=False)
     version: str = field(repr=False)
-    sketched: bool = field(repr=False)
     n_clusters: int | None
     design_effect: float | None
     dependence_pvalue: float = field(repr=False)
@@ -638,27 +633,13 @@ _PART_DISTINCT, _PART_BINS, _PART_DRAWS = 512, 256, 199
 _MOST_TCAL_CLASSES, _MOST_PAIRS = 20, 2000
 
 
-@dataclass(frozen=True, eq=False)
-class Findings:
-    """All numbers about one binary problem."""
-
-    grouped: GroupedOutcomes
-    metrics: tuple[ReportMetric, ...]
-    tests: tuple[ReportTest, ...]
-    regions: tuple[ReportRegion, ...]
-    summary: CalibrationSummary
-    brier: ScoreDecomposition
-    log_loss: ScoreDecomposition
-    residual_pvalue: float
-
-
 def n_steps() -> int:
     """Return how many steps ``examine`` reports to the progress bar."""
     return len(ERRORS) + 4
 
 
-def examine(sample: BinarySample, budget: Budget, step: Step) -> Findings:
-    """Return all metrics, tests and regions of a checked binary sample with frequency weights."""
+def examine(sample: BinarySample, budget: Budget, step: Step) -> dict[str, Any]:
+    """Return what a report contains about a checked binary sample with frequency weights."""
     step("scores and slopes")
     grouped = group_sample(sample)
     inside = _inside(grouped)
@@ -678,7 +659,27 @@ def examine(sample: BinarySample, budget: Budget, step: Step) -> Findings:
     residual = _after_recalibration(sample, inside, summary, budget)
     step("regions of predictions")
     regions = find_regions(grouped, budget.confidence, budget.n_draws, budget.generator)
-    return Findings(grouped, tuple(metrics), tests, regions, summary, brier, log_loss, residual)
+    n_certain, n_impossible = contradictions(grouped)
+    predicted, observed = _frequencies(grouped)
+    dependent = dependence_of(grouped.clusters, grouped.prob)
+    return {
+        "n_samples": grouped.total,
+        "n_events": float(grouped.positives.sum()),
+        "n_distinct": int(grouped.prob.shape[0]),
+        "n_certain": n_certain,
+        "n_impossible": n_impossible,
+        "predicted": predicted,
+        "observed": observed,
+        "metrics": tuple(metrics),
+        "tests": tests,
+        "regions": regions,
+        "residual_pvalue": residual,
+        "summary": summary,
+        "brier": brier,
+        "log_loss": log_loss,
+        "n_clusters": dependent.get("n_clusters"),
+        "design_effect": dependent.get("design_effect"),
+    }
 
 
 # Lags, and most samples, of the test of dependence; rarer than this, dependence is reported.
@@ -767,13 +768,19 @@ def _tests(sample: BinarySample, grouped: GroupedOutcomes, budget: Budget) -> tu
     if 1 < distinct <= _FEW_VALUES and grouped.total >= _SAMPLES_PER_VALUE * distinct:
         chosen.append(("binomial test", "each distinct prediction", BinomialTest(**draws)))
     return with_adjusted(
-        [ReportTest(name, question, test._run(sample), _NAN) for name, question, test in chosen], 1
+        [ReportTest(name, question, _result(test, sample), _NAN) for name, question, test in chosen], 1
     )
+
+
+def _result(test: CalibrationTest, sample: BinarySample | ClassSample) -> CalibrationTestResult:
+    """Return the result without the samples that contradict predictions of exactly 0 or 1."""
+    found = test._run(sample)
+    return found.clipped or found
 
 
 def with_adjusted(tests: Sequence[ReportTest], n_primary: int) -> tuple[ReportTest, ...]:
     """Return tests with adjusted p-values for all but the primary ones."""
-    adjusted = [_NAN] * n_primary + _holm([test.others.pvalue for test in tests[n_primary:]])
+    adjusted = [_NAN] * n_primary + _holm([test.result.pvalue for test in tests[n_primary:]])
     return tuple(replace(test, adjusted=value) for test, value in zip(tests, adjusted, strict=True))
 
 
@@ -792,8 +799,7 @@ def class_test(sample: ClassSample, budget: Budget) -> ReportTest:
     else:
         estimator = "quadratic" if n <= _MOST_PAIRS or sample.clusters is not None else "block"
         test = KernelTest(estimator=estimator, n_resamples=budget.n_draws, random_state=budget.seed)
-    result = test._run(sample)
-    return ReportTest("all classes", "any miscalibration", result, _NAN, "multiclass")
+    return ReportTest("all classes", "any miscalibration", _result(test, sample), _NAN, "multiclass")
 
 
 def _after_recalibration(
@@ -824,7 +830,7 @@ def _after_recalibration(
 
 
 def examine_parts(
-    parts: Sequence[tuple[str, BinarySample]], budget: Budget, step: Step
+    parts: Iterable[tuple[str, BinarySample]], budget: Budget, step: Step
 ) -> tuple[ReportPart, ...]:
     """Return a line for each class or group, with p-values adjusted for their number."""
     lines = []
@@ -844,8 +850,7 @@ def _part(name: str, sample: BinarySample, budget: Budget) -> ReportPart:
     tested = sample if sample.clusters is not None else BinarySample(*condensed(grouped).rows())
     # the variance between clusters cannot be estimated from a single one
     single = sample.clusters is not None and not sample.clusters.any()
-    result = None if single else test._run(tested)
-    pvalue = 1.0 if result is None else (result.clipped or result).pvalue
+    pvalue = 1.0 if single else _result(test, tested).pvalue
     regions = find_regions(grouped, budget.confidence, _PART_DRAWS, budget.generator)
     total, events = grouped.total, float(grouped.positives.sum())
     return ReportPart(

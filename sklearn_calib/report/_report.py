@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._core._clusters import dependence_of
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._progress import Progress
 from sklearn_calib._validation import (
     BinarySample,
     ClassSample,
-    Outcomes,
     as_array,
     check_binary,
     check_class_sample,
@@ -26,12 +24,9 @@ from sklearn_calib._validation import (
     check_generator,
     check_groups,
     check_resamples,
-    check_weights,
+    check_size,
     equals_label,
-    is_summary,
-    sample_arrays,
     shape_of,
-    shown_label,
 )
 from sklearn_calib._version import __version__
 from sklearn_calib._writing import write_whole
@@ -43,7 +38,6 @@ from sklearn_calib.report._numbers import (
     ReportPart,
     class_metrics,
     class_test,
-    contradictions,
     examine,
     examine_parts,
     n_steps,
@@ -51,8 +45,6 @@ from sklearn_calib.report._numbers import (
     with_adjusted,
 )
 from sklearn_calib.report._words import advice, findings, report_dict, report_text, verdict, warnings
-
-_FEWEST_RESAMPLES = 20
 
 
 @shared_docs
@@ -103,8 +95,6 @@ class CalibrationReport(ReportNumbers):
         Number of resamples and the seed that were used.
     version : str
         Version of the package.
-    sketched : bool
-        Whether the report was computed from a sketch, whose bins represent the predictions in them.
     n_clusters : int or None
         Number of clusters; None if samples were taken to be independent.
     design_effect, n_effective : float or None
@@ -112,7 +102,7 @@ class CalibrationReport(ReportNumbers):
         samples, and the number of samples divided by it; None without clusters.
     dependence_pvalue : float
         p-value of a test of autocorrelation of the residuals in the order of the samples; NaN with clusters,
-        weights, a sketch or sorted outcomes.
+        weights or sorted outcomes.
     """
 
     @classmethod
@@ -231,20 +221,21 @@ class CalibrationReport(ReportNumbers):
         return report_dict(self)
 
 
+@shared_docs
 def calibration_report(
-    y_true: Outcomes | Mapping[Any, Outcomes],
-    y_proba: ArrayLike | None = None,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    sample_weight: ArrayLike | None = None,
-    pos_label: Any = None,
-    labels: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
-    clusters: ArrayLike | None = None,
     name: str | None = None,
     confidence: float = 0.95,
     n_resamples: int = 200,
     random_state: int | np.random.Generator | np.random.RandomState | None = 0,
     progress: bool | Callable[[int, int, str], Any] | None = None,
+    groups: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
+    pos_label: Any = None,
+    labels: ArrayLike | None = None,
 ) -> CalibrationReport:
     """Report whether predicted probabilities are calibrated, where they are not, and what to do about it.
 
@@ -254,26 +245,11 @@ def calibration_report(
 
     Parameters
     ----------
-    y_true : array-like of shape (n,), CalibrationSketch or dict of these
-        Labels of samples that the model was not trained on; or a sketch of such samples, or a dict with a
-        sketch for each group, which then also defines ``groups``.
-    y_proba : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes), default=None
+    y_true : array-like of shape (n,)
+        Labels of samples that the model was not trained on.
+    y_proba : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes)
         Predicted probabilities in [0, 1]: of the positive class (of two columns the last is used), or of
-        three or more classes in sorted order. Omitted with a sketch.
-    sample_weight : array-like of shape (n,), default=None
-        Integer frequency weights.
-    pos_label : label, default=None
-        The positive class of a binary target. By default 1 for labels in {0, 1} or {-1, 1}, else the greater
-        one.
-    labels : array-like of shape (n_classes,), default=None
-        Class labels of three or more columns, in sorted order. Required if a class does not occur in
-        ``y_true``, unless labels are 0, ..., n_classes - 1.
-    groups : array-like of shape (n,), default=None
-        Group of each sample, such as a region or a year; each is evaluated separately.
-    clusters : array-like of shape (n,), default=None
-        Label of the cluster (patient, customer, session, day) of each sample. Samples of different clusters
-        are assumed independent, those of the same cluster may be dependent. By default all samples are
-        assumed independent, and the report warns if consecutive ones are autocorrelated.
+        three or more classes in sorted order.
     name : str, default=None
         Name of the model, for the title.
     confidence : float, default=0.95
@@ -287,6 +263,15 @@ def calibration_report(
     progress : bool, callable or None, default=None
         Whether to show a progress bar. None shows one if stderr is a terminal and tqdm is installed. A
         function is called as ``progress(done, total, what)``.
+    groups : array-like of shape (n,), default=None
+        Group of each sample, such as a region or a year; each is evaluated separately.
+    sample_weight : array-like of shape (n,), default=None
+        Integer frequency weights.
+    %(clusters)s
+        By default all samples are assumed independent, and the report warns if consecutive ones are
+        autocorrelated.
+    %(pos_label)s
+    %(labels)s
 
     Returns
     -------
@@ -347,140 +332,83 @@ def calibration_report(
     1
     """
     check_fraction(confidence, "confidence")
-    n_resamples = check_resamples(n_resamples, confidence)
-    if n_resamples < _FEWEST_RESAMPLES:
-        raise ValueError(f"n_resamples must be at least {_FEWEST_RESAMPLES}, got {n_resamples}.")
+    check_size(n_resamples, "n_resamples", minimum=20)
     seed = seed_of(random_state)
-    budget = Budget(confidence, n_resamples, seed)
-    sketched = isinstance(y_true, Mapping) or is_summary(y_true)
-    one = next(iter(y_true.values()), ()) if isinstance(y_true, Mapping) else y_true
-    label = shown_label(one, pos_label)
-    y_true, y_proba, sample_weight, groups = given_samples(
-        y_true, y_proba, sample_weight, pos_label, groups, clusters
-    )
-    keys = None if groups is None else check_groups(groups, shape_of(y_true, "y_true")[0])
+    budget = Budget(confidence, check_resamples(n_resamples, confidence), seed)
     shape = shape_of(y_proba, "y_proba")
-    if sample_weight is not None:
-        outcomes = shape_of(y_true, "y_true")
-        if not shape or shape[0] == 0 or shape[:1] != outcomes[:1]:
-            raise ValueError(
-                f"y_proba must have one row for each sample of y_true, got shapes {shape} and {outcomes}."
-            )
-        weight = check_weights(sample_weight, shape[0])
-        check_frequency_weights(weight)
-        if keys is not None:
-            keys = keys[weight > 0]
     several = len(shape) == 2 and shape[1] > 2
+    if several and pos_label is not None:
+        raise ValueError(
+            f"pos_label={pos_label!r} belongs to a binary problem, but y_proba has {shape[1]} columns. "
+            "Omit pos_label, or pass one column."
+        )
+    if not several and labels is not None:
+        raise ValueError("labels needs three or more columns of y_proba; for a binary target use pos_label.")
     whole: ClassSample | None = None
-    names: list[str] = []
     if several:
-        if pos_label is not None:
-            raise ValueError(
-                f"pos_label={pos_label!r} belongs to a binary problem, but y_proba has {shape[1]} columns. "
-                "Omit pos_label, or pass one column."
-            )
         whole = check_class_sample(y_true, y_proba, sample_weight, labels, clusters)
-        names = [str(label) for label in whole.classes.tolist()]
-        (problem,) = split_classes(whole.y, whole.p, "confidence", whole.w)
-        sample = BinarySample(problem.outcome, problem.probability, whole.w, clusters=whole.clusters)
+        sample = _problems(whole, "confidence")[0]
     else:
-        if labels is not None:
-            raise ValueError(
-                "labels needs three or more columns of y_proba; for a binary target use pos_label."
-            )
         sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters)
-    group_names = [] if keys is None else np.unique(keys).tolist()
-    with Progress(progress, n_steps() + bool(several) + len(names) + len(group_names)) as step:
+    n_samples = shape_of(y_true, "y_true")[0]
+    parts = [] if groups is None else samples_of_groups(sample, groups, sample_weight, n_samples)
+    check_counts(sample_weight)
+    n_classes = 0 if whole is None else whole.classes.shape[0]
+    with Progress(progress, n_steps() + several + n_classes + len(parts)) as step:
         found = examine(sample, budget, step)
-        metrics, tests = found.metrics, found.tests
         classes: tuple[ReportPart, ...] = ()
         if whole is not None:
             step("all classes together")
-            joint = class_test(whole, budget)
-            first, *rest = (replace(test, reduction="confidence") for test in tests)
-            tests = with_adjusted([first, joint, *rest], 2)
-            problems = split_classes(whole.y, whole.p, "classwise", whole.w)
-            classes = examine_parts(
-                [
-                    (label, BinarySample(part.outcome, part.probability, whole.w, clusters=whole.clusters))
-                    for label, part in zip(names, problems, strict=True)
-                ],
-                budget,
-                step,
-            )
-            metrics = (
-                *(replace(line, reduction="confidence") for line in metrics),
+            first, *rest = (replace(test, reduction="confidence") for test in found["tests"])
+            found["tests"] = with_adjusted([first, class_test(whole, budget), *rest], 2)
+            names = map(str, whole.classes.tolist())
+            classes = examine_parts(zip(names, _problems(whole, "classwise"), strict=True), budget, step)
+            found["metrics"] = (
+                *(replace(line, reduction="confidence") for line in found["metrics"]),
                 *class_metrics(whole, classes),
             )
-        parts = (
-            [] if keys is None else [(str(key), sample.take(equals_label(keys, key))) for key in group_names]
-        )
         group_lines = examine_parts(parts, budget, step)
-    untested = clusters is not None or sketched or (whole is not None and bool((np.diff(whole.y) >= 0).all()))
-    ordered = np.nan if untested else serial_dependence(sample, seed)
-    deciding = [line.others.pvalue for line in tests if np.isnan(line.adjusted)]
-    grouped = found.grouped
-    dependent = dependence_of(grouped.clusters, grouped.prob)
-    n_certain, n_impossible = contradictions(grouped)
+    untested = clusters is not None or (whole is not None and bool((np.diff(whole.y) >= 0).all()))
+    deciding = [line.result.pvalue for line in found["tests"] if np.isnan(line.adjusted)]
     return CalibrationReport(
         name="" if name is None else str(name),
         kind="confidence" if several else "binary",
-        positive="" if several else _positive(y_true, label),
-        n_samples=grouped.total,
-        n_events=float(grouped.positives.sum()),
-        n_distinct=int(grouped.prob.shape[0]),
-        n_certain=n_certain,
-        n_impossible=n_impossible,
-        predicted=float(grouped.weight @ grouped.prob) / grouped.total,
-        observed=float(grouped.positives.sum()) / grouped.total,
-        metrics=metrics,
-        tests=tests,
+        positive="" if several else _positive(y_true, pos_label),
         pvalue=min(1.0, len(deciding) * min(deciding)),
-        regions=found.regions,
-        residual_pvalue=found.residual_pvalue,
         classes=classes,
         groups=group_lines,
-        summary=found.summary,
-        brier=found.brier,
-        log_loss=found.log_loss,
         confidence=float(confidence),
-        n_resamples=n_resamples,
+        n_resamples=budget.n_resamples,
         seed=seed,
         version=__version__,
-        sketched=sketched,
-        n_clusters=dependent.get("n_clusters"),
-        design_effect=dependent.get("design_effect"),
-        dependence_pvalue=ordered,
+        dependence_pvalue=np.nan if untested else serial_dependence(sample, seed),
         _sample=sample,
+        **found,
     )
 
 
-def given_samples(
-    y_true: Any, y_proba: Any, sample_weight: Any, pos_label: Any, groups: Any, clusters: Any
-) -> tuple[ArrayLike, ArrayLike, ArrayLike | None, ArrayLike | None]:
-    """Return outcomes, predictions, weights and groups, as passed or as stored in sketches."""
-    if not isinstance(y_true, Mapping):
-        return (*sample_arrays(y_true, y_proba, sample_weight, pos_label, groups, clusters), groups)
-    sketches = y_true
-    if not sketches:
-        raise ValueError("y_true is an empty dict. Pass a CalibrationSketch for each group.")
-    if len({repr(getattr(sketch, "pos_label", None)) for sketch in sketches.values()}) > 1:
-        raise ValueError("the sketches in y_true have different positive classes.")
-    parts = []
-    for name, sketch in sketches.items():
-        if not is_summary(sketch):
-            raise TypeError(
-                f"y_true[{name!r}] is a {type(sketch).__name__}. A dict holds a CalibrationSketch for each "
-                "group; pass groups together with arrays."
-            )
-        try:
-            parts.append(sample_arrays(sketch, y_proba, sample_weight, pos_label, groups, clusters))
-        except ValueError as error:
-            raise ValueError(f"y_true[{name!r}]: {error}") from None
-    y, p, w = (
-        np.concatenate([np.asarray(values) for values in column]) for column in zip(*parts, strict=True)
-    )
-    return y, p, w, np.repeat(np.array(list(sketches)), [np.shape(outcomes)[0] for outcomes, _, _ in parts])
+def _problems(whole: ClassSample, reduction: Literal["confidence", "classwise"]) -> list[BinarySample]:
+    """Return the binary problems of multiclass predictions."""
+    return [
+        BinarySample(part.outcome, part.probability, whole.w, clusters=whole.clusters)
+        for part in split_classes(whole.y, whole.p, reduction, whole.w)
+    ]
+
+
+def check_counts(sample_weight: ArrayLike | None) -> None:
+    """Raise unless valid weights are whole numbers."""
+    if sample_weight is not None:
+        check_frequency_weights(as_array(sample_weight, "sample_weight").astype(np.float64))
+
+
+def samples_of_groups(
+    sample: BinarySample, groups: ArrayLike, sample_weight: ArrayLike | None, n_samples: int
+) -> list[tuple[str, BinarySample]]:
+    """Return each group of a checked sample, which has no samples of weight 0."""
+    keys = check_groups(groups, n_samples, other="y_true")
+    if sample_weight is not None:
+        keys = keys[as_array(sample_weight, "sample_weight") > 0]
+    return [(str(key), sample.take(equals_label(keys, key))) for key in np.unique(keys).tolist()]
 
 
 def seed_of(random_state: Any) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,15 +18,11 @@ from sklearn_calib._core._grouping import GroupedOutcomes, condensed, group_samp
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import result_html
 from sklearn_calib._validation import (
-    Outcomes,
-    binary_sample,
-    check_frequency_weights,
-    check_groups,
+    check_binary,
     check_integer,
     check_option,
     check_positive,
     check_size,
-    equals_label,
     shape_of,
 )
 from sklearn_calib.inference._intervals import SharedIntervals, shifted
@@ -33,12 +30,11 @@ from sklearn_calib.metrics._cutoff import bootstrap_margin, cutoff_of_groups
 from sklearn_calib.metrics._names import as_metric, metric_names
 from sklearn_calib.metrics._summary import IntervalEstimate, summarize
 from sklearn_calib.report._numbers import Budget
-from sklearn_calib.report._report import given_samples, seed_of
+from sklearn_calib.report._report import check_counts, samples_of_groups, seed_of
 from sklearn_calib.report._words import one_line
 
 _LINES = ("slope", "intercept")
 _SEGMENTS = "segment_difference"
-_UNDECIDED = ("failure", "skipped")
 # The first is what recalibration cannot remove; for the second `confidence_interval` has no population.
 _NO_ERRORS = {"refinement_loss", "kernel_calibration_error"}
 
@@ -81,12 +77,11 @@ class RequirementResult:
         if np.isnan(self.estimate):
             return f"not determined by {self.n_samples:,.0f} samples"
         found = f"{self.estimate:.4f} [{self.lower:.4f}, {self.upper:.4f}], n = {self.n_samples:,.0f}"
-        return found if self.outcome != "undecided" else f"{found}; {self._needed()}"
-
-    def _needed(self) -> str:
+        if self.outcome != "undecided":
+            return found
         if np.isinf(self.n_needed):
-            return "the estimate is at the limit"
-        return f"about {float(f'{self.n_needed:.2g}'):,.0f} samples would decide"
+            return f"{found}; the estimate is at the limit"
+        return f"{found}; about {float(f'{self.n_needed:.2g}'):,.0f} samples would decide"
 
 
 @dataclass(frozen=True)
@@ -140,7 +135,8 @@ class RequirementsResult:
         lines = [self._headline(), "", "| requirement | outcome | estimate [interval] |", "|---|---|---|"]
         for result in self.results:
             cells = (result.requirement, result.outcome, result.detail)
-            lines.append(f"| {' | '.join(_markdown(cell) for cell in cells)} |")
+            escaped = (re.sub(r"([\\`*_\[\]<>|#])", r"\\\1", cell) for cell in cells)
+            lines.append(f"| {' | '.join(escaped)} |")
         return "\n".join(lines) + "\n"
 
     def to_junit(self, *, undecided: str = "failure") -> str:
@@ -160,7 +156,7 @@ class RequirementsResult:
         ValueError
             If ``undecided`` is none of these.
         """
-        check_option(undecided, "undecided", _UNDECIDED)
+        check_option(undecided, "undecided", ("failure", "skipped"))
         kinds = {"refuted": "failure", "undecided": undecided}
         found = [kinds.get(result.outcome) for result in self.results]
         counts = {"failures": str(found.count("failure")), "skipped": str(found.count("skipped"))}
@@ -177,10 +173,6 @@ class RequirementsResult:
                 ElementTree.SubElement(case, "system-out").text = result.detail
         ElementTree.indent(root)
         return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
-
-
-def _markdown(text: str) -> str:
-    return "".join(f"\\{c}" if c in "\\`*_[]<>|#" else c for c in text)
 
 
 @shared_docs
@@ -271,46 +263,23 @@ class CalibrationRequirements:
             raise ValueError(f"limits must be a dict with one requirement or more, got {self.limits!r}.")
         if not check_positive(self.alpha, "alpha") < 0.5:
             raise ValueError(f"alpha must be less than 0.5, got {self.alpha!r}.")
+        errors = [name for name in metric_names() if name not in _NO_ERRORS]
         for name, limit in self.limits.items():
+            check_option(name, "a requirement", (*_LINES, "certificate", _SEGMENTS, *errors))
             if name in _LINES:
-                _check_range(limit, name)
+                pair = isinstance(limit, list | tuple) and len(limit) == 2
+                if not pair or not all(isinstance(end, Real) and np.isfinite(float(end)) for end in limit):
+                    raise TypeError(f"{name} must be [low, high], two numbers, got {limit!r}.")
+                if not limit[0] < limit[1]:
+                    raise ValueError(f"{name} must be [low, high] with low < high, got {limit!r}.")
             elif name == _SEGMENTS:
                 _segment_limit(limit)
             else:
-                errors = [each for each in metric_names() if each not in _NO_ERRORS]
-                check_option(name, "a requirement", (*_LINES, "certificate", _SEGMENTS, *errors))
                 check_positive(limit, name)
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Return the requirements in a dict of limits, which can also have the key "alpha".
-
-        Parameters
-        ----------
-        data : dict
-            Such as ``{"slope": [0.9, 1.1], "smooth_ece": 0.03, "alpha": 0.05}``.
-
-        Returns
-        -------
-        CalibrationRequirements
-
-        Raises
-        ------
-        ValueError
-            If a name is unknown, or a limit is out of range.
-        TypeError
-            If ``data`` is not a dict, or a limit is of the wrong type.
-        """
-        if not isinstance(data, Mapping):
-            raise TypeError(f"data must be a dict, got an object of type {type(data).__name__}.")
-        limits = {name: limit for name, limit in data.items() if name != "alpha"}
-        if not limits:
-            raise ValueError("data has no requirement. Pass a dict such as {'slope': [0.9, 1.1]}.")
-        return cls(limits, alpha=data.get("alpha", 0.05))
-
-    @classmethod
     def from_toml(cls, path: str | Path) -> Self:
-        """Return the requirements in a TOML file with the keys of :meth:`from_dict`.
+        """Return the requirements in a TOML file with the keys of ``limits``, and optionally "alpha".
 
         Parameters
         ----------
@@ -324,50 +293,46 @@ class CalibrationRequirements:
         Raises
         ------
         ValueError
-            If the file is not valid, or as :meth:`from_dict`; the message names the file.
+            If the file or a limit in it is not valid; the message names the file.
         OSError
             If the file cannot be read.
         """
         content = Path(path).read_bytes()
         try:
-            return cls.from_dict(tomllib.loads(content.decode("utf-8")))
+            limits = tomllib.loads(content.decode("utf-8"))
+            return cls(limits, alpha=limits.pop("alpha", 0.05))
         except (ValueError, TypeError) as error:
             raise ValueError(f"{path}: {error}") from None
 
     def check(
         self,
-        y_true: Outcomes | Mapping[Any, Outcomes],
-        y_proba: ArrayLike | None = None,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
         *,
-        sample_weight: ArrayLike | None = None,
-        pos_label: Any = None,
-        groups: ArrayLike | None = None,
-        clusters: ArrayLike | None = None,
         n_resamples: int = 200,
         random_state: int | np.random.Generator | np.random.RandomState | None = 0,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
+        pos_label: Any = None,
     ) -> RequirementsResult:
         """Test every requirement on a sample that the model was not trained on.
 
         Parameters
         ----------
-        y_true : array-like of shape (n,), CalibrationSketch or dict of these
-            Binary labels; or a sketch, or a dict with a sketch for each group.
-        y_proba : array-like of shape (n,), (n, 1) or (n, 2), default=None
-            Predicted probabilities of the positive class in [0, 1]; of two columns the last is used. Omitted
-            with a sketch.
-        sample_weight : array-like of shape (n,), default=None
-            Integer frequency weights.
-        %(pos_label)s
-        groups : array-like of shape (n,), default=None
-            Segment of each sample, for "segment_difference".
-        clusters : array-like of shape (n,), default=None
-            Label of the cluster (patient, customer, day) of each sample; samples within a cluster may be
-            dependent. The intervals allow for this as in :func:`calibration_report`.
+        %(binary_sample)s
         n_resamples : int, default=200
             Number of simulated samples for each step of an interval of a metric, at least 20; "certificate"
             uses ``5 * n_resamples - 1`` bootstrap samples.
         random_state : int, Generator, RandomState or None, default=0
             Source of the simulations; by default equal samples give equal results.
+        groups : array-like of shape (n,), default=None
+            Segment of each sample, for "segment_difference".
+        sample_weight : array-like of shape (n,), default=None
+            Integer frequency weights.
+        %(clusters)s
+            The intervals allow for this as in :func:`calibration_report`.
+        %(pos_label)s
 
         Returns
         -------
@@ -383,29 +348,20 @@ class CalibrationRequirements:
         least = max(20, int(np.ceil(1.0 / self.alpha)))
         n_resamples = check_size(n_resamples, "n_resamples", minimum=least)
         budget = Budget(1.0 - 2.0 * self.alpha, n_resamples, seed_of(random_state))
-        y_true, y_proba, sample_weight, groups = given_samples(
-            y_true, y_proba, sample_weight, pos_label, groups, clusters
-        )
+        sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters)
+        check_counts(sample_weight)
+        n_samples = shape_of(y_true, "y_true")[0]
+        parts = [] if groups is None else samples_of_groups(sample, groups, sample_weight, n_samples)
         if _SEGMENTS in self.limits and groups is None:
             raise ValueError("segment_difference needs groups. Pass the segment of each sample as groups.")
-        sample = binary_sample(y_true, y_proba, sample_weight, pos_label, clusters)
-        n_samples = shape_of(y_true, "y_true")[0]
-        groups_of = check_groups(np.zeros(n_samples) if groups is None else groups, n_samples)
-        if sample.w is not None:
-            check_frequency_weights(sample.w)
-            groups_of = groups_of[np.asarray(sample_weight) > 0]
         grouped = group_sample(sample)
         small = condensed(grouped)
         shared = SharedIntervals(sample, budget.confidence, n_resamples, budget.seed)
         results = []
         for name, limit in self.limits.items():
             if name == _SEGMENTS:
-                parts = {
-                    str(key): group_sample(part)
-                    for key in np.unique(groups_of).tolist()
-                    for part in [sample.take(equals_label(groups_of, key))]
-                }
-                results += _segments(parts, *_segment_limit(limit), 2.0 * self.alpha)
+                segments = {key: group_sample(part) for key, part in parts}
+                results += _segments(segments, *_segment_limit(limit), 2.0 * self.alpha)
                 continue
             low, high, text = -np.inf, limit, f"{name} <= {limit}"
             if name in _LINES:
@@ -418,14 +374,6 @@ class CalibrationRequirements:
                 found = IntervalEstimate(interval.corrected, interval.lower, interval.upper)
             results.append(_judged(name, text, found, low, high, grouped.total))
         return RequirementsResult(tuple(results), self.alpha, grouped.total)
-
-
-def _check_range(limit: Any, name: str) -> None:
-    pair = isinstance(limit, list | tuple) and len(limit) == 2
-    if not pair or not all(isinstance(end, Real) and np.isfinite(float(end)) for end in limit):
-        raise TypeError(f"{name} must be [low, high], two numbers, got {limit!r}.")
-    if not limit[0] < limit[1]:
-        raise ValueError(f"{name} must be [low, high] with low < high, got {limit!r}.")
 
 
 def _segment_limit(limit: Any) -> tuple[float, int]:

@@ -184,10 +184,9 @@ def about(report: ReportNumbers) -> str:
     within = f"; clusters: {cluster_words(report)}" if report.n_clusters else ""
     if report.kind == "binary":
         label = "" if report.positive == "1" else f', positive class "{one_line(report.positive, 40)}"'
-        source = ", computed from a sketch" if report.sketched else ""
         return (
             f"{sample_words(report.n_samples)}, {sample_words(report.n_events, 'event')} ({shown}), "
-            f"mean prediction {probability(report.predicted)}{label}{source}{within}"
+            f"mean prediction {probability(report.predicted)}{label}{within}"
         )
     return (
         f"{sample_words(report.n_samples)}, {len(report.classes)} classes, accuracy {shown}, mean confidence "
@@ -531,11 +530,11 @@ def _test_lines(report: ReportNumbers) -> list[str]:
     wide = max(len(test_label(test)) for test in report.tests) + 2
     lines = [f"  {'':<{wide}}{'detects':<40}{'p-value':>10}{'Holm':>10}"]
     for test in report.tests:
-        pvalue, adjusted = pvalue_text(test.others.pvalue), pvalue_text(test.adjusted)
+        pvalue, adjusted = pvalue_text(test.result.pvalue), pvalue_text(test.adjusted)
         lines.append(
             f"  {test_label(test):<{wide}}{test.question:<40}{pvalue:>10}{adjusted or 'primary':>10}"
         )
-    methods = "; ".join(f"{test_label(test)}: {test.others.method}" for test in report.tests)
+    methods = "; ".join(f"{test_label(test)}: {test.result.method}" for test in report.tests)
     return [*lines, *_paragraph(f"Methods: {methods}."), *_paragraph(multiple_testing(report))]
 
 
@@ -615,12 +614,12 @@ def report_dict(report: ReportNumbers) -> dict[str, Any]:
                 "name": test.name,
                 "question": test.question,
                 "reduction": test.reduction,
-                "pvalue": _plain(test.others.pvalue),
+                "pvalue": _plain(test.result.pvalue),
                 "adjusted": _plain(test.adjusted),
-                "statistic": _plain(float(test.others.statistic)),
-                "estimate": _plain(float(test.others.estimate)),
-                "method": test.others.method,
-                "reason": test.others.reason,
+                "statistic": _plain(float(test.result.statistic)),
+                "estimate": _plain(float(test.result.estimate)),
+                "method": test.result.method,
+                "reason": test.result.reason,
             }
             for test in report.tests
         ],

@@ -210,7 +210,7 @@ def test_parquet(tmp_path, forecast, capsys):
         ("y,p\na,0.5\na,0.25\n", "labels a, so the class"),
         ("y,\x1b]0;evil\x07q\n1,0.5\n", "no column 'p'"),
         (b"y,p\n1,0.5\n\xff,0.5\n", "row 3 of column 'y'"),
-        (gzip.compress(TABLE.encode())[:-9], "cannot be read"),
+        (gzip.compress(TABLE.encode(), mtime=0)[:-9], "cannot be read"),
         (b"PAR1" + bytes(100), "is a Parquet file"),
         ("y,p\n" + "".join(f"{'x' * 100_000}{k % 3},0.5\n" for k in range(9)), "3 distinct outcomes"),
     ],

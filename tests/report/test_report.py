@@ -343,8 +343,7 @@ def test_contradicted_predictions_of_0_and_1_are_a_finding_and_not_the_headline(
     p = np.r_[np.full(300, 0.5), 0.0, 0.0, 0.0]
     report = calibration_report(y, p, n_resamples=20)
     assert (report.n_impossible, report.n_certain) == (1.0, 3.0)
-    assert report.pvalue == report.tests[0].result.pvalue_clipped > 0.5
-    assert report.tests[0].result.pvalue == 0.0
+    assert report.pvalue == report.tests[0].result.pvalue > 0.5
     assert report.verdict.startswith("No evidence of miscalibration")
     assert report.findings[0].startswith("1 of 3 predictions of exactly 0 or 1 was contradicted")
     assert "clip them" in report.findings[0]

@@ -9,7 +9,6 @@ from sklearn_calib.inference import CombinedTest, CutoffTest, expected_under_cal
 from sklearn_calib.metrics import smooth_ece
 from sklearn_calib.report import calibration_report
 from sklearn_calib.report._numbers import serial_dependence
-from sklearn_calib.sketch import CalibrationSketch
 
 pytestmark = pytest.mark.usefixtures("one_measure")
 
@@ -147,10 +146,6 @@ def test_bad_clusters(data):
         calibration_report(y, p, clusters=clusters[:3], n_resamples=20)
     with pytest.raises(ValueError, match="clusters"):
         calibration_report(y, p, clusters=np.zeros(y.size), n_resamples=20)
-    sketch = CalibrationSketch().update(y, p)
-    for given in (sketch, {"a": sketch}):
-        with pytest.raises(ValueError, match="clusters"):
-            calibration_report(given, clusters=clusters, n_resamples=20)
 
 
 def test_large_samples_with_clusters_are_simulated():
