@@ -175,6 +175,13 @@ lines_ : list of matplotlib Line2D
     The curves.
 bands_ : list of matplotlib Collection
     Their bands.""",
+    "scored": """\
+pos_label : label, default=None
+    The class whose probability is evaluated, against all others. None means ``estimator.classes_[1]`` for
+    binary and ``reduction`` for multiclass classifiers.
+response_method : str or sequence of str, default="predict_proba"
+    Method of the estimator that returns probabilities; in a sequence, the first that exists is used. Use
+    ``"predict"`` for a regressor of 0/1 outcomes whose prediction is a probability.""",
     "columns": """\
 n_features_in_ : int
     Number of columns of ``X``.

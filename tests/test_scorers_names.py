@@ -58,18 +58,3 @@ def test_registration_never_fails_and_never_overrides(monkeypatch):
     monkeypatch.delattr(table, "_SCORERS")
     with pytest.warns(UserWarning, match="its table of scorers has changed"):
         register_scorers({"neg_x": unweighted})
-
-
-def test_every_docstring_warns():
-    for value in (
-        CalibrationScorer,
-        scorers.MultiScorer,
-        PValueScorer,
-        scorers.BestCalibrated,
-        get_scorer,
-        get_scorer_names,
-    ):
-        text = " ".join(value.__doc__.split())
-        assert "proper score" in text
-        assert "base rate" in text or "BestCalibrated" in text
-    assert "not a proper score" in scorers.neg_smooth_ece.__doc__

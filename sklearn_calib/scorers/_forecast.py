@@ -1,7 +1,8 @@
-"""Predictions of an estimator together with the true labels, for scorers."""
+"""Predictions of an estimator together with the true labels, and the base class of scorers."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -17,6 +18,7 @@ from sklearn_calib._validation import (
     refuse_missing,
 )
 from sklearn_calib.metrics._reductions import REDUCTIONS, Problem, split_classes
+from sklearn_calib.scorers._routing import WeightedScorer
 
 Array = NDArray[Any]
 Reduction = Literal["classwise", "confidence", "top-label"] | None
@@ -33,30 +35,60 @@ class Forecast(NamedTuple):
     classes: Array
 
 
-def check_reduction(reduction: Any, pos_label: Any) -> None:
-    """Raise ValueError if the reduction is unknown, or incompatible with ``pos_label``."""
-    if reduction is not None:
-        check_option(reduction, "reduction", REDUCTIONS)
-    if pos_label is not None and reduction != "classwise":
-        raise ValueError(
-            f"pos_label={pos_label!r} selects one class, but reduction={reduction!r} uses all "
-            "classes. Leave one of the two at its default."
-        )
+class ForecastScorer(WeightedScorer, ABC):
+    """Base class of scorers of probabilities."""
 
+    pos_label: Any
+    response_method: str | Sequence[str]
+    reduction: Reduction
 
-def binary_problems(
-    forecast: Forecast, reduction: str, pos_label: Any, sample_weight: ArrayLike | None
-) -> list[Problem]:
-    """Return outcomes 0 or 1 and the probability of 1, for each class that is evaluated.
+    def __call__(
+        self, estimator: Any, X: Any, y_true: ArrayLike, *, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Score a fitted estimator; greater is better.
 
-    As :func:`split_classes`, but "classwise" evaluates only ``pos_label``, or the second of two classes.
-    """
-    codes, proba, classes = forecast
-    if reduction == "classwise" and (pos_label is not None or classes.shape[0] == 2):
-        column = 1 if pos_label is None else int(np.flatnonzero(equals_label(classes, pos_label))[0])
-        return [Problem(1.0, (codes == column).astype(np.int64), proba[:, column], None)]
-    weight = None if sample_weight is None else check_weights(sample_weight, codes.shape[0])
-    return split_classes(codes, proba, reduction, weight)
+        Parameters
+        ----------
+        estimator : object
+            Fitted, with the method ``response_method`` and, unless it is a regressor, ``classes_``.
+        X : array-like or sparse matrix with n rows
+            Test data.
+        y_true : array-like of shape (n,)
+            Labels.
+        sample_weight : array-like of shape (n,), default=None
+            Weights.
+
+        Returns
+        -------
+        float
+            The score.
+        """
+        if self.reduction is not None:
+            check_option(self.reduction, "reduction", REDUCTIONS)
+        if self.pos_label is not None and self.reduction != "classwise":
+            raise ValueError(
+                f"pos_label={self.pos_label!r} selects one class, but reduction={self.reduction!r} uses all "
+                "classes. Leave one of the two at its default."
+            )
+        weight = None if sample_weight is None else as_array(sample_weight, "sample_weight")
+        return self._score(read_forecast(estimator, X, y_true, self.response_method, self.pos_label), weight)
+
+    @abstractmethod
+    def _score(self, forecast: Forecast, sample_weight: Array | None) -> float:
+        """Return the score of a forecast."""
+
+    def _problems(self, forecast: Forecast, sample_weight: Array | None) -> list[Problem]:
+        """Return outcomes 0 or 1 and the probability of 1, for each class that is evaluated.
+
+        As :func:`split_classes`, but "classwise" evaluates only ``pos_label``, or the second of two classes.
+        """
+        codes, proba, classes = forecast
+        if self.reduction == "classwise" and (self.pos_label is not None or classes.shape[0] == 2):
+            found = [1] if self.pos_label is None else np.flatnonzero(equals_label(classes, self.pos_label))
+            column = int(found[0])
+            return [Problem(1.0, (codes == column).astype(np.int64), proba[:, column], None)]
+        weight = None if sample_weight is None else check_weights(sample_weight, codes.shape[0])
+        return split_classes(codes, proba, str(self.reduction), weight)
 
 
 def read_forecast(
@@ -69,8 +101,6 @@ def read_forecast(
         y = y[:, 0]
     if y.ndim != 1:
         raise ValueError(f"y_true must have shape (n,), got shape {y.shape}. Pass one label per sample.")
-    if y.dtype.names is not None:
-        raise ValueError(f"y_true must hold labels, got records {y.dtype}. Pass one of their fields.")
     classes = getattr(estimator, "classes_", None)
     if isinstance(classes, list) and classes and np.ndim(classes[0]) == 1:
         raise ValueError("The estimator has several outputs. Score one output at a time.")
@@ -105,11 +135,10 @@ def _by_classes(y: Array, response: Array, classes: Array, pos_label: Any) -> Fo
             "Use a response_method that gives one probability per class."
         )
     if n_classes == 1:
-        classes, response = _add_unseen(y, response, classes, pos_label)
+        raise ValueError(
+            f"The estimator was trained on the class {classes.tolist()[0]!r} only. Use stratified folds."
+        )
     refuse_missing(y, "y_true")
-    if y.dtype.kind in "mM":
-        # numpy may refuse to compare spans of time with numbers
-        y = y.astype(object)
     codes = np.full(y.shape[0], -1, dtype=np.int64)
     for k, label in enumerate(classes):
         codes[equals_label(y, label)] = k
@@ -130,26 +159,6 @@ def _by_classes(y: Array, response: Array, classes: Array, pos_label: Any) -> Fo
 
 def _two_columns(response: Array) -> Array:
     return np.hstack([1 - response, response]) if response.shape[1] == 1 else response
-
-
-def _add_unseen(y: Array, response: Array, classes: Array, pos_label: Any) -> tuple[Array, Array]:
-    """Give probability 0 to the classes that a training set of one class did not contain."""
-    labels = {*classes.tolist(), *np.unique(y).tolist()}
-    if pos_label is not None:
-        labels.add(pos_label)
-    if len(labels) == 1:
-        # only one label exists, and it is predicted with certainty
-        return np.array([None, *labels], dtype=object), _two_columns(response)
-    try:
-        columns = sorted(labels)
-    except TypeError:
-        raise ValueError(
-            f"y_true has labels of another type than the estimator's only class {classes.tolist()[0]!r}. "
-            "Encode the labels as in training."
-        ) from None
-    expanded = np.zeros((y.shape[0], len(columns)), dtype=response.dtype)
-    expanded[:, columns.index(classes.tolist()[0])] = response[:, 0]
-    return np.array(columns, dtype=object), expanded
 
 
 def _find_method(estimator: Any, response_method: str | Sequence[str]) -> Callable[[Any], Any]:

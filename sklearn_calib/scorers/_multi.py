@@ -8,14 +8,11 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
-from sklearn.utils import get_tags
-from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._validation import as_array
 from sklearn_calib.scorers._names import get_scorer
 from sklearn_calib.scorers._routing import WeightedScorer
-from sklearn_calib.scorers._scorer import accepts_sample_weight
+from sklearn_calib.scorers._scorer import accepts
 
 _RESPONSES = ("decision_function", "predict", "predict_log_proba", "predict_proba")
 
@@ -68,7 +65,7 @@ class MultiScorer(WeightedScorer, BaseEstimator):
         self.scoring = scoring
 
     def _accept_sample_weight(self) -> bool:
-        return all(accepts_sample_weight(scorer) for scorer in _resolve(self.scoring).values())
+        return all(map(_accepts_weight, _resolve(self.scoring).values()))
 
     def __call__(
         self, estimator: Any, X: Any, y_true: ArrayLike, *, sample_weight: ArrayLike | None = None
@@ -94,67 +91,47 @@ class MultiScorer(WeightedScorer, BaseEstimator):
         scorers = _resolve(self.scoring)
         y_true = as_array(y_true, "y_true")
         weights = {} if sample_weight is None else {"sample_weight": as_array(sample_weight, "sample_weight")}
-        if weights:
-            unweighted = [name for name, scorer in scorers.items() if not accepts_sample_weight(scorer)]
-            if unweighted:
-                raise ValueError(
-                    f"sample_weight was given but the scorers {unweighted} do not support it. Omit them, or "
-                    "score without weights."
-                )
-        once = _PredictsOnce(estimator, X)
-        return _Scores({name: scorer(once, X, y_true, **weights) for name, scorer in scorers.items()})
+        unweighted = [name for name, scorer in scorers.items() if not _accepts_weight(scorer)]
+        if weights and unweighted:
+            raise ValueError(
+                f"sample_weight was given but the scorers {unweighted} do not support it. Omit them, or "
+                "score without weights."
+            )
+        once = _predicts_once(estimator, X)
+        return {name: scorer(once, X, y_true, **weights) for name, scorer in scorers.items()}
 
 
-class _Scores(dict[str, float]):
-    """Scores that can also be looked up by the refit rule of a search.
-
-    ``score`` of a fitted search looks up its ``refit`` among the scores, even if it is a callable.
-    """
-
-    def __missing__(self, key: Any) -> float:
-        proper = getattr(key, "proper", None)
-        if isinstance(proper, str) and proper in self:
-            return self[proper]
-        raise KeyError(key)
+def _predicts_once(estimator: Any, X: Any) -> Any:
+    """Return a shallow copy of a fitted estimator that keeps its predictions for X."""
+    once = object.__new__(type(estimator))
+    once.__dict__ = dict(vars(estimator))
+    for name in _RESPONSES:
+        method = getattr(estimator, name, None)
+        if callable(method):
+            once.__dict__[name] = _cached(method, X)
+    return once
 
 
-class _PredictsOnce:
-    """Proxy of a fitted estimator that caches its predictions for one X."""
+def _cached(method: Callable[..., Any], X: Any) -> Callable[..., Any]:
+    kept: list[Any] = []
 
-    def __init__(self, estimator: Any, X: Any) -> None:
-        self._estimator = estimator
-        self._X = X
-        self._kept: dict[str, Any] = {}
+    @wraps(method)
+    def response(data: Any, *args: Any, **kwargs: Any) -> Any:
+        if data is not X or args or kwargs:
+            return method(data, *args, **kwargs)
+        if not kept:
+            kept.append(method(X))
+        return kept[0]
 
-    # isinstance and error messages use the class of the estimator
-    __class__ = property(lambda self: type(self._estimator))
+    return response
 
-    def __sklearn_tags__(self) -> Any:
-        return get_tags(self._estimator)
 
-    def __sklearn_is_fitted__(self) -> bool:
-        try:
-            check_is_fitted(self._estimator)
-        except NotFittedError:
-            return False
-        return True
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("_estimator", "_X", "_kept"):  # not yet set while the object is copied
-            raise AttributeError(name)
-        value = getattr(self._estimator, name)
-        return self._keep(name, value) if name in _RESPONSES else value
-
-    def _keep(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(method)
-        def response(X: Any, *args: Any, **kwargs: Any) -> Any:
-            if X is not self._X or args or kwargs:
-                return method(X, *args, **kwargs)
-            if name not in self._kept:
-                self._kept[name] = method(X)
-            return self._kept[name]
-
-        return response
+def _accepts_weight(scorer: Callable[..., float]) -> bool:
+    """Tell whether a scorer of any kind supports ``sample_weight``."""
+    if hasattr(scorer, "_accept_sample_weight"):
+        return bool(scorer._accept_sample_weight())
+    # scorers of scikit-learn before 1.7 always accept weights, and pass them on
+    return accepts(getattr(scorer, "_score_func", scorer), "sample_weight")
 
 
 def _resolve(scoring: Any) -> dict[str, Callable[..., float]]:

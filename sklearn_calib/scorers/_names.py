@@ -4,10 +4,14 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import get_scorer as _sklearn_get_scorer
 from sklearn.metrics import get_scorer_names as _sklearn_get_scorer_names
 
 from sklearn_calib._compat import register_scorers
+from sklearn_calib._typing import Array
+from sklearn_calib._validation import check_weights
 from sklearn_calib.metrics import (
     area_under_risk_coverage,
     averaged_two_bin_calibration_error,
@@ -27,23 +31,38 @@ from sklearn_calib.metrics import (
     smooth_ece,
     sweep_calibration_error,
 )
-from sklearn_calib.scorers._proper import brier_loss, log_loss
+from sklearn_calib.metrics._scores import log_losses, squared_distances
 from sklearn_calib.scorers._pvalue import PValueScorer
 from sklearn_calib.scorers._scorer import CalibrationScorer
 
 
-class PValueByName:
-    """Placeholder of the scorer of a test, which is created when it is copied.
+def _log_loss(codes: NDArray[np.int64], proba: Array, *, sample_weight: ArrayLike | None = None) -> float:
+    """Return the mean of -log(probability of the true class), clipped as in scikit-learn."""
+    return _mean(log_losses, codes, proba, sample_weight)
 
-    This package and scikit-learn return copies of named scorers. So the module of tests is only imported when
-    a scorer is used.
-    """
 
-    def __init__(self, test: str) -> None:
-        self._test = test
+def _brier_score(codes: NDArray[np.int64], proba: Array, *, sample_weight: ArrayLike | None = None) -> float:
+    """Return the mean squared distance of forecast and outcome vectors; for two classes, half of it."""
+    mean = _mean(squared_distances, codes, proba, sample_weight)
+    return mean / 2.0 if proba.shape[1] == 2 else mean
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> PValueScorer:
-        return PValueScorer(self._test)
+
+def _mean(
+    losses: Callable[[Array, NDArray[np.int64]], Array],
+    codes: NDArray[np.int64],
+    proba: Array,
+    sample_weight: ArrayLike | None,
+) -> float:
+    """Return the mean loss of a matrix of probabilities, defined also on a fold that lacks a class."""
+    wrong = ~((proba >= 0) & (proba <= 1)).all(axis=1)
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise ValueError(
+            f"The prediction of sample {row} is {proba[row].tolist()}, but probabilities must lie in [0, 1]. "
+            "Use a response_method that returns probabilities."
+        )
+    weights = None if sample_weight is None else check_weights(sample_weight, codes.shape[0])
+    return float(np.average(losses(proba, codes), weights=weights))
 
 
 #: Calibration errors, the refinement loss and the area under the risk-coverage curve, negated.
@@ -70,15 +89,15 @@ CALIBRATION_SCORERS = {
 }
 
 #: p-values of tests of calibration.
-PVALUE_SCORERS: dict[str, Any] = {
-    f"pvalue_{test}": PValueByName(test)
+PVALUE_SCORERS = {
+    f"pvalue_{test}": PValueScorer(test)
     for test in ("cox", "cutoff", "hosmer_lemeshow", "spiegelhalter", "tcal")
 }
 
 #: Proper scores that are also defined on a fold without one of the classes. Their names are scikit-learn's.
 _PROPER_SCORERS = {
-    "neg_brier_score": CalibrationScorer(brier_loss, reduction=None),
-    "neg_log_loss": CalibrationScorer(log_loss, reduction=None),
+    "neg_brier_score": CalibrationScorer(_brier_score, reduction=None),
+    "neg_log_loss": CalibrationScorer(_log_loss, reduction=None),
 }
 
 #: Net benefit at threshold 0.5; ``set_params(threshold=...)`` changes it.

@@ -6,18 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
-from sklearn_calib._validation import as_array
-from sklearn_calib.scorers._forecast import (
-    Forecast,
-    Reduction,
-    binary_problems,
-    check_reduction,
-    read_forecast,
-)
-from sklearn_calib.scorers._routing import WeightedScorer
+from sklearn_calib._docs import shared_docs
+from sklearn_calib.scorers._forecast import Array, Forecast, ForecastScorer, Reduction
 
 if TYPE_CHECKING:
     from sklearn_calib.inference import CalibrationTest
@@ -27,7 +19,8 @@ if TYPE_CHECKING:
 _SEED = 0
 
 
-class PValueScorer(WeightedScorer, BaseEstimator):
+@shared_docs
+class PValueScorer(ForecastScorer, BaseEstimator):
     """Score a fitted classifier by the p-value of a test of calibration; greater is better.
 
     As in :class:`CalibrationScorer`, the classes and their order are those of the fitted estimator and not
@@ -46,12 +39,7 @@ class PValueScorer(WeightedScorer, BaseEstimator):
         Any test of :mod:`sklearn_calib.inference`, or its name, such as "tcal". It is copied before each use.
         If the test is randomized and its ``random_state`` is None, the copy has seed 0: scores are
         reproducible, and candidates of a search are compared with the same random numbers.
-    pos_label : label, default=None
-        The class whose probability is tested, against all others. None means ``estimator.classes_[1]`` for
-        binary and ``reduction`` for multiclass classifiers.
-    response_method : str or sequence of str, default="predict_proba"
-        Method of the estimator that returns probabilities; in a sequence, the first that exists is used. Use
-        ``"predict"`` for a regressor of 0/1 outcomes whose prediction is a probability.
+    %(scored)s
     reduction : {"classwise", "confidence", "top-label"} or None, default="classwise"
         Null hypothesis for K > 2 classes. "classwise": every class, against the rest, is calibrated; the
         score is K times the smallest p-value, at most 1 (Bonferroni), which is a valid p-value. "confidence":
@@ -63,8 +51,8 @@ class PValueScorer(WeightedScorer, BaseEstimator):
     Raises
     ------
     TypeError
-        On construction, if ``test`` is not a test of calibration; when called, if the estimator has no such
-        method, or a parameter of the test has the wrong type.
+        When called, if ``test`` is not a test of calibration, the estimator has no such method, or a
+        parameter of the test has the wrong type.
     ValueError
         When called, if the options contradict each other, a label is unknown to the estimator, or the test
         rejects its input: decision scores outside [0, 1], sample weights that are not whole numbers.
@@ -108,63 +96,31 @@ class PValueScorer(WeightedScorer, BaseEstimator):
         response_method: str | Sequence[str] = "predict_proba",
         reduction: Reduction = "classwise",
     ) -> None:
-        self.test = _checked(test)
+        self.test = test
         self.pos_label = pos_label
         self.response_method = response_method
         self.reduction = reduction
 
-    def __call__(
-        self, estimator: Any, X: Any, y_true: ArrayLike, *, sample_weight: ArrayLike | None = None
-    ) -> float:
-        """Score a fitted estimator.
-
-        Parameters
-        ----------
-        estimator : object
-            Fitted, with the method ``response_method`` and, unless it is a regressor, ``classes_``.
-        X : array-like or sparse matrix with n rows
-            Test data.
-        y_true : array-like of shape (n,)
-            Labels.
-        sample_weight : array-like of shape (n,), default=None
-            Frequency weights: whole numbers.
-
-        Returns
-        -------
-        float
-            The p-value, in [0, 1].
-        """
-        check_reduction(self.reduction, self.pos_label)
-        if sample_weight is not None:
-            sample_weight = as_array(sample_weight, "sample_weight")
-        forecast = read_forecast(estimator, X, y_true, self.response_method, self.pos_label)
+    def _score(self, forecast: Forecast, sample_weight: Array | None) -> float:
         if self.reduction is None:
-            return self._pvalue_of_all(forecast, sample_weight)
-        problems = binary_problems(forecast, self.reduction, self.pos_label, sample_weight)
+            codes, proba, classes = forecast
+            n_classes = classes.shape[0]
+            named = {"pos_label": 1} if n_classes == 2 else {"labels": np.arange(n_classes)}
+            return self._copy().test(codes, proba, sample_weight=sample_weight, **named).pvalue
         pvalues = []
-        for _, y, proba, index in problems:
+        for _, y, proba, index in self._problems(forecast, sample_weight):
             weight = sample_weight if sample_weight is None or index is None else sample_weight[index]
             # the positive class is 1, even if it is missing
             result = self._copy().test(y, np.ascontiguousarray(proba), sample_weight=weight, pos_label=1)
             pvalues.append(result.pvalue)
         return min(1.0, len(pvalues) * min(pvalues))
 
-    def _pvalue_of_all(self, forecast: Forecast, sample_weight: ArrayLike | None) -> float:
-        codes, proba, classes = forecast
-        n_classes = classes.shape[0]
-        named = {"pos_label": 1} if n_classes == 2 else {"labels": np.arange(n_classes)}
-        return self._copy().test(codes, proba, sample_weight=sample_weight, **named).pvalue
-
     def _copy(self) -> CalibrationTest:
         """Return a copy of the test, with a seed."""
-        test: CalibrationTest = clone(_checked(self.test))
+        # tests are imported on first use
+        from sklearn_calib.inference._names import as_test
+
+        test: CalibrationTest = clone(as_test(self.test))
         if test.get_params(deep=False).get("random_state", _SEED) is None:
             test.set_params(random_state=_SEED)
         return test
-
-
-def _checked(test: str | CalibrationTest) -> CalibrationTest:
-    # tests are imported on first use
-    from sklearn_calib.inference._names import as_test
-
-    return as_test(test)

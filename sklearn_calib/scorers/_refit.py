@@ -49,8 +49,8 @@ class BestCalibrated(BaseEstimator):
     3.4.3, who select the simplest of these trees). With one split the standard error is unknown and set to 0.
     Candidates whose mean score is not finite, for example after a failed fit, are never selected.
 
-    A search with a callable ``refit`` has no ``best_score_``, and its ``score`` method fails after
-    ``scoring=[...]``; with ``scoring=MultiScorer([...])`` it returns the proper score.
+    A search with a callable ``refit`` has no ``best_score_``, and its method ``score`` raises an error after
+    several scores: call a scorer with its ``best_estimator_``.
 
     References
     ----------
@@ -109,12 +109,7 @@ class BestCalibrated(BaseEstimator):
         ------
         ValueError
             If the search did not compute both scores, or no candidate has finite ones.
-        TypeError
-            If ``cv_results`` is not a mapping.
         """
-        _check(self.calibration, self.proper, self.n_standard_errors)
-        if not isinstance(cv_results, Mapping):
-            raise TypeError(f"cv_results must be that of a search, got {type(cv_results).__name__}.")
         error = -_mean_score(cv_results, self.calibration)
         score = _mean_score(cv_results, self.proper)
         usable = np.isfinite(error) & np.isfinite(score)

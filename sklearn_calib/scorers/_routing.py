@@ -37,7 +37,7 @@ class WeightedScorer:
                 "set_score_request needs metadata routing. Enable it by "
                 "sklearn.set_config(enable_metadata_routing=True)."
             )
-        self._metadata_request = self._new_request(sample_weight)
+        self._metadata_request = self._request(sample_weight)
         return self
 
     def get_metadata_routing(self) -> Any:
@@ -47,18 +47,14 @@ class WeightedScorer:
         -------
         sklearn.utils.metadata_routing.MetadataRequest
         """
-        if hasattr(self, "_metadata_request"):
-            return get_routing_for_object(self._metadata_request)
-        return self._new_request(None) if self._accept_sample_weight() else self._empty_request()
+        return get_routing_for_object(getattr(self, "_metadata_request", None) or self._request(None))
 
     def _accept_sample_weight(self) -> bool:
         """Tell whether weights are supported; used by scikit-learn's searches when routing is not enabled."""
         return True
 
-    def _empty_request(self) -> Any:
-        return MetadataRequest(owner=type(self).__name__)
-
-    def _new_request(self, sample_weight: bool | str | None) -> Any:
-        request = self._empty_request()
-        request.score.add_request(param="sample_weight", alias=sample_weight)
+    def _request(self, sample_weight: bool | str | None) -> Any:
+        request = MetadataRequest(owner=type(self).__name__)
+        if self._accept_sample_weight():
+            request.score.add_request(param="sample_weight", alias=sample_weight)
         return request

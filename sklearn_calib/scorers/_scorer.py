@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from inspect import Parameter, signature
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from sklearn_calib._validation import as_array
+from sklearn_calib._docs import shared_docs
 from sklearn_calib.metrics._names import as_metric
-from sklearn_calib.scorers._forecast import (
-    Forecast,
-    Reduction,
-    binary_problems,
-    check_reduction,
-    read_forecast,
-)
-from sklearn_calib.scorers._routing import WeightedScorer
+from sklearn_calib.scorers._forecast import Forecast, ForecastScorer, Reduction
 
 Array = NDArray[Any]
 
 
-class CalibrationScorer(WeightedScorer):
+@shared_docs
+class CalibrationScorer(ForecastScorer):
     """Score a fitted classifier by a metric of labels and predicted probabilities.
 
     Unlike in a scorer of :func:`sklearn.metrics.make_scorer`, the classes and their order are those of the
@@ -47,12 +41,7 @@ class CalibrationScorer(WeightedScorer):
         too.
     greater_is_better : bool, default=False
         If False, the score is the negated metric, so that greater scores are better.
-    pos_label : label, default=None
-        The class whose probability is evaluated, against all others. None means ``estimator.classes_[1]`` for
-        binary and ``reduction`` for multiclass classifiers.
-    response_method : str or sequence of str, default="predict_proba"
-        Method of the estimator that returns probabilities; in a sequence, the first that exists is used. Use
-        ``"predict"`` for a regressor of 0/1 outcomes whose prediction is a probability.
+    %(scored)s
     reduction : {"classwise", "confidence", "top-label"} or None, default="classwise"
         How multiclass predictions are evaluated. "classwise": the unweighted mean over classes of the metric
         of that class against the rest. "confidence": the largest probability of each sample against whether
@@ -74,8 +63,7 @@ class CalibrationScorer(WeightedScorer):
     Notes
     -----
     Sample weights given to ``fit`` of a search are passed to the scorer; with metadata routing enabled, after
-    ``scorer.set_score_request(sample_weight=True)``. For an estimator trained on a single class, all other
-    classes have probability 0.
+    ``scorer.set_score_request(sample_weight=True)``.
 
     Examples
     --------
@@ -143,46 +131,21 @@ class CalibrationScorer(WeightedScorer):
         TypeError
             As on construction.
         """
-        metric_params = {**self.metric_params, **{k: v for k, v in params.items() if k not in _OWN}}
-        metric = _check_metric(params.get("metric", self.metric), metric_params)
-        for name, value in params.items():
-            if name in _OWN:
-                setattr(self, name, metric if name == "metric" else value)
-        self.metric_params = metric_params
+        CalibrationScorer.__init__(self, **{**self.get_params(), **params})
         return self
 
     def __repr__(self) -> str:
         shown = [_name(self.metric)]
-        for name, parameter in _PARAMETERS.items():
-            if parameter.kind is Parameter.KEYWORD_ONLY and getattr(self, name) != parameter.default:
+        for name, default in _OWN.items():
+            if name != "metric" and getattr(self, name) != default:
                 shown.append(f"{name}={getattr(self, name)!r}")
         shown += [f"{name}={value!r}" for name, value in self.metric_params.items()]
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def _accept_sample_weight(self) -> bool:
-        return _knows(self.metric, "sample_weight")
+        return accepts(self.metric, "sample_weight")
 
-    def __call__(
-        self, estimator: Any, X: Any, y_true: ArrayLike, *, sample_weight: ArrayLike | None = None
-    ) -> float:
-        """Score a fitted estimator.
-
-        Parameters
-        ----------
-        estimator : object
-            Fitted, with the method ``response_method`` and, unless it is a regressor, ``classes_``.
-        X : array-like or sparse matrix with n rows
-            Test data.
-        y_true : array-like of shape (n,)
-            Labels.
-        sample_weight : array-like of shape (n,), default=None
-            Weights.
-
-        Returns
-        -------
-        float
-            The metric, negated unless ``greater_is_better``.
-        """
+    def _score(self, forecast: Forecast, sample_weight: Array | None) -> float:
         params = dict(self.metric_params)
         if sample_weight is not None:
             if not self._accept_sample_weight():
@@ -190,28 +153,24 @@ class CalibrationScorer(WeightedScorer):
                     f"sample_weight was given but the metric {_name(self.metric)} does not support it. Score "
                     "without weights, or use a metric with a parameter sample_weight."
                 )
-            params["sample_weight"] = as_array(sample_weight, "sample_weight")
-        check_reduction(self.reduction, self.pos_label)
-        forecast = read_forecast(estimator, X, y_true, self.response_method, self.pos_label)
-        value = self._reduce(forecast, params)
+            params["sample_weight"] = sample_weight
+        value = self._reduced(forecast, params)
         return value if self.greater_is_better else -value
 
-    def _reduce(self, forecast: Forecast, params: dict[str, Any]) -> float:
-        if self.reduction is None:
-            return self._evaluate(forecast.codes, forecast.probabilities, params)
+    def _reduced(self, forecast: Forecast, params: dict[str, Any]) -> float:
         whole = self.pos_label is None and (forecast.classes.shape[0] > 2 or self.reduction != "classwise")
-        if whole and _names(self.metric, "reduction"):
+        if self.reduction is not None and whole and "reduction" in signature(self.metric).parameters:
             # the metric decides how classes are averaged, for example the squares of l2 errors
             params["reduction"] = self.reduction
-            return self._evaluate(forecast.codes, forecast.probabilities, params)
-        weight = params.get("sample_weight")
-        problems = binary_problems(forecast, self.reduction, self.pos_label, weight)
-        total = 0.0
-        for fraction, y, proba, index in problems:
-            if index is not None and weight is not None:
-                params = {**params, "sample_weight": weight[index]}
-            total += fraction * self._evaluate(y, proba, params)
-        return total
+        elif self.reduction is not None:
+            weight = params.get("sample_weight")
+            total = 0.0
+            for fraction, y, proba, index in self._problems(forecast, weight):
+                if index is not None and weight is not None:
+                    params = {**params, "sample_weight": weight[index]}
+                total += fraction * self._evaluate(y, proba, params)
+            return total
+        return self._evaluate(forecast.codes, forecast.probabilities, params)
 
     def _evaluate(self, y: NDArray[np.int64], proba: Array, params: dict[str, Any]) -> float:
         value = self.metric(y, np.ascontiguousarray(proba), **params)
@@ -224,44 +183,29 @@ class CalibrationScorer(WeightedScorer):
             ) from None
 
 
-_PARAMETERS = signature(CalibrationScorer).parameters
-_OWN = [name for name, parameter in _PARAMETERS.items() if parameter.kind is not Parameter.VAR_KEYWORD]
+#: Parameters other than those of the metric, with their defaults.
+_OWN = {
+    name: parameter.default
+    for name, parameter in signature(CalibrationScorer).parameters.items()
+    if parameter.kind is not Parameter.VAR_KEYWORD
+}
 
 
-def accepts_sample_weight(scorer: Callable[..., float]) -> bool:
-    """Tell whether a scorer of any kind supports ``sample_weight``."""
-    if hasattr(scorer, "_accept_sample_weight"):
-        return bool(scorer._accept_sample_weight())
-    # scorers of scikit-learn before 1.7 always accept weights, and pass them on
-    return _knows(getattr(scorer, "_score_func", scorer), "sample_weight")
+def accepts(function: Callable[..., Any], name: str) -> bool:
+    """Tell whether a function has a parameter of this name, or any keyword arguments."""
+    parameters = signature(function).parameters
+    return name in parameters or any(p.kind is Parameter.VAR_KEYWORD for p in parameters.values())
 
 
 def _check_metric(metric: Any, metric_params: dict[str, Any]) -> Callable[..., float]:
     metric = as_metric(metric)
     for name in metric_params:
-        if not _knows(metric, name):
+        if not accepts(metric, name):
             raise TypeError(
                 f"{name!r} is neither a parameter of CalibrationScorer nor of the metric {_name(metric)}. "
                 "Check its spelling."
             )
     return metric
-
-
-def _knows(function: Callable[..., Any], name: str) -> bool:
-    parameters = _signature(function)
-    return name in parameters or any(p.kind is Parameter.VAR_KEYWORD for p in parameters.values())
-
-
-def _names(function: Callable[..., Any], name: str) -> bool:
-    """Tell whether a function has a parameter of this name."""
-    return name in _signature(function)
-
-
-def _signature(function: Callable[..., Any]) -> Mapping[str, Parameter]:
-    try:
-        return signature(function).parameters
-    except (TypeError, ValueError):  # builtins without a signature
-        return {}
 
 
 def _name(function: Callable[..., Any]) -> str:
