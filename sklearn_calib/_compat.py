@@ -34,17 +34,17 @@ def register_scorers(scorers: Mapping[str, Callable[..., Any]]) -> None:
         from sklearn.metrics._scorer import _SCORERS as table
         from sklearn.utils._param_validation import StrOptions
 
-        known = frozenset(table)
+        known = set(table)
         for name, scorer in scorers.items():
             table.setdefault(name, scorer)
-        found = False
-        for constraint in _parameter_constraints():
-            if isinstance(constraint, StrOptions) and known <= set(constraint.options):
-                constraint.options = set(constraint.options) | set(scorers)
-                found = True
+        stale = [
+            one for one in _scoring_constraints() if isinstance(one, StrOptions) and known <= set(one.options)
+        ]
+        for constraint in stale:
+            constraint.options = {*constraint.options, *scorers}
     except Exception:  # whatever the change is, the package must load
-        found = False
-    if not found:
+        stale = []
+    if not stale:
         warnings.warn(
             f"scikit-learn {sklearn.__version__} does not accept the names of sklearn_calib's scorers: its "
             "table of scorers has changed. Pass scoring=sklearn_calib.get_scorer(name).",
@@ -53,14 +53,11 @@ def register_scorers(scorers: Mapping[str, Callable[..., Any]]) -> None:
         )
 
 
-def _parameter_constraints() -> Iterator[Any]:
-    """Yield the constraints of the parameters of what scikit-learn has imported so far."""
-    for module_name, module in list(sys.modules.items()):
-        if not module_name.startswith("sklearn."):
-            continue
-        for value in list(vars(module).values()):
-            for name in ("_parameter_constraints", "_skl_parameter_constraints"):
-                constraints = getattr(value, name, None) if callable(value) else None
-                if isinstance(constraints, dict):
-                    scoring = constraints.get("scoring", ())
-                    yield from scoring if isinstance(scoring, list) else ()
+def _scoring_constraints() -> Iterator[Any]:
+    """Yield what the functions and classes of scikit-learn imported so far accept as ``scoring``."""
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith("sklearn.")]
+    for value in [value for module in modules for value in vars(module).values() if callable(value)]:
+        for name in ("_parameter_constraints", "_skl_parameter_constraints"):
+            constraints = getattr(value, name, None)
+            scoring = constraints.get("scoring") if isinstance(constraints, dict) else None
+            yield from scoring if isinstance(scoring, list) else ()
