@@ -7,7 +7,7 @@ import pytest
 
 from sklearn_calib import metrics
 from sklearn_calib._core._links import EPS, logit
-from sklearn_calib.scorers._proper import log_loss
+from sklearn_calib.metrics._scores import log_loss
 from tests import _every as every
 from tests._registry import METRICS
 from tests.calibrators._registry import CALIBRATORS
@@ -84,4 +84,4 @@ def test_log_loss_of_extreme_predictions():
         ends = metrics.score_decomposition(y, np.repeat(EXTREMES, 2), score="log_loss")
         assert (ends.score, ends.miscalibration) == (np.inf, np.inf)
         p = np.repeat(EXTREMES, 2)
-        assert np.isfinite(log_loss(y, np.column_stack((1 - p, p))))
+        assert np.isfinite(log_loss(y, p))
