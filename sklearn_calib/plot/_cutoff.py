@@ -320,16 +320,16 @@ class CutoffDisplay(DisplayMixin):
         line |= {"label": self._named(text, name)} | full_names(line_params)
         style = "steps-post" if x == "probability" else "default"
         (self.line_,) = ax.plot(at, walk, gid=_WALK, drawstyle=style, **line)
-        color = self.line_.get_color()
+        drawn_in = self.line_.get_color()
         self.interval_, self.levels_, self.strip_ = None, None, None
         low, high = float(walk.min()), float(walk.max())
         if show_interval and self.result.value > 0:
             # a single value has no width
             width = 0.0 if ends[0] < ends[1] else 2.0
             text = _interval_in_words(self.result)
-            area: dict[str, Any] = {"color": color, "alpha": 0.15, "zorder": 1, "label": text}
+            area: dict[str, Any] = {"color": drawn_in, "alpha": 0.15, "zorder": 1, "label": text}
             self.interval_ = shade(ax, ends, "x", linewidth=width, **area)
-            dotted: dict[str, Any] = {"color": color, "linestyle": ":", "linewidth": 1.2, "zorder": 3}
+            dotted: dict[str, Any] = {"color": drawn_in, "linestyle": ":", "linewidth": 1.2, "zorder": 3}
             self.levels_ = ax.hlines([low, high], 0.0, 1.0, **dotted)
         if height is not None:
             bottom = float(np.clip((low + high) / 2.0 - height / 2.0, -height, 0.0))

@@ -230,7 +230,8 @@ class MonitorDisplay:
     def _draw_error(self, ax: Axes, time: Any, metric: str, line: dict[str, Any]) -> None:
         error = np.asarray(self.history[metric], dtype=np.float64)
         known = np.isfinite(error)
-        (self.error_,) = ax.plot(time[known], error[known], **{"marker": ".", "markersize": 5} | line)
+        params: dict[str, Any] = {"marker": ".", "markersize": 5} | line
+        (self.error_,) = ax.plot(time[known], error[known], **params)
         if self.reference and metric in self.reference:
             self.reference_ = ax.axhline(
                 self.reference[metric], color=GREY, linestyle=DASHES, linewidth=1.2, label="reference"

@@ -145,9 +145,9 @@ class _ThresholdDisplay(DisplayMixin):
             (drawn,) = ax.plot(curve.thresholds, curve.value, gid=_CURVE, **line)
             self.lines_.append(drawn)
             if curve.band is not None:
-                area = {"color": drawn.get_color(), "alpha": 0.2, "linewidth": 0, "zorder": 2}
-                text = f"{100 * curve.confidence:g}% null band (at each threshold)"
-                area |= {"label": text if curve.band == "null" else ""}
+                area: dict[str, Any] = {"color": drawn.get_color(), "alpha": 0.2, "linewidth": 0, "zorder": 2}
+                if curve.band == "null" and not self.bands_:
+                    area["label"] = f"{100 * curve.confidence:g}% null band (at each threshold)"
                 self.bands_.append(ax.fill_between(curve.thresholds, curve.lower, curve.upper, **area))
         if self.reference is None:
             self._draw_context(ax)
@@ -270,13 +270,13 @@ class _MeanLossDisplay(_ThresholdDisplay):
         return cls(curves, reference=reference, name=name).plot(ax, **plot_params)
 
 
-def named_models(predictions: ArrayLike | Mapping[str, ArrayLike]) -> dict[str | None, ArrayLike]:
+def named_models(predictions: ArrayLike | Mapping[str, ArrayLike]) -> dict[str | None, Any]:
     """Return the predictions by the names of the models; None stands for a single model."""
     if not isinstance(predictions, Mapping):
         return {None: predictions}
     if not predictions:
         raise ValueError("predictions is empty. Pass the predictions of at least one model.")
-    return dict(predictions)
+    return {**predictions}
 
 
 class DecisionCurveDisplay(_MeanLossDisplay):
