@@ -50,7 +50,6 @@ def own_binary() -> dict[str, Method]:
             "temperature": ours.TemperatureCalibrator(),
             "isotonic": ours.IsotonicCalibrator(),
             "isotonic, clipped": ours.IsotonicCalibrator(clip="auto"),
-            "centred isotonic": ours.CenteredIsotonicCalibrator(),
             "smoothed": ours.SmoothedCalibrator(),
             "histogram binning": ours.HistogramBinningCalibrator(),
             "scaling-binning": ours.ScalingBinningCalibrator(random_state=0),
@@ -77,7 +76,6 @@ def own_multiclass() -> dict[str, Method]:
             "Venn-Abers, one vs rest": lift(ours.VennAbersCalibrator()),
             "isotonic, one vs rest": lift(ours.IsotonicCalibrator()),
             "Platt, one vs rest": lift(ours.PlattCalibrator()),
-            "top-label Platt": ours.TopLabelCalibrator(ours.PlattCalibrator()),
         }.items()
     }
 

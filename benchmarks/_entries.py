@@ -79,7 +79,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "ScalingBinningCalibrator": {"random_state": 0},
     "CertifiedCalibrator": {"random_state": 0},
     "OneVsRestCalibrator": {"calibrator": calibrators.IsotonicCalibrator()},
-    "TopLabelCalibrator": {"calibrator": calibrators.PlattCalibrator()},
 }
 #: Other settings of the same objects, by their description.
 VARIANTS: dict[str, list[tuple[str, dict[str, Any]]]] = {
@@ -106,7 +105,7 @@ VARIANTS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "HistogramBinningCalibrator": [("equal width", {"strategy": "uniform"})],
 }
 # These are the same as others for two classes, or base classes.
-_SEVERAL_ONLY = {"OneVsRestCalibrator", "TopLabelCalibrator"}
+_SEVERAL_ONLY = {"OneVsRestCalibrator"}
 _ABSTRACT = {"BaseCalibrator", "CalibrationTest"}
 
 
@@ -251,15 +250,6 @@ def own_intervals(draws: int | None = None) -> dict[str, Build]:
                 calibrators.IsotonicCalibrator()
                 .fit(p, y)
                 .cutoff_certificate(n_resamples=draws or 999, random_state=0)
-            ),
-            data.p,
-            data.y,
-        ),
-        "cutoff_certificate, bootstrap": lambda data: _call(
-            lambda p, y: (
-                calibrators.IsotonicCalibrator()
-                .fit(p, y)
-                .cutoff_certificate(method="bootstrap", n_resamples=draws or 999, random_state=0)
             ),
             data.p,
             data.y,

@@ -192,7 +192,6 @@ PEERS: dict[str, dict[str, Build]] = {
         ),
         **_calibrators("scikit-learn: isotonic", "probcal: isotonic", "netcal: isotonic"),
     },
-    "CenteredIsotonicCalibrator": _calibrators("probcal: centred isotonic"),
     "SmoothedCalibrator": _calibrators("calibre: smoothed isotonic"),
     "PlattCalibrator": {
         "scikit-learn: _SigmoidCalibration": regressor(_SIGMOID),

@@ -6,7 +6,7 @@ Every population has finitely many scores, with their masses and event probabili
 calibration error of a fitted map in the population is computed exactly. In each repetition n samples are
 simulated, each calibrator is fitted, and its certificates are compared with that error. Shown are the
 coverage (fraction of repetitions in which the certificate is at least the error), its binomial standard error
-for "bootstrap", and the means of the true error and of the certificates. Samples with outcomes of one class
+for "asymptotic", and the means of the true error and of the certificates. Samples with outcomes of one class
 only are replaced.
 
 Uniform certificates are valid for all monotone maps simultaneously. For the rows "any map" the true error is
@@ -22,7 +22,7 @@ The table in benchmarks/results was written by
     --repetitions 500
     --confidence .95
     --sizes 200 1000 5000
-    --resamples 199       bootstrap samples of each margin
+    --resamples 199       bootstrap samples of each certificate of the fitted map
     --csv PATH            also write the table to this file
     --fitted              instead: certificates of the fitted map, method="fitted", see below
     --refitted            instead: the same with a bootstrap that refits the map
@@ -58,11 +58,10 @@ from scipy.special import expit, logit
 from sklearn.base import clone
 
 from sklearn_calib._core._bounds import cutoff_bound
-from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
+from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib.calibrators import (
     BaseCalibrator,
     BetaCalibrator,
-    CenteredIsotonicCalibrator,
     CertifiedCalibrator,
     HistogramBinningCalibrator,
     IsotonicCalibrator,
@@ -72,19 +71,18 @@ from sklearn_calib.calibrators import (
     TemperatureCalibrator,
     VennAbersCalibrator,
 )
-from sklearn_calib.calibrators._certificate import cutoff_error_of_map, fitted_steps, outcomes_by_value
+from sklearn_calib.calibrators._certificate import fitted_steps, outcomes_by_value
 from sklearn_calib.metrics import smooth_ece
-from sklearn_calib.metrics._cutoff import bootstrap_margin
+from sklearn_calib.metrics._cutoff import cutoff_of_groups
 from sklearn_calib.metrics._metric_kernel import bind_kernel
 
-METHODS = ("bootstrap", "asymptotic", "dkw", "paper")
+METHODS = ("asymptotic", "dkw", "paper")
 CALIBRATORS: dict[str, Callable[[], BaseCalibrator]] = {
     "isotonic": IsotonicCalibrator,
     "Platt": PlattCalibrator,
     "modified Platt": ModifiedPlattCalibrator,
     "temperature": TemperatureCalibrator,
     "beta": BetaCalibrator,
-    "centred isotonic": CenteredIsotonicCalibrator,
     "Venn-Abers": VennAbersCalibrator,
     "monotone spline": lambda: SplineCalibrator(monotone=True),
 }
@@ -121,7 +119,7 @@ class Truth:
         mapped = calibrator.transform(self.score)
         order = np.argsort(mapped, kind="stable")
         population = GroupedOutcomes(self.score, self.mass[order], (self.mass * self.event)[order])
-        return cutoff_error_of_map(population, mapped[order])
+        return cutoff_of_groups(outcomes_by_value(population, mapped[order]))
 
     def residual_deviation(self, scores: np.ndarray, y: np.ndarray) -> float:
         """Return the supremum over intervals J of |(P_n - P)[(Y - f) 1{f in J}]| for the score itself."""
@@ -245,7 +243,7 @@ SHAPES = {
 
 
 def simulate(
-    name: str, n: int, repetitions: int, confidence: float, n_resamples: int, rng: np.random.Generator
+    name: str, n: int, repetitions: int, confidence: float, rng: np.random.Generator
 ) -> list[Result]:
     """Return the results of all calibrators, fitted to the same samples, of "any map" and of "as it is"."""
     truth = TRUTHS[name]
@@ -254,16 +252,14 @@ def simulate(
     errors = {label: np.empty(repetitions) for label in labels}
     for i in range(repetitions):
         scores, y = truth.draw(n, rng)
-        grouped, rate = group_outcomes(y.astype(np.int64), scores), float(y.mean())
+        rate = float(y.mean())
         margins = {
-            label: [bootstrap_margin(grouped, confidence, n_resamples, rng, refitted=refitted)]
-            + [cutoff_bound(n, confidence, m, base_rate=rate, refitted=refitted) for m in METHODS[1:]]
+            label: [cutoff_bound(n, confidence, m, base_rate=rate, refitted=refitted) for m in METHODS]
             for label, refitted in ((ANY_MAP, True), (AS_IT_IS, False))
         }
         for label, make in CALIBRATORS.items():
             calibrator = make().fit(scores, y)
             errors[label][i] = truth.cutoff_error(calibrator)
-            # the margin is the same for all maps, so that one bootstrap suffices
             certificates[label][i] = np.minimum(
                 calibrator.training_cutoff_error_ + np.array(margins[ANY_MAP]), 1.0
             )
@@ -346,10 +342,10 @@ def certified(
         confidence, "fitted", n_resamples=n_resamples, random_state=int(y.sum())
     )
     others = [
-        float(calibrator.cutoff_certificate(confidence, method)) if monotone and uniform else float("nan")
+        calibrator.cutoff_certificate(confidence, method).upper if monotone and uniform else float("nan")
         for method in ("asymptotic", "paper")
     ]
-    return truth.cutoff_error(calibrator), float(fitted), *others, float(fitted.method != "fitted")
+    return truth.cutoff_error(calibrator), fitted.upper, *others, float(fitted.method != "fitted")
 
 
 def refitted_bound(
@@ -389,7 +385,7 @@ def main_refitted(arguments: argparse.Namespace) -> None:
                 fitted = calibrator.cutoff_certificate(
                     arguments.confidence, n_resamples=arguments.resamples, random_state=rng
                 )
-                rows.append([truth.cutoff_error(calibrator), *bounds, fitted])
+                rows.append([truth.cutoff_error(calibrator), *bounds, fitted.upper])
             errors, *columns = np.array(rows).T
             shown = [f"{np.mean(c >= errors):10.3f} ({c.mean():.3f})" for c in columns]
             print(f"{name:20}{label:12}" + "    ".join(shown), flush=True)
@@ -434,7 +430,6 @@ def metric_holds(
 ) -> bool:
     """Return whether the bound of a metric of a fitted calibrator is at least its true value."""
     outcomes = GroupedOutcomes(*calibrator._fitted_outcomes)
-    outcomes = outcomes_by_value(outcomes, outcomes.prob)
     prob, count = outcomes.prob, outcomes.weight[:, np.newaxis]
     mapped = calibrator.transform(truth.score)
     if metric == "l2":
@@ -507,14 +502,12 @@ def print_tables(path: Path) -> None:
             print(f"| {row['truth']}{mark} | " + " | ".join(numbers) + f" | {row['ratio']:.2f} |")
 
 
-def study(
-    sizes: list[int], repetitions: int, confidence: float, n_resamples: int = 199, seed: int = 0
-) -> Iterator[Result]:
+def study(sizes: list[int], repetitions: int, confidence: float, seed: int = 0) -> Iterator[Result]:
     """Yield the results of all populations and sizes."""
     rng = np.random.default_rng(seed)
     for name in TRUTHS:
         for n in sizes:
-            yield from simulate(name, n, repetitions, confidence, n_resamples, rng)
+            yield from simulate(name, n, repetitions, confidence, rng)
 
 
 def main() -> None:
@@ -548,10 +541,10 @@ def main() -> None:
     sizes, repetitions = ([200, 1000], 20) if arguments.smoke else (arguments.sizes, arguments.repetitions)
     print(f"confidence {arguments.confidence:g}, {repetitions} repetitions")
     header = "".join(f"{method:>12}" for method in METHODS)
-    print(f"{'':41}{'coverage':>48} {'standard':>9}{'true':>8}{'mean certificate':>48}")
+    print(f"{'':41}{'coverage':>36} {'standard':>9}{'true':>8}{'mean certificate':>36}")
     print(f"{'population':18}{'n':>5} {'calibrator':>17}{header} {'error':>9}{'error':>8}{header}")
     results = []
-    for result in study(sizes, repetitions, arguments.confidence, arguments.resamples):
+    for result in study(sizes, repetitions, arguments.confidence):
         results.append(result)
         coverage = "".join(f"{share:12.3f}" for share in result.coverage)
         certificate = "".join(f"{value:12.4f}" for value in result.certificate)
@@ -569,23 +562,21 @@ def main() -> None:
             f"{worst.calibrator})"
         )
     if arguments.csv:
-        write(results, arguments.csv, repetitions, arguments.confidence, arguments.resamples)
+        write(results, arguments.csv, repetitions, arguments.confidence)
 
 
-def write(results: list[Result], path: Path, repetitions: int, confidence: float, n_resamples: int) -> None:
-    """Write one line per result; the ratio is that of the certificate of the paper to the bootstrap one."""
+def write(results: list[Result], path: Path, repetitions: int, confidence: float) -> None:
+    """Write one line per result; the ratio is that of the certificate of the paper to "asymptotic"."""
     path.parent.mkdir(exist_ok=True)
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
         shown = [f"{what}_{method}" for what in ("holds", "mean") for method in METHODS]
-        writer.writerow(
-            ["truth", "n", "calibrator", "repetitions", "confidence", "resamples", "error", *shown, "ratio"]
-        )
+        writer.writerow(["truth", "n", "calibrator", "repetitions", "confidence", "error", *shown, "ratio"])
         for result in results:
             numbers = [result.error, *result.coverage, *result.certificate]
             numbers.append(result.certificate[-1] / result.certificate[0])
             writer.writerow(
-                [result.truth, result.n, result.calibrator, repetitions, confidence, n_resamples]
+                [result.truth, result.n, result.calibrator, repetitions, confidence]
                 + [f"{number:.4g}" for number in numbers]
             )
 

@@ -117,7 +117,7 @@ def intervals(setting: tuple, seed: Sequence[int]) -> dict[str, tuple[float, flo
         calibrator = IsotonicCalibrator().fit(p, y, clusters=clusters)
         bound = calibrator.cutoff_certificate(n_resamples=199, random_state=seed[-1])
         # contains 0 if the bound holds
-        out["certificate"] = (-1.0, bound - true_error(calibrator, events))
+        out["certificate"] = (-1.0, bound.upper - true_error(calibrator, events))
     return out
 
 

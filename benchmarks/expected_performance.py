@@ -62,7 +62,7 @@ def _holds(rng: np.random.Generator, n: int, n_new: int, shift: str) -> tuple[np
     new = rng.beta(2.5 if "scores" in shift else 1.5, 3.0, n_new)
     p = calibrator.transform(new)
     reference = calibrator.transform(score) if shift in ("scores", "none") else None
-    found = expected_performance(p, threshold=THRESHOLD, certificate=certificate, reference=reference)
+    found = expected_performance(p, threshold=THRESHOLD, certificate=certificate.upper, reference=reference)
     true = _defined(truth_of(new, shift), p)
     inside = [getattr(found, m).lower <= true[m] <= getattr(found, m).upper for m in METRICS]
     return np.array(inside), found.recall.upper - found.recall.lower

@@ -45,7 +45,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn_calib.calibrators import (
     BaseCalibrator,
     DirichletCalibrator,
-    IsotonicCalibrator,
     LogAverageCalibrator,
     MatrixScalingCalibrator,
     OneVsRestCalibrator,
@@ -53,7 +52,6 @@ from sklearn_calib.calibrators import (
     SplineCalibrator,
     StructuredMatrixScalingCalibrator,
     TemperatureCalibrator,
-    TopLabelCalibrator,
     VectorScalingCalibrator,
     VennAbersCalibrator,
 )
@@ -68,8 +66,6 @@ CALIBRATORS = {
     "ovr Pl.": OneVsRestCalibrator(PlattCalibrator()),
     "ovr sp.": OneVsRestCalibrator(SplineCalibrator()),
     "ovr VA": OneVsRestCalibrator(VennAbersCalibrator()),
-    "top Pl.": TopLabelCalibrator(PlattCalibrator()),
-    "top is.": TopLabelCalibrator(IsotonicCalibrator(), mode="pooled"),
 }
 CLASSIFIERS = {
     "Bayes": GaussianNB(),

@@ -36,8 +36,7 @@ from sklearn_calib.plot import ReliabilityDisplay
 
 ece = metrics.expected_calibration_error
 _TARGETS = "Platt's targets here, plain labels there"
-_PLATEAUS = "neighbouring blocks of equal frequency, such as 0, are merged here"
-_BETA = "two pseudo-observations, and less weight on outlying scores here"
+_BETA = "two pseudo-observations here"
 
 
 @dataclass(frozen=True)
@@ -506,7 +505,6 @@ def probcal() -> Iterator[Row]:
     )
     for name, ours, tolerance, why in (
         ("IsotonicCalibrator", calibrators.IsotonicCalibrator(interpolation="step"), 1e-12, ""),
-        ("CenteredIsotonicCalibrator", calibrators.CenteredIsotonicCalibrator(), None, _PLATEAUS),
         ("PlattCalibrator", calibrators.PlattCalibrator(), 1e-6, ""),
         ("TemperatureCalibrator", calibrators.TemperatureCalibrator(), 1e-6, ""),
         ("VennAbersCalibrator", calibrators.VennAbersCalibrator(), 1e-10, ""),

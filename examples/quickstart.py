@@ -134,7 +134,9 @@ def main():
 
     certificate = calibrated.calibrators_[0].cutoff_certificate(confidence=0.95, random_state=0)
     print("\nCertificate for new samples from the same distribution, computed from the calibration samples")
-    print(f"  cutoff calibration error at most {certificate:.3f} with 95% confidence: at every decision")
+    print(
+        f"  cutoff calibration error at most {certificate.upper:.3f} with 95% confidence: at every decision"
+    )
     print("  threshold, the best monotone recalibration would reduce the mean loss by at most this amount")
     draw(y_test, forecasts, verdicts)
     print(f"\nPicture: {PICTURE}")

@@ -123,16 +123,16 @@ n_resamples : int, default=999
 X : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes)
     Scores, with as many columns as those of the fit.""",
     "fitted_scores": """\
-X : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes), or CalibrationSketch
-    Scores; see the class. A sketch contains binary probabilities, with classes 0 and 1.
-y : array-like of shape (n,), default=None
-    Class labels. Omitted with a sketch.""",
+X : array-like of shape (n,), (n, 1), (n, 2) or (n, n_classes)
+    Scores; see the class.
+y : array-like of shape (n,)
+    Class labels.""",
     "fitted_classes": """\
 classes : array-like of shape (n_classes,) or None, default=None
     The labels of the columns, in sorted order; required if some of them do not occur in ``y``.
-    Temperature, vector, matrix, structured matrix and Dirichlet calibration,
-    :class:`TopLabelCalibrator`, and averages and choices of these can be fitted to three or more
-    classes without samples of each. None: the labels that occur in ``y``.""",
+    Temperature, vector, matrix, structured matrix and Dirichlet calibration, and averages and choices
+    of these, can be fitted to three or more classes without samples of each. None: the labels that
+    occur in ``y``.""",
     "new_scores": """\
 %(scores)s
 groups : array-like of shape (n,) or None, default=None

@@ -70,7 +70,6 @@ FEWER_ROWS = {
     "VectorScalingCalibrator": 10**5,
     "calibration_report": 5 * 10**5,
     "calibration_summary": 2 * 10**5,
-    "cutoff_certificate, bootstrap": 2 * 10**5,
 }
 DRAWS = 39
 

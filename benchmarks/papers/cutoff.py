@@ -296,7 +296,7 @@ def isotonic(study: Study, ax) -> None:
             error, calibrator = _isotonic_error(study, int(n), draw, grid)
             errors.append(error)
             for method in broken:
-                bound = calibrator.cutoff_certificate(1 - LEVEL, method)
+                bound = calibrator.cutoff_certificate(1 - LEVEL, method).upper
                 broken[method] += error > bound
                 sums[method] += bound * (n == sizes[-1]) / runs
         means.append(float(np.mean(errors)))

@@ -25,7 +25,7 @@ for name, calibrator in calibrators.items():
         calibrator.fit(data.y_proba, data.y_true)
         for method in methods:
             certificate = calibrator.cutoff_certificate(method=method, random_state=0)
-            found[name][method].append(float(certificate))
+            found[name][method].append(certificate.upper)
         error = cutoff_calibration_error(new.y_true, calibrator.transform(new.y_proba))
         found[name]["error"].append(error)
 

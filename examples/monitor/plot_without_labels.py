@@ -29,7 +29,7 @@ def month(number, n=20_000):
 
 score, y = month(0)
 calibrator = IsotonicCalibrator().fit(score, y)
-certificate = calibrator.cutoff_certificate(random_state=0)
+certificate = calibrator.cutoff_certificate()
 reference = calibrator.transform(score)
 print(certificate)
 
@@ -40,7 +40,7 @@ months, estimates, observed = np.arange(1, 13), [], []
 for number in months:
     score, y = month(number)
     p = calibrator.transform(score)
-    found = expected_performance(p, threshold=0.4, certificate=certificate, reference=reference)
+    found = expected_performance(p, threshold=0.4, certificate=certificate.upper, reference=reference)
     estimates.append(found.precision)
     observed.append(y[p >= 0.4].mean())
 print(found)

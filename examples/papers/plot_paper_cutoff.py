@@ -32,7 +32,9 @@ calibrators = {
 data = make_discrete_forecasts(sizes[-1], scores, truth, random_state=0)
 fit = IsotonicCalibrator().fit(data.y_proba, data.y_true)
 for method in ("paper", "asymptotic"):
-    print(f"isotonic, 95% bound at n = {sizes[-1]} ({method}): {fit.cutoff_certificate(0.95, method):.3f}")
+    print(
+        f"isotonic, 95% bound at n = {sizes[-1]} ({method}): {fit.cutoff_certificate(0.95, method).upper:.3f}"
+    )
 
 # %%
 # The error of each map is that in the population: four values with their true probabilities.

@@ -304,27 +304,6 @@ class OneVsRest(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class TopLabel(Node):
-    """A scalar map of the largest probability for each predicted class; the others are rescaled."""
-
-    kind = "top_label"
-    maps: tuple[Node, ...]
-
-    def evaluate(self, ops: Any, scores: Any) -> Any:
-        hot = ops.let(ops.largest(scores))
-        top = ops.let(ops.sum(scores * hot))
-        found = ops.let(ops.sum(ops.stack([node.evaluate(ops, top) for node in self.maps]) * hot))
-        others = ops.let(scores * (1.0 - hot))
-        rest = ops.let(ops.sum(others))
-        even = (1.0 - hot) * (1.0 / (len(self.maps) - 1))
-        fractions = ops.if_positive(rest, others / ops.maximum(rest, TINY), even)
-        return hot * found + fractions * (1.0 - found)
-
-    def check(self, n_classes: int) -> None:
-        _require_maps(self.maps, n_classes, n_classes, scalar=True)
-
-
-@dataclass(frozen=True, eq=False)
 class Average(Node):
     """The mean of vector maps, or with ``scale`` "log" the normalised geometric mean."""
 

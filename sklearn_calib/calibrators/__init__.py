@@ -3,7 +3,6 @@
 from sklearn_calib.calibrators._auto import AutoCalibrator, CalibratorSelection, Candidate
 from sklearn_calib.calibrators._base import BaseCalibrator
 from sklearn_calib.calibrators._beta import BetaCalibrator
-from sklearn_calib.calibrators._centered import CenteredIsotonicCalibrator
 from sklearn_calib.calibrators._certificate import CutoffCertificate
 from sklearn_calib.calibrators._certified import CertifiedCalibrator
 from sklearn_calib.calibrators._dirichlet import DirichletCalibrator
@@ -20,7 +19,6 @@ from sklearn_calib.calibrators._scaling_binning import ScalingBinningCalibrator
 from sklearn_calib.calibrators._smoothed import SmoothedCalibrator
 from sklearn_calib.calibrators._spline import SplineCalibrator
 from sklearn_calib.calibrators._temperature import TemperatureCalibrator
-from sklearn_calib.calibrators._top_label import TopLabelCalibrator
 from sklearn_calib.calibrators._vector import VectorScalingCalibrator
 from sklearn_calib.calibrators._venn_abers import VennAbersCalibrator
 
@@ -30,7 +28,6 @@ __all__ = [
     "BetaCalibrator",
     "CalibratorSelection",
     "Candidate",
-    "CenteredIsotonicCalibrator",
     "CertifiedCalibrator",
     "CutoffCertificate",
     "DirichletCalibrator",
@@ -48,7 +45,6 @@ __all__ = [
     "SplineCalibrator",
     "StructuredMatrixScalingCalibrator",
     "TemperatureCalibrator",
-    "TopLabelCalibrator",
     "VectorScalingCalibrator",
     "VennAbersCalibrator",
 ]

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
-from sklearn_calib._core._links import logit
+from sklearn_calib._core._grouping import group_scores
 from sklearn_calib._core._maps import Softmax, logistic
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import as_double, check_flag
@@ -18,7 +17,6 @@ from sklearn_calib.calibrators._base import BaseCalibrator, check_link
 from sklearn_calib.calibrators._inverse_temperature import fit_inverse_temperature, fit_shrunk_temperature
 from sklearn_calib.calibrators._log_clip import clipped_logs, fit_log_clip
 from sklearn_calib.calibrators._platt import link_scores
-from sklearn_calib.calibrators._remote import discount_remote
 from sklearn_calib.calibrators._softmax import (
     AffineProblem,
     Preconditioner,
@@ -53,7 +51,7 @@ class AffineCalibrator(BaseCalibrator):
 
     A subclass defines the penalties and the map. By default x are the logits times the inverse temperature,
     and the parameters are shrunk to W = I and b = 0. Binary problems are the case K = 2, with logits (-t/2,
-    t/2) for log-odds t; there outlying probabilities are downweighted as by :class:`PlattCalibrator`.
+    t/2) for log-odds t.
     """
 
     link: str
@@ -116,11 +114,6 @@ class AffineCalibrator(BaseCalibrator):
     def _merge_ties(self, scores: Array, codes: Codes, weight: Array | None) -> tuple[Array, Codes, Array]:
         """Return one sample for each score and class, so that ties and the order of samples cannot matter."""
         grouped = group_scores(codes, scores, weight)
-        if self.link == "logit":
-            # as in Platt scaling, which is the case without a penalty
-            discounted = discount_remote(logit(grouped.prob), grouped)
-            if discounted is not None:
-                grouped = GroupedOutcomes(grouped.prob, discounted.weight, discounted.positives)
         scores = np.repeat(grouped.prob, 2)
         codes = np.tile(np.array([0, 1], dtype=np.int64), grouped.prob.shape[0])
         weight = np.column_stack([grouped.weight - grouped.positives, grouped.positives]).ravel()

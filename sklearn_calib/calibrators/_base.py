@@ -20,12 +20,12 @@ from sklearn_calib._docs import shared_docs
 from sklearn_calib._persistence import VersionStamped
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
-    Outcomes,
     check_classes,
+    check_clusters,
+    check_frequency_weights,
     check_option,
     check_scores,
     check_weights,
-    fit_arrays,
     place_labels,
     shape_of,
 )
@@ -44,7 +44,6 @@ _CAN_DO_WITHOUT = (
     "MatrixScalingCalibrator",
     "StructuredMatrixScalingCalibrator",
     "DirichletCalibrator",
-    "TopLabelCalibrator",
 )
 
 
@@ -126,11 +125,12 @@ class BaseCalibrator(
 
     def fit(
         self,
-        X: Outcomes,
-        y: ArrayLike | None = None,
+        X: ArrayLike,
+        y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         *,
         classes: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
     ) -> Self:
         """Fit the map from scores to probabilities.
 
@@ -141,9 +141,14 @@ class BaseCalibrator(
         ----------
         %(fitted_scores)s
         sample_weight : array-like of shape (n,) or None, default=None
-            Non-negative weights; a weight of k is equivalent to k repetitions of the sample. Samples of
-            weight zero are ignored, except that their labels are included in ``classes_``.
+            Non-negative weights; a weight of k is equivalent to k repetitions of the sample, in the same
+            cluster. Samples of weight zero are ignored, except that their labels are included in
+            ``classes_``.
         %(fitted_classes)s
+        clusters : array-like of shape (n,) or None, default=None
+            Label of the cluster (patient, customer, day) of each sample, within which samples need not be
+            independent. The map is the same; the certificate of a binary calibrator that has one allows for
+            the dependence.
 
         Returns
         -------
@@ -155,12 +160,25 @@ class BaseCalibrator(
         ValueError
             If an argument has the wrong shape, NaN or infinite values, values outside [0, 1] if probabilities
             are required, or negative weights; if fewer than two classes have a sample of positive weight, or
-            not all of them although the calibrator needs samples of each.
+            not all of them although the calibrator needs samples of each; or if there are clusters, but fewer
+            than four or for a calibrator without a certificate.
         TypeError
             If ``X`` is sparse, or a parameter is of the wrong type.
         """
         self._check_parameters()
-        return self._fit_known(*self._read(X, y, sample_weight, classes))
+        scores, codes, weight, known = self._read(X, y, sample_weight, classes)
+        if clusters is None:
+            return self._fit_known(scores, codes, weight, known)
+        if known.shape[0] > 2:
+            raise ValueError(
+                f"clusters are for certificates of binary problems, but y has {known.shape[0]} classes. "
+                "Leave them out."
+            )
+        if weight is not None:
+            check_frequency_weights(weight)
+        return self._fit_known(
+            scores, codes, weight, known, check_clusters(clusters, scores.shape[0], weight)
+        )
 
     def transform(self, X: ArrayLike) -> Array:
         """Return calibrated probabilities in the shape of the input.
@@ -278,11 +296,20 @@ class BaseCalibrator(
     def _map_scores(self, scores: Array) -> Array:
         """Return the probability of ``classes_[1]``, shape (n,), or of all classes, shape (n, K)."""
 
+    def _fit_clusters(self, scores: Array, codes: Codes, weight: Array | None, clusters: Codes) -> None:
+        """Fit as ``_fit_scores``, and record which samples are dependent; ``clusters`` are codes."""
+        raise ValueError(
+            f"clusters are for certificates, which {type(self).__name__} does not have. Leave them out, or "
+            "use CertifiedCalibrator."
+        )
+
     def _read(
-        self, X: Outcomes, y: ArrayLike | None, sample_weight: ArrayLike | None, classes: ArrayLike | None
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, classes: ArrayLike | None
     ) -> tuple[Array, Codes, Array | None, NDArray[Any]]:
         """Check the arguments of ``fit``; return scores, codes, weights and classes."""
-        X, y, sample_weight = fit_arrays(X, y, sample_weight)
+        if y is None:
+            # the wording that scikit-learn's checks require
+            raise ValueError("This estimator requires y to be passed, but the target y is None. Pass labels.")
         scores = self._check_scores(X, y, reset=True)
         known, codes = check_classes(y)
         if classes is not None:
@@ -301,8 +328,15 @@ class BaseCalibrator(
         self.n_features_in_ = 1 if scores.ndim == 1 else scores.shape[1]
         return self._fit_known(scores, codes, weight, classes)
 
-    def _fit_known(self, scores: Array, codes: Codes, weight: Array | None, classes: NDArray[Any]) -> Self:
-        """Fit to checked arrays, without samples of weight zero."""
+    def _fit_known(
+        self,
+        scores: Array,
+        codes: Codes,
+        weight: Array | None,
+        classes: NDArray[Any],
+        clusters: Codes | None = None,
+    ) -> Self:
+        """Fit to checked arrays, without samples of weight zero; ``clusters`` has no codes of these."""
         n_classes, given = classes.shape[0], codes
         if weight is not None and not weight.all():
             keep = weight > 0
@@ -311,7 +345,10 @@ class BaseCalibrator(
         if not count.all():
             self._check_absent(classes, count, np.bincount(given, minlength=n_classes))
         self.classes_ = classes
-        self._fit_scores(scores, codes, weight)
+        if clusters is None:
+            self._fit_scores(scores, codes, weight)
+        else:
+            self._fit_clusters(scores, codes, weight, clusters)
         return self
 
     def _check_absent(self, classes: NDArray[Any], count: Codes, given: Codes) -> None:

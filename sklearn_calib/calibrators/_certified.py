@@ -1,21 +1,17 @@
 """The two-step procedure for any calibrator: fit on one part of the samples, certify on the other."""
 
-from __future__ import annotations
-
-from typing import Any, Self, cast
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core._bounds import cutoff_bound
-from sklearn_calib._core._grouping import group_outcomes
+from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._maps import Step, through
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import (
-    Outcomes,
-    check_clusters,
     check_flag,
     check_fraction,
     check_frequency_weights,
@@ -24,21 +20,18 @@ from sklearn_calib._validation import (
     check_probabilities,
     check_randomness,
     check_resamples,
-    check_size,
-    is_summary,
-    shape_of,
 )
 from sklearn_calib.calibrators._base import BaseCalibrator, may_be_certain
 from sklearn_calib.calibrators._certificate import (
     CERTIFICATE_METHODS,
-    RESAMPLING_METHODS,
     CutoffCertificate,
+    CutoffCertificateMixin,
     check_tolerance,
     fitted_bound,
     outcomes_by_value,
-    refuse_dependent,
+    pooled_outcomes,
     resolve_tolerance,
-    too_few,
+    shortage,
 )
 from sklearn_calib.calibrators._multiclass import (
     check_calibrator,
@@ -48,15 +41,16 @@ from sklearn_calib.calibrators._multiclass import (
 )
 from sklearn_calib.calibrators._parts import one_by_one, select_at_random
 from sklearn_calib.calibrators._platt import PlattCalibrator
-from sklearn_calib.metrics._cutoff import bootstrap_margin, cutoff_of_groups
+from sklearn_calib.metrics._cutoff import cutoff_of_groups
 
 Codes = NDArray[np.int64]
+Index = NDArray[np.intp]
 
 _PASSTHROUGH = "passthrough"
 _RESAMPLES = 999
 
 
-class CertifiedCalibrator(BaseCalibrator):
+class CertifiedCalibrator(CutoffCertificateMixin, BaseCalibrator):
     r"""Any calibrator, used only if its calibration error on held-out samples is within a tolerance.
 
     The samples are split at random. The calibrator is fitted to one part, and its plug-in cutoff calibration
@@ -87,11 +81,10 @@ class CertifiedCalibrator(BaseCalibrator):
         stated confidence: for this rule pass the number :math:`c` minus ``margin_``.
     confidence : float, default=0.95
         Confidence level of the certificate, and of the tolerance "sharp".
-    method : {"fitted", "asymptotic", "dkw", "paper", "bootstrap"}, default="fitted"
-        The method of the certificate; see :meth:`cutoff_certificate`.
-    random_state : int, Generator, RandomState or None, default=None
-        Source of the split, and of the 999 bootstrap samples of "fitted" and "bootstrap"; an integer makes
-        the fit reproducible.
+    method : {"fitted", "asymptotic", "dkw", "paper"}, default="fitted"
+        The method of the certificate; see Notes.
+    random_state : int, Generator, RandomState or None, default=0
+        Source of the split, and of the 999 bootstrap samples of "fitted".
 
     Attributes
     ----------
@@ -133,31 +126,22 @@ class CertifiedCalibrator(BaseCalibrator):
 
     Notes
     -----
-    The cost is that of the fit and one sort. For the split, weighted samples are expanded to repeated
-    samples, at most 10**8.
+    For the split, weighted samples are expanded to repeated samples, at most 10**8. Clusters are not split,
+    there is no stratification, and the tolerances "sharp" and "paper" use the effective number of samples.
 
     Isotonic, Platt and temperature scaling have a certificate that uses the training samples: for these, a
     split only reduces the sample size. Use this class for maps that need not be monotone, and for fitted
     models from other sources.
 
-    One margin is valid for both maps, the fitted one and the constant. Let V be the sum over both classes of
-    the largest deviation of the empirical probability of an interval. With the stated confidence V is at most
-    the margin, and then so is the difference between plug-in and true error of the fitted map. The event rate
-    of the certification samples deviates by at most V / 2. Hence the certificate, clipped to 1, is
-
-    - ``cutoff_error_ + margin_`` for the fitted map,
-    - ``abs(mean_ - certified_event_rate_) + margin_ / 2`` for the constant, with "bootstrap" plus
-      ``margin_``.
-
-    "bootstrap" is tighter, because the map is fixed: its margin is the quantile of the larger of two
-    deviations of bootstrap samples from the certification samples, the range of the cumulative residuals of
-    the map and the deviation of the event rate. The bound holds for both maps simultaneously, so that it is
-    valid although the same samples choose between them.
-
-    With ``stratify=False`` the certification samples are an independent sample, for which "dkw" and "paper"
-    are valid for every n. Stratification reduces the variance of the event rate: asymptotically V can only
-    become smaller, so that "asymptotic" remains valid; for "dkw" at a given n this is not proved. The proofs
-    are in docs/certificates.md. The confidence is over the samples and their split.
+    *Certificate.* "fitted" is that of :meth:`IsotonicCalibrator.cutoff_certificate`, with the resulting map
+    and the certification samples. The others assume independent samples. Their margin is valid for a map that
+    is independent of the certification samples: "asymptotic" and "dkw" as there, "paper" from Proposition 4.1
+    of [1]_, ``(20 + sqrt(2 log(1 / (1 - confidence)))) / sqrt(n)`` with ``n`` certification samples. The
+    certificate, clipped to 1, is ``cutoff_error_ + margin_`` for the fitted map, and ``abs(mean_ -
+    certified_event_rate_) + margin_ / 2`` for the constant; the proof is in docs/certificates.md. The
+    confidence is over the samples and their split. With ``stratify=False`` the certification samples are an
+    independent sample, for which "dkw" and "paper" are valid for every n; with stratification only
+    "asymptotic" is proved.
 
     References
     ----------
@@ -184,6 +168,7 @@ class CertifiedCalibrator(BaseCalibrator):
     """
 
     _multiclass = False
+    _monotone = False
     calibrator_: Any
     accepted_: bool
     cutoff_error_: float
@@ -193,6 +178,7 @@ class CertifiedCalibrator(BaseCalibrator):
     certificate_: float
     certified_size_: int
     certified_event_rate_: float
+    _certification: GroupedOutcomes
 
     def __init__(
         self,
@@ -203,7 +189,7 @@ class CertifiedCalibrator(BaseCalibrator):
         tolerance: str | float = "sharp",
         confidence: float = 0.95,
         method: str = "fitted",
-        random_state: Any = None,
+        random_state: Any = 0,
     ) -> None:
         self.calibrator = calibrator
         self.test_size = test_size
@@ -213,141 +199,30 @@ class CertifiedCalibrator(BaseCalibrator):
         self.method = method
         self.random_state = random_state
 
-    def fit(
-        self,
-        X: Outcomes,
-        y: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        *,
-        classes: ArrayLike | None = None,
-        clusters: ArrayLike | None = None,
-    ) -> Self:
-        """Fit the calibrator on one part of the samples and certify it on the other.
-
-        Parameters
-        ----------
-        X : array-like of shape (n,), (n, 1) or (n, 2)
-            Scores; see the class.
-        y : array-like of shape (n,)
-            Class labels.
-        sample_weight : array-like of shape (n,) or None, default=None
-            Frequencies; None with clusters.
-        classes : array-like of shape (2,) or None, default=None
-            The class labels; required if one of them does not occur in ``y``.
-        clusters : array-like of shape (n,) or None, default=None
-            Label of the cluster of each sample. Clusters are not split, and there is no stratification;
-            ``method="fitted"`` simulates dependent outcomes, as for
-            :meth:`IsotonicCalibrator.cutoff_certificate`; and the tolerances "sharp" and "paper" use the
-            effective number of samples. Other methods assume independent samples and raise an error.
-
-        Returns
-        -------
-        self
-            The fitted calibrator.
-
-        Raises
-        ------
-        ValueError
-            If an argument is malformed (the message names it), or the method or weights cannot be combined
-            with clusters.
-        """
-        codes = None
-        if clusters is not None:
-            if sample_weight is not None or is_summary(X):
-                raise ValueError(
-                    "clusters cannot be combined with sample_weight or a sketch. Repeat samples instead."
-                )
-            if self.method != "fitted":
-                raise ValueError(
-                    f"method={self.method!r} assumes independent samples and cannot be given clusters. "
-                    "Use method='fitted'."
-                )
-            codes = check_clusters(clusters, shape_of(cast(ArrayLike, X), "X")[0])
-        self._clusters = codes
-        super().fit(X, y, sample_weight, classes=classes)
-        del self._clusters
-        return self
-
-    def cutoff_certificate(
-        self,
-        confidence: float = 0.95,
-        method: str = "fitted",
-        *,
-        n_resamples: int = 999,
-        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    def _certificate(
+        self, confidence: float, method: str, n_resamples: int, generator: np.random.Generator
     ) -> CutoffCertificate:
-        """Return an upper confidence bound of the cutoff calibration error of the resulting map on new data.
-
-        ``certificate_`` is the bound with the confidence level and method of the constructor.
-
-        Parameters
-        ----------
-        confidence : float, default=0.95
-            Probability, over the samples and their split, with which the bound holds.
-        method : {"fitted", "asymptotic", "dkw", "paper", "bootstrap"}, default="fitted"
-            "fitted": as for :meth:`IsotonicCalibrator.cutoff_certificate`, with the resulting map and the
-            certification samples; if these are too few, the method is "asymptotic", which the result states.
-            The others are margins for a map that is independent of the certification samples: "asymptotic"
-            and "dkw" as for :meth:`IsotonicCalibrator.cutoff_certificate`, "paper" from Proposition 4.1 of
-            [1]_, ``(20 + sqrt(2 log(1 / (1 - confidence)))) / sqrt(n)`` with ``n`` certification samples.
-            "bootstrap": see the Notes of the class.
-        n_resamples : int, default=999
-            Number of bootstrap samples; at least 1 / (1 - ``confidence``) - 1.
-        random_state : int, Generator, RandomState or None, default=None
-            Source of the bootstrap samples; an integer makes the certificate reproducible.
-
-        Returns
-        -------
-        CutoffCertificate
-            The bound, a float in [0, 1], with the method used.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is out of range.
-        TypeError
-            If ``confidence`` is not a number.
-
-        References
-        ----------
-        .. [1] Rossellini, Soloff, Barber, Ren, Willett (2025). Can a calibration metric be both testable and
-           actionable? COLT. arXiv:2502.19851.
-        """
-        confidence = check_fraction(confidence, "confidence")
-        method = check_option(method, "method", CERTIFICATE_METHODS)
-        check_size(n_resamples, "n_resamples")
-        check_is_fitted(self)
-        if method in RESAMPLING_METHODS:
-            n_resamples = check_resamples(n_resamples, confidence)
-        return self._certify(confidence, method, n_resamples, check_generator(random_state))[0]
+        return self._certify(confidence, method, n_resamples, generator)[0]
 
     def _certify(
         self, confidence: float, method: str, n_resamples: int, generator: np.random.Generator
     ) -> tuple[CutoffCertificate, float]:
         """Return the certificate of the resulting map, and the margin for a fitted map."""
         rows = self._certification
-        refuse_dependent(rows, method)
-        note = too_few(rows) if method == "fitted" else ""
+        note = shortage(rows, method)
         method = "asymptotic" if note else method
         error, fraction = self.cutoff_error_, 1.0
         if not self.accepted_:
             error, fraction = abs(self.mean_ - self.certified_event_rate_), 0.5
         if method == "fitted":
-            outcomes = outcomes_by_value(
-                rows, rows.prob if self.accepted_ else np.full_like(rows.prob, self.mean_)
-            )
-            bound = fitted_bound(outcomes, confidence, n_resamples, generator)
+            if not self.accepted_:
+                rows = outcomes_by_value(rows, np.full_like(rows.prob, self.mean_))
+            bound = fitted_bound(pooled_outcomes(rows), confidence, n_resamples, generator)
             margin = bound - error
-        elif method == "bootstrap":
-            margin = bootstrap_margin(rows, confidence, n_resamples, generator, event_rate=True)
-            bound = error + margin
         else:
             margin = cutoff_bound(self._effective_size(), confidence, method, base_rate=self.mean_)
             bound = error + fraction * margin
-        certificate = CutoffCertificate(
-            bound, confidence=confidence, method=method, n_samples=self.certified_size_, note=note
-        )
-        return certificate, margin
+        return CutoffCertificate(min(1.0, bound), confidence, method, self.certified_size_, note), margin
 
     def _check_parameters(self) -> None:
         if isinstance(self.calibrator, str):
@@ -358,7 +233,7 @@ class CertifiedCalibrator(BaseCalibrator):
         check_flag(self.stratify, "stratify")
         check_tolerance(self.tolerance)
         check_fraction(self.confidence, "confidence")
-        if check_option(self.method, "method", CERTIFICATE_METHODS) in RESAMPLING_METHODS:
+        if check_option(self.method, "method", CERTIFICATE_METHODS) == "fitted":
             check_resamples(_RESAMPLES, self.confidence)
         check_randomness(self.random_state)
 
@@ -371,8 +246,16 @@ class CertifiedCalibrator(BaseCalibrator):
         return PlattCalibrator() if self.calibrator is None else self.calibrator
 
     def _fit_scores(self, scores: Array, codes: Codes, weight: Array | None) -> None:
+        self._fit_parts(scores, codes, weight, None)
+
+    def _fit_clusters(self, scores: Array, codes: Codes, weight: Array | None, clusters: Codes) -> None:
+        if weight is not None:
+            raise ValueError("clusters cannot be combined with sample_weight. Repeat samples instead.")
+        self._fit_parts(scores, codes, weight, clusters)
+
+    def _fit_parts(self, scores: Array, codes: Codes, weight: Array | None, clusters: Codes | None) -> None:
+        """Fit to one part of the samples and certify on the other; clusters are not split."""
         fixed = isinstance(self.calibrator, str | FrozenEstimator)
-        clusters: Codes | None = getattr(self, "_clusters", None)
         generator = check_generator(self.random_state)
         if fixed:
             if weight is not None:
@@ -399,7 +282,10 @@ class CertifiedCalibrator(BaseCalibrator):
                     self._resolve_calibrator(), scores[fitting], codes[fitting], None
                 )
             scores, codes = scores[held_out], codes[held_out]
-        self._certification = group_outcomes(codes, self._forecasts(scores), weight, clusters)
+        forecasts = np.full(scores.shape, self.mean_)
+        if self.calibrator_ is not None:
+            forecasts = check_probabilities(self._calibrated(scores), "calibrator.predict_proba(X)")
+        self._certification = group_outcomes(codes, forecasts, weight, clusters)
         self.certified_size_ = int(self._certification.total)
         self.certified_event_rate_ = float(self._certification.positives.sum()) / self.certified_size_
         # without a fitted map, the constant is certified
@@ -410,12 +296,9 @@ class CertifiedCalibrator(BaseCalibrator):
         )
         self.accepted_ = self.cutoff_error_ <= self.tolerance_
         certificate, self.margin_ = self._certify(self.confidence, self.method, _RESAMPLES, generator)
-        # a plain float, which all file formats can store
-        self.certificate_ = float(certificate)
+        self.certificate_ = certificate.upper
 
-    def _divide(
-        self, codes: Codes, generator: np.random.Generator
-    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def _divide(self, codes: Codes, generator: np.random.Generator) -> tuple[Index, Index]:
         """Return the certification samples, sampled without replacement, and the training samples."""
         strata = codes if self.stratify else np.zeros_like(codes)
         # at least one sample is left for the fit
@@ -427,9 +310,7 @@ class CertifiedCalibrator(BaseCalibrator):
             )
         return select_at_random(strata, sizes, generator)
 
-    def _divide_clusters(
-        self, clusters: Codes, generator: np.random.Generator
-    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def _divide_clusters(self, clusters: Codes, generator: np.random.Generator) -> tuple[Index, Index]:
         """Return the samples of the certification clusters, and those of the training clusters."""
         n_clusters = int(clusters.max()) + 1
         size = min(max(int(self.test_size * n_clusters + 0.5), 1), n_clusters - 1)
@@ -455,12 +336,6 @@ class CertifiedCalibrator(BaseCalibrator):
                 "Use the labels of its fit."
             )
         return self.calibrator
-
-    def _forecasts(self, scores: Array) -> Array:
-        """Return the predictions to be certified: the mapped scores, or the constant if there is no map."""
-        if self.calibrator_ is None:
-            return np.full(scores.shape, self.mean_)
-        return check_probabilities(self._calibrated(scores), "calibrator.predict_proba(X)")
 
     def _calibrated(self, scores: Array) -> Array:
         """Return the probabilities of the fitted calibrator."""

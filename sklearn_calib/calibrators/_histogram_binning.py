@@ -12,11 +12,8 @@ from sklearn_calib._core._maps import Step
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import check_option, check_positive, check_size
 from sklearn_calib.calibrators._base import BaseCalibrator
-from sklearn_calib.calibrators._certificate import (
-    CutoffCertificateMixin,
-    cutoff_error_of_map,
-    record_sample,
-)
+from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify, outcomes_by_value
+from sklearn_calib.metrics._cutoff import cutoff_of_groups
 
 _STRATEGIES = ("quantile", "uniform")
 # The cube root of 10**18 samples, a total that only weights can reach.
@@ -123,7 +120,7 @@ class HistogramBinningCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
         grouped = group_scores(codes, scores, weight)
-        record_sample(self, grouped, weight)
+        certify(self, grouped, weight)
         self.n_bins_ = resolve_bins(self.n_bins, self.training_size_)
         if self.strategy == "quantile":
             self.bin_edges_ = equal_mass_edges(grouped, self.n_bins_)
@@ -142,9 +139,10 @@ class HistogramBinningCalibrator(CutoffCertificateMixin, BaseCalibrator):
         self.bin_values_ = np.interp(number, number[~empty], value[~empty])
         order = np.argsort(value[~empty], kind="stable")
         value, count, events = (part[~empty][order] for part in (value, count, events))
-        self.training_cutoff_error_ = cutoff_error_of_map(GroupedOutcomes(value, count, events), value)
-        self._training_counts = None
-        self._fitted_outcomes = (value, count, events) if whole_numbers(weight) else None
+        fitted = GroupedOutcomes(value, count, events)
+        self.training_cutoff_error_ = cutoff_of_groups(outcomes_by_value(fitted, value))
+        if whole_numbers(weight):
+            self._fitted_outcomes = value, count, events
 
     def _bin_of(self, scores: Array) -> NDArray[np.intp]:
         return np.searchsorted(self.bin_edges_, scores, side="right")

@@ -9,7 +9,7 @@ from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._core._maps import Node, Step, through
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import check_fraction, check_option
+from sklearn_calib._validation import check_option
 from sklearn_calib.calibrators._base import BaseCalibrator
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 
@@ -32,12 +32,11 @@ class IsotonicCalibrator(CutoffCertificateMixin, BaseCalibrator):
         The map between blocks. "linear" interpolates between the last score of a block and the first of the
         next, as scikit-learn's ``IsotonicRegression``; "step" uses the value of the lower block. Both agree
         on the training scores, and are constant outside their range.
-    clip : None, "auto" or float, default=None
+    clip : None or "auto", default=None
         How to handle blocks whose event frequency is exactly 0 or 1, for which a single contradicting outcome
         makes the log loss infinite. None: they are not changed, as in scikit-learn. "auto": in a block of
         weight :math:`N`, 0 is replaced by :math:`1/(N+2)` and 1 by :math:`(N+1)/(N+2)` (Laplace's rule of
-        succession), or by the value of the next block if that is closer. A number: all values are clipped to
-        [``clip``, 1 - ``clip``].
+        succession), or by the value of the next block if that is closer.
 
     Attributes
     ----------
@@ -84,16 +83,14 @@ class IsotonicCalibrator(CutoffCertificateMixin, BaseCalibrator):
     X_thresholds_: Array
     y_thresholds_: Array
 
-    def __init__(self, *, interpolation: str = "linear", clip: str | float | None = None) -> None:
+    def __init__(self, *, interpolation: str = "linear", clip: str | None = None) -> None:
         self.interpolation = interpolation
         self.clip = clip
 
     def _check_parameters(self) -> None:
         check_option(self.interpolation, "interpolation", _INTERPOLATIONS)
-        if isinstance(self.clip, str):
+        if self.clip is not None:
             check_option(self.clip, "clip", _CLIPS)
-        elif self.clip is not None and check_fraction(self.clip, "clip") >= 0.5:
-            raise ValueError(f"clip must be less than 1/2, got {self.clip!r}.")
 
     def _score_kind(self) -> str:
         return "score"
@@ -118,14 +115,10 @@ class IsotonicCalibrator(CutoffCertificateMixin, BaseCalibrator):
         return interpolate_blocks(self.X_thresholds_, self.y_thresholds_, scores, step)
 
 
-def isotonic_thresholds(grouped: GroupedOutcomes, clip: str | float | None = None) -> tuple[Array, Array]:
+def isotonic_thresholds(grouped: GroupedOutcomes, clip: str | None) -> tuple[Array, Array]:
     """Return first and last score of each block of the isotonic fit, once if equal, and the values there."""
     blocks = fit_isotonic(grouped)
-    value = blocks.value
-    if clip == "auto":
-        value = _move_from_ends(value, blocks.weight)
-    elif clip is not None:
-        value = np.clip(value, float(clip), 1.0 - float(clip))
+    value = blocks.value if clip is None else _move_from_ends(blocks.value, blocks.weight)
     thresholds = np.column_stack([blocks.lower, blocks.upper]).ravel()
     values = np.repeat(value, 2)
     keep = np.append(True, thresholds[1:] > thresholds[:-1])

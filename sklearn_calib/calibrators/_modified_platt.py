@@ -6,22 +6,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib._core._grouping import group_scores
-from sklearn_calib._core._maps import Node, logistic, through
+from sklearn_calib._core._maps import Node, Step, logistic
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import check_fraction, check_option
-from sklearn_calib.calibrators._base import BaseCalibrator, check_link, inside
+from sklearn_calib._validation import check_fraction
+from sklearn_calib.calibrators._base import BaseCalibrator, check_link
 from sklearn_calib.calibrators._certificate import (
     CutoffCertificateMixin,
     certify,
     check_tolerance,
-    cutoff_error_of_map,
-    record_sample,
     resolve_tolerance,
 )
-from sklearn_calib.calibrators._isotonic import interpolate_blocks, isotonic_thresholds
-from sklearn_calib.calibrators._platt import fit_linked, logistic_curve
-
-_FALLBACKS = ("mean", "isotonic")
+from sklearn_calib.calibrators._platt import fit_platt, link_scores, logistic_curve
 
 
 class ModifiedPlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
@@ -30,8 +25,8 @@ class ModifiedPlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
     A misspecified logistic curve has a calibration error that does not vanish with the sample size: with
     scores uniform on 0, 1/4, 1/2, 1 and event probabilities 1, 0, 0, 1 the error of Platt scaling converges
     to .243. The modification (Appendix D.2 of [1]_) uses Platt scaling if its plug-in cutoff calibration
-    error on the training samples is within a tolerance of order :math:`1/\sqrt n`, and otherwise a fallback
-    without this error. The error on new data therefore converges to 0 for every distribution.
+    error on the training samples is within a tolerance of order :math:`1/\sqrt n`, and otherwise the constant
+    event rate. The error on new data therefore converges to 0 for every distribution.
 
     Parameters
     ----------
@@ -41,9 +36,6 @@ class ModifiedPlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
         Upper limit of the plug-in error. "sharp": the "asymptotic" margin of the certificate at
         ``confidence``; a correctly specified curve is rarely rejected. "paper": :math:`(20 + \sqrt{2 \log
         20})/\sqrt n`, which cannot reject for :math:`n \le 500`. A number is used as the limit.
-    fallback : {"mean", "isotonic"}, default="mean"
-        The map used instead: the constant event rate, as in the paper, or isotonic regression, which
-        preserves the ranking.
     confidence : float, default=0.95
         Confidence level of the tolerance "sharp"; otherwise not used.
 
@@ -100,16 +92,13 @@ class ModifiedPlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
         *,
         link: str = "logit",
         tolerance: str | float = "sharp",
-        fallback: str = "mean",
         confidence: float = 0.95,
     ) -> None:
         self.link = link
         self.tolerance = tolerance
-        self.fallback = fallback
         self.confidence = confidence
 
     def _check_parameters(self) -> None:
-        check_option(self.fallback, "fallback", _FALLBACKS)
         check_fraction(self.confidence, "confidence")
         check_tolerance(self.tolerance)
 
@@ -118,30 +107,23 @@ class ModifiedPlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
         grouped = group_scores(codes, scores, weight)
-        record_sample(self, grouped, weight)
-        self.slope_, self.intercept_ = fit_linked(grouped, self.link)
-        curve = inside(logistic_curve(grouped.prob, self.link, self.slope_, self.intercept_))
-        self.platt_cutoff_error_ = cutoff_error_of_map(grouped, curve)
+        self.slope_, self.intercept_ = fit_platt(link_scores(grouped.prob, self.link), grouped)
+        self.fallback_used_ = False
+        certify(self, grouped, weight)
+        self.platt_cutoff_error_ = self.training_cutoff_error_
         self.tolerance_ = resolve_tolerance(
             self.tolerance, self.training_size_, self.confidence, self.training_event_rate_
         )
         self.fallback_used_ = self.platt_cutoff_error_ > self.tolerance_
-        if self.fallback == "isotonic":
-            self._thresholds = isotonic_thresholds(grouped)
-        else:
-            # a single threshold makes the constant map
-            self._thresholds = grouped.prob[:1], np.array([self.training_event_rate_])
-        certify(self, grouped, weight)
-
-    def _may_be_certain(self) -> bool:
-        return self.fallback_used_ and self.fallback == "isotonic"
+        if self.fallback_used_:
+            certify(self, grouped, weight)
 
     def _export(self, build: Any) -> Node:
         if self.fallback_used_:
-            return through(*self._thresholds)
+            return Step(np.zeros(0), np.array([self.training_event_rate_]))
         return logistic(self.link, self.slope_, self.intercept_)
 
     def _map_scores(self, scores: Array) -> Array:
         if self.fallback_used_:
-            return interpolate_blocks(*self._thresholds, scores)
+            return np.full(scores.shape, self.training_event_rate_)
         return logistic_curve(scores, self.link, self.slope_, self.intercept_)

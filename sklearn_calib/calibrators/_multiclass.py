@@ -1,6 +1,7 @@
 """One calibrator per class: multiclass calibration by a binary calibrator."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -87,7 +88,7 @@ class OneVsRestCalibrator(BaseCalibrator):
         method: str = "fitted",
         *,
         n_resamples: int = 999,
-        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        random_state: int | np.random.Generator | np.random.RandomState | None = 0,
     ) -> CutoffCertificate:
         """Return a simultaneous bound of the cutoff calibration errors of all calibrators on new data.
 
@@ -100,19 +101,14 @@ class OneVsRestCalibrator(BaseCalibrator):
 
         Parameters
         ----------
-        confidence : float, default=0.95
-            Probability, over the training samples, with which all bounds hold.
-        method : {"fitted", "asymptotic", "dkw", "paper", "bootstrap"}, default="fitted"
-            See :meth:`IsotonicCalibrator.cutoff_certificate`.
-        n_resamples : int, default=999
-            Number of bootstrap samples of "fitted" and "bootstrap"; at least K / (1 - ``confidence``) - 1.
-        random_state : int, Generator, RandomState or None, default=None
-            Source of the bootstrap samples; an integer makes the certificate reproducible.
+        confidence, method, n_resamples, random_state
+            As for :meth:`IsotonicCalibrator.cutoff_certificate`; ``n_resamples`` at least
+            K / (1 - ``confidence``) - 1.
 
         Returns
         -------
         CutoffCertificate
-            The bound, a float in [0, 1], with the method used.
+            The bound, with the method used.
 
         Raises
         ------
@@ -129,15 +125,9 @@ class OneVsRestCalibrator(BaseCalibrator):
             calibrator.cutoff_certificate(each, method, n_resamples=n_resamples, random_state=generator)
             for calibrator in self.calibrators_
         ]
-        worst = max(found)
+        worst = max(found, key=lambda certificate: certificate.upper)
         notes = [worst.note, _UNDIVIDED if len(found) > 1 else ""]
-        return CutoffCertificate(
-            worst,
-            confidence=confidence,
-            method=worst.method,
-            n_samples=worst.n_samples,
-            note="; ".join(filter(None, notes)),
-        )
+        return replace(worst, confidence=confidence, note="; ".join(filter(None, notes)))
 
     def _check_parameters(self) -> None:
         check_calibrator(self.calibrator)

@@ -17,7 +17,6 @@ from sklearn_calib._core._newton import fit_logistic
 from sklearn_calib._typing import Array
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
-from sklearn_calib.calibrators._remote import balanced_intercept, discount_remote
 
 
 class PlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
@@ -54,14 +53,8 @@ class PlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
     scores, then O(n) for each step. More than 8192 distinct scores are first pooled, which preserves means
     and variances; from the solution of this smaller problem one or two steps on all samples suffice. If all
     scores are equal, the slope is 0. Decreasing maps have certificates, too.
-
-    *Outlying probabilities.* With ``link="logit"`` a score of exactly 0 or 1 has log-odds of about -37 or 37,
-    and a few wrong ones would flatten the whole curve. Beyond a limit :math:`r`, three times the weighted .95
-    quantile of the absolute log-odds :math:`|\ell|` but at least three times :math:`\log 19`, the weight of a
-    sample is therefore multiplied by :math:`r^3/|\ell|^3`, as in :class:`BetaCalibrator`. Given the slope,
-    :math:`b` is chosen such that the map and the targets have the same mean over all samples with their
-    original weights. Without log-odds beyond :math:`r`, and with ``link="identity"``, this is plain Platt
-    scaling.
+    With ``link="logit"`` a score of exactly 0 or 1 has log-odds of about -37 or 37, and a few wrong ones
+    flatten the whole curve; :class:`SplineCalibrator` limits their influence.
 
     References
     ----------
@@ -90,7 +83,7 @@ class PlattCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     def _fit_scores(self, scores: Array, codes: NDArray[np.int64], weight: Array | None) -> None:
         grouped = group_scores(codes, scores, weight)
-        self.slope_, self.intercept_ = fit_linked(grouped, self.link)
+        self.slope_, self.intercept_ = fit_platt(link_scores(grouped.prob, self.link), grouped)
         certify(self, grouped, weight)
 
     def _export(self, build: Any) -> Node:
@@ -120,16 +113,6 @@ def chunks(n: int) -> Iterator[slice]:
 def link_scores(scores: Array, link: str) -> Array:
     """Return the log-odds of probabilities for link "logit", the scores unchanged for "identity"."""
     return logit(scores) if link == "logit" else scores
-
-
-def fit_linked(grouped: GroupedOutcomes, link: str) -> tuple[float, float]:
-    """Return slope and intercept of Platt scaling; outlying probabilities are downweighted for the slope."""
-    z = link_scores(grouped.prob, link)
-    discounted = discount_remote(z, grouped) if link == "logit" else None
-    if discounted is None:
-        return fit_platt(z, grouped)
-    slope, intercept = fit_platt(z, discounted)
-    return slope, balanced_intercept(slope * z, grouped.weight, platt_targets(grouped), intercept)
 
 
 def power_of_two(sorted_scores: Array) -> float:

@@ -13,7 +13,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn_calib._core._newton import fit_logistic, log_likelihood
 from sklearn_calib._typing import Array
 from sklearn_calib.calibrators._inverse_temperature import shrunk_temperature
-from sklearn_calib.calibrators._remote import balanced_intercept
 
 #: Finite penalties that are averaged by AICc, in decreasing order; an infinite one gives a straight line.
 PENALTIES = tuple(10.0**k for k in range(3, -4, -1))
@@ -205,12 +204,15 @@ def _fit_anchor(basis: _Basis, weight: Array, anchor: Anchor) -> tuple[Array, fl
     x = basis.design[:, 1] - (anchor.origin or 0.0)
     theta = np.zeros(basis.greville.shape[0])
     intercept = 0.0
+    ones = np.broadcast_to(1.0, (1, x.shape[0]))
 
     def place(slope: float) -> None:
         """Set the intercept that is best for a slope."""
         nonlocal intercept
         if anchor.origin is None:
-            intercept = balanced_intercept(slope * x, weight, anchor.observed, intercept)
+            start = np.array([intercept])
+            fit = fit_logistic(ones, weight, anchor.observed, start=start, offset=slope * x)
+            intercept = float(fit.coef[0])
 
     def derivatives(slope: float) -> tuple[float, float]:
         place(slope)

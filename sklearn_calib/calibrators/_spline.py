@@ -14,7 +14,7 @@ from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import as_double, check_flag, check_option, check_size
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
-from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify, record_sample
+from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 from sklearn_calib.calibrators._inverse_temperature import USUAL_SLOPE
 from sklearn_calib.calibrators._platt import fit_platt, link_scores, platt_targets
 from sklearn_calib.calibrators._pspline import (
@@ -221,10 +221,7 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
         self.penalty_, self.effective_parameters_ = self._spline.penalty, self._spline.edf
         self._doubt = min(_DOUBT / grouped.total, 1.0) if isinstance(self.penalty, str) else 0.0
         self._event_rate = (float(grouped.positives.sum()) + 0.5) / (grouped.total + 1.0)
-        if self.monotone:
-            certify(self, grouped, weight)
-        else:
-            record_sample(self, grouped, weight)
+        certify(self, grouped, weight)
 
     def _fit_curve(self, pooled: GroupedOutcomes, knots: Array) -> LogisticSpline:
         """Fit the curve, with the sign of the scores reversed if the event rate decreases with them."""

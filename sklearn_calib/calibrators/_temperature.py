@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
+from sklearn_calib._core._grouping import group_scores
 from sklearn_calib._core._maps import Node, Softmax, logistic
 from sklearn_calib._typing import Array
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
@@ -13,7 +13,6 @@ from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certi
 from sklearn_calib.calibrators._inverse_temperature import fit_grouped_temperature, fit_inverse_temperature
 from sklearn_calib.calibrators._log_clip import clipped_logs, fit_log_clip
 from sklearn_calib.calibrators._platt import link_scores, logistic_curve
-from sklearn_calib.calibrators._remote import discount_remote
 from sklearn_calib.calibrators._softmax import softmax
 
 
@@ -22,9 +21,8 @@ class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
 
     With :math:`\beta = 1/T` the calibrated probabilities are :math:`p_k^\beta / \sum_j p_j^\beta`, and for
     binary problems the log-odds are multiplied by :math:`\beta`. A temperature above 1 corrects
-    overconfidence. The temperature minimises the weighted log loss of the training samples (for binary
-    problems see the Notes), which is therefore never larger than the original one. The ranking of the classes
-    of a sample does not change.
+    overconfidence. The temperature minimises the weighted log loss of the training samples, which is
+    therefore never larger than the original one. The ranking of the classes of a sample does not change.
 
     Parameters
     ----------
@@ -55,11 +53,6 @@ class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
     bracket. The initial value is the solution for a subset of the samples, or for two classes that of pooled
     log-odds, so that one to three passes over all :math:`n K` scores suffice. The certificate is available
     for binary problems.
-
-    In binary problems, outlying probabilities (few, and much closer to 0 or 1 than the others) are
-    downweighted as by :class:`PlattCalibrator`, because a few wrong predictions of 0 or 1 would otherwise
-    make the temperature large. The minimised loss is the one with these weights. With ``link="identity"``,
-    and without outlying probabilities, all samples have their original weights.
 
     In multiclass problems, probabilities down to 2**-1022 can be informative, for example those of naive
     Bayes. The limit at which they are clipped is chosen among 2**-53, 2**-106, 2**-212, ..., down to the
@@ -101,17 +94,12 @@ class TemperatureCalibrator(CutoffCertificateMixin, BaseCalibrator):
             self.__dict__.pop(name, None)
         if scores.ndim == 1:
             grouped = group_scores(codes, scores, weight)
-            self.temperature_ = 1.0 / self._fit_grouped(grouped)
+            self.temperature_ = 1.0 / fit_grouped_temperature(self._logits(grouped.prob), grouped)
             certify(self, grouped, weight)
             return
         if self.link == "logit":
             self.min_proba_ = fit_log_clip(scores, codes, weight)
         self.temperature_ = 1.0 / fit_inverse_temperature(self._logits(scores), codes, weight)
-
-    def _fit_grouped(self, grouped: GroupedOutcomes) -> float:
-        z = self._logits(grouped.prob)
-        discounted = discount_remote(z, grouped) if self.link == "logit" else None
-        return fit_grouped_temperature(z, grouped if discounted is None else discounted)
 
     def _export(self, build: Any) -> Node:
         n_classes, slope = self.classes_.shape[0], 1.0 / self.temperature_

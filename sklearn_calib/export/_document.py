@@ -381,9 +381,9 @@ def _facts(certificate: Any) -> dict[str, Any]:
     if not isinstance(certificate, CutoffCertificate):
         raise TypeError(
             f"certificate must be the result of cutoff_certificate, got {certificate!r}. Omit it, or "
-            "pass calibrator.cutoff_certificate(random_state=0)."
+            "pass calibrator.cutoff_certificate()."
         )
-    bound = float(certificate)
+    bound = certificate.upper
     n_samples = float(certificate.n_samples)
     return dict(
         zip(
@@ -577,7 +577,6 @@ _NODES: dict[str, type[maps.Node | maps.Groups]] = {
         maps.Linear,
         maps.Softmax,
         maps.OneVsRest,
-        maps.TopLabel,
         maps.Average,
         maps.Groups,
     )

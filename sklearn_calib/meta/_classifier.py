@@ -399,7 +399,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         method: str = "fitted",
         *,
         n_resamples: int = 999,
-        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        random_state: int | np.random.Generator | np.random.RandomState | None = 0,
     ) -> CutoffCertificate:
         """Return an upper confidence bound of the cutoff calibration error of the calibrated classifier.
 
@@ -414,7 +414,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         Returns
         -------
         CutoffCertificate
-            The bound, a float in [0, 1].
+            The bound.
 
         Raises
         ------

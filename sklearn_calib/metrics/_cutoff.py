@@ -238,85 +238,23 @@ def _cutoff_error(sample: BinarySample) -> float:
 
 
 def bootstrap_margin(
-    grouped: GroupedOutcomes,
-    confidence: float,
-    n_resamples: int,
-    generator: np.random.Generator,
-    *,
-    refitted: bool = False,
-    event_rate: bool = False,
+    grouped: GroupedOutcomes, confidence: float, n_resamples: int, generator: np.random.Generator
 ) -> float:
-    """Return the bootstrap quantile of the deviation of the cutoff calibration error.
+    """Return the bootstrap quantile of the deviation of the cutoff calibration error, for integer weights.
 
-    Parameters
-    ----------
-    grouped : GroupedOutcomes
-        Outcomes with integer weights, by prediction, or by score if ``refitted``.
-    confidence : float
-        Level of the quantile.
-    n_resamples : int
-        Number of bootstrap samples, at least 1 / (1 - ``confidence``) - 1.
-    generator : Generator
-        Source of the resampling.
-    refitted : bool
-        Whether the margin is for all monotone maps of the score, which depends only on its order, or for the
-        predictions themselves.
-    event_rate : bool
-        Whether the margin must also cover the deviation of the event rate, as it does if ``refitted``.
-
-    Returns
-    -------
-    float
-        The margin: the quantile, plus 1 / n (2 / n if ``refitted``, one for each class) for intervals of the
-        population that end between two predictions of the sample. O(n_resamples * n).
+    1 / n is added for intervals of the population that end between two predictions of the sample.
+    O(n_resamples * n).
     """
-    prob, weight, positives = grouped.prob, grouped.weight, grouped.positives
-    total = grouped.total
     deviations = []
     for drawn, events in bootstrap_counts(grouped, n_resamples, generator):
-        events -= positives[:, np.newaxis]
-        drawn -= weight[:, np.newaxis]
-        if refitted:
-            drawn -= events
-            deviations.append(largest_disagreement(events, drawn))
-        else:
-            rate = np.abs(events.sum(axis=0)) if event_rate else 0.0
-            drawn *= prob[:, np.newaxis]
-            events -= drawn
-            deviations.append(np.maximum(walk_ranges(events), rate))
-    values = np.concatenate(deviations) / total
+        events -= grouped.positives[:, np.newaxis]
+        drawn -= grouped.weight[:, np.newaxis]
+        drawn *= grouped.prob[:, np.newaxis]
+        events -= drawn
+        deviations.append(walk_ranges(events))
+    values = np.concatenate(deviations) / grouped.total
     # the j-th of N ordered values is not exceeded with probability j / (N + 1)
-    return float(np.quantile(values, confidence, method="weibull")) + (2.0 if refitted else 1.0) / total
-
-
-def largest_disagreement(events: Array, others: Array) -> Array:
-    """Return the largest ``|sum over J of (1 - h) events - h others|`` over monotone h and intervals J.
-
-    The sum is linear in h, so step functions from 0 to 1 suffice. With W_1 and W_0 the cumulative excesses,
-    an increasing step at c within J = (a, b] gives W_1(c) - W_1(a) - (W_0(b) - W_0(c)), and a decreasing step
-    the same with the classes exchanged and the opposite sign.
-
-    Parameters
-    ----------
-    events, others : ndarrays of shape (groups, r)
-        Excess of samples with and without event, by increasing score, in r resamples.
-
-    Returns
-    -------
-    ndarray of shape (r,)
-    """
-    start = np.zeros((1, events.shape[1]))
-    one, zero = (np.concatenate((start, np.cumsum(excess, axis=0))) for excess in (events, others))
-    best = np.zeros(events.shape[1])
-    for first, second in ((one, zero), (zero, one)):
-        low, high = np.minimum.accumulate(first), np.maximum.accumulate(first)
-        later_low = np.minimum.accumulate(second[::-1])[::-1]
-        later_high = np.maximum.accumulate(second[::-1])[::-1]
-        rising = (first - low) + (second - later_low)
-        falling = (high - first) + (later_high - second)
-        np.maximum(best, rising.max(axis=0), out=best)
-        np.maximum(best, falling.max(axis=0), out=best)
-    return best
+    return float(np.quantile(values, confidence, method="weibull")) + 1.0 / grouped.total
 
 
 @shared_docs

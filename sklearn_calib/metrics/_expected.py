@@ -124,7 +124,7 @@ def expected_performance(
     threshold : float, default=0.5
         Decisions are positive where the prediction is at least this; strictly between 0 and 1.
     certificate : float, default=None
-        Upper bound on the cutoff calibration error, such as the ``cutoff_certificate()`` of a calibrator. By
+        Upper bound on the cutoff calibration error, as ``cutoff_certificate().upper`` of a calibrator. By
         default no intervals are computed.
     reference : array-like like ``y_proba``, or CalibrationSketch, default=None
         Predictions on the samples for which the certificate was computed. If given, the intervals hold for a

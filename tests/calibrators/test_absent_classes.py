@@ -20,7 +20,6 @@ from sklearn_calib.calibrators import (
     PlattCalibrator,
     StructuredMatrixScalingCalibrator,
     TemperatureCalibrator,
-    TopLabelCalibrator,
     VectorScalingCalibrator,
 )
 from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer
@@ -32,7 +31,6 @@ ABLE = {
     "MatrixScalingCalibrator": MatrixScalingCalibrator(),
     "StructuredMatrixScalingCalibrator": StructuredMatrixScalingCalibrator(),
     "DirichletCalibrator": DirichletCalibrator(),
-    "TopLabelCalibrator": TopLabelCalibrator(PlattCalibrator()),
 }
 COMPOSED = {
     "average": LogAverageCalibrator([TemperatureCalibrator(), VectorScalingCalibrator()]),

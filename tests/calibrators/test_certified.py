@@ -156,8 +156,8 @@ def test_certificate_is_error_and_margin(method):
     assert gap > 1e-5
     assert dropped.certificate_ == pytest.approx(gap + margin / 2)
     for calibrator in (kept, dropped):
-        assert calibrator.cutoff_certificate(0.99, method) > calibrator.certificate_
-        same = calibrator.cutoff_certificate(calibrator.confidence, method)
+        assert calibrator.cutoff_certificate(0.99, method).upper > calibrator.certificate_
+        same = calibrator.cutoff_certificate(calibrator.confidence, method).upper
         assert same == calibrator.certificate_
     assert CertifiedCalibrator(Keeper(), method="paper", random_state=0).fit(p[:60], y[:60]).certificate_ == 1
 
@@ -213,7 +213,7 @@ def test_certificates_hold_as_often_as_they_say(calibrator, stratify):
         for _ in range(repetitions):
             fitted = CertifiedCalibrator(calibrator, stratify=stratify, random_state=rng)
             fitted.fit(*truth.draw(300, rng))
-            bounds = [fitted.cutoff_certificate(confidence, method) for method in METHODS]
+            bounds = [fitted.cutoff_certificate(confidence, method).upper for method in METHODS]
             held += error_in_the_population(truth, fitted) <= np.array(bounds) + 1e-12
             kept.append(fitted.accepted_)
         assert (held >= lowest).all(), name
@@ -348,70 +348,5 @@ def test_same_seed_same_division_and_none_differs():
     p, y = sample(digits=6)
     first, second = (CertifiedCalibrator(random_state=3).fit(p, y).calibrator_.slope_ for _ in range(2))
     assert first == second
-    other = {CertifiedCalibrator().fit(p, y).calibrator_.slope_ for _ in range(3)}
+    other = {CertifiedCalibrator(random_state=None).fit(p, y).calibrator_.slope_ for _ in range(3)}
     assert len(other) == 3
-
-
-def bootstrap_by_loop(p, y, confidence, n_resamples, rng):
-    """The larger of the range of the residual walk and of the deviation of the event rate, row by row."""
-    n, draws = p.shape[0], []
-    order = np.argsort(p, kind="stable")
-    p, y = p[order], y[order]
-    last = np.append(p[1:] != p[:-1], True)
-    for _ in range(n_resamples):
-        excess = np.bincount(rng.integers(0, n, n), minlength=n) - 1.0
-        walk = np.append(0.0, np.cumsum(excess * (y - p))[last])
-        draws.append(max(walk.max() - walk.min(), abs(np.sum(excess * y))) / n)
-    return float(np.quantile(draws, confidence)) + 1 / n
-
-
-def test_bootstrap_margin_against_a_loop():
-    rng = np.random.default_rng(8)
-    p = np.round(rng.random(400), 1)
-    y = (rng.random(400) < p).astype(int)
-    expected = bootstrap_by_loop(p, y, 0.9, 4000, np.random.default_rng(0))
-    kept = CertifiedCalibrator("passthrough", tolerance=1.0, random_state=0).fit(p, y)
-    found = kept.cutoff_certificate(0.9, "bootstrap", n_resamples=4000, random_state=1) - kept.cutoff_error_
-    assert found == pytest.approx(expected, rel=0.05)
-    # the constant needs no half of it, and knows the rate of the rows exactly
-    dropped = CertifiedCalibrator("passthrough", tolerance=0.0, random_state=0).fit(p, y)
-    assert not dropped.accepted_
-    alone = dropped.cutoff_certificate(0.9, "bootstrap", n_resamples=4000, random_state=1)
-    assert alone == pytest.approx(found, rel=1e-12)
-    assert found < kept.cutoff_certificate(0.9, "asymptotic")
-
-
-def test_bootstrap_on_construction():
-    rng = np.random.default_rng(9)
-    p = rng.random(600)
-    y = (rng.random(600) < p).astype(int)
-    one, two = (CertifiedCalibrator(method="bootstrap", random_state=3).fit(p, y) for _ in range(2))
-    assert one.certificate_ == two.certificate_ == one.cutoff_error_ + one.margin_
-    assert one.margin_ < CertifiedCalibrator(method="asymptotic", random_state=3).fit(p, y).margin_
-    again = one.cutoff_certificate(method="bootstrap", random_state=0)
-    assert again == one.cutoff_certificate(method="bootstrap", random_state=0) != one.certificate_
-    assert again == pytest.approx(one.certificate_, rel=0.2)
-    with pytest.raises(ValueError, match=r"n_resamples=999 is too few for confidence=0\.9999"):
-        CertifiedCalibrator(method="bootstrap", confidence=0.9999).fit(p, y)
-    with pytest.raises(ValueError, match="n_resamples=9 is too few"):
-        one.cutoff_certificate(method="bootstrap", n_resamples=9)
-    # one class in the part that fits: the constant alone is certified
-    few = CertifiedCalibrator(stratify=False, method="bootstrap", test_size=0.9, random_state=0)
-    lonely = few.fit(np.linspace(0.1, 0.9, 40), [1] + [0] * 39)
-    assert lonely.calibrator_ is None
-    assert 0 < lonely.certificate_ < 1
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("tolerance", [0.0, 1.0])
-@pytest.mark.parametrize("name", ["over-confident", "reversed", "four atoms"])
-def test_bootstrap_certificates_hold_as_often_as_they_say(name, tolerance):
-    """At 80 %, for maps that are kept and for constants."""
-    truth, rng, holds, repetitions = TRUTHS[name], np.random.default_rng(10), 0, 200
-    for _ in range(repetitions):
-        scores, y = truth.draw(500, rng)
-        model = CertifiedCalibrator(tolerance=tolerance, random_state=rng).fit(scores, y)
-        assert model.accepted_ == (tolerance == 1.0)
-        bound = model.cutoff_certificate(0.8, "bootstrap", n_resamples=99, random_state=rng)
-        holds += truth.cutoff_error(model) <= bound
-    assert holds >= binom.ppf(0.003, repetitions, 0.8)

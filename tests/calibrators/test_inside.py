@@ -9,7 +9,6 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn_calib import CalibratedClassifier
 from sklearn_calib.calibrators import (
     BaseCalibrator,
-    CenteredIsotonicCalibrator,
     CertifiedCalibrator,
     GroupCalibrator,
     HistogramBinningCalibrator,
@@ -20,7 +19,6 @@ from sklearn_calib.calibrators import (
     PlattCalibrator,
     ScalingBinningCalibrator,
     TemperatureCalibrator,
-    TopLabelCalibrator,
     VennAbersCalibrator,
 )
 from sklearn_calib.monitor import StreamingCalibrator
@@ -31,12 +29,9 @@ LEAST, MOST = 2.0**-53, 1.0 - 2.0**-53
 FREQUENCIES = {
     "isotonic",
     "isotonic_step",
-    "modified_platt_isotonic",
     "histogram_binning_plain",
     "scaling_binning_all_rows",
-    "centered_isotonic_plain",
     "one_vs_rest_isotonic",
-    "top_label_pooled",
     "certified_isotonic",
 }
 ENDS = [0.0, 5e-324, 1e-300, 2.0**-53, 0.5, 1 - 2.0**-53, 1.0]
@@ -143,14 +138,11 @@ def test_frequencies_stay_as_they_are():
     steps = IsotonicCalibrator()
     for calibrator in (
         steps,
-        ModifiedPlattCalibrator(tolerance=0.0, fallback="isotonic"),
         HistogramBinningCalibrator(n_bins=4, smoothing=None),
-        CenteredIsotonicCalibrator(tilt=0.0),
         OneVsRestCalibrator(steps),
         OneVsRestCalibrator(DecisionTreeClassifier()),
         ScalingBinningCalibrator(steps, split=False),
         CertifiedCalibrator(steps, tolerance=1.0, random_state=0),
-        TopLabelCalibrator(steps),
         GroupCalibrator(steps, min_group_size=10),
         StreamingCalibrator(steps),
     ):
@@ -160,7 +152,6 @@ def test_frequencies_stay_as_they_are():
         np.testing.assert_array_equal(fitted.transform([0.0, 1.0], **asked), [0.0, 1.0])
     # an average has no veto, whatever it is made of
     assert_inside(LogAverageCalibrator([steps, steps]).fit(p, y).predict_proba([0.0, 1.0]))
-    assert_inside(CenteredIsotonicCalibrator().fit(p, y).predict_proba([0.0, 1.0]))
     assert_inside(HistogramBinningCalibrator(n_bins=4).fit(p, y).predict_proba([0.0, 1.0]))
     assert_inside(IsotonicCalibrator(clip="auto").fit(p, y).predict_proba([0.0, 1.0]))
 

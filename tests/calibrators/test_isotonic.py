@@ -103,35 +103,26 @@ def test_clip_auto_by_hand(y, expected):
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("clip", ["auto", 0.01, 0.3])
-def test_clipped_values_are_those_of_the_rule(seed, clip):
+def test_clipped_values_are_those_of_the_rule(seed):
     rng = np.random.default_rng(seed)
     scores = np.round(rng.random(60), 2)
     y = (rng.random(60) < scores**2 * (3 - 2 * scores)).astype(int)
     w = rng.integers(1, 4, 60).astype(float)
     plain = IsotonicCalibrator().fit(scores, y, w)
     raw = plain.transform(scores)
-    calibrator = IsotonicCalibrator(clip=clip).fit(scores, y, w)
+    calibrator = IsotonicCalibrator(clip="auto").fit(scores, y, w)
     result = calibrator.transform(scores)
-    if clip == "auto":
-        assert (raw == 0).any()
-        between = raw[(raw > 0) & (raw < 1)]
-        low = min(1 / (w[raw == 0].sum() + 2), between.min())
-        high = max(1 - 1 / (w[raw == 1].sum() + 2), between.max())
-        expected = np.where(raw == 0, low, np.where(raw == 1, high, raw))
-        # two blocks at most are moved, each by less than one row
-        assert 0 < calibrator.training_cutoff_error_ < 2 / w.sum()
-    else:
-        expected = np.clip(raw, clip, 1 - clip)
-        bound = np.sum(w * np.abs(expected - raw)) / w.sum()
-        assert 0 < calibrator.training_cutoff_error_ <= bound * (1 + 1e-12)
+    assert (raw == 0).any()
+    between = raw[(raw > 0) & (raw < 1)]
+    low = min(1 / (w[raw == 0].sum() + 2), between.min())
+    high = max(1 - 1 / (w[raw == 1].sum() + 2), between.max())
+    expected = np.where(raw == 0, low, np.where(raw == 1, high, raw))
+    # two blocks at most are moved, each by less than one row
+    assert 0 < calibrator.training_cutoff_error_ < 2 / w.sum()
     np.testing.assert_allclose(result, expected, rtol=0, atol=1e-15)
     assert (np.diff(calibrator.y_thresholds_) >= 0).all()
-    growth = calibrator.cutoff_certificate(method="dkw") - plain.cutoff_certificate(method="dkw")
-    assert growth == pytest.approx(calibrator.training_cutoff_error_ - plain.training_cutoff_error_)
 
 
-@pytest.mark.parametrize("clip", [0.0, 0.5, 0.9, -0.1, float("nan"), "laplace", True, [0.1]])
-def test_clip_is_checked(clip):
-    with pytest.raises((ValueError, TypeError), match="clip must"):
-        IsotonicCalibrator(clip=clip).fit([0.1, 0.9], [0, 1])
+def test_clip_is_checked():
+    with pytest.raises(ValueError, match="clip must be one of 'auto'"):
+        IsotonicCalibrator(clip="laplace").fit([0.1, 0.9], [0, 1])

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_calib.calibrators import IsotonicCalibrator, ModifiedPlattCalibrator, PlattCalibrator
+from sklearn_calib.calibrators import ModifiedPlattCalibrator, PlattCalibrator
 from sklearn_calib.metrics import cutoff_result
 
 # Rossellini et al. (2025), Figure 4: the score is uniform on four values, event probabilities 1, 0, 0, 1
@@ -24,16 +24,14 @@ def test_platt_keeps_its_error_with_infinite_data():
     assert calibrator.training_cutoff_error_ == pytest.approx(0.242936, abs=1e-6)
 
 
-@pytest.mark.parametrize("fallback", ["mean", "isotonic"])
-def test_the_modified_one_does_not(fallback):
-    calibrator = ModifiedPlattCalibrator(link="identity", fallback=fallback).fit(*rows(1e12))
+def test_the_modified_one_does_not():
+    calibrator = ModifiedPlattCalibrator(link="identity").fit(*rows(1e12))
     assert calibrator.fallback_used_
     assert calibrator.platt_cutoff_error_ == pytest.approx(0.242936, abs=1e-6)
     assert calibrator.slope_ == pytest.approx(0.930895, abs=1e-6)
     assert calibrator.training_cutoff_error_ < 1e-12
-    assert calibrator.cutoff_certificate() < 1e-5
-    expected = [0.5, 0.5, 0.5, 0.5] if fallback == "mean" else [1 / 3, 1 / 3, 1 / 3, 1]
-    np.testing.assert_allclose(calibrator.transform(SCORES), expected, rtol=0, atol=1e-12)
+    assert calibrator.cutoff_certificate().upper < 1e-5
+    np.testing.assert_allclose(calibrator.transform(SCORES), 0.5, rtol=0, atol=1e-12)
 
 
 def test_a_right_curve_is_kept():
@@ -76,15 +74,13 @@ def test_paper_tolerance_cannot_reject_small_samples():
     assert large > 1 > small
 
 
-def test_fallbacks():
+def test_fallback_is_the_event_rate():
     rng = np.random.default_rng(1)
     p = rng.random(300)
     y = (rng.random(300) < 0.3).astype(int)
     w = rng.integers(1, 4, 300)
     mean = ModifiedPlattCalibrator(tolerance=0).fit(p, y, w).transform(p)
     np.testing.assert_allclose(mean, np.average(y, weights=w), rtol=1e-15)
-    isotonic = ModifiedPlattCalibrator(tolerance=0, fallback="isotonic").fit(p, y, w).transform(p)
-    np.testing.assert_array_equal(isotonic, IsotonicCalibrator().fit(p, y, w).transform(p))
 
 
 def test_weights_that_are_not_counts_use_their_effective_number():
@@ -103,7 +99,6 @@ def test_weights_that_are_not_counts_use_their_effective_number():
         ({"tolerance": np.nan}, ValueError, "tolerance must not be negative and must be finite"),
         ({"tolerance": "loose"}, ValueError, "tolerance must be one of 'sharp', 'paper'"),
         ({"tolerance": None}, TypeError, "tolerance must be 'sharp', 'paper' or a number"),
-        ({"fallback": "platt"}, ValueError, "fallback must be one of 'mean', 'isotonic'"),
         ({"confidence": 1.0}, ValueError, "confidence must lie strictly between"),
         ({"link": "probit"}, ValueError, "link must be one of 'logit', 'identity'"),
     ],

@@ -39,7 +39,7 @@ def test_is_one_binary_fit_per_class_and_a_division(calibrator, data):
     )
     assert len(lifted.calibrators_) == 3
     certificates = [fitted.cutoff_certificate() for fitted in lifted.calibrators_]
-    assert all(0 < certificate < 1 for certificate in certificates)
+    assert all(0 < certificate.upper < 1 for certificate in certificates)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from sklearn_calib import CalibratedClassifier
 from sklearn_calib.calibrators import (
     BaseCalibrator,
     BetaCalibrator,
-    CenteredIsotonicCalibrator,
     CertifiedCalibrator,
     GroupCalibrator,
     HistogramBinningCalibrator,
@@ -206,9 +205,9 @@ def test_training_data_and_certificate_are_recorded(tmp_path):
         "event_rate": labels.mean(),
         "date": "2026-01-31",
     }
-    assert loaded.document["certificate"]["bound"] == float(certificate)
+    assert loaded.document["certificate"]["bound"] == certificate.upper
     assert "2026-01-31" in str(loaded)
-    assert f"{float(certificate):.4f}" in str(loaded)
+    assert f"{certificate.upper:.4f}" in str(loaded)
     # what is loaded can be written again
     assert to_json(loaded) == text
     other = to_json(calibrator, date="2026-02-01", n_samples=7, event_rate=0.5)
@@ -287,7 +286,6 @@ def test_what_cannot_be_exported_says_so(calibrator, error, match):
     "calibrator",
     [
         SplineCalibrator(link="identity", monotone=True),
-        CenteredIsotonicCalibrator(),
         IsotonicCalibrator(),
         PlattCalibrator(link="identity"),
     ],
@@ -335,7 +333,7 @@ def documents():
         "structured_matrix-3",
         "log_average-3",
     }
-    names |= {"top_label-3", "one_vs_rest_isotonic-3"}
+    names.add("one_vs_rest_isotonic-3")
     for (case, n_classes), name in zip(CASES, IDS, strict=True):
         if name in names:
             scores, labels = data(n_classes)

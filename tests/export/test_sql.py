@@ -59,7 +59,7 @@ def table_of(scores):
 
 #: Cases with every kind of map; the others are left to ``pytest --thorough``.
 KINDS = {"isotonic-2", "isotonic_step-2", "platt_identity-2", "beta-2", "prior_shift-2", "spline-2"}
-KINDS |= {"spline_identity-2", "matrix_identity-3", "structured_matrix-3", "dirichlet-3", "top_label-3"}
+KINDS |= {"spline_identity-2", "matrix_identity-3", "structured_matrix-3", "dirichlet-3"}
 KINDS |= {"one_vs_rest_isotonic-3", "log_average-3", "auto-3"}
 EVERY = pytest.mark.parametrize(
     ("case", "n_classes"),
