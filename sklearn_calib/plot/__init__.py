@@ -1,12 +1,11 @@
 """Displays of calibration. Matplotlib is imported only when one is drawn."""
 
 from sklearn_calib.plot._bands import ReliabilityBand
-from sklearn_calib.plot._belt import CalibrationBelt
 from sklearn_calib.plot._comparison import ComparisonDisplay
 from sklearn_calib.plot._curve import ReliabilityCurve
 from sklearn_calib.plot._cutoff import CutoffDisplay
 from sklearn_calib.plot._monitor import MonitorDisplay
-from sklearn_calib.plot._reliability import ReliabilityDisplay, ReliabilityPanel
+from sklearn_calib.plot._reliability import ReliabilityDisplay, reliability_grid
 from sklearn_calib.plot._risk_coverage import RiskCoverageDisplay
 from sklearn_calib.plot._score_plane import ScoreDecompositionDisplay
 from sklearn_calib.plot._test_display import TestDisplay
@@ -18,7 +17,6 @@ from sklearn_calib.plot._threshold_curves import (
 )
 
 __all__ = [
-    "CalibrationBelt",
     "ComparisonDisplay",
     "CutoffDisplay",
     "DecisionCurveDisplay",
@@ -28,11 +26,11 @@ __all__ = [
     "ReliabilityBand",
     "ReliabilityCurve",
     "ReliabilityDisplay",
-    "ReliabilityPanel",
     "RiskCoverageDisplay",
     "ScoreDecompositionDisplay",
     "TestDisplay",
     "ThresholdCurve",
+    "reliability_grid",
 ]
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import betaincinv, ndtri
 
 from sklearn_calib._typing import Array
@@ -26,13 +27,12 @@ class ReliabilityBand:
 
     Attributes
     ----------
-    kind : {"confidence", "consistency", "simultaneous", "belt", "folds"}
+    kind : {"confidence", "consistency", "simultaneous"}
         "confidence": pointwise, for the event frequency. "consistency": pointwise, where the curve would lie
         under perfect calibration. "simultaneous": for the whole curve of event probabilities, assuming that
-        it is non-decreasing. "belt": for the whole polynomial curve on the logit axis. "folds": the mean of
-        the curves of folds plus or minus one standard deviation.
+        it is non-decreasing.
     confidence : float
-        Confidence level; NaN for "folds".
+        Confidence level.
     predicted : ndarray of shape (m,)
         Predictions, non-decreasing. A value occurs twice where the limits jump.
     lower, upper : ndarray of shape (m,)
@@ -51,15 +51,10 @@ class ReliabilityBand:
     @property
     def label(self) -> str:
         """Description of the band, for a legend."""
-        if self.kind == "folds":
-            return "± 1 standard deviation across folds"
-        level = f"{100 * self.confidence:.6g}%"
-        return f"{level} " + {
-            "confidence": "confidence band (pointwise)",
-            "consistency": "consistency band (pointwise)",
-            "simultaneous": "confidence band (simultaneous)",
-            "belt": "calibration belt",
-        }.get(self.kind, self.kind)
+        kind = "consistency" if self.kind == "consistency" else "confidence"
+        extent = "simultaneous" if self.kind == "simultaneous" else "pointwise"
+        text = f"{100 * self.confidence:.6g}% {kind} band ({extent})"
+        return text + ", limits cross" * (self.kind == "simultaneous" and self.crosses)
 
     @property
     def crosses(self) -> bool:
@@ -74,26 +69,25 @@ class ReliabilityBand:
     def departures(self) -> tuple[Departure, ...]:
         """Ranges of predictions, between the first and the last, whose band excludes the diagonal.
 
-        For "simultaneous" and "belt", any such range rejects perfect calibration at the level of the band.
+        For "simultaneous", any such range rejects perfect calibration at the level of the band.
         """
         x = self.predicted
-        sides = np.where(self.lower > x, 1, np.where(self.upper < x, -1, 0))
-        # a line from one point to the next crosses the diagonal at one place at most
+        above = self.lower > x
         found: list[Departure] = []
-        for side, gap, word in (
-            (1, self.lower - x, "above"),
-            (-1, x - self.upper, "below"),
+        for inside, gap, side in (
+            (above, self.lower - x, "above"),
+            ((self.upper < x) & ~above, x - self.upper, "below"),
         ):
-            inside = (sides == side).astype(np.int64)
-            first = np.flatnonzero(np.diff(inside, prepend=0) == 1)
-            last = np.flatnonzero(np.diff(inside, append=0) == -1)
-            for i, j in zip(first.tolist(), last.tolist(), strict=True):
+            rows = np.flatnonzero(inside)
+            for run in np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1) if rows.size else ():
+                i, j = int(run[0]), int(run[-1])
+                # a line from one point to the next crosses the diagonal at one place at most
                 start = x[i] if i == 0 else _zero(x, gap, i - 1)
                 stop = x[j] if j == x.shape[0] - 1 else _zero(x, gap, j)
-                found.append(Departure(float(start), float(stop), word))
+                found.append(Departure(float(start), float(stop), side))
         return tuple(sorted(found))
 
-    def at(self, predicted: Array) -> tuple[Array, Array]:
+    def at(self, predicted: ArrayLike) -> tuple[Array, Array]:
         """Return the limits at other predictions; NaN outside the range of the band.
 
         Where the limits jump, this is the lower limit to the right and the upper limit to the left.
@@ -127,15 +121,8 @@ class ReliabilityBand:
         return limits[0], limits[1]
 
     def __str__(self) -> str:
-        text = self.label + ", limits cross" * (self.kind == "simultaneous" and self.crosses)
-        if self.kind == "folds":
-            return text
-        return f"{text}; " + (
-            "excludes the diagonal in "
-            + ", ".join(f"{part.start:.3g} to {part.stop:.3g} ({part.side})" for part in self.departures)
-            if self.departures
-            else "contains the diagonal"
-        )
+        found = ", ".join(f"{part.start:.3g} to {part.stop:.3g} ({part.side})" for part in self.departures)
+        return f"{self.label}; " + (f"excludes the diagonal in {found}" if found else "contains the diagonal")
 
 
 def _zero(x: Array, gap: Array, i: int) -> float:

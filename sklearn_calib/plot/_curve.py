@@ -1,138 +1,37 @@
-"""The content of a reliability diagram, without matplotlib."""
+"""The reliability curve and its band, without matplotlib."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal
 
 import numpy as np
-from scipy.special import expit
+from numpy.typing import NDArray
 
-from sklearn_calib._core._binning import uniform_bins
-from sklearn_calib._core._links import logit
+from sklearn_calib._core._binning import quantile_bins, uniform_bins
+from sklearn_calib._core._grouping import GroupedOutcomes, group_sample, group_starts
+from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._html import result_html
 from sklearn_calib._typing import Array
-from sklearn_calib._validation import BinarySample, check_size
+from sklearn_calib._validation import (
+    BinarySample,
+    check_fraction,
+    check_frequency_weights,
+    check_generator,
+    check_option,
+    check_size,
+)
 from sklearn_calib.metrics import ScoreDecomposition
-from sklearn_calib.plot._bands import ReliabilityBand
-from sklearn_calib.plot._belt import CalibrationBelt
-from sklearn_calib.plot._matplotlib import FAR, p_text
+from sklearn_calib.metrics._binned import binned_error
+from sklearn_calib.metrics._decomposition import decompose
+from sklearn_calib.plot._bands import ReliabilityBand, clopper_pearson, consistency_band
+from sklearn_calib.plot._monotone_band import monotone_band
+from sklearn_calib.plot._simulated import SimulatedOutcomes
+from sklearn_calib.plot._smooth_curve import SmoothCurve, UnitAxis, interior, squared_weights
 
+# Number of bins of the histogram of the predictions.
 _HISTOGRAM = 50
-# Maximum number of ticks of a rug.
-_TICKS = 1000
-# Points at which curves of folds are averaged.
-_GRID = 201
-
-
-class EdgePredictions(NamedTuple):
-    """Predictions of exactly 0 or 1, which a logit axis cannot show.
-
-    ``value`` is 0 or 1, ``weight`` their number, ``frequency`` their event frequency.
-    """
-
-    value: float
-    weight: float
-    frequency: float
-
-
-@dataclass(frozen=True, eq=False)
-class Distribution:
-    """Distribution of the predictions.
-
-    Attributes
-    ----------
-    edges : ndarray of shape (b + 1,)
-        Edges of the bins of a histogram; equally spaced on the axis of the diagram.
-    density : ndarray of shape (b,)
-        Fraction of the weight in each bin, per unit of the axis (probability or log-odds); on the logit axis
-        without predictions of exactly 0 or 1.
-    events : ndarray of shape (b,)
-        The part of ``density`` that belongs to events.
-    ticks : ndarray of shape (t,)
-        Predictions, thinned to at most a thousand positions on the axis.
-    ticks_events : ndarray of shape (t,)
-        Fraction of events among the predictions at each tick.
-    """
-
-    edges: Array = field(repr=False)
-    density: Array = field(repr=False)
-    events: Array = field(repr=False)
-    ticks: Array = field(repr=False)
-    ticks_events: Array = field(repr=False)
-
-    def density_at(self, predicted: Array) -> Array:
-        """Return the density at predictions, by interpolation between the middles of the bins."""
-        return np.interp(predicted, 0.5 * (self.edges[1:] + self.edges[:-1]), self.density)
-
-
-class UnitAxis:
-    """The axis of a diagram, moved to [0, 1]; on the logit scale it holds the predictions ``p``."""
-
-    def __init__(self, scale: str, p: Array, shortest: float) -> None:
-        self.logit = scale == "logit"
-        self.origin, self.length = 0.0, 1.0
-        if self.logit:
-            x = np.clip(logit(p), -FAR, FAR)
-            self.origin, self.length = float(x.min()), max(float(np.ptp(x)), shortest)
-
-    def locate(self, p: Array) -> Array:
-        """Return the places of predictions."""
-        if not self.logit:
-            return p
-        return np.clip((np.clip(logit(p), -FAR, FAR) - self.origin) / self.length, 0.0, 1.0)
-
-    def probability(self, place: Array) -> Array:
-        """Return the predictions at places."""
-        return np.asarray(expit(self.origin + self.length * place)) if self.logit else place
-
-
-def distribution(sample: BinarySample, scale: str) -> Distribution:
-    """Return a fine histogram of the predictions, by outcome, and a rug.
-
-    A kernel density at the bandwidth of the curve would be too smooth for a badly calibrated model.
-    """
-    if scale == "logit":
-        # the others are drawn at the edge
-        sample = interior(sample)
-    y, w = sample.y, sample.w
-    axis = UnitAxis(scale, sample.p, 1e-6)
-    place = axis.locate(sample.p)
-    found = uniform_bins(place, _HISTOGRAM) * 2 + y
-    mass = np.bincount(found, weights=w, minlength=2 * _HISTOGRAM).astype(np.float64)
-    unit = _HISTOGRAM / (float(mass.sum()) * axis.length)
-    fine = uniform_bins(place, _TICKS)
-    number = np.bincount(fine, weights=w, minlength=_TICKS).astype(np.float64)
-    used = np.flatnonzero(number)
-    ticks, events = (
-        np.bincount(fine, weights=part if w is None else w * part, minlength=_TICKS)[used] / number[used]
-        for part in (place, y)
-    )
-    return Distribution(
-        axis.probability(np.linspace(0.0, 1.0, _HISTOGRAM + 1)),
-        (mass[::2] + mass[1::2]) * unit,
-        mass[1::2] * unit,
-        axis.probability(ticks),
-        # the mean of equal numbers can differ from them by rounding
-        np.clip(events, 0.0, 1.0),
-    )
-
-
-def edge_predictions(sample: BinarySample) -> tuple[EdgePredictions, ...]:
-    """Return the predictions of exactly 0 and of exactly 1, if there are any."""
-    found = []
-    for value in (0.0, 1.0):
-        equal = sample.take(sample.p == value)
-        if equal.y.shape[0]:
-            events = float(equal.weights @ equal.y)
-            found.append(EdgePredictions(value, equal.total, events / equal.total))
-    return tuple(found)
-
-
-def interior(sample: BinarySample) -> BinarySample:
-    """Return the samples with predictions other than 0 and 1, or all if there are no others."""
-    inside = (sample.p > 0.0) & (sample.p < 1.0)
-    if inside.all() or not inside.any():
-        return sample
-    return sample.take(inside)
+# Maximum number of distinct predictions of simulated samples, and of points of the isotonic band.
+_BINS, _POINTS = 4096, 400
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,182 +40,236 @@ class ReliabilityCurve:
 
     Attributes
     ----------
-    method : {"smooth", "binned", "corp", "belt"}
-        Method of the curve.
+    kind : {"smooth", "binned", "isotonic"}
+        How the curve is estimated.
     predicted : ndarray of shape (m,)
         Predicted probabilities, non-decreasing.
     observed : ndarray of shape (m,)
         Event frequency at each prediction; NaN where there are too few samples to estimate it.
-    bands : tuple of ReliabilityBand
-        Bands, the narrowest first.
-    support : ndarray of shape (m,)
-        Density of the predictions at each point, or the weight of each bin.
-    distribution : Distribution
-        Distribution of the predictions.
+    band : ReliabilityBand or None
+        Band of the curve.
+    edges : ndarray of shape (b + 1,)
+        Edges of the bins of a histogram of the predictions, equally spaced on the axis of the diagram.
+    counts : ndarray of shape (b,)
+        Weight in each bin; on the logit axis without predictions of exactly 0 or 1.
     error_name : str
-        Short name of the calibration error of this curve, or of the p-value of a belt.
+        Short name of the calibration error of this curve.
     error : float
         Its value.
-    error_interval : (float, float) or None
-        Confidence interval of the population error, if requested.
-    error_corrected : float or None
-        Bias-corrected estimate of the population error, which lies in the interval.
-    error_spread : float or None
-        Standard deviation of the error across folds, for the mean of the curves of folds.
-    confidence : float
-        Confidence level of the limits and of the interval.
     n_samples : float
         Total weight.
-    bandwidth : float or None
-        Bandwidth of a smooth curve.
     scale : {"probability", "logit"}
         Axis on which the diagram is drawn, and on which a smooth curve is smoothed.
+    bandwidth : float or None
+        Bandwidth of a smooth curve.
     decomposition : ScoreDecomposition or None
-        Decomposition of the Brier score, for ``method="corp"``.
-    belt : CalibrationBelt or None
-        The polynomial recalibration and its test, for ``method="belt"``.
-    at_edges : tuple of EdgePredictions
-        Predictions of exactly 0 or 1, for ``scale="logit"``.
+        Decomposition of the Brier score, for the isotonic curve.
     """
 
-    method: str
+    kind: str
     predicted: Array = field(repr=False)
     observed: Array = field(repr=False)
-    bands: tuple[ReliabilityBand, ...]
-    support: Array = field(repr=False)
-    distribution: Distribution = field(repr=False)
+    band: ReliabilityBand | None
+    edges: Array = field(repr=False)
+    counts: Array = field(repr=False)
     error_name: str
     error: float
-    confidence: float
     n_samples: float
-    bandwidth: float | None = None
-    error_interval: tuple[float, float] | None = None
-    error_corrected: float | None = None
-    error_spread: float | None = None
     scale: str = "probability"
+    bandwidth: float | None = None
     decomposition: ScoreDecomposition | None = None
-    belt: CalibrationBelt | None = None
-    at_edges: tuple[EdgePredictions, ...] = ()
 
     @property
-    def lower(self) -> Array:
-        """Lower limits of the widest band at ``predicted``; NaN if there is none."""
-        return self._limits()[0]
-
-    @property
-    def upper(self) -> Array:
-        """Upper limits of the widest band at ``predicted``; NaN if there is none."""
-        return self._limits()[1]
-
-    def _limits(self) -> tuple[Array, Array]:
-        if not self.bands:
-            nothing = np.full_like(self.predicted, np.nan)
-            return nothing, nothing
-        band = self.bands[-1]
-        if band.predicted is self.predicted:
-            return band.lower, band.upper
-        return band.at(self.predicted)
-
-    @property
-    def edges(self) -> Array:
-        """Edges of the bins of the histogram of the predictions."""
-        return self.distribution.edges
-
-    @property
-    def density(self) -> Array:
-        """Density of the predictions in each bin."""
-        return self.distribution.density
-
-    def __str__(self) -> str:
-        return f"{self.method} reliability curve: {self.label(4)} (n = {self.n_samples:g})"
-
-    def _repr_html_(self) -> str:
-        return result_html(
-            f"{self.method} reliability curve", [("error", self.label(4)), ("n", f"{self.n_samples:g}")]
-        )
-
-    def label(self, digits: int = 3) -> str:
-        """Return the calibration error as text such as ``"smECE = 0.067 [0.042, 0.085]"``.
-
-        Parameters
-        ----------
-        digits : int, default=3
-            Digits after the decimal point.
-
-        Returns
-        -------
-        str
-            The bias-corrected error if there is an interval, else the raw one. For "corp", the three
-            components of the Brier score, of which MCB is the error; for "belt", degree and p-value.
-
-        Raises
-        ------
-        ValueError
-            If ``digits`` is negative.
-        TypeError
-            If it is not an integer.
-        """
-        digits = check_size(digits, "digits", 0, 100)
-        if self.belt is not None:
-            return f"degree {self.belt.degree}, {p_text(self.belt.pvalue)}"
-        value = f"{self.error:.{digits}f}"
-        if self.error_interval is not None:
-            low, high = self.error_interval
-            corrected = f"{self.error_corrected:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
-            # the raw components add up to the Brier score
-            value = f"{value} (corrected {corrected})" if self.decomposition is not None else corrected
-        text = f"{self.error_name} = {value}"
-        if self.error_spread is not None:
-            text += f" ± {self.error_spread:.{digits}f}"
+    def label(self) -> str:
+        """The calibration error as text, "smECE = 0.067"; for "isotonic" the parts of the Brier score."""
+        digits = 3 if self.scale == "probability" and self.decomposition is None else 4
+        text = f"{self.error_name} = {self.error:.{digits}f}"
         if self.decomposition is not None:
             parts = self.decomposition
             text += f", DSC = {parts.discrimination:.{digits}f}, UNC = {parts.uncertainty:.{digits}f}"
         return text
 
+    def __str__(self) -> str:
+        return f"{self.kind} reliability curve: {self.label} (n = {self.n_samples:g})"
 
-def mean_curve(curves: list[ReliabilityCurve]) -> ReliabilityCurve:
-    """Return the mean of curves where all of them exist, with their standard deviation as a band."""
-    first = curves[0]
-    low = max(float(curve.predicted[np.isfinite(curve.observed)].min()) for curve in curves)
-    high = min(float(curve.predicted[np.isfinite(curve.observed)].max()) for curve in curves)
-    if low > high:
+    def _repr_html_(self) -> str:
+        rows = [("error", self.label), ("n", f"{self.n_samples:g}")]
+        return result_html(f"{self.kind} reliability curve", rows)
+
+
+# What simulated outcomes give: the points of a band, and the map from weights of positives to curves there.
+_Redraw = Callable[[SimulatedOutcomes, bool], tuple[Array, Callable[[Array], Array]]]
+
+
+@dataclass(frozen=True, eq=False)
+class _Estimate:
+    """An estimated curve, with what its bands need."""
+
+    predicted: Array
+    observed: Array
+    error_name: str
+    error: float
+    #: The samples from which outcomes are simulated, and the parts that no simulated bin spans.
+    sample: BinarySample
+    redraw: _Redraw
+    part_of: NDArray[np.int64] | None = None
+    #: Pointwise confidence limits for independent samples.
+    limits: tuple[Array, Array] | None = None
+    bandwidth: float | None = None
+    decomposition: ScoreDecomposition | None = None
+
+
+def reliability_curve(
+    sample: BinarySample,
+    curve: str = "smooth",
+    n_bins: int = 15,
+    band: str | None = "confidence",
+    confidence: float = 0.95,
+    scale: str = "probability",
+    n_resamples: int = 999,
+    random_state: int = 0,
+) -> ReliabilityCurve:
+    """Check the options of ``ReliabilityDisplay.from_predictions`` and return the curve of a sample."""
+    check_option(curve, "curve", ("smooth", "binned", "isotonic"))
+    if band is not None:
+        check_option(band, "band", ("confidence", "consistency", "simultaneous"))
+    check_option(scale, "scale", ("probability", "logit"))
+    n_bins, confidence = check_size(n_bins, "n_bins"), check_fraction(confidence, "confidence")
+    exact = band == "simultaneous" or (curve, band) == ("isotonic", "confidence")
+    if exact and sample.clusters is not None:
         raise ValueError(
-            "summary='mean' needs overlapping predictions, but those of the folds do not overlap. "
-            "Use summary='pooled'."
+            f"curve={curve!r} with band={band!r} assumes independent samples and cannot use clusters. Pass "
+            "curve='smooth' or 'binned' with band='confidence', or band='consistency' or None."
         )
-    if first.scale == "logit":
-        # even on the axis on which the curve is drawn
-        start, stop = logit(np.array([low, high]))
-        grid = expit(np.linspace(start, stop, _GRID))
+    if exact and sample.w is not None:
+        check_frequency_weights(sample.w)
+    grouped = group_sample(sample)
+    if curve == "smooth":
+        made = _smooth(sample, confidence, scale)
+    elif curve == "binned":
+        made = _binned(
+            sample, grouped, n_bins, confidence, "uniform" if scale == "probability" else "quantile"
+        )
     else:
-        grid = np.linspace(low, high, _GRID)
-    # a gap within the predictions of one fold is a gap of the mean
-    values = np.stack([_on_grid(curve, grid) for curve in curves])
-    mean, spread = values.mean(axis=0), values.std(axis=0, ddof=1 if len(curves) > 1 else 0)
-    errors = np.array([curve.error for curve in curves])
-    band = ReliabilityBand(
-        "folds", float("nan"), grid, np.maximum(mean - spread, 0.0), np.minimum(mean + spread, 1.0)
-    )
-    shown = first.distribution
+        made = _isotonic(sample, grouped)
+    found = None
+    if exact:
+        found = monotone_band(grouped, confidence, str(band))
+    elif band == "confidence" and sample.clusters is None and made.limits is not None:
+        found = ReliabilityBand(band, confidence, made.predicted, *made.limits, bars=curve == "binned")
+    elif band is not None:
+        simulated = SimulatedOutcomes(made.sample, group_sample(made.sample), _BINS, made.part_of)
+        x, curve_of = made.redraw(simulated, band == "confidence")
+        found = consistency_band(
+            simulated,
+            x,
+            curve_of,
+            confidence,
+            n_resamples,
+            check_generator(random_state),
+            bars=curve == "binned",
+            around=made.observed if band == "confidence" else None,
+        )
+    # predictions of 0 and 1 lie beyond a logit axis
+    inner = interior(sample) if scale == "logit" else sample
+    axis = UnitAxis(scale, inner.p, 1e-6)
+    place = uniform_bins(axis.locate(inner.p), _HISTOGRAM)
     return ReliabilityCurve(
-        first.method if first.method != "binned" else "smooth",
-        grid,
-        mean,
-        (band,),
-        shown.density_at(grid),
-        shown,
-        first.error_name,
-        float(errors.mean()),
-        first.confidence,
-        sum(curve.n_samples for curve in curves),
-        error_spread=float(errors.std(ddof=1 if len(curves) > 1 else 0)),
-        scale=first.scale,
+        curve,
+        made.predicted,
+        made.observed,
+        found,
+        axis.probability(np.linspace(0.0, 1.0, _HISTOGRAM + 1)),
+        np.bincount(place, weights=inner.w, minlength=_HISTOGRAM).astype(np.float64),
+        made.error_name,
+        made.error,
+        sample.total,
+        scale,
+        made.bandwidth,
+        made.decomposition,
     )
 
 
-def _on_grid(curve: ReliabilityCurve, grid: Array) -> Array:
-    """Return the curve on a grid: NaN next to points that are NaN."""
-    if curve.method != "binned" and curve.method != "corp":
-        return np.interp(grid, curve.predicted, curve.observed)
-    known = np.isfinite(curve.observed)
-    return np.interp(grid, curve.predicted[known], curve.observed[known])
+def _smooth(sample: BinarySample, confidence: float, scale: str) -> _Estimate:
+    curve = SmoothCurve(sample, scale)
+
+    def redraw(simulated: SimulatedOutcomes, around: bool) -> tuple[Array, Callable[[Array], Array]]:
+        if around:
+            drawn = np.isfinite(curve.observed)
+            simulated.set_truth(np.interp(simulated.prob, curve.predicted[drawn], curve.observed[drawn]))
+        return curve.predicted, lambda sums: curve.smooth(simulated.prob, sums)
+
+    name = "smECE" if scale == "probability" else "logit smECE"
+    return _Estimate(
+        curve.predicted,
+        curve.observed,
+        name,
+        curve.error,
+        curve.sample,
+        redraw,
+        limits=curve.limits(confidence),
+        bandwidth=curve.bandwidth,
+    )
+
+
+def _binned(
+    sample: BinarySample,
+    grouped: GroupedOutcomes,
+    n_bins: int,
+    confidence: float,
+    strategy: Literal["uniform", "quantile"],
+) -> _Estimate:
+    """Return event frequency against mean prediction in each occupied bin, with exact intervals."""
+    uniform = strategy == "uniform"
+    found = uniform_bins(grouped.prob, n_bins) if uniform else quantile_bins(grouped.weight, n_bins)
+    index = np.unique(found, return_inverse=True)[1]
+    mass = np.bincount(index, weights=grouped.weight).astype(np.float64)
+    predicted = np.bincount(index, weights=grouped.weight * grouped.prob) / mass
+    observed = np.bincount(index, weights=grouped.positives) / mass
+    size = mass
+    if sample.w is not None:
+        # sampling weights make Kish's effective size the number of trials
+        row = index[np.searchsorted(grouped.prob, sample.p)]
+        size = mass**2 / np.bincount(row, weights=squared_weights(sample.w))
+
+    def redraw(simulated: SimulatedOutcomes, around: bool) -> tuple[Array, Callable[[Array], Array]]:
+        starts = group_starts(simulated.part)
+        weight = np.add.reduceat(simulated.weight, starts)
+        if around:
+            # Jeffreys' estimate: bins without events, or with nothing else, also vary
+            estimate = (observed * weight + 0.5) / (weight + 1.0)
+            simulated.set_truth(np.repeat(estimate, np.diff(starts, append=simulated.part.shape[0])))
+        return predicted, lambda sums: np.add.reduceat(sums, starts, axis=0) / weight[:, np.newaxis]
+
+    return _Estimate(
+        predicted,
+        observed,
+        "ECE",
+        binned_error(sample, n_bins, strategy),
+        sample,
+        redraw,
+        part_of=index,
+        limits=clopper_pearson(observed * size, size, 0.5 * (1.0 - confidence)),
+    )
+
+
+def _isotonic(sample: BinarySample, grouped: GroupedOutcomes) -> _Estimate:
+    """Return the isotonic fit, constant within blocks and joined by lines, and the score decomposition."""
+    fit = fit_isotonic(grouped)
+    several = fit.upper > fit.lower
+    keep = np.stack((np.ones_like(several), several), axis=1).ravel()
+    predicted = np.stack((fit.lower, fit.upper), axis=1).ravel()[keep]
+    observed = np.repeat(fit.value, 2)[keep]
+
+    def redraw(simulated: SimulatedOutcomes, around: bool) -> tuple[Array, Callable[[Array], Array]]:
+        number = simulated.prob.shape[0]
+        x = simulated.prob[np.unique(np.rint(np.linspace(0, number - 1, min(_POINTS, number))).astype(int))]
+
+        def fitted(sums: Array) -> Array:
+            fits = (fit_isotonic(GroupedOutcomes(simulated.prob, simulated.weight, part)) for part in sums.T)
+            return np.stack([one.value[np.searchsorted(one.upper, x)] for one in fits], axis=1)
+
+        return x, fitted
+
+    parts = decompose(grouped, "brier")
+    return _Estimate(predicted, observed, "MCB", parts.miscalibration, sample, redraw, decomposition=parts)

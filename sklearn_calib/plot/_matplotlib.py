@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from sklearn_calib.inference import CalibrationTestResult
 
 
-#: Log-odds beyond which predictions are moved to the ends of a logit axis: 1e-6.
-FAR = 13.8
-
 #: Colour of context: diagonals, axes of strips.
 GREY = "0.45"
 #: Colour of areas that are context: null bands.
@@ -92,7 +89,7 @@ def new_grid(rows: int, columns: int, side: float) -> list["Axes"]:
     _, axes = _pyplot().subplots(
         rows,
         columns,
-        figsize=(columns * side, rows * side + 0.4),
+        figsize=(columns * side, rows * side + 0.9),
         layout="constrained",
         sharex=True,
         sharey=True,

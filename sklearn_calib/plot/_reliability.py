@@ -1,56 +1,48 @@
-"""The reliability diagram, of one curve or of several."""
+"""The reliability diagram."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import ceil
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import expit
+from sklearn.utils import check_consistent_length
 
+from sklearn_calib._compat import safe_indexing
+from sklearn_calib._core._links import logit
 from sklearn_calib._docs import shared_docs
-from sklearn_calib._validation import Outcomes, check_option, sample_arrays, shape_of, shown_label
-from sklearn_calib.metrics._reductions import REDUCTIONS, check_problem
-from sklearn_calib.plot._compute import CurveOptions
-from sklearn_calib.plot._curve import ReliabilityCurve, mean_curve
-from sklearn_calib.plot._draw import (
-    CURVE,
-    check_scale,
-    draw_band,
-    draw_departures,
-    draw_diagonal,
-    draw_distribution,
-    draw_edges,
-    draw_legend,
-    draw_width,
-    finish,
-    set_scale,
+from sklearn_calib._validation import (
+    BinarySample,
+    ClassSample,
+    as_array,
+    check_binary,
+    check_groups,
+    check_weights,
+    equals_label,
+    shape_of,
 )
-from sklearn_calib.plot._estimator import DisplayMixin, axis_title
-from sklearn_calib.plot._matplotlib import (
-    check_axes,
-    check_flags,
-    full_names,
-    new_axes,
-    new_grid,
-    next_style,
-    plain,
-)
-from sklearn_calib.plot._parts import checked_groups, fold_samples, group_parts, reduced_parts
+from sklearn_calib.metrics._reductions import check_problem
+from sklearn_calib.plot._bands import ReliabilityBand
+from sklearn_calib.plot._curve import ReliabilityCurve, reliability_curve
+from sklearn_calib.plot._estimator import DisplayMixin, axis_title, positive_column, predicted_probabilities
+from sklearn_calib.plot._matplotlib import GREY, check_flags, full_names, new_grid, next_style
+from sklearn_calib.plot._smooth_curve import FAR
 
 if TYPE_CHECKING:
-    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.collections import Collection
-    from matplotlib.figure import Figure, SubFigure
     from matplotlib.lines import Line2D
 
 
-_DENSITIES = ("strip", "classes", "rug", "width", "none")
-_WIDTHS = {"binned": 1.2, "belt": 1.4, "corp": 1.9}
-# With more curves than these, each has a diagram of its own; no bands; no strips.
-_MOST_CURVES, _MOST_BANDS, _MOST_STRIPS = 5, 3, 4
+_CURVE, _HISTOGRAM, _DIAGONAL = "sklearn_calib.reliability", "sklearn_calib.histogram", "perfect calibration"
+# Height of the histogram and its distance from the diagram, as fractions of the axes.
+_HEIGHT, _GAP = 0.13, 0.02
+_MARGIN = 0.02
 _COLUMNS = 4
-_THIN: dict[str, Any] = {"linewidth": 0.9, "alpha": 0.45, "linestyle": "-", "marker": "", "zorder": 3.2}
+_NEVER_SHOWN = 1e-12
 
 
 class ReliabilityDisplay(DisplayMixin):
@@ -58,8 +50,8 @@ class ReliabilityDisplay(DisplayMixin):
 
     Make one with :meth:`from_predictions`, :meth:`from_estimator` or :meth:`from_cv_results`. A curve on the
     diagonal shows perfect calibration. Above the diagonal the model underpredicts, below it overpredicts. The
-    band shows the sampling uncertainty of the curve, the strip below the diagram the distribution of the
-    predictions, and the legend the calibration error.
+    band shows the sampling uncertainty of the curve, the histogram the number of predictions, and the legend
+    the calibration error. Several displays can be drawn on the same axes.
 
     Parameters
     ----------
@@ -76,85 +68,61 @@ class ReliabilityDisplay(DisplayMixin):
         What is shown.
     ax_ : matplotlib Axes
         Axes with the diagram, after :meth:`plot`.
+    ax_histogram_ : matplotlib Axes or None
+        Axes with the histogram, within the lower part of ``ax_``.
     figure_ : matplotlib Figure
         Figure containing it.
     line_ : matplotlib Line2D
         The curve.
     band_ : matplotlib Collection or None
-        The widest band.
-    bands_ : list of matplotlib Collection
-        All bands; a belt has two.
-    density_ : matplotlib Collection or None
-        The distribution of the predictions.
-    diagonal_ : matplotlib Line2D or None
-        Line of perfect calibration; None if it was not asked for or the axes had one.
-    departures_ : matplotlib Collection or None
-        Marks on the diagonal where it lies outside a simultaneous band or a belt.
-    edges_ : list of matplotlib Artist
-        Marks at the edges of logit axes: predictions of 0 and 1, and bins with no events or only events.
-    displays_ : list of ReliabilityDisplay
-        The display itself; for a :class:`ReliabilityPanel`, its single displays.
+        The band.
 
     See Also
     --------
-    ReliabilityPanel : Several classes, groups or folds.
+    reliability_grid : One diagram for each class, group or model.
     sklearn_calib.metrics.smooth_ece_result : The numbers behind the smooth curve.
-    sklearn_calib.metrics.score_decomposition : The numbers behind ``method="corp"``.
+    sklearn_calib.metrics.score_decomposition : The numbers behind ``curve="isotonic"``.
 
     Notes
     -----
     **Curves.** The smooth curve is the kernel regression of the outcome on the prediction with a Gaussian
-    reflected at 0 and 1 ([1]_, eq. 1). The authors use smooth ECE itself as the bandwidth,
-    ``bandwidth="smooth_ece"``, and show the density of the predictions as the width of the curve,
-    ``density="width"``. The area between curve and diagonal, weighted by that density, then differs from the
-    error by up to 0.8 times the bandwidth (Lemma 10), so the error can be read off the diagram. But this
-    bandwidth is too wide for a badly calibrated model and too narrow for a well calibrated one. "auto" is
-    therefore at most Silverman's rule for the predictions, 1.06 sd(p) n^(-1/5) [2]_. If smooth ECE is
-    smaller, it is the widest of eight bandwidths between the two whose leave-one-out Brier score is within
-    one standard error of the best. "auto" smooths residuals, r(t) = t + sum K (y - p) / sum K, which
-    removes the bias of wide kernels near 0 and 1. On logit axes "auto" is Silverman's rule for the log-odds,
-    and the kernel is not reflected. The number in the legend is always smooth ECE. The curve is drawn within
-    the range of the predictions where at least five of them, each with weight exp(-d^2 / 2s^2) at distance
-    d, support it.
+    reflected at 0 and 1 ([1]_, eq. 1), applied to residuals, r(t) = t + sum K (y - p) / sum K, which removes
+    the bias of wide kernels near 0 and 1. The bandwidth is at most Silverman's rule for the predictions,
+    1.06 sd(p) n^(-1/5) [2]_. If smooth ECE is smaller, it is the widest of eight bandwidths between the two
+    whose leave-one-out Brier score is within one standard error of the best. On logit axes it is Silverman's
+    rule for the log-odds, and the kernel is not reflected. The number in the legend is smooth ECE at its own
+    bandwidth. The curve is drawn within the range of the predictions where at least five of them, each with
+    weight exp(-d^2 / 2s^2) at distance d, support it.
 
-    "corp" is the isotonic regression of the outcome on the prediction [3]_: constant on blocks of
+    "isotonic" is the isotonic regression of the outcome on the prediction (CORP [3]_): constant on blocks of
     predictions, with straight lines between blocks. It has no tuning parameter and decomposes the Brier score
     into MCB - DSC + UNC: miscalibration, discrimination, uncertainty. "binned" shows the event frequency
     against the mean prediction in bins.
 
-    "belt" is the calibration belt used in medicine, for external validation [4]_: the log-odds of the event
-    are modelled as a polynomial of the log-odds of the prediction, whose degree increases from 1 to at most 4
-    while the likelihood-ratio test of the next coefficient rejects at level 0.05. The belts, at
-    ``confidence`` and at 0.8, invert the likelihood-ratio test of all coefficients; the p-value in the legend
-    is for the null hypothesis of perfect calibration. Both use the asymptotic distribution of the statistic
-    given the selected degree, which accounts for the selection. More than 2048 distinct predictions are
-    binned first.
-
-    **Bands.** "confidence" is pointwise. For a smooth curve: Wilson's score interval [5]_ of the observed
+    **Bands.** "confidence" is pointwise. For a smooth curve: Wilson's score interval [4]_ of the observed
     frequency, with the effective size (sum w K)^2 / sum w^2 K^2 of the kernel's window as the number of
     trials. It covers the smoothed event frequency, which differs from the true one where that is curved
     within a bandwidth. For bins: the exact Clopper-Pearson interval for the mean event probability of the
-    bin. For "corp": at each point, the largest lower and smallest upper bound of exact intervals from
+    bin. For "isotonic": at each point, the largest lower and smallest upper bound of exact intervals from
     neighbouring predictions, at levels adjusted for their number; valid for samples of any size if event
     probabilities are non-decreasing in the prediction. (The bootstrap is inconsistent for isotonic
     regression.)
 
-    "consistency" simulates all labels from the predictions, ``n_resamples`` times, computes the curve anew
-    with the same bandwidth or bins, and shows pointwise quantiles. Parts of a calibrated curve can leave this
-    band, since each point does so with probability 1 - ``confidence``.
+    "consistency" simulates all labels from the predictions 999 times, computes the curve anew with the same
+    bandwidth or bins, and shows pointwise quantiles. Parts of a calibrated curve can leave this band, since
+    each point does so with probability 1 - ``confidence``.
 
     "simultaneous" bounds the whole curve of event probabilities at once, assuming that it is non-decreasing
-    [6]_: exact intervals of pooled frequencies for runs of neighbouring predictions, at levels that add up to
+    [5]_: exact intervals of pooled frequencies for runs of neighbouring predictions, at levels that add up to
     1 - ``confidence``, bound the curve to their left from above and to their right from below. It is valid
     for samples of any size and any distribution of the predictions. Predictions are first binned, regardless
     of the outcomes, into at most 4.5 n^(1/3) bins of equal mass (and at most 500), and runs have lengths in
     geometric progression. This is fast, and for a thousand samples about 10% narrower than with all runs of
-    all predictions. Where the diagonal leaves the band, it is marked: perfect calibration is rejected. Where
-    the limits cross, there is evidence that the curve decreases, and the legend says so. Predictions with few
-    distinct values have bars at each value, where the limits are narrower than between the values.
+    all predictions. Where the diagonal leaves the band, perfect calibration is rejected. Where the limits
+    cross, there is evidence that the curve decreases. The legend says both.
 
-    Integer weights count repetitions. Other weights are sampling weights (Kish's effective size), which exact
-    bands for "corp", "simultaneous" and belts do not support.
+    Integer weights count repetitions. Other weights are sampling weights (Kish's effective size), which the
+    exact bands "simultaneous" and, for "isotonic", "confidence" do not support.
 
     References
     ----------
@@ -163,11 +131,8 @@ class ReliabilityDisplay(DisplayMixin):
     .. [2] B. W. Silverman (1986). Density Estimation for Statistics and Data Analysis. Chapman and Hall.
     .. [3] T. Dimitriadis, T. Gneiting and A. I. Jordan (2021). Stable reliability diagrams for probabilistic
        classifiers. PNAS 118. arXiv:2008.03033
-    .. [4] G. Nattino, S. Finazzi and G. Bertolini (2014). A new calibration test and a reappraisal of the
-       calibration belt for the assessment of prediction models based on dichotomous outcomes. Statistics in
-       Medicine 33.
-    .. [5] E. B. Wilson (1927). Probable inference, the law of succession, and statistical inference. JASA 22.
-    .. [6] T. Dimitriadis, L. Duembgen, A. Henzi, M. Puke and J. Ziegel (2023). Honest calibration assessment
+    .. [4] E. B. Wilson (1927). Probable inference, the law of succession, and statistical inference. JASA 22.
+    .. [5] T. Dimitriadis, L. Duembgen, A. Henzi, M. Puke and J. Ziegel (2023). Honest calibration assessment
        for binary outcome predictions. Biometrika 110. arXiv:2203.04065
 
     Examples
@@ -178,22 +143,19 @@ class ReliabilityDisplay(DisplayMixin):
     >>> display = ReliabilityDisplay.from_predictions(y_true, y_proba, name="forecast")
     >>> print(display.line_.get_label())
     forecast: smECE = 0.140
-    >>> corp = ReliabilityDisplay.from_predictions(y_true, y_proba, method="corp", band="simultaneous")
-    >>> print(corp.curve)
-    corp reliability curve: MCB = 0.0792, DSC = 0.0885, UNC = 0.2344 (n = 8)
-    >>> print(corp.curve.bands[0])
+    >>> isotonic = ReliabilityDisplay.from_predictions(
+    ...     y_true, y_proba, curve="isotonic", band="simultaneous"
+    ... )
+    >>> print(isotonic.curve)
+    isotonic reliability curve: MCB = 0.0792, DSC = 0.0885, UNC = 0.2344 (n = 8)
+    >>> print(isotonic.curve.band)
     95% confidence band (simultaneous); contains the diagonal
     >>> plt.close("all")
     """
 
+    ax_histogram_: Axes | None
     line_: Line2D
     band_: Collection | None
-    bands_: list[Collection]
-    density_: Collection | None
-    diagonal_: Line2D | None
-    departures_: Collection | None
-    edges_: list[Artist]
-    displays_: list[ReliabilityDisplay]
 
     def __init__(self, curve: ReliabilityCurve, *, name: str | None = None, pos_label: Any = None) -> None:
         self.curve = curve
@@ -203,152 +165,51 @@ class ReliabilityDisplay(DisplayMixin):
     @classmethod
     def from_predictions(
         cls,
-        y_true: Outcomes,
-        y_proba: ArrayLike | None = None,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
         *,
-        sample_weight: ArrayLike | None = None,
-        pos_label: Any = None,
-        labels: ArrayLike | None = None,
-        reduction: Literal["classwise", "confidence", "top-label"] | None = None,
-        groups: ArrayLike | None = None,
-        clusters: ArrayLike | None = None,
-        method: Literal["smooth", "binned", "corp", "isotonic", "belt"] = "smooth",
-        band: Literal["confidence", "consistency", "simultaneous", "none"] | None = "confidence",
-        bandwidth: float | Literal["auto", "smooth_ece"] = "auto",
+        curve: Literal["smooth", "binned", "isotonic"] = "smooth",
         n_bins: int = 15,
-        strategy: Literal["uniform", "quantile"] = "uniform",
-        scale: Literal["probability", "logit"] = "probability",
+        band: Literal["confidence", "consistency", "simultaneous"] | None = "confidence",
         confidence: float = 0.95,
-        error_interval: bool = False,
-        n_resamples: int = 999,
-        random_state: Any = 0,
-        layout: Literal["overlay", "grid"] | None = None,
+        scale: Literal["probability", "logit"] = "probability",
+        sample_weight: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
+        pos_label: Any = None,
         name: str | None = None,
         ax: Axes | None = None,
         **plot_params: Any,
-    ) -> ReliabilityDisplay | ReliabilityPanel:
-        """Draw the reliability diagram of predictions.
+    ) -> Self:
+        """Draw the reliability diagram of binary predictions.
 
         Parameters
         ----------
-        y_true : array-like of shape (n,) or CalibrationSketch
-            Labels of two or more classes.
-        y_proba : array-like of shape (n,), (n, 1), (n, 2) or (n, K), default=None
-            Predicted probabilities in [0, 1] of the positive class; of two columns the last is used. Three or
-            more columns are the probabilities of the classes. Omitted with a sketch.
-        sample_weight : array-like of shape (n,), default=None
-            Non-negative weights. Exact bands need integer weights, which count repetitions.
-        %(pos_label)s
-        labels : array-like of shape (K,), default=None
-            Class labels of three or more columns, in sorted order.
-        reduction : {"classwise", "confidence", "top-label"}, default=None
-            Reduction of multiclass predictions. "classwise", the default for three or more classes: one curve
-            for each class against the rest. "confidence": the largest probability of each sample against
-            whether the predicted class is correct. "top-label": the same within the samples of each predicted
-            class. The latter two also apply to binary predictions.
-        groups : array-like of shape (n,), default=None
-            Group of each sample: one curve for each group, with its own number.
+        y_true : array-like of shape (n,)
+            Labels of two classes.
+        y_proba : array-like of shape (n,), (n, 1) or (n, 2)
+            Predicted probabilities in [0, 1] of the positive class; of two columns the last is used.
+        %(reliability_options)s
         clusters : array-like of shape (n,), default=None
             Label of the cluster (patient, customer, day) of each sample, within which outcomes can depend on
-            each other. The bands "confidence" and "consistency" allow for it; the other bands, the belt and
-            ``method="corp"`` with a confidence band assume independent samples and raise an error.
-        method : {"smooth", "binned", "corp", "isotonic", "belt"}, default="smooth"
-            Kernel regression; frequencies in bins; isotonic regression with the decomposition of the Brier
-            score ("corp", also named "isotonic"); or polynomial recalibration with its calibration belt. See
-            the notes of the class.
-        band : {"confidence", "consistency", "simultaneous", "none"} or None, default="confidence"
-            "confidence": pointwise, around the curve. "consistency": pointwise, around the diagonal, where
-            the curve would lie under perfect calibration. "simultaneous": for the whole curve of event
-            probabilities at once, assuming that it is non-decreasing. A belt has its own band.
-        bandwidth : float or {"auto", "smooth_ece"}, default="auto"
-            Bandwidth of ``method="smooth"``, in units of probability or, for ``scale="logit"``, of log-odds.
-            "smooth_ece" uses that of smooth ECE; "auto" uses Silverman's rule or a smaller one chosen by
-            cross-validation.
-        n_bins : int, default=15
-            Number of bins of ``method="binned"``.
-        strategy : {"uniform", "quantile"}, default="uniform"
-            Bins of equal width or of equal mass. The latter suit rare events.
-        scale : {"probability", "logit"}, default="probability"
-            Scale of both axes. "logit" suits rare events: smoothing takes place in log-odds, the error of a
-            smooth curve is smooth ECE on the logit scale, and predictions of exactly 0 or 1 are drawn at the
-            edge and listed in the legend.
-        confidence : float, default=0.95
-            Confidence level of the band and of the interval of the error. A belt is also drawn at 0.8.
-        error_interval : bool, default=False
-            Whether to show the bias-corrected error with its confidence interval in the legend, by
-            :func:`~sklearn_calib.inference.confidence_interval` (``random_state=0``). Costs about two
-            thousand evaluations of the error; weights must then be integers.
-        n_resamples : int, default=999
-            Number of simulated samples for ``band="consistency"``.
-        random_state : int, Generator, RandomState or None, default=0
-            Seed or source of the simulations.
-        layout : {"overlay", "grid"}, default=None
-            Several curves in one diagram, or each in its own. By default "overlay" if there are at most five
-            or ``ax`` is given.
+            each other. The bands "confidence" and "consistency" allow for it; "simultaneous", and
+            "confidence" for the isotonic curve, assume independent samples and raise an error.
+        %(pos_label)s
         name : str, default=None
             Name of the model in the legend.
         %(passed_on)s
 
         Returns
         -------
-        ReliabilityDisplay or ReliabilityPanel
-            A panel, whose ``displays_`` are the single ones, for ``groups`` or multiclass predictions, unless
-            ``reduction="confidence"``.
+        ReliabilityDisplay
 
         Raises
         ------
         %(malformed)s
         %(no_matplotlib)s
         """
-        options = CurveOptions(
-            method=method,
-            band=band,
-            bandwidth=bandwidth,
-            n_bins=n_bins,
-            strategy=strategy,
-            confidence=confidence,
-            error_interval=error_interval,
-            scale=scale,
-            n_resamples=n_resamples,
-            random_state=random_state,
-        )
-        if layout is not None:
-            check_option(layout, "layout", ("overlay", "grid"))
-        if reduction is not None:
-            check_option(reduction, "reduction", REDUCTIONS)
-        _check_density(plot_params)
-        label = shown_label(y_true, pos_label)
-        y_true, y_proba, sample_weight = sample_arrays(
-            y_true, y_proba, sample_weight, pos_label, groups, clusters
-        )
-        problem = check_problem(y_true, y_proba, sample_weight, pos_label, labels, clusters)
-        if isinstance(problem, list):
-            raise ValueError(
-                "y_true has one column per label, and a reliability diagram shows one label. Pass its column "
-                "of y_true and of y_proba."
-            )
-        parts = reduced_parts(problem, reduction or "classwise")
-        judged = reduction in ("confidence", "top-label")
-        axes = ("Confidence", "Accuracy") if judged else ("Predicted probability", "Observed frequency")
-        if groups is not None:
-            if len(parts) > 1:
-                raise ValueError(
-                    f"groups cannot be combined with {len(parts)} classes. Pass reduction='confidence', or "
-                    "the column of one class."
-                )
-            keys = checked_groups(groups, sample_weight, shape_of(y_proba, "y_proba")[0])
-            parts = group_parts(parts[0].sample, keys)
-        elif len(parts) == 1:
-            display = cls(options.curve(parts[0].sample), name=name, pos_label=None if judged else label)
-            display._axes = axes
-            return display.plot(ax, **plot_params)
-        for part in parts:
-            options.check_sample(part.sample)
-        displays = [cls(options.curve(part.sample), name=part.name) for part in parts]
-        for display in displays:
-            display._axes, display._brief = axes, True
-            display.pos_label = None if judged or groups is None else label
-        return ReliabilityPanel(displays, name=name, layout=layout).plot(ax, **plot_params)
+        sample = check_binary(y_true, y_proba, sample_weight, pos_label, clusters)
+        made = reliability_curve(sample, curve, n_bins, band, confidence, scale)
+        return cls(made, name=name, pos_label=pos_label).plot(ax, **plot_params)
 
     @classmethod
     def from_cv_results(
@@ -358,13 +219,15 @@ class ReliabilityDisplay(DisplayMixin):
         y: ArrayLike,
         *,
         sample_weight: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
         pos_label: Any = None,
-        summary: Literal["pooled", "mean"] = "pooled",
         name: str | None = None,
-        ax: Axes | None = None,
         **params: Any,
-    ) -> ReliabilityPanel:
-        """Draw the reliability curves of cross-validation folds as thin lines, and a summary as a thick one.
+    ) -> Self:
+        """Draw the pooled out-of-fold predictions of a cross-validation.
+
+        Outcomes of different folds are treated as independent given the predictions. To see the folds one by
+        one, draw each with :meth:`from_estimator` on the same axes.
 
         Parameters
         ----------
@@ -375,27 +238,18 @@ class ReliabilityDisplay(DisplayMixin):
             The data passed to ``cross_validate``.
         y : array-like of shape (n,)
             Their labels.
-        sample_weight : array-like of shape (n,), default=None
-            Non-negative weights.
+        sample_weight, clusters : array-like of shape (n,), default=None
+            As in :meth:`from_predictions`.
         pos_label : label, default=None
             The positive class; ``classes_[1]`` by default.
-        summary : {"pooled", "mean"}, default="pooled"
-            The summary curve. "pooled": the curve of the out-of-fold predictions of all folds, with its band
-            and error; outcomes of different folds are treated as independent given the predictions. "mean":
-            the mean of the curves where all of them exist, plus or minus one standard deviation across folds;
-            the error is the mean over folds with its standard deviation.
         name : str, default=None
             Name in the legend; the class of the estimators by default.
-        ax : matplotlib Axes, default=None
-            Where to draw; a new figure by default.
         **params : dict
-            Parameters of :meth:`from_predictions`, such as ``method`` and ``scale``, and of :meth:`plot` for
-            the summary curve.
+            Passed to :meth:`from_predictions`.
 
         Returns
         -------
-        ReliabilityPanel
-            Its ``displays_`` are those of the folds, and ``summary_`` is the summary.
+        ReliabilityDisplay
 
         Raises
         ------
@@ -405,36 +259,46 @@ class ReliabilityDisplay(DisplayMixin):
             If ``cv_results`` lacks estimators or indices, or an argument is malformed.
         %(no_matplotlib)s
         """
-        check_option(summary, "summary", ("pooled", "mean"))
-        _check_density(params)
-        known = {key: params.pop(key) for key in CurveOptions.__dataclass_fields__ if key in params}
-        options = CurveOptions(**known)
-        if summary == "mean" and options.method == "belt":
-            raise ValueError("summary='mean' does not support method='belt'. Use summary='pooled'.")
-        folds, pooled, default_name = fold_samples(cv_results, X, y, sample_weight, pos_label)
-        plain_options = CurveOptions(**known | {"band": "none", "error_interval": False})
-        curves = [plain_options.curve(fold) for fold in folds]
-        summarized = mean_curve(curves) if summary == "mean" else options.curve(pooled)
-        whole = cls(summarized, name=f"{summary}, {len(folds)} folds", pos_label=pos_label)
-        displays = [
-            cls(curve, name=f"fold {number}", pos_label=pos_label) for number, curve in enumerate(curves)
-        ]
-        title = default_name if name is None else name
-        panel = ReliabilityPanel(displays, name=title, layout="overlay", summary=whole)
-        return panel.plot(ax, **params)
-
-    _multiclass = True
-    _axes = ("Predicted probability", "Observed frequency")
-    _brief = False
+        if not isinstance(cv_results, Mapping) or not {"estimator", "indices"} <= set(cv_results):
+            raise ValueError(
+                "cv_results must be the dict of cross_validate, called with return_estimator=True and "
+                f"return_indices=True, got {type(cv_results).__name__} {list(cv_results)}."
+            )
+        check_consistent_length(X, y, sample_weight, clusters)
+        estimators, folds = cv_results["estimator"], cv_results["indices"]["test"]
+        rows = np.concatenate(folds)
+        labels = as_array(y, "y")
+        if rows.max() >= labels.shape[0]:
+            raise ValueError(
+                f"cv_results has a test fold with row {int(rows.max())}, but y has {labels.shape[0]} rows. "
+                "Pass the data that were cross-validated."
+            )
+        predictions, positive = [], pos_label
+        for estimator, fold in zip(estimators, folds, strict=True):
+            proba, classes = predicted_probabilities(estimator, safe_indexing(X, fold))
+            if len(classes) != 2:
+                raise ValueError(
+                    f"cv_results holds estimators of {len(classes)} classes, but this display is for binary "
+                    "classifiers. Pass the probabilities of the classes to reliability_grid."
+                )
+            p, positive = positive_column(proba, classes, pos_label)
+            predictions.append(p)
+        return cls.from_predictions(
+            labels[rows],
+            np.concatenate(predictions),
+            sample_weight=None if sample_weight is None else as_array(sample_weight, "sample_weight")[rows],
+            clusters=None if clusters is None else as_array(clusters, "clusters")[rows],
+            pos_label=positive,
+            name=type(estimators[0]).__name__ if name is None else name,
+            **params,
+        )
 
     def plot(
         self,
         ax: Axes | None = None,
         *,
         name: str | None = None,
-        show_band: bool = True,
-        density: Literal["strip", "classes", "rug", "width", "none"] = "strip",
-        show_diagonal: bool = True,
+        show_histogram: bool = True,
         show_legend: bool = True,
         **line_params: Any,
     ) -> Self:
@@ -447,19 +311,13 @@ class ReliabilityDisplay(DisplayMixin):
         %(drawn_into)s
         name : str, default=None
             Name in the legend; the display's own by default.
-        show_band : bool, default=True
-            Whether to draw the band.
-        density : {"strip", "classes", "rug", "width", "none"}, default="strip"
-            How to show the distribution of the predictions: a histogram in a strip below the diagram;
-            histograms of events (upward) and non-events (downward) in the strip; ticks for single
-            predictions, those of events in the upper half of the strip; the width of the curve (for bins, the
-            area of the markers); or not at all.
-        show_diagonal : bool, default=True
-            Whether to draw the line of perfect calibration, once per axes.
+        show_histogram : bool, default=True
+            Whether to draw the histogram of the predictions.
         show_legend : bool, default=True
             Whether to draw the legend.
         **line_params : dict
-            Properties of the curve, such as ``color`` or ``linewidth``; band and strip use the same colour.
+            Properties of the curve, such as ``color`` or ``linewidth``; band and histogram use the same
+            colour.
 
         Returns
         -------
@@ -469,244 +327,238 @@ class ReliabilityDisplay(DisplayMixin):
         Raises
         ------
         ValueError
-            If ``density`` is not one of the options, or ``ax`` holds a diagram with another scale.
+            If ``ax`` holds a diagram with another scale.
         %(no_matplotlib)s
         """
-        check_option(density, "density", _DENSITIES)
-        check_flags(
-            show_band=show_band,
-            show_diagonal=show_diagonal,
-            show_legend=show_legend,
-        )
-        ax = self._new_or(ax, 5.2, 5.2)
-        line_params = full_names(line_params)
-        curve = self.curve
-        check_scale(ax, curve.scale)
-        color, dashes = next_style(ax, CURVE)
-        set_scale(ax, curve)
-        line: dict[str, Any] = {"color": color, "linestyle": dashes, "zorder": 4}
-        line["linewidth"] = _WIDTHS.get(curve.method, 2.2)
-        if curve.method == "binned":
-            line |= {"marker": "o", "markersize": 5}
-        if density == "width":
-            line |= {"linewidth": 0.9, "markersize": 3}
-        line |= {"label": self._label(name)} | line_params
-        self.diagonal_ = draw_diagonal(ax) if show_diagonal else None
-        (self.line_,) = ax.plot(curve.predicted, curve.observed, gid=CURVE, **line)
-        used = self.line_.get_color()
-        bands = curve.bands if show_band else ()
-        self.bands_ = [draw_band(ax, band, used) for band in bands]
-        self.band_ = self.bands_[-1] if self.bands_ else None
-        self.departures_ = draw_departures(ax, bands[-1], used) if bands else None
-        if density == "width":
-            self.density_ = draw_width(ax, curve, self.line_)
-        else:
-            self.density_ = None if density == "none" else draw_distribution(ax, curve, used, density)
-        limits = finish(ax, curve)
-        self.edges_ = draw_edges(ax, curve, used, limits)
-        ax.set_xlabel(axis_title(self._axes[0], self.pos_label))
-        ax.set_ylabel(axis_title(self._axes[1], self.pos_label))
-        self.displays_ = [self]
+        check_flags(show_histogram=show_histogram, show_legend=show_legend)
+        ax, curve = self._new_or(ax, 5.2, 5.6), self.curve
+        shown = "logit" if ax.get_xscale() == "logit" else "probability"
+        if shown != curve.scale and any(line.get_gid() == _CURVE for line in ax.lines):
+            raise ValueError(f"ax holds a diagram with scale={shown!r}. Use the same scale, or other axes.")
+        color, dashes = next_style(ax, _CURVE)
+        style: dict[str, Any] = {"color": color, "linestyle": dashes, "linewidth": 2.0, "zorder": 4}
+        if curve.kind == "binned":
+            style |= {"linewidth": 1.2, "marker": "o", "markersize": 5}
+        label = self._named(curve.label.replace(", DSC", "\nDSC"), name)
+        hidden = curve.n_samples - curve.counts.sum()
+        if hidden > 1e-9 * curve.n_samples:
+            label += f"\n({hidden:g} predictions of 0 or 1 not shown)"
+        below = _set_limits(ax, curve, show_histogram)
+        if _is_new(ax, _DIAGONAL):
+            # on a logit axis the line from corner to corner is the diagonal, however far these are
+            ends = [_NEVER_SHOWN, 1.0 - _NEVER_SHOWN] if curve.scale == "logit" else [0.0, 1.0]
+            ax.plot(ends, ends, color=GREY, linestyle=":", linewidth=1.5, label=_DIAGONAL, zorder=1)
+        style |= {"label": label} | full_names(line_params)
+        (self.line_,) = ax.plot(curve.predicted, curve.observed, gid=_CURVE, **style)
+        color = self.line_.get_color()
+        self.band_ = None if curve.band is None else _draw_band(ax, curve.band, color)
+        self.ax_histogram_ = _draw_histogram(ax, curve, color) if show_histogram else None
+        ax.set_xlabel(axis_title("Predicted probability", self.pos_label))
+        ax.set_ylabel(axis_title("Observed frequency", self.pos_label))
         if show_legend:
-            draw_legend(ax, [curve])
+            ax.legend(loc="best", bbox_to_anchor=(0.0, below, 1.0, 1.0 - below), fontsize="small")
         return self
 
-    def _label(self, name: str | None) -> str:
-        number = self.curve.label(4 if self.curve.scale == "logit" or self.curve.method == "corp" else 3)
-        # three components of a score are too long for one line, and uncertainty hardly differs between curves
-        number = number.partition(", UNC")[0] if self._brief else number.replace(", DSC", "\nDSC")
-        return self._named(number, name)
+
+def _is_new(ax: Axes, label: str) -> bool:
+    """Tell whether no artist of the axes has this label."""
+    return all(artist.get_label() != label for artist in (*ax.collections, *ax.lines))
+
+
+def _set_limits(ax: Axes, curve: ReliabilityCurve, histogram: bool) -> float:
+    """Set scales and limits with space for a histogram below; return the fraction of the axes it takes."""
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    below = (_HEIGHT + _GAP) * (histogram or _histogram_of(ax) is not None)
+    if curve.scale == "probability":
+        low, high = -_MARGIN, 1.0 + _MARGIN
+        ax.set(xlim=(low, high), ylim=(high - (high - low) / (1.0 - below), high))
+        ticks = np.linspace(0.0, 1.0, 6)
+    else:
+        values = np.concatenate((curve.predicted, curve.observed, curve.edges))
+        values = np.clip(logit(values[(values > 0.0) & (values < 1.0)]), -FAR, FAR)
+        start, stop = float(values.min()), float(values.max())
+        pad = _MARGIN * max(stop - start, 1.0)
+        start, stop = start - pad, stop + pad
+        if ax.get_xscale() == "logit":
+            # the curves that are there remain visible
+            left, right = logit(np.array(ax.get_xlim()))
+            start, stop = min(start, left), max(stop, right)
+        else:
+            ax.set(xscale="logit", yscale="logit")
+        low, high = float(expit(start)), float(expit(stop))
+        ax.set(xlim=(low, high), ylim=(float(expit(stop - (stop - start) / (1.0 - below))), high))
+        ticks = ax.xaxis.get_major_locator().tick_values(low, high)
+        ax.yaxis.set_minor_locator(NullLocator())
+    # no ticks beside the histogram
+    ax.yaxis.set_major_locator(FixedLocator([tick for tick in ticks if low <= tick <= high]))
+    return below
+
+
+def _histogram_of(ax: Axes) -> Axes | None:
+    return next((child for child in ax.child_axes if child.get_gid() == _HISTOGRAM), None)
+
+
+def _draw_band(ax: Axes, band: ReliabilityBand, color: Any) -> Collection:
+    """Draw the limits: an area, or bars if they hold only at the points."""
+    label = band.label
+    if band.kind == "simultaneous":
+        label += f"\n{'excludes' if band.departures else 'contains'} the diagonal"
+    label = label if _is_new(ax, label) else "_" + label
+    x, low, high = band.predicted, band.lower, band.upper
+    if ax.get_xscale() == "logit":
+        # 0 and 1 are far beyond the axes, at infinity
+        x, low, high = (np.clip(values, _NEVER_SHOWN, 1.0 - _NEVER_SHOWN) for values in (x, low, high))
+    consistency = band.kind == "consistency"
+    if band.bars:
+        style: dict[str, Any] = {"alpha": 0.3, "linewidth": 7.0} if consistency else {"linewidth": 1.4}
+        return ax.vlines(x, low, high, color=color, zorder=1.8, label=label, **style)
+    if band.kind != "confidence":
+        # the edge distinguishes them from a band around a curve
+        edge = {"linestyle": (0, (2, 2)) if consistency else "-", "linewidth": 0.9, "alpha": 0.8}
+        for limit in (low, high):
+            ax.plot(x, limit, color=color, zorder=1.9, **edge)
+    # overlapping areas stay transparent
+    return ax.fill_between(
+        x, low, high, where=~(low > high), color=color, alpha=0.2, linewidth=0, zorder=1.7, label=label
+    )
+
+
+def _draw_histogram(ax: Axes, curve: ReliabilityCurve, color: Any) -> Axes:
+    """Draw the number of predictions in each bin into the lower part of the axes."""
+    from matplotlib.ticker import MaxNLocator
+
+    histogram = _histogram_of(ax) or ax.inset_axes((0.0, 0.0, 1.0, _HEIGHT), sharex=ax, gid=_HISTOGRAM)
+    histogram.stairs(curve.counts, curve.edges, fill=True, color=color, alpha=0.35)
+    histogram.stairs(curve.counts, curve.edges, color=color, linewidth=0.8)
+    histogram.set_ylim(0.0, max(histogram.get_ylim()[1], 1.3 * float(curve.counts.max())))
+    histogram.yaxis.set_major_locator(MaxNLocator(1, integer=True))
+    histogram.tick_params(axis="x", which="both", bottom=False, labelbottom=False)
+    histogram.tick_params(axis="y", labelsize="small")
+    histogram.set_ylabel("Count", fontsize="small")
+    return histogram
 
 
 @shared_docs
-class ReliabilityPanel:
-    """Reliability diagrams of several classes, groups or folds.
-
-    :meth:`ReliabilityDisplay.from_predictions` returns it for multiclass predictions or ``groups``, and
-    :meth:`ReliabilityDisplay.from_cv_results` for folds. The artists are attributes of the single displays.
+def reliability_grid(
+    y_true: ArrayLike,
+    predictions: ArrayLike | Mapping[str, ArrayLike],
+    *,
+    groups: ArrayLike | None = None,
+    curve: Literal["smooth", "binned", "isotonic"] = "smooth",
+    n_bins: int = 15,
+    band: Literal["confidence", "consistency", "simultaneous"] | None = "confidence",
+    confidence: float = 0.95,
+    scale: Literal["probability", "logit"] = "probability",
+    sample_weight: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
+    pos_label: Any = None,
+    labels: ArrayLike | None = None,
+    **plot_params: Any,
+) -> list[ReliabilityDisplay]:
+    """Draw a reliability diagram for each class, group or model, in a grid with one legend.
 
     Parameters
     ----------
-    displays : list of ReliabilityDisplay
-        The single diagrams.
-    name : str, default=None
-        Title of the legend, or of the figure.
-    layout : {"overlay", "grid"}, default=None
-        All curves in one diagram, or each in its own. By default "overlay" if there are at most five or axes
-        are given.
-    summary : ReliabilityDisplay, default=None
-        Display drawn as a thick line over the others, which are then thin.
+    y_true : array-like of shape (n,)
+        Labels of two or more classes.
+    predictions : array-like of shape (n,) or (n, K), or mapping of str to array-like of shape (n,)
+        Probabilities of K >= 3 classes: one diagram for each class against the rest. The name of each model
+        and its probabilities of the positive class: one diagram for each model. With ``groups``, the
+        probabilities of one model.
+    groups : array-like of shape (n,), default=None
+        Group of each sample: one diagram for each group.
+    %(reliability_options)s
+    clusters : array-like of shape (n,), default=None
+        Cluster of each sample, as in :meth:`ReliabilityDisplay.from_predictions`.
+    %(pos_label)s
+    labels : array-like of shape (K,), default=None
+        Class labels of the columns, in sorted order.
+    **plot_params : dict
+        Passed to :meth:`ReliabilityDisplay.plot`.
 
-    Attributes
-    ----------
-    displays_ : list of ReliabilityDisplay
-        The single displays, after :meth:`plot`.
-    summary_ : ReliabilityDisplay or None
-        The summary display.
-    axes_ : list of matplotlib Axes
-        Their axes, one for all or one each.
-    ax_ : matplotlib Axes
-        The first of them.
-    figure_ : matplotlib Figure
-        Figure containing them.
+    Returns
+    -------
+    list of ReliabilityDisplay
+        The displays, whose attribute ``figure_`` is the new figure.
 
-    See Also
-    --------
-    ReliabilityDisplay : A single diagram.
+    Raises
+    ------
+    %(malformed)s
+    %(no_matplotlib)s
 
     Examples
     --------
     >>> import matplotlib.pyplot as plt
-    >>> from sklearn_calib.plot import ReliabilityDisplay
+    >>> from sklearn_calib.plot import reliability_grid
     >>> y_true, y_proba = [0, 1, 0, 1, 1, 0, 1, 1], [0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9]
-    >>> panel = ReliabilityDisplay.from_predictions(y_true, y_proba, groups=list("aabbaabb"))
-    >>> [display.name for display in panel.displays_]
+    >>> displays = reliability_grid(y_true, y_proba, groups=list("aabbaabb"))
+    >>> [display.name for display in displays]
     ['a (n = 4)', 'b (n = 4)']
-    >>> plt.close(panel.figure_)
+    >>> plt.close("all")
     """
+    displays = []
+    for title, sample in _samples(y_true, predictions, groups, sample_weight, clusters, pos_label, labels):
+        made = reliability_curve(sample, curve, n_bins, band, confidence, scale)
+        displays.append(ReliabilityDisplay(made, name=title))
+    number = len(displays)
+    columns = min(number, _COLUMNS)
+    places = new_grid(ceil(number / columns), columns, 3.0)
+    for place in places[number:]:
+        place.set_axis_off()
+    show_legend = plot_params.pop("show_legend", True)
+    for index, (place, display) in enumerate(zip(places, displays, strict=False)):
+        display.plot(place, show_legend=False, **plot_params)
+        place.set_title(display.line_.get_label(), fontsize="medium")
+        display.line_.set_label("calibration curve")
+        if index % columns:
+            place.set_ylabel("")
+        if index + columns < number:
+            place.set_xlabel("")
+        else:
+            place.tick_params(labelbottom=True)
+    if show_legend:
+        handles, shown = places[0].get_legend_handles_labels()
+        ncols = len(shown) if columns > 2 else 1
+        places[0].figure.legend(handles, shown, loc="outside lower center", ncols=ncols)
+    return displays
 
-    displays_: list[ReliabilityDisplay]
-    summary_: ReliabilityDisplay | None
-    axes_: list[Axes]
-    ax_: Axes
-    figure_: Figure | SubFigure
 
-    def __init__(
-        self,
-        displays: list[ReliabilityDisplay],
-        *,
-        name: str | None = None,
-        layout: Literal["overlay", "grid"] | None = None,
-        summary: ReliabilityDisplay | None = None,
-    ) -> None:
-        self.displays = displays
-        self.name = name
-        self.layout = layout
-        self.summary = summary
-
-    def plot(
-        self,
-        ax: Axes | None = None,
-        *,
-        name: str | None = None,
-        show_band: bool = True,
-        density: Literal["strip", "classes", "rug", "width", "none"] = "strip",
-        show_diagonal: bool = True,
-        show_legend: bool = True,
-        **line_params: Any,
-    ) -> Self:
-        """Draw the diagrams.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw all of them; a new figure by default.
-        name : str, default=None
-            Title of the legend or of the figure; the display's own by default.
-        show_band, density, show_diagonal, show_legend
-            As in :meth:`ReliabilityDisplay.plot`. In one diagram, bands are drawn for up to three curves and
-            strips for up to four.
-        **line_params : dict
-            Properties of all curves, or of the summary curve if there is one.
-
-        Returns
-        -------
-        ReliabilityPanel
-            The display itself.
-
-        Raises
-        ------
-        ValueError
-            If ``layout="grid"`` and axes are given, or an argument is invalid.
-        %(no_matplotlib)s
-        """
-        check_flags(
-            show_band=show_band,
-            show_diagonal=show_diagonal,
-            show_legend=show_legend,
+def _samples(
+    y_true: ArrayLike,
+    predictions: ArrayLike | Mapping[str, ArrayLike],
+    groups: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    clusters: ArrayLike | None,
+    pos_label: Any,
+    labels: ArrayLike | None,
+) -> list[tuple[str, BinarySample]]:
+    """Return the binary sample of each model, group or class, with its name."""
+    if isinstance(predictions, Mapping):
+        given = (sample_weight, pos_label, clusters)
+        return [(name, check_binary(y_true, p, *given)) for name, p in predictions.items()]
+    if groups is not None:
+        sample = check_binary(y_true, predictions, sample_weight, pos_label, clusters)
+        n_samples = shape_of(predictions, "predictions")[0]
+        keys = check_groups(groups, n_samples, other="predictions")
+        if sample_weight is not None:
+            keys = keys[check_weights(sample_weight, n_samples) > 0]
+        values = np.unique(keys)
+        parts = [sample.take(equals_label(keys, value)) for value in values]
+        names = [f"{value} (n = {part.total:g})" for value, part in zip(values.tolist(), parts, strict=True)]
+        return list(zip(names, parts, strict=True))
+    problem = check_problem(y_true, predictions, sample_weight, pos_label, labels, clusters)
+    if not isinstance(problem, ClassSample):
+        raise ValueError(
+            "predictions must have one column for each of three or more classes, or be a mapping of models, "
+            "or groups must be given. Draw a single curve with ReliabilityDisplay.from_predictions."
         )
-        check_option(density, "density", _DENSITIES)
-        check_axes(ax)
-        title = self.name if name is None else name
-        layout = self.layout
-        if layout is not None:
-            check_option(layout, "layout", ("overlay", "grid"))
-        if layout == "grid" and ax is not None:
-            raise ValueError("layout='grid' creates a new figure. Omit ax, or use layout='overlay'.")
-        number = len(self.displays)
-        grid = layout == "grid" or (layout is None and ax is None and number > _MOST_CURVES)
-        if self.summary is None:
-            crowded = 0 if grid else number
-            strips = crowded <= _MOST_STRIPS or density == "width"
-            shown: dict[str, Any] = {
-                "show_band": show_band and crowded <= _MOST_BANDS,
-                "density": density if strips else "none",
-            }
-        else:
-            shown = _THIN | {"show_band": False, "density": "none", "label": "_fold"}
-        shown["show_diagonal"] = show_diagonal
-        if grid:
-            self.axes_ = self._plot_grid(title, show_legend, shown | line_params)
-        else:
-            self.axes_ = [new_axes() if ax is None else ax]
-            thick: dict[str, Any] = {"show_band": show_band, "density": density}
-            self._plot_overlay(self.axes_[0], title, show_legend, shown, thick, line_params)
-        self.displays_, self.summary_ = self.displays, self.summary
-        self.ax_, self.figure_ = self.axes_[0], self.axes_[0].figure
-        return self
-
-    def _plot_grid(self, title: str | None, show_legend: bool, params: dict[str, Any]) -> list[Axes]:
-        number = len(self.displays)
-        # few empty places, and not too wide
-        columns = number if number <= _COLUMNS else min((4, 5, 3), key=lambda width: -number % width)
-        axes = new_grid(ceil(number / columns), columns, 3.0)
-        for place in axes[number:]:
-            place.set_axis_off()
-        for index, (place, display) in enumerate(zip(axes, self.displays, strict=False)):
-            display.plot(place, show_legend=False, **params)
-            place.set_title(plain(str(display.name)))
-            if show_legend:
-                display.line_.set_label(display._label("").removeprefix(": "))
-                # bands and the diagonal are in the legend once
-                draw_legend(place, [display.curve], display.line_ if index else None)
-            if index % columns:
-                place.set_ylabel("")
-            if index + columns < number:
-                place.set_xlabel("")
-            else:
-                place.tick_params(labelbottom=True)
-        if title is not None:
-            axes[0].figure.suptitle(plain(title))
-        return axes[:number]
-
-    def _plot_overlay(
-        self,
-        ax: Axes,
-        title: str | None,
-        show_legend: bool,
-        params: dict[str, Any],
-        thick: dict[str, Any],
-        line_params: dict[str, Any],
-    ) -> None:
-        if self.summary is None:
-            for display in self.displays:
-                display.plot(ax, show_legend=False, **params | line_params)
-        else:
-            # all folds look alike
-            line_params = full_names(line_params)
-            color = line_params.get("color", next_style(ax, CURVE)[0])
-            for index, display in enumerate(self.displays):
-                named = {"label": "_fold" if index else "single folds", "color": color}
-                display.plot(ax, show_legend=False, **params | named)
-            style = {"color": color, "linestyle": "-", "linewidth": 2.8, "show_diagonal": False}
-            self.summary.plot(ax, show_legend=False, **style | thick | line_params)
-        if show_legend:
-            last = self.displays if self.summary is None else [self.summary]
-            legend = draw_legend(ax, [display.curve for display in last])
-            if title is not None:
-                legend.set_title(plain(title))
-
-
-def _check_density(plot_params: dict[str, Any]) -> None:
-    """Check the arguments for :meth:`ReliabilityDisplay.plot` before anything is computed."""
-    check_option(plot_params.get("density", "strip"), "density", _DENSITIES)
+    return [
+        (
+            str(label),
+            BinarySample(
+                (problem.y == k).astype(np.int64), problem.p[:, k], problem.w, clusters=problem.clusters
+            ),
+        )
+        for k, label in enumerate(problem.classes.tolist())
+    ]

@@ -1,21 +1,23 @@
 """The smooth reliability curve, and its effective sample size."""
 
 import math
-from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import dct, idct
+from scipy.special import expit
 
 from sklearn_calib._core._bounds import whole_numbers
 from sklearn_calib._core._grouping import group_starts
+from sklearn_calib._core._links import logit
 from sklearn_calib._core._smoothing import TAIL, WIDEST_SCALE
 from sklearn_calib._typing import Array
 from sklearn_calib._validation import BinarySample
 from sklearn_calib.metrics._smooth import smooth_result
-from sklearn_calib.plot._bands import ReliabilityBand, wilson_interval
-from sklearn_calib.plot._curve import ReliabilityCurve, UnitAxis, distribution, edge_predictions, interior
+from sklearn_calib.plot._bands import wilson_interval
 
+# Log-odds beyond which predictions are moved to the ends of a logit axis: 1e-6.
+FAR = 13.8
 # A picture cannot show more nodes than this; the bins are half as wide as their distance.
 _NODES = 512
 BINS = 1024
@@ -25,6 +27,33 @@ _CANDIDATES = 8
 _BEYOND = 1.0 / 50
 # The curve is drawn where the kernel weights of the predictions sum to at least this number.
 _NEARBY = 5.0
+
+
+class UnitAxis:
+    """The axis of a diagram, moved to [0, 1]; on the logit scale it holds the predictions ``p``."""
+
+    def __init__(self, scale: str, p: Array, shortest: float) -> None:
+        self.logit = scale == "logit"
+        self.origin, self.length = 0.0, 1.0
+        if self.logit:
+            x = np.clip(logit(p), -FAR, FAR)
+            self.origin, self.length = float(x.min()), max(float(np.ptp(x)), shortest)
+
+    def locate(self, p: Array) -> Array:
+        """Return the places of predictions."""
+        if not self.logit:
+            return p
+        return np.clip((np.clip(logit(p), -FAR, FAR) - self.origin) / self.length, 0.0, 1.0)
+
+    def probability(self, place: Array) -> Array:
+        """Return the predictions at places."""
+        return np.asarray(expit(self.origin + self.length * place)) if self.logit else place
+
+
+def interior(sample: BinarySample) -> BinarySample:
+    """Return the samples with predictions other than 0 and 1, or all if there are no others."""
+    inside = (sample.p > 0.0) & (sample.p < 1.0)
+    return sample if inside.all() or not inside.any() else sample.take(inside)
 
 
 def squared_weights(w: Array | None) -> Array | None:
@@ -49,10 +78,9 @@ def _cross_validated(place: Array, sample: BinarySample, narrow: float, wide: fl
 
     The kernel is reflected at 0 and 1, which is a product in the basis of the discrete cosine transform.
     """
-    bin_of = KernelWindow.find(place)
-    mass = np.bincount(bin_of, weights=sample.w, minlength=BINS).astype(np.float64)
-    events = sample.y if sample.w is None else sample.w * sample.y
-    events = np.bincount(bin_of, weights=events, minlength=BINS).astype(np.float64)
+    bin_of = _bins(place)
+    mass = _gather(bin_of, sample.w)
+    events = _gather(bin_of, sample.y if sample.w is None else sample.w * sample.y)
     used = mass > 0
     total = float(mass.sum())
     middle = (np.arange(BINS) + 0.5) / BINS
@@ -77,6 +105,16 @@ def _cross_validated(place: Array, sample: BinarySample, narrow: float, wide: fl
     return narrow
 
 
+def _bins(place: Array) -> NDArray[np.int64]:
+    """Return the bin of each place on [0, 1]."""
+    return np.minimum((place * BINS).astype(np.int64), BINS - 1)
+
+
+def _gather(bin_of: NDArray[np.int64], values: Array | NDArray[np.int64] | None) -> Array:
+    """Return the sum of values, one for each prediction, in each of the bins."""
+    return np.bincount(bin_of, weights=values, minlength=BINS).astype(np.float64)
+
+
 class KernelWindow:
     """A Gaussian kernel of scale s at each node of an axis, acting on binned predictions.
 
@@ -95,12 +133,12 @@ class KernelWindow:
     """
 
     def __init__(self, nodes: Array, place: Array, w: Array | None, s: float, *, reflect: bool) -> None:
-        self.bin_of = self.find(place)
-        mass = self.gather(w)
+        self.bin_of = _bins(place)
+        mass = _gather(self.bin_of, w)
         self.used = np.flatnonzero(mass)
         self.mass = mass[self.used]
-        self.squares = self.gather(squared_weights(w))[self.used]
-        self.x = self.gather(place if w is None else w * place)[self.used] / self.mass
+        self.squares = _gather(self.bin_of, squared_weights(w))[self.used]
+        self.x = _gather(self.bin_of, place if w is None else w * place)[self.used] / self.mass
         if reflect:
             s = min(s, WIDEST_SCALE)
         scale = max(s, 2.0 / BINS)
@@ -112,15 +150,6 @@ class KernelWindow:
                 if image.max() > -TAIL * scale and image.min() < 1.0 + TAIL * scale:
                     self.kernel += np.exp(-0.5 * ((nodes[:, np.newaxis] - image) / scale) ** 2)
         self.total = self.kernel @ self.mass
-
-    @staticmethod
-    def find(place: Array) -> NDArray[np.int64]:
-        """Return the bin of each place."""
-        return np.minimum((place * BINS).astype(np.int64), BINS - 1)
-
-    def gather(self, values: Array | None) -> Array:
-        """Return the sum of values, one for each prediction, in each of the bins."""
-        return np.bincount(self.bin_of, weights=values, minlength=BINS).astype(np.float64)
 
     def mean(self, sums: Array) -> Array:
         """Return the kernel mean at each node of values whose sums in the used bins are given."""
@@ -142,84 +171,67 @@ class KernelWindow:
         return self.total * (self.shrink / unit)
 
 
-class Smoother(NamedTuple):
-    """The samples that a curve smooths, their axis, the kernel, and the offset at each node."""
+class SmoothCurve:
+    """Kernel regression of the outcome on the prediction, on the axis of the diagram.
 
-    sample: BinarySample
-    axis: UnitAxis
-    window: KernelWindow
-    shift: Array
-
-    def smooth(self, prob: Array, sums: Array) -> Array:
-        """Return the smoothed frequencies for sums of labels, (groups, r), at the predictions ``prob``."""
-        bin_of = self.window.find(self.axis.locate(prob))
-        starts = group_starts(bin_of)
-        gathered = np.zeros((BINS, sums.shape[1]))
-        gathered[bin_of[starts]] = np.add.reduceat(sums, starts, axis=0)
-        found = self.window.mean(gathered[self.window.used]) + self.shift[:, np.newaxis]
-        return np.asarray(np.clip(found, 0.0, 1.0))
-
-
-def smooth_curve(
-    sample: BinarySample,
-    bandwidth: float | Literal["auto", "smooth_ece"],
-    confidence: float,
-    scale: str = "probability",
-) -> tuple[ReliabilityCurve, Smoother]:
-    """Return the kernel regression with a band for the smoothed frequency, and the smoother.
-
-    The error is smooth ECE at its own bandwidth, whatever the bandwidth of the curve.
+    Attributes
+    ----------
+    sample : BinarySample
+        The samples that are smoothed: on the logit scale without predictions of exactly 0 or 1.
+    predicted, observed : ndarray of shape (m,)
+        The curve; NaN where it has too few samples.
+    error : float
+        Smooth ECE at its own bandwidth, whatever that of the curve.
+    bandwidth : float
+        Bandwidth of the curve, in units of probability or of log-odds.
     """
-    inner = interior(sample) if scale == "logit" else sample
-    axis = UnitAxis(scale, inner.p, 1.0)
-    result = smooth_result(sample, "auto", scale)
-    error, width = result.value, result.bandwidth
-    place = axis.locate(inner.p)
-    if bandwidth == "auto":
+
+    def __init__(self, sample: BinarySample, scale: str) -> None:
+        self.sample = inner = interior(sample) if scale == "logit" else sample
+        self._axis = axis = UnitAxis(scale, inner.p, 1.0)
+        result = smooth_result(sample, "auto", scale)
+        self.error, width = result.value, result.bandwidth
+        place = axis.locate(inner.p)
         rule = axis.length * _silverman(place, inner.w, 1.0 / _NODES)
         # smooth ECE is a probability, not a length on an axis of log-odds
         width = rule if axis.logit or width >= rule else _cross_validated(place, inner, width, rule)
-    elif bandwidth != "smooth_ece":
-        width = float(bandwidth)
-    if axis.logit:
-        # a little beyond the predictions, so that a single one also gives a curve
-        t = np.linspace(-_BEYOND, 1.0 + _BEYOND, _NODES + 1)
-        window = KernelWindow(t, place, inner.w, width / axis.length, reflect=False)
-        events = inner.y.astype(np.float64) if inner.w is None else inner.w * inner.y
-        observed = np.clip(window.mean(window.gather(events)[window.used]), 0.0, 1.0)
-        predicted = axis.probability(t)
-        support = window.total / float(window.total.max())
-    else:
-        if width != result.bandwidth:
-            result = smooth_result(inner, width, scale)
-        stride = max(1, (result.grid.shape[0] - 1) // _NODES)
-        t, observed = result.grid[::stride], result.curve[::stride].copy()
-        window = KernelWindow(t, place, inner.w, width, reflect=True)
-        predicted, support = t, result.density[::stride]
-    shift = np.zeros_like(t)
-    if bandwidth == "auto" and not axis.logit:
-        # residuals are smoothed instead of outcomes: a wide kernel would flatten the curve at its ends
-        shift = t - window.mean(window.x * window.mass)
-        observed = np.clip(observed + shift, 0.0, 1.0)
-    nearby = window.nearby()
-    shown = nearby >= min(_NEARBY, 0.5 * float(nearby.max()))
-    # a wide kernel would extend the curve beyond the predictions
-    shown &= (t >= place.min() - _BEYOND) & (t <= place.max() + _BEYOND)
-    observed[~shown] = np.nan
-    lower, upper = wilson_interval(observed, window.effective_size(), confidence)
-    curve = ReliabilityCurve(
-        "smooth",
-        predicted,
-        observed,
-        (ReliabilityBand("confidence", confidence, predicted, lower, upper),),
-        support,
-        distribution(sample, scale),
-        "smECE" if scale == "probability" else "logit smECE",
-        error,
-        confidence,
-        sample.total,
-        bandwidth=width,
-        scale=scale,
-        at_edges=edge_predictions(sample) if scale == "logit" else (),
-    )
-    return curve, Smoother(inner, axis, window, shift)
+        if axis.logit:
+            # a little beyond the predictions, so that a single one also gives a curve
+            t = np.linspace(-_BEYOND, 1.0 + _BEYOND, _NODES + 1)
+            self._window = window = KernelWindow(t, place, inner.w, width / axis.length, reflect=False)
+            self._shift = np.zeros_like(t)
+            events = _gather(window.bin_of, inner.y if inner.w is None else inner.w * inner.y)
+            observed = window.mean(events[window.used])
+        else:
+            if width != result.bandwidth:
+                result = smooth_result(inner, width, scale)
+            stride = max(1, (result.grid.shape[0] - 1) // _NODES)
+            t = result.grid[::stride]
+            self._window = window = KernelWindow(t, place, inner.w, width, reflect=True)
+            # residuals are smoothed instead of outcomes: a wide kernel would flatten the curve at its ends
+            self._shift = t - window.mean(window.x * window.mass)
+            observed = result.curve[::stride] + self._shift
+        self.predicted, self.observed, self.bandwidth = (
+            axis.probability(t),
+            np.clip(observed, 0.0, 1.0),
+            width,
+        )
+        nearby = window.nearby()
+        shown = nearby >= min(_NEARBY, 0.5 * float(nearby.max()))
+        # a wide kernel would extend the curve beyond the predictions
+        shown &= (t >= place.min() - _BEYOND) & (t <= place.max() + _BEYOND)
+        self.observed[~shown] = np.nan
+
+    def limits(self, confidence: float) -> tuple[Array, Array]:
+        """Return limits of the smoothed event frequency of independent samples."""
+        return wilson_interval(self.observed, self._window.effective_size(), confidence)
+
+    def smooth(self, prob: Array, sums: Array) -> Array:
+        """Return the smoothed frequencies for sums of labels, (groups, r), at the predictions ``prob``."""
+        bin_of = _bins(self._axis.locate(prob))
+        starts = group_starts(bin_of)
+        gathered = np.zeros((BINS, sums.shape[1]))
+        gathered[bin_of[starts]] = np.add.reduceat(sums, starts, axis=0)
+        found = self._window.mean(gathered[self._window.used]) + self._shift[:, np.newaxis]
+        found[np.isnan(self.observed)] = np.nan
+        return np.asarray(np.clip(found, 0.0, 1.0))
