@@ -273,13 +273,12 @@ def own_displays(draws: int | None = None) -> dict[str, Build]:
         "ReliabilityDisplay": (plot.ReliabilityDisplay, {}),
         "ReliabilityDisplay, consistency": (plot.ReliabilityDisplay, {"band": "consistency"}),
         "ReliabilityDisplay, logit axes": (plot.ReliabilityDisplay, {"scale": "logit"}),
-        "ReliabilityDisplay, binned": (plot.ReliabilityDisplay, {"method": "binned"}),
-        "ReliabilityDisplay, corp": (plot.ReliabilityDisplay, {"method": "corp"}),
-        "ReliabilityDisplay, corp, simultaneous": (
+        "ReliabilityDisplay, binned": (plot.ReliabilityDisplay, {"curve": "binned"}),
+        "ReliabilityDisplay, isotonic": (plot.ReliabilityDisplay, {"curve": "isotonic"}),
+        "ReliabilityDisplay, isotonic, simultaneous": (
             plot.ReliabilityDisplay,
-            {"method": "corp", "band": "simultaneous"},
+            {"curve": "isotonic", "band": "simultaneous"},
         ),
-        "ReliabilityDisplay, belt": (plot.ReliabilityDisplay, {"method": "belt"}),
         "CutoffDisplay": (plot.CutoffDisplay, {}),
         "DecisionDisplay": (plot.DecisionDisplay, {}),
         "RiskCoverageDisplay": (plot.RiskCoverageDisplay, {"confidence": 0.95}),

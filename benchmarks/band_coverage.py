@@ -24,8 +24,8 @@ from scipy.special import expit, logit
 
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._validation import check_binary
+from sklearn_calib.plot._curve import reliability_curve
 from sklearn_calib.plot._monotone_band import monotone_band, monotone_limits
-from sklearn_calib.plot._smooth_curve import smooth_curve
 
 POINTS = np.array([0.01, 0.1, 0.3, 0.5, 0.8, 0.99])
 N_BOOT = 200
@@ -51,10 +51,10 @@ def simulate(n: int, truth: Truth, repetitions: int) -> np.ndarray:
     for _ in range(repetitions):
         p = rng.beta(0.5, 0.5, n)
         y = (rng.random(n) < truth(p)).astype(int)
-        curve, _ = smooth_curve(check_binary(y, p), "auto", 0.95)
+        curve = reliability_curve(check_binary(y, p))
         kernel = weights_at(POINTS, p, curve.bandwidth)
         target = kernel @ truth(p) / kernel.sum(axis=1)
-        ours = [np.interp(POINTS, curve.predicted, limit) for limit in (curve.lower, curve.upper)]
+        ours = [np.interp(POINTS, curve.predicted, limit) for limit in (curve.band.lower, curve.band.upper)]
         times = rng.multinomial(n, np.full(n, 1 / n), size=N_BOOT)
         drawn = (times @ (kernel * y).T) / (times @ kernel.T)
         # with too few predictions nearby there is no curve, and neither band is evaluated

@@ -21,17 +21,14 @@ from sklearn_calib.plot import ReliabilityDisplay
 
 DIAGRAMS: dict[str, dict[str, Any]] = {
     "smooth": {},
-    "smooth, width": {"density": "width", "bandwidth": "smooth_ece"},
     "smooth, consistency": {"band": "consistency"},
     "smooth, simultaneous": {"band": "simultaneous"},
     "smooth, logit axes": {"scale": "logit"},
-    "binned": {"method": "binned"},
-    "binned, consistency": {"method": "binned", "band": "consistency"},
-    "corp": {"method": "corp"},
-    "corp, consistency": {"method": "corp", "band": "consistency"},
-    "corp, simultaneous": {"method": "corp", "band": "simultaneous"},
-    "belt": {"method": "belt"},
-    "smooth, four groups": {"groups": 4},
+    "binned": {"curve": "binned"},
+    "binned, consistency": {"curve": "binned", "band": "consistency"},
+    "isotonic": {"curve": "isotonic"},
+    "isotonic, consistency": {"curve": "isotonic", "band": "consistency"},
+    "isotonic, simultaneous": {"curve": "isotonic", "band": "simultaneous"},
 }
 
 
@@ -44,8 +41,6 @@ def seconds(task: Callable[[], object]) -> float:
 def draw(y: np.ndarray, p: np.ndarray, params: dict[str, Any]) -> None:
     import matplotlib.pyplot as plt
 
-    if "groups" in params:
-        params = params | {"groups": np.arange(p.shape[0]) % params["groups"]}
     display = ReliabilityDisplay.from_predictions(y, p, **params)
     display.figure_.canvas.draw()
     plt.close(display.figure_)

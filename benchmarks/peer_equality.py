@@ -175,7 +175,7 @@ def scikit_learn() -> Iterator[Row]:
     )
     yield Row(
         "calibration_curve(n_bins=10)",
-        'ReliabilityDisplay.from_predictions(method="binned", n_bins=10).curve',
+        'ReliabilityDisplay.from_predictions(curve="binned", n_bins=10).curve',
         lambda s: (np.array(calibration_curve(s.y, s.p, n_bins=10)), _binned_curve(s.y, s.p)),
         1e-12,
     )
@@ -580,7 +580,7 @@ def _binned_curve(y: np.ndarray, p: np.ndarray) -> np.ndarray:
     from matplotlib.figure import Figure
 
     ax = Figure().subplots()
-    curve = ReliabilityDisplay.from_predictions(y, p, method="binned", n_bins=10, band="none", ax=ax).curve
+    curve = ReliabilityDisplay.from_predictions(y, p, curve="binned", n_bins=10, band=None, ax=ax).curve
     return np.array([curve.observed, curve.predicted])
 
 

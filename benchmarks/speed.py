@@ -88,10 +88,10 @@ def binomial(**params: Any) -> Build:
 
 def band(y: np.ndarray, p: np.ndarray) -> Task:
     from sklearn_calib._validation import check_binary
-    from sklearn_calib.plot._smooth_curve import smooth_curve
+    from sklearn_calib.plot._curve import reliability_curve
 
     sample = check_binary(y, p)
-    return lambda: smooth_curve(sample, "auto", 0.95)
+    return lambda: reliability_curve(sample)
 
 
 def np_sort(y: np.ndarray, p: np.ndarray) -> Task:

@@ -96,7 +96,7 @@ def draw(y, forecasts, verdicts):
     figure = Figure(figsize=(11, 5.9), layout="constrained")
     axes = figure.subplots(1, 2, sharey=True)
     for ax, (when, p) in zip(axes, forecasts.items(), strict=True):
-        curve = ReliabilityDisplay.from_predictions(y, p, ax=ax, error_interval=True).curve
+        curve = ReliabilityDisplay.from_predictions(y, p, ax=ax).curve
         actual = np.interp(0.3, curve.predicted, curve.observed)
         ax.annotate(
             f"predicted 30%,\nobserved {100 * actual:.0f}%",
@@ -107,7 +107,6 @@ def draw(y, forecasts, verdicts):
         pvalue = verdicts[when].pvalue
         verdict = "miscalibrated" if pvalue < 0.05 else "no evidence of miscalibration"
         ax.set_title(f"{when.capitalize()}: {verdict} (T-Cal p = {pvalue:.3f})")
-    axes[0].text(0.0, -0.1, "distribution of\npredictions", color="0.3", va="center")
     figure.suptitle("Random forest on held-out digits, before and after calibration")
     figure.savefig(PICTURE, dpi=150)
 

@@ -26,7 +26,6 @@ from sklearn_calib import (
     report,
     sketch,
 )
-from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._validation import check_binary
 from sklearn_calib.calibrators import (
     AutoCalibrator,
@@ -36,8 +35,7 @@ from sklearn_calib.calibrators import (
 from sklearn_calib.export import from_json, to_json
 from sklearn_calib.monitor import CalibrationMonitor, StreamingCalibrator
 from sklearn_calib.plot import ThresholdCurve
-from sklearn_calib.plot._belt import fit_belt
-from sklearn_calib.plot._smooth_curve import smooth_curve
+from sklearn_calib.plot._curve import reliability_curve
 from tests.calibrators._registry import CALIBRATORS
 from tests.inference._registry import TESTS
 
@@ -157,8 +155,7 @@ RESULT_MAKERS = {
     "threshold_curve": lambda: ThresholdCurve(*np.full((4, 1), 0.5), 0.5, 0.95, "pointwise"),
     "selection": lambda: AutoCalibrator().fit(*reversed(several())).selection_,
     "pairs": lambda: META_MAKERS["ensemble"].fit(*features()).calibrated_classifiers_,
-    "belt": lambda: fit_belt(group_outcomes(*binary())),
-    "curve": lambda: smooth_curve(check_binary(*binary()), "auto", 0.95)[0],
+    "curve": lambda: reliability_curve(check_binary(*binary())),
     "report": _report,
     "report_of_classes": _report_of_classes,
     "requirements": lambda: report.CalibrationRequirements({"slope": [0.9, 1.1]}),

@@ -21,7 +21,6 @@ from sklearn_calib.metrics import (
     smooth_ece,
     smooth_ece_result,
 )
-from sklearn_calib.plot import ReliabilityDisplay
 
 PAPER = "Smooth ECE (Blasiok and Nakkiran 2024)"
 DISTRIBUTIONS = (
@@ -43,8 +42,10 @@ def run(study: Study) -> None:
     diagrams["Figure 2(d)"] = synthetic(study)
     with study.figure("smooth_ece_diagrams", 1, len(diagrams), figsize=(4.4 * len(diagrams), 5.0)) as axes:
         for ax, (title, (y, p)) in zip(axes, diagrams.items(), strict=True):
-            ReliabilityDisplay.from_predictions(y, p, ax=ax, bandwidth="smooth_ece", density="width")
-            ax.set_title(title)
+            result = smooth_ece_result(y, p)
+            ax.plot([0, 1], [0, 1], color="0.45", linestyle=":")
+            ax.scatter(result.grid, result.curve, s=20 * result.density, label=f"smECE = {result.value:.3f}")
+            ax.set(title=title, xlabel="Predicted probability", ylabel="Observed frequency")
             ax.legend(loc="lower right", fontsize="small")
     with study.figure("smooth_ece_theory", 1, 3) as (left, middle, right):
         discontinuity(study, left)

@@ -47,7 +47,9 @@ for name, p in predictions.items():
 
 fig, axes = plt.subplots(1, 2, figsize=(10.5, 5.6), sharey=True, layout="constrained")
 for ax, (name, p) in zip(axes, predictions.items(), strict=True):
-    ReliabilityDisplay.from_predictions(event[~fit], p, groups=group[~fit], ax=ax)
+    for place in ("north", "south"):
+        here = group[~fit] == place
+        ReliabilityDisplay.from_predictions(event[~fit][here], p[here], name=place, ax=ax)
     ax.set_title(name)
 fig.suptitle("One risk score in two hospitals (held-out patients)")
 plt.show()

@@ -44,8 +44,6 @@ for name, p in {"balanced": p_test, "corrected": corrected}.items():
 
 fig, ax = plt.subplots(figsize=(6.6, 6.6), layout="constrained")
 for name, p in {"class_weight='balanced'": p_test, "corrected": corrected}.items():
-    ReliabilityDisplay.from_predictions(
-        y_test, p, method="binned", strategy="quantile", n_bins=20, scale="logit", name=name, ax=ax
-    )
+    ReliabilityDisplay.from_predictions(y_test, p, curve="binned", n_bins=20, scale="logit", name=name, ax=ax)
 ax.set_title("Class weights inflate the probability of rare events")
 plt.show()

@@ -58,7 +58,7 @@ for name, p in outputs.items():
 
 fig, axes = plt.subplots(1, 2, figsize=(10, 5.4), sharey=True, layout="constrained")
 for ax, (name, p) in zip(axes, outputs.items(), strict=True):
-    ReliabilityDisplay.from_predictions(y[test], p, reduction="confidence", ax=ax)
-    ax.set_title(name[0].upper() + name[1:])
+    ReliabilityDisplay.from_predictions(p.argmax(axis=1) == y[test], p.max(axis=1), ax=ax)
+    ax.set(title=name[0].upper() + name[1:], xlabel="Confidence", ylabel="Accuracy")
 fig.suptitle("Temperature scaling corrects an overconfident neural network (held-out digits)")
 plt.show()

@@ -43,7 +43,7 @@ for (diagram, evidence), (name, data) in zip(axes.T, forecasters.items(), strict
         f"  ECE {error:.3f}; under calibration {null.mean:.3f} on average, 95% quantile {null.quantile:.3f}"
     )
     ReliabilityDisplay.from_predictions(
-        data.y_true, data.y_proba, method="binned", band="consistency", name="15 bins", ax=diagram
+        data.y_true, data.y_proba, curve="binned", band="consistency", name="15 bins", ax=diagram
     )
     diagram.set_title(name)
     TestDisplay.from_result(result, ax=evidence)

@@ -42,7 +42,8 @@ for name, q in forecasts.items():
 
 fig, axes = plt.subplots(1, 3, figsize=(15, 6), sharey=True, layout="constrained")
 for ax, (name, q) in zip(axes, forecasts.items(), strict=True):
-    ReliabilityDisplay.from_predictions(y[test], q, ax=ax)
+    for weather, column in zip(np.unique(y), q.T, strict=True):
+        ReliabilityDisplay.from_predictions(y[test] == weather, column, name=weather, ax=ax)
     ax.set_title(name[0].upper() + name[1:])
 fig.suptitle("Temperature scaling does not correct a bias between classes (one-vs-rest curves)")
 plt.show()

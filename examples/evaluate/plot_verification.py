@@ -33,7 +33,7 @@ print(result.reason)
 
 fig, axes = plt.subplots(1, 2, figsize=(12, 5.8), layout="constrained")
 ReliabilityDisplay.from_predictions(
-    flares.y_true, flares.y_proba, method="corp", band="consistency", ax=axes[0]
+    flares.y_true, flares.y_proba, curve="isotonic", band="consistency", ax=axes[0]
 )
 axes[0].set_title("The isotonic calibration curve leaves the 95% band")
 CutoffDisplay.from_predictions(flares.y_true, flares.y_proba, ax=axes[1])

@@ -44,6 +44,7 @@ for name, part in (("until 18 h", morning), ("from 18 h", evening)):
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 5), layout="constrained")
 left.bar(range(24), [cutoff_calibration_error(sketch) for sketch in hours], color="C0")
 left.set(xlabel="Hour", ylabel="Cutoff calibration error", title="The error increases at 18 h")
-ReliabilityDisplay.from_predictions(evening, ax=right)
+y, p, w = evening.weighted_sample()
+ReliabilityDisplay.from_predictions(y, p, sample_weight=w, ax=right)
 right.set_title("Overprediction after 18 h, from the sketch")
 plt.show()

@@ -11,7 +11,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from sklearn_calib.metrics import expected_calibration_error, smooth_ece, smooth_ece_result
-from sklearn_calib.plot import ReliabilityDisplay
 
 rng = np.random.default_rng(0)
 grid = np.linspace(0, 1, 400)
@@ -39,9 +38,9 @@ for n_bins in (5, 15, 50):
 
 # %%
 # The left panel shows the error as a function of the bandwidth. It is nonincreasing (Lemma 1), so the fixed
-# point is unique. The right panel shows the reliability diagram with this bandwidth. The width of the curve
-# is proportional to the density of the predictions. The area between curve and diagonal, weighted by the
-# density, is close to smooth ECE (Lemma 10).
+# point is unique. The right panel shows the reliability diagram with this bandwidth. The area of the
+# points is proportional to the density of the predictions. The area between curve and diagonal, weighted by
+# the density, is close to smooth ECE (Lemma 10).
 
 widths = np.geomspace(0.005, 0.5, 60)
 fig, axes = plt.subplots(1, 2, figsize=(11, 5.2), layout="constrained")
@@ -51,8 +50,10 @@ axes[0].plot(result.bandwidth, result.value, "o", label=f"smooth ECE = {result.v
 axes[0].set(xlabel="Bandwidth s", ylabel="Smoothed calibration error")
 axes[0].set_title("Smooth ECE is the fixed point of the error")
 axes[0].legend()
-ReliabilityDisplay.from_predictions(y, p, ax=axes[1], bandwidth="smooth_ece", density="width")
+axes[1].plot([0, 1], [0, 1], "k:", label="perfect calibration")
+axes[1].scatter(result.grid, result.curve, s=20 * result.density, label="calibration curve")
 axes[1].plot(grid, truth(grid), color="C1", label="true calibration curve")
+axes[1].set(xlabel="Predicted probability", ylabel="Observed frequency")
 axes[1].set_title("The diagram with this bandwidth shows the sine wave")
 axes[1].legend()
 plt.show()

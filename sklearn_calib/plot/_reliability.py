@@ -350,9 +350,9 @@ class ReliabilityDisplay(DisplayMixin):
             ax.plot(ends, ends, color=GREY, linestyle=":", linewidth=1.5, label=_DIAGONAL, zorder=1)
         style |= {"label": label} | full_names(line_params)
         (self.line_,) = ax.plot(curve.predicted, curve.observed, gid=_CURVE, **style)
-        color = self.line_.get_color()
-        self.band_ = None if curve.band is None else _draw_band(ax, curve.band, color)
-        self.ax_histogram_ = _draw_histogram(ax, curve, color) if show_histogram else None
+        used = self.line_.get_color()
+        self.band_ = None if curve.band is None else _draw_band(ax, curve.band, used)
+        self.ax_histogram_ = _draw_histogram(ax, curve, used) if show_histogram else None
         ax.set_xlabel(axis_title("Predicted probability", self.pos_label))
         ax.set_ylabel(axis_title("Observed frequency", self.pos_label))
         if show_legend:
@@ -388,14 +388,14 @@ def _set_limits(ax: Axes, curve: ReliabilityCurve, histogram: bool) -> float:
             ax.set(xscale="logit", yscale="logit")
         low, high = float(expit(start)), float(expit(stop))
         ax.set(xlim=(low, high), ylim=(float(expit(stop - (stop - start) / (1.0 - below))), high))
-        ticks = ax.xaxis.get_major_locator().tick_values(low, high)
+        ticks = np.asarray(ax.xaxis.get_major_locator().tick_values(low, high))
         ax.yaxis.set_minor_locator(NullLocator())
     # no ticks beside the histogram
     ax.yaxis.set_major_locator(FixedLocator([tick for tick in ticks if low <= tick <= high]))
     return below
 
 
-def _histogram_of(ax: Axes) -> Axes | None:
+def _histogram_of(ax: Axes) -> Any:
     return next((child for child in ax.child_axes if child.get_gid() == _HISTOGRAM), None)
 
 
@@ -415,7 +415,11 @@ def _draw_band(ax: Axes, band: ReliabilityBand, color: Any) -> Collection:
         return ax.vlines(x, low, high, color=color, zorder=1.8, label=label, **style)
     if band.kind != "confidence":
         # the edge distinguishes them from a band around a curve
-        edge = {"linestyle": (0, (2, 2)) if consistency else "-", "linewidth": 0.9, "alpha": 0.8}
+        edge: dict[str, Any] = {
+            "linestyle": (0, (2, 2)) if consistency else "-",
+            "linewidth": 0.9,
+            "alpha": 0.8,
+        }
         for limit in (low, high):
             ax.plot(x, limit, color=color, zorder=1.9, **edge)
     # overlapping areas stay transparent
@@ -509,7 +513,7 @@ def reliability_grid(
     show_legend = plot_params.pop("show_legend", True)
     for index, (place, display) in enumerate(zip(places, displays, strict=False)):
         display.plot(place, show_legend=False, **plot_params)
-        place.set_title(display.line_.get_label(), fontsize="medium")
+        place.set_title(str(display.line_.get_label()), fontsize="medium")
         display.line_.set_label("calibration curve")
         if index % columns:
             place.set_ylabel("")

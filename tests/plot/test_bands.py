@@ -10,9 +10,8 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._validation import check_binary
 from sklearn_calib.plot import ReliabilityBand
-from sklearn_calib.plot._compute import CurveOptions
+from sklearn_calib.plot._curve import reliability_curve
 from sklearn_calib.plot._monotone_band import bin_count, interval_lengths, monotone_band, monotone_limits
-from sklearn_calib.plot._smooth_curve import smooth_curve
 
 
 def sample_of(n=400, seed=0, truth=lambda p: p, digits=None):
@@ -175,16 +174,17 @@ def test_a_curve_that_falls_makes_the_limits_cross():
 
 def test_departures_are_where_the_diagonal_leaves():
     x = np.array([0.0, 0.2, 0.4, 0.6, 1.0])
-    band = ReliabilityBand(
-        "belt", 0.9, x, np.array([0.1, 0.2, 0.2, 0.2, 0.2]), np.array([1, 1, 0.6, 0.4, 0.4])
-    )
+    lower, upper = np.array([0.1, 0.2, 0.2, 0.2, 0.2]), np.array([1, 1, 0.6, 0.4, 0.4])
+    band = ReliabilityBand("simultaneous", 0.9, x, lower, upper)
     above, below = band.departures
     assert above[:2] == pytest.approx((0.0, 0.2))
     assert above.side == "above"
     # from (0.4, 0.6) to (0.6, 0.4) the upper limit meets the diagonal at one half
     assert below[:2] == pytest.approx((0.5, 1.0))
     assert below.side == "below"
-    assert str(band) == "90% calibration belt; excludes the diagonal in 0 to 0.2 (above), 0.5 to 1 (below)"
+    assert str(band) == (
+        "90% confidence band (simultaneous); excludes the diagonal in 0 to 0.2 (above), 0.5 to 1 (below)"
+    )
 
 
 def test_calibrated_predictions_seldom_leave_the_simultaneous_band():
@@ -201,96 +201,92 @@ def test_calibrated_predictions_seldom_leave_the_simultaneous_band():
     assert bad.departures
 
 
-def consistency(sample, method, **options):
-    return CurveOptions(method=method, band="consistency", **options).curve(sample)
+CURVES = pytest.mark.parametrize("curve", ["smooth", "binned", "isotonic"])
 
 
-@pytest.mark.parametrize("method", ["smooth", "binned", "corp"])
-def test_consistency_band_is_that_of_redrawn_samples(method):
+def consistency(sample, curve, **options):
+    return reliability_curve(sample, curve, band="consistency", **options)
+
+
+@CURVES
+def test_consistency_band_is_that_of_redrawn_samples(curve):
     """Redraw labels in a loop, compute each curve anew, take quantiles: the same up to simulation."""
     sample = sample_of(250, truth=lambda p: p**1.5, digits=2)
-    curve = consistency(sample, method, n_resamples=2999, bandwidth=0.08, n_bins=7, random_state=1)
-    (band,) = curve.bands
+    made = consistency(sample, curve, n_resamples=2999, n_bins=7, random_state=1)
+    band = made.band
     rng = np.random.default_rng(9)
     draws = []
-    x = band.predicted[np.isfinite(band.lower)]
+    known = np.isfinite(band.lower)
+    x, p = band.predicted[known], sample.p
+    kernel = sum(
+        np.exp(-0.5 * ((x[:, None] - image) / (made.bandwidth or 1)) ** 2) for image in (p, -p, 2 - p)
+    )
     for _ in range(600):
-        y = (rng.random(250) < sample.p).astype(int)
-        if method == "smooth":
-            kernel = sum(
-                np.exp(-0.5 * ((x[:, None] - image) / 0.08) ** 2)
-                for image in (sample.p, -sample.p, 2 - sample.p)
-            )
-            draws.append(kernel @ y / kernel.sum(axis=1))
-        elif method == "binned":
-            which = np.minimum((sample.p * 7).astype(int), 6)
+        y = (rng.random(250) < p).astype(int)
+        if curve == "smooth":
+            draws.append(np.clip(x + kernel @ (y - p) / kernel.sum(axis=1), 0, 1))
+        elif curve == "binned":
+            which = np.minimum((p * 7).astype(int), 6)
             draws.append(np.bincount(which, y, 7) / np.bincount(which, minlength=7))
         else:
-            draws.append(IsotonicRegression(y_min=0, y_max=1).fit(sample.p, y).predict(x))
-    known = np.isfinite(band.lower)
+            draws.append(IsotonicRegression(y_min=0, y_max=1).fit(p, y).predict(x))
     for limit, level in ((band.lower, 0.025), (band.upper, 0.975)):
         expected = np.quantile(draws, level, axis=0)
         np.testing.assert_allclose(limit[known], expected, atol=0.06)
         assert np.abs(limit[known] - expected).mean() < 0.015
 
 
-@pytest.mark.parametrize("method", ["smooth", "binned", "corp"])
-def test_consistency_band_surrounds_the_diagonal_and_has_its_level(method):
+@CURVES
+def test_consistency_band_has_its_level(curve):
     """Each point of the curve of a calibrated sample lies in the band as often as it says, on average."""
     inside = []
     for seed in range(60):
-        curve = consistency(sample_of(200, seed), method, n_resamples=99, confidence=0.8, bandwidth=0.1)
-        (band,) = curve.bands
-        at = np.interp(band.predicted, curve.predicted, curve.observed)
+        made = consistency(sample_of(200, seed), curve, n_resamples=99, confidence=0.8)
+        band = made.band
+        at = np.interp(band.predicted, made.predicted, made.observed)
         known = np.isfinite(band.lower) & np.isfinite(at)
         inside.append(((band.lower <= at + 1e-12) & (at <= band.upper + 1e-12))[known].mean())
-    assert abs(np.mean(inside) - 0.8) < 0.09 if method == "smooth" else np.mean(inside) > 0.76
+    assert abs(np.mean(inside) - 0.8) < 0.09 if curve == "smooth" else np.mean(inside) > 0.76
 
 
-def test_consistency_does_not_see_the_outcomes():
-    sample = sample_of(300)
-    other = check_binary(1 - sample.y, sample.p)
-    for method in ("smooth", "binned", "corp"):
-        one, two = (consistency(s, method, n_resamples=49, bandwidth=0.1).bands[0] for s in (sample, other))
-        np.testing.assert_array_equal(one.lower, two.lower)
-        np.testing.assert_array_equal(one.upper, two.upper)
-
-
-@pytest.mark.parametrize("method", ["smooth", "binned", "corp"])
-def test_consistency_depends_on_the_seed_alone(method):
+@CURVES
+def test_consistency_depends_on_predictions_and_seed_alone(curve):
     sample = sample_of(300)
     order = np.random.default_rng(0).permutation(300)
     shuffled = check_binary(sample.y[order], sample.p[order])
     one, two, three = (
-        consistency(s, method, n_resamples=49, random_state=seed, bandwidth=0.1).bands[0]
+        consistency(s, curve, n_resamples=49, random_state=seed).band
         for s, seed in ((sample, 4), (shuffled, 4), (sample, 5))
     )
     np.testing.assert_allclose(one.lower, two.lower, atol=1e-12)
-    assert not np.allclose(one.lower, three.lower)
+    assert not np.allclose(one.lower, three.lower, equal_nan=True)
+    if curve != "smooth":
+        # its bandwidth depends on the outcomes
+        other = consistency(check_binary(1 - sample.y, sample.p), curve, n_resamples=49, random_state=4).band
+        np.testing.assert_array_equal(one.lower, other.lower)
+        np.testing.assert_array_equal(one.upper, other.upper)
 
 
-@pytest.mark.parametrize("method", ["smooth", "binned", "corp"])
-def test_whole_weights_are_repetitions_in_all_bands(method):
+@CURVES
+@pytest.mark.parametrize("band", ["confidence", "consistency", "simultaneous"])
+def test_whole_weights_are_repetitions(curve, band):
     base = sample_of(150, digits=2)
     times = np.random.default_rng(0).integers(1, 4, 150)
     weighted = check_binary(base.y, base.p, times)
     repeated = check_binary(np.repeat(base.y, times), np.repeat(base.p, times))
-    for band in ("confidence", "consistency", "simultaneous"):
-        options = CurveOptions(method=method, band=band, n_resamples=49, bandwidth=0.1)
-        one, two = options.curve(weighted).bands[0], options.curve(repeated).bands[0]
-        np.testing.assert_allclose(one.predicted, two.predicted, atol=1e-12)
-        np.testing.assert_allclose(one.lower, two.lower, atol=1e-9)
-        np.testing.assert_allclose(one.upper, two.upper, atol=1e-9)
+    one, two = (reliability_curve(s, curve, band=band, n_resamples=49).band for s in (weighted, repeated))
+    np.testing.assert_allclose(one.predicted, two.predicted, atol=1e-12)
+    np.testing.assert_allclose(one.lower, two.lower, atol=1e-6)
+    np.testing.assert_allclose(one.upper, two.upper, atol=1e-6)
 
 
-@pytest.mark.parametrize("method", ["smooth", "binned", "corp"])
-def test_sampling_weights_are_those_of_single_labels(method):
+@CURVES
+def test_sampling_weights_are_those_of_single_labels(curve):
     """One row with nearly all the weight: redrawn labels jump as it does."""
     p = np.full(40, 0.5) + np.linspace(-0.01, 0.01, 40)
     w = np.full(40, 0.01)
     w[20] = 100.5
-    sample = check_binary(np.arange(40) % 2, p, w)
-    (band,) = consistency(sample, method, n_resamples=99, n_bins=1, bandwidth=0.2).bands
+    band = consistency(check_binary(np.arange(40) % 2, p, w), curve, n_resamples=99, n_bins=1).band
     known = np.isfinite(band.lower)
     assert band.lower[known].min() < 0.02
     assert band.upper[known].max() > 0.98
@@ -298,7 +294,7 @@ def test_sampling_weights_are_those_of_single_labels(method):
 
 def test_many_predictions_are_gathered_with_small_error():
     sample = sample_of(20_000)
-    fine = consistency(sample, "binned", n_resamples=999, n_bins=10).bands[0]
+    fine = consistency(sample, "binned", n_bins=10).band
     p = sample.p
     which = np.minimum((p * 10).astype(int), 9)
     size = np.bincount(which, minlength=10)
@@ -306,40 +302,3 @@ def test_many_predictions_are_gathered_with_small_error():
     spread = np.sqrt(np.bincount(which, p * (1 - p), 10)) / size
     np.testing.assert_allclose(fine.lower, mean - 1.96 * spread, atol=0.35 * spread.max())
     np.testing.assert_allclose(fine.upper, mean + 1.96 * spread, atol=0.35 * spread.max())
-
-
-def test_band_none_and_limits_of_other_grids():
-    sample = sample_of(200)
-    bare = CurveOptions(band="none").curve(sample)
-    assert bare.bands == ()
-    assert np.isnan(bare.lower).all()
-    curve = CurveOptions(method="corp", band="simultaneous").curve(sample)
-    lower, upper = curve.bands[0].at(curve.predicted)
-    np.testing.assert_array_equal(curve.lower, lower)
-    np.testing.assert_array_equal(curve.upper, upper)
-
-
-def test_corp_curve_is_the_isotonic_fit():
-    sample = sample_of(300, truth=lambda p: p**1.5)
-    curve = CurveOptions(method="corp", band="none").curve(sample)
-    expected = IsotonicRegression(y_min=0, y_max=1).fit(sample.p, sample.y)
-    np.testing.assert_allclose(curve.observed, expected.predict(curve.predicted), atol=1e-12)
-    parts = curve.decomposition
-    score = np.mean((sample.y - sample.p) ** 2)
-    assert parts.miscalibration - parts.discrimination + parts.uncertainty == pytest.approx(score)
-    assert curve.label(4) == (
-        f"MCB = {parts.miscalibration:.4f}, DSC = {parts.discrimination:.4f}, UNC = {parts.uncertainty:.4f}"
-    )
-
-
-def test_smooth_curve_on_the_logit_axis_is_a_kernel_regression():
-    sample = sample_of(300)
-    curve, _ = smooth_curve(sample, 0.5, 0.95, "logit")
-    x = np.log(sample.p / (1 - sample.p))
-    t = np.log(curve.predicted / (1 - curve.predicted))
-    kernel = np.exp(-0.5 * ((t[:, None] - x) / 0.5) ** 2)
-    shown = np.isfinite(curve.observed)
-    np.testing.assert_allclose(
-        curve.observed[shown], (kernel @ sample.y / kernel.sum(axis=1))[shown], atol=2e-3
-    )
-    assert curve.error_name == "logit smECE"

@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
+from sklearn_calib._validation import check_binary
 from sklearn_calib.inference import CutoffTest
 from sklearn_calib.plot import ComparisonDisplay, CutoffDisplay, ReliabilityDisplay, TestDisplay
-from sklearn_calib.sketch import CalibrationSketch
+from sklearn_calib.plot._curve import reliability_curve
 
 
 def dependent(seed, n_clusters=60, size=20, rho=0.3, truth=lambda p: p):
@@ -20,31 +21,28 @@ def dependent(seed, n_clusters=60, size=20, rho=0.3, truth=lambda p: p):
 
 
 def curve_of(data, **params):
-    y, p, clusters = data
-    display = ReliabilityDisplay.from_predictions(y, p, clusters=clusters, n_resamples=199, **params)
-    plt.close(display.figure_)
-    return display.curve
+    return reliability_curve(check_binary(*data[:2], clusters=data[2]), n_resamples=199, **params)
 
 
-@pytest.mark.parametrize("method", ["smooth", "binned", "corp"])
-def test_consistency_bands_are_wider(method):
+@pytest.mark.parametrize("curve", ["smooth", "binned", "isotonic"])
+def test_consistency_bands_are_wider(curve):
     # predictions hardly vary within clusters
     rng = np.random.default_rng(0)
     clusters = np.repeat(np.arange(60), 20)
     p = np.clip(np.repeat(rng.uniform(0.1, 0.9, 60), 20) + rng.uniform(-0.02, 0.02, 1200), 0, 1)
     effect = 0.5 * rng.normal(size=60)[clusters]
     y = (effect + 0.75**0.5 * rng.normal(size=1200) < norm.ppf(p)).astype(int)
-    band = curve_of((y, p, clusters), method=method, band="consistency").bands[0]
-    plain = curve_of((y, p, None), method=method, band="consistency").bands[0]
+    band = curve_of((y, p, clusters), curve=curve, band="consistency").band
+    plain = curve_of((y, p, None), curve=curve, band="consistency").band
     wide, narrow = (np.nanmean(each.upper - each.lower) for each in (band, plain))
     assert wide > 1.3 * narrow
     assert band.kind == "consistency"
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("method", ["smooth", "binned"])
+@pytest.mark.parametrize("kind", ["smooth", "binned"])
 @pytest.mark.parametrize("band", ["confidence", "consistency"])
-def test_coverage(method, band):
+def test_coverage(kind, band):
     """Pointwise 95% bands of dependent samples contain the frequency, or the curve, in about 95%."""
 
     def truth(p):
@@ -52,11 +50,11 @@ def test_coverage(method, band):
 
     inside, repetitions = [], 200
     for seed in range(repetitions):
-        params = {"method": method, "band": band, "n_bins": 6}
+        params = {"curve": kind, "band": band, "n_bins": 6}
         curve = curve_of(dependent(seed, truth=truth), **params)
-        (limits,) = curve.bands
+        limits = curve.band
         if band == "confidence":
-            where = 0.5 if method == "smooth" else curve.predicted[3]
+            where = 0.5 if kind == "smooth" else curve.predicted[3]
             k = int(np.abs(curve.predicted - where).argmin())
             inside.append(limits.lower[k] <= truth(curve.predicted[k]) <= limits.upper[k])
         else:
@@ -70,7 +68,7 @@ def test_coverage(method, band):
 def test_single_clusters_change_nothing():
     y, p, _ = dependent(1)
     plain, single = (
-        curve_of((y, p, clusters), band="confidence").bands[0] for clusters in (None, np.arange(y.size))
+        curve_of((y, p, clusters), band="confidence").band for clusters in (None, np.arange(y.size))
     )
     np.testing.assert_array_equal(plain.lower, single.lower)
 
@@ -79,29 +77,15 @@ def test_bins_without_events_have_an_interval():
     rng = np.random.default_rng(3)
     p = np.repeat([0.01, 0.5], 200)
     y = np.where(p == 0.5, rng.integers(0, 2, 400), 0)
-    (band,) = curve_of((y, p, np.arange(400) // 4), method="binned").bands
+    band = curve_of((y, p, np.arange(400) // 4), curve="binned").band
     assert band.lower[0] == 0.0
     assert 0.0 < band.upper[0] < 0.1
 
 
-@pytest.mark.parametrize(
-    "params", [{"band": "simultaneous"}, {"method": "corp"}, {"method": "belt", "band": "confidence"}]
-)
+@pytest.mark.parametrize("params", [{"band": "simultaneous"}, {"curve": "isotonic"}])
 def test_exact_bands_need_independent_samples(params):
     with pytest.raises(ValueError, match="assumes independent samples"):
         curve_of(dependent(0), **params)
-
-
-def test_groups_and_classes():
-    y, p, clusters = dependent(4)
-    panel = ReliabilityDisplay.from_predictions(y, p, clusters=clusters, groups=clusters % 2, n_resamples=99)
-    assert len(panel.displays_) == 2
-    rng = np.random.default_rng(5)
-    P = rng.dirichlet([1, 1, 1], 200)
-    panel = ReliabilityDisplay.from_predictions(
-        rng.integers(0, 3, 200), P, clusters=np.arange(200) // 4, n_resamples=99
-    )
-    assert len(panel.displays_) == 3
 
 
 def test_strip_of_the_cutoff_display_is_that_of_the_test():
@@ -119,12 +103,9 @@ def test_strip_of_the_cutoff_display_is_that_of_the_test():
 
 def test_bad_clusters():
     y, p, clusters = dependent(0)
-    sketch = CalibrationSketch().update(y, p)
     for display in (ReliabilityDisplay, CutoffDisplay):
         with pytest.raises(ValueError, match="clusters"):
             display.from_predictions(y, p, clusters=clusters[:4])
-        with pytest.raises(ValueError, match="clusters"):
-            display.from_predictions(sketch, clusters=clusters)
 
 
 def test_displays_of_tests_and_comparisons():

@@ -213,15 +213,3 @@ def test_classes_are_printed_as_a_person_writes_them():
         assert cls.from_estimator(model, X, y).ax_.get_xlabel() == "Predicted probability (7)"
         display = cls.from_predictions(y, model.predict_proba(X)[:, 0], pos_label=np.int64(3))
         assert display.ax_.get_xlabel() == "Predicted probability (3)"
-
-
-def test_other_names_of_the_isotonic_curve_and_of_no_band(forecast):
-    one = ReliabilityDisplay.from_predictions(*forecast, method="isotonic", band=None)
-    other = ReliabilityDisplay.from_predictions(*forecast, method="corp", band="none")
-    np.testing.assert_array_equal(one.line_.get_xydata(), other.line_.get_xydata())
-    assert one.bands_ == other.bands_ == []
-
-
-def test_axes_of_the_largest_probability(forecast):
-    panel = ReliabilityDisplay.from_predictions(*forecast, reduction="top-label")
-    assert (panel.ax_.get_xlabel(), panel.ax_.get_ylabel()) == ("Confidence", "Accuracy")

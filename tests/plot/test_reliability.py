@@ -1,145 +1,155 @@
-"""ReliabilityDisplay: what is drawn is what was computed, and nothing of the caller's is touched."""
+"""ReliabilityDisplay and reliability_grid: what is drawn is what was computed."""
 
 import builtins
-from functools import partial
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
-from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
+from sklearn.linear_model import LinearRegression, RidgeClassifier
+from sklearn.model_selection import KFold, cross_val_predict, cross_validate
 from sklearn.naive_bayes import GaussianNB
 
-from sklearn_calib.inference import confidence_interval
-from sklearn_calib.metrics import (
-    calibration_loss,
-    expected_calibration_error,
-    smooth_ece,
-    smooth_ece_result,
-)
-from sklearn_calib.plot import ReliabilityDisplay
+from sklearn_calib.metrics import expected_calibration_error, score_decomposition, smooth_ece
+from sklearn_calib.plot import ReliabilityDisplay, reliability_grid
 from tests._optional import pandas as pd
-from tests._optional import polars as pl
 
 mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
 
+CURVES = pytest.mark.parametrize("curve", ["smooth", "binned", "isotonic"])
 
-@pytest.fixture
+
+@pytest.fixture(scope="module")
 def forecast():
     rng = np.random.default_rng(0)
     p = rng.beta(0.7, 0.9, 500)
     return (rng.random(500) < p**1.5).astype(int), p
 
 
-def band_limits(display):
-    """Return the x, lower and upper of the drawn band."""
-    (path,) = display.band_.get_paths()
-    vertices = np.unique(path.vertices, axis=0)
-    x = np.unique(vertices[:, 0])
-    lower = [vertices[vertices[:, 0] == u, 1].min() for u in x]
-    upper = [vertices[vertices[:, 0] == u, 1].max() for u in x]
-    return x, np.array(lower), np.array(upper)
+@pytest.fixture(scope="module")
+def rare():
+    rng = np.random.default_rng(0)
+    p = 1 / (1 + np.exp(-rng.normal(-4.5, 1.5, 3000)))
+    y = (rng.random(3000) < p).astype(int)
+    p[:25], p[-5:] = 0.0, 1.0
+    return y, p
+
+
+@pytest.fixture(scope="module")
+def classes():
+    rng = np.random.default_rng(1)
+    proba = rng.dirichlet([1.0, 1.5, 0.7], 400)
+    codes = (proba.cumsum(axis=1) < rng.random(400)[:, None]).sum(axis=1)
+    return np.array(["bird", "cat", "dog"])[codes], proba
+
+
+@pytest.fixture
+def ax():
+    return plt.figure(figsize=(4, 4)).add_subplot()
+
+
+def texts(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
 
 
 def test_drawn_equals_computed(forecast):
-    display = ReliabilityDisplay.from_predictions(*forecast, name="model", bandwidth="smooth_ece")
-    result = smooth_ece_result(*forecast)
-    x, y = display.line_.get_data()
-    np.testing.assert_array_equal(x, display.curve.predicted)
-    np.testing.assert_array_equal(y, display.curve.observed)
-    np.testing.assert_allclose(
-        y[np.isfinite(y)], np.interp(x[np.isfinite(y)], result.grid, result.curve), rtol=1e-12
-    )
-    shown = np.isfinite(display.curve.observed)
-    at, lower, upper = band_limits(display)
-    np.testing.assert_array_equal(at, display.curve.predicted[shown])
-    np.testing.assert_array_equal(lower, display.curve.lower[shown])
-    np.testing.assert_array_equal(upper, display.curve.upper[shown])
-    np.testing.assert_array_equal(np.asarray(display.diagonal_.get_data()), [[0, 1], [0, 1]])
+    display = ReliabilityDisplay.from_predictions(*forecast, name="model")
+    curve = display.curve
+    np.testing.assert_array_equal(display.line_.get_data(), [curve.predicted, curve.observed])
+    shown = np.isfinite(curve.observed)
+    (path,) = display.band_.get_paths()
+    for limits in (curve.band.lower, curve.band.upper):
+        points = np.column_stack((curve.predicted, limits))[shown]
+        assert {tuple(point) for point in points} <= {tuple(point) for point in path.vertices}
     assert display.line_.get_label() == f"model: smECE = {smooth_ece(*forecast):.3f}"
-    texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
-    assert texts == ["perfect calibration", display.line_.get_label(), "95% confidence band (pointwise)"]
+    assert texts(display.ax_) == [
+        "perfect calibration",
+        display.line_.get_label(),
+        "95% confidence band (pointwise)",
+    ]
     assert display.figure_ is display.ax_.figure
 
 
-@pytest.mark.parametrize("method", ["smooth", "binned", "corp", "belt"])
-def test_strip_shows_the_histogram_below_the_diagram(forecast, method):
-    display = ReliabilityDisplay.from_predictions(*forecast, method=method)
+@CURVES
+@pytest.mark.parametrize("scale", ["probability", "logit"])
+def test_histogram_counts_the_predictions_below_the_diagram(rare, curve, scale):
+    y, p = rare
+    display = ReliabilityDisplay.from_predictions(y, p, curve=curve, scale=scale)
     display.figure_.canvas.draw()
-    (path,) = display.density_.get_paths()
-    x, height = path.vertices.T
-    edges, density = display.curve.edges, display.curve.density
-    for j in (0, 17, int(density.argmax()), 49):
-        corners = height[(x == edges[j]) | (x == edges[j + 1])]
-        assert np.isclose(corners, density[j] / density.max()).sum() >= 2
-    on_screen = display.density_.get_transform().transform(path.vertices)
-    axes = display.ax_.transAxes.inverted().transform(on_screen)[:, 1]
-    (_, zero) = display.ax_.transAxes.inverted().transform(display.ax_.transData.transform((0.0, 0.0)))
-    assert 0.0 < axes.min() < axes.max() < zero
-    # the histogram stands above its predictions
-    expected = display.ax_.transData.transform(np.column_stack((x, np.zeros_like(x))))[:, 0]
-    np.testing.assert_allclose(on_screen[:, 0], expected)
+    histogram, ax = display.ax_histogram_, display.ax_
+    patch = histogram.patches[0].get_data()
+    np.testing.assert_array_equal(patch.values, display.curve.counts)
+    np.testing.assert_array_equal(patch.edges, display.curve.edges)
+    drawn = p if scale == "probability" else p[(p > 0) & (p < 1)]
+    assert patch.values.sum() == len(drawn)
+    assert histogram.get_xlim() == ax.get_xlim()
+    assert (
+        histogram.get_xscale() == ax.get_xscale() == ax.get_yscale() == ("linear", "logit")[scale == "logit"]
+    )
+    # the curve can lie as low as the smallest prediction, above the histogram
+    lowest = ax.transData.transform((0.5, max(drawn.min(), 1e-9)))[1]
+    assert histogram.get_window_extent().y1 < lowest
+    note = "(30 predictions of 0 or 1 not shown)"
+    assert (note in display.line_.get_label()) == (scale == "logit")
+    ticks = ax.get_yticks()
+    assert len(ticks) > 2
+    assert (
+        ax.transData.transform(np.column_stack((ticks * 0 + 0.5, ticks)))[:, 1].min()
+        > histogram.get_window_extent().y1
+    )
 
 
 def test_binned(forecast):
-    display = ReliabilityDisplay.from_predictions(*forecast, method="binned", n_bins=8, strategy="quantile")
-    expected = expected_calibration_error(*forecast, n_bins=8, strategy="quantile")
+    display = ReliabilityDisplay.from_predictions(*forecast, curve="binned", n_bins=8)
+    expected = expected_calibration_error(*forecast, n_bins=8)
     assert display.line_.get_label() == f"ECE = {expected:.3f}"
-    assert display.line_.get_xdata().shape == (8,)
     segments = np.array(display.band_.get_segments())
-    np.testing.assert_array_equal(segments[:, 0, 1], display.curve.lower)
-    np.testing.assert_array_equal(segments[:, 1, 1], display.curve.upper)
+    np.testing.assert_array_equal(segments[:, 0, 1], display.curve.band.lower)
+    np.testing.assert_array_equal(segments[:, 1, 1], display.curve.band.upper)
 
 
-@pytest.mark.parametrize("method", ["smooth", "binned", "corp", "belt"])
-def test_the_callers_axes_and_style_are_left_alone(forecast, method):
-    figure, (ax, other) = plt.subplots(1, 2, figsize=(9, 3))
-    before = (
-        dict(mpl.rcParams),
-        figure.get_size_inches().tolist(),
-        ax.get_position().bounds,
-        ax.get_aspect(),
+def test_isotonic_shows_the_parts_of_the_score(forecast, ax):
+    display = ReliabilityDisplay.from_predictions(*forecast, curve="isotonic", ax=ax, name="a")
+    parts = score_decomposition(*forecast)
+    assert display.line_.get_label() == (
+        f"a: MCB = {parts.miscalibration:.4f}\nDSC = {parts.discrimination:.4f}, "
+        f"UNC = {parts.uncertainty:.4f}"
     )
-    display = ReliabilityDisplay.from_predictions(*forecast, method=method, ax=ax)
+
+
+def test_legends_say_what_the_bands_show(forecast):
+    y, p = forecast
+    rng = np.random.default_rng(0)
+    uniform = rng.random(2000)
+    for outcome, prediction, band, text in (
+        (y, p, "confidence", "95% confidence band (pointwise)"),
+        (y, p, "consistency", "95% consistency band (pointwise)"),
+        (y, p**1.5, "simultaneous", "95% confidence band (simultaneous)\ncontains the diagonal"),
+        (y, p**0.4, "simultaneous", "95% confidence band (simultaneous)\nexcludes the diagonal"),
+        (
+            rng.random(2000) > uniform,
+            uniform,
+            "simultaneous",
+            "95% confidence band (simultaneous), limits cross\nexcludes the diagonal",
+        ),
+    ):
+        display = ReliabilityDisplay.from_predictions(outcome, prediction, band=band)
+        assert display.band_.get_label() == text
+        assert text in texts(display.ax_)
+
+
+@CURVES
+def test_the_callers_axes_and_style_are_left_alone(forecast, curve):
+    figure, (ax, other) = plt.subplots(1, 2, figsize=(9, 3))
+    before = dict(mpl.rcParams), figure.get_size_inches().tolist(), ax.get_position().bounds, ax.get_aspect()
+    display = ReliabilityDisplay.from_predictions(*forecast, curve=curve, ax=ax)
     figure.canvas.draw()
-    after = (dict(mpl.rcParams), figure.get_size_inches().tolist(), ax.get_position().bounds, ax.get_aspect())
+    after = dict(mpl.rcParams), figure.get_size_inches().tolist(), ax.get_position().bounds, ax.get_aspect()
     assert before == after
     assert display.ax_ is ax
-    assert display.figure_ is figure
     assert not other.has_data()
     assert plt.get_fignums() == [figure.number]
-
-
-def test_style_in_force_reaches_new_figures(forecast):
-    with mpl.rc_context({"font.size": 7.0, "axes.facecolor": "yellow"}):
-        display = ReliabilityDisplay.from_predictions(*forecast)
-        assert display.ax_.xaxis.label.get_fontsize() == 7.0
-        assert mpl.colors.to_hex(display.ax_.get_facecolor()) == "#ffff00"
-
-
-@pytest.mark.parametrize("method", ["smooth", "binned", "corp"])
-def test_the_number_with_its_interval(forecast, method):
-    y, p = forecast[0][:150], forecast[1][:150]
-    weight = np.random.default_rng(0).integers(1, 3, 150)
-    metrics = {"smooth": smooth_ece, "corp": calibration_loss}
-    metric = metrics.get(method, partial(expected_calibration_error, n_bins=5))
-    display = ReliabilityDisplay.from_predictions(
-        y, p, sample_weight=weight, method=method, n_bins=5, confidence=0.8, error_interval=True
-    )
-    expected = confidence_interval(y, p, metric=metric, sample_weight=weight, confidence=0.8, random_state=0)
-    assert display.curve.error_interval == (expected.lower, expected.upper)
-    text = display.line_.get_label()
-    digits = 4 if method == "corp" else 3
-    values = (expected.estimate, expected.corrected, expected.lower, expected.upper)
-    raw, corrected, lower, upper = (f"{value:.{digits}f}" for value in values)
-    value = f"{corrected} [{lower}, {upper}]"
-    value = f"{raw} (corrected {value})" if method == "corp" else value
-    assert text.partition("\n")[0].endswith(f" = {value}")
-    with pytest.raises(ValueError, match="sample_weight"):
-        ReliabilityDisplay.from_predictions(
-            y, p, sample_weight=weight / 3, method=method, error_interval=True
-        )
 
 
 def test_two_models_share_axes(forecast):
@@ -148,18 +158,10 @@ def test_two_models_share_axes(forecast):
     second = ReliabilityDisplay.from_predictions(y, p**1.5, name="after", ax=first.ax_)
     assert first.line_.get_color() != second.line_.get_color()
     assert first.line_.get_linestyle() != second.line_.get_linestyle()
-    assert second.diagonal_ is None
-    labels = [text.get_text() for text in first.ax_.get_legend().get_texts()]
-    curves = [first.line_.get_label(), second.line_.get_label()]
-    # what the bands are is said once
-    assert labels == ["perfect calibration", *curves, "95% confidence band (pointwise)"]
-    # the strip of the first stands above that of the second
-    first.figure_.canvas.draw()
-    upper, lower = (
-        display.density_.get_transform().transform(display.density_.get_paths()[0].vertices)[:, 1]
-        for display in (first, second)
-    )
-    assert lower.max() < upper.min()
+    assert first.ax_histogram_ is second.ax_histogram_
+    # diagonal and band are named once
+    band, after = "95% confidence band (pointwise)", second.line_.get_label()
+    assert texts(first.ax_) == ["perfect calibration", first.line_.get_label(), band, after]
 
 
 def test_curves_differ_in_colour_and_dashes(forecast):
@@ -169,57 +171,51 @@ def test_curves_differ_in_colour_and_dashes(forecast):
         assert len(styles) == 6
 
 
+def test_logit_axes_hold_all_curves_and_scales_do_not_mix(rare, ax):
+    y, p = rare
+    limits = []
+    for power in (1.0, 0.5, 1.5):
+        ReliabilityDisplay.from_predictions(y, p**power, scale="logit", ax=ax)
+        limits.append(ax.get_xlim())
+        inside = p[(p > 0) & (p < 1)] ** power
+        assert limits[-1][0] < max(inside.min(), 1e-6)
+        assert limits[-1][1] > inside.max()
+    assert limits[2][0] <= limits[1][0] <= limits[0][0]
+    with pytest.raises(ValueError, match="ax holds a diagram with scale='logit'"):
+        ReliabilityDisplay.from_predictions(y, p, ax=ax)
+
+
 def test_parts_can_be_left_out(forecast):
     display = ReliabilityDisplay.from_predictions(
-        *forecast, show_band=False, density="none", show_diagonal=False, show_legend=False
+        *forecast, band=None, show_histogram=False, show_legend=False
     )
-    assert display.band_ is display.density_ is display.diagonal_ is None
-    assert display.ax_.get_legend() is None
-    assert len(display.ax_.lines) == 1
+    assert display.band_ is display.ax_histogram_ is display.ax_.get_legend() is None
+    assert len(display.ax_.lines) == 2
     assert not display.ax_.collections
     assert display.ax_.get_ylim()[0] > -0.1
 
 
 def test_line_properties_are_passed_on_and_colour_shared(forecast):
-    display = ReliabilityDisplay.from_predictions(*forecast, color="red", linewidth=0.5, label="mine")
+    display = ReliabilityDisplay.from_predictions(*forecast, c="red", lw=0.5, label="mine")
     assert display.line_.get_linewidth() == 0.5
     assert display.line_.get_label() == "mine"
-    for artist in (display.band_, display.density_):
-        assert mpl.colors.to_hex(artist.get_facecolor()[0]) == "#ff0000"
-
-
-def test_replot_with_another_name(forecast):
-    display = ReliabilityDisplay.from_predictions(*forecast, name="a")
-    axes = display.ax_
+    for artist in (display.band_, display.ax_histogram_.patches[0]):
+        assert mpl.colors.to_hex(np.ravel(artist.get_facecolor())[:4]) == "#ff0000"
     again = display.plot(name="b")
     assert again is display
-    assert display.ax_ is not axes
     assert display.line_.get_label().startswith("b: ")
 
 
-def test_pandas_and_polars_give_the_numbers_of_their_values(forecast):
-    y, p = forecast
-    expected = ReliabilityDisplay.from_predictions(y, p).curve
-    index = np.random.default_rng(0).permutation(y.shape[0])
-    for labels, proba in (
-        (pd.Series(y, index=index), pd.Series(p)),
-        (pl.Series(y), pl.Series(p)),
-        (y.tolist(), np.column_stack((1 - p, p))),
-    ):
-        curve = ReliabilityDisplay.from_predictions(labels, proba).curve
-        np.testing.assert_array_equal(curve.observed, expected.observed)
-
-
-def test_string_labels_and_pos_label(forecast):
+def test_labels_and_columns(forecast):
     y, p = forecast
     words = np.array(["no", "yes"])[y]
-    plain = ReliabilityDisplay.from_predictions(y, p)
-    named = ReliabilityDisplay.from_predictions(words, p, pos_label="yes")
+    plain = ReliabilityDisplay.from_predictions(y, np.column_stack((1 - p, p)))
+    named = ReliabilityDisplay.from_predictions(pd.Series(words), pd.Series(p), pos_label="yes")
     np.testing.assert_array_equal(named.curve.observed, plain.curve.observed)
     assert named.ax_.get_xlabel() == "Predicted probability (yes)"
     flipped = ReliabilityDisplay.from_predictions(words, 1 - p, pos_label="no").curve
     np.testing.assert_allclose(flipped.observed[::-1], 1 - plain.curve.observed, atol=1e-6)
-    np.testing.assert_allclose(flipped.lower[::-1], 1 - plain.curve.upper, atol=1e-6)
+    np.testing.assert_allclose(flipped.band.lower[::-1], 1 - plain.curve.band.upper, atol=1e-6)
 
 
 def test_from_estimator_is_from_predictions():
@@ -235,7 +231,7 @@ def test_from_estimator_is_from_predictions():
     other = ReliabilityDisplay.from_estimator(model, X, words, pos_label="bad", name="bad ones")
     expected = ReliabilityDisplay.from_predictions(words == "bad", model.predict_proba(X)[:, 0])
     np.testing.assert_array_equal(other.curve.observed, expected.curve.observed)
-    # a test set with one class only is no riddle: the estimator knows its classes
+    # the estimator knows the classes of a test set with one class only
     good = words == "good"
     ReliabilityDisplay.from_estimator(model, X[good], words[good])
 
@@ -245,67 +241,58 @@ def test_from_estimator_refuses_what_it_cannot_draw():
     for model in (LinearRegression(), RidgeClassifier()):
         with pytest.raises(TypeError, match="estimator must have predict_proba"):
             ReliabilityDisplay.from_estimator(model.fit(X, y), X, y)
-    binary = LogisticRegression().fit(X[:100], y[:100])
-    with pytest.raises(ValueError, match="pos_label=7 is not among the classes"):
-        ReliabilityDisplay.from_estimator(binary, X[:100], y[:100], pos_label=7)
+    with pytest.raises(ValueError, match="estimator must have two classes, got 3"):
+        ReliabilityDisplay.from_estimator(GaussianNB().fit(X, y), X, y)
 
 
-@pytest.mark.parametrize(
-    ("params", "error", "message"),
-    [
-        ({"method": "corps"}, ValueError, "method must be one of"),
-        ({"band": "belt"}, ValueError, "band must be one of"),
-        ({"scale": "log"}, ValueError, "scale must be one of"),
-        ({"density": "violin"}, ValueError, "density must be one of"),
-        ({"layout": "tower"}, ValueError, "layout must be one of"),
-        ({"reduction": "mean"}, ValueError, "reduction must be one of"),
-        ({"labels": [0, 1]}, ValueError, "labels name the columns of y_proba"),
-        ({"groups": [1, 2]}, ValueError, "groups has shape"),
-        ({"groups": [1, None, 2]}, ValueError, "groups has a missing value at index 1"),
-        ({"band": "consistency", "n_resamples": 10}, ValueError, "n_resamples=10 is too few"),
-        ({"band": "consistency", "random_state": "x"}, TypeError, "random_state must be"),
-        (
-            {"method": "belt", "band": "consistency"},
-            ValueError,
-            "method='belt' does not support band='consistency'",
-        ),
-        (
-            {"method": "belt", "error_interval": True},
-            ValueError,
-            "error_interval is not available for method='belt'",
-        ),
-        (
-            {"method": "belt", "y_proba": [0.1, 0.5, 1.0]},
-            ValueError,
-            "y_proba contains 1 predictions of exactly",
-        ),
-        (
-            {"method": "belt", "y_proba": [0.3, 0.3, 0.3]},
-            ValueError,
-            "y_proba has only one distinct value, 0.3",
-        ),
-        ({"method": "belt"}, ValueError, "a threshold of y_proba separates"),
-        (
-            {"band": "simultaneous", "sample_weight": [1, 1, 0.5]},
-            ValueError,
-            "sample_weight must contain whole",
-        ),
-        ({"method": "belt", "sample_weight": [1, 1, 0.5]}, ValueError, "sample_weight must contain whole"),
-        ({"method": "corp", "sample_weight": [1, 1, 0.5]}, ValueError, "sample_weight must contain whole"),
-        ({"strategy": "kmeans"}, ValueError, "strategy must be one of"),
-        ({"n_bins": 0}, ValueError, "n_bins must be at least 1"),
-        ({"n_bins": 2.5}, TypeError, "n_bins must be an integer"),
-        ({"confidence": 1.0}, ValueError, "confidence must lie strictly between"),
-        ({"bandwidth": -1.0}, ValueError, "bandwidth must be positive"),
-        ({"bandwidth": "silverman"}, ValueError, "bandwidth must be one of"),
-        ({"y_proba": [0.1, np.nan, 0.3]}, ValueError, "y_proba contains NaN"),
-        ({"y_proba": [0.1, 1.00001, 0.3]}, ValueError, "y_proba contains"),
-        ({"y_true": [0, 1, 2]}, ValueError, "y_true has 3 distinct values"),
-        ({"y_true": [0, 1]}, ValueError, "y_true has 2 samples"),
-        ({"sample_weight": [1, -1, 1]}, ValueError, "sample_weight contains"),
-        ({"pos_label": "no"}, ValueError, "pos_label='no' is not a label"),
-    ],
-)
+@pytest.mark.parametrize("container", [np.asarray, pd.DataFrame])
+def test_cross_validation_gives_the_pooled_predictions(container):
+    X, y = load_breast_cancer(return_X_y=True)
+    X, y = container(X[:, :4]), np.array(["bad", "good"])[y]
+    folds = KFold(4, shuffle=True, random_state=0)
+    results = cross_validate(GaussianNB(), X, y, cv=folds, return_estimator=True, return_indices=True)
+    rng = np.random.default_rng(0)
+    weight, clusters = rng.integers(0, 3, len(y)), np.arange(len(y)) // 2
+    found = ReliabilityDisplay.from_cv_results(results, X, y, sample_weight=weight, clusters=clusters)
+    p = cross_val_predict(GaussianNB(), X, y, cv=folds, method="predict_proba")[:, 1]
+    expected = ReliabilityDisplay.from_predictions(y == "good", p, sample_weight=weight, clusters=clusters)
+    np.testing.assert_allclose(found.curve.observed, expected.curve.observed, rtol=1e-9)
+    np.testing.assert_allclose(found.curve.band.lower, expected.curve.band.lower, atol=0.03)
+    assert found.line_.get_label().startswith("GaussianNB: smECE")
+    bad = ReliabilityDisplay.from_cv_results(results, X, y, pos_label="bad", curve="binned", name="folds")
+    assert bad.ax_.get_xlabel() == "Predicted probability (bad)"
+    for given, rows, message in (
+        ({"estimator": []}, slice(None), "cv_results must be the dict of cross_validate"),
+        (results, slice(100), "cv_results has a test fold with row"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ReliabilityDisplay.from_cv_results(given, X[rows], y[rows])
+
+
+def test_folds_of_several_classes_are_refused():
+    X, y = load_iris(return_X_y=True)
+    results = cross_validate(GaussianNB(), X, y, return_estimator=True, return_indices=True)
+    with pytest.raises(ValueError, match="cv_results holds estimators of 3 classes"):
+        ReliabilityDisplay.from_cv_results(results, X, y)
+
+
+BAD = [
+    ({"curve": "corps"}, ValueError, "curve must be one of"),
+    ({"band": "belt"}, ValueError, "band must be one of"),
+    ({"scale": "log"}, ValueError, "scale must be one of"),
+    ({"band": "simultaneous", "sample_weight": [1, 1, 0.5]}, ValueError, "sample_weight must contain whole"),
+    ({"curve": "isotonic", "sample_weight": [1, 1, 0.5]}, ValueError, "sample_weight must contain whole"),
+    ({"n_bins": 0}, ValueError, "n_bins must be at least 1"),
+    ({"n_bins": 2.5}, TypeError, "n_bins must be an integer"),
+    ({"confidence": 1.0}, ValueError, "confidence must lie strictly between"),
+    ({"y_proba": [0.1, np.nan, 0.3]}, ValueError, "y_proba contains NaN"),
+    ({"y_proba": np.full((3, 3), 1 / 3)}, ValueError, "y_proba"),
+    ({"y_true": [0, 1, 2]}, ValueError, "y_true has 3 distinct values"),
+    ({"pos_label": "no"}, ValueError, "pos_label='no' is not a label"),
+]
+
+
+@pytest.mark.parametrize(("params", "error", "message"), BAD)
 def test_bad_input_is_named_before_anything_is_drawn(params, error, message):
     arguments = {"y_true": [0, 1, 1], "y_proba": [0.1, 0.4, 0.8]} | params
     with pytest.raises(error, match=message):
@@ -326,15 +313,85 @@ def test_without_matplotlib_the_extra_is_named(forecast, monkeypatch):
         ReliabilityDisplay.from_predictions(*forecast)
 
 
-@pytest.mark.parametrize("method", ["smooth", "binned", "corp"])
+@CURVES
 @pytest.mark.parametrize("p", [[0.4], [0.0] * 6, [0.5, 0.5, 0.5]])
-def test_a_handful_of_predictions_can_be_drawn(method, p):
-    y = [1] * len(p)
+def test_a_handful_of_predictions_can_be_drawn(curve, p):
     for scale in ("probability", "logit"):
         ax = plt.figure(figsize=(2, 2)).add_subplot()
         for band in ("confidence", "consistency", "simultaneous"):
             display = ReliabilityDisplay.from_predictions(
-                y, p, method=method, scale=scale, band=band, n_resamples=39, ax=ax, show_legend=False
+                [1] * len(p), p, curve=curve, scale=scale, band=band, ax=ax, show_legend=False
             )
             assert np.isfinite(display.line_.get_ydata()).any()
         ax.figure.canvas.draw()
+
+
+def test_grid_of_classes_against_the_rest(classes):
+    y, proba = classes
+    displays = reliability_grid(y, proba, curve="binned")
+    assert [display.name for display in displays] == ["bird", "cat", "dog"]
+    for k, display in enumerate(displays):
+        alone = ReliabilityDisplay.from_predictions(
+            y == display.name, proba[:, k] / proba.sum(1), curve="binned"
+        )
+        np.testing.assert_allclose(display.curve.observed, alone.curve.observed)
+        error = expected_calibration_error(y == display.name, proba[:, k])
+        assert display.ax_.get_title() == f"{display.name}: ECE = {error:.3f}"
+    (legend,) = displays[0].figure_.legends
+    assert [text.get_text() for text in legend.get_texts()] == [
+        "perfect calibration",
+        "calibration curve",
+        "95% confidence band (pointwise)",
+    ]
+    displays[0].figure_.canvas.draw()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_grid_of_groups(forecast, weighted):
+    y, p = forecast
+    words = np.array(["no", "yes"])[y]
+    # one group has one class only
+    groups = pd.Series(np.where(y == 1, "events", "mixed")).mask(np.arange(500) < 60, "mixed")
+    weight = np.random.default_rng(0).integers(0, 3, 500) if weighted else None
+    displays = reliability_grid(words, p, groups=groups, sample_weight=weight, pos_label="yes")
+    for display, name in zip(displays, ("events", "mixed"), strict=True):
+        rows = (groups == name).to_numpy()
+        part = None if weight is None else weight[rows]
+        size = rows.sum() if weight is None else part.sum()
+        assert display.name == f"{name} (n = {size})"
+        assert display.curve.error == pytest.approx(smooth_ece(y[rows], p[rows], sample_weight=part))
+
+
+def test_grid_of_models_on_logit_axes(rare):
+    y, p = rare
+    displays = reliability_grid(
+        y, {"a": p, "b$": p**1.2}, scale="logit", show_legend=False, clusters=np.arange(len(y)) // 3
+    )
+    for display, prediction in zip(displays, (p, p**1.2), strict=True):
+        alone = ReliabilityDisplay.from_predictions(
+            y, prediction, scale="logit", clusters=np.arange(len(y)) // 3
+        )
+        np.testing.assert_array_equal(display.curve.band.upper, alone.curve.band.upper)
+    assert displays[0].ax_.get_xlim() == displays[1].ax_.get_xlim()
+    assert not displays[0].figure_.legends
+    displays[0].figure_.canvas.draw()
+
+
+def test_a_grid_of_seven():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(7), 200)
+    y = (p.cumsum(axis=1) > rng.random((200, 1))).argmax(axis=1)
+    figure = reliability_grid(y, p, labels=range(7), show_histogram=False)[0].figure_
+    # the eighth place of the grid is empty
+    assert [ax.axison for ax in figure.axes] == [True] * 7 + [False]
+    assert [ax.get_xlabel() != "" for ax in figure.axes] == [False] * 3 + [True] * 4 + [False]
+    assert [ax.get_ylabel() != "" for ax in figure.axes] == [True, False, False, False] * 2
+
+
+def test_a_grid_needs_several_parts(forecast):
+    y, p = forecast
+    with pytest.raises(ValueError, match="predictions must have one column for each"):
+        reliability_grid(y, p)
+    with pytest.raises(ValueError, match="groups has 2 samples"):
+        reliability_grid(y, p, groups=[1, 2])
+    assert plt.get_fignums() == []
