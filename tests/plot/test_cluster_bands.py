@@ -117,10 +117,10 @@ def test_displays_of_tests_and_comparisons():
     assert display.result.pvalue == expected.pvalue
     plt.close(display.figure_)
     given = {"metrics": "expected_calibration_error", "n_resamples": 99, "clusters": clusters}
-    for models in ({"a": p}, {"a": p, "b": p**1.3}):
-        display = ComparisonDisplay.from_predictions(y, models, **given)
-        (comparison,) = display.comparisons.values()
-        plain = ComparisonDisplay.from_predictions(y, models, **{**given, "clusters": None})
-        (alone,) = plain.comparisons.values()
-        assert comparison.models[0].null_mean > 1.01 * alone.models[0].null_mean
-        plt.close("all")
+    models = {"a": p, "b": p**1.3}
+    display = ComparisonDisplay.from_predictions(y, models, **given)
+    (comparison,) = display.comparisons.values()
+    plain = ComparisonDisplay.from_predictions(y, models, **{**given, "clusters": None})
+    (alone,) = plain.comparisons.values()
+    assert comparison.models[0].null_mean > 1.01 * alone.models[0].null_mean
+    plt.close("all")
